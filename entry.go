@@ -1,0 +1,196 @@
+package seqd
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// entry is a definition and where it stands on its way to issuing.
+type entry struct {
+	Definition
+	// ready is set once Init succeeded; the hot path reads nothing else of the state.
+	ready atomic.Bool
+
+	mu      sync.Mutex   // guards what follows
+	pending *initAttempt // the attempt under way, nil when there is none
+	failure *Error       // why the last attempt failed
+	stopped bool
+}
+
+type initAttempt struct {
+	done chan struct{}
+	err  *Error // valid once done is closed
+}
+
+// initialise makes the entry ready. Callers that come while an attempt is under way share it. A conflict is final: nothing
+// but another configuration would help, so it is answered without asking the store again.
+func (is *Issuer) initialise(ctx context.Context, e *entry) error {
+	e.mu.Lock()
+	if e.ready.Load() {
+		e.mu.Unlock()
+		return nil
+	}
+	if e.stopped || is.closed.Load() {
+		e.mu.Unlock()
+		return errStopping
+	}
+	if e.final() {
+		defer e.mu.Unlock()
+		return e.failure
+	}
+	attempt := e.pending
+	if attempt == nil {
+		attempt = &initAttempt{done: make(chan struct{})}
+		e.pending = attempt
+		// Not the caller's context: others share the attempt. The store puts a deadline on each of its operations.
+		go is.attempt(context.WithoutCancel(ctx), e, attempt)
+	}
+	e.mu.Unlock()
+	select {
+	case <-attempt.done:
+		if attempt.err != nil {
+			return attempt.err
+		}
+		return nil
+	case <-ctx.Done():
+		return AsError(ctx.Err())
+	}
+}
+
+var errStopping = &Error{Code: CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+
+func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
+	err := guard("strategy "+e.BizType.Strategy, func() error { return e.open(ctx) })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pending = nil
+	if err != nil {
+		a.err = AsError(err)
+		if e.failure == nil || e.failure.Error() != a.err.Error() {
+			is.log.Error("biz type cannot issue", "bizType", e.BizType.Name, "error", a.err)
+		}
+	} else {
+		e.ready.Store(true)
+	}
+	e.failure = a.err
+	close(a.done)
+}
+
+// open checks the claim, initialises the strategy and then records the claim: in this order, a recorded claim without
+// the strategy's state means that the state was lost, never that a crash came between the two.
+func (e *entry) open(ctx context.Context) error {
+	fresh := true
+	if e.Claim != nil {
+		var err error
+		if fresh, err = e.Claim.Check(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.Strategy.Init(ctx, fresh); err != nil {
+		return err
+	}
+	if e.Claim != nil && fresh {
+		return e.Claim.Record(ctx)
+	}
+	return nil
+}
+
+// final reports whether the last attempt failed in a way that no further attempt can mend. mu is held.
+func (e *entry) final() bool { return e.failure != nil && e.failure.Code == CodeConflict }
+
+// stop keeps further attempts from beginning, waits for the one under way, and reports whether there is something to close.
+func (e *entry) stop(ctx context.Context) bool {
+	e.mu.Lock()
+	e.stopped = true
+	pending := e.pending
+	e.mu.Unlock()
+	if pending != nil {
+		select {
+		case <-pending.done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return e.ready.Load()
+}
+
+// health returns why the entry cannot issue.
+func (e *entry) health() *Error {
+	if e.ready.Load() {
+		if h, ok := e.Strategy.(HealthReporter); ok {
+			if err := h.Health(); err != nil {
+				return AsError(err)
+			}
+		}
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failure != nil {
+		return e.failure
+	}
+	return &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
+}
+
+// Init makes every biz type ready, and keeps trying those that fail for a reason that can pass, until ctx ends. It returns
+// when all are ready or beyond help. Requests need not wait for it: one that comes first initialises its own biz type.
+func (is *Issuer) Init(ctx context.Context) {
+	pause := 50 * time.Millisecond
+	for {
+		left := is.initAll(ctx)
+		if left == 0 || ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, retryInit)
+	}
+}
+
+// initAll tries each entry once and returns how many are worth another try.
+func (is *Issuer) initAll(ctx context.Context) int {
+	var (
+		wg   sync.WaitGroup
+		left atomic.Int64
+	)
+	slots := make(chan struct{}, parallel)
+	for _, e := range is.entries {
+		if e.ready.Load() {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := is.initialise(ctx, e); err != nil && CodeOf(err) != CodeConflict {
+				left.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return int(left.Load())
+}
+
+// Unready is a biz type that cannot issue, and why.
+type Unready struct {
+	BizType string
+	Reason  *Error
+}
+
+// Health returns the biz types that cannot issue for a reason of this node or its back ends, at most most of them, and how many
+// there are in all.
+func (is *Issuer) Health(most int) (unready []Unready, total int) {
+	for name, e := range is.entries {
+		if reason := e.health(); reason != nil {
+			total++
+			if len(unready) < most {
+				unready = append(unready, Unready{BizType: name, Reason: reason})
+			}
+		}
+	}
+	return unready, total
+}

@@ -1,0 +1,90 @@
+package seqd_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/seqd/seqd"
+
+// rules say which packages of this module a folder may import in its product code, and why no others. The longest folder that matches
+// counts. Data walks one way: cmd → server → Issuer → plugins → strategy → persist.
+var rules = map[string]struct {
+	may []string
+	why string
+}{
+	".":                {nil, "the domain imports nothing of ours: everything else is built on it"},
+	"persist":          {nil, "models and interfaces that drivers and strategies share know neither"},
+	"persist/memory":   {[]string{"persist"}, "a driver knows its interface, and no strategy"},
+	"persist/bolt":     {[]string{"persist"}, "a driver knows its interface, and no strategy"},
+	"strategy":         {[]string{".", "persist"}, "strategies do not know who runs them"},
+	"strategy/segment": {[]string{".", "persist", "strategy"}, "strategies do not know each other nor who runs them"},
+	"standard":         {[]string{"strategy/segment"}, "it only registers what comes with seqd"},
+	"server": {[]string{".", "persist", "persist/memory", "persist/bolt", "strategy", "server/config", "server/httpapi"},
+		"the runtime knows strategies by their registered names only"},
+	"server/config":       {[]string{".", "strategy"}, "the configuration opens nothing"},
+	"server/httpapi":      {[]string{"."}, "HTTP knows the issuer and nothing behind it"},
+	"cmd/seqd":            {[]string{"server", "server/config", "standard"}, "main is flags and signals"},
+	"persist/persisttest": {[]string{"persist"}, "a suite for drivers knows only the interface"},
+	"internal/history":    {nil, "the checker must not depend on what it checks"},
+}
+
+func TestImports(t *testing.T) {
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isModule(file)) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		folder := path.Dir(filepath.ToSlash(file))
+		rule, known := rules[folder]
+		if !known {
+			t.Errorf("%s: there is no rule for the folder %s", file, folder)
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if name != module && !strings.HasPrefix(name, module+"/") {
+				continue
+			}
+			target := strings.TrimPrefix(strings.TrimPrefix(name, module), "/")
+			if target == "" {
+				target = "."
+			}
+			allowed := false
+			for _, may := range rule.may {
+				allowed = allowed || may == target
+			}
+			if !allowed {
+				t.Errorf("%s imports %s: %s", file, target, rule.why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isModule reports whether a folder is a module of its own.
+func isModule(folder string) bool {
+	found, err := filepath.Glob(filepath.Join(folder, "go.mod"))
+	return err == nil && len(found) > 0
+}

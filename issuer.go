@@ -1,0 +1,277 @@
+package seqd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Definition is one biz type with everything that stands around it.
+type Definition struct {
+	BizType  BizType
+	Strategy Strategy
+	// Plugins in any order; the issuer sorts them.
+	Plugins []BoundPlugin
+	// Rejected overrides the issuer's rejection handler; nil leaves it.
+	Rejected RejectedHandler
+	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond this process.
+	Claim Claim
+}
+
+// Claim guards that numbers of a biz type are only ever made in one shape (strategy, layout, display), so that a changed
+// configuration cannot repeat an ID (invariant U6).
+type Claim interface {
+	// Check returns fresh = true when the store knows nothing of the biz type, and [CodeConflict] when it knows
+	// another shape.
+	Check(ctx context.Context) (fresh bool, err error)
+	// Record stores the shape, after Strategy.Init and before the first number.
+	Record(ctx context.Context) error
+}
+
+// Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by defaults.
+type Options struct {
+	// Rejected is told of refusals; default: [LogRejected] on Log.
+	Rejected RejectedHandler
+	// Observer counts; default: nothing.
+	Observer Observer
+	// Log gets what an operator should see; default: [slog.Default].
+	Log *slog.Logger
+}
+
+// Issuer hands out numbers: definition → Before of each plugin → strategy → After of each plugin → rejection. It is safe
+// for concurrent use.
+type Issuer struct {
+	entries  map[string]*entry
+	rejected RejectedHandler
+	observer Observer
+	log      *slog.Logger
+	closed   atomic.Bool
+}
+
+// NewIssuer returns an issuer for the given biz types, or an error that names the one that is wrong.
+func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
+	is := &Issuer{
+		entries:  make(map[string]*entry, len(definitions)),
+		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log,
+	}
+	if is.log == nil {
+		is.log = slog.Default()
+	}
+	if is.observer == nil {
+		is.observer = NopObserver{}
+	}
+	if is.rejected == nil {
+		is.rejected = LogRejected(is.log)
+	}
+	for _, d := range definitions {
+		if err := CheckName(d.BizType.Name); err != nil {
+			return nil, err
+		}
+		if d.Strategy == nil {
+			return nil, fmt.Errorf("biz type %s has no strategy", d.BizType.Name)
+		}
+		if _, twice := is.entries[d.BizType.Name]; twice {
+			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
+		}
+		d.Plugins = slices.Clone(d.Plugins)
+		slices.SortStableFunc(d.Plugins, func(a, b BoundPlugin) int { return cmp.Compare(a.Order, b.Order) })
+		if d.Rejected == nil {
+			d.Rejected = is.rejected
+		}
+		is.entries[d.BizType.Name] = &entry{Definition: d}
+	}
+	return is, nil
+}
+
+// Next issues n numbers of a biz type. It is [Issuer.Issue] for callers inside the process that do not mind an allocation.
+func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, error) {
+	call := &Call{BizType: bizType, Count: n}
+	if err := is.Issue(ctx, call); err != nil {
+		return nil, err
+	}
+	return &call.Sequence, nil
+}
+
+// Issue fills call.Sequence with call.Count numbers of call.BizType, or returns an [*Error] and leaves it empty. Whatever
+// numbers a failed call had taken are skipped.
+func (is *Issuer) Issue(ctx context.Context, call *Call) error {
+	call.Sequence.Reset()
+	e, err := is.lookup(call.BizType)
+	if err != nil {
+		return err
+	}
+	if call.Count < 1 {
+		return Errorf(CodeInvalidCount, "count is %d and must be at least 1", call.Count)
+	}
+	entered, err := is.run(ctx, e, call)
+	if err != nil {
+		return is.reject(ctx, e, call, entered, err)
+	}
+	is.observer.Issued(call.BizType, call.Count)
+	return nil
+}
+
+// lookup finds a biz type; the names of unknown ones are checked only then, so that the common path is one map look-up.
+func (is *Issuer) lookup(name string) (*entry, error) {
+	if e := is.entries[name]; e != nil {
+		return e, nil
+	}
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	return nil, Errorf(CodeUnknownBizType, "no biz type is called %q", name)
+}
+
+// run walks the chain and returns how many plugins were entered.
+func (is *Issuer) run(ctx context.Context, e *entry, call *Call) (entered int, err error) {
+	for i := range e.Plugins {
+		if err := before(ctx, &e.Plugins[i], call); err != nil {
+			return entered, err
+		}
+		entered++
+	}
+	if !e.ready.Load() {
+		if err := is.initialise(ctx, e); err != nil {
+			return entered, err
+		}
+	}
+	if err := e.Strategy.Generate(ctx, call.Count, &call.Sequence); err != nil {
+		return entered, err
+	}
+	if got := call.Sequence.Len(); got != call.Count {
+		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", e.BizType.Strategy, got, call.Count)
+	}
+	for i := range e.Plugins {
+		if err := after(ctx, &e.Plugins[i], call); err != nil {
+			return entered, err
+		}
+	}
+	return entered, nil
+}
+
+// reject tells the plugins that were entered, the rejection handler and the observer, and returns what the caller gets.
+func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, entered int, err error) error {
+	refusal := AsError(err)
+	call.Sequence.Reset()
+	if refusal.Code == CodeInternal || refusal.Code == CodePluginPanic {
+		is.log.Error("request failed", "bizType", call.BizType, "requestId", call.Caller.RequestID, "error", refusal)
+	}
+	for i := range entered {
+		if err := onError(ctx, &e.Plugins[i], call, refusal); err != nil {
+			is.log.Error("plugin failed in OnError", "bizType", call.BizType, "plugin", e.Plugins[i].Name, "error", err)
+		}
+	}
+	if err := guard("rejection handler", func() error { e.Rejected.Rejected(ctx, call, refusal); return nil }); err != nil {
+		is.log.Error("rejection handler failed", "bizType", call.BizType, "error", err)
+	}
+	is.observer.Rejected(call.BizType, refusal.Code)
+	return refusal
+}
+
+func before(ctx context.Context, b *BoundPlugin, call *Call) (err error) {
+	defer recoverPlugin(b.Name, "Before", &err)
+	return b.Plugin.Before(ctx, call)
+}
+
+func after(ctx context.Context, b *BoundPlugin, call *Call) (err error) {
+	defer recoverPlugin(b.Name, "After", &err)
+	return b.Plugin.After(ctx, call)
+}
+
+func onError(ctx context.Context, b *BoundPlugin, call *Call, refusal *Error) (err error) {
+	defer recoverPlugin(b.Name, "OnError", &err)
+	b.Plugin.OnError(ctx, call, refusal)
+	return nil
+}
+
+// guard runs f and returns a panic in it as an error.
+func guard(what string, f func() error) (err error) {
+	defer recoverPlugin(what, "call", &err)
+	return f()
+}
+
+// recoverPlugin turns a panic into an error of this one request. It must be deferred directly.
+func recoverPlugin(name, phase string, err *error) {
+	if p := recover(); p != nil {
+		*err = &Error{
+			Code:   CodePluginPanic,
+			Detail: "plugin " + name + " panicked in " + phase,
+			Err:    fmt.Errorf("%v\n%s", p, debug.Stack()),
+		}
+	}
+}
+
+// Parsed is what an ID says.
+type Parsed struct {
+	// Number is the number behind the display form.
+	Number int64
+	// Valid is false when the ID carries a check digit that does not fit.
+	Valid bool
+}
+
+// Parse reads an ID back. It says whether text has the form of an ID of this biz type, not whether it was issued.
+func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
+	if _, err := is.lookup(bizType); err != nil {
+		return Parsed{}, err
+	}
+	number, err := strconv.ParseInt(id, 10, 64)
+	switch {
+	case err != nil && errors.Is(err, strconv.ErrRange), err == nil && (number < 1 || number > MaxNumber):
+		return Parsed{}, Errorf(CodeInvalidID, "%s is outside 1 to %d, where all IDs of %s are", shorten(id), MaxNumber, bizType)
+	case err != nil || strconv.FormatInt(number, 10) != id:
+		return Parsed{}, Errorf(CodeInvalidID, "%s is no ID of %s: an ID is a decimal number without sign or leading zeros",
+			shorten(id), bizType)
+	}
+	return Parsed{Number: number, Valid: true}, nil
+}
+
+// shorten quotes text of unknown length for an error message.
+func shorten(text string) string {
+	const most = 40
+	if len(text) > most {
+		return strconv.QuoteToASCII(text[:most]) + "…"
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+// Close closes every strategy that was initialised, several at a time, and returns their errors. A call to Issue after Close
+// gets [CodeStopping].
+func (is *Issuer) Close(ctx context.Context) error {
+	is.closed.Store(true)
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		failed []error
+	)
+	slots := make(chan struct{}, parallel)
+	for _, e := range is.entries {
+		if !e.stop(ctx) {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := e.Strategy.Close(ctx); err != nil {
+				mu.Lock()
+				failed = append(failed, fmt.Errorf("close biz type %s: %w", e.BizType.Name, err))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// parallel bounds how many biz types are opened or closed at once; the store merges what comes together.
+const parallel = 64
+
+// retryInit is the longest pause between two attempts to initialise what failed.
+const retryInit = time.Second

@@ -1,0 +1,52 @@
+package seqd
+
+// Observer is what metrics hook into. It is called on the hot path: safe for concurrent use, no I/O, no locks held for long.
+type Observer interface {
+	// Issued counts n numbers that were handed to a caller.
+	Issued(bizType string, n int)
+	// Rejected counts a refused request.
+	Rejected(bizType string, code Code)
+	// Event reports something rare inside a strategy.
+	Event(Event)
+}
+
+// EventKind says what an [Event] is about.
+type EventKind string
+
+// The kinds of events.
+const (
+	// EventRefilled: a range was fetched from the store; Numbers is its size.
+	EventRefilled EventKind = "refilled"
+	// EventRefillFailed: the store did not give a range; Err says why.
+	EventRefillFailed EventKind = "refill_failed"
+	// EventAbandoned: numbers that will never be issued; Numbers is how many, Err why.
+	EventAbandoned EventKind = "abandoned"
+	// EventGivenBack: unused numbers were returned to the store at a clean stop.
+	EventGivenBack EventKind = "given_back"
+	// EventOutOfOrder: the store gave a range below numbers this process has seen; the range was refused.
+	EventOutOfOrder EventKind = "out_of_order"
+	// EventNearlyExhausted: fewer than a hundredth of all numbers are left; Numbers is how many.
+	EventNearlyExhausted EventKind = "nearly_exhausted"
+)
+
+// Event is something rare that an operator may want counted.
+type Event struct {
+	BizType string
+	Kind    EventKind
+	Numbers int64
+	Err     error
+}
+
+// NopObserver ignores everything.
+type NopObserver struct{}
+
+// Issued does nothing.
+func (NopObserver) Issued(string, int) {}
+
+// Rejected does nothing.
+func (NopObserver) Rejected(string, Code) {}
+
+// Event does nothing.
+func (NopObserver) Event(Event) {}
+
+var _ Observer = NopObserver{}

@@ -1,0 +1,152 @@
+package seqd
+
+import (
+	"iter"
+	"strconv"
+)
+
+// Run is Count numbers: First, First+Stride, First+2·Stride and so on.
+type Run struct {
+	First  int64
+	Stride int64
+	Count  int
+}
+
+// Sequence is the result of one issuing: n numbers in the order they were taken, and how each of them is shown.
+//
+// The numbers are kept as runs. The display form of a number is its decimal digits until a plugin rewrites it with
+// [Sequence.Show]; the numbers themselves are never rewritten. A Sequence belongs to one request, must not be copied
+// and is not safe for concurrent use. [Sequence.Reset] keeps its memory for the next request.
+type Sequence struct {
+	runs  []Run
+	count int
+	// The display forms one after another, and where each ends. Empty while nothing was rewritten.
+	text, spareText []byte
+	ends, spareEnds []int
+}
+
+// Reset empties the sequence.
+func (s *Sequence) Reset() {
+	s.runs, s.count = s.runs[:0], 0
+	s.text, s.ends = s.text[:0], s.ends[:0]
+}
+
+// Add appends count numbers, the first of them first and each stride above the one before. A strategy calls it; count
+// is at least 1.
+func (s *Sequence) Add(first int64, count int, stride int64) {
+	if n := len(s.runs); n > 0 {
+		last := &s.runs[n-1]
+		if last.Stride == stride && last.First+int64(last.Count)*stride == first {
+			last.Count += count
+			s.count += count
+			return
+		}
+	}
+	s.runs = append(s.runs, Run{First: first, Stride: stride, Count: count})
+	s.count += count
+}
+
+// Len is how many numbers the sequence holds.
+func (s *Sequence) Len() int { return s.count }
+
+// Runs are the numbers as runs. The slice is valid until the next Reset or Add.
+func (s *Sequence) Runs() []Run { return s.runs }
+
+// First is the first number, 0 for an empty sequence.
+func (s *Sequence) First() int64 {
+	if s.count == 0 {
+		return 0
+	}
+	return s.runs[0].First
+}
+
+// Numbers yields every number in order.
+func (s *Sequence) Numbers() iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for _, run := range s.runs {
+			number := run.First
+			for range run.Count {
+				if !yield(number) {
+					return
+				}
+				number += run.Stride
+			}
+		}
+	}
+}
+
+// Show rewrites the display form of every number: rewrite gets the number and its present display form, and appends
+// the new one to dst. The present form is only valid during the call.
+func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []byte) {
+	text, ends := s.spareText[:0], s.spareEnds[:0]
+	var digits [20]byte
+	start, i := 0, 0
+	for number := range s.Numbers() {
+		shown := digits[:0]
+		if len(s.ends) > 0 {
+			shown = s.text[start:s.ends[i]]
+			start = s.ends[i]
+		} else {
+			shown = strconv.AppendInt(shown, number, 10)
+		}
+		text = rewrite(text, number, shown)
+		ends = append(ends, len(text))
+		i++
+	}
+	s.spareText, s.spareEnds = s.text, s.ends
+	s.text, s.ends = text, ends
+}
+
+// AppendIDs appends every display form to dst, each between open and end, with sep between two of them.
+func (s *Sequence) AppendIDs(dst []byte, open, end, sep string) []byte {
+	if len(s.ends) > 0 {
+		return s.appendShown(dst, open, end, sep)
+	}
+	between := end + sep + open
+	for i, run := range s.runs {
+		if i == 0 {
+			dst = append(dst, open...)
+		} else {
+			dst = append(dst, between...)
+		}
+		dst = run.appendDecimal(dst, between)
+	}
+	if s.count > 0 {
+		dst = append(dst, end...)
+	}
+	return dst
+}
+
+func (s *Sequence) appendShown(dst []byte, open, end, sep string) []byte {
+	start := 0
+	for i, stop := range s.ends {
+		if i > 0 {
+			dst = append(dst, sep...)
+		}
+		dst = append(dst, open...)
+		dst = append(dst, s.text[start:stop]...)
+		dst = append(dst, end...)
+		start = stop
+	}
+	return dst
+}
+
+// IDs are the display forms as strings of their own.
+func (s *Sequence) IDs() []string {
+	ids := make([]string, 0, s.count)
+	if len(s.ends) == 0 {
+		for number := range s.Numbers() {
+			ids = append(ids, strconv.FormatInt(number, 10))
+		}
+		return ids
+	}
+	start := 0
+	for _, stop := range s.ends {
+		ids = append(ids, string(s.text[start:stop]))
+		start = stop
+	}
+	return ids
+}
+
+// Shown reports whether a plugin rewrote how the numbers are shown; if not, they are shown as decimal digits.
+func (s *Sequence) Shown() bool { return len(s.ends) > 0 }

@@ -1,0 +1,162 @@
+package seqd_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd"
+)
+
+// plainly is what AppendIDs must give, written the slow way.
+func plainly(numbers []int64, open, end, sep string) string {
+	var parts []string
+	for _, n := range numbers {
+		parts = append(parts, open+strconv.FormatInt(n, 10)+end)
+	}
+	return strings.Join(parts, sep)
+}
+
+func TestRunsJoin(t *testing.T) {
+	var s seqd.Sequence
+	s.Add(5, 3, 1)
+	s.Add(8, 2, 1)
+	s.Add(100, 2, 10)
+	s.Add(120, 1, 10)
+	s.Add(121, 1, 1)
+	if got, want := slices.Collect(s.Numbers()), []int64{5, 6, 7, 8, 9, 100, 110, 120, 121}; !slices.Equal(got, want) {
+		t.Errorf("numbers %v, want %v", got, want)
+	}
+	if len(s.Runs()) != 3 || s.Len() != 9 || s.First() != 5 {
+		t.Errorf("runs %v, length %d, first %d", s.Runs(), s.Len(), s.First())
+	}
+	s.Reset()
+	if s.Len() != 0 || s.First() != 0 || s.Shown() || len(s.AppendIDs(nil, "x", "y", "z")) != 0 {
+		t.Error("not empty after Reset")
+	}
+}
+
+func TestAppendIDs(t *testing.T) {
+	starts := []int64{1, 7, 9, 10, 98, 99, 100, 101, 995, 999, 1000, 9_999_950, 1<<53 - 1}
+	for _, first := range starts {
+		for _, count := range []int{1, 2, 3, 4, 5, 99, 100, 101, 250, 1000} {
+			for _, stride := range []int64{1, 2, 1024} {
+				var s seqd.Sequence
+				s.Add(first, count, stride)
+				numbers := slices.Collect(s.Numbers())
+				for _, form := range [][3]string{{`"`, `"`, ","}, {"", "\n", ""}, {"", "", ""}} {
+					got := string(s.AppendIDs([]byte("before"), form[0], form[1], form[2]))
+					if want := "before" + plainly(numbers, form[0], form[1], form[2]); got != want {
+						t.Fatalf("%d numbers from %d by %d with %q: got %.80s…, want %.80s…", count, first, stride, form, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func FuzzAppendIDs(f *testing.F) {
+	f.Add(int64(95), 12, int64(1), int64(200), 150)
+	f.Add(int64(1), 1, int64(1024), int64(7), 3)
+	f.Fuzz(func(t *testing.T, first int64, count int, stride, second int64, more int) {
+		bound := func(n int64) int64 { return max(1, min(n, seqd.MaxNumber)) }
+		var s seqd.Sequence
+		s.Add(bound(first), 1+count&1023, 1+stride&4095)
+		s.Add(bound(second), 1+more&1023, 1)
+		want := plainly(slices.Collect(s.Numbers()), `"`, `"`, ",")
+		if got := string(s.AppendIDs(nil, `"`, `"`, ",")); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got := strings.Join(s.IDs(), `","`); `"`+got+`"` != want {
+			t.Errorf("IDs give %s, want %s", got, want)
+		}
+	})
+}
+
+func TestShow(t *testing.T) {
+	var s seqd.Sequence
+	for range 3 { // its memory is reused
+		s.Reset()
+		s.Add(7, 3, 1)
+		s.Add(1000, 1, 1)
+		s.Show(func(dst []byte, number int64, shown []byte) []byte {
+			if string(shown) != strconv.FormatInt(number, 10) {
+				t.Errorf("%d was shown as %s", number, shown)
+			}
+			return append(append(dst, 'a'), shown...)
+		})
+		s.Show(func(dst []byte, number int64, shown []byte) []byte {
+			return fmt.Appendf(dst, "<%s|%d>", shown, number)
+		})
+		want := []string{"<a7|7>", "<a8|8>", "<a9|9>", "<a1000|1000>"}
+		if got := s.IDs(); !slices.Equal(got, want) {
+			t.Errorf("IDs %v, want %v", got, want)
+		}
+		if got := string(s.AppendIDs(nil, "[", "]", ";")); got != "["+strings.Join(want, "];[")+"]" {
+			t.Errorf("appended %s", got)
+		}
+		if got := slices.Collect(s.Numbers()); !slices.Equal(got, []int64{7, 8, 9, 1000}) {
+			t.Errorf("the numbers changed to %v", got)
+		}
+	}
+}
+
+func TestShowMayMakeNothing(t *testing.T) {
+	var s seqd.Sequence
+	s.Add(1, 2, 1)
+	s.Show(func(dst []byte, _ int64, _ []byte) []byte { return dst })
+	if got := s.IDs(); !slices.Equal(got, []string{"", ""}) {
+		t.Errorf("IDs %q", got)
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	good := []string{"a", "Z", "order", "order.eu-1_x", strings.Repeat("a", 64)}
+	bad := []string{"", "1a", "-a", ".a", "_a", "a b", "a/b", "a\x00", "ä", "order€", strings.Repeat("a", 65), "a\n", "a%", "a:"}
+	for _, name := range good {
+		if err := seqd.CheckName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range bad {
+		if got := seqd.CodeOf(seqd.CheckName(name)); got != seqd.CodeInvalidBizType {
+			t.Errorf("%q: code %q", name, got)
+		}
+	}
+	// Every single byte, first and inside, against the rule written as a set.
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	for c := range 256 {
+		text := string([]byte{byte(c)})
+		if got, want := seqd.CheckName(text) == nil, strings.Contains(letters, text); got != want {
+			t.Errorf("byte %d alone: %v", c, got)
+		}
+		if got, want := seqd.CheckName("a"+text) == nil, strings.Contains(letters+"0123456789._-", text); got != want {
+			t.Errorf("byte %d inside: %v", c, got)
+		}
+	}
+}
+
+func BenchmarkAppendIDs10000(b *testing.B) {
+	var s seqd.Sequence
+	s.Add(rand.Int64N(1<<40), 10_000, 1)
+	var dst []byte
+	for b.Loop() {
+		dst = s.AppendIDs(dst[:0], "", "\n", "")
+	}
+	b.SetBytes(int64(len(dst)))
+}
+
+func BenchmarkFormatInt10000(b *testing.B) {
+	first := rand.Int64N(1 << 40)
+	var dst []byte
+	for b.Loop() {
+		dst = dst[:0]
+		for i := range int64(10_000) {
+			dst = append(strconv.AppendInt(dst, first+i, 10), '\n')
+		}
+	}
+	b.SetBytes(int64(len(dst)))
+}
