@@ -1,0 +1,272 @@
+// Package bolt is the embedded store: one file, one process, every range on disk before a number of it is issued. It needs
+// nothing else running.
+//
+// The file lock keeps a second process out, so the order of one node is the order of the system. Two nodes with a file each
+// are two issuers and would issue the same numbers.
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+var (
+	metaBucket     = []byte("meta")
+	countersBucket = []byte("counters")
+	shapesBucket   = []byte("shapes")
+	formatKey      = []byte("format")
+)
+
+func formatValue(version int) []byte { return []byte(strconv.Itoa(version)) }
+
+// Options says which file and how long to wait for it.
+type Options struct {
+	// Path of the data file; it and its folder are created when they do not exist.
+	Path string
+	// LockTimeout is how long to wait for another process to let go of the file; more than 0.
+	LockTimeout time.Duration
+	// Now is the clock of the timestamps.
+	Now func() time.Time
+}
+
+// Store is a [persist.Store] in one bbolt file, safe for concurrent use.
+type Store struct {
+	db       *bbolt.DB
+	path     string
+	opened   os.FileInfo
+	writer   *writer
+	counters counters
+	shapes   repository[persist.Shape]
+}
+
+var _ persist.Store = (*Store)(nil)
+
+// Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other needs a human.
+func Open(opts Options) (*Store, error) {
+	db, err := openFile(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, path: opts.Path}
+	if err := s.check(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), db.Close())
+	}
+	s.writer = startWriter(db, s.stillThere)
+	s.counters = counters{repository[persist.Counter]{s, countersBucket}, opts.Now}
+	s.shapes = repository[persist.Shape]{s, shapesBucket}
+	return s, nil
+}
+
+// check reads the format and remembers which file was opened.
+func (s *Store) check() (err error) {
+	if s.opened, err = os.Stat(s.path); err != nil {
+		return err
+	}
+	return s.db.View(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(metaBucket)
+		if meta == nil || tx.Bucket(countersBucket) == nil || tx.Bucket(shapesBucket) == nil {
+			return fmt.Errorf("%w: it is a bbolt file but not a store of seqd", persist.ErrInvalid)
+		}
+		format, err := strconv.Atoi(string(meta.Get(formatKey)))
+		switch {
+		case err != nil || format < 1:
+			return fmt.Errorf("%w: its format %q cannot be read", persist.ErrInvalid, meta.Get(formatKey))
+		case format > persist.FormatVersion:
+			return fmt.Errorf("%w: its format is %d, this build knows %d", persist.ErrNewer, format, persist.FormatVersion)
+		}
+		return nil
+	})
+}
+
+// stillThere returns an error when the file was removed or replaced. Ranges taken from a file without a name would be lost with
+// the process, and the next one would issue them again.
+func (s *Store) stillThere() error {
+	info, err := os.Stat(s.path)
+	if err != nil || !os.SameFile(info, s.opened) {
+		return fmt.Errorf("%w: store file %s was removed or replaced while in use; stop seqd and put it back", persist.ErrUnavailable, s.path)
+	}
+	return nil
+}
+
+// Counters returns the counters.
+func (s *Store) Counters() persist.Counters { return &s.counters }
+
+// Shapes returns the shapes.
+func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
+
+// Describe says what bolt promises.
+func (s *Store) Describe() string {
+	return "bolt: numbers are unique and increasing for the one node that holds " + s.path + "; two nodes with a file each are two issuers"
+}
+
+// Close waits for the write under way, refuses those that come later and closes the file.
+func (s *Store) Close() error {
+	s.writer.stop()
+	return s.db.Close()
+}
+
+type record[M any] interface {
+	persist.Record
+	CheckUpdate(next M) error
+}
+
+// repository keeps records of one kind in one bucket.
+type repository[M record[M]] struct {
+	store  *Store
+	bucket []byte
+}
+
+// read runs f in a read transaction on the bucket.
+func (r *repository[M]) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := r.store.db.View(func(tx *bbolt.Tx) error { return f(tx.Bucket(r.bucket)) })
+	return translate(err)
+}
+
+// write runs f in a write transaction on the bucket and returns once it is on disk. f computes first and writes at most once,
+// as its last act: an error from it leaves nothing behind, so other writes may share the transaction.
+func (r *repository[M]) write(ctx context.Context, f func(*bbolt.Bucket) error) error {
+	return r.store.writer.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(r.bucket)) })
+}
+
+// get reads one record.
+func get[M persist.Record](b *bbolt.Bucket, id string) (m M, err error) {
+	data := b.Get([]byte(id))
+	if data == nil {
+		return m, fmt.Errorf("%q: %w", id, persist.ErrNotFound)
+	}
+	if m, err = persist.Decode[M](data); err != nil {
+		return m, fmt.Errorf("%q: %w", id, err)
+	}
+	return m, nil
+}
+
+// put writes one record.
+func put[M persist.Record](b *bbolt.Bucket, m M) error {
+	data, err := persist.Encode(m)
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(m.PersistID()), data)
+}
+
+// Create implements [persist.Repository].
+func (r *repository[M]) Create(ctx context.Context, m M) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	return r.write(ctx, func(b *bbolt.Bucket) error {
+		if b.Get([]byte(m.PersistID())) != nil {
+			return fmt.Errorf("%q: %w", m.PersistID(), persist.ErrExists)
+		}
+		return put(b, m)
+	})
+}
+
+// Read implements [persist.Repository].
+func (r *repository[M]) Read(ctx context.Context, id string) (m M, err error) {
+	err = r.read(ctx, func(b *bbolt.Bucket) error {
+		m, err = get[M](b, id)
+		return err
+	})
+	return m, err
+}
+
+// Update implements [persist.Repository].
+func (r *repository[M]) Update(ctx context.Context, m M) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	return r.write(ctx, func(b *bbolt.Bucket) error {
+		old, err := get[M](b, m.PersistID())
+		if err != nil {
+			return err
+		}
+		if err := old.CheckUpdate(m); err != nil {
+			return err
+		}
+		return put(b, m)
+	})
+}
+
+// Delete implements [persist.Repository].
+func (r *repository[M]) Delete(ctx context.Context, id string) error {
+	return r.write(ctx, func(b *bbolt.Bucket) error {
+		if b.Get([]byte(id)) == nil {
+			return fmt.Errorf("%q: %w", id, persist.ErrNotFound)
+		}
+		return b.Delete([]byte(id))
+	})
+}
+
+// List implements [persist.Repository].
+func (r *repository[M]) List(ctx context.Context, after string, limit int) (list []M, err error) {
+	err = r.read(ctx, func(b *bbolt.Bucket) error {
+		cursor := b.Cursor()
+		key, data := cursor.Seek([]byte(after))
+		if bytes.Equal(key, []byte(after)) {
+			key, data = cursor.Next()
+		}
+		for ; key != nil && len(list) < limit; key, data = cursor.Next() {
+			m, err := persist.Decode[M](data)
+			if err != nil {
+				return fmt.Errorf("%q: %w", key, err)
+			}
+			list = append(list, m)
+		}
+		return nil
+	})
+	return list, err
+}
+
+type counters struct {
+	repository[persist.Counter]
+	now func() time.Time
+}
+
+// Allocate implements [persist.Allocator].
+func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	var allocated persist.Range
+	err := c.write(ctx, func(b *bbolt.Bucket) error {
+		counter, err := get[persist.Counter](b, req.BizTag)
+		if err != nil {
+			return err
+		}
+		if counter, allocated, err = counter.Allocated(req, c.now().UnixMilli()); err != nil {
+			return err
+		}
+		return put(b, counter)
+	})
+	if err != nil {
+		return persist.Range{}, err
+	}
+	return allocated, nil
+}
+
+// GiveBack implements [persist.Allocator].
+func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
+	if err := r.Validate(); err != nil {
+		return false, err
+	}
+	given := false
+	err := c.write(ctx, func(b *bbolt.Bucket) error {
+		counter, err := get[persist.Counter](b, bizTag)
+		if err != nil || counter.Max != r.Last {
+			return err
+		}
+		counter.Max, given = r.First-1, true
+		return put(b, counter)
+	})
+	return given && err == nil, err
+}

@@ -1,0 +1,300 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/persisttest"
+)
+
+func open(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(Options{Path: path, LockTimeout: 50 * time.Millisecond, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// refuses opens path and checks that the error names the file and says why.
+func refuses(t *testing.T, path, why string) error {
+	t.Helper()
+	s, err := Open(Options{Path: path, LockTimeout: 50 * time.Millisecond, Now: time.Now})
+	if err == nil {
+		_ = s.Close()
+		t.Fatalf("%s was opened", path)
+	}
+	if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), why) {
+		t.Errorf("the error %q does not say %q and %q", err, path, why)
+	}
+	return err
+}
+
+func addCounter(t *testing.T, s *Store, bizTag string) {
+	t.Helper()
+	if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: bizTag, Step: 10}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConformance(t *testing.T) {
+	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
+		s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestCounterSurvivesReopening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "seqd.db")
+	s := open(t, path)
+	addCounter(t, s, "order")
+	first, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := open(t, path).Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})
+	if err != nil || second.First != first.Last+1 {
+		t.Errorf("after reopening came %+v, %v, want it above %+v", second, err, first)
+	}
+}
+
+func TestCreateLeavesNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	open(t, filepath.Join(dir, "seqd.db"))
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the data folder holds %v, %v", entries, err)
+	}
+}
+
+// Of many openers of a file that does not exist yet exactly one gets it, and it is the file that bears the name.
+func TestConcurrentCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	var wg sync.WaitGroup
+	stores := make(chan *Store, 16)
+	for range cap(stores) {
+		wg.Go(func() {
+			s, err := Open(Options{Path: path, LockTimeout: 50 * time.Millisecond, Now: time.Now})
+			if err == nil {
+				stores <- s
+			} else if !strings.Contains(err.Error(), "another process is using it") {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	close(stores)
+	opened := 0
+	for s := range stores {
+		opened++
+		if err := s.stillThere(); err != nil {
+			t.Error(err)
+		}
+		_ = s.Close()
+	}
+	if opened != 1 {
+		t.Errorf("%d openers have the file at once", opened)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Run("a locked file", func(t *testing.T) {
+		path := filepath.Join(dir, "locked.db")
+		open(t, path)
+		if err := refuses(t, path, "another process is using it"); errors.Is(err, persist.ErrUnavailable) {
+			t.Error("a locked file must not be waited for")
+		}
+	})
+	t.Run("an empty file", func(t *testing.T) { refuses(t, write("empty.db", nil), "it is empty") })
+	t.Run("a foreign file", func(t *testing.T) {
+		refuses(t, write("foreign.db", bytes.Repeat([]byte("no database "), 5000)), "damaged or not a store")
+	})
+	t.Run("a folder", func(t *testing.T) { refuses(t, dir, "directory") })
+	t.Run("a folder that is a file", func(t *testing.T) {
+		file := write("file", []byte("x"))
+		if _, err := Open(Options{Path: filepath.Join(file, "seqd.db"), LockTimeout: time.Second, Now: time.Now}); err == nil ||
+			!strings.Contains(err.Error(), file) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("another program's bbolt file", func(t *testing.T) {
+		path := filepath.Join(dir, "other.db")
+		db, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, path, "not a store of seqd")
+	})
+	t.Run("a newer format", func(t *testing.T) {
+		path := filepath.Join(dir, "newer.db")
+		s := open(t, path)
+		err := s.db.Update(func(tx *bbolt.Tx) error {
+			return tx.Bucket(metaBucket).Put(formatKey, formatValue(persist.FormatVersion+1))
+		})
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := refuses(t, path, "newer"); !errors.Is(err, persist.ErrNewer) {
+			t.Errorf("error %v is not ErrNewer", err)
+		}
+	})
+}
+
+// A process that goes on with a removed or replaced file would lose its maximum with it, and the next process would repeat its
+// numbers.
+func TestRemovedFileIsNoticed(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "seqd.db")
+			s := open(t, path)
+			addCounter(t, s, "order")
+			if err := harm(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1})
+			if !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), path) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// Writes that wait for the disk together share one transaction; one that fails takes nobody with it.
+func TestWritesShareTransactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+		defer s.Close()
+		transactions := 0
+		works := s.writer.update
+		s.writer.update = func(f func(*bbolt.Tx) error) error { transactions++; return works(f) }
+		release := make(chan struct{})
+		go func() { _ = s.writer.do(t.Context(), func(*bbolt.Tx) error { <-release; return nil }) }()
+		synctest.Wait() // the first transaction is under way
+		const n = 200
+		for i := range n {
+			go func() {
+				err := s.Counters().Create(t.Context(), persist.Counter{BizTag: fmt.Sprintf("b%d", i/2), Step: 1})
+				if err != nil && !errors.Is(err, persist.ErrExists) {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait() // all others wait for it
+		close(release)
+		synctest.Wait()
+		list, err := s.Counters().List(t.Context(), "", n)
+		if err != nil || len(list) != n/2 {
+			t.Errorf("%d counters were created, %v, want %d", len(list), err, n/2)
+		}
+		if transactions != 2 {
+			t.Errorf("%d transactions for 1 and %d writes, want 2", transactions, n)
+		}
+	})
+}
+
+func TestFailedTransactions(t *testing.T) {
+	noSpace := &os.PathError{Op: "write", Path: "seqd.db", Err: syscall.ENOSPC}
+	tests := []struct {
+		name     string
+		err      error
+		harmless bool
+	}{
+		{"page not written", noSpace, true},
+		{"file not grown", errors.New("file resize error: no space left on device"), true},
+		{"sync failed", syscall.EIO, false},
+		{"sync after growing failed", errors.New("file sync error: input/output error"), false},
+		{"anything else", errors.New("what"), false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := harmless(test.err); got != test.harmless {
+				t.Errorf("harmless is %v, want %v", got, test.harmless)
+			}
+			if err := translate(test.err); !errors.Is(err, persist.ErrUnavailable) || !errors.Is(err, test.err) {
+				t.Errorf("translated to %v", err)
+			}
+		})
+	}
+}
+
+// After a failed sync nothing is handed out any more: what the kernel shows may not be on the disk. A failed write passes.
+func TestWriterAfterFailure(t *testing.T) {
+	tests := []struct {
+		name  string
+		err   error
+		after error
+	}{
+		{"sync failed", syscall.EIO, persist.ErrUnavailable},
+		{"no space", &os.PathError{Op: "write", Path: "seqd.db", Err: syscall.ENOSPC}, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+			addCounter(t, s, "order")
+			allocate := func() error {
+				_, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1})
+				return err
+			}
+			works := s.writer.update
+			s.writer.update = func(func(*bbolt.Tx) error) error { return test.err }
+			if err := allocate(); !errors.Is(err, persist.ErrUnavailable) {
+				t.Errorf("during the failure: %v", err)
+			}
+			s.writer.update = works
+			if err := allocate(); !errors.Is(err, test.after) {
+				t.Errorf("after the failure: %v, want %v", err, test.after)
+			}
+		})
+	}
+}
+
+func BenchmarkAllocate(b *testing.B) {
+	s, err := Open(Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 1}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Counters().Allocate(b.Context(), persist.Request{BizTag: "order", Size: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

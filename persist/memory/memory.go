@@ -1,0 +1,193 @@
+// Package memory is the store that keeps everything in the process. Its promises end with the process: after a restart numbers begin
+// again. It is for tests and for numbers that only have to be unique within one run.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Store is an in-memory [persist.Store], safe for concurrent use.
+type Store struct {
+	counters counters
+	shapes   repository[persist.Shape]
+}
+
+var _ persist.Store = (*Store)(nil)
+
+// New returns an empty store. now is the clock of the timestamps.
+func New(now func() time.Time) *Store {
+	s := &Store{}
+	s.counters.now = now
+	s.counters.records = make(map[string]persist.Counter)
+	s.shapes.records = make(map[string]persist.Shape)
+	return s
+}
+
+// Counters returns the counters.
+func (s *Store) Counters() persist.Counters { return &s.counters }
+
+// Shapes returns the shapes.
+func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
+
+// Describe says what memory promises.
+func (s *Store) Describe() string {
+	return "memory: numbers are unique for the life of this process only and begin again after a restart"
+}
+
+// Close makes every further operation fail with persist.ErrClosed.
+func (s *Store) Close() error {
+	s.counters.close()
+	s.shapes.close()
+	return nil
+}
+
+type record[M any] interface {
+	persist.Record
+	CheckUpdate(next M) error
+}
+
+// repository keeps records of one kind under one lock.
+type repository[M record[M]] struct {
+	mu      sync.Mutex
+	records map[string]M
+	closed  bool
+}
+
+func (r *repository[M]) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+// locked runs f under the lock unless the context or the store ended.
+func (r *repository[M]) locked(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return persist.ErrClosed
+	}
+	return f()
+}
+
+// get returns a record; the lock is held.
+func (r *repository[M]) get(id string) (M, error) {
+	m, ok := r.records[id]
+	if !ok {
+		return m, fmt.Errorf("%q: %w", id, persist.ErrNotFound)
+	}
+	return m, nil
+}
+
+// Create implements [persist.Repository].
+func (r *repository[M]) Create(ctx context.Context, m M) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	return r.locked(ctx, func() error {
+		if _, ok := r.records[m.PersistID()]; ok {
+			return fmt.Errorf("%q: %w", m.PersistID(), persist.ErrExists)
+		}
+		r.records[m.PersistID()] = m
+		return nil
+	})
+}
+
+// Read implements [persist.Repository].
+func (r *repository[M]) Read(ctx context.Context, id string) (m M, err error) {
+	err = r.locked(ctx, func() error {
+		m, err = r.get(id)
+		return err
+	})
+	return m, err
+}
+
+// Update implements [persist.Repository].
+func (r *repository[M]) Update(ctx context.Context, m M) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	return r.locked(ctx, func() error {
+		old, err := r.get(m.PersistID())
+		if err != nil {
+			return err
+		}
+		if err := old.CheckUpdate(m); err != nil {
+			return err
+		}
+		r.records[m.PersistID()] = m
+		return nil
+	})
+}
+
+// Delete implements [persist.Repository].
+func (r *repository[M]) Delete(ctx context.Context, id string) error {
+	return r.locked(ctx, func() error {
+		if _, err := r.get(id); err != nil {
+			return err
+		}
+		delete(r.records, id)
+		return nil
+	})
+}
+
+// List implements [persist.Repository].
+func (r *repository[M]) List(ctx context.Context, after string, limit int) (list []M, err error) {
+	err = r.locked(ctx, func() error {
+		for _, id := range slices.Sorted(maps.Keys(r.records)) {
+			if id > after && len(list) < limit {
+				list = append(list, r.records[id])
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+type counters struct {
+	repository[persist.Counter]
+	now func() time.Time
+}
+
+// Allocate implements [persist.Allocator].
+func (c *counters) Allocate(ctx context.Context, req persist.Request) (r persist.Range, err error) {
+	err = c.locked(ctx, func() error {
+		counter, err := c.get(req.BizTag)
+		if err != nil {
+			return err
+		}
+		if counter, r, err = counter.Allocated(req, c.now().UnixMilli()); err != nil {
+			return err
+		}
+		c.records[req.BizTag] = counter
+		return nil
+	})
+	return r, err
+}
+
+// GiveBack implements [persist.Allocator].
+func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (given bool, err error) {
+	if err := r.Validate(); err != nil {
+		return false, err
+	}
+	err = c.locked(ctx, func() error {
+		counter, err := c.get(bizTag)
+		if err != nil || counter.Max != r.Last {
+			return err
+		}
+		counter.Max = r.First - 1
+		c.records[bizTag] = counter
+		given = true
+		return nil
+	})
+	return given, err
+}

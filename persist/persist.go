@@ -1,0 +1,171 @@
+// Package persist is where ranges of numbers come from and what seqd remembers of its biz types. It holds the models and the
+// interfaces that stores implement; the drivers are persist/memory and persist/bolt. A driver must pass the suite in
+// persist/persisttest.
+package persist
+
+import (
+	"context"
+	"errors"
+)
+
+// FormatVersion is written into every record. A record with a larger one was written by a newer seqd and is refused.
+const FormatVersion = 1
+
+// MaxNumber is the highest number a range may hold: 2^53 − 1, exact in JavaScript and in Lua.
+const MaxNumber int64 = 1<<53 - 1
+
+// Errors that every driver returns, wrapped with what they are about.
+var (
+	// ErrNotFound is returned when there is no record with this persist ID.
+	ErrNotFound = errors.New("not found")
+	// ErrExists is returned by Create when the persist ID is taken.
+	ErrExists = errors.New("exists already")
+	// ErrLowered is returned by Update when it would lower a counter's max, which would issue numbers again.
+	ErrLowered = errors.New("would lower the maximum")
+	// ErrExhausted is returned by Allocate when the range would end above MaxNumber. Nothing has changed then.
+	ErrExhausted = errors.New("exhausted")
+	// ErrInvalid is returned when an argument is outside its range, or a record cannot be read.
+	ErrInvalid = errors.New("invalid")
+	// ErrNewer is returned when a record was written by a newer format than this build knows.
+	ErrNewer = errors.New("written by a newer version")
+	// ErrUnavailable is returned when the store cannot work now but may later: out of space, out of reach.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrClosed is returned by every operation after Close.
+	ErrClosed = errors.New("store closed")
+)
+
+// Model is anything that is persisted.
+type Model interface {
+	// PersistID is the key: for all of today's models the name of a biz type.
+	PersistID() string
+}
+
+// Counter is the record that ranges are taken from.
+type Counter struct {
+	// BizTag is the biz type.
+	BizTag string `json:"bizTag"`
+	// Max is the highest number that ever left the store; 0 or more.
+	Max int64 `json:"max"`
+	// Step is how many numbers the last range held that consumption asked for.
+	Step int64 `json:"step"`
+	// Timestamp is when Step was last written, in ms since the Unix epoch.
+	Timestamp int64 `json:"timestamp"`
+}
+
+// PersistID is the biz type.
+func (c Counter) PersistID() string { return c.BizTag }
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (c Counter) Validate() error {
+	switch {
+	case c.BizTag == "":
+		return invalid("bizTag is empty")
+	case c.Max < 0 || c.Max > MaxNumber:
+		return invalid("max %d is outside 0 to %d", c.Max, MaxNumber)
+	case c.Step < 1 || c.Step > MaxNumber:
+		return invalid("step %d is outside 1 to %d", c.Step, MaxNumber)
+	}
+	return nil
+}
+
+// Shape is what the IDs of a biz type look like: a text that changes with everything that could make an ID appear a second
+// time (strategy, bit layout, plugins that rewrite). It is compared, never interpreted.
+type Shape struct {
+	BizTag string `json:"bizTag"`
+	Shape  string `json:"shape"`
+	// Timestamp is when the shape was recorded, in ms since the Unix epoch.
+	Timestamp int64 `json:"timestamp"`
+}
+
+// PersistID is the biz type.
+func (s Shape) PersistID() string { return s.BizTag }
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (s Shape) Validate() error {
+	if s.BizTag == "" || s.Shape == "" {
+		return invalid("bizTag or shape is empty")
+	}
+	return nil
+}
+
+// Range is the numbers from First to Last, both included. First ≥ 1.
+type Range struct{ First, Last int64 }
+
+// Size is how many numbers the range holds.
+func (r Range) Size() int64 { return r.Last - r.First + 1 }
+
+// Validate returns ErrInvalid unless 1 ≤ First ≤ Last ≤ MaxNumber.
+func (r Range) Validate() error {
+	if r.First < 1 || r.Last < r.First || r.Last > MaxNumber {
+		return invalid("range %d to %d", r.First, r.Last)
+	}
+	return nil
+}
+
+// Repository keeps the models of one kind. It is safe for concurrent use. When a write returns an error other than those named
+// here, it may or may not have happened.
+type Repository[M Model] interface {
+	// Create stores a new record, or returns ErrExists.
+	Create(ctx context.Context, m M) error
+	// Read returns a record, or ErrNotFound.
+	Read(ctx context.Context, id string) (M, error)
+	// Update replaces a record, or returns ErrNotFound, or ErrLowered for a counter whose max would go down.
+	Update(ctx context.Context, m M) error
+	// Delete removes a record, or returns ErrNotFound.
+	Delete(ctx context.Context, id string) error
+	// List returns at most limit records whose persist ID is greater than after, in byte order of their persist IDs.
+	List(ctx context.Context, after string, limit int) ([]M, error)
+}
+
+// Request is what a range is asked for with.
+type Request struct {
+	BizTag string
+	// Size is how many numbers the range shall hold, 1 to MaxNumber.
+	Size int64
+	// Floor is the highest number the asking process ever saw for this counter, 0 for none: the range begins above it.
+	Floor int64
+	// Step, when not 0, is recorded with the present time; 0 leaves the record's step and timestamp alone (for ranges
+	// that fill a buffer for the first time, which say nothing about consumption).
+	Step int64
+}
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (r Request) Validate() error {
+	switch {
+	case r.Size < 1 || r.Size > MaxNumber:
+		return invalid("size %d is outside 1 to %d", r.Size, MaxNumber)
+	case r.Floor < 0 || r.Floor > MaxNumber:
+		return invalid("floor %d is outside 0 to %d", r.Floor, MaxNumber)
+	case r.Step < 0 || r.Step > MaxNumber:
+		return invalid("step %d is outside 0 to %d", r.Step, MaxNumber)
+	}
+	return nil
+}
+
+// Allocator hands out ranges. It is what uniqueness rests on (invariant U1: a range leaves the store once).
+type Allocator interface {
+	// Allocate does max := max(max, floor) + size in one atomic, durable step, and returns the size numbers up to the new
+	// max. ErrNotFound when there is no counter: one that vanished must not start again. On any other error the range
+	// may have been taken: the caller forgets it and never guesses.
+	Allocate(ctx context.Context, req Request) (Range, error)
+	// GiveBack returns the end of what was handed out: where max is r.Last it becomes r.First − 1, atomically and durably,
+	// and the answer is true; otherwise nothing changes and it is false. The caller has taken r out of every buffer
+	// first and calls once: after an error the range is lost, not offered again.
+	GiveBack(ctx context.Context, bizTag string, r Range) (bool, error)
+}
+
+// Counters is the repository of counters with the two operations that ranges move by.
+type Counters interface {
+	Repository[Counter]
+	Allocator
+}
+
+// Store is one place where everything is kept.
+type Store interface {
+	Counters() Counters
+	Shapes() Repository[Shape]
+	// Describe says in a sentence what the store promises, for the log at start.
+	Describe() string
+	// Close ends all use. It waits for writes under way.
+	Close() error
+}

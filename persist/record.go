@@ -1,0 +1,75 @@
+package persist
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// invalid returns ErrInvalid with what is wrong.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
+// Record is a model that can say whether its fields make sense.
+type Record interface {
+	Model
+	Validate() error
+}
+
+// envelope is how a model is written by the drivers that store bytes.
+type envelope[M any] struct {
+	Version int `json:"v"`
+	Model   M   `json:"m"`
+}
+
+// Encode returns m as bytes with the format version.
+func Encode[M Record](m M) ([]byte, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(envelope[M]{Version: FormatVersion, Model: m})
+}
+
+// Decode reads what Encode wrote. It returns ErrNewer for a newer format and ErrInvalid for anything that is no record.
+func Decode[M Record](data []byte) (M, error) {
+	var e envelope[M]
+	var zero M
+	if err := json.Unmarshal(data, &e); err != nil {
+		return zero, invalid("damaged record: %v", err)
+	}
+	if e.Version > FormatVersion {
+		return zero, fmt.Errorf("%w: record format %d, this build knows %d", ErrNewer, e.Version, FormatVersion)
+	}
+	if e.Version < 1 {
+		return zero, invalid("damaged record: no format version")
+	}
+	return e.Model, e.Model.Validate()
+}
+
+// Allocated returns the counter and the range after req, computed only: a driver writes the counter before it returns the
+// range. now is in ms since the Unix epoch.
+func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
+	if err := req.Validate(); err != nil {
+		return c, Range{}, err
+	}
+	base := max(c.Max, req.Floor)
+	if req.Size > MaxNumber-base {
+		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)
+	}
+	c.Max = base + req.Size
+	if req.Step > 0 {
+		c.Step, c.Timestamp = req.Step, now
+	}
+	return c, Range{First: base + 1, Last: c.Max}, nil
+}
+
+// CheckUpdate returns ErrLowered when next would lower the max of c.
+func (c Counter) CheckUpdate(next Counter) error {
+	if next.Max < c.Max {
+		return fmt.Errorf("%w: %s from %d to %d", ErrLowered, c.BizTag, c.Max, next.Max)
+	}
+	return nil
+}
+
+// CheckUpdate accepts every change: who may change a shape is decided above the store.
+func (s Shape) CheckUpdate(Shape) error { return nil }
