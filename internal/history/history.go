@@ -1,0 +1,127 @@
+// Package history records what concurrent callers were given and finds violations: a number that was given twice, or one
+// that is smaller than a number given to a call that had ended before this one began.
+package history
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Call is one answered call. Start and End are read from one monotonic clock, before sending and after receiving.
+type Call struct {
+	Start, End int64
+	// Who made or answered the call, for messages.
+	Who     string
+	Numbers []int64
+}
+
+// History collects calls; it is safe for concurrent use.
+type History struct {
+	clock atomic.Int64
+	mu    sync.Mutex
+	calls []Call
+}
+
+// New returns an empty history.
+func New() *History { return &History{} }
+
+// Now is the time to give as Start of a call. The clock counts how often it was read: no two events have the same time, so
+// nothing that happened one after another looks concurrent.
+func (h *History) Now() int64 { return h.clock.Add(1) }
+
+// Add records a call that ends now.
+func (h *History) Add(start int64, who string, numbers []int64) {
+	h.AddCall(Call{Start: start, End: h.Now(), Who: who, Numbers: numbers})
+}
+
+// AddCall records a call.
+func (h *History) AddCall(c Call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, c)
+}
+
+// Numbers is how many numbers were recorded.
+func (h *History) Numbers() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, c := range h.calls {
+		n += len(c.Numbers)
+	}
+	return n
+}
+
+// Highest is the largest number recorded, 0 for none.
+func (h *History) Highest() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var highest int64
+	for _, c := range h.calls {
+		for _, n := range c.Numbers {
+			highest = max(highest, n)
+		}
+	}
+	return highest
+}
+
+// Duplicates returns an error that names a number that was given twice.
+func (h *History) Duplicates() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seen := make(map[int64]int)
+	for i, c := range h.calls {
+		for _, n := range c.Numbers {
+			if first, twice := seen[n]; twice {
+				return fmt.Errorf("%d was given twice: to %s and to %s", n, h.calls[first], c)
+			}
+			seen[n] = i
+		}
+	}
+	return nil
+}
+
+// Order returns an error for the first violation of strict order: within a call numbers increase, and a call that begins
+// after another ended gets only larger numbers (linearizability of an increasing counter).
+func (h *History) Order() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.calls {
+		if !slices.IsSorted(c.Numbers) {
+			return fmt.Errorf("%s: the numbers do not increase", c)
+		}
+	}
+	byStart, byEnd := slices.Clone(h.calls), slices.Clone(h.calls)
+	slices.SortFunc(byStart, func(a, b Call) int { return int(a.Start - b.Start) })
+	slices.SortFunc(byEnd, func(a, b Call) int { return int(a.End - b.End) })
+	var highest Call // of the calls that ended before the present one began
+	ended := 0
+	for _, c := range byStart {
+		for ; ended < len(byEnd) && byEnd[ended].End < c.Start; ended++ {
+			if last(byEnd[ended]) > last(highest) {
+				highest = byEnd[ended]
+			}
+		}
+		if len(c.Numbers) > 0 && c.Numbers[0] <= last(highest) {
+			return fmt.Errorf("%s began after %s had ended", c, highest)
+		}
+	}
+	return nil
+}
+
+func last(c Call) int64 {
+	if len(c.Numbers) == 0 {
+		return 0
+	}
+	return c.Numbers[len(c.Numbers)-1]
+}
+
+// String shortens a call for a message.
+func (c Call) String() string {
+	if len(c.Numbers) == 0 {
+		return fmt.Sprintf("%s [%d, %d] nothing", c.Who, c.Start, c.End)
+	}
+	return fmt.Sprintf("%s [%d, %d] %d numbers %d … %d", c.Who, c.Start, c.End, len(c.Numbers), c.Numbers[0], last(c))
+}

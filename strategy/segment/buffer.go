@@ -1,0 +1,324 @@
+package segment
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// closedBy is added to a block's cursor when it is closed: far above any last number, far below overflow.
+const closedBy = int64(1) << 61
+
+// block is one range on its way to callers. Taking numbers is one atomic add, by callers and by the one who closes it
+// alike, so a number belongs to exactly one of them.
+type block struct {
+	// next is the next number that nobody has. It may run past last: what lies beyond was refused.
+	next atomic.Int64
+	// The padding keeps the fields every caller reads out of the cache line that every caller writes.
+	_ [120]byte
+	// last is the last number of the range; mark is the number whose taking opens buffer 2.
+	last, mark int64
+}
+
+func newBlock(r persist.Range, threshold float64) *block {
+	b := &block{last: r.Last, mark: r.First + max(0, int64(float64(r.Size())*threshold)-1)}
+	b.mark = min(b.mark, b.last)
+	b.next.Store(r.First)
+	return b
+}
+
+// spent is the buffer 1 of a buffer that never held a number. It is shared and never gives any.
+var spent = &block{last: -1, mark: -1}
+
+// fetcher gets ranges for a buffer.
+type fetcher interface {
+	// fetch returns a range of at least want numbers where the counter has them, all above floor. used is true when
+	// consumption asks for it, false when a buffer is filled for the first time.
+	fetch(ctx context.Context, want, floor int64, used bool) (persist.Range, error)
+	// report tells of something rare.
+	report(seqd.Event)
+}
+
+// buffer is the local double buffer of one counter (the "local buffer" of the design).
+//
+// Promises, for concurrent callers:
+//   - Every number of every installed range is given to one caller, or to close, or skipped with a caller that gave up.
+//   - A call that begins after another ended gets larger numbers: ranges are installed in ascending order, and buffer 2
+//     becomes buffer 1 only when buffer 1 has no number left (batches included: they take the rest of 1 first).
+//   - While there are numbers, a call is one atomic add. When threshold of buffer 1 is used, buffer 2 is filled
+//     in the background by one goroutine.
+//
+// The idle buffer holds no goroutine and no range.
+type buffer struct {
+	current   atomic.Pointer[block] // buffer 1
+	threshold float64
+	wait      time.Duration // how long a caller waits when both buffers are empty
+	source    fetcher
+
+	mu        sync.Mutex    // guards what follows
+	second    *block        // buffer 2, nil while it is empty
+	refilling chan struct{} // closed when the refill under way ends; nil when there is none
+	changed   chan struct{} // closed and replaced when waiting callers should look again; nil while nobody waits
+	wanted    int64         // numbers that waiting callers still need
+	highest   int64         // last number of the highest range ever installed
+	failure   error         // why the last fetch failed, nil after a good one
+	cancel    context.CancelFunc
+	closed    bool // no refill begins any more
+	drained   bool // what was left has been taken out; nothing may come in
+}
+
+func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, floor int64) {
+	b.source, b.threshold, b.wait, b.highest = source, threshold, wait, floor
+	b.current.Store(spent)
+}
+
+// take adds n numbers to seq, 1 ≤ n.
+func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
+	blk := b.current.Load()
+	end := blk.next.Add(int64(n))
+	first := end - int64(n)
+	if end-1 <= blk.last {
+		seq.Add(first, n, 1)
+		if end > blk.mark && first <= blk.mark {
+			b.openSecond()
+		}
+		return nil
+	}
+	return b.takeSlow(ctx, blk, first, n, seq)
+}
+
+// takeRest keeps what an add that began at first got of the block, and returns how many numbers are still missing of n.
+func (blk *block) takeRest(first int64, n int, seq *seqd.Sequence) (missing int) {
+	got := min(int64(n), blk.last-first+1)
+	if got <= 0 {
+		return n
+	}
+	seq.Add(first, int(got), 1)
+	return n - int(got)
+}
+
+// takeSlow goes on after an add ran past the end of blk: over as many blocks as the call needs, waiting where there is none.
+func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, seq *seqd.Sequence) error {
+	missing := blk.takeRest(first, n, seq)
+	if missing < n {
+		b.openSecond() // the mark was among the numbers just taken, or has been passed
+	}
+	var patience *time.Timer
+	for missing > 0 {
+		next, wake, err := b.advance(blk, int64(missing))
+		if err != nil {
+			return b.giveUp(n-missing, err)
+		}
+		if next == nil {
+			if patience == nil {
+				patience = time.NewTimer(b.wait)
+				defer patience.Stop()
+			}
+			select {
+			case <-wake:
+				b.leave(missing)
+				continue
+			case <-patience.C:
+				err = b.outOfPatience()
+			case <-ctx.Done():
+				err = seqd.AsError(ctx.Err())
+			}
+			b.leave(missing)
+			return b.giveUp(n-missing, err)
+		}
+		blk = next
+		end := blk.next.Add(int64(missing))
+		first := end - int64(missing)
+		if end > blk.mark && first <= blk.mark {
+			b.openSecond()
+		}
+		missing = blk.takeRest(first, missing, seq)
+	}
+	return nil
+}
+
+// giveUp reports the numbers a failed call had taken already; they are skipped.
+func (b *buffer) giveUp(taken int, err error) error {
+	if taken > 0 {
+		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
+	}
+	return err
+}
+
+// advance returns the block after used, which has no numbers left. When there is none it registers the caller's need,
+// starts a refill and returns a channel that is closed when it is worth looking again.
+func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan struct{}, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if current := b.current.Load(); current != used {
+		return current, nil, nil
+	}
+	if b.second != nil {
+		next, b.second = b.second, nil
+		b.current.Store(next)
+		return next, nil, nil
+	}
+	if b.closed {
+		return nil, nil, errStopping
+	}
+	if isFinal(b.failure) {
+		return nil, nil, refusal(b.failure)
+	}
+	b.wanted += missing
+	b.startRefill()
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
+	return nil, b.changed, nil
+}
+
+// leave takes back the need that advance registered.
+func (b *buffer) leave(missing int) {
+	b.mu.Lock()
+	b.wanted -= int64(missing)
+	b.mu.Unlock()
+}
+
+func (b *buffer) outOfPatience() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failure != nil {
+		return refusal(b.failure)
+	}
+	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came from the store within " + b.wait.String(), RetryAfter: time.Second}
+}
+
+// openSecond fills buffer 2 in the background unless it is full or being filled.
+func (b *buffer) openSecond() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.second == nil && !b.closed && !isFinal(b.failure) {
+		b.startRefill()
+	}
+}
+
+// startRefill starts the one goroutine that refills. mu is held.
+func (b *buffer) startRefill() {
+	if b.refilling != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	b.refilling, b.cancel = done, cancel
+	go func() {
+		defer cancel()
+		b.refill(ctx, done)
+	}()
+}
+
+// Pauses between two attempts to refill. A store that is away is asked often enough to go on quickly when it is back, and not in
+// a loop.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// refill fetches until buffer 2 is full, the counter is at its end, or the buffer is closed. A failed attempt is repeated
+// even when no caller waits: a node that is taken out of rotation because it cannot issue must notice by itself that it can again.
+func (b *buffer) refill(ctx context.Context, done chan struct{}) {
+	pause := firstPause
+	for {
+		b.mu.Lock()
+		want, floor, used := b.wanted, b.highest, b.current.Load() != spent
+		b.mu.Unlock()
+		r, err := b.source.fetch(ctx, want, floor, used)
+		if b.install(r, err, done) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// install makes a fetched range buffer 2, or notes why there is none, and reports whether the refill is over.
+func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil && r.First <= b.highest {
+		// The store went back behind what this process has seen. Such numbers may have been issued: they never are again.
+		b.source.report(seqd.Event{Kind: seqd.EventOutOfOrder, Numbers: r.Size()})
+		err = errBehind
+	}
+	b.failure = err
+	switch {
+	case err == nil && b.drained:
+		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: errStopping})
+	case err == nil:
+		b.second, b.highest = newBlock(r, b.threshold), r.Last
+	}
+	over = err == nil || isFinal(err) || b.closed
+	if over {
+		b.refilling = nil
+		close(done)
+	}
+	if over && b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+	return over
+}
+
+// health returns why the next caller would wait in vain, else nil. An exhausted counter is healthy.
+func (b *buffer) health() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failure == nil || isExhausted(b.failure) || b.second != nil {
+		return nil
+	}
+	if blk := b.current.Load(); blk.next.Load() <= blk.last {
+		return nil
+	}
+	return refusal(b.failure)
+}
+
+// close ends issuing, waits for a refill under way until ctx ends, and returns the ranges that nobody got, the highest first. A
+// refill that does not end in time is abandoned with its range.
+func (b *buffer) close(ctx context.Context) []persist.Range {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	refilling := b.refilling
+	if refilling != nil {
+		b.cancel()
+	}
+	b.mu.Unlock()
+	if refilling != nil {
+		select {
+		case <-refilling:
+		case <-ctx.Done():
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+	var rest []persist.Range
+	for _, blk := range []*block{b.second, b.current.Load()} {
+		if blk == nil || blk == spent {
+			continue
+		}
+		// The same atomic step that callers use: what it gets is nobody else's.
+		if first := blk.next.Add(closedBy) - closedBy; first <= blk.last {
+			rest = append(rest, persist.Range{First: first, Last: blk.last})
+		}
+	}
+	b.second, b.drained = nil, true
+	return rest
+}

@@ -1,0 +1,467 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/persist"
+)
+
+// source is a store that tests steer: ranges of one size, one after another, each after a delay.
+type source struct {
+	mu      sync.Mutex
+	size    int64
+	last    int64
+	delay   time.Duration
+	fail    error
+	fetched []persist.Range
+	used    []bool
+	events  []seqd.Event
+}
+
+func (s *source) fetch(ctx context.Context, want, floor int64, used bool) (persist.Range, error) {
+	s.mu.Lock()
+	delay := s.delay
+	s.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+		return persist.Range{}, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return persist.Range{}, s.fail
+	}
+	r := persist.Range{First: s.last + 1, Last: s.last + max(s.size, want)}
+	s.last = r.Last
+	s.fetched = append(s.fetched, r)
+	s.used = append(s.used, used)
+	return r, nil
+}
+
+func (s *source) report(e seqd.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+}
+
+func (s *source) set(f func(*source)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s)
+}
+
+func (s *source) fetches() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fetched)
+}
+
+func newBuffer(s *source, threshold float64) *buffer {
+	b := &buffer{}
+	b.init(s, threshold, 2*time.Second, 0)
+	return b
+}
+
+func take(t *testing.T, b *buffer, n int) []int64 {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := b.take(t.Context(), n, &seq); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(seq.Numbers())
+}
+
+func wantCode(t *testing.T, err error, code seqd.Code) {
+	t.Helper()
+	if seqd.CodeOf(err) != code {
+		t.Errorf("error %v, want %s", err, code)
+	}
+}
+
+func TestNumbersFollowOneAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBuffer(&source{size: 10}, 0.2)
+		want := int64(1)
+		for i := range 500 {
+			for _, got := range take(t, b, 1+i%7) { // batches run over the ends of segments
+				if got != want {
+					t.Fatalf("got %d, want %d", got, want)
+				}
+				want++
+			}
+		}
+	})
+}
+
+func TestBatchLargerThanSegments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10}
+		b := newBuffer(s, 0.2)
+		take(t, b, 3)
+		synctest.Wait()
+		before := s.fetches()
+		got := take(t, b, 5000)
+		if got[0] != 4 || got[4999] != 5003 {
+			t.Errorf("got %d … %d", got[0], got[4999])
+		}
+		synctest.Wait()
+		// What is missing is asked for in one piece, not a segment at a time. Another fetch fills buffer 2.
+		if n := s.fetches() - before; n > 3 {
+			t.Errorf("%d fetches for one batch", n)
+		}
+	})
+}
+
+func TestSecondBufferOpensAtThreshold(t *testing.T) {
+	tests := []struct {
+		size      int64
+		threshold float64
+		mark      int // the number whose taking opens buffer 2
+	}{
+		{1000, 0.2, 200}, {10, 0.2, 2}, {3, 0.2, 1}, {1, 0.2, 1}, {10, 1, 10}, {10, 0.999, 9}, {1, 1, 1}, {7, 0.5, 3},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &source{size: test.size}
+				b := newBuffer(s, test.threshold)
+				for i := 1; i <= test.mark; i++ {
+					take(t, b, 1)
+					synctest.Wait()
+					if want := 1 + i/test.mark; s.fetches() != want {
+						t.Fatalf("after number %d there were %d fetches, want %d", i, s.fetches(), want)
+					}
+				}
+				if !slices.Equal(s.used, []bool{false, true}) {
+					t.Errorf("consumption asked for %v", s.used)
+				}
+			})
+		})
+	}
+}
+
+// A batch that jumps over the mark opens buffer 2 as well.
+func TestBatchOverTheMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 100}
+		b := newBuffer(s, 0.2)
+		take(t, b, 1)
+		take(t, b, 50)
+		synctest.Wait()
+		if s.fetches() != 2 {
+			t.Errorf("%d fetches", s.fetches())
+		}
+	})
+}
+
+// With a store that answers in time, nobody waits at the joins.
+func TestJoinsDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBuffer(&source{size: 100, delay: 50 * time.Millisecond}, 0.2)
+		take(t, b, 1)
+		for range 1000 {
+			before := time.Now()
+			take(t, b, 1)
+			if waited := time.Since(before); waited > 0 {
+				t.Fatalf("waited %s", waited)
+			}
+			time.Sleep(time.Millisecond) // 80 ms from the mark to the end of a segment
+		}
+	})
+}
+
+func TestWaitsForTheStoreAndThenRejects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10, delay: 1900 * time.Millisecond}
+		b := newBuffer(s, 0.2)
+		take(t, b, 1) // waited 1.9s of 2s
+		s.set(func(s *source) { s.delay = time.Hour })
+		synctest.Wait()
+		before := time.Now()
+		take(t, b, 9)
+		if time.Since(before) != 0 {
+			t.Error("waited although there were numbers in hand")
+		}
+		var seq seqd.Sequence
+		err := b.take(t.Context(), 1, &seq)
+		wantCode(t, err, seqd.CodeTimeout)
+		if waited := time.Since(before); waited != 2*time.Second {
+			t.Errorf("was rejected after %s, want 2s", waited)
+		}
+		b.close(t.Context())
+	})
+}
+
+func TestCallerGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10, delay: time.Hour}
+		b := newBuffer(s, 0.2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var seq seqd.Sequence
+		wantCode(t, b.take(ctx, 1, &seq), seqd.CodeTimeout)
+		if b.wanted != 0 {
+			t.Errorf("%d numbers are still wanted", b.wanted)
+		}
+		b.close(t.Context())
+	})
+}
+
+// A store that fails is asked again until it answers, also when nobody calls, and not in a loop.
+func TestStoreComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10, fail: errors.New("away")}
+		b := newBuffer(s, 0.2)
+		var seq seqd.Sequence
+		wantCode(t, b.take(t.Context(), 1, &seq), seqd.CodeStoreUnavailable)
+		wantCode(t, b.health(), seqd.CodeStoreUnavailable)
+		time.Sleep(time.Hour)
+		s.set(func(s *source) { s.fail = nil })
+		time.Sleep(lastPause)
+		synctest.Wait()
+		if err := b.health(); err != nil {
+			t.Errorf("still unhealthy: %v", err)
+		}
+		before := time.Now()
+		if got := take(t, b, 1); got[0] != 1 || time.Since(before) != 0 {
+			t.Errorf("got %v after %s", got, time.Since(before))
+		}
+	})
+}
+
+func TestNumbersInHandCarryOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10}
+		b := newBuffer(s, 0.2)
+		take(t, b, 2)
+		synctest.Wait()
+		s.set(func(s *source) { s.fail = errors.New("away") })
+		if got := take(t, b, 18); got[17] != 20 {
+			t.Errorf("got %v", got)
+		}
+		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		b.close(t.Context())
+	})
+}
+
+// What a batch had taken before it failed is skipped, and said to be.
+func TestFailedBatchSkips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10}
+		b := newBuffer(s, 1)
+		take(t, b, 9)
+		s.set(func(s *source) { s.fail = errors.New("away") })
+		wantCode(t, b.take(t.Context(), 5, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		s.set(func(s *source) { s.fail = nil })
+		if got := take(t, b, 1); got[0] != 11 {
+			t.Errorf("got %v, want 11: number 10 went to a call that failed", got)
+		}
+		if len(s.events) != 1 || s.events[0].Kind != seqd.EventAbandoned || s.events[0].Numbers != 1 {
+			t.Errorf("events %v", s.events)
+		}
+	})
+}
+
+func TestFinalFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		err     error
+		code    seqd.Code
+		healthy bool
+	}{
+		"exhausted": {persist.ErrExhausted, seqd.CodeExhausted, true},
+		"vanished":  {persist.ErrNotFound, seqd.CodeConflict, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &source{size: 10}
+				b := newBuffer(s, 0.2)
+				take(t, b, 5)
+				synctest.Wait()
+				s.set(func(s *source) { s.fail = test.err })
+				take(t, b, 15) // all that is in hand
+				before := time.Now()
+				for range 3 {
+					wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), test.code)
+				}
+				if time.Since(before) != 0 {
+					t.Error("waited for what cannot come")
+				}
+				if healthy := b.health() == nil; healthy != test.healthy {
+					t.Errorf("healthy is %v", healthy)
+				}
+			})
+		})
+	}
+}
+
+// A store that went back is not believed (the guard): its range is dropped and another is fetched above all that was seen.
+func TestRangeBelowWhatWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10}
+		b := newBuffer(s, 0.2)
+		take(t, b, 10)
+		synctest.Wait()
+		s.set(func(s *source) { s.last = 3 })
+		got := take(t, b, 11)
+		if got[0] != 11 || got[9] != 20 || got[10] <= 20 {
+			t.Errorf("got %v", got)
+		}
+		if len(s.events) == 0 || s.events[0].Kind != seqd.EventOutOfOrder {
+			t.Errorf("events %v", s.events)
+		}
+		b.close(t.Context())
+	})
+}
+
+func TestCloseReturnsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10}
+		b := newBuffer(s, 0.2)
+		take(t, b, 4)
+		synctest.Wait()
+		rest := b.close(t.Context())
+		if want := []persist.Range{{First: 11, Last: 20}, {First: 5, Last: 10}}; !slices.Equal(rest, want) {
+			t.Errorf("the rest is %v, want %v", rest, want)
+		}
+		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
+		if rest := b.close(t.Context()); rest != nil {
+			t.Errorf("a second close returned %v", rest)
+		}
+	})
+}
+
+func TestCloseOfAnIdleBuffer(t *testing.T) {
+	b := newBuffer(&source{size: 10}, 0.2)
+	if rest := b.close(t.Context()); rest != nil {
+		t.Errorf("the rest is %v", rest)
+	}
+	wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
+}
+
+// Callers that wait when the buffer is closed are told at once.
+func TestCloseWakesWaitingCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBuffer(&source{size: 10, delay: time.Hour}, 0.2)
+		failed := make(chan error)
+		go func() { failed <- b.take(t.Context(), 1, &seqd.Sequence{}) }()
+		synctest.Wait()
+		before := time.Now()
+		go b.close(t.Context())
+		wantCode(t, <-failed, seqd.CodeStopping)
+		if time.Since(before) != 0 {
+			t.Errorf("after %s", time.Since(before))
+		}
+	})
+}
+
+// stubborn is a store whose answer cannot be cancelled.
+type stubborn struct{ source }
+
+func (s *stubborn) fetch(_ context.Context, want, floor int64, used bool) (persist.Range, error) {
+	return s.source.fetch(context.Background(), want, floor, used)
+}
+
+// A refill that answers after close gave up on it is abandoned: its range goes nowhere.
+func TestLateRefillIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stubborn{source{size: 10}}
+		b := &buffer{}
+		b.init(s, 0.2, 2*time.Second, 0)
+		take(t, b, 1)
+		s.set(func(s *source) { s.delay = time.Minute })
+		take(t, b, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if rest := b.close(ctx); !slices.Equal(rest, []persist.Range{{First: 3, Last: 10}}) {
+			t.Errorf("the rest is %v", rest)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
+		if n := len(s.events); n != 1 || s.events[0].Kind != seqd.EventAbandoned || s.events[0].Numbers != 10 {
+			t.Errorf("events %v", s.events)
+		}
+	})
+}
+
+// Many callers, batches of all sizes, small segments, a store that hesitates and fails: no number twice, strict order, and at
+// the end every number was issued, given up by a failed call, or returned by close.
+func TestConcurrentCallers(t *testing.T) {
+	for _, size := range []int64{1, 3, 50, 10_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			s := &source{size: size}
+			b := newBuffer(s, 0.2)
+			h := history.New()
+			var wg sync.WaitGroup
+			for worker := range 8 {
+				wg.Go(func() {
+					rng := rand.New(rand.NewPCG(uint64(size), uint64(worker)))
+					var seq seqd.Sequence
+					for range 3000 {
+						n := 1
+						if rng.IntN(4) == 0 {
+							n += rng.IntN(40)
+						}
+						if rng.IntN(500) == 0 {
+							s.set(func(s *source) { s.delay = time.Duration(rng.IntN(300)) * time.Microsecond })
+						}
+						seq.Reset()
+						start := h.Now()
+						if err := b.take(context.Background(), n, &seq); err != nil {
+							if seqd.CodeOf(err) != seqd.CodeStopping {
+								t.Error(err)
+							}
+							return
+						}
+						h.Add(start, fmt.Sprint("worker ", worker), slices.Collect(seq.Numbers()))
+					}
+				})
+			}
+			// Half of the runs close while callers are at it.
+			if size%2 == 1 {
+				for h.Numbers() < 5000 {
+					time.Sleep(100 * time.Microsecond)
+				}
+			} else {
+				wg.Wait()
+			}
+			rest := b.close(t.Context())
+			wg.Wait()
+			checkHistory(t, h)
+			accounted := int64(h.Numbers())
+			for _, r := range rest {
+				if r.Last > s.last || r.First <= h.Highest() && r.Last >= h.Highest() {
+					t.Errorf("%v is given back, but %d was issued", r, h.Highest())
+				}
+				accounted += r.Size()
+			}
+			for _, e := range s.events {
+				accounted += e.Numbers
+			}
+			if accounted != s.last {
+				t.Errorf("%d of %d numbers are accounted for", accounted, s.last)
+			}
+		})
+	}
+}
+
+func checkHistory(t *testing.T, h *history.History) {
+	t.Helper()
+	if err := h.Duplicates(); err != nil {
+		t.Error(err)
+	}
+	if err := h.Order(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,38 @@
+package segment
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+var (
+	errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+	errBehind   = errors.New("the store is behind what this node has seen")
+)
+
+func isExhausted(err error) bool { return errors.Is(err, persist.ErrExhausted) }
+
+// isFinal reports whether asking the store again is pointless.
+func isFinal(err error) bool { return isExhausted(err) || errors.Is(err, persist.ErrNotFound) }
+
+// refusal gives an error of the store the form that callers see, and nil for nil.
+func refusal(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isExhausted(err):
+		return &seqd.Error{Code: seqd.CodeExhausted, Detail: "all numbers up to 2^53 − 1 have been handed out", Err: err}
+	case errors.Is(err, persist.ErrNotFound):
+		return &seqd.Error{
+			Code:   seqd.CodeConflict,
+			Detail: "the store has lost the counter of this biz type; it does not begin again by itself, restore the store",
+			Err:    err,
+		}
+	case errors.Is(err, persist.ErrClosed):
+		return errStopping
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no numbers now", RetryAfter: time.Second, Err: err}
+}

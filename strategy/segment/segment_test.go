@@ -1,0 +1,419 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+)
+
+// observer collects events.
+type observer struct {
+	seqd.NopObserver
+	mu     sync.Mutex
+	events []seqd.Event
+}
+
+func (o *observer) Event(e seqd.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, e)
+}
+
+func (o *observer) numbers(kind seqd.EventKind) (sum int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.events {
+		if e.Kind == kind {
+			sum += e.Numbers
+		}
+	}
+	return sum
+}
+
+func newStrategy(t testing.TB, store persist.Store, change func(*Settings)) (*Strategy, *observer) {
+	t.Helper()
+	settings := DefaultSettings()
+	if change != nil {
+		change(&settings)
+	}
+	if problems := settings.Validate(); problems != nil {
+		t.Fatal(problems)
+	}
+	o := &observer{}
+	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
+	s, err := New(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, o
+}
+
+func start(t testing.TB, s *Strategy, fresh bool) {
+	t.Helper()
+	if err := s.Init(t.Context(), fresh); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func generate(t testing.TB, s *Strategy, n int) []int64 {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), n, &seq); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(seq.Numbers())
+}
+
+func counter(t testing.TB, store persist.Store) persist.Counter {
+	t.Helper()
+	c, err := store.Counters().Read(t.Context(), "order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestCleanStopSkipsNothing(t *testing.T) {
+	store := memory.New(time.Now)
+	want := int64(100)
+	for round, n := range []int{1, 199, 200, 201, 999, 1000, 1001, 1, 5000} {
+		s, o := newStrategy(t, store, func(s *Settings) { s.Start = 100 })
+		start(t, s, round == 0)
+		for _, got := range generate(t, s, n) {
+			if got != want {
+				t.Fatalf("round %d: got %d, want %d", round, got, want)
+			}
+			want++
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if skipped := o.numbers(seqd.EventAbandoned); skipped != 0 {
+			t.Errorf("round %d: %d numbers were skipped", round, skipped)
+		}
+		if got := counter(t, store).Max; got != want-1 {
+			t.Errorf("round %d: the store's max is %d, want %d", round, got, want-1)
+		}
+	}
+}
+
+// Another node took a range since: the rest cannot be given back and is skipped, once.
+func TestGiveBackRefused(t *testing.T) {
+	store := memory.New(time.Now)
+	s, o := newStrategy(t, store, nil)
+	start(t, s, true)
+	generate(t, s, 1)
+	if _, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if skipped := o.numbers(seqd.EventAbandoned); skipped != 999 {
+		t.Errorf("%d numbers were skipped, want 999", skipped)
+	}
+	if got := counter(t, store).Max; got != 1005 {
+		t.Errorf("max is %d, want 1005", got)
+	}
+}
+
+// Two buffers that do not touch (another node's range lies between them) are given back as far as possible, the highest first.
+func TestGiveBackOfSeparateRanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		s, o := newStrategy(t, store, func(s *Settings) { s.Step = 10 })
+		start(t, s, true)
+		generate(t, s, 1)
+		if _, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}); err != nil {
+			t.Fatal(err)
+		}
+		generate(t, s, 1)
+		synctest.Wait() // buffer 2 holds numbers from 16
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := counter(t, store).Max; got != 15 {
+			t.Errorf("max is %d, want 15", got)
+		}
+		if skipped := o.numbers(seqd.EventAbandoned); skipped != 8 {
+			t.Errorf("%d numbers were skipped, want 3 to 10", skipped)
+		}
+	})
+}
+
+func TestEndOfAllNumbers(t *testing.T) {
+	store := memory.New(time.Now)
+	s, o := newStrategy(t, store, func(s *Settings) { s.Start = seqd.MaxNumber - 1234 })
+	start(t, s, true)
+	want := seqd.MaxNumber - 1234
+	for want <= seqd.MaxNumber {
+		if got := generate(t, s, 1)[0]; got != want {
+			t.Fatalf("got %d, want %d", got, want)
+		}
+		want++
+	}
+	for _, n := range []int{1, 10_000} {
+		err := s.Generate(t.Context(), n, &seqd.Sequence{})
+		wantCode(t, err, seqd.CodeExhausted)
+	}
+	if err := s.Health(); err != nil {
+		t.Errorf("an exhausted biz type is healthy, but: %v", err)
+	}
+	if o.numbers(seqd.EventNearlyExhausted) == 0 {
+		t.Error("nobody was warned")
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStart(t *testing.T) {
+	tests := []struct {
+		name       string
+		max, start int64
+		want       int64
+	}{
+		{"new", -1, 500, 500},
+		{"below what was handed out", 999, 500, 1000},
+		{"above what was handed out", 999, 5000, 5000},
+		{"just above", 999, 1000, 1000},
+		{"the last number", -1, seqd.MaxNumber, seqd.MaxNumber},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			store := memory.New(time.Now)
+			if test.max >= 0 {
+				if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: test.max, Step: 10}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, _ := newStrategy(t, store, func(s *Settings) { s.Start = test.start })
+			start(t, s, true)
+			if got := generate(t, s, 1)[0]; got != test.want {
+				t.Errorf("the first number is %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// A counter that the store lost must not begin again at start.
+func TestVanishedCounter(t *testing.T) {
+	store := memory.New(time.Now)
+	s, _ := newStrategy(t, store, nil)
+	wantCode(t, s.Init(t.Context(), false), seqd.CodeConflict)
+	if _, err := store.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrNotFound) {
+		t.Errorf("the counter was created: %v", err)
+	}
+	start(t, s, true)
+	generate(t, s, 1000)
+	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for range 3000 { // what is in hand may still go out
+		if err = s.Generate(t.Context(), 1, &seqd.Sequence{}); err != nil {
+			break
+		}
+	}
+	wantCode(t, err, seqd.CodeConflict)
+}
+
+func TestStepRule(t *testing.T) {
+	const minute = 60_000
+	s := DefaultSettings()
+	s.MaxStep = 5000
+	tests := []struct {
+		name                     string
+		recorded, timestamp, now int64
+		want                     int64
+	}{
+		{"on target", 2000, 1, 1 + 30*minute, 2000},
+		{"just not short", 2000, 1, 1 + 15*minute, 2000},
+		{"short", 2000, 1, 15 * minute, 4000},
+		{"short at the limit", 4000, 1, 2, 5000},
+		{"just not long", 2000, 1, 1 + 60*minute, 2000},
+		{"long", 4000, 1, 2 + 60*minute, 2000},
+		{"long at the limit", 1500, 1, math.MaxInt64, 1000},
+		{"clock went back", 2000, 1000, 999, 2000},
+		{"nothing recorded", 2000, 0, 1, 2000},
+		{"recorded below a raised minimum", 1, 1, 1 + 30*minute, 1000},
+		{"recorded above a lowered maximum", 9000, 1, 1 + 30*minute, 5000},
+	}
+	for _, test := range tests {
+		if got := s.step(test.recorded, test.timestamp, test.now); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// The step grows with the volume and shrinks with it, and first fills do not count.
+func TestStepFollowsVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		settings := func(s *Settings) { s.Step, s.TargetDuration = 100, time.Minute }
+		s, _ := newStrategy(t, store, settings)
+		start(t, s, true)
+		for range 5000 {
+			generate(t, s, 1)
+			time.Sleep(10 * time.Millisecond) // 100 a second: a minute's segment is 6000
+		}
+		grown := counter(t, store).Step
+		if grown < 3000 || grown > 12000 {
+			t.Errorf("the step is %d at 100 numbers a second and a target of a minute", grown)
+		}
+		for range 20 { // restarts fill the first buffer again and again
+			synctest.Wait()
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s, _ = newStrategy(t, store, settings)
+			start(t, s, false)
+			generate(t, s, 1)
+		}
+		if got := counter(t, store).Step; got != grown {
+			t.Errorf("restarts changed the step from %d to %d", grown, got)
+		}
+		for range 20_000 {
+			generate(t, s, 1)
+			time.Sleep(time.Second)
+		}
+		if got := counter(t, store).Step; got > 200 {
+			t.Errorf("the step is %d at one number a second", got)
+		}
+	})
+}
+
+// The store fails now and then, the strategy is restarted cleanly or dropped like a crash: no number twice, strict order.
+func TestRandomFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &flaky{Store: memory.New(time.Now)}
+		h := history.New()
+		for round := range 100 {
+			s, _ := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 5, 50, 20*time.Millisecond })
+			start(t, s, round == 0)
+			var wg sync.WaitGroup
+			for worker := range 6 {
+				wg.Go(func() {
+					var seq seqd.Sequence
+					for i := range 100 {
+						seq.Reset()
+						began := h.Now()
+						if err := s.Generate(context.Background(), 1+i%9, &seq); err == nil {
+							h.Add(began, fmt.Sprintf("round %d worker %d", round, worker), slices.Collect(seq.Numbers()))
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if round%2 == 0 {
+				_ = s.Close(t.Context()) // may fail; nothing may break then
+			} else {
+				s.buffer.close(t.Context()) // a crash: the rest is lost
+			}
+		}
+		checkHistory(t, h)
+		if h.Numbers() < 100_000 {
+			t.Errorf("only %d numbers were issued", h.Numbers())
+		}
+	})
+}
+
+// flaky is a store each of whose writes may fail, before or after it happened.
+type flaky struct {
+	persist.Store
+	mu    sync.Mutex
+	calls int
+}
+
+func (f *flaky) Counters() persist.Counters { return flakyCounters{f.Store.Counters(), f} }
+
+type flakyCounters struct {
+	persist.Counters
+	*flaky
+}
+
+func (f flakyCounters) fault() (before, after bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	return f.calls%5 == 0, f.calls%7 == 0
+}
+
+var errFlaky = errors.New("the answer is lost")
+
+func (f flakyCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	before, after := f.fault()
+	if before {
+		return persist.Range{}, errFlaky
+	}
+	r, err := f.Counters.Allocate(ctx, req)
+	if after {
+		return persist.Range{}, errFlaky
+	}
+	return r, err
+}
+
+func (f flakyCounters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
+	before, after := f.fault()
+	if before {
+		return false, errFlaky
+	}
+	given, err := f.Counters.GiveBack(ctx, bizTag, r)
+	if after {
+		return false, errFlaky
+	}
+	return given, err
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	tests := map[string]func(*Settings){
+		"start":          func(s *Settings) { s.Start = 0 },
+		"step":           func(s *Settings) { s.Step = s.MaxStep + 1 },
+		"maxStep":        func(s *Settings) { s.MaxStep = mostStep + 1 },
+		"threshold":      func(s *Settings) { s.Threshold = 0 },
+		"targetDuration": func(s *Settings) { s.TargetDuration = 999 * time.Millisecond },
+		"acquireTimeout": func(s *Settings) { s.AcquireTimeout = -1 },
+	}
+	for key, change := range tests {
+		s := DefaultSettings()
+		change(&s)
+		if problems := s.Validate(); len(problems) != 1 || problems[0].Key != key || !strings.ContainsAny(problems[0].Text, "0123456789") {
+			t.Errorf("%s: problems %v", key, problems)
+		}
+	}
+	good := DefaultSettings()
+	if problems := good.Validate(); problems != nil {
+		t.Errorf("the defaults are refused: %v", problems)
+	}
+}
+
+func TestForeignSettings(t *testing.T) {
+	if _, err := New(strategy.Env{}, seqd.BizType{Name: "order", Settings: 5}); err == nil || !strings.Contains(err.Error(), "order") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func newBolt(b *testing.B) persist.Store {
+	store, err := bolt.Open(bolt.Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = store.Close() })
+	return store
+}

@@ -1,0 +1,76 @@
+package segment
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy"
+)
+
+// Settings are the settings of one biz type; the section "segment" of the configuration gives their defaults.
+type Settings struct {
+	// Start is the first number of a new counter, 1 to 2^53 − 1. On a counter that exists it has no effect below the numbers
+	// that were handed out, and moves the counter up when it is above them.
+	Start int64 `config:"start"`
+	// Step is the smallest number of numbers fetched at a time, 1 to MaxStep.
+	Step int64 `config:"step"`
+	// MaxStep is the largest number of numbers fetched at a time, Step to 10^12. A crash skips at most two steps.
+	MaxStep int64 `config:"maxStep"`
+	// Threshold is the share of buffer 1 that is used when buffer 2 is filled, above 0 and at most 1.
+	Threshold float64 `config:"threshold"`
+	// TargetDuration is how long a segment shall last: one that lasted less than half of it doubles the step, one that lasted more
+	// than twice halves it. At least 1s.
+	TargetDuration time.Duration `config:"targetDuration"`
+	// AcquireTimeout is how long a request waits when nothing is in hand, 0 (not at all) to 1m.
+	AcquireTimeout time.Duration `config:"acquireTimeout"`
+}
+
+// DefaultSettings are the settings of a biz type that says nothing.
+func DefaultSettings() Settings {
+	return Settings{
+		Start:          1,
+		Step:           1000,
+		MaxStep:        100_000_000,
+		Threshold:      0.2,
+		TargetDuration: 30 * time.Minute,
+		AcquireTimeout: 2 * time.Second,
+	}
+}
+
+const mostStep = 1_000_000_000_000
+
+// Validate returns every setting that is out of its range.
+func (s *Settings) Validate() []strategy.Problem {
+	var problems []strategy.Problem
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			problems = append(problems, strategy.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
+	check(s.MaxStep >= 1 && s.MaxStep <= mostStep, "maxStep", "%d is outside 1 to %d", s.MaxStep, int64(mostStep))
+	check(s.Step >= 1 && s.Step <= max(1, s.MaxStep), "step", "%d is outside 1 to maxStep, which is %d", s.Step, s.MaxStep)
+	check(s.Threshold > 0 && s.Threshold <= 1, "threshold", "%v is not above 0 and at most 1", s.Threshold)
+	check(s.TargetDuration >= time.Second, "targetDuration", "%s is less than 1s", s.TargetDuration)
+	check(s.AcquireTimeout >= 0 && s.AcquireTimeout <= time.Minute, "acquireTimeout", "%s is outside 0s to 1m", s.AcquireTimeout)
+	return problems
+}
+
+var _ strategy.Validator = (*Settings)(nil)
+
+// step returns how many numbers to fetch next, from what the store recorded: all nodes that share the store come to the same
+// answer without talking. now and timestamp are in ms since the Unix epoch; a timestamp that is not in the past says nothing.
+func (s *Settings) step(recorded, timestamp, now int64) int64 {
+	step := min(max(recorded, s.Step), s.MaxStep)
+	lasted, target := now-timestamp, s.TargetDuration.Milliseconds()
+	switch {
+	case timestamp <= 0 || lasted < 0:
+		return step
+	case lasted < target/2:
+		return min(2*step, s.MaxStep)
+	case lasted > 2*target:
+		return max(step/2, s.Step)
+	}
+	return step
+}
