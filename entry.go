@@ -1,7 +1,9 @@
 package seqd
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,9 +11,10 @@ import (
 
 // entry is a definition and where it stands on its way to issuing.
 type entry struct {
-	Definition
-	// ready is set once Init succeeded; the hot path reads nothing else of the state.
+	// ready is set once Init succeeded; the hot path reads nothing else of the state. It and what issuing needs of the definition stand
+	// first, in one cache line.
 	ready atomic.Bool
+	Definition
 
 	mu      sync.Mutex   // guards what follows
 	pending *initAttempt // the attempt under way, nil when there is none
@@ -62,7 +65,7 @@ func (is *Issuer) initialise(ctx context.Context, e *entry) error {
 var errStopping = &Error{Code: CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
 
 func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
-	err := guard("strategy "+e.BizType.Strategy, func() error { return e.open(ctx) })
+	err := e.open(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pending = nil
@@ -80,10 +83,10 @@ func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
 
 // open checks the claim, initialises the strategy and then records the claim: in this order, a recorded claim without
 // the strategy's state means that the state was lost, never that a crash came between the two.
-func (e *entry) open(ctx context.Context) error {
+func (e *entry) open(ctx context.Context) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", e.BizType.Strategy, &err)
 	fresh := true
 	if e.Claim != nil {
-		var err error
 		if fresh, err = e.Claim.Check(ctx); err != nil {
 			return err
 		}
@@ -181,16 +184,14 @@ type Unready struct {
 	Reason  *Error
 }
 
-// Health returns the biz types that cannot issue for a reason of this node or its back ends, at most most of them, and how many
-// there are in all.
+// Health returns the biz types that cannot issue for a reason of this node or its back ends, by name: the first most of them, and how
+// many there are in all.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	for name, e := range is.entries {
 		if reason := e.health(); reason != nil {
-			total++
-			if len(unready) < most {
-				unready = append(unready, Unready{BizType: name, Reason: reason})
-			}
+			unready = append(unready, Unready{BizType: name, Reason: reason})
 		}
 	}
-	return unready, total
+	slices.SortFunc(unready, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
+	return unready[:min(most, len(unready))], len(unready)
 }

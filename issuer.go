@@ -16,10 +16,10 @@ import (
 
 // Definition is one biz type with everything that stands around it.
 type Definition struct {
-	BizType  BizType
 	Strategy Strategy
 	// Plugins in any order; the issuer sorts them.
 	Plugins []BoundPlugin
+	BizType BizType
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected RejectedHandler
 	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond this process.
@@ -111,11 +111,13 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	if call.Count < 1 {
 		return Errorf(CodeInvalidCount, "count is %d and must be at least 1", call.Count)
 	}
+	count := call.Count
 	entered, err := is.run(ctx, e, call)
+	call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
 	if err != nil {
 		return is.reject(ctx, e, call, entered, err)
 	}
-	is.observer.Issued(call.BizType, call.Count)
+	is.observer.Issued(call.BizType, count)
 	return nil
 }
 
@@ -132,6 +134,7 @@ func (is *Issuer) lookup(name string) (*entry, error) {
 
 // run walks the chain and returns how many plugins were entered.
 func (is *Issuer) run(ctx context.Context, e *entry, call *Call) (entered int, err error) {
+	count := call.Count
 	for i := range e.Plugins {
 		if err := before(ctx, &e.Plugins[i], call); err != nil {
 			return entered, err
@@ -143,18 +146,27 @@ func (is *Issuer) run(ctx context.Context, e *entry, call *Call) (entered int, e
 			return entered, err
 		}
 	}
-	if err := e.Strategy.Generate(ctx, call.Count, &call.Sequence); err != nil {
+	if err := generate(ctx, e, count, &call.Sequence); err != nil {
 		return entered, err
 	}
-	if got := call.Sequence.Len(); got != call.Count {
-		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", e.BizType.Strategy, got, call.Count)
+	if got := call.Sequence.Len(); got != count {
+		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", e.BizType.Strategy, got, count)
 	}
 	for i := range e.Plugins {
-		if err := after(ctx, &e.Plugins[i], call); err != nil {
+		p := &e.Plugins[i]
+		if err := after(ctx, p, call); err != nil {
 			return entered, err
+		}
+		if err := call.Sequence.check(count); err != nil {
+			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", p.Name, err)
 		}
 	}
 	return entered, nil
+}
+
+func generate(ctx context.Context, e *entry, n int, seq *Sequence) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", e.BizType.Strategy, &err)
+	return e.Strategy.Generate(ctx, n, seq)
 }
 
 // reject tells the plugins that were entered, the rejection handler and the observer, and returns what the caller gets.
@@ -166,10 +178,10 @@ func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, entered int,
 	}
 	for i := range entered {
 		if err := onError(ctx, &e.Plugins[i], call, refusal); err != nil {
-			is.log.Error("plugin failed in OnError", "bizType", call.BizType, "plugin", e.Plugins[i].Name, "error", err)
+			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
 		}
 	}
-	if err := guard("rejection handler", func() error { e.Rejected.Rejected(ctx, call, refusal); return nil }); err != nil {
+	if err := tell(ctx, e, call, refusal); err != nil {
 		is.log.Error("rejection handler failed", "bizType", call.BizType, "error", err)
 	}
 	is.observer.Rejected(call.BizType, refusal.Code)
@@ -177,35 +189,32 @@ func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, entered int,
 }
 
 func before(ctx context.Context, b *BoundPlugin, call *Call) (err error) {
-	defer recoverPlugin(b.Name, "Before", &err)
+	defer recoverFrom(CodePluginPanic, "plugin", b.Name, &err)
 	return b.Plugin.Before(ctx, call)
 }
 
 func after(ctx context.Context, b *BoundPlugin, call *Call) (err error) {
-	defer recoverPlugin(b.Name, "After", &err)
+	defer recoverFrom(CodePluginPanic, "plugin", b.Name, &err)
 	return b.Plugin.After(ctx, call)
 }
 
 func onError(ctx context.Context, b *BoundPlugin, call *Call, refusal *Error) (err error) {
-	defer recoverPlugin(b.Name, "OnError", &err)
+	defer recoverFrom(CodePluginPanic, "plugin", b.Name, &err)
 	b.Plugin.OnError(ctx, call, refusal)
 	return nil
 }
 
-// guard runs f and returns a panic in it as an error.
-func guard(what string, f func() error) (err error) {
-	defer recoverPlugin(what, "call", &err)
-	return f()
+// tell calls the rejection handler.
+func tell(ctx context.Context, e *entry, call *Call, refusal *Error) (err error) {
+	defer recoverFrom(CodeInternal, "rejection handler of", e.BizType.Name, &err)
+	e.Rejected.Rejected(ctx, call, refusal)
+	return nil
 }
 
-// recoverPlugin turns a panic into an error of this one request. It must be deferred directly.
-func recoverPlugin(name, phase string, err *error) {
+// recoverFrom turns a panic into an error of this one request. It must be deferred directly.
+func recoverFrom(code Code, kind, name string, err *error) {
 	if p := recover(); p != nil {
-		*err = &Error{
-			Code:   CodePluginPanic,
-			Detail: "plugin " + name + " panicked in " + phase,
-			Err:    fmt.Errorf("%v\n%s", p, debug.Stack()),
-		}
+		*err = &Error{Code: code, Detail: kind + " " + name + " panicked", Err: fmt.Errorf("%v\n%s", p, debug.Stack())}
 	}
 }
 

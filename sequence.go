@@ -1,6 +1,9 @@
 package seqd
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"iter"
 	"strconv"
 )
@@ -150,3 +153,27 @@ func (s *Sequence) IDs() []string {
 
 // Shown reports whether a plugin rewrote how the numbers are shown; if not, they are shown as decimal digits.
 func (s *Sequence) Shown() bool { return len(s.ends) > 0 }
+
+// check returns an error unless there are count numbers, each shown as one line that is not empty.
+func (s *Sequence) check(count int) error {
+	if s.count != count {
+		return fmt.Errorf("%d numbers instead of %d", s.count, count)
+	}
+	if !s.Shown() {
+		return nil
+	}
+	if len(s.ends) != count {
+		return fmt.Errorf("%d numbers are shown instead of %d", len(s.ends), count)
+	}
+	start := 0
+	for _, end := range s.ends {
+		if end <= start {
+			return errors.New("a number is shown as nothing")
+		}
+		start = end
+	}
+	if bytes.ContainsAny(s.text, "\r\n") {
+		return errors.New("a number is shown with a line break")
+	}
+	return nil
+}

@@ -19,7 +19,7 @@ type block struct {
 	// next is the next number that nobody has. It may run past last: what lies beyond was refused.
 	next atomic.Int64
 	// The padding keeps the fields every caller reads out of the cache line that every caller writes.
-	_ [120]byte
+	_ [56]byte
 	// last is the last number of the range; mark is the number whose taking opens buffer 2.
 	last, mark int64
 }

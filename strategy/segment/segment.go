@@ -31,10 +31,10 @@ const fetchDeadline = 10 * time.Second
 
 // Strategy issues the numbers of one biz type. It is safe for concurrent use.
 type Strategy struct {
+	buffer   buffer // first: issuing touches little else, and with very many biz types every cache line counts
 	env      strategy.Env
 	name     string
 	settings *Settings
-	buffer   buffer
 
 	mu      sync.Mutex // guards failure
 	failure string     // what was last logged as wrong, "" when all is well
