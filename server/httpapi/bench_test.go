@@ -1,0 +1,126 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// reusable is a ResponseWriter that allocates nothing and remembers what a test wants to know.
+type reusable struct {
+	header http.Header
+	status int
+	bytes  int
+}
+
+func (w *reusable) Header() http.Header         { return w.header }
+func (w *reusable) WriteHeader(status int)      { w.status = status }
+func (w *reusable) Write(p []byte) (int, error) { w.bytes = len(p); return len(p), nil }
+
+// discard is a ResponseWriter for tests that look elsewhere.
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// allocations returns how often h allocates for one good request, and the size of its answer.
+func allocations(t *testing.T, h http.Handler, target string) (perRun float64, bytes int) {
+	t.Helper()
+	r, err := newRequest("GET", target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &reusable{header: make(http.Header)}
+	perRun = testing.AllocsPerRun(1000, func() {
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	})
+	if w.status != http.StatusOK {
+		t.Fatalf("status is %d", w.status)
+	}
+	return perRun, w.bytes
+}
+
+func TestAllocations(t *testing.T) {
+	// Numbers of one length, so that the answers are as long as the constant one.
+	ours, size := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
+
+	constant := []byte(`{"bizType":"order","id":"1000000"}`)
+	contentType := []string{jsonType}
+	bare := gin.New()
+	bare.GET("/seq/:bizType", func(c *gin.Context) {
+		c.Writer.Header()["Content-Type"] = contentType
+		c.Writer.WriteHeader(http.StatusOK)
+		_, _ = c.Writer.Write(constant)
+	})
+	base, baseSize := allocations(t, bare, "/seq/order")
+
+	if size != baseSize {
+		t.Errorf("the answers have %d and %d bytes, want the same", size, baseSize)
+	}
+	if !raceEnabled && ours > base+2 {
+		t.Errorf("one ID costs %v allocations, a bare route %v: want at most 2 more", ours, base)
+	}
+}
+
+func benchmarkIssue(b *testing.B, target string, definition seqd.Definition) {
+	api := newAPI(b, definition)
+	r, err := newRequest("GET", target)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		w, r := &reusable{header: make(http.Header)}, r.Clone(b.Context())
+		for pb.Next() {
+			clear(w.header)
+			api.ServeHTTP(w, r)
+		}
+		if w.status != http.StatusOK && w.status != 0 { // 0: this goroutine got nothing to do
+			b.Errorf("status is %d", w.status)
+		}
+	})
+}
+
+func BenchmarkIssue(b *testing.B) { benchmarkIssue(b, "/seq/order", define("order", newCounter(1))) }
+
+func BenchmarkIssueBatch10000(b *testing.B) {
+	benchmarkIssue(b, "/seq/order?count=10000", define("order", newCounter(1)))
+}
+
+// Asking for numbers, one and several, as JSON and as text.
+func ExampleAPI() {
+	issuer, err := seqd.NewIssuer([]seqd.Definition{define("order", newCounter(100))}, seqd.Options{})
+	if err != nil {
+		panic(err)
+	}
+	api := newStarting(exampleTB{})
+	api.Ready(issuer)
+
+	for _, request := range []struct{ target, accept string }{
+		{"/seq/order", "*/*"}, {"/seq/order?count=3", "*/*"}, {"/seq/order?count=2", "text/plain"},
+	} {
+		r := httptest.NewRequest("GET", request.target, nil)
+		r.Header.Set("Accept", request.accept)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		fmt.Println(w.Body)
+	}
+	// Output:
+	// {"bizType":"order","id":"100"}
+	// {"bizType":"order","ids":["101","102","103"]}
+	// 104
+	// 105
+}
+
+// exampleTB is the part of testing.TB that the helpers need where there is no test.
+type exampleTB struct{ testing.TB }
+
+func (exampleTB) Helper()           {}
+func (exampleTB) Fatal(args ...any) { panic(fmt.Sprint(args...)) }

@@ -1,0 +1,78 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// FuzzRoute sends whatever net/http lets through to the handler. Nothing in it may panic, be an error of the service, or get an
+// answer that the contract does not know.
+func FuzzRoute(f *testing.F) {
+	for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", "CONNECT", "brew"} {
+		for _, target := range []string{
+			"/seq/order", "/seq/order?count=3", "/seq/order?count=10000", "/seq/order?count=1&count=2", "/seq/order?x=%zz;",
+			"/seq/a%2Fb", "/seq/%00", "/seq/заказ", "/seq/+%2B", "/seq/order/parse/100", "/seq/order/parse/%31+", "/seq/order/parse/9007199254740992",
+			"/healthz", "/readyz", "/", "//", "*", "http://seqd/seq/order", "/seq/order/", "/seq/:bizType", "/%73eq/order",
+		} {
+			f.Add(method, target, "Accept", "text/plain;q=0.5, */*;q=0.1", "", false)
+		}
+	}
+	f.Add("GET", "/seq/order", "Accept", ",;=/,,q=;;\"\xff", "", false)
+	f.Add("GET", "/seq/order", "X-Request-Id", "a\tb<c>", "", false)
+	f.Add("GET", "/seq/order", "X-Forwarded-For", "1.1.1.1, nobody,, 192.0.2.7", "", false)
+	f.Add("POST", "/seq/order", "Content-Type", "application/json", `{"count":3}`, false)
+	f.Add("POST", "/seq/order", "Expect", "100-continue", strings.Repeat("x", 2000), false)
+	f.Add("POST", "/seq/order", "Trailer", "X", strings.Repeat("x", 2000), true)
+	f.Add("GET", "/seq/"+strings.Repeat("a", 5000), "", "", "", false)
+
+	starting := newStarting(f)
+	ready := newStarting(f, func(o *httpapi.Options) { o.AccessLog, o.TrustedProxies = true, []string{"192.0.2.0/24"} })
+	issuer := newIssuer(f, define("order", newCounter(100)))
+	issuer.Init(f.Context())
+	ready.Ready(issuer)
+
+	f.Fuzz(func(t *testing.T, method, target, name, value, body string, chunked bool) {
+		for _, api := range []*httpapi.API{starting, ready} {
+			var headers []string
+			if name != "" {
+				headers = append(headers, name+": "+value)
+			}
+			r, err := newRequest(method, target, headers...)
+			if err != nil {
+				return // net/http answers this one itself
+			}
+			w := httptest.NewRecorder()
+			if body != "" || chunked {
+				r = withBody(r, body, chunked)
+			}
+			api.ServeHTTP(w, r)
+			checkAnswer(t, w)
+		}
+	})
+}
+
+func checkAnswer(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Header().Get("X-Request-Id") == "" {
+		t.Error("the answer has no X-Request-Id")
+	}
+	switch {
+	case w.Code == 500:
+		t.Errorf("an error of the service: %s", w.Body)
+	case w.Code == 200 && w.Body.Len() == 0:
+		t.Error("an empty 200")
+	case w.Code == 200 && w.Header().Get("Content-Type") == jsonType && !json.Valid(w.Body.Bytes()):
+		t.Errorf("no JSON: %.300q", w.Body)
+	case w.Code == 200:
+	case w.Code < 400:
+		t.Errorf("status %d is not in the contract", w.Code)
+	default:
+		if _, err := problemIn(w.Code, w.Header(), w.Body.Bytes()); err != nil {
+			t.Errorf("status %d: %v", w.Code, err)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+const (
+	jsonType    = "application/json"
+	textType    = "text/plain; charset=utf-8"
+	problemType = "application/problem+json"
+)
+
+// codes is the closed set as the contract knows it, with the status of each; it is written out here so that a change of the code is
+// a change of this list.
+var codes = map[seqd.Code]int{
+	"invalid_biz_type": 400, "invalid_count": 400, "invalid_id": 400, "invalid_request": 400,
+	"forbidden":        403,
+	"unknown_biz_type": 404, "not_found": 404,
+	"method_not_allowed": 405,
+	"conflict":           409, "exhausted": 409,
+	"body_too_large":    413,
+	"uri_too_long":      414,
+	"headers_too_large": 431,
+	"rate_limited":      429,
+	"plugin_panic":      500, "internal": 500,
+	"starting": 503, "stopping": 503, "store_unavailable": 503, "timeout": 503, "canceled": 503,
+}
+
+// counter is a strategy that counts from first; its fields say what else it does.
+type counter struct {
+	next     atomic.Int64
+	init     func() error
+	health   error
+	generate func() error // runs ahead of counting
+}
+
+func newCounter(first int64) *counter {
+	c := &counter{}
+	c.next.Store(first)
+	return c
+}
+
+func (c *counter) Init(context.Context, bool) error {
+	if c.init != nil {
+		return c.init()
+	}
+	return nil
+}
+
+func (c *counter) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
+	if c.generate != nil {
+		if err := c.generate(); err != nil {
+			return err
+		}
+	}
+	seq.Add(c.next.Add(int64(n))-int64(n), n, 1)
+	return nil
+}
+
+func (c *counter) Health() error               { return c.health }
+func (c *counter) Close(context.Context) error { return nil }
+
+// plugin is a plugin made of functions; those that are nil do nothing.
+type plugin struct {
+	before, after func(*seqd.Call) error
+	onError       func(*seqd.Call, *seqd.Error)
+}
+
+func (p plugin) Before(_ context.Context, call *seqd.Call) error {
+	if p.before == nil {
+		return nil
+	}
+	return p.before(call)
+}
+
+func (p plugin) After(_ context.Context, call *seqd.Call) error {
+	if p.after == nil {
+		return nil
+	}
+	return p.after(call)
+}
+
+func (p plugin) OnError(_ context.Context, call *seqd.Call, err *seqd.Error) {
+	if p.onError != nil {
+		p.onError(call, err)
+	}
+}
+
+func define(name string, s seqd.Strategy, plugins ...plugin) seqd.Definition {
+	d := seqd.Definition{BizType: seqd.BizType{Name: name, Strategy: "counter"}, Strategy: s}
+	for i, p := range plugins {
+		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: "p" + strconv.Itoa(i), Order: i, Plugin: p})
+	}
+	return d
+}
+
+func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
+	tb.Helper()
+	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return issuer
+}
+
+// newStarting returns an API that has no issuer yet.
+func newStarting(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
+	tb.Helper()
+	opts := httpapi.Options{MaxCount: 10_000, MaxBodyBytes: 1024, Log: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&opts)
+	}
+	api, err := httpapi.New(opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return api
+}
+
+// newAPI returns an API that issues for the given biz types, all of them initialised; without any, for order, from 100.
+func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
+	tb.Helper()
+	if len(definitions) == 0 {
+		definitions = append(definitions, define("order", newCounter(100)))
+	}
+	issuer := newIssuer(tb, definitions...)
+	issuer.Init(tb.Context())
+	api := newStarting(tb)
+	api.Ready(issuer)
+	return api
+}
+
+// newRequest reads a request as net/http does, so that a test can send every target that gets through to a handler. headers are
+// lines of the form "Name: value".
+func newRequest(method, target string, headers ...string) (*http.Request, error) {
+	raw := method + " " + target + " HTTP/1.1\r\nHost: seqd\r\n"
+	for _, line := range headers {
+		raw += line + "\r\n"
+	}
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw + "\r\n")))
+	if err != nil {
+		return nil, err
+	}
+	r.RemoteAddr = "192.0.2.1:1234"
+	return r, nil
+}
+
+// do sends a request that must be readable to a handler.
+func do(tb testing.TB, h http.Handler, method, target string, headers ...string) *httptest.ResponseRecorder {
+	tb.Helper()
+	r, err := newRequest(method, target, headers...)
+	if err != nil {
+		tb.Fatalf("the test's own request cannot be read: %v", err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// withBody gives a request a body, with or without a known length.
+func withBody(r *http.Request, body string, chunked bool) *http.Request {
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	if chunked {
+		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	}
+	return r
+}
+
+// problem is a problem document as a caller sees it.
+type problem struct {
+	Type, Title, Code, Detail, RequestID string
+	Status                               int
+	Unready                              int
+	BizTypes                             []struct{ Name, Code, Detail, Cause string }
+}
+
+// problemIn returns what is wrong with an answer that must be an error of the contract.
+func problemIn(status int, header http.Header, body []byte) (p problem, wrong error) {
+	if got := header.Get("Content-Type"); got != problemType {
+		return p, fmt.Errorf("content type is %q, want %q", got, problemType)
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		return p, fmt.Errorf("the problem is not JSON: %w", err)
+	}
+	if p.Type == "" || p.Title == "" || p.Code == "" || p.Detail == "" {
+		return p, fmt.Errorf("the problem lacks type, title, code or detail: %s", body)
+	}
+	if p.Status != status {
+		return p, fmt.Errorf("the problem says status %d, the answer %d", p.Status, status)
+	}
+	if p.Title != http.StatusText(status) {
+		return p, fmt.Errorf("title is %q, want %q", p.Title, http.StatusText(status))
+	}
+	if _, known := codes[seqd.Code(p.Code)]; !known {
+		return p, fmt.Errorf("code %q is not in the closed set", p.Code)
+	}
+	if got := header.Get("Cache-Control"); got != "no-store" {
+		return p, fmt.Errorf("Cache-Control is %q, want no-store", got)
+	}
+	after := header.Get("Retry-After")
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		if seconds, err := strconv.Atoi(after); err != nil || seconds < 1 {
+			return p, fmt.Errorf("Retry-After is %q with status %d, want whole seconds of 1 or more", after, status)
+		}
+	} else if status < 500 && after != "" {
+		return p, fmt.Errorf("Retry-After is %q with status %d, where waiting does not help", after, status)
+	}
+	return p, nil
+}
+
+// wantProblem checks a recorded error answer completely and returns it.
+func wantProblem(tb testing.TB, w *httptest.ResponseRecorder, status int, code seqd.Code) problem {
+	tb.Helper()
+	if w.Code != status {
+		tb.Fatalf("status is %d, want %d; body: %s", w.Code, status, w.Body)
+	}
+	p, err := problemIn(w.Code, w.Header(), w.Body.Bytes())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if p.Code != string(code) {
+		tb.Fatalf("code is %q, want %q; detail: %s", p.Code, code, p.Detail)
+	}
+	if id := w.Header().Get("X-Request-Id"); id == "" || p.RequestID != id {
+		tb.Fatalf("requestId is %q, the header X-Request-Id %q; want the same, not empty", p.RequestID, id)
+	}
+	return p
+}
+
+// wantBody checks a recorded answer that is no error.
+func wantBody(tb testing.TB, w *httptest.ResponseRecorder, contentType, body string) {
+	tb.Helper()
+	if w.Code != http.StatusOK {
+		tb.Fatalf("status is %d, want 200; body: %s", w.Code, w.Body)
+	}
+	if got := w.Header().Get("Content-Type"); got != contentType {
+		tb.Errorf("content type is %q, want %q", got, contentType)
+	}
+	if got := w.Body.String(); got != body {
+		tb.Errorf("body is %.300q, want %.300q", got, body)
+	}
+	if w.Header().Get("X-Request-Id") == "" {
+		tb.Error("the answer has no X-Request-Id")
+	}
+	if got := w.Header().Get("Retry-After"); got != "" {
+		tb.Errorf("Retry-After is %q on a good answer", got)
+	}
+}
+
+// numbers are the decimal digits of count numbers from first, each between quotes, with sep between them.
+func numbers(first, count int, quote, sep string) string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = quote + strconv.Itoa(first+i) + quote
+	}
+	return strings.Join(list, sep)
+}

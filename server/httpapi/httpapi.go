@@ -1,0 +1,135 @@
+// Package httpapi is the HTTP contract: routes, JSON, errors. It knows the [seqd.Issuer] and nothing of strategies, stores or
+// plugins.
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// Options are what the API is built from.
+type Options struct {
+	// MaxCount is the largest ?count=.
+	MaxCount int
+	// MaxBodyBytes is the largest request body.
+	MaxBodyBytes int64
+	// TrustedProxies are addresses and networks whose X-Forwarded-For is believed.
+	TrustedProxies []string
+	// AccessLog logs every request.
+	AccessLog bool
+	Log       *slog.Logger
+}
+
+// maxURIBytes is the longest request target; a longer one is answered 414.
+const maxURIBytes = 4096
+
+// API answers requests. Until [API.Ready] is called it says that the service is starting.
+type API struct {
+	opts     Options
+	engine   *gin.Engine
+	issuer   atomic.Pointer[seqd.Issuer]
+	draining atomic.Bool
+	waiting  atomic.Pointer[seqd.Error] // why there is no issuer yet
+	ids      requestIDs
+}
+
+// New returns an API that is starting.
+func New(opts Options) (*API, error) {
+	gin.SetMode(gin.ReleaseMode)
+	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs()}
+	a.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
+	e := a.engine
+	e.RedirectTrailingSlash = false
+	e.HandleMethodNotAllowed = true
+	e.UseRawPath = true // an escaped slash is part of a name, not a separator
+	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
+	if err := e.SetTrustedProxies(opts.TrustedProxies); err != nil {
+		return nil, err
+	}
+	e.Use(a.around)
+	e.GET("/seq/:bizType", a.issue)
+	e.POST("/seq/:bizType", a.issue)
+	e.GET("/seq/:bizType/parse/:id", a.parse)
+	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
+		e.Handle(method, "/healthz", a.healthz)
+		e.Handle(method, "/readyz", a.readyz)
+	}
+	e.NoRoute(func(c *gin.Context) {
+		a.fail(c, seqd.Errorf(seqd.CodeNotFound, "there is nothing at this path; numbers are at /seq/{bizType}"))
+	})
+	e.NoMethod(func(c *gin.Context) {
+		a.fail(c, seqd.Errorf(seqd.CodeMethodNotAllowed, "the method is not one of: %s", c.Writer.Header().Get("Allow")))
+	})
+	return a, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
+
+// Ready begins issuing.
+func (a *API) Ready(issuer *seqd.Issuer) { a.issuer.Store(issuer) }
+
+// Waiting says why there is no issuer yet.
+func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
+
+// Drain makes /readyz say 503 while everything else goes on.
+func (a *API) Drain() { a.draining.Store(true) }
+
+// around is the one middleware: request ID, limits that need no route, panics, access log.
+func (a *API) around(c *gin.Context) {
+	id := a.ids.of(c.Request)
+	c.Writer.Header()["X-Request-Id"] = id
+	if a.opts.AccessLog {
+		defer a.logAccess(c, id[0], time.Now())
+	}
+	defer a.recover(c)
+	if err := a.limits(c); err != nil {
+		c.Abort()
+		a.fail(c, err)
+		return
+	}
+	c.Next()
+}
+
+// recover answers 500 for a panic in a handler. It must be deferred directly.
+func (a *API) recover(c *gin.Context) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	a.opts.Log.Error("panic while answering a request", "path", c.Request.URL.Path, "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
+	c.Abort()
+	if !c.Writer.Written() {
+		a.fail(c, &seqd.Error{Code: seqd.CodeInternal, Detail: "an internal error; the log of the service says more"})
+	}
+}
+
+func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
+	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request",
+		slog.String("method", c.Request.Method), slog.String("path", c.Request.URL.Path), slog.String("query", c.Request.URL.RawQuery),
+		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", time.Since(start)),
+		slog.String("client", c.ClientIP()), slog.String("requestId", id))
+}
+
+// limits refuses targets and bodies that are too large. A body carries no meaning today; it is read so that a too large one
+// is answered instead of cut off.
+func (a *API) limits(c *gin.Context) error {
+	if len(c.Request.RequestURI) > maxURIBytes {
+		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)
+	}
+	if c.Request.ContentLength == 0 {
+		return nil
+	}
+	return a.discardBody(c)
+}
+
+func (a *API) healthz(c *gin.Context) {
+	write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
+}

@@ -1,0 +1,186 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// exchange is what one issuing needs; it is reused, so that a request for one ID allocates next to nothing.
+type exchange struct {
+	call seqd.Call
+	body []byte
+}
+
+var exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 256)} }}
+
+// keepBytes is the largest body that is kept for reuse.
+const keepBytes = 512 << 10
+
+func (x *exchange) release() {
+	if cap(x.body) > keepBytes {
+		return
+	}
+	x.call.Caller = seqd.Caller{}
+	x.body = x.body[:0]
+	exchanges.Put(x)
+}
+
+// issue answers GET and POST /seq/{bizType}.
+func (a *API) issue(c *gin.Context) {
+	issuer := a.issuer.Load()
+	if issuer == nil {
+		a.fail(c, a.waiting.Load())
+		return
+	}
+	count, batch, err := a.count(c.Request.URL.RawQuery)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	x := exchanges.Get().(*exchange)
+	defer x.release()
+	x.call.BizType = c.Param("bizType")
+	x.call.Count = count
+	x.call.Caller.Addr = a.clientAddr(c)
+	x.call.Caller.RequestID = requestID(c)
+	if err := issuer.Issue(c.Request.Context(), &x.call); err != nil {
+		a.fail(c, err)
+		return
+	}
+	contentType := jsonType
+	if wantsText(c.Request.Header["Accept"]) {
+		contentType = textType
+		x.body = x.call.Sequence.AppendIDs(x.body, "", "\n", "")
+	} else {
+		x.body = appendJSON(x.body, &x.call, batch)
+	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	write(c, http.StatusOK, contentType, x.body)
+}
+
+// appendJSON appends {"bizType":"order","id":"100"}, or "ids" with an array for a batch.
+func appendJSON(dst []byte, call *seqd.Call, batch bool) []byte {
+	dst = append(dst, `{"bizType":"`...)
+	dst = append(dst, call.BizType...) // a checked name needs no escaping
+	if batch {
+		dst = append(dst, `","ids":[`...)
+		dst = appendStrings(dst, &call.Sequence)
+		return append(dst, "]}"...)
+	}
+	dst = append(dst, `","id":`...)
+	dst = appendStrings(dst, &call.Sequence)
+	return append(dst, '}')
+}
+
+// appendStrings appends the IDs as JSON strings. Display forms that plugins made may hold anything and are escaped.
+func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
+	if !seq.Shown() {
+		return seq.AppendIDs(dst, `"`, `"`, ",")
+	}
+	for i, id := range seq.IDs() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendQuoted(dst, id)
+	}
+	return dst
+}
+
+// count reads ?count=; batch is true when it is there. Anything else in the query is a mistake worth telling.
+func (a *API) count(query string) (count int, batch bool, err error) {
+	if query == "" {
+		return 1, false, nil
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0, false, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	}
+	if len(values) == 0 { // nothing but separators
+		return 1, false, nil
+	}
+	for name := range values {
+		if name != "count" {
+			return 0, false, seqd.Errorf(seqd.CodeInvalidRequest, "there is no query parameter %.40q; count is the only one", name)
+		}
+	}
+	given := values["count"]
+	if len(given) != 1 {
+		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is given %d times", len(given))
+	}
+	count, err = strconv.Atoi(given[0])
+	if err != nil || count < 1 || count > a.opts.MaxCount || given[0][0] == '+' {
+		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is %.40q and must be a whole number from 1 to %d", given[0], a.opts.MaxCount)
+	}
+	return count, true, nil
+}
+
+// clientAddr is the IP address of the caller, as seen through trusted proxies.
+func (a *API) clientAddr(c *gin.Context) string {
+	if len(a.opts.TrustedProxies) > 0 {
+		return c.ClientIP()
+	}
+	// Without proxies this is all that gin would do, without its allocations.
+	addr := c.Request.RemoteAddr
+	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 {
+		addr = addr[:colon]
+	}
+	return strings.Trim(addr, "[]")
+}
+
+// discardBody reads a body up to the limit. MaxBytesReader makes net/http close a connection with more on the way gently, so
+// that the caller can read the answer; it must be given the writer below gin's.
+func (a *API) discardBody(c *gin.Context) error {
+	tooLarge := seqd.Errorf(seqd.CodeBodyTooLarge, "the body has more than %d bytes", a.opts.MaxBodyBytes)
+	if c.Request.ContentLength > a.opts.MaxBodyBytes && c.Request.Header.Get("Expect") != "" {
+		return tooLarge // the caller asked first and has sent nothing
+	}
+	var w http.ResponseWriter = c.Writer
+	if inner, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		w = inner.Unwrap()
+	}
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, c.Request.Body, a.opts.MaxBodyBytes))
+	if _, limit := errors.AsType[*http.MaxBytesError](err); limit {
+		return tooLarge
+	}
+	if err != nil {
+		return &seqd.Error{Code: seqd.CodeInvalidRequest, Detail: "the body cannot be read", Err: err}
+	}
+	return nil
+}
+
+// parsed is the answer of the parse route.
+type parsed struct {
+	BizType string `json:"bizType"`
+	ID      string `json:"id"`
+	Number  string `json:"number"`
+	Valid   bool   `json:"valid"`
+}
+
+// parse answers GET /seq/{bizType}/parse/{id}.
+func (a *API) parse(c *gin.Context) {
+	issuer := a.issuer.Load()
+	if issuer == nil {
+		a.fail(c, a.waiting.Load())
+		return
+	}
+	if c.Request.URL.RawQuery != "" {
+		a.fail(c, seqd.Errorf(seqd.CodeInvalidRequest, "parse takes no query parameters"))
+		return
+	}
+	bizType, id := c.Param("bizType"), c.Param("id")
+	p, err := issuer.Parse(bizType, id)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	writeJSON(c, http.StatusOK, jsonType, parsed{BizType: bizType, ID: id, Number: strconv.FormatInt(p.Number, 10), Valid: p.Valid})
+}

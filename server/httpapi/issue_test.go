@@ -1,0 +1,274 @@
+package httpapi_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/seqd/seqd"
+)
+
+const (
+	one   = `{"bizType":"order","id":"100"}`
+	three = `{"bizType":"order","ids":["100","101","102"]}`
+)
+
+func TestIssue(t *testing.T) {
+	tests := []struct {
+		name, method, target string
+		contentType, body    string
+	}{
+		{"one by GET", "GET", "/seq/order", jsonType, one},
+		{"one by POST", "POST", "/seq/order", jsonType, one},
+		{"an empty query is no query", "GET", "/seq/order?", jsonType, one},
+		{"a batch by GET", "GET", "/seq/order?count=3", jsonType, three},
+		{"a batch by POST", "POST", "/seq/order?count=3", jsonType, three},
+		{"a batch of one is an array", "GET", "/seq/order?count=1", jsonType, `{"bizType":"order","ids":["100"]}`},
+		{"the largest batch", "GET", "/seq/order?count=10000", jsonType, `{"bizType":"order","ids":[` + numbers(100, 10_000, `"`, ",") + `]}`},
+		{"an escaped count", "GET", "/seq/order?%63ount=%33", jsonType, three},
+		{"an escaped name", "GET", "/seq/%6frder", jsonType, one},
+		{"a full URL as target", "GET", "http://seqd/seq/order?count=3", jsonType, three},
+		{"one, empty parameters in front", "GET", "/seq/order?&count=3", jsonType, three},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := do(t, newAPI(t), tt.method, tt.target)
+			wantBody(t, w, tt.contentType, tt.body)
+			if got := w.Header().Get("Cache-Control"); got != "no-store" {
+				t.Errorf("Cache-Control is %q, want no-store: a cache would hand a number out twice", got)
+			}
+		})
+	}
+}
+
+func TestIssueRefusesBadRequests(t *testing.T) {
+	long := strings.Repeat("a", seqd.MaxNameLength+1)
+	tests := []struct {
+		name, target string
+		status       int
+		code         seqd.Code
+		detail       string // a part of it
+	}{
+		{"count 0", "/seq/order?count=0", 400, "invalid_count", "from 1 to 10000"},
+		{"count -1", "/seq/order?count=-1", 400, "invalid_count", `"-1"`},
+		{"count -0", "/seq/order?count=-0", 400, "invalid_count", `"-0"`},
+		{"count with an escaped plus", "/seq/order?count=%2B5", 400, "invalid_count", `"+5"`},
+		{"count with a plus, which means a blank", "/seq/order?count=+5", 400, "invalid_count", `" 5"`},
+		{"count 1e9", "/seq/order?count=1e9", 400, "invalid_count", `"1e9"`},
+		{"count abc", "/seq/order?count=abc", 400, "invalid_count", `"abc"`},
+		{"count 1.0", "/seq/order?count=1.0", 400, "invalid_count", `"1.0"`},
+		{"count 0x10", "/seq/order?count=0x10", 400, "invalid_count", `"0x10"`},
+		{"count 1_000", "/seq/order?count=1_000", 400, "invalid_count", `"1_000"`},
+		{"count empty", "/seq/order?count=", 400, "invalid_count", `""`},
+		{"count without value", "/seq/order?count", 400, "invalid_count", `""`},
+		{"count above the most", "/seq/order?count=10001", 400, "invalid_count", "from 1 to 10000"},
+		{"count above every integer", "/seq/order?count=99999999999999999999", 400, "invalid_count", "from 1 to 10000"},
+		{"count of control characters", "/seq/order?count=%00%0A", 400, "invalid_count", `"\x00\n"`},
+		{"count of broken UTF-8", "/seq/order?count=%ff", 400, "invalid_count", `"\xff"`},
+		{"a long count is cut", "/seq/order?count=" + strings.Repeat("9", 500), 400, "invalid_count", strings.Repeat("9", 40) + `"`},
+		{"count twice", "/seq/order?count=1&count=1", 400, "invalid_count", "2 times"},
+		{"an unknown parameter", "/seq/order?n=3", 400, "invalid_request", `"n"`},
+		{"Count in capitals", "/seq/order?Count=3", 400, "invalid_request", `"Count"`},
+		{"a known and an unknown parameter", "/seq/order?count=3&n=3", 400, "invalid_request", `"n"`},
+		{"an empty parameter", "/seq/order?=", 400, "invalid_request", `""`},
+		{"a broken escape in the query", "/seq/order?count=%zz", 400, "invalid_request", "query"},
+		{"a semicolon in the query", "/seq/order?count=1;x=2", 400, "invalid_request", "query"},
+		{"an unknown biz type", "/seq/orders", 404, "unknown_biz_type", `"orders"`},
+		{"names are case-sensitive", "/seq/Order", 404, "unknown_biz_type", `"Order"`},
+		{"an encoded slash", "/seq/a%2Fb", 400, "invalid_biz_type", `"a/b"`},
+		{"an encoded slash before a known route", "/seq/order%2Fparse/1", 404, "not_found", "nothing"},
+		{"a NUL", "/seq/order%00", 400, "invalid_biz_type", `\x00`},
+		{"a name of 64 characters", "/seq/" + long[1:], 404, "unknown_biz_type", "no biz type"},
+		{"a name of 65 characters", "/seq/" + long, 400, "invalid_biz_type", "65 bytes"},
+		{"a name in another script, escaped", "/seq/%D0%B7%D0%B0%D0%BA%D0%B0%D0%B7", 400, "invalid_biz_type", "заказ"},
+		{"a name in another script, raw", "/seq/заказ", 400, "invalid_biz_type", "заказ"},
+		{"a name of broken UTF-8", "/seq/%ff", 400, "invalid_biz_type", `\xff`},
+		{"a name that starts with a digit", "/seq/1order", 400, "invalid_biz_type", "starts with a letter"},
+		{"a name with a blank", "/seq/order%20", 400, "invalid_biz_type", `"order "`},
+		{"a name that climbs", "/seq/..", 400, "invalid_biz_type", `".."`},
+		{"no name", "/seq/", 404, "not_found", "nothing"},
+		{"no name and no slash", "/seq", 404, "not_found", "nothing"},
+	}
+	for _, tt := range tests {
+		for _, method := range []string{"GET", "POST"} {
+			t.Run(tt.name+" by "+method, func(t *testing.T) {
+				p := wantProblem(t, do(t, newAPI(t), method, tt.target), tt.status, tt.code)
+				if !strings.Contains(p.Detail, tt.detail) {
+					t.Errorf("detail is %q and does not contain %q", p.Detail, tt.detail)
+				}
+				if len(p.Detail) > 500 {
+					t.Errorf("detail has %d bytes: what a caller sends must not come back at any length", len(p.Detail))
+				}
+			})
+		}
+	}
+}
+
+// A query of nothing but separators holds no parameter, so it is as good as none.
+func TestIssueQueryOfSeparators(t *testing.T) {
+	wantBody(t, do(t, newAPI(t), "GET", "/seq/order?&&"), jsonType, one)
+}
+
+func TestIssueHonoursAccept(t *testing.T) {
+	tests := []struct {
+		name   string
+		accept []string
+		text   bool
+	}{
+		{"no header", nil, false},
+		{"an empty header", []string{""}, false},
+		{"anything", []string{"*/*"}, false},
+		{"text", []string{"text/plain"}, true},
+		{"text in capitals", []string{"TEXT/PLAIN"}, true},
+		{"text with a parameter", []string{"text/plain; charset=utf-8"}, true},
+		{"text and blanks", []string{"  text/plain ;  q=1.0 "}, true},
+		{"any text", []string{"text/*"}, true},
+		{"JSON", []string{"application/json"}, false},
+		{"both alike", []string{"text/plain, application/json"}, false},
+		{"text before anything, alike", []string{"text/plain, */*"}, false},
+		{"text before anything, weighted", []string{"text/plain, */*;q=0.1"}, true},
+		{"JSON preferred", []string{"text/plain;q=0.5, application/json;q=0.9"}, false},
+		{"text preferred", []string{"text/plain;q=0.9, application/json;q=0.5"}, true},
+		{"text preferred to any application", []string{"application/*;q=0.5, text/plain;q=0.6"}, true},
+		{"the specific entry counts: no text", []string{"*/*, text/plain;q=0"}, false},
+		{"the specific entry counts: no JSON", []string{"application/json;q=0, */*"}, true},
+		{"the specific entry counts: text below any text", []string{"text/*, text/plain;q=0.1, application/json;q=0.5"}, false},
+		{"text refused", []string{"text/plain;q=0"}, false},
+		{"a weight that cannot be read", []string{"text/plain;q=high"}, false},
+		{"a weight above 1", []string{"text/plain;q=2"}, false},
+		{"a weight below 0", []string{"text/plain;q=-1"}, false},
+		{"a weight that is no number", []string{"text/plain, application/json;q=NaN"}, true},
+		{"a weight in capitals", []string{"text/plain;Q=0.1, application/json;Q=0.2"}, false},
+		{"several lines, JSON last", []string{"text/plain;q=0.1", "application/json"}, false},
+		{"several lines, text last", []string{"application/json;q=0.1", "text/plain"}, true},
+		{"neither", []string{"image/png"}, false},
+		{"a browser", []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}, false},
+		{"garbage", []string{",;=/,,q=;;\"\xff"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var lines []string
+			for _, a := range tt.accept {
+				lines = append(lines, "Accept: "+a)
+			}
+			api := newAPI(t)
+			w := do(t, api, "GET", "/seq/order", lines...)
+			batch := do(t, api, "GET", "/seq/order?count=3", lines...)
+			if tt.text {
+				wantBody(t, w, textType, "100\n")
+				wantBody(t, batch, textType, "101\n102\n103\n")
+			} else {
+				wantBody(t, w, jsonType, one)
+				wantBody(t, batch, jsonType, `{"bizType":"order","ids":["101","102","103"]}`)
+			}
+			if got := w.Header().Get("Cache-Control"); got != "no-store" {
+				t.Errorf("Cache-Control is %q, want no-store", got)
+			}
+		})
+	}
+}
+
+// Errors are problem documents whatever the caller would rather have.
+func TestErrorsIgnoreAccept(t *testing.T) {
+	wantProblem(t, do(t, newAPI(t), "GET", "/seq/nobody", "Accept: text/plain"), 404, "unknown_biz_type")
+}
+
+func TestParse(t *testing.T) {
+	for _, id := range []string{"1", "100", "9007199254740991"} {
+		t.Run(id, func(t *testing.T) {
+			w := do(t, newAPI(t), "GET", "/seq/order/parse/"+id)
+			wantBody(t, w, jsonType, `{"bizType":"order","id":"`+id+`","number":"`+id+`","valid":true}`)
+		})
+	}
+	wantBody(t, do(t, newAPI(t), "GET", "/seq/order/parse/%31"), jsonType, `{"bizType":"order","id":"1","number":"1","valid":true}`)
+}
+
+func TestParseRefuses(t *testing.T) {
+	tests := []struct {
+		name, target string
+		status       int
+		code         seqd.Code
+	}{
+		{"zero", "/seq/order/parse/0", 400, "invalid_id"},
+		{"a negative number", "/seq/order/parse/-1", 400, "invalid_id"},
+		{"a plus", "/seq/order/parse/+1", 400, "invalid_id"},
+		{"a leading zero", "/seq/order/parse/0100", 400, "invalid_id"},
+		{"2^53", "/seq/order/parse/9007199254740992", 400, "invalid_id"},
+		{"more than 64 bits", "/seq/order/parse/99999999999999999999", 400, "invalid_id"},
+		{"text", "/seq/order/parse/abc", 400, "invalid_id"},
+		{"a fraction", "/seq/order/parse/1.5", 400, "invalid_id"},
+		{"an exponent", "/seq/order/parse/1e3", 400, "invalid_id"},
+		{"an underscore", "/seq/order/parse/1_000", 400, "invalid_id"},
+		{"other digits", "/seq/order/parse/١٢٣", 400, "invalid_id"},
+		{"broken UTF-8", "/seq/order/parse/%ff%00%22", 400, "invalid_id"},
+		{"an encoded slash", "/seq/order/parse/1%2F2", 400, "invalid_id"},
+		{"a very long number", "/seq/order/parse/" + strings.Repeat("9", 4000), 400, "invalid_id"},
+		{"very long text", "/seq/order/parse/" + strings.Repeat("x", 4000), 400, "invalid_id"},
+		{"nothing", "/seq/order/parse/", 404, "not_found"},
+		{"nothing and no slash", "/seq/order/parse", 404, "not_found"},
+		{"two parts", "/seq/order/parse/1/2", 404, "not_found"},
+		{"an unknown biz type", "/seq/nobody/parse/1", 404, "unknown_biz_type"},
+		{"a bad biz type", "/seq/1/parse/1", 400, "invalid_biz_type"},
+		{"a query", "/seq/order/parse/1?count=1", 400, "invalid_request"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := wantProblem(t, do(t, newAPI(t), "GET", tt.target), tt.status, tt.code)
+			if len(p.Detail) > 500 {
+				t.Errorf("detail has %d bytes: what a caller sends must not come back at any length", len(p.Detail))
+			}
+		})
+	}
+}
+
+func TestBodies(t *testing.T) {
+	tests := []struct {
+		name    string
+		size    int
+		chunked bool
+		status  int
+	}{
+		{"a small body", 10, false, 200},
+		{"a small body in chunks", 10, true, 200},
+		{"an empty body in chunks", 0, true, 200},
+		{"the largest body", 1024, false, 200},
+		{"the largest body in chunks", 1024, true, 200},
+		{"a byte too many", 1025, false, 413},
+		{"a byte too many in chunks", 1025, true, 413},
+		{"far too many", 1 << 20, false, 413},
+		{"far too many in chunks", 1 << 20, true, 413},
+	}
+	for _, tt := range tests {
+		for _, method := range []string{"GET", "POST"} {
+			t.Run(tt.name+" by "+method, func(t *testing.T) {
+				r, err := newRequest(method, "/seq/order")
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := httptest.NewRecorder()
+				newAPI(t).ServeHTTP(w, withBody(r, strings.Repeat("x", tt.size), tt.chunked))
+				if tt.status == http.StatusOK {
+					wantBody(t, w, jsonType, one)
+					return
+				}
+				wantProblem(t, w, tt.status, "body_too_large")
+			})
+		}
+	}
+}
+
+// A body that breaks off is the caller's mistake or bad luck, not an error of the service.
+func TestBrokenBody(t *testing.T) {
+	r, err := newRequest("POST", "/seq/order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = withBody(r, "", false)
+	r.Body, r.ContentLength = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF)), 14
+	w := httptest.NewRecorder()
+	newAPI(t).ServeHTTP(w, r)
+	wantProblem(t, w, 400, "invalid_request")
+}

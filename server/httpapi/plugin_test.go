@@ -1,0 +1,222 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Every code a plugin can refuse with becomes its status.
+func TestStatusOfEveryCode(t *testing.T) {
+	for code, status := range codes {
+		t.Run(string(code), func(t *testing.T) {
+			veto := plugin{before: func(*seqd.Call) error { return seqd.Errorf(code, "because") }}
+			p := wantProblem(t, do(t, newAPI(t, define("order", newCounter(1), veto)), "GET", "/seq/order"), status, code)
+			if p.Detail != "because" {
+				t.Errorf("detail is %q, want because", p.Detail)
+			}
+		})
+	}
+}
+
+func TestForeignCodeIsInternal(t *testing.T) {
+	veto := plugin{before: func(*seqd.Call) error { return seqd.Errorf("made_up", "because") }}
+	wantProblem(t, do(t, newAPI(t, define("order", newCounter(1), veto)), "GET", "/seq/order"), 500, "internal")
+
+	sick := newCounter(1)
+	sick.health = seqd.Errorf("made_up", "because")
+	p := wantProblem(t, do(t, newAPI(t, define("order", sick)), "GET", "/readyz"), 503, "internal")
+	if got := p.BizTypes[0].Code; got != "internal" {
+		t.Errorf("/readyz lists the code %q, which is not in the closed set; want internal", got)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	tests := []struct {
+		wait time.Duration
+		want string
+	}{
+		{-time.Second, "1"}, {0, "1"}, {1, "1"}, {time.Second, "1"}, {1001 * time.Millisecond, "2"}, {time.Hour, "3600"},
+		{math.MaxInt64, strconv.FormatInt(int64(math.MaxInt64/time.Second)+1, 10)},
+	}
+	for _, tt := range tests {
+		for _, code := range []seqd.Code{seqd.CodeRateLimited, seqd.CodeStoreUnavailable} {
+			t.Run(tt.wait.String()+" "+string(code), func(t *testing.T) {
+				veto := plugin{before: func(*seqd.Call) error { return &seqd.Error{Code: code, Detail: "later", RetryAfter: tt.wait} }}
+				w := do(t, newAPI(t, define("order", newCounter(1), veto)), "GET", "/seq/order")
+				if got := w.Header().Get("Retry-After"); got != tt.want {
+					t.Errorf("Retry-After is %q, want %q", got, tt.want)
+				}
+				wantProblem(t, w, codes[code], code)
+			})
+		}
+	}
+}
+
+// A panic or an error of foreign code costs the request it happens in, tells the caller nothing of its cause, and nothing else.
+func TestFailuresInForeignCode(t *testing.T) {
+	const secret = "hunter2"
+	broken := func() error { return errors.New(secret) }
+	boom := func() error { panic(secret) }
+	onlyOnce := func(f func() error) func() error {
+		done := false
+		return func() error {
+			if done {
+				return nil
+			}
+			done = true
+			return f()
+		}
+	}
+	tests := []struct {
+		name   string
+		make   func(s *counter, p *plugin)
+		status int
+		code   seqd.Code
+	}{
+		{"panic in Generate", func(s *counter, _ *plugin) { s.generate = onlyOnce(boom) }, 500, "internal"},
+		{"error in Generate", func(s *counter, _ *plugin) { s.generate = onlyOnce(broken) }, 500, "internal"},
+		{"timeout in Generate", func(s *counter, _ *plugin) {
+			s.generate = onlyOnce(func() error { return fmt.Errorf("%s: %w", secret, context.DeadlineExceeded) })
+		}, 503, "timeout"},
+		{"panic in Init", func(s *counter, _ *plugin) { s.init = onlyOnce(boom) }, 500, "internal"},
+		{"error in Init", func(s *counter, _ *plugin) { s.init = onlyOnce(broken) }, 500, "internal"},
+		{"panic in Before", func(_ *counter, p *plugin) { p.before = perCall(onlyOnce(boom)) }, 500, "plugin_panic"},
+		{"error in Before", func(_ *counter, p *plugin) { p.before = perCall(onlyOnce(broken)) }, 500, "internal"},
+		{"panic in After", func(_ *counter, p *plugin) { p.after = perCall(onlyOnce(boom)) }, 500, "plugin_panic"},
+		{"error in After", func(_ *counter, p *plugin) { p.after = perCall(onlyOnce(broken)) }, 500, "internal"},
+		{"panic in OnError", func(s *counter, p *plugin) {
+			s.generate = onlyOnce(func() error { return seqd.Errorf(seqd.CodeExhausted, "all gone") })
+			p.onError = func(*seqd.Call, *seqd.Error) { panic(secret) }
+		}, 409, "exhausted"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, p := newCounter(1), plugin{}
+			tt.make(s, &p)
+			api := newStarting(t)
+			api.Ready(newIssuer(t, define("order", s, p)))
+			w := do(t, api, "GET", "/seq/order")
+			wantProblem(t, w, tt.status, tt.code)
+			if strings.Contains(w.Body.String(), secret) {
+				t.Errorf("the cause is shown: %s", w.Body)
+			}
+			if w := do(t, api, "GET", "/seq/order"); w.Code != http.StatusOK {
+				t.Errorf("the request after it got status %d: %s", w.Code, w.Body)
+			}
+		})
+	}
+}
+
+func perCall(f func() error) func(*seqd.Call) error { return func(*seqd.Call) error { return f() } }
+
+// A plugin whose Before ran is told of every failure, so that what it holds for the request is let go.
+func TestOnErrorAfterPanicInStrategy(t *testing.T) {
+	s, told := newCounter(1), 0
+	s.generate = func() error { panic("boom") }
+	p := plugin{onError: func(*seqd.Call, *seqd.Error) { told++ }}
+	wantProblem(t, do(t, newAPI(t, define("order", s, p)), "GET", "/seq/order"), 500, "internal")
+	if told != 1 {
+		t.Errorf("OnError ran %d times, want once", told)
+	}
+}
+
+func TestRewrittenIDs(t *testing.T) {
+	for _, shown := range []string{
+		"INV-7", `"`, `\`, `","`, "<b>&amp;</b>", "\x00\x01\x1f\x7f", "\t\v", "žluťoučký", "\u2028\u2029", "😀", strings.Repeat(`"`, 300),
+	} {
+		t.Run(fmt.Sprintf("%.20q", shown), func(t *testing.T) {
+			rewrite := plugin{after: func(call *seqd.Call) error {
+				call.Sequence.Show(func(dst []byte, _ int64, present []byte) []byte { return append(append(dst, shown...), present...) })
+				return nil
+			}}
+			api := newAPI(t, define("order", newCounter(7), rewrite))
+			var one struct{ BizType, ID string }
+			if w := do(t, api, "GET", "/seq/order"); json.Unmarshal(w.Body.Bytes(), &one) != nil || one.ID != shown+"7" || one.BizType != "order" {
+				t.Errorf("the ID is %q, want %q; body: %s", one.ID, shown+"7", w.Body)
+			}
+			var many struct{ IDs []string }
+			w := do(t, api, "GET", "/seq/order?count=2")
+			if json.Unmarshal(w.Body.Bytes(), &many) != nil || len(many.IDs) != 2 || many.IDs[0] != shown+"8" || many.IDs[1] != shown+"9" {
+				t.Errorf("the IDs are %q, want %q and %q; body: %s", many.IDs, shown+"8", shown+"9", w.Body)
+			}
+		})
+	}
+}
+
+// Whatever a plugin does to the call, the caller gets what the contract says: as many IDs as asked for, none of them empty, in
+// an answer that can be read; or an error.
+func TestPluginsCannotBreakAnswers(t *testing.T) {
+	show := func(text string) func(*seqd.Call) error {
+		return func(call *seqd.Call) error {
+			call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, text...) })
+			return nil
+		}
+	}
+	set := func(f func(*seqd.Call)) func(*seqd.Call) error {
+		return func(call *seqd.Call) error { f(call); return nil }
+	}
+	tests := []struct {
+		name   string
+		plugin plugin
+	}{
+		{"shows nothing", plugin{after: show("")}},
+		{"shows two lines", plugin{after: show("a\nb")}},
+		{"empties the sequence", plugin{after: set(func(c *seqd.Call) { c.Sequence.Reset() })}},
+		{"adds a number", plugin{after: set(func(c *seqd.Call) { c.Sequence.Add(7, 1, 1) })}},
+		{"wants more", plugin{before: set(func(c *seqd.Call) { c.Count = 3 })}},
+		{"wants less", plugin{before: set(func(c *seqd.Call) { c.Count = 1 })}},
+		{"renames the biz type", plugin{before: set(func(c *seqd.Call) { c.BizType = `x"y` })}},
+	}
+	for _, tt := range tests {
+		for _, asked := range []struct {
+			query string
+			count int
+		}{{"", 1}, {"?count=2", 2}} {
+			t.Run(tt.name+asked.query, func(t *testing.T) {
+				api := newAPI(t, define("order", newCounter(100), tt.plugin))
+				if w := do(t, api, "GET", "/seq/order"+asked.query); w.Code == http.StatusOK {
+					wantIDs(t, w.Body.Bytes(), asked.query != "", asked.count)
+				} else {
+					wantProblem(t, w, 500, "internal")
+				}
+				w := do(t, api, "GET", "/seq/order"+asked.query, "Accept: text/plain")
+				if w.Code != http.StatusOK {
+					wantProblem(t, w, 500, "internal")
+					return
+				}
+				lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
+				if len(lines) != asked.count || lines[0] == "" {
+					t.Errorf("as text: %q, want %d lines, none empty", w.Body, asked.count)
+				}
+			})
+		}
+	}
+}
+
+func wantIDs(t *testing.T, body []byte, batch bool, count int) {
+	t.Helper()
+	var answer struct {
+		BizType string
+		ID      *string
+		IDs     []string
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatalf("the answer is not JSON: %v: %s", err, body)
+	}
+	if answer.ID != nil {
+		answer.IDs = append(answer.IDs, *answer.ID)
+	}
+	if answer.BizType != "order" || batch != (answer.ID == nil) || len(answer.IDs) != count || answer.IDs[0] == "" {
+		t.Errorf("the answer is %s; want biz type order and %d IDs, none empty", body, count)
+	}
+}

@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
+)
+
+// requestIDs makes IDs for requests that come without one: a prefix drawn at start and a running number. They cost no system
+// call and sort by time within a process.
+type requestIDs struct {
+	prefix string
+	last   *atomic.Uint64
+}
+
+func newRequestIDs() requestIDs {
+	var seed [4]byte
+	_, _ = rand.Read(seed[:]) // never fails, see crypto/rand
+	return requestIDs{prefix: hex.EncodeToString(seed[:]) + "-", last: new(atomic.Uint64)}
+}
+
+// of returns the caller's X-Request-Id when it is harmless, else a new one, as a header value.
+func (ids requestIDs) of(r *http.Request) []string {
+	if given := r.Header["X-Request-Id"]; len(given) == 1 && harmless(given[0]) {
+		return given
+	}
+	var buf [32]byte
+	text := append(buf[:0], ids.prefix...)
+	text = strconv.AppendUint(text, ids.last.Add(1), 36)
+	return []string{string(text)}
+}
+
+// harmless reports whether an ID from outside may go into logs and headers.
+func harmless(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		c := id[i]
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return false
+		}
+	}
+	return true
+}
+
+// requestID is the ID of the request that is being answered.
+func requestID(c *gin.Context) string {
+	if id := c.Writer.Header()["X-Request-Id"]; len(id) == 1 {
+		return id[0]
+	}
+	return ""
+}
+
+// wantsText reports whether the Accept header prefers text/plain to JSON. Equal preference, also for a header that cannot be
+// read, means JSON.
+func wantsText(accept []string) bool {
+	if len(accept) == 0 || len(accept) == 1 && accept[0] == "*/*" {
+		return false
+	}
+	// The quality of each form comes from the most specific entry that matches it (RFC 9110, section 12.5.1).
+	var text, json preference
+	for _, line := range accept {
+		for entry := range strings.SplitSeq(line, ",") {
+			mediaType, params, _ := strings.Cut(entry, ";")
+			q := quality(params)
+			switch strings.ToLower(strings.TrimSpace(mediaType)) {
+			case "text/plain":
+				text.set(3, q)
+			case "text/*":
+				text.set(2, q)
+			case "application/json":
+				json.set(3, q)
+			case "application/*":
+				json.set(2, q)
+			case "*/*":
+				text.set(1, q)
+				json.set(1, q)
+			}
+		}
+	}
+	return text.quality > json.quality
+}
+
+type preference struct {
+	specific int
+	quality  float64
+}
+
+func (p *preference) set(specific int, q float64) {
+	if specific >= p.specific {
+		p.specific, p.quality = specific, q
+	}
+}
+
+// quality reads q=… out of the parameters of a media type; 1 when there is none, 0 when it cannot be read.
+func quality(params string) float64 {
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil || !(q >= 0 && q <= 1) { // not a number is neither
+				return 0
+			}
+			return q
+		}
+	}
+	return 1
+}

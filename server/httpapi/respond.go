@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// Header values that every answer shares; they are never written to.
+var (
+	jsonType    = []string{"application/json"}
+	textType    = []string{"text/plain; charset=utf-8"}
+	problemType = []string{"application/problem+json"}
+	noStore     = []string{"no-store"}
+)
+
+// status maps every code to its HTTP status. A code that is not here came from foreign code and is an internal error.
+var status = map[seqd.Code]int{
+	seqd.CodeInvalidBizType:   http.StatusBadRequest,
+	seqd.CodeInvalidCount:     http.StatusBadRequest,
+	seqd.CodeInvalidID:        http.StatusBadRequest,
+	seqd.CodeInvalidRequest:   http.StatusBadRequest,
+	seqd.CodeForbidden:        http.StatusForbidden,
+	seqd.CodeUnknownBizType:   http.StatusNotFound,
+	seqd.CodeNotFound:         http.StatusNotFound,
+	seqd.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
+	seqd.CodeConflict:         http.StatusConflict,
+	seqd.CodeExhausted:        http.StatusConflict,
+	seqd.CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
+	seqd.CodeURITooLong:       http.StatusRequestURITooLong,
+	seqd.CodeHeadersTooLarge:  http.StatusRequestHeaderFieldsTooLarge,
+	seqd.CodeRateLimited:      http.StatusTooManyRequests,
+	seqd.CodePluginPanic:      http.StatusInternalServerError,
+	seqd.CodeInternal:         http.StatusInternalServerError,
+	seqd.CodeStarting:         http.StatusServiceUnavailable,
+	seqd.CodeStopping:         http.StatusServiceUnavailable,
+	seqd.CodeStoreUnavailable: http.StatusServiceUnavailable,
+	seqd.CodeTimeout:          http.StatusServiceUnavailable,
+	seqd.CodeCanceled:         http.StatusServiceUnavailable,
+}
+
+// problem is an error by RFC 9457.
+type problem struct {
+	Type      string    `json:"type"`
+	Title     string    `json:"title"`
+	Status    int       `json:"status"`
+	Code      seqd.Code `json:"code"`
+	Detail    string    `json:"detail"`
+	RequestID string    `json:"requestId,omitempty"`
+	BizTypes  []unready `json:"bizTypes,omitempty"`
+	// Unready is how many biz types cannot issue, of which BizTypes names the first.
+	Unready int `json:"unready,omitempty"`
+}
+
+// unready is one line of /readyz.
+type unready struct {
+	Name   string    `json:"name"`
+	Code   seqd.Code `json:"code"`
+	Detail string    `json:"detail"`
+}
+
+func newProblem(err *seqd.Error) problem {
+	code := err.Code
+	number, known := status[code]
+	if !known {
+		code, number = seqd.CodeInternal, http.StatusInternalServerError
+	}
+	return problem{Type: "about:blank", Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
+}
+
+// fail is the one writer of errors.
+func (a *API) fail(c *gin.Context, err error) {
+	refusal := seqd.AsError(err)
+	a.failWith(c, refusal, newProblem(refusal))
+}
+
+func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
+	p.RequestID = requestID(c)
+	header := c.Writer.Header()
+	header["Cache-Control"] = noStore
+	wait := err.RetryAfter
+	if wait <= 0 && (p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests) {
+		wait = time.Second
+	}
+	if wait > 0 {
+		header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
+	}
+	writeJSON(c, p.Status, problemType, p)
+}
+
+// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends.
+func (a *API) readyz(c *gin.Context) {
+	issuer := a.issuer.Load()
+	switch {
+	case a.draining.Load():
+		a.fail(c, &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping"})
+		return
+	case issuer == nil:
+		a.fail(c, a.waiting.Load())
+		return
+	}
+	const most = 100
+	list, total := issuer.Health(most)
+	if total == 0 {
+		c.Writer.Header()["Cache-Control"] = noStore
+		write(c, http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
+		return
+	}
+	worst := list[0].Reason
+	p := newProblem(&seqd.Error{Code: worst.Code, Detail: strconv.Itoa(total) + " biz types cannot issue"})
+	p.Status, p.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
+	p.Unready = total
+	for _, u := range list {
+		// The cause stands in the log: it may hold what callers must not see.
+		p.BizTypes = append(p.BizTypes, unready{Name: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail})
+	}
+	a.failWith(c, worst, p)
+}
+
+// writeJSON writes v, which always can be encoded.
+func writeJSON(c *gin.Context, code int, contentType []string, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	write(c, code, contentType, body)
+}
+
+// write sends a complete answer. Where net/http would not compute the length itself, it is given, so that large answers are not
+// sent in chunks.
+func write(c *gin.Context, code int, contentType []string, body []byte) {
+	header := c.Writer.Header()
+	header["Content-Type"] = contentType
+	if len(body) > 2048 {
+		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	c.Writer.WriteHeader(code)
+	// An error means that the caller is gone; its numbers are skipped and nobody is left to tell.
+	_, _ = c.Writer.Write(body)
+}
+
+// appendQuoted appends s as a JSON string without HTML escaping.
+func appendQuoted(dst []byte, s string) []byte {
+	var buf bytes.Buffer
+	encoder := json.NewEncoder(&buf)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(s); err != nil {
+		panic(err) // a string always can be encoded
+	}
+	return append(dst, bytes.TrimRight(buf.Bytes(), "\n")...)
+}

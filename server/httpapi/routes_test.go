@@ -1,0 +1,275 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+func TestUnknownRoutes(t *testing.T) {
+	for _, target := range []string{
+		"/", "//", "/seq/order/", "/seq/order/100", "/seq//order", "/healthz/", "/readyz/", "/Healthz", "/SEQ/order",
+		"/favicon.ico", "/..", "/seq/order/parse/1/", "/seq/order/PARSE/1", "http://seqd",
+	} {
+		for _, method := range []string{"GET", "POST", "HEAD", "DELETE", "OPTIONS", "BREW"} {
+			t.Run(method+" "+target, func(t *testing.T) {
+				wantProblem(t, do(t, newAPI(t), method, target), 404, "not_found")
+			})
+		}
+	}
+	t.Run("OPTIONS *", func(t *testing.T) { wantProblem(t, do(t, newAPI(t), "OPTIONS", "*"), 404, "not_found") })
+	t.Run("CONNECT", func(t *testing.T) { wantProblem(t, do(t, newAPI(t), "CONNECT", "seqd:80"), 404, "not_found") })
+}
+
+func TestWrongMethods(t *testing.T) {
+	tests := []struct {
+		target  string
+		allowed []string
+	}{
+		{"/seq/order", []string{"GET", "POST"}},
+		{"/seq/nobody", []string{"GET", "POST"}},
+		{"/seq/order/parse/1", []string{"GET"}},
+		{"/healthz", []string{"GET", "HEAD"}},
+		{"/readyz", []string{"GET", "HEAD"}},
+	}
+	for _, tt := range tests {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "BREW"} {
+			if slices.Contains(tt.allowed, method) {
+				continue
+			}
+			t.Run(method+" "+tt.target, func(t *testing.T) {
+				w := do(t, newAPI(t), method, tt.target)
+				wantProblem(t, w, 405, "method_not_allowed")
+				got := strings.Split(w.Header().Get("Allow"), ", ")
+				slices.Sort(got)
+				if !slices.Equal(got, tt.allowed) {
+					t.Errorf("Allow is %q, want %q", got, tt.allowed)
+				}
+			})
+		}
+	}
+}
+
+func TestTargetTooLong(t *testing.T) {
+	const most = 4096
+	pad := func(prefix string, size int) string { return prefix + strings.Repeat("9", size-len(prefix)) }
+	for _, prefix := range []string{"/seq/order?count=", "/seq/", "/seq/order/parse/", "/healthz?", "/nowhere/"} {
+		wantProblem(t, do(t, newAPI(t), "GET", pad(prefix, most+1)), 414, "uri_too_long")
+	}
+	wantProblem(t, do(t, newAPI(t), "GET", pad("/seq/order/parse/", most)), 400, "invalid_id")
+}
+
+func TestHealthz(t *testing.T) {
+	draining := newAPI(t)
+	draining.Drain()
+	sick := newCounter(1)
+	sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "no")
+	for name, api := range map[string]*httpapi.API{
+		"starting": newStarting(t), "ready": newAPI(t), "draining": draining, "with a sick biz type": newAPI(t, define("order", sick)),
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			t.Run(name+" by "+method, func(t *testing.T) {
+				wantBody(t, do(t, api, method, "/healthz"), jsonType, `{"status":"ok"}`)
+			})
+		}
+	}
+}
+
+func TestReadyz(t *testing.T) {
+	t.Run("ready", func(t *testing.T) {
+		for _, method := range []string{"GET", "HEAD"} {
+			w := do(t, newAPI(t), method, "/readyz")
+			wantBody(t, w, jsonType, `{"status":"ready"}`)
+			if got := w.Header().Get("Cache-Control"); got != "no-store" {
+				t.Errorf("Cache-Control is %q, want no-store", got)
+			}
+		}
+	})
+	t.Run("starting", func(t *testing.T) {
+		for _, method := range []string{"GET", "HEAD"} {
+			wantProblem(t, do(t, newStarting(t), method, "/readyz"), 503, "starting")
+		}
+	})
+	t.Run("waiting for the store", func(t *testing.T) {
+		api := newStarting(t)
+		api.Waiting(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "disk full", RetryAfter: 2500 * time.Millisecond})
+		for _, target := range []string{"/readyz", "/seq/order", "/seq/order/parse/1"} {
+			w := do(t, api, "GET", target)
+			if p := wantProblem(t, w, 503, "store_unavailable"); p.Detail != "disk full" || w.Header().Get("Retry-After") != "3" {
+				t.Errorf("%s: detail %q, Retry-After %q; want disk full and 3", target, p.Detail, w.Header().Get("Retry-After"))
+			}
+		}
+	})
+	t.Run("not initialised yet", func(t *testing.T) {
+		api := newStarting(t)
+		api.Ready(newIssuer(t, define("order", newCounter(1))))
+		p := wantProblem(t, do(t, api, "GET", "/readyz"), 503, "starting")
+		if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].Name != "order" || p.BizTypes[0].Code != "starting" {
+			t.Errorf("the list is %+v, %d in all; want order, starting", p.BizTypes, p.Unready)
+		}
+		wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"1"}`)
+		wantBody(t, do(t, api, "GET", "/readyz"), jsonType, `{"status":"ready"}`)
+	})
+	t.Run("draining", func(t *testing.T) {
+		api := newAPI(t)
+		api.Drain()
+		wantProblem(t, do(t, api, "GET", "/readyz"), 503, "stopping")
+		wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, one)
+	})
+	t.Run("draining while starting", func(t *testing.T) {
+		api := newStarting(t)
+		api.Drain()
+		wantProblem(t, do(t, api, "GET", "/readyz"), 503, "stopping")
+	})
+}
+
+func TestReadyzListsBizTypes(t *testing.T) {
+	definitions := []seqd.Definition{define("good", newCounter(1))}
+	for i := range 150 {
+		sick := newCounter(1)
+		sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "reason %d", i)
+		definitions = append(definitions, define(fmt.Sprintf("b%03d", i), sick))
+	}
+	p := wantProblem(t, do(t, newAPI(t, definitions...), "GET", "/readyz"), 503, "store_unavailable")
+	if p.Unready != 150 || len(p.BizTypes) != 100 {
+		t.Fatalf("%d biz types are listed of %d, want 100 of 150", len(p.BizTypes), p.Unready)
+	}
+	for i, b := range p.BizTypes {
+		if want := "reason " + strings.TrimLeft(b.Name[1:3], "0") + b.Name[3:]; b.Detail != want || b.Code != "store_unavailable" {
+			t.Errorf("%s: %s %q, want store_unavailable %q", b.Name, b.Code, b.Detail, want)
+		}
+		if i > 0 && p.BizTypes[i-1].Name >= b.Name {
+			t.Errorf("the list is not sorted: %s before %s", p.BizTypes[i-1].Name, b.Name)
+		}
+	}
+}
+
+// /readyz needs no token, and Error.Err "is the cause for the log and is never shown".
+func TestReadyzShowsNoCause(t *testing.T) {
+	failing := newCounter(1)
+	failing.health = &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "no", Err: fmt.Errorf("dial mongodb://root:hunter2@db")}
+	panicking := newCounter(1)
+	panicking.init = func() error { panic("boom") }
+	api := newStarting(t)
+	issuer := newIssuer(t, define("failing", failing), define("panicking", panicking))
+	api.Ready(issuer)
+	do(t, api, "GET", "/seq/failing")
+	do(t, api, "GET", "/seq/panicking")
+
+	body := do(t, api, "GET", "/readyz").Body.String()
+	for _, secret := range []string{"hunter2", "goroutine ", ".go:"} {
+		if strings.Contains(body, secret) {
+			t.Errorf("/readyz shows %q: %.400s", secret, body)
+		}
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	kept := strings.Repeat("a", 64)
+	for _, id := range []string{"x", "A-b_c.9", kept} {
+		if got := do(t, newAPI(t), "GET", "/seq/order", "X-Request-Id: "+id).Header().Get("X-Request-Id"); got != id {
+			t.Errorf("the harmless ID %q became %q", id, got)
+		}
+	}
+	hostile := [][]string{
+		nil, {""}, {kept + "a"}, {"a b"}, {"a\"b"}, {"a<b>"}, {"a;b"}, {"a\tb"}, {"\xff"}, {"ключ"}, {"a", "b"},
+	}
+	seen := make(map[string]bool)
+	api := newAPI(t)
+	for _, given := range hostile {
+		var lines []string
+		for _, g := range given {
+			lines = append(lines, "X-Request-Id: "+g)
+		}
+		for _, target := range []string{"/seq/order", "/seq/nobody", "/nowhere", "/healthz"} {
+			w := do(t, api, "GET", target, lines...)
+			got := w.Header()["X-Request-Id"]
+			if len(got) != 1 || got[0] == "" || slices.Contains(given, got[0]) {
+				t.Fatalf("%q on %s: the answer's ID is %q, want one new ID", given, target, got)
+			}
+			if seen[got[0]] {
+				t.Errorf("the ID %s was given twice", got[0])
+			}
+			seen[got[0]] = true
+		}
+	}
+}
+
+func TestCaller(t *testing.T) {
+	proxies := []string{"192.0.2.0/24", "2001:db8::1"}
+	tests := []struct {
+		name    string
+		proxies []string
+		peer    string
+		headers []string
+		want    string
+	}{
+		{"no proxies", nil, "192.0.2.1:1234", nil, "192.0.2.1"},
+		{"no proxies, a forged header", nil, "192.0.2.1:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "192.0.2.1"},
+		{"no proxies, IPv6", nil, "[2001:db8::7]:1234", nil, "2001:db8::7"},
+		{"a trusted peer", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "203.0.113.9"},
+		{"a trusted IPv6 peer", proxies, "[2001:db8::1]:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "203.0.113.9"},
+		{"a trusted peer without header", proxies, "192.0.2.1:1234", nil, "192.0.2.1"},
+		{"a trusted peer, garbage", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: nobody"}, "192.0.2.1"},
+		{"an unknown peer", proxies, "198.51.100.1:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "198.51.100.1"},
+		{"an IPv6 peer", proxies, "[2001:db8::7]:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "2001:db8::7"},
+		{"a chain: what the caller claims is not believed", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9, 192.0.2.7"}, "203.0.113.9"},
+		{"a chain over two lines", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9"},
+		// The documentation names X-Forwarded-For and nothing else; a proxy that does not set X-Real-Ip passes a forged one on.
+		{"another header", proxies, "192.0.2.1:1234", []string{"X-Real-Ip: 203.0.113.9"}, "192.0.2.1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got seqd.Caller
+			spy := plugin{before: func(call *seqd.Call) error { got = call.Caller; return nil }}
+			api := newStarting(t, func(o *httpapi.Options) { o.TrustedProxies = tt.proxies })
+			api.Ready(newIssuer(t, define("order", newCounter(1), spy)))
+			r, err := newRequest("GET", "/seq/order", append(tt.headers, "X-Request-Id: mine")...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.RemoteAddr = tt.peer
+			api.ServeHTTP(httptest.NewRecorder(), r)
+			if got != (seqd.Caller{Addr: tt.want, RequestID: "mine"}) {
+				t.Errorf("the plugins see the caller %+v, want the address %s and the request ID mine", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBadTrustedProxy(t *testing.T) {
+	if _, err := httpapi.New(httpapi.Options{TrustedProxies: []string{"nobody"}}); err == nil {
+		t.Error("a proxy that is no address was accepted")
+	}
+}
+
+func TestAccessLog(t *testing.T) {
+	var log bytes.Buffer
+	api := newStarting(t, func(o *httpapi.Options) {
+		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, nil))
+	})
+	api.Ready(newIssuer(t, define("order", newCounter(100))))
+	do(t, api, "GET", "/seq/order?count=3", "X-Request-Id: mine")
+	var line struct {
+		Msg, Method, Path, Query, Client, RequestID string
+		Status, Bytes                               int
+	}
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+		t.Fatalf("want one line of JSON, got %q: %v", log.String(), err)
+	}
+	want := line
+	want.Msg, want.Method, want.Path, want.Query = "request", "GET", "/seq/order", "count=3"
+	want.Client, want.RequestID, want.Status, want.Bytes = "192.0.2.1", "mine", 200, len(three)
+	if line != want {
+		t.Errorf("logged %+v, want %+v", line, want)
+	}
+}
