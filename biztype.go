@@ -15,6 +15,18 @@ type BizType struct {
 	// Settings are the strategy's own settings, of the type the strategy registered. They are shared and never
 	// written to.
 	Settings any
+	// Plugins stand around the strategy, in the order of the configuration.
+	Plugins []PluginBinding
+}
+
+// PluginBinding puts a plugin into the chain of one biz type. One plugin may be bound to many biz types, and many to one.
+type PluginBinding struct {
+	// Name is the registered name of the plugin.
+	Name string
+	// Order is its place in the chain: smaller runs first.
+	Order int
+	// Settings are the plugin's own settings for this binding, of the type the plugin registered.
+	Settings any
 }
 
 // CheckName returns nil for a name of the form [A-Za-z][A-Za-z0-9._-]{0,63}, else an [Error] with [CodeInvalidBizType]

@@ -22,13 +22,6 @@ func (w *reusable) Header() http.Header         { return w.header }
 func (w *reusable) WriteHeader(status int)      { w.status = status }
 func (w *reusable) Write(p []byte) (int, error) { w.bytes = len(p); return len(p), nil }
 
-// discard is a ResponseWriter for tests that look elsewhere.
-type discard struct{}
-
-func (discard) Header() http.Header         { return http.Header{} }
-func (discard) WriteHeader(int)             {}
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
 // allocations returns how often h allocates for one good request, and the size of its answer.
 func allocations(t *testing.T, h http.Handler, target string) (perRun float64, bytes int) {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/strategy"
 )
 
 // Settings are the settings of one biz type; the section "segment" of the configuration gives their defaults.
@@ -41,11 +40,11 @@ func DefaultSettings() Settings {
 const mostStep = 1_000_000_000_000
 
 // Validate returns every setting that is out of its range.
-func (s *Settings) Validate() []strategy.Problem {
-	var problems []strategy.Problem
+func (s *Settings) Validate() []seqd.Problem {
+	var problems []seqd.Problem
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {
-			problems = append(problems, strategy.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
 		}
 	}
 	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
@@ -57,7 +56,7 @@ func (s *Settings) Validate() []strategy.Problem {
 	return problems
 }
 
-var _ strategy.Validator = (*Settings)(nil)
+var _ seqd.Validator = (*Settings)(nil)
 
 // step returns how many numbers to fetch next, from what the store recorded: all nodes that share the store come to the same
 // answer without talking. now and timestamp are in ms since the Unix epoch; a timestamp that is not in the past says nothing.

@@ -1,0 +1,51 @@
+// Package plugin is the registry of plugins: factories by name. A plugin registers itself in an init function of its package, a program
+// gets it by importing that package, and a biz type binds it by naming it in its list of plugins, each binding with settings of its own.
+package plugin
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/registry"
+	"github.com/seqd/seqd/persist"
+)
+
+// Env is what a plugin is built from.
+type Env struct {
+	// Store is where a plugin may keep what it must remember. It is open.
+	Store persist.Store
+	// Now is the clock.
+	Now func() time.Time
+	// Log gets what an operator should see.
+	Log *slog.Logger
+	// Observer gets rare events.
+	Observer seqd.Observer
+}
+
+// Factory makes plugins of one kind.
+type Factory struct {
+	// Name is what a binding says.
+	Name string
+	// Order is the place in the chain of a binding that says none: smaller runs first.
+	Order int
+	// Settings returns a pointer to a new copy of the settings with their defaults: a struct whose fields carry `config` tags with
+	// the names of the keys; "name" and "order" are taken. It may implement seqd.Validator.
+	Settings func() any
+	// New makes the plugin of one binding, whose Settings are what Settings returned, decoded and validated.
+	New func(env Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error)
+	// Shape is for a plugin that rewrites how numbers are shown; nil for others. It returns a text that changes with every setting that
+	// could make an ID appear a second time, secrets as a hash (see seqd.Claim).
+	Shape func(bizType seqd.BizType, binding seqd.PluginBinding) string
+}
+
+var factories = registry.New[Factory]("plugins")
+
+// Register makes a plugin known. It panics when the name is empty or taken or Settings or New is missing.
+func Register(f Factory) { factories.Register(f.Name, f, f.Settings != nil && f.New != nil) }
+
+// Names lists the registered plugins, sorted.
+func Names() []string { return factories.Names() }
+
+// Lookup returns a factory, or an error that lists the names there are.
+func Lookup(name string) (Factory, error) { return factories.Lookup(name) }
