@@ -1,0 +1,234 @@
+// Package config reads the configuration once into a struct that is not changed afterwards. File < environment < flags; every
+// key has a default; whatever is unknown, of a wrong type or out of its range is an error that names the key.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Config is the whole configuration. [Load] returns a validated one.
+type Config struct {
+	Server Server `config:"server"`
+	Log    Log    `config:"log"`
+	Store  Store  `config:"store"`
+	Auth   Auth   `config:"auth"`
+	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
+	BizTypes []seqd.BizType
+}
+
+// Server is how the HTTP side behaves.
+type Server struct {
+	// Addr is host:port to listen on; port 0 takes a free one.
+	Addr string `config:"addr"`
+	// MaxCount is the largest ?count=, 1 to 1,000,000.
+	MaxCount int `config:"maxCount"`
+	// DrainDelay is how long /readyz says 503 before the listener closes, so that balancers notice; 0 for not at all.
+	DrainDelay time.Duration `config:"drainDelay"`
+	// StopTimeout bounds each of the two phases after DrainDelay: ending running requests, and giving numbers back.
+	StopTimeout time.Duration `config:"stopTimeout"`
+	// AccessLog is on or off: a log line per request.
+	AccessLog string `config:"accessLog"`
+	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts nobody.
+	TrustedProxies []string `config:"trustedProxies"`
+	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a connection.
+	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout"`
+	ReadTimeout       time.Duration `config:"readTimeout"`
+	WriteTimeout      time.Duration `config:"writeTimeout"`
+	IdleTimeout       time.Duration `config:"idleTimeout"`
+	// MaxHeaderBytes is how large the request line and headers may be, 1 KiB to 1 MiB; about 4 KiB more are tolerated.
+	MaxHeaderBytes int `config:"maxHeaderBytes"`
+	// MaxBodyBytes is how large a request's body may be; bodies carry no meaning today. 0 allows none.
+	MaxBodyBytes int64 `config:"maxBodyBytes"`
+}
+
+// Log is what is logged and how.
+type Log struct {
+	// Level is debug, info, warn or error.
+	Level string `config:"level"`
+	// Format is json or text.
+	Format string `config:"format"`
+}
+
+// Store is where ranges come from.
+type Store struct {
+	// Driver is bolt or memory.
+	Driver string `config:"driver"`
+	Bolt   Bolt   `config:"bolt"`
+}
+
+// Bolt is the embedded store.
+type Bolt struct {
+	// Path of the data file.
+	Path string `config:"path"`
+	// LockTimeout is how long to wait for another process to let go of the file, above 0 and at most 1m.
+	LockTimeout time.Duration `config:"lockTimeout"`
+}
+
+// Auth is who may call.
+type Auth struct {
+	// Mode is auto (open on loopback, refused elsewhere) or none (open to everybody who can reach the address).
+	Mode string `config:"mode"`
+}
+
+// Default returns the configuration of a program that was told nothing, but for biz types, of which there are none.
+func Default() Config {
+	return Config{
+		Server: Server{
+			Addr:              "127.0.0.1:8080",
+			MaxCount:          10_000,
+			StopTimeout:       15 * time.Second,
+			AccessLog:         "off",
+			TrustedProxies:    []string{},
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       5 * time.Second, // as ReadHeaderTimeout: net/http then sets one deadline instead of two
+			WriteTimeout:      30 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    16 << 10,
+			MaxBodyBytes:      64 << 10,
+		},
+		Log:   Log{Level: "info", Format: "json"},
+		Store: Store{Driver: "bolt", Bolt: Bolt{Path: "data/seqd.db", LockTimeout: time.Second}},
+		Auth:  Auth{Mode: "auto"},
+	}
+}
+
+// problems collects what is wrong, one line a key.
+type problems []seqd.Problem
+
+// check notes a problem unless ok is true or the key has one already.
+func (p *problems) check(ok bool, key, format string, args ...any) {
+	if ok || p.has(key) {
+		return
+	}
+	*p = append(*p, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
+func (p *problems) has(key string) bool {
+	return slices.ContainsFunc(*p, func(known seqd.Problem) bool { return known.Key == key })
+}
+
+func (p *problems) add(key string, err error) {
+	if err != nil {
+		p.check(false, key, "%s", err.Error())
+	}
+}
+
+// settings notes what a strategy or plugin finds wrong with its settings.
+func (p *problems) settings(prefix string, settings any) {
+	if v, ok := settings.(seqd.Validator); ok {
+		for _, problem := range v.Validate() {
+			p.check(false, prefix+problem.Key, "%s", problem.Text)
+		}
+	}
+}
+
+func (p *problems) err() error {
+	var list []error
+	for _, problem := range *p {
+		list = append(list, fmt.Errorf("%s: %s", problem.Key, problem.Text))
+	}
+	return errors.Join(list...)
+}
+
+func (p *problems) oneOf(key, value string, allowed ...string) {
+	for _, a := range allowed {
+		if value == a {
+			return
+		}
+	}
+	p.check(false, key, "%q is not one of %q", value, allowed)
+}
+
+func (p *problems) duration(key string, value, least, most time.Duration) {
+	p.check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
+}
+
+// Validate returns an error that names every key that is wrong, nil when none is. [Load] has called it already.
+func (c *Config) Validate() error {
+	var p problems
+	c.validate(&p)
+	for i, b := range c.BizTypes {
+		path := bizTypePath(i)
+		p.name(path, b.Name)
+		p.settings(path+".", b.Settings)
+		for j, binding := range b.Plugins {
+			p.settings(pluginPath(path, j)+".", binding.Settings)
+		}
+	}
+	return p.err()
+}
+
+// validate checks everything but each biz type by itself.
+func (c *Config) validate(p *problems) {
+	c.Server.validate(p)
+	p.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	p.oneOf("log.format", c.Log.Format, "json", "text")
+	p.oneOf("store.driver", c.Store.Driver, "bolt", "memory")
+	p.check(c.Store.Driver != "bolt" || c.Store.Bolt.Path != "", "store.bolt.path", "it is empty")
+	p.duration("store.bolt.lockTimeout", c.Store.Bolt.LockTimeout, time.Millisecond, time.Minute)
+	p.oneOf("auth.mode", c.Auth.Mode, "auto", "none")
+	p.check(c.Auth.Mode != "auto" || IsLoopback(c.Server.Addr), "server.addr",
+		"%s can be reached from other machines; with auth.mode auto only a loopback address is open: set auth.mode to none to open it to everybody who can reach it",
+		c.Server.Addr)
+	p.check(len(c.BizTypes) > 0, bizTypesKey, "there is none; at least one is needed")
+	names := make(map[string]int, len(c.BizTypes))
+	for i, b := range c.BizTypes {
+		first, twice := names[b.Name]
+		p.check(!twice, bizTypePath(i)+".name", "%s is the name of %s already", b.Name, bizTypePath(first))
+		names[b.Name] = i
+	}
+}
+
+func bizTypePath(i int) string { return fmt.Sprintf("%s[%d]", bizTypesKey, i) }
+
+func pluginPath(bizType string, i int) string { return fmt.Sprintf("%s.plugins[%d]", bizType, i) }
+
+func (p *problems) name(path, name string) {
+	if err := seqd.CheckName(name); err != nil {
+		p.check(false, path+".name", "%s", seqd.AsError(err).Detail)
+	}
+}
+
+func (s *Server) validate(p *problems) {
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	p.check(err == nil, "server.addr", "%q is not host:port with a port from 0 to 65535", s.Addr)
+	p.check(s.MaxCount >= 1 && s.MaxCount <= 1_000_000, "server.maxCount", "%d is outside 1 to 1000000", s.MaxCount)
+	p.duration("server.drainDelay", s.DrainDelay, 0, time.Hour)
+	p.duration("server.stopTimeout", s.StopTimeout, time.Second, time.Hour)
+	p.oneOf("server.accessLog", s.AccessLog, "off", "on")
+	for i, proxy := range s.TrustedProxies {
+		_, prefixErr := netip.ParsePrefix(proxy)
+		addr, addrErr := netip.ParseAddr(proxy)
+		p.check(prefixErr == nil || addrErr == nil && addr.Zone() == "", fmt.Sprintf("server.trustedProxies[%d]", i), "%q is neither an IP address nor a network", proxy)
+	}
+	p.duration("server.readHeaderTimeout", s.ReadHeaderTimeout, 100*time.Millisecond, time.Hour)
+	p.duration("server.readTimeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
+	p.duration("server.writeTimeout", s.WriteTimeout, 100*time.Millisecond, time.Hour)
+	p.duration("server.idleTimeout", s.IdleTimeout, 100*time.Millisecond, 24*time.Hour)
+	p.check(s.MaxHeaderBytes >= 1<<10 && s.MaxHeaderBytes <= 1<<20, "server.maxHeaderBytes", "%d is outside 1024 to 1048576", s.MaxHeaderBytes)
+	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)
+}
+
+// IsLoopback reports whether addr, host:port, can only be reached from this machine.
+func IsLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,168 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+// assign sets field to raw, a value as a configuration file gives it, without guessing: text is no number, a number has
+// no fraction where none belongs, a duration has a unit.
+func assign(field reflect.Value, raw any) error {
+	if field.Type() == durationType {
+		return assignDuration(field, raw)
+	}
+	switch field.Kind() {
+	case reflect.String:
+		text, ok := raw.(string)
+		if !ok {
+			return wrongType("text", raw)
+		}
+		field.SetString(text)
+	case reflect.Bool:
+		b, ok := raw.(bool)
+		if !ok {
+			return wrongType("true or false", raw)
+		}
+		field.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, err := wholeNumber(raw)
+		if err != nil {
+			return err
+		}
+		if field.OverflowInt(n) {
+			return fmt.Errorf("%d is too large", n)
+		}
+		field.SetInt(n)
+	case reflect.Float64:
+		f, err := number(raw)
+		if err != nil {
+			return err
+		}
+		field.SetFloat(f)
+	case reflect.Slice:
+		return assignList(field, raw)
+	default:
+		return fmt.Errorf("settings of type %s are not supported", field.Type())
+	}
+	return nil
+}
+
+func wrongType(want string, raw any) error {
+	if raw == nil {
+		return fmt.Errorf("it has no value; %s is needed", want)
+	}
+	if text, ok := raw.(string); ok {
+		return fmt.Errorf("%q is not %s", text, want)
+	}
+	return fmt.Errorf("%v is not %s", raw, want)
+}
+
+func assignDuration(field reflect.Value, raw any) error {
+	text, ok := raw.(string)
+	if !ok {
+		if n, err := wholeNumber(raw); err == nil && n == 0 {
+			field.SetInt(0)
+			return nil
+		}
+		return wrongType("a duration with a unit, such as 500ms, 2s or 30m", raw)
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return wrongType("a duration with a unit, such as 500ms, 2s or 30m", raw)
+	}
+	field.SetInt(int64(d))
+	return nil
+}
+
+func wholeNumber(raw any) (int64, error) {
+	const want = "a whole number"
+	switch v := raw.(type) {
+	case int:
+		return int64(v), nil
+	case int64:
+		return v, nil
+	case uint64:
+		if v <= math.MaxInt64 {
+			return int64(v), nil
+		}
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {
+			return int64(v), nil
+		}
+	}
+	return 0, wrongType(want, raw)
+}
+
+func number(raw any) (float64, error) {
+	f := math.NaN()
+	switch v := raw.(type) {
+	case float64:
+		f = v
+	default:
+		if n, err := wholeNumber(raw); err == nil {
+			f = float64(n)
+		}
+	}
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, wrongType("a number", raw)
+	}
+	return f, nil
+}
+
+func assignList(field reflect.Value, raw any) error {
+	items, ok := raw.([]any)
+	if !ok {
+		if texts, isTexts := raw.([]string); isTexts {
+			field.Set(reflect.ValueOf(texts))
+			return nil
+		}
+		return wrongType("a list", raw)
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		if texts[i], ok = item.(string); !ok {
+			return fmt.Errorf("item %d: %w", i, wrongType("text", item))
+		}
+	}
+	field.Set(reflect.ValueOf(texts))
+	return nil
+}
+
+// fromText turns the text of an environment variable or a flag into what a configuration file would hold for this field.
+func fromText(field reflect.Value, text string) (any, error) {
+	if field.Type() == durationType {
+		return text, nil
+	}
+	switch field.Kind() {
+	case reflect.Bool:
+		if b, err := strconv.ParseBool(text); err == nil {
+			return b, nil
+		}
+		return nil, wrongType("true or false", text)
+	case reflect.Int, reflect.Int64:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+		return nil, wrongType("a whole number", text)
+	case reflect.Float64:
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return f, nil
+		}
+		return nil, wrongType("a number", text)
+	case reflect.Slice:
+		items := []any{}
+		for item := range strings.SplitSeq(text, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+		return items, nil
+	}
+	return text, nil
+}

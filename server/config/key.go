@@ -1,0 +1,110 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/strategy"
+)
+
+// EnvPrefix begins the name of every environment variable that is read.
+const EnvPrefix = "SEQD_"
+
+// testPrefix begins variables that belong to the tests.
+const testPrefix = EnvPrefix + "TEST_"
+
+// bizTypesKey is the one key that holds a list of sections.
+const bizTypesKey = "bizTypes"
+
+// pluginsKey is the list of bindings inside a biz type.
+const pluginsKey = "plugins"
+
+// Key is one setting.
+type Key struct {
+	// Path is its name, such as server.maxCount.
+	Path string
+	// Default is its value when nothing sets it.
+	Default any
+	field   reflect.Value
+}
+
+// Env is the environment variable that sets the key.
+func (k Key) Env() string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_"))
+}
+
+// Text is the default as it is written in a configuration.
+func (k Key) Text() string {
+	switch v := k.Default.(type) {
+	case time.Duration:
+		return shortDuration(v)
+	case []string:
+		return "[" + strings.Join(v, ", ") + "]"
+	case string:
+		if v == "" {
+			return `""`
+		}
+	}
+	return fmt.Sprint(k.Default)
+}
+
+// shortDuration writes 30m0s as 30m.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Keys lists every key but bizTypes in the order of the documentation: those of the program, then those of each registered strategy.
+func Keys() []Key {
+	c := Default()
+	keys := keysOf("", reflect.ValueOf(&c).Elem())
+	for _, s := range sections() {
+		keys = append(keys, s.keys...)
+	}
+	return keys
+}
+
+// section is the part of the configuration that holds the defaults of one strategy.
+type section struct {
+	factory  strategy.Factory
+	settings any // pointer to the struct the keys point into
+	keys     []Key
+}
+
+func sections() []section {
+	var list []section
+	for _, name := range strategy.Names() {
+		factory, err := strategy.Lookup(name)
+		if err != nil {
+			continue
+		}
+		settings := factory.Settings()
+		list = append(list, section{factory, settings, keysOf(name+".", reflect.ValueOf(settings).Elem())})
+	}
+	return list
+}
+
+// keysOf lists the fields of a struct that carry a config tag, nested structs with a dot between.
+func keysOf(prefix string, v reflect.Value) []Key {
+	var keys []Key
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("config")
+		field := v.Field(i)
+		switch {
+		case name == "":
+		case field.Kind() == reflect.Struct:
+			keys = append(keys, keysOf(prefix+name+".", field)...)
+		default:
+			keys = append(keys, Key{Path: prefix + name, Default: field.Interface(), field: field})
+		}
+	}
+	return keys
+}

@@ -1,0 +1,261 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/viper"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/strategy"
+)
+
+// Sources say where the configuration comes from, the weakest first.
+type Sources struct {
+	// File is a YAML or JSON file; "" for none.
+	File string
+	// Env are NAME=value pairs, as os.Environ returns them.
+	Env []string
+	// Flags are values by key, as they were typed.
+	Flags map[string]string
+}
+
+// Load reads, merges and validates. It opens nothing but the file. Its error names every key that is wrong.
+func Load(src Sources) (*Config, error) {
+	if src.File == "" {
+		return load(nil, src)
+	}
+	if ext := filepath.Ext(src.File); !slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
+		return nil, fmt.Errorf("read configuration %s: the name must end in .yaml, .yml or .json", src.File)
+	}
+	text, err := os.ReadFile(src.File)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	tree, err := decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration %s: %w", src.File, err)
+	}
+	return load(tree, src)
+}
+
+// LoadYAML is Load with the text of a file instead of its name.
+func LoadYAML(text []byte, src Sources) (*Config, error) {
+	tree, err := decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return load(tree, src)
+}
+
+// loader is one Load.
+type loader struct {
+	problems
+	viper    *viper.Viper
+	keys     []Key
+	bizTypes any // the list as the strongest source gives it
+}
+
+func load(tree map[string]any, src Sources) (*Config, error) {
+	c := Default()
+	strategies := sections()
+	l := &loader{viper: viper.New(), keys: keysOf("", reflect.ValueOf(&c).Elem())}
+	for _, s := range strategies {
+		l.keys = append(l.keys, s.keys...)
+	}
+	l.file(tree)
+	l.environment(src.Env)
+	l.flags(src.Flags)
+	for _, k := range l.keys {
+		if raw := l.viper.Get(k.Path); raw != nil && !l.has(k.Path) {
+			l.add(k.Path, assign(k.field, raw))
+		}
+	}
+	for _, s := range strategies {
+		l.settings(s.factory.Name+".", s.settings)
+	}
+	c.BizTypes = l.decodeBizTypes(strategies)
+	c.validate(&l.problems)
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// key finds a key by its path in any case.
+func (l *loader) key(path string) (Key, bool) {
+	i := slices.IndexFunc(l.keys, func(k Key) bool { return strings.EqualFold(k.Path, path) })
+	if i < 0 {
+		return Key{}, false
+	}
+	return l.keys[i], true
+}
+
+// environment applies the variables that begin with SEQD_; one that sets nothing is a typing mistake and an error.
+func (l *loader) environment(env []string) {
+	byName := make(map[string]Key, len(l.keys))
+	for _, k := range l.keys {
+		byName[k.Env()] = k
+	}
+	for _, pair := range env {
+		name, text, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, testPrefix) {
+			continue
+		}
+		source := "environment variable " + name
+		if name == EnvPrefix+strings.ToUpper(bizTypesKey) {
+			list, err := jsonList(text)
+			l.add(source, err)
+			l.bizTypes = list
+			continue
+		}
+		k, known := byName[name]
+		l.check(known, source, "no key has this name")
+		if known {
+			l.set(k, source, text)
+		}
+	}
+}
+
+// flags applies values given by key on the command line.
+func (l *loader) flags(flags map[string]string) {
+	for path, text := range flags {
+		k, known := l.key(path)
+		l.check(known, "flag --"+path, "no key has this name")
+		if known {
+			l.set(k, "flag --"+path, text)
+		}
+	}
+}
+
+// set gives a key the value that text says, which is checked here so that the message names where it came from.
+func (l *loader) set(k Key, source, text string) {
+	raw, err := fromText(k.field, text)
+	if err == nil {
+		err = assign(reflect.New(k.field.Type()).Elem(), raw)
+	}
+	l.add(source, err)
+	if err == nil {
+		l.viper.Set(k.Path, raw)
+	}
+}
+
+// decodeBizTypes decodes the list of biz types, each on top of the defaults of its strategy.
+func (l *loader) decodeBizTypes(strategies []section) []seqd.BizType {
+	items, ok := l.bizTypes.([]any)
+	if !ok && l.bizTypes != nil {
+		l.add(bizTypesKey, wrongType("a list", l.bizTypes))
+	}
+	list := make([]seqd.BizType, 0, len(items))
+	for i, item := range items {
+		list = append(list, l.bizType(bizTypePath(i), item, strategies))
+	}
+	return list
+}
+
+func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizType {
+	values, ok := raw.(map[string]any)
+	if !ok {
+		l.add(path, wrongType("a section with name, strategy and settings", raw))
+		return seqd.BizType{}
+	}
+	b := seqd.BizType{Strategy: "segment"}
+	values = l.once(path+".", values)
+	l.take(values, path, Key{Path: "strategy", field: reflect.ValueOf(&b.Strategy).Elem()})
+	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(&b.Name).Elem()})
+	l.name(path, b.Name)
+	at := slices.IndexFunc(strategies, func(s section) bool { return s.factory.Name == b.Strategy })
+	if at < 0 {
+		l.check(false, path+".strategy", "%q is not one of the strategies %q", b.Strategy, strategy.Names())
+		return b
+	}
+	// A copy of the section's settings: what the biz type does not say stays as the section says.
+	defaults := reflect.ValueOf(strategies[at].settings).Elem()
+	settings := reflect.New(defaults.Type())
+	settings.Elem().Set(defaults)
+	before := len(l.problems)
+	for _, k := range keysOf("", settings.Elem()) {
+		l.take(values, path, k)
+	}
+	b.Plugins = l.plugins(path, values)
+	l.rest(values, path, "the strategy "+b.Strategy)
+	sectionWrong := slices.ContainsFunc(strategies[at].keys, func(k Key) bool { return l.has(k.Path) })
+	if len(l.problems) == before && !sectionWrong { // else it would only say the same again
+		l.settings(path+".", settings.Interface())
+	}
+	b.Settings = settings.Interface()
+	return b
+}
+
+// plugins takes the list of plugins out of a biz type.
+func (l *loader) plugins(path string, values map[string]any) (bindings []seqd.PluginBinding) {
+	raw, ok := takeKey(values, pluginsKey)
+	if !ok {
+		return nil
+	}
+	items, ok := raw.([]any)
+	if !ok {
+		l.add(path+"."+pluginsKey, wrongType("a list", raw))
+	}
+	for i, item := range items {
+		bindings = append(bindings, l.plugin(pluginPath(path, i), item))
+	}
+	return bindings
+}
+
+func (l *loader) plugin(path string, raw any) (b seqd.PluginBinding) {
+	values, ok := raw.(map[string]any)
+	if !ok {
+		l.add(path, wrongType("a section with name and settings", raw))
+		return b
+	}
+	values = l.once(path+".", values)
+	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(&b.Name).Elem()})
+	factory, err := plugin.Lookup(b.Name)
+	if err != nil {
+		l.add(path+".name", err)
+		return b
+	}
+	b.Order = factory.Order
+	l.take(values, path, Key{Path: "order", field: reflect.ValueOf(&b.Order).Elem()})
+	b.Settings = factory.Settings()
+	before := len(l.problems)
+	for _, k := range keysOf("", reflect.ValueOf(b.Settings).Elem()) {
+		l.take(values, path, k)
+	}
+	l.rest(values, path, "the plugin "+b.Name)
+	if len(l.problems) == before {
+		l.settings(path+".", b.Settings)
+	}
+	return b
+}
+
+// rest reports what nobody took out of a section.
+func (l *loader) rest(values map[string]any, path, owner string) {
+	for _, key := range sortedKeys(values) {
+		l.check(false, path+"."+key, "there is no such key for %s", owner)
+	}
+}
+
+// takeKey removes a key in any case.
+func takeKey(values map[string]any, name string) (raw any, ok bool) {
+	for key, raw := range values {
+		if strings.EqualFold(key, name) {
+			delete(values, key)
+			return raw, true
+		}
+	}
+	return nil, false
+}
+
+// take moves one value out of a section of a list into its field.
+func (l *loader) take(values map[string]any, path string, k Key) {
+	if raw, ok := takeKey(values, k.Path); ok {
+		l.add(path+"."+k.Path, assign(k.field, raw))
+	}
+}

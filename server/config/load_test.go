@@ -1,0 +1,288 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/strategy/segment"
+)
+
+func TestDefaults(t *testing.T) {
+	c := mustLoad(t, someBizType, config.Sources{})
+	want := config.Default()
+	want.BizTypes = c.BizTypes
+	if !reflect.DeepEqual(*c, want) {
+		t.Errorf("a file without keys gives\n%+v, want\n%+v", *c, want)
+	}
+	if got := settingsOf(t, c, 0); got != segment.DefaultSettings() || c.BizTypes[0].Strategy != "segment" || c.BizTypes[0].Name != "order" {
+		t.Errorf("the biz type is %+v with %+v, want order with the defaults of segment", c.BizTypes[0], got)
+	}
+}
+
+func TestNoBizTypes(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "bizTypes: []\n", "server: {maxCount: 5}\n"} {
+		_, err := config.LoadYAML([]byte(text), config.Sources{})
+		wantError(t, err, "bizTypes: there is none")
+	}
+	_, err := config.Load(config.Sources{})
+	wantError(t, err, "bizTypes: there is none")
+}
+
+func TestPrecedence(t *testing.T) {
+	const key, env = "server.maxCount", "SEQD_SERVER_MAXCOUNT="
+	file := someBizType + nested(key, "2")
+	flags := map[string]string{key: "4"}
+	tests := []struct {
+		name, file string
+		src        config.Sources
+		want       int
+	}{
+		{"default", someBizType, config.Sources{}, 10_000},
+		{"file", file, config.Sources{}, 2},
+		{"environment", someBizType, config.Sources{Env: []string{env + "3"}}, 3},
+		{"environment over file", file, config.Sources{Env: []string{env + "3"}}, 3},
+		{"flag", someBizType, config.Sources{Flags: flags}, 4},
+		{"flag over file", file, config.Sources{Flags: flags}, 4},
+		{"flag over environment", someBizType, config.Sources{Env: []string{env + "3"}, Flags: flags}, 4},
+		{"flag over both", file, config.Sources{Env: []string{env + "3"}, Flags: flags}, 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := mustLoad(t, tt.file, tt.src).Server.MaxCount; got != tt.want {
+				t.Errorf("maxCount is %d, want %d", got, tt.want)
+			}
+		})
+	}
+	t.Run("a key beside it stays", func(t *testing.T) {
+		c := mustLoad(t, file+"  stopTimeout: 3s\n", config.Sources{Env: []string{env + "3"}, Flags: map[string]string{"server.idleTimeout": "4s"}})
+		if c.Server.MaxCount != 3 || c.Server.StopTimeout != 3*time.Second || c.Server.IdleTimeout != 4*time.Second {
+			t.Errorf("got %+v, want maxCount 3, stopTimeout 3s, idleTimeout 4s", c.Server)
+		}
+	})
+	t.Run("the sources of settings of a strategy", func(t *testing.T) {
+		src := config.Sources{Env: []string{"SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_START=3"}, Flags: map[string]string{"segment.start": "4"}}
+		s := settingsOf(t, mustLoad(t, "segment: {step: 2, start: 2, maxStep: 2000}\n"+someBizType, src), 0)
+		if s.Start != 4 || s.Step != 3 || s.MaxStep != 2000 {
+			t.Errorf("got %+v, want start 4, step 3, maxStep 2000", s)
+		}
+	})
+}
+
+// another is a good value other than the default, for each key, as a file and as a flag say it.
+var another = map[string]struct{ yaml, text string }{
+	"server.addr":              {`"[::1]:1"`, "[::1]:1"},
+	"server.maxCount":          {"7", "7"},
+	"server.drainDelay":        {"7s", "7s"},
+	"server.stopTimeout":       {"7s", "7s"},
+	"server.accessLog":         {"on", "on"},
+	"server.trustedProxies":    {`["::1", 10.0.0.0/8]`, "::1,10.0.0.0/8"},
+	"server.readHeaderTimeout": {"7s", "7s"},
+	"server.readTimeout":       {"7s", "7s"},
+	"server.writeTimeout":      {"7s", "7s"},
+	"server.idleTimeout":       {"7s", "7s"},
+	"server.maxHeaderBytes":    {"7000", "7000"},
+	"server.maxBodyBytes":      {"7", "7"},
+	"log.level":                {"warn", "warn"},
+	"log.format":               {"text", "text"},
+	"store.driver":             {"memory", "memory"},
+	"store.bolt.path":          {"x.db", "x.db"},
+	"store.bolt.lockTimeout":   {"7s", "7s"},
+	"auth.mode":                {"none", "none"},
+	"segment.start":            {"7", "7"},
+	"segment.step":             {"7", "7"},
+	"segment.maxStep":          {"7000", "7000"},
+	"segment.threshold":        {"0.7", "0.7"},
+	"segment.targetDuration":   {"7s", "7s"},
+	"segment.acquireTimeout":   {"7s", "7s"},
+}
+
+// Every key has the same effect from every source, and an effect. A new key needs a line above.
+func TestEveryKeyFromEverySource(t *testing.T) {
+	for _, k := range config.Keys() {
+		t.Run(k.Path, func(t *testing.T) {
+			value, ok := another[k.Path]
+			if !ok {
+				t.Fatal("the test knows no value for this key")
+			}
+			file := mustLoad(t, someBizType+nested(k.Path, value.yaml), config.Sources{})
+			if reflect.DeepEqual(file, mustLoad(t, someBizType, config.Sources{})) {
+				t.Errorf("%s has no effect", value.yaml)
+			}
+			if env := mustLoad(t, someBizType, config.Sources{Env: []string{k.Env() + "=" + value.text}}); !reflect.DeepEqual(env, file) {
+				t.Errorf("the environment gives %+v, the file %+v", env, file)
+			}
+			if flag := mustLoad(t, someBizType, config.Sources{Flags: map[string]string{k.Path: value.text}}); !reflect.DeepEqual(flag, file) {
+				t.Errorf("the flag gives %+v, the file %+v", flag, file)
+			}
+			// The default as documented is what a file may say.
+			if got := mustLoad(t, someBizType+nested(k.Path, k.Text()), config.Sources{}); !reflect.DeepEqual(got, mustLoad(t, someBizType, config.Sources{})) {
+				t.Errorf("the documented default %s gives %+v", k.Text(), got)
+			}
+		})
+	}
+}
+
+func TestTextOfDefaults(t *testing.T) {
+	got := make(map[string]string)
+	for _, k := range config.Keys() {
+		got[k.Path] = k.Text() + " " + k.Env()
+	}
+	for path, want := range map[string]string{
+		"server.addr":            "127.0.0.1:8080 SEQD_SERVER_ADDR",
+		"server.drainDelay":      "0s SEQD_SERVER_DRAINDELAY",
+		"server.stopTimeout":     "15s SEQD_SERVER_STOPTIMEOUT",
+		"server.idleTimeout":     "2m SEQD_SERVER_IDLETIMEOUT",
+		"server.trustedProxies":  "[] SEQD_SERVER_TRUSTEDPROXIES",
+		"store.bolt.path":        "data/seqd.db SEQD_STORE_BOLT_PATH",
+		"segment.maxStep":        "100000000 SEQD_SEGMENT_MAXSTEP",
+		"segment.threshold":      "0.2 SEQD_SEGMENT_THRESHOLD",
+		"segment.targetDuration": "30m SEQD_SEGMENT_TARGETDURATION",
+	} {
+		if got[path] != want {
+			t.Errorf("%s: %q, want %q", path, got[path], want)
+		}
+	}
+	for value, want := range map[any]string{
+		time.Hour: "1h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", time.Millisecond: "1ms", "": `""`, int64(7): "7",
+	} {
+		if got := (config.Key{Default: value}).Text(); got != want {
+			t.Errorf("%v is written %q, want %q", value, got, want)
+		}
+	}
+	if got := (config.Key{Default: []string{"a", "b"}}).Text(); got != "[a, b]" {
+		t.Errorf("a list is written %q, want [a, b]", got)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Run("other programs' variables", func(t *testing.T) {
+		mustLoad(t, someBizType, config.Sources{Env: []string{"PATH=/bin", "SEQ_X=1", "XSEQD_X=1", "SEQD=1", "seqd_server_addr=x", "=", "", "NOVALUE"}})
+	})
+	t.Run("variables of the tests", func(t *testing.T) {
+		mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_TEST_MONGO=x", "SEQD_TEST_=", "SEQD_TEST_SERVER_ADDR"}})
+	})
+	for _, name := range []string{"SEQD_NOPE", "SEQD_", "SEQD_TEST", "SEQD_TESTING", "SEQD_SERVER", "SEQD_SERVER_", "SEQD_SERVER_ADDR_", "SEQD_server_addr", "SEQD_SERVER.ADDR", "SEQD_BIZTYPE"} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Env: []string{name + "=127.0.0.1:80"}})
+			wantError(t, err, "environment variable "+name+": no key has this name")
+		})
+	}
+	t.Run("a value with an equals sign", func(t *testing.T) {
+		if got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_STORE_BOLT_PATH=a=b"}}).Store.Bolt.Path; got != "a=b" {
+			t.Errorf("the path is %q, want a=b", got)
+		}
+	})
+	t.Run("a list", func(t *testing.T) {
+		got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_SERVER_TRUSTEDPROXIES=10.0.0.1, ::1 ,10.0.0.0/8"}}).Server.TrustedProxies
+		if want := []string{"10.0.0.1", "::1", "10.0.0.0/8"}; !slices.Equal(got, want) {
+			t.Errorf("the list is %q, want %q", got, want)
+		}
+	})
+	t.Run("the last of two wins", func(t *testing.T) {
+		if got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_SERVER_MAXCOUNT=1", "SEQD_SERVER_MAXCOUNT=2"}}).Server.MaxCount; got != 2 {
+			t.Errorf("maxCount is %d, want 2", got)
+		}
+	})
+}
+
+func TestFiles(t *testing.T) {
+	files := map[string]string{
+		"seqd.yaml": "server: {maxCount: 7, stopTimeout: 3s, trustedProxies: [10.0.0.1]}\nsegment: {threshold: 0.5, step: 10}\nbizTypes:\n  - {name: order, start: 100, acquireTimeout: 1s}\n",
+		"seqd.yml":  "Server:\n  MaxCount: 7\n  stoptimeout: 3s\n  trustedProxies:\n    - 10.0.0.1\nSEGMENT: {threshold: 0.5, step: 10}\nbiztypes:\n  - {Name: order, START: 100, acquiretimeout: 1s}\n",
+		"seqd.json": `{"server": {"maxCount": 7, "stopTimeout": "3s", "trustedProxies": ["10.0.0.1"]}, "segment": {"threshold": 0.5, "step": 10}, "bizTypes": [{"name": "order", "start": 100, "acquireTimeout": "1s"}]}`,
+	}
+	for name, text := range files {
+		t.Run(name, func(t *testing.T) {
+			c, err := config.Load(config.Sources{File: write(t, name, text)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantServer := config.Default().Server
+			wantServer.MaxCount, wantServer.StopTimeout, wantServer.TrustedProxies = 7, 3*time.Second, []string{"10.0.0.1"}
+			if !reflect.DeepEqual(c.Server, wantServer) {
+				t.Errorf("server is %+v, want %+v", c.Server, wantServer)
+			}
+			want := segment.DefaultSettings()
+			want.Threshold, want.Step, want.Start, want.AcquireTimeout = 0.5, 10, 100, time.Second
+			if got := settingsOf(t, c, 0); got != want || c.BizTypes[0].Name != "order" {
+				t.Errorf("%s has %+v, want order with %+v", c.BizTypes[0].Name, got, want)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	_, err := config.Load(config.Sources{File: missing})
+	wantError(t, err, missing)
+	_, err = config.Load(config.Sources{File: t.TempDir()})
+	wantError(t, err, "read configuration")
+	for name, text := range map[string]string{
+		"broken.yaml": "server: {", "tab.yaml": "server:\n\tmaxCount: 1\n", "list.yaml": "- server\n", "text.yaml": "server\n",
+		"broken.json": `{"server": `, "rest.json": `{"bizTypes": [{"name": "order"}]} {}`, "seqd.toml": "", "seqd.txt": someBizType, "seqd": someBizType,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, name, text)
+			_, err := config.Load(config.Sources{File: path})
+			wantError(t, err, path)
+		})
+	}
+}
+
+func TestShippedFiles(t *testing.T) {
+	files, err := filepath.Glob("../../configs/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in configs: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			c, err := config.Load(config.Sources{File: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Validate(); err != nil {
+				t.Errorf("loaded, yet not valid: %v", err)
+			}
+		})
+	}
+}
+
+// The README is where users look for keys: each must be there with its default, in a table row | `key` | `default` | …
+func TestReadmeNamesEveryKey(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || strings.TrimSpace(cells[0]) != "" {
+			continue
+		}
+		key := strings.TrimSpace(cells[1])
+		rows[key] = strings.TrimSpace(cells[2])
+	}
+	for _, k := range config.Keys() {
+		got, there := rows["`"+k.Path+"`"]
+		if want := "`" + k.Text() + "`"; !there {
+			t.Errorf("no row for %s; want | `%s` | %s | …", k.Path, k.Path, want)
+		} else if got != want {
+			t.Errorf("%s: the default is given as %s, want %s", k.Path, got, want)
+		}
+	}
+}

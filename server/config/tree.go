@@ -1,0 +1,118 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decode reads one YAML document, of which JSON is a part. A key that stands twice in one spelling is an error already here.
+func decode(text []byte) (map[string]any, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var tree map[string]any
+	if err := decoder.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	var more any
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one document in it")
+	}
+	return tree, nil
+}
+
+// jsonList reads a JSON list.
+func jsonList(text string) ([]any, error) {
+	if !json.Valid([]byte(text)) {
+		return nil, errors.New("it is not a JSON list of biz types")
+	}
+	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
+	var list []any
+	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("it is not a JSON list of biz types: %w", err)
+	}
+	return list, nil
+}
+
+// file checks the tree of a file against the known keys and hands its values to viper. viper takes keys in any case, splits them at dots
+// and drops what has no value, and where a key stands twice chance decides: so all of these are refused before it sees them.
+func (l *loader) file(tree map[string]any) {
+	if values := l.section("", tree); len(values) > 0 {
+		l.add("configuration", l.viper.MergeConfigMap(values))
+	}
+}
+
+// section returns the good values of a section.
+func (l *loader) section(prefix string, tree map[string]any) map[string]any {
+	values := make(map[string]any)
+	tree = l.once(prefix, tree)
+	for _, name := range sortedKeys(tree) {
+		path, raw := prefix+name, tree[name]
+		inner, isSection := raw.(map[string]any)
+		k, known := l.key(path)
+		example, isPrefix := l.below(path)
+		switch {
+		case strings.Contains(name, "."):
+			l.check(false, path, "a key has no dots: write it as a section in a section")
+		case strings.EqualFold(path, bizTypesKey):
+			l.check(raw != nil, bizTypesKey, "it has no value; a list is needed")
+			l.bizTypes = raw
+		case known && isSection:
+			l.check(false, k.Path, "%s is a value, not a section", k.Path)
+		case known:
+			l.check(raw != nil, k.Path, "it has no value: give it one, or remove the line to have the default")
+			values[name] = raw
+		case isPrefix && isSection:
+			values[name] = l.section(path+".", inner)
+		case isPrefix:
+			l.check(false, path, "it is a section with keys of its own, such as %s, not a value", example)
+		default:
+			l.unknown(path, raw)
+		}
+	}
+	return values
+}
+
+// below returns a key inside the section that path names.
+func (l *loader) below(path string) (example string, ok bool) {
+	prefix := strings.ToLower(path) + "."
+	for _, k := range l.keys {
+		if strings.HasPrefix(strings.ToLower(k.Path), prefix) {
+			return k.Path, true
+		}
+	}
+	return "", false
+}
+
+// unknown reports a key that nobody reads, by its innermost names.
+func (l *loader) unknown(path string, raw any) {
+	inner, _ := raw.(map[string]any)
+	for _, name := range sortedKeys(inner) {
+		l.unknown(path+"."+name, inner[name])
+	}
+	l.check(len(inner) > 0, path, "there is no such key")
+}
+
+// once returns a copy without keys that stand twice in different case, which are reported.
+func (l *loader) once(prefix string, tree map[string]any) map[string]any {
+	kept := make(map[string]any, len(tree))
+	seen := make(map[string]string, len(tree))
+	for _, name := range sortedKeys(tree) {
+		lower := strings.ToLower(name)
+		if first, twice := seen[lower]; twice {
+			l.check(false, prefix+name, "it stands there twice, also as %s", first)
+			continue
+		}
+		seen[lower] = name
+		kept[name] = tree[name]
+	}
+	return kept
+}
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
