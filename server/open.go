@@ -1,0 +1,144 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/strategy"
+)
+
+// openRetry is the pause between two attempts to open a store that is out of space.
+const openRetry = time.Second
+
+// open opens the store, builds the issuer and lets requests in. When ctx ends before that, it returns an error.
+func (r *runtime) open(ctx context.Context) error {
+	store, err := openStore(r.cfg.Store, r.now)
+	for errors.Is(err, persist.ErrUnavailable) {
+		r.log.Error("the store cannot be opened yet", "error", err)
+		r.api.Waiting(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be opened yet", RetryAfter: openRetry, Err: err})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(openRetry):
+		}
+		store, err = openStore(r.cfg.Store, r.now)
+	}
+	if err != nil {
+		return err
+	}
+	r.store = store
+	r.log.Info("store open", "promise", store.Describe())
+	definitions, err := r.definitions()
+	if err != nil {
+		return err
+	}
+	if r.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Rejected: r.rejected, Observer: r.observer, Log: r.log}); err != nil {
+		return err
+	}
+	r.api.Ready(r.issuer)
+	return nil
+}
+
+func openStore(cfg config.Store, now func() time.Time) (persist.Store, error) {
+	switch cfg.Driver {
+	case "memory":
+		return memory.New(now), nil
+	case "bolt":
+		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
+	}
+	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
+}
+
+// definitions builds every biz type of the configuration.
+func (r *runtime) definitions() ([]seqd.Definition, error) {
+	list := make([]seqd.Definition, 0, len(r.cfg.BizTypes))
+	for _, bizType := range r.cfg.BizTypes {
+		d, err := r.definition(bizType)
+		if err != nil {
+			return nil, fmt.Errorf("biz type %s: %w", bizType.Name, err)
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error) {
+	d.BizType = bizType
+	factory, err := strategy.Lookup(bizType.Strategy)
+	if err != nil {
+		return d, err
+	}
+	env := strategy.Env{Store: r.store, Now: r.now, Log: r.log, Observer: r.observer}
+	if d.Strategy, err = factory.New(env, bizType); err != nil {
+		return d, err
+	}
+	shape := factory.Shape(bizType)
+	// In the order in which they run: the order of the lines in a configuration changes no ID.
+	bindings := slices.Clone(bizType.Plugins)
+	slices.SortStableFunc(bindings, func(a, b seqd.PluginBinding) int { return cmp.Compare(a.Order, b.Order) })
+	for _, binding := range bindings {
+		factory, err := plugin.Lookup(binding.Name)
+		if err != nil {
+			return d, err
+		}
+		made, err := factory.New(plugin.Env(env), bizType, binding)
+		if err != nil {
+			return d, fmt.Errorf("plugin %s: %w", binding.Name, err)
+		}
+		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: binding.Name, Order: binding.Order, Plugin: made})
+		if factory.Shape != nil {
+			shape += fmt.Sprintf(" %s(%s)", binding.Name, factory.Shape(bizType, binding))
+		}
+	}
+	d.Claim = claim{r, bizType.Name, shape}
+	return d, nil
+}
+
+// claim keeps the shape of a biz type in the store (invariant U6).
+type claim struct {
+	*runtime
+	name, shape string
+}
+
+// Check implements [seqd.Claim].
+func (c claim) Check(ctx context.Context) (fresh bool, err error) {
+	known, err := c.store.Shapes().Read(ctx, c.name)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, unavailable(err)
+	case known.Shape != c.shape:
+		return false, seqd.Errorf(seqd.CodeConflict,
+			"%s has issued numbers in the shape %q; the configuration now says %q, which could repeat them: use a new name, or put it back",
+			c.name, known.Shape, c.shape)
+	}
+	return false, nil
+}
+
+// Record implements [seqd.Claim].
+func (c claim) Record(ctx context.Context) error {
+	err := c.store.Shapes().Create(ctx, persist.Shape{BizTag: c.name, Shape: c.shape, Timestamp: c.now().UnixMilli()})
+	if errors.Is(err, persist.ErrExists) {
+		_, err = c.Check(ctx) // another node was first; it must have said the same
+		return err
+	}
+	return unavailable(err)
+}
+
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked", RetryAfter: time.Second, Err: err}
+}

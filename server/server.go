@@ -1,0 +1,197 @@
+// Package server is the runtime: it wires configuration, store, strategies and HTTP together and runs them until told to stop.
+//
+// A program of one's own needs no more than this, next to the imports of its strategies and plugins:
+//
+//	cfg, err := config.Load(config.Sources{File: "seqd.yaml", Env: os.Environ()})
+//	if err != nil { log.Fatal(err) }
+//	err = server.Run(ctx, cfg)
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// Option changes how Run works.
+type Option func(*options)
+
+type options struct {
+	log      *slog.Logger
+	now      func() time.Time
+	observer seqd.Observer
+	rejected seqd.RejectedHandler
+	onListen func(net.Addr)
+}
+
+// WithLogger uses log instead of one made from the configuration.
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithClock uses now wherever the time of day matters. It is meant for tests.
+func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
+
+// WithObserver counts what happens.
+func WithObserver(observer seqd.Observer) Option { return func(o *options) { o.observer = observer } }
+
+// WithRejected is told of refusals instead of the default, which logs them.
+func WithRejected(handler seqd.RejectedHandler) Option {
+	return func(o *options) { o.rejected = handler }
+}
+
+// WithOnListen calls f with the address as soon as the port is open.
+func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListen = f } }
+
+// Run serves until ctx ends, then stops in order: /readyz turns 503, drainDelay passes, the listener closes, running requests end,
+// unused numbers are given back, the store closes. It returns nil after a clean stop.
+//
+// The port opens before the store is reached. A store that is out of space is tried again; any other error of opening it ends Run.
+func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
+	o := options{now: time.Now, observer: seqd.NopObserver{}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.log == nil {
+		o.log = NewLogger(cfg.Log, os.Stderr)
+	}
+	r := &runtime{cfg: cfg, options: o}
+	return r.run(ctx)
+}
+
+// runtime is one Run.
+type runtime struct {
+	options
+	cfg    *config.Config
+	api    *httpapi.API
+	http   *http.Server
+	store  persist.Store
+	issuer *seqd.Issuer
+}
+
+func (r *runtime) run(ctx context.Context) error {
+	served, err := r.listen(ctx)
+	if err != nil {
+		return err
+	}
+	// What runs in the background while serving ends with it.
+	background, stop := context.WithCancel(ctx)
+	defer stop()
+	opened := make(chan error, 1)
+	go func() { opened <- r.open(background) }()
+
+	select {
+	case err = <-opened:
+	case err = <-served:
+		return r.broken(err, stop, opened)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = nil // told to stop while starting
+		}
+		return errors.Join(err, r.stop(served))
+	}
+	go r.issuer.Init(background)
+	select {
+	case err = <-served:
+		return r.broken(err, stop, nil)
+	case <-ctx.Done():
+		r.drain()
+		return r.stop(served)
+	}
+}
+
+// broken ends a run whose HTTP side failed; opened, when not nil, is still to say how opening the store ended.
+func (r *runtime) broken(err error, stop context.CancelFunc, opened <-chan error) error {
+	stop()
+	if opened != nil {
+		<-opened
+	}
+	return errors.Join(fmt.Errorf("serve HTTP: %w", err), r.release())
+}
+
+// listen opens the port and serves in the background. The channel gets the error of serving.
+func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
+	s := r.cfg.Server
+	r.api, err = httpapi.New(httpapi.Options{
+		MaxCount:       s.MaxCount,
+		MaxBodyBytes:   s.MaxBodyBytes,
+		TrustedProxies: s.TrustedProxies,
+		AccessLog:      s.AccessLog == "on",
+		Log:            r.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("server.addr: %w", err)
+	}
+	if r.cfg.Auth.Mode == "auto" && !config.IsLoopback(listener.Addr().String()) {
+		return nil, errors.Join(fmt.Errorf("server.addr: %s is not a loopback address (%s); auth.mode auto opens no other", s.Addr, listener.Addr()), listener.Close())
+	}
+	r.http = &http.Server{
+		Handler:                      r.api,
+		ReadHeaderTimeout:            s.ReadHeaderTimeout,
+		ReadTimeout:                  s.ReadTimeout,
+		WriteTimeout:                 s.WriteTimeout,
+		IdleTimeout:                  s.IdleTimeout,
+		MaxHeaderBytes:               s.MaxHeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+	}
+	r.log.Info("listening", "addr", listener.Addr().String())
+	if r.cfg.Auth.Mode == "none" {
+		r.log.Warn("auth.mode is none: whoever reaches the address can take numbers")
+	}
+	if r.onListen != nil {
+		r.onListen(listener.Addr())
+	}
+	served = make(chan error, 1)
+	go func() { served <- r.http.Serve(httpapi.Listener(listener)) }()
+	return served, nil
+}
+
+// drain gives balancers time to notice.
+func (r *runtime) drain() {
+	r.log.Info("stopping", "drainDelay", r.cfg.Server.DrainDelay)
+	r.api.Drain()
+	time.Sleep(r.cfg.Server.DrainDelay)
+}
+
+// stop closes the listener, waits for running requests and releases what issuing uses.
+func (r *runtime) stop(served <-chan error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Server.StopTimeout)
+	defer cancel()
+	err := r.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("requests were still running after stopTimeout %s: %w", r.cfg.Server.StopTimeout, err), r.http.Close())
+	}
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return errors.Join(err, r.release())
+}
+
+// release gives numbers back and closes the store; each part happens even when the one before failed.
+func (r *runtime) release() error {
+	var failed []error
+	if r.issuer != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Server.StopTimeout)
+		defer cancel()
+		failed = append(failed, r.issuer.Close(ctx))
+	}
+	if r.store != nil {
+		failed = append(failed, r.store.Close())
+	}
+	r.log.Info("stopped")
+	return errors.Join(failed...)
+}

@@ -1,0 +1,425 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
+	"github.com/seqd/seqd/strategy"
+)
+
+// slow is a strategy whose Generate waits until the test lets it go on.
+type slow struct{ entered, release chan struct{} }
+
+func (s *slow) Init(context.Context, bool) error { return nil }
+
+func (s *slow) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
+	s.entered <- struct{}{}
+	<-s.release
+	seq.Add(7, n, 1)
+	return nil
+}
+
+func (s *slow) Close(context.Context) error { return nil }
+
+var theSlow = &slow{entered: make(chan struct{}), release: make(chan struct{})}
+
+func init() {
+	for _, name := range []string{"slow", "other"} {
+		strategy.Register(strategy.Factory{
+			Name:     name,
+			Settings: func() any { return &struct{}{} },
+			New:      func(strategy.Env, seqd.BizType) (seqd.Strategy, error) { return theSlow, nil },
+			Shape:    func(seqd.BizType) string { return name },
+		})
+	}
+}
+
+// service is a server.Run under test.
+type service struct {
+	t      *testing.T
+	url    string
+	cancel context.CancelFunc
+	ended  chan error
+	once   sync.Once
+	err    error
+}
+
+func load(t *testing.T, yaml string) *config.Config {
+	t.Helper()
+	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: map[string]string{"server.addr": "127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// start runs the server until its port is open.
+func start(t *testing.T, cfg *config.Config, opts ...server.Option) *service {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	listening := make(chan net.Addr, 1)
+	s := &service{t: t, cancel: cancel, ended: make(chan error, 1)}
+	opts = append([]server.Option{
+		server.WithLogger(slog.New(slog.DiscardHandler)),
+		server.WithOnListen(func(a net.Addr) { listening <- a }),
+	}, opts...)
+	go func() { s.ended <- server.Run(ctx, cfg, opts...) }()
+	select {
+	case addr := <-listening:
+		s.url = "http://" + addr.String()
+	case err := <-s.ended:
+		t.Fatalf("the server ended: %v", err)
+	}
+	t.Cleanup(func() { _ = s.stop() })
+	return s
+}
+
+// stop stops the server and returns what Run returned.
+func (s *service) stop() error {
+	s.once.Do(func() { s.cancel(); s.err = <-s.ended })
+	return s.err
+}
+
+func (s *service) get(path string) (status int, body string) {
+	s.t.Helper()
+	resp, err := http.Get(s.url + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// await asks until the answer has the status.
+func (s *service) await(path string, want int) string {
+	s.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		status, body := s.get(path)
+		if status == want {
+			return body
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s still says %d: %s", path, status, body)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func wantCode(t *testing.T, body string, code seqd.Code) {
+	t.Helper()
+	var p struct{ Code seqd.Code }
+	if err := json.Unmarshal([]byte(body), &p); err != nil || p.Code != code {
+		t.Errorf("the answer is %s, %v, want the code %s", body, err, code)
+	}
+}
+
+func TestRunIssuesAndGoesOnAfterARestart(t *testing.T) {
+	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, start: 100}, {name: invite}]",
+		filepath.Join(t.TempDir(), "seqd.db")))
+	next := 100
+	for range 3 {
+		s := start(t, cfg)
+		s.await("/readyz", http.StatusOK)
+		for range 5 {
+			if _, body := s.get("/seq/order"); body != fmt.Sprintf(`{"bizType":"order","id":"%d"}`, next) {
+				t.Fatalf("got %s, want %d", body, next)
+			}
+			next++
+		}
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// While the store waits for its lock, the port is open and says so; a stop then is a clean one.
+func TestPortOpensBeforeTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s, lockTimeout: 1m}}\nbizTypes: [{name: order}]", path)))
+	if status, body := s.get("/healthz"); status != http.StatusOK {
+		t.Errorf("healthz says %d: %s", status, body)
+	}
+	for _, route := range []string{"/readyz", "/seq/order", "/seq/order/parse/1"} {
+		status, body := s.get(route)
+		if status != http.StatusServiceUnavailable {
+			t.Errorf("%s says %d: %s", route, status, body)
+		}
+		wantCode(t, body, seqd.CodeStarting)
+	}
+	if err := holder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.await("/seq/order", http.StatusOK)
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStoreThatCannotBeOpenedEndsRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s, lockTimeout: 50ms}}\nbizTypes: [{name: order}]", path))
+	err = server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	cfg := load(t, "store: {driver: memory}\nbizTypes: [{name: order}]")
+	s := start(t, cfg)
+	again := *cfg
+	again.Server.Addr = strings.TrimPrefix(s.url, "http://")
+	err := server.Run(t.Context(), &again, server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err == nil || !strings.Contains(err.Error(), "server.addr") || !strings.Contains(err.Error(), again.Server.Addr) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A clean stop: readyz says so first, requests under way end well, and only then is the store closed.
+func TestStopInOrder(t *testing.T) {
+	cfg := load(t, "server: {drainDelay: 300ms}\nstore: {driver: memory}\nbizTypes: [{name: order, strategy: slow}, {name: quick}]")
+	s := start(t, cfg)
+	s.await("/readyz", http.StatusOK)
+	answer := make(chan string)
+	go func() { _, body := s.get("/seq/order"); answer <- body }()
+	<-theSlow.entered
+	s.cancel()
+	wantCode(t, s.await("/readyz", http.StatusServiceUnavailable), seqd.CodeStopping)
+	if status, body := s.get("/seq/quick"); status != http.StatusOK {
+		t.Errorf("while draining, a request got %d: %s", status, body)
+	}
+	for { // until the listener has closed
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+		time.Sleep(5 * time.Millisecond)
+	}
+	select {
+	case err := <-s.ended:
+		t.Fatalf("ended with a request under way: %v", err)
+	default:
+	}
+	theSlow.release <- struct{}{}
+	if body := <-answer; body != `{"bizType":"order","id":"7"}` {
+		t.Errorf("the request under way got %s", body)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A request that does not end is cut off after stopTimeout, and that is an error.
+func TestStopIsBounded(t *testing.T) {
+	cfg := load(t, "server: {stopTimeout: 1s}\nstore: {driver: memory}\nbizTypes: [{name: order, strategy: slow}]")
+	s := start(t, cfg)
+	s.await("/readyz", http.StatusOK)
+	cut := make(chan error)
+	go func() {
+		resp, err := http.Get(s.url + "/seq/order")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		cut <- err
+	}()
+	<-theSlow.entered
+	err := s.stop()
+	theSlow.release <- struct{}{}
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stopTimeout") {
+		t.Errorf("error %v", err)
+	}
+	if err := <-cut; err == nil {
+		t.Error("the request was answered")
+	}
+}
+
+// U6: a biz type whose shape changed is refused, the others go on, and it works again when the change is taken back.
+func TestChangedShapeIsRefused(t *testing.T) {
+	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: quick}, {name: order, strategy: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
+	for _, strategyName := range []string{"segment", "other", "segment"} {
+		s := start(t, load(t, fmt.Sprintf(text, strategyName)))
+		s.await("/seq/quick", http.StatusOK)
+		if strategyName == "segment" {
+			s.await("/seq/order", http.StatusOK)
+			s.await("/readyz", http.StatusOK)
+		} else {
+			for range 2 {
+				wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeConflict)
+			}
+			if body := s.await("/readyz", http.StatusServiceUnavailable); !strings.Contains(body, `"name":"order"`) {
+				t.Errorf("readyz says %s", body)
+			}
+		}
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stamp is a plugin that shows a text before each number and refuses batches of thirteen.
+type stamp struct{ text string }
+
+func (p stamp) Before(_ context.Context, call *seqd.Call) error {
+	if call.Count == 13 {
+		return seqd.Errorf(seqd.CodeForbidden, "not thirteen")
+	}
+	return nil
+}
+
+func (p stamp) After(_ context.Context, call *seqd.Call) error {
+	call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, p.text...), shown...) })
+	return nil
+}
+
+func (p stamp) OnError(context.Context, *seqd.Call, *seqd.Error) {}
+
+type stampSettings struct {
+	Text string `config:"text"`
+}
+
+func init() {
+	text := func(b seqd.PluginBinding) string { return b.Settings.(*stampSettings).Text }
+	plugin.Register(plugin.Factory{
+		Name:     "stamp",
+		Order:    200,
+		Settings: func() any { return &stampSettings{} },
+		New: func(_ plugin.Env, _ seqd.BizType, b seqd.PluginBinding) (seqd.Plugin, error) {
+			if text(b) == "bad" {
+				return nil, errors.New("a text that only New can refuse")
+			}
+			return stamp{text(b)}, nil
+		},
+		Shape: func(_ seqd.BizType, b seqd.PluginBinding) string { return text(b) },
+	})
+}
+
+// Plugins of the configuration stand around issuing, and what they make of the numbers is part of the shape (U6).
+func TestPlugins(t *testing.T) {
+	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, plugins: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
+	run := func(plugins string, check func(*service)) {
+		t.Helper()
+		s := start(t, load(t, fmt.Sprintf(text, plugins)))
+		check(s)
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issues := func(want string) func(*service) {
+		return func(s *service) {
+			t.Helper()
+			if body := s.await("/seq/order", http.StatusOK); !strings.Contains(body, want) {
+				t.Errorf("got %s, want %s", body, want)
+			}
+		}
+	}
+	refuses := func(s *service) {
+		t.Helper()
+		wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeConflict)
+	}
+	run("[{name: stamp, text: B-}, {name: stamp, text: A-, order: 100}]", func(s *service) {
+		issues(`"B-A-1"`)(s)
+		wantCode(t, s.await("/seq/order?count=13", http.StatusForbidden), seqd.CodeForbidden)
+	})
+	run("[{name: stamp, text: A-, order: 100}, {name: stamp, text: B-}]", issues(`"B-A-2"`))
+	run("[{name: stamp, text: B-, order: 100}, {name: stamp, text: A-}]", refuses)
+	run("[{name: stamp, text: B-}]", refuses)
+	run("[]", refuses)
+	run("[{name: stamp, text: A-, order: 1}, {name: stamp, text: B-, order: 2}]", issues(`"B-A-3"`))
+	cfg := load(t, fmt.Sprintf(text, "[{name: stamp, text: bad}]"))
+	if err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler))); err == nil ||
+		!strings.Contains(err.Error(), "biz type order: plugin stamp: a text that only New can refuse") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A counter that is gone from the store does not begin again.
+func TestLostCounterIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path))
+	s := start(t, cfg)
+	s.await("/seq/order", http.StatusOK)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(store.Counters().Delete(t.Context(), "order"), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, cfg)
+	wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeConflict)
+}
+
+func TestOptionsAreUsed(t *testing.T) {
+	var rejected seqd.Code
+	o := &counting{}
+	s := start(t, load(t, "segment: {acquireTimeout: 0s}\nstore: {driver: memory}\nbizTypes: [{name: order, start: 9007199254740991}]"),
+		server.WithObserver(o), server.WithClock(time.Now),
+		server.WithRejected(seqd.RejectedHandlerFunc(func(_ context.Context, _ *seqd.Call, err *seqd.Error) { rejected = err.Code })))
+	s.await("/seq/order", http.StatusOK)
+	wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeExhausted)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if o.issued != 1 || rejected != seqd.CodeExhausted {
+		t.Errorf("%d issued, rejected with %q", o.issued, rejected)
+	}
+}
+
+type counting struct {
+	seqd.NopObserver
+	mu     sync.Mutex
+	issued int
+}
+
+func (c *counting) Issued(_ string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.issued += n
+}
+
+func TestLogger(t *testing.T) {
+	for format, want := range map[string]string{"json": `"msg":"shown"`, "text": "msg=shown"} {
+		var out strings.Builder
+		log := server.NewLogger(config.Log{Level: "warn", Format: format}, &out)
+		log.Info("hidden")
+		log.Warn("shown")
+		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "hidden") {
+			t.Errorf("%s: logged %s", format, got)
+		}
+	}
+}
