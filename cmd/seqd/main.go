@@ -1,0 +1,124 @@
+// Command seqd issues numbers over HTTP. See the README for its configuration.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"syscall"
+
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
+)
+
+// version is set by the linker: -ldflags "-X main.version=v1.2.3".
+var version = ""
+
+const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
+
+Usage:
+  seqd [serve] --config FILE [--KEY VALUE ...]   run the service
+  seqd check-config --config FILE                check the configuration and exit
+  seqd version                                   print the version and exit
+
+Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
+(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file. The keys are:
+`
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second signal ends the process at once: whoever sends it does not want to wait.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
+	command := "serve"
+	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
+		command, args = args[0], args[1:]
+	}
+	if !slices.Contains([]string{"serve", "check-config", "version", "help"}, command) {
+		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
+		return exitUsage
+	}
+	src, err := parseFlags(command, args, env)
+	switch {
+	case errors.Is(err, flag.ErrHelp), err == nil && command == "help":
+		printUsage(out)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: %v; see seqd help\n", err)
+		return exitUsage
+	case command == "version":
+		fmt.Fprintln(out, versionLine())
+		return exitOK
+	}
+	cfg, err := config.Load(src)
+	if err != nil {
+		fmt.Fprintf(errs, "seqd: the configuration is wrong:\n%v\n", err)
+		return exitUsage
+	}
+	if command == "check-config" {
+		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
+		return exitOK
+	}
+	if err := server.Run(ctx, cfg, server.WithLogger(server.NewLogger(cfg.Log, errs))); err != nil {
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// parseFlags reads --config and a flag for each key.
+func parseFlags(command string, args, env []string) (config.Sources, error) {
+	src := config.Sources{Env: env, Flags: make(map[string]string)}
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	flags.StringVar(&src.File, "config", "", "")
+	for _, k := range config.Keys() {
+		flags.Func(k.Path, "", func(text string) error { src.Flags[k.Path] = text; return nil })
+	}
+	if err := flags.Parse(args); err != nil {
+		return src, err
+	}
+	if flags.NArg() > 0 {
+		return src, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return src, nil
+}
+
+func printUsage(w io.Writer) {
+	fmt.Fprint(w, usage)
+	for _, k := range config.Keys() {
+		fmt.Fprintf(w, "  %-28s default %s\n", k.Path, k.Text())
+	}
+}
+
+// versionLine says what was built from what.
+func versionLine() string {
+	v := version
+	info, ok := debug.ReadBuildInfo()
+	if v == "" && ok {
+		v = info.Main.Version
+	}
+	if v == "" || v == "(devel)" {
+		v = "development build"
+	}
+	return fmt.Sprintf("seqd %s (%s, %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

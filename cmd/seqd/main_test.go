@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+// outcome is what a run of the program left behind.
+type outcome struct {
+	code      int
+	out, errs string
+}
+
+func runWith(t *testing.T, env []string, args ...string) outcome {
+	t.Helper()
+	var out, errs strings.Builder
+	code := run(t.Context(), args, env, &out, &errs)
+	return outcome{code, out.String(), errs.String()}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "seqd.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const good = "store: {driver: memory}\nbizTypes: [{name: order, start: 100}, {name: invite}]\n"
+
+// Mistakes of use end with 2, say what is wrong on the error output and nothing on the other.
+func TestUsageMistakes(t *testing.T) {
+	file, missing := write(t, good), filepath.Join(t.TempDir(), "missing.yaml")
+	tests := []struct {
+		name string
+		env  []string
+		args []string
+		want string
+	}{
+		{"unknown command", nil, []string{"srve", "--config", file}, `no command "srve"; see seqd help`},
+		{"unknown command in capitals", nil, []string{"Serve"}, `no command "Serve"`},
+		{"a file instead of a command", nil, []string{file}, "no command"},
+		{"bad flag", nil, []string{"--colour", "blue"}, "-colour; see seqd help"},
+		{"bad flag of a command", nil, []string{"check-config", "--colour=blue"}, "-colour"},
+		{"bad flag of version", nil, []string{"version", "--colour=blue"}, "-colour"},
+		{"bad flag of help", nil, []string{"help", "--colour=blue"}, "-colour"},
+		{"a section as flag", nil, []string{"--server", "x"}, "-server"},
+		{"a key in lower case as flag", nil, []string{"--server.maxcount", "5"}, "-server.maxcount"},
+		{"flag without value", nil, []string{"--config"}, "needs an argument: -config"},
+		{"key without value", nil, []string{"check-config", "--config", file, "--server.addr"}, "needs an argument: -server.addr"},
+		{"stray argument", nil, []string{"check-config", "--config", file, "order"}, `unexpected argument "order"`},
+		{"stray argument of version", nil, []string{"version", "1"}, `unexpected argument "1"`},
+		{"command after flags", nil, []string{"--config", file, "check-config"}, `unexpected argument "check-config"`},
+		{"empty argument", nil, []string{""}, `unexpected argument ""`},
+		{"missing file", nil, []string{"check-config", "--config", missing}, missing},
+		{"missing file to serve", nil, []string{"--config", missing}, missing},
+		{"a folder as file", nil, []string{"check-config", "--config", t.TempDir()}, "read configuration"},
+		{"no file", nil, []string{"check-config"}, "bizTypes: there is none"},
+		{"no file to serve", nil, []string{"serve"}, "bizTypes: there is none"},
+		{"nothing at all", nil, nil, "bizTypes: there is none"},
+		{"wrong file", nil, []string{"check-config", "--config", write(t, good+"log: {level: loud}\n")}, "log.level: "},
+		{"wrong file to serve", nil, []string{"serve", "--config", write(t, good+"colour: blue\n")}, "colour: there is no such key"},
+		{"wrong variable", []string{"SEQD_SERVER_MAXCOUNT=0"}, []string{"check-config", "--config", file}, "server.maxCount: 0"},
+		{"unknown variable", []string{"SEQD_NOPE=1"}, []string{"check-config", "--config", file}, "environment variable SEQD_NOPE: "},
+		{"unreadable variable", []string{"SEQD_SERVER_MAXCOUNT=x"}, []string{"check-config", "--config", file}, "environment variable SEQD_SERVER_MAXCOUNT: "},
+		{"wrong flag", nil, []string{"check-config", "--config", file, "--segment.step=0"}, "segment.step: 0"},
+		{"unreadable flag", nil, []string{"check-config", "--config", file, "--segment.step", "x"}, "flag --segment.step: "},
+		{"empty flag", nil, []string{"check-config", "--config", file, "--server.addr="}, "server.addr: "},
+		{"open address", nil, []string{"serve", "--config", file, "--server.addr", "0.0.0.0:0"}, "auth.mode"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := runWith(t, tt.env, tt.args...)
+			if got.code != exitUsage {
+				t.Errorf("the exit code is %d, want %d", got.code, exitUsage)
+			}
+			if !strings.HasPrefix(got.errs, "seqd: ") || !strings.Contains(got.errs, tt.want) || !strings.HasSuffix(got.errs, "\n") {
+				t.Errorf("the message is %q; want one that begins with seqd: and contains %q", got.errs, tt.want)
+			}
+			if got.out != "" {
+				t.Errorf("the output is %q, want none", got.out)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}, {"serve", "-h"}, {"check-config", "--help"}, {"version", "-h"}, {"help", "--help"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			got := runWith(t, []string{"SEQD_NOPE=1"}, args...) // help helps with a wrong environment too
+			if got.code != exitOK || got.errs != "" {
+				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
+			}
+			for _, command := range []string{"serve", "check-config", "version"} {
+				if !strings.Contains(got.out, command) {
+					t.Errorf("the help does not name the command %s", command)
+				}
+			}
+			lines := strings.Split(got.out, "\n")
+			for _, k := range config.Keys() {
+				if !containsLine(lines, k.Path, "default "+k.Text()) {
+					t.Errorf("the help has no line for %s with its default %s", k.Path, k.Text())
+				}
+			}
+		})
+	}
+}
+
+func containsLine(lines []string, first, last string) bool {
+	for _, line := range lines {
+		if rest, found := strings.CutPrefix(strings.TrimSpace(line), first+" "); found && strings.TrimSpace(rest) == last {
+			return true
+		}
+	}
+	return false
+}
+
+func TestVersion(t *testing.T) {
+	defer func(before string) { version = before }(version)
+	version = "v1.2.3"
+	want := "seqd v1.2.3 (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n"
+	if got := runWith(t, []string{"SEQD_NOPE=1"}, "version"); got != (outcome{exitOK, want, ""}) {
+		t.Errorf("got %+v, want the output %q alone", got, want)
+	}
+	version = "" // a test binary is built without one
+	if got := runWith(t, nil, "version"); got.code != exitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
+		t.Errorf("got %+v, want a line that says something in place of the version", got)
+	}
+}
+
+func TestCheckConfig(t *testing.T) {
+	file := write(t, good)
+	tests := []struct {
+		name string
+		env  []string
+		args []string
+		want []string
+	}{
+		{"file", nil, []string{"--config", file}, []string{"good", "2 biz types", "store memory", "address 127.0.0.1:8080"}},
+		{"one dash", nil, []string{"-config=" + file, "-store.driver=bolt"}, []string{"store bolt"}},
+		{"variables", []string{"SEQD_STORE_DRIVER=bolt", "SEQD_SERVER_ADDR=[::1]:9", "SEQD_TEST_X=1"}, []string{"--config", file}, []string{"store bolt", "address [::1]:9"}},
+		{"flags over variables", []string{"SEQD_STORE_DRIVER=bolt", "SEQD_SERVER_ADDR=[::1]:9"}, []string{"--config", file, "--server.addr", "localhost:7"}, []string{"store bolt", "address localhost:7"}},
+		{"the last of two flags", nil, []string{"--config", file, "--server.addr", "localhost:7", "--server.addr=localhost:8"}, []string{"address localhost:8"}},
+		{"no file, all in variables", []string{`SEQD_BIZTYPES=[{"name": "a"}]`}, nil, []string{"1 biz types", "store bolt"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			got := runWith(t, tt.env, append([]string{"check-config"}, tt.args...)...)
+			if got.code != exitOK || got.errs != "" {
+				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(got.out, part) {
+					t.Errorf("the output is %q and does not contain %q", got.out, part)
+				}
+			}
+			// The data file must not come to be by checking.
+			if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
+				t.Errorf("checking left %v behind (%v)", made, err)
+			}
+		})
+	}
+}
+
+func TestServeOnAPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--log.level=error")
+	if got.code != exitFailed || !strings.HasPrefix(got.errs, "seqd: server.addr: ") {
+		t.Errorf("exit code %d, errors %q; want %d and a message that names server.addr", got.code, got.errs, exitFailed)
+	}
+}
+
+func TestServeWithABrokenDataFile(t *testing.T) {
+	path := write(t, strings.Repeat("this is no data file ", 1000))
+	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--store.driver=bolt", "--store.bolt.path", path, "--log.level=error")
+	if got.code != exitFailed || !strings.Contains(got.errs, path) {
+		t.Errorf("exit code %d, errors %q; want %d and a message that names %s", got.code, got.errs, exitFailed, path)
+	}
+}
+
+// serve by name and by default: the port opens, numbers are issued, and a signal, which ends the context, ends it with 0.
+func TestServe(t *testing.T) {
+	for name, command := range map[string][]string{"by name": {"serve"}, "by default": nil} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			errs := logPipe(t)
+			ended := make(chan int, 1)
+			args := append(command, "--config", write(t, good), "--server.addr", "127.0.0.1:0")
+			go func() {
+				ended <- run(ctx, args, nil, io.Discard, errs.w)
+				errs.w.Close()
+			}()
+			url := "http://" + errs.address(t) + "/seq/order"
+			if body := get(t, url); body != `{"bizType":"order","id":"100"}` {
+				t.Errorf("the first number is answered %s", body)
+			}
+			cancel()
+			select {
+			case code := <-ended:
+				if code != exitOK {
+					t.Errorf("the exit code is %d, want 0", code)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("it does not stop")
+			}
+		})
+	}
+}
+
+// A signal that comes before the port is open is a stop like any other.
+func TestStopBeforeStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs strings.Builder
+	args := []string{"serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--log.level=error"}
+	if code := run(ctx, args, nil, io.Discard, &errs); code != exitOK {
+		t.Errorf("the exit code is %d with %q, want 0", code, errs.String())
+	}
+}
+
+// get asks until there is an answer other than "starting": the port opens before the store does.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		answer, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != http.StatusServiceUnavailable || time.Now().After(end) {
+			return string(body)
+		}
+	}
+}
+
+// logs is where a running program writes its log.
+type logs struct {
+	r, w *os.File
+}
+
+// logPipe catches the log, which goes to the process's own error output.
+func logPipe(t *testing.T) logs {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stderr
+	os.Stderr = w
+	t.Cleanup(func() {
+		os.Stderr = before
+		r.Close()
+	})
+	return logs{r, w}
+}
+
+// address reads the log up to the line that says where the port is, and lets the rest of it flow off.
+func (l logs) address(t *testing.T) string {
+	t.Helper()
+	lines := bufio.NewScanner(l.r)
+	for lines.Scan() {
+		var line struct{ Msg, Addr string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
+			go func() { _, _ = io.Copy(io.Discard, l.r) }()
+			return line.Addr
+		}
+	}
+	t.Fatalf("the log ended without the address: %v", lines.Err())
+	return ""
+}
