@@ -1,0 +1,30 @@
+# shellcheck shell=bash
+# What the scripts share; sourced, not run.
+
+# say prints a heading.
+say() { printf '\n== %s\n' "$*"; }
+
+# die ends the script with a message.
+die() {
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+# need COMMAND PACKAGE... makes sure a command is there and installs the Debian packages when it is not.
+need() {
+	local command=$1
+	shift
+	command -v "$command" >/dev/null && return
+	local sudo=()
+	if [ "$(id -u)" -ne 0 ]; then
+		command -v sudo >/dev/null || die "$command is missing; install the packages $* (this user may not)"
+		sudo=(sudo)
+	fi
+	command -v apt-get >/dev/null || die "$command is missing and there is no apt-get; install what Debian calls $*"
+	say "install $*"
+	"${sudo[@]}" apt-get update -qq || die "apt-get update failed; $command is missing (packages $*)"
+	DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+		die "the packages $* cannot be installed; $command is missing"
+}
+
+command -v go >/dev/null || die "Go is missing; install Go 1.26 or later"
