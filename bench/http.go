@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
+	"github.com/seqd/seqd/strategy/segment"
+)
+
+// firstNumber makes all IDs of a run equally long.
+const firstNumber = 1_000_000_000
+
+// bizType is a segment biz type that begins where all numbers have the same length.
+func bizType(name string) seqd.BizType {
+	settings := segment.DefaultSettings()
+	settings.Start = firstNumber
+	return seqd.BizType{Name: name, Strategy: segment.Name, Settings: &settings}
+}
+
+// startSeqd runs the runtime in this process on a bolt store in dir, as the shipped configuration does, and returns its URL.
+func startSeqd(ctx context.Context, dir string, bizTypes []seqd.BizType) (url string, stop func() error, err error) {
+	cfg := config.Default()
+	cfg.Server.Addr = "127.0.0.1:0"
+	cfg.Store.Bolt.Path = filepath.Join(dir, "seqd.db")
+	cfg.BizTypes = bizTypes
+	if err := cfg.Validate(); err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	listening := make(chan net.Addr, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- server.Run(ctx, &cfg,
+			server.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))),
+			server.WithOnListen(func(a net.Addr) { listening <- a }))
+	}()
+	stop = func() error { cancel(); return <-ended }
+	select {
+	case addr := <-listening:
+		url = "http://" + addr.String()
+		return url, stop, awaitReady(ctx, url)
+	case err := <-ended:
+		cancel()
+		return "", nil, err
+	}
+}
+
+// awaitReady waits until every biz type is initialised.
+func awaitReady(ctx context.Context, url string) error {
+	for ctx.Err() == nil {
+		if _, err := get(url + "/readyz"); err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+// startConstant serves ready-made bodies from a bare gin engine in this process: the fastest an HTTP answer of that size can be
+// with the same framework.
+func startConstant(bodies map[string][]byte) (url string, stop func() error, err error) {
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	for path, body := range bodies {
+		contentType := "application/json"
+		if path == "/text" {
+			contentType = "text/plain; charset=utf-8"
+		}
+		engine.GET(path, func(c *gin.Context) { c.Data(http.StatusOK, contentType, body) })
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	s := &http.Server{Handler: engine, ReadHeaderTimeout: 5 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(listener) }()
+	stop = func() error {
+		if err := errors.Join(s.Close(), <-ended); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}
+	return "http://" + listener.Addr().String(), stop, nil
+}
+
+func get(url string) ([]byte, error) {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(url, "count=") {
+		req.Header.Set("Accept", "text/plain")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, resp.Status, body)
+	}
+	return body, err
+}
+
+var requestsPerSecond = regexp.MustCompile(`Requests/sec:\s+([0-9.]+)`)
+
+// wrk loads a URL from 64 connections and returns requests per second. Any answer but 2xx is an error.
+func wrk(ctx context.Context, o options, url string, more ...string) (float64, error) {
+	args := append([]string{"-t1", "-c64", "-d" + o.duration.String()}, more...)
+	out, err := exec.CommandContext(ctx, "wrk", append(args, url)...).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("wrk: %w: %s", err, out)
+	}
+	if strings.Contains(string(out), "Non-2xx") || strings.Contains(string(out), "Socket errors") {
+		return 0, fmt.Errorf("wrk %s: %s", url, out)
+	}
+	found := requestsPerSecond.FindSubmatch(out)
+	if found == nil {
+		return 0, fmt.Errorf("wrk said %s", out)
+	}
+	return strconv.ParseFloat(string(found[1]), 64)
+}
+
+func perSecond(n float64) string { return fmt.Sprintf("%.1f k/s", n/1000) }
+
+// beside compares a path of seqd with a constant body of the same bytes.
+func beside(ctx context.Context, o options, path, constant string, more ...string) (p pairs, err error) {
+	dir, err := os.MkdirTemp("", "seqd-bench-")
+	if err != nil {
+		return p, err
+	}
+	defer os.RemoveAll(dir)
+	url, stop, err := startSeqd(ctx, dir, []seqd.BizType{bizType("order")})
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	body, err := get(url + path)
+	if err != nil {
+		return p, err
+	}
+	base, stopBase, err := startConstant(map[string][]byte{constant: body})
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, stopBase()) }()
+	return measure(o.rounds,
+		func() (float64, error) { return wrk(ctx, o, base+constant, more...) },
+		func() (float64, error) { return wrk(ctx, o, url+path, more...) })
+}
+
+func benchSingle(ctx context.Context, o options) ([]result, error) {
+	p, err := beside(ctx, o, "/seq/order", "/json")
+	if err != nil {
+		return nil, err
+	}
+	return []result{p.result("one ID per request, 64 connections", "constant gin route", perSecond, true, 0.90)}, nil
+}
+
+func benchBatch(ctx context.Context, o options) ([]result, error) {
+	p, err := beside(ctx, o, "/seq/order?count=10000", "/text", "-H", "Accept: text/plain")
+	if err != nil {
+		return nil, err
+	}
+	r := p.result("`count=10000` as text, 64 connections", "the same bytes ready-made", perSecond, true, 0.40)
+	return []result{r}, nil
+}
