@@ -162,7 +162,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 
 // drain gives balancers time to notice.
 func (r *runtime) drain() {
-	r.log.Info("stopping", "drainDelay", r.cfg.Server.DrainDelay)
+	r.log.Info("stopping", "drainDelay", r.cfg.Server.DrainDelay.String())
 	r.api.Drain()
 	time.Sleep(r.cfg.Server.DrainDelay)
 }

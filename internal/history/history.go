@@ -3,6 +3,7 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -66,6 +67,9 @@ func (h *History) Highest() int64 {
 	}
 	return highest
 }
+
+// Check returns an error when there are duplicates or the order is broken.
+func (h *History) Check() error { return errors.Join(h.Duplicates(), h.Order()) }
 
 // Duplicates returns an error that names a number that was given twice.
 func (h *History) Duplicates() error {

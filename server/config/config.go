@@ -178,7 +178,7 @@ func (c *Config) validate(p *problems) {
 	p.check(c.Auth.Mode != "auto" || IsLoopback(c.Server.Addr), "server.addr",
 		"%s can be reached from other machines; with auth.mode auto only a loopback address is open: set auth.mode to none to open it to everybody who can reach it",
 		c.Server.Addr)
-	p.check(len(c.BizTypes) > 0, bizTypesKey, "there is none; at least one is needed")
+	p.check(len(c.BizTypes) > 0, bizTypesKey, "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES")
 	names := make(map[string]int, len(c.BizTypes))
 	for i, b := range c.BizTypes {
 		first, twice := names[b.Name]

@@ -438,7 +438,9 @@ func TestConcurrentCallers(t *testing.T) {
 			}
 			rest := b.close(t.Context())
 			wg.Wait()
-			checkHistory(t, h)
+			if err := h.Check(); err != nil {
+				t.Error(err)
+			}
 			accounted := int64(h.Numbers())
 			for _, r := range rest {
 				if r.Last > s.last || r.First <= h.Highest() && r.Last >= h.Highest() {
@@ -453,15 +455,5 @@ func TestConcurrentCallers(t *testing.T) {
 				t.Errorf("%d of %d numbers are accounted for", accounted, s.last)
 			}
 		})
-	}
-}
-
-func checkHistory(t *testing.T, h *history.History) {
-	t.Helper()
-	if err := h.Duplicates(); err != nil {
-		t.Error(err)
-	}
-	if err := h.Order(); err != nil {
-		t.Error(err)
 	}
 }
