@@ -3,6 +3,7 @@ package persist
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 )
 
 // invalid returns ErrInvalid with what is wrong.
@@ -16,10 +17,12 @@ type Record interface {
 	Validate() error
 }
 
-// envelope is how a model is written by the drivers that store bytes.
-type envelope[M any] struct {
-	Version int `json:"v"`
-	Model   M   `json:"m"`
+// envelope is how a model is written by the drivers that store bytes. Sum is the CRC-32 (IEEE) of the model as it stands there: a digit
+// that rotted would make another maximum.
+type envelope struct {
+	Version int             `json:"v"`
+	Sum     uint32          `json:"sum"`
+	Model   json.RawMessage `json:"m"`
 }
 
 // Encode returns m as bytes with the format version.
@@ -27,23 +30,29 @@ func Encode[M Record](m M) ([]byte, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	return json.Marshal(envelope[M]{Version: FormatVersion, Model: m})
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(envelope{Version: FormatVersion, Sum: crc32.ChecksumIEEE(text), Model: text})
 }
 
 // Decode reads what Encode wrote. It returns ErrNewer for a newer format and ErrInvalid for anything that is no record.
-func Decode[M Record](data []byte) (M, error) {
-	var e envelope[M]
-	var zero M
+func Decode[M Record](data []byte) (m M, err error) {
+	var e envelope
 	if err := json.Unmarshal(data, &e); err != nil {
-		return zero, invalid("damaged record: %v", err)
+		return m, invalid("damaged record: %v", err)
 	}
 	if e.Version > FormatVersion {
-		return zero, fmt.Errorf("%w: record format %d, this build knows %d", ErrNewer, e.Version, FormatVersion)
+		return m, fmt.Errorf("%w: record format %d, this build knows %d", ErrNewer, e.Version, FormatVersion)
 	}
-	if e.Version < 1 {
-		return zero, invalid("damaged record: no format version")
+	if e.Version < 1 || e.Sum != crc32.ChecksumIEEE(e.Model) {
+		return m, invalid("damaged record: its checksum does not fit")
 	}
-	return e.Model, e.Model.Validate()
+	if err := json.Unmarshal(e.Model, &m); err != nil {
+		return m, invalid("damaged record: %v", err)
+	}
+	return m, m.Validate()
 }
 
 // Allocated returns the counter and the range after req, computed only: a driver writes the counter before it returns the

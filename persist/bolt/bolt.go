@@ -40,9 +40,8 @@ type Options struct {
 
 // Store is a [persist.Store] in one bbolt file, safe for concurrent use.
 type Store struct {
-	db       *bbolt.DB
+	opened
 	path     string
-	opened   os.FileInfo
 	writer   *writer
 	counters counters
 	shapes   repository[persist.Shape]
@@ -52,26 +51,31 @@ var _ persist.Store = (*Store)(nil)
 
 // Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other needs a human.
 func Open(opts Options) (*Store, error) {
-	db, err := openFile(opts)
+	file, err := openFile(opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, path: opts.Path}
-	if err := s.check(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), db.Close())
+	s := &Store{opened: file, path: opts.Path}
+	if err := errors.Join(guarded(s.check), s.stillThere()); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.db.Close())
 	}
-	s.writer = startWriter(db, s.stillThere)
+	s.writer = startWriter(s.db, s.stillThere)
 	s.counters = counters{repository[persist.Counter]{s, countersBucket}, opts.Now}
 	s.shapes = repository[persist.Shape]{s, shapesBucket}
 	return s, nil
 }
 
-// check reads the format and remembers which file was opened.
-func (s *Store) check() (err error) {
-	if s.opened, err = os.Stat(s.path); err != nil {
+// check reads the format, after making sure that the file is as long as it says: bbolt maps it into memory, and pages beyond its end
+// would end the process when they are touched.
+func (s *Store) check() error {
+	info, err := os.Stat(s.path)
+	if err != nil {
 		return err
 	}
 	return s.db.View(func(tx *bbolt.Tx) error {
+		if info.Size() < tx.Size() {
+			return fmt.Errorf("%w: it is damaged: %d bytes long instead of %d", persist.ErrInvalid, info.Size(), tx.Size())
+		}
 		meta := tx.Bucket(metaBucket)
 		if meta == nil || tx.Bucket(countersBucket) == nil || tx.Bucket(shapesBucket) == nil {
 			return fmt.Errorf("%w: it is a bbolt file but not a store of seqd", persist.ErrInvalid)
@@ -91,11 +95,13 @@ func (s *Store) check() (err error) {
 // the process, and the next one would issue them again.
 func (s *Store) stillThere() error {
 	info, err := os.Stat(s.path)
-	if err != nil || !os.SameFile(info, s.opened) {
-		return fmt.Errorf("%w: store file %s was removed or replaced while in use; stop seqd and put it back", persist.ErrUnavailable, s.path)
+	if err != nil || !os.SameFile(info, s.file) {
+		return fmt.Errorf("%w: %s; stop seqd and put it back", errMoved, s.path)
 	}
 	return nil
 }
+
+var errMoved = fmt.Errorf("%w: the store file was removed or replaced while in use", persist.ErrUnavailable)
 
 // Counters returns the counters.
 func (s *Store) Counters() persist.Counters { return &s.counters }
@@ -105,6 +111,9 @@ func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
 
 // Describe says what bolt promises.
 func (s *Store) Describe() string {
+	if s.created {
+		return "bolt: " + s.path + " was made just now, so all numbers begin at their start; they are unique and increasing for the one node that holds it"
+	}
 	return "bolt: numbers are unique and increasing for the one node that holds " + s.path + "; two nodes with a file each are two issuers"
 }
 
@@ -148,6 +157,9 @@ func get[M persist.Record](b *bbolt.Bucket, id string) (m M, err error) {
 	}
 	if m, err = persist.Decode[M](data); err != nil {
 		return m, fmt.Errorf("%q: %w", id, err)
+	}
+	if m.PersistID() != id {
+		return m, fmt.Errorf("%q: %w: its record is that of %q", id, persist.ErrInvalid, m.PersistID())
 	}
 	return m, nil
 }
@@ -268,5 +280,8 @@ func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range)
 		counter.Max, given = r.First-1, true
 		return put(b, counter)
 	})
-	return given && err == nil, err
+	if err != nil {
+		return false, err
+	}
+	return given, nil
 }

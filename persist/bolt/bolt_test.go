@@ -77,6 +77,13 @@ func TestCounterSurvivesReopening(t *testing.T) {
 	}
 }
 
+// What is not synced is not persisted.
+func TestWritesAreSynced(t *testing.T) {
+	if s := open(t, filepath.Join(t.TempDir(), "seqd.db")); s.db.NoSync || s.db.NoGrowSync {
+		t.Error("the store is opened without syncs")
+	}
+}
+
 func TestCreateLeavesNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	open(t, filepath.Join(dir, "seqd.db"))
@@ -221,8 +228,8 @@ func TestWritesShareTransactions(t *testing.T) {
 		if err != nil || len(list) != n/2 {
 			t.Errorf("%d counters were created, %v, want %d", len(list), err, n/2)
 		}
-		if transactions != 2 {
-			t.Errorf("%d transactions for 1 and %d writes, want 2", transactions, n)
+		if transactions != 4 { // each is followed by an empty one
+			t.Errorf("%d transactions for 1 and %d writes, want 4", transactions, n)
 		}
 	})
 }
@@ -237,6 +244,8 @@ func TestFailedTransactions(t *testing.T) {
 		{"page not written", noSpace, true},
 		{"file not grown", errors.New("file resize error: no space left on device"), true},
 		{"sync failed", syscall.EIO, false},
+		{"sync failed, as other systems say it", &os.PathError{Op: "sync", Path: "seqd.db", Err: syscall.EIO}, false},
+		{"page not written for an unknown reason", &os.PathError{Op: "write", Path: "seqd.db", Err: syscall.EIO}, false},
 		{"sync after growing failed", errors.New("file sync error: input/output error"), false},
 		{"anything else", errors.New("what"), false},
 	}

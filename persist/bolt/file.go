@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 
 	"go.etcd.io/bbolt"
@@ -14,44 +15,98 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
+// opened is a data file that this process has the lock of.
+type opened struct {
+	db      *bbolt.DB
+	file    os.FileInfo // of the file itself, whatever its name leads to by now
+	created bool
+}
+
 // openFile opens the data file under an exclusive lock, creating it first when it does not exist.
-func openFile(opts Options) (*bbolt.DB, error) {
+func openFile(opts Options) (o opened, err error) {
 	dir := filepath.Dir(opts.Path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("create the data folder: %w", outOfSpace(err))
+	if err := makeFolders(dir); err != nil {
+		return o, fmt.Errorf("create the data folder for %s: %w", opts.Path, outOfSpace(err))
 	}
 	switch info, err := os.Stat(opts.Path); {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := create(opts.Path); err != nil {
-			return nil, fmt.Errorf("create store file %s: %w", opts.Path, outOfSpace(err))
+			return o, fmt.Errorf("create store file %s: %w", opts.Path, outOfSpace(err))
 		}
+		o.created = true
 	case err != nil:
-		return nil, fmt.Errorf("open store file %s: %w", opts.Path, err)
+		return o, fmt.Errorf("open store file %s: %w", opts.Path, err)
 	case info.Size() == 0:
-		return nil, fmt.Errorf("open store file %s: it is empty, which seqd never leaves behind, so its numbers were lost: "+
+		return o, fmt.Errorf("open store file %s: it is empty, which seqd never leaves behind, so its numbers were lost: "+
 			"restore a backup, or remove the file to start from the beginning", opts.Path)
 	}
-	db, err := bbolt.Open(opts.Path, 0o600, &bbolt.Options{
-		Timeout:      opts.LockTimeout,
-		FreelistType: bbolt.FreelistMapType,
-		// Without O_CREATE: a file that vanished since must not come back empty.
-		OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
-			return os.OpenFile(name, flag&^os.O_CREATE, perm)
-		},
-	})
+	o.db, err = openBolt(opts, &o.file)
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("open store file %s: another process is using it (waited %s for its lock)", opts.Path, opts.LockTimeout)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("open store file %s: it is damaged or not a store of seqd: %w", opts.Path, err)
+		return o, fmt.Errorf("open store file %s: another process is using it (waited %s for its lock)", opts.Path, opts.LockTimeout)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, bolterrors.ErrInvalidMapping), errors.Is(err, errPanicked):
+		return o, fmt.Errorf("open store file %s: it is damaged or not a store of seqd: %w", opts.Path, err)
 	case err != nil:
-		return nil, fmt.Errorf("open store file %s: %w", opts.Path, outOfSpace(err))
+		return o, fmt.Errorf("open store file %s: %w", opts.Path, outOfSpace(err))
 	}
 	// The name must survive a power loss before any number does.
 	if err := syncDir(dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("sync data folder %s: %w", dir, err), db.Close())
+		return o, errors.Join(fmt.Errorf("sync data folder %s: %w", dir, err), o.db.Close())
 	}
-	return db, nil
+	return o, nil
+}
+
+// openBolt opens the file with bbolt.
+func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
+	err = guarded(func() (err error) {
+		db, err = bbolt.Open(opts.Path, 0o600, &bbolt.Options{
+			Timeout:      opts.LockTimeout,
+			FreelistType: bbolt.FreelistMapType,
+			OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
+				// Without O_CREATE: a file that vanished since must not come back empty.
+				f, err := os.OpenFile(name, flag&^os.O_CREATE, perm)
+				if err != nil {
+					return nil, err
+				}
+				// Before bbolt waits for the lock: meanwhile the name may come to lead to another file.
+				*file, err = f.Stat()
+				return f, err
+			},
+		})
+		return err
+	})
+	return db, err
+}
+
+// guarded runs f, in which bbolt may panic or touch memory that is not there when the file is damaged; both become errors.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanicked, p)
+		}
+	}()
+	return f()
+}
+
+// makeFolders is os.MkdirAll that syncs the folder above each new one: the name of the file survives a power loss only when the names of
+// its folders do.
+func makeFolders(dir string) error {
+	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(dir)
+	if above == dir {
+		return fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
+	}
+	if err := makeFolders(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(above)
 }
 
 // create makes a complete store under a temporary name and then links it into place. So a crash or a full disk in between
@@ -95,9 +150,14 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// outOfSpace marks a lack of space, which can pass without anybody touching seqd, as persist.ErrUnavailable.
+// noSpace reports whether an error says that there is no room, which can pass without anybody touching seqd.
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// outOfSpace marks a lack of space as persist.ErrUnavailable.
 func outOfSpace(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if noSpace(err) {
 		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
 	}
 	return err

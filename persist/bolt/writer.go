@@ -42,18 +42,22 @@ func startWriter(db *bbolt.DB, check func() error) *writer {
 	return w
 }
 
-// do runs f in a transaction and returns when it is on disk. A context that ends before the transaction began keeps f from
-// running; afterwards the outcome is waited for, so it is never unknown.
+// do runs f in a transaction and returns when it is on disk. When the context ends first, whether f took effect is unknown: what f would
+// have returned must be forgotten, and what f writes to must not be read.
 func (w *writer) do(ctx context.Context, f func(*bbolt.Tx) error) error {
 	op := &write{ctx: ctx, f: f, done: make(chan struct{})}
 	select {
 	case w.queue <- op:
-		<-op.done
-		return op.err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-w.quit:
 		return persist.ErrClosed
+	}
+	select {
+	case <-op.done:
+		return op.err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -91,46 +95,57 @@ func (w *writer) gather(first *write) []*write {
 // commit runs a batch in one transaction. What one write returns concerns that write alone; a failed transaction fails those that
 // wrote.
 func (w *writer) commit(batch []*write) {
+	err := errPanicked // bbolt panics on some damages; nobody may then take the write for done
 	defer func() {
-		for _, op := range batch {
-			close(op.done)
-		}
-	}()
-	err := w.broken
-	if err == nil {
-		err = w.check()
-	}
-	if err == nil {
-		err = w.update(func(tx *bbolt.Tx) error {
-			for _, op := range batch {
-				if op.err = op.ctx.Err(); op.err == nil {
-					op.err = op.f(tx)
-				}
-			}
-			return nil
-		})
-		if err != nil && !harmless(err) {
-			w.broken = err
-		}
-	}
-	if err != nil {
 		for _, op := range batch {
 			if op.err == nil {
 				op.err = translate(err)
 			}
+			close(op.done)
 		}
+	}()
+	if err = w.transact(batch); err != nil && !harmless(err) {
+		w.broken = err
 	}
 }
 
-// harmless reports whether a failed transaction is certain to have left the file as it was: a page could not be written,
-// or the file not grown. Anything else may be a sync that failed, after which the kernel holds pages for clean that never
-// reached the disk; going on would build on them, so the writer stops for good. bbolt returns a failed write as a path error
-// and a failed resize only as text.
-func harmless(err error) bool {
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return true
+var errPanicked = errors.New("the transaction panicked")
+
+// transact runs the batch and makes it survive what one page can suffer.
+func (w *writer) transact(batch []*write) (err error) {
+	if w.broken != nil {
+		return w.broken
 	}
-	return errors.Is(err, bolterrors.ErrDatabaseNotOpen) || strings.HasPrefix(err.Error(), "file resize error")
+	if err := w.check(); err != nil {
+		return err
+	}
+	err = w.update(func(tx *bbolt.Tx) error {
+		for _, op := range batch {
+			if op.err = op.ctx.Err(); op.err == nil {
+				op.err = op.f(tx)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// bbolt keeps two meta pages, written in turn, and where the newer one is damaged it silently opens the state of the older one: the
+	// last ranges would be handed out again. After a second, empty transaction both pages know them.
+	if err := w.update(func(*bbolt.Tx) error { return nil }); err != nil {
+		return err
+	}
+	return w.check() // the file may have gone meanwhile
+}
+
+// harmless reports whether a failed transaction is certain to have left the file as it was: there was no space to write a page or to
+// grow the file, or the file has gone. Anything else may be a sync that failed, after which the kernel holds pages for clean that
+// never reached the disk; going on would build on them, so the writer stops for good. bbolt returns a failed resize only as text.
+func harmless(err error) bool {
+	if path, ok := errors.AsType[*fs.PathError](err); ok && path.Op == "write" {
+		return noSpace(err)
+	}
+	return errors.Is(err, bolterrors.ErrDatabaseNotOpen) || errors.Is(err, errMoved) || strings.HasPrefix(err.Error(), "file resize error")
 }
 
 // translate gives errors of the file the meaning the rest of seqd knows.

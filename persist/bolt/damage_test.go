@@ -1,0 +1,250 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+func allocate(t *testing.T, s *Store, size int64) (persist.Range, error) {
+	t.Helper()
+	return s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: size})
+}
+
+// A process that waits for the lock has opened the file already. When the name leads elsewhere by the time it gets the lock, it must
+// not issue from what it holds.
+func TestReplacedWhileWaitingForTheLock(t *testing.T) {
+	for name, replace := range map[string]func(t *testing.T, path string){
+		"removed and made anew": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			open(t, path)
+		},
+		"a backup moved over it": func(t *testing.T, path string) {
+			data, err := os.ReadFile(path)
+			if err := errors.Join(err, os.WriteFile(path+".backup", data, 0o600), os.Rename(path+".backup", path)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "seqd.db")
+			first := open(t, path)
+			second := make(chan error)
+			go func() {
+				s, err := Open(Options{Path: path, LockTimeout: time.Minute, Now: time.Now})
+				if err == nil {
+					err = errors.Join(errors.New("it was opened"), s.Close())
+				}
+				second <- err
+			}()
+			awaitOpen(t, path, 2)
+			replace(t, path)
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-second; !errors.Is(err, errMoved) {
+				t.Errorf("the second store: %v", err)
+			}
+		})
+	}
+}
+
+// awaitOpen waits until this process has the file open n times.
+func awaitOpen(t *testing.T, path string, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		links, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		for _, link := range links {
+			if target, err := os.Readlink(link); err == nil && target == path {
+				count++
+			}
+		}
+		if count >= n {
+			return
+		}
+	}
+	t.Fatalf("%s was not opened %d times", path, n)
+}
+
+// bbolt panics when it meets some damages. Whoever waits for the write must not be told that it is on disk.
+func TestPanicIsNoSuccess(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	op := &write{ctx: t.Context(), f: func(*bbolt.Tx) error { return nil }, done: make(chan struct{})}
+	s.writer.update = func(f func(*bbolt.Tx) error) error {
+		return s.db.Update(func(tx *bbolt.Tx) error { _ = f(tx); panic("page 7 already freed") })
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		s.writer.commit([]*write{op})
+	}()
+	<-op.done
+	if !errors.Is(op.err, persist.ErrUnavailable) {
+		t.Errorf("the caller was told %v", op.err)
+	}
+}
+
+func TestRemovedDuringCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	s := open(t, path)
+	addCounter(t, s, "order")
+	works := s.writer.update
+	s.writer.update = func(f func(*bbolt.Tx) error) error { return errors.Join(works(f), os.RemoveAll(path)) }
+	if r, err := allocate(t, s, 1); err == nil {
+		t.Errorf("%v left a store whose file is gone", r)
+	}
+}
+
+// One rotten byte in the meta page written last makes bbolt open the state before, silently. No range may come back by that.
+func TestRottenMetaPage(t *testing.T) {
+	for _, page := range []int64{0, 1} {
+		path := filepath.Join(t.TempDir(), "seqd.db")
+		s := open(t, path)
+		addCounter(t, s, "order")
+		first, err := allocate(t, s, 10)
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt([]byte{0xff}, page*int64(os.Getpagesize())+16+40)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if second, err := allocate(t, open(t, path), 10); err != nil || second.First <= first.Last {
+			t.Errorf("meta page %d: after %v came %v, %v", page, first, second, err)
+		}
+	}
+}
+
+// A file cut short or with a hole is refused in words, or the numbers go on higher; seqd does not crash on it.
+func TestTruncatedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	s := open(t, path)
+	for _, name := range []string{"order", "a", "b", "c"} {
+		addCounter(t, s, name)
+	}
+	last, err := allocate(t, s, 10)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 1; size < len(whole); size += 1021 {
+		cut := filepath.Join(t.TempDir(), "seqd.db")
+		if err := os.WriteFile(cut, whole[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(Options{Path: cut, LockTimeout: time.Second, Now: time.Now})
+		if err != nil {
+			if !strings.Contains(err.Error(), cut) {
+				t.Errorf("cut to %d bytes: %v", size, err)
+			}
+			continue
+		}
+		if r, err := allocate(t, s, 1); err == nil && r.First <= last.Last {
+			t.Errorf("cut to %d bytes: %v after %v", size, r, last)
+		}
+		_ = s.Close()
+	}
+}
+
+func TestRecordOfAnother(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	record, err := persist.Encode(persist.Counter{BizTag: "other", Max: 5, Step: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Put([]byte("order"), record) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := allocate(t, s, 1); !errors.Is(err, persist.ErrInvalid) {
+		t.Errorf("got %v, %v", r, err)
+	}
+}
+
+// A disk that hangs does not hold a caller beyond its context; what it waited for is forgotten.
+func TestHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+		defer s.Close()
+		addCounter(t, s, "order")
+		release := make(chan struct{})
+		works := s.writer.update
+		s.writer.update = func(f func(*bbolt.Tx) error) error { err := works(f); <-release; return err }
+		for range 2 { // the first is in the transaction, the second waits for its turn
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			began := time.Now()
+			r, err := s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10})
+			if !errors.Is(err, context.DeadlineExceeded) || r != (persist.Range{}) || time.Since(began) != time.Second {
+				t.Errorf("%v, %v after %s", r, err, time.Since(began))
+			}
+		}
+		close(release)
+		synctest.Wait()
+		if r, err := allocate(t, s, 1); err != nil || r.First != 11 {
+			t.Errorf("afterwards: %v, %v; the first of the abandoned ranges was taken, the second was not begun", r, err)
+		}
+	})
+}
+
+// The functions ran, the commit failed: nobody may believe what they returned.
+func TestFailedCommitGivesNothing(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	addCounter(t, s, "order")
+	r, err := allocate(t, s, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := s.writer.update
+	s.writer.update = func(f func(*bbolt.Tx) error) error {
+		return works(func(tx *bbolt.Tx) error {
+			_ = f(tx)
+			return &os.PathError{Op: "write", Err: syscall.ENOSPC}
+		})
+	}
+	if given, err := s.Counters().GiveBack(t.Context(), "order", r); given || err == nil {
+		t.Errorf("given %v, %v", given, err)
+	}
+	if got, err := allocate(t, s, 10); got != (persist.Range{}) || err == nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A name that leads to nothing must not make bbolt create an empty database there.
+func TestDanglingLink(t *testing.T) {
+	dir := t.TempDir()
+	path, target := filepath.Join(dir, "seqd.db"), filepath.Join(dir, "target.db")
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, path, "no such file")
+	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an empty database came to be: %v", err)
+	}
+}
