@@ -3,6 +3,9 @@ package seqd
 // MaxNumber is the largest number that is ever issued: 2^53 − 1, the last integer that JavaScript and Lua hold exactly.
 const MaxNumber int64 = 1<<53 - 1
 
+// MaxCount is how many numbers one call can ask for. It keeps the sums of strategies far from overflow.
+const MaxCount = 1_000_000
+
 // MaxNameLength is the longest name of a biz type, in bytes.
 const MaxNameLength = 64
 

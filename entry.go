@@ -27,58 +27,75 @@ type initAttempt struct {
 	err  *Error // valid once done is closed
 }
 
+// initWait is how long a request waits for its biz type to be initialised. The attempt itself goes on.
+const initWait = 2 * time.Second
+
 // initialise makes the entry ready. Callers that come while an attempt is under way share it. A conflict is final: nothing
 // but another configuration would help, so it is answered without asking the store again.
 func (is *Issuer) initialise(ctx context.Context, e *entry) error {
-	e.mu.Lock()
-	if e.ready.Load() {
-		e.mu.Unlock()
-		return nil
-	}
-	if e.stopped || is.closed.Load() {
-		e.mu.Unlock()
-		return errStopping
-	}
-	if e.final() {
-		defer e.mu.Unlock()
-		return e.failure
-	}
-	attempt := e.pending
+	attempt, err := is.begin(ctx, e)
 	if attempt == nil {
-		attempt = &initAttempt{done: make(chan struct{})}
-		e.pending = attempt
-		// Not the caller's context: others share the attempt. The store puts a deadline on each of its operations.
-		go is.attempt(context.WithoutCancel(ctx), e, attempt)
+		return err
 	}
-	e.mu.Unlock()
+	patience := time.NewTimer(initWait)
+	defer patience.Stop()
 	select {
 	case <-attempt.done:
 		if attempt.err != nil {
 			return attempt.err
 		}
 		return nil
+	case <-patience.C:
+		return errInitialising
 	case <-ctx.Done():
 		return AsError(ctx.Err())
 	}
 }
 
-var errStopping = &Error{Code: CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+// begin returns the attempt under way, which it starts when there is none, or nil and how things stand.
+func (is *Issuer) begin(ctx context.Context, e *entry) (*initAttempt, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.stopped:
+		return nil, errStopping
+	case e.ready.Load():
+		return nil, nil
+	case e.final():
+		return nil, e.failure
+	case e.pending == nil:
+		e.pending = &initAttempt{done: make(chan struct{})}
+		// Not the caller's context: others share the attempt.
+		go is.attempt(context.WithoutCancel(ctx), e, e.pending)
+	}
+	return e.pending, nil
+}
 
+var (
+	errStopping     = &Error{Code: CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+	errInitialising = &Error{Code: CodeStarting, Detail: "the biz type is still being initialised", RetryAfter: time.Second}
+)
+
+// attempt initialises once. What becomes ready after Close had given up on it is closed at once and never issues.
 func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
 	err := e.open(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	defer close(a.done)
 	e.pending = nil
-	if err != nil {
+	switch {
+	case err != nil:
 		a.err = AsError(err)
 		if e.failure == nil || e.failure.Error() != a.err.Error() {
 			is.log.Error("biz type cannot issue", "bizType", e.BizType.Name, "error", a.err)
 		}
-	} else {
+	case e.stopped:
+		a.err = errStopping
+		_ = e.Strategy.Close(ctx) // it has issued nothing
+	default:
 		e.ready.Store(true)
 	}
 	e.failure = a.err
-	close(a.done)
 }
 
 // open checks the claim, initialises the strategy and then records the claim: in this order, a recorded claim without
@@ -103,20 +120,29 @@ func (e *entry) open(ctx context.Context) (err error) {
 // final reports whether the last attempt failed in a way that no further attempt can mend. mu is held.
 func (e *entry) final() bool { return e.failure != nil && e.failure.Code == CodeConflict }
 
-// stop keeps further attempts from beginning, waits for the one under way, and reports whether there is something to close.
-func (e *entry) stop(ctx context.Context) bool {
+// stop keeps further attempts from beginning.
+func (e *entry) stop() {
 	e.mu.Lock()
 	e.stopped = true
+	e.mu.Unlock()
+}
+
+// close waits for the attempt under way and closes the strategy when it is ready. It comes after stop.
+func (e *entry) close(ctx context.Context) error {
+	e.mu.Lock()
 	pending := e.pending
 	e.mu.Unlock()
 	if pending != nil {
 		select {
 		case <-pending.done:
 		case <-ctx.Done():
-			return false
+			return ctx.Err()
 		}
 	}
-	return e.ready.Load()
+	if !e.ready.Load() {
+		return nil
+	}
+	return e.Strategy.Close(ctx)
 }
 
 // health returns why the entry cannot issue.
@@ -169,7 +195,9 @@ func (is *Issuer) initAll(ctx context.Context) int {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := is.initialise(ctx, e); err != nil && CodeOf(err) != CodeConflict {
+			switch CodeOf(is.initialise(ctx, e)) {
+			case "", CodeConflict, CodeStopping:
+			default:
 				left.Add(1)
 			}
 		})

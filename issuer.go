@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -53,7 +52,6 @@ type Issuer struct {
 	rejected RejectedHandler
 	observer Observer
 	log      *slog.Logger
-	closed   atomic.Bool
 }
 
 // NewIssuer returns an issuer for the given biz types, or an error that names the one that is wrong.
@@ -100,7 +98,7 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 	return &call.Sequence, nil
 }
 
-// Issue fills call.Sequence with call.Count numbers of call.BizType, or returns an [*Error] and leaves it empty. Whatever
+// Issue fills call.Sequence with call.Count (1 to MaxCount) numbers of call.BizType, or returns an [*Error] and leaves it empty. Whatever
 // numbers a failed call had taken are skipped.
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.Sequence.Reset()
@@ -108,8 +106,8 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	if err != nil {
 		return err
 	}
-	if call.Count < 1 {
-		return Errorf(CodeInvalidCount, "count is %d and must be at least 1", call.Count)
+	if call.Count < 1 || call.Count > MaxCount {
+		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
 	}
 	count := call.Count
 	entered, err := is.run(ctx, e, call)
@@ -254,21 +252,20 @@ func shorten(text string) string {
 // Close closes every strategy that was initialised, several at a time, and returns their errors. A call to Issue after Close
 // gets [CodeStopping].
 func (is *Issuer) Close(ctx context.Context) error {
-	is.closed.Store(true)
+	for _, e := range is.entries {
+		e.stop()
+	}
 	var (
 		wg     sync.WaitGroup
-		mu     sync.Mutex
+		mu     sync.Mutex // guards failed
 		failed []error
 	)
 	slots := make(chan struct{}, parallel)
 	for _, e := range is.entries {
-		if !e.stop(ctx) {
-			continue
-		}
-		slots <- struct{}{}
 		wg.Go(func() {
+			slots <- struct{}{}
 			defer func() { <-slots }()
-			if err := e.Strategy.Close(ctx); err != nil {
+			if err := e.close(ctx); err != nil {
 				mu.Lock()
 				failed = append(failed, fmt.Errorf("close biz type %s: %w", e.BizType.Name, err))
 				mu.Unlock()

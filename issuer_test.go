@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -134,7 +135,7 @@ func TestIssue(t *testing.T) {
 	wantCode(t, err, seqd.CodeUnknownBizType)
 	_, err = is.Next(t.Context(), "no/name", 1)
 	wantCode(t, err, seqd.CodeInvalidBizType)
-	for _, n := range []int{0, -1} {
+	for _, n := range []int{0, -1, seqd.MaxCount + 1, math.MaxInt, math.MinInt} {
 		_, err = is.Next(t.Context(), "order", n)
 		wantCode(t, err, seqd.CodeInvalidCount)
 	}
@@ -247,6 +248,17 @@ func TestPluginsRewriteInTurn(t *testing.T) {
 	seq, err := is.Next(t.Context(), "order", 2)
 	if err != nil || !slices.Equal(seq.IDs(), []string{"INV-<1>", "INV-<2>"}) {
 		t.Errorf("shown as %q, %v", seq.IDs(), err)
+	}
+}
+
+// How many numbers are issued is what the caller asked for, whatever plugins make of the call.
+func TestPluginsDoNotChangeTheCount(t *testing.T) {
+	var trace []string
+	is := newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Plugin: tracing{trace: &trace,
+		before: func(c *seqd.Call) error { c.Count, c.BizType = 5, "other"; return nil }}}))
+	call := &seqd.Call{BizType: "order", Count: 1}
+	if err := is.Issue(t.Context(), call); err != nil || call.Sequence.Len() != 1 || call.BizType != "order" || call.Count != 1 {
+		t.Errorf("issued %d of %q, %v", call.Sequence.Len(), call.BizType, err)
 	}
 }
 
@@ -389,24 +401,6 @@ func TestCallerDoesNotWaitForInit(t *testing.T) {
 		}
 		time.Sleep(time.Hour) // until the attempt has ended
 	})
-}
-
-func TestClose(t *testing.T) {
-	used, unused := &counting{}, &counting{}
-	other := order(unused)
-	other.BizType.Name = "other"
-	is := newIssuer(t, seqd.Options{}, order(used), other)
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := is.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if used.closed.Load() != 1 || unused.closed.Load() != 0 {
-		t.Errorf("closed %d and %d times", used.closed.Load(), unused.closed.Load())
-	}
-	_, err := is.Next(t.Context(), "other", 1)
-	wantCode(t, err, seqd.CodeStopping)
 }
 
 func TestHealthOfAStrategy(t *testing.T) {

@@ -27,10 +27,11 @@ func TestRunsJoin(t *testing.T) {
 	s.Add(100, 2, 10)
 	s.Add(120, 1, 10)
 	s.Add(121, 1, 1)
-	if got, want := slices.Collect(s.Numbers()), []int64{5, 6, 7, 8, 9, 100, 110, 120, 121}; !slices.Equal(got, want) {
+	s.Add(122, 2, 2) // follows, but in other steps
+	if got, want := slices.Collect(s.Numbers()), []int64{5, 6, 7, 8, 9, 100, 110, 120, 121, 122, 124}; !slices.Equal(got, want) {
 		t.Errorf("numbers %v, want %v", got, want)
 	}
-	if len(s.Runs()) != 3 || s.Len() != 9 || s.First() != 5 {
+	if len(s.Runs()) != 4 || s.Len() != 11 || s.First() != 5 {
 		t.Errorf("runs %v, length %d, first %d", s.Runs(), s.Len(), s.First())
 	}
 	s.Reset()

@@ -1,5 +1,7 @@
 package seqd
 
+import "time"
+
 // Problem is one setting that is wrong.
 type Problem struct {
 	// Key is the setting's name as it stands in the configuration.
@@ -12,4 +14,10 @@ type Problem struct {
 type Validator interface {
 	// Validate returns every problem, none for good settings.
 	Validate() []Problem
+}
+
+// Waiter is what the settings of a strategy implement when a request may wait for numbers.
+type Waiter interface {
+	// MaxWait is the longest such wait. The answer must still be writable after it.
+	MaxWait() time.Duration
 }
