@@ -37,8 +37,9 @@ var spent = &block{last: -1, mark: -1}
 // fetcher gets ranges for a buffer.
 type fetcher interface {
 	// fetch returns a range of at least want numbers where the counter has them, all above floor. used is true when
-	// consumption asks for it, false when a buffer is filled for the first time.
-	fetch(ctx context.Context, want, floor int64, used bool) (persist.Range, error)
+	// consumption asks for it, false when a buffer is filled for the first time. It is bounded in time by itself: nobody cancels
+	// it, because a range whose fate is unknown is lost.
+	fetch(want, floor int64, used bool) (persist.Range, error)
 	// report tells of something rare.
 	report(seqd.Event)
 }
@@ -62,13 +63,14 @@ type buffer struct {
 	mu        sync.Mutex    // guards what follows
 	second    *block        // buffer 2, nil while it is empty
 	refilling chan struct{} // closed when the refill under way ends; nil when there is none
+	began     time.Time     // when that refill began
 	changed   chan struct{} // closed and replaced when waiting callers should look again; nil while nobody waits
 	wanted    int64         // numbers that waiting callers still need
 	highest   int64         // last number of the highest range ever installed
 	failure   error         // why the last fetch failed, nil after a good one
-	cancel    context.CancelFunc
-	closed    bool // no refill begins any more
-	drained   bool // what was left has been taken out; nothing may come in
+	closing   chan struct{} // closed with closed, to end the pauses of a refill
+	closed    bool          // no refill begins any more
+	drained   bool          // what was left has been taken out; nothing may come in
 }
 
 func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, floor int64) {
@@ -76,8 +78,11 @@ func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, flo
 	b.current.Store(spent)
 }
 
-// take adds n numbers to seq, 1 ≤ n.
+// take adds n numbers to seq, 1 ≤ n ≤ seqd.MaxCount.
 func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
+	if uint(n)-1 >= seqd.MaxCount {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
+	}
 	blk := b.current.Load()
 	end := blk.next.Add(int64(n))
 	first := end - int64(n)
@@ -104,9 +109,6 @@ func (blk *block) takeRest(first int64, n int, seq *seqd.Sequence) (missing int)
 // takeSlow goes on after an add ran past the end of blk: over as many blocks as the call needs, waiting where there is none.
 func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, seq *seqd.Sequence) error {
 	missing := blk.takeRest(first, n, seq)
-	if missing < n {
-		b.openSecond() // the mark was among the numbers just taken, or has been passed
-	}
 	var patience *time.Timer
 	for missing > 0 {
 		next, wake, err := b.advance(blk, int64(missing))
@@ -189,7 +191,7 @@ func (b *buffer) outOfPatience() error {
 	if b.failure != nil {
 		return refusal(b.failure)
 	}
-	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came from the store within " + b.wait.String(), RetryAfter: time.Second}
+	return b.late()
 }
 
 // openSecond fills buffer 2 in the background unless it is full or being filled.
@@ -206,13 +208,8 @@ func (b *buffer) startRefill() {
 	if b.refilling != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	b.refilling, b.cancel = done, cancel
-	go func() {
-		defer cancel()
-		b.refill(ctx, done)
-	}()
+	b.refilling, b.closing, b.began = make(chan struct{}), make(chan struct{}), time.Now()
+	go b.refill(b.refilling, b.closing)
 }
 
 // Pauses between two attempts to refill. A store that is away is asked often enough to go on quickly when it is back, and not in
@@ -224,18 +221,22 @@ const (
 
 // refill fetches until buffer 2 is full, the counter is at its end, or the buffer is closed. A failed attempt is repeated
 // even when no caller waits: a node that is taken out of rotation because it cannot issue must notice by itself that it can again.
-func (b *buffer) refill(ctx context.Context, done chan struct{}) {
+func (b *buffer) refill(done, closing chan struct{}) {
 	pause := firstPause
 	for {
 		b.mu.Lock()
 		want, floor, used := b.wanted, b.highest, b.current.Load() != spent
 		b.mu.Unlock()
-		r, err := b.source.fetch(ctx, want, floor, used)
+		r, err := b.source.fetch(want, floor, used)
 		if b.install(r, err, done) {
 			return
 		}
 		select {
-		case <-ctx.Done():
+		case <-closing:
+			b.mu.Lock()
+			b.finish(done)
+			b.mu.Unlock()
+			return
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, lastPause)
@@ -244,43 +245,69 @@ func (b *buffer) refill(ctx context.Context, done chan struct{}) {
 
 // install makes a fetched range buffer 2, or notes why there is none, and reports whether the refill is over.
 func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over bool) {
+	var event seqd.Event
+	defer func() { // after unlocking: whoever is told may ask back
+		if event.Kind != "" {
+			b.source.report(event)
+		}
+	}()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err == nil && r.First <= b.highest {
+	if err == nil && (r.First <= b.highest || r.Validate() != nil) {
 		// The store went back behind what this process has seen. Such numbers may have been issued: they never are again.
-		b.source.report(seqd.Event{Kind: seqd.EventOutOfOrder, Numbers: r.Size()})
+		event = seqd.Event{Kind: seqd.EventOutOfOrder, Numbers: r.Size()}
 		err = errBehind
 	}
 	b.failure = err
 	switch {
 	case err == nil && b.drained:
-		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: errStopping})
+		event = seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: errStopping}
 	case err == nil:
 		b.second, b.highest = newBlock(r, b.threshold), r.Last
 	}
-	over = err == nil || isFinal(err) || b.closed
-	if over {
-		b.refilling = nil
-		close(done)
+	if over = err == nil || isFinal(err) || b.closed; over {
+		b.finish(done)
 	}
-	if over && b.changed != nil {
+	return over
+}
+
+// finish ends a refill. mu is held.
+func (b *buffer) finish(done chan struct{}) {
+	b.refilling = nil
+	close(done)
+	b.wake()
+}
+
+// wake lets waiting callers look again. mu is held.
+func (b *buffer) wake() {
+	if b.changed != nil {
 		close(b.changed)
 		b.changed = nil
 	}
-	return over
 }
 
 // health returns why the next caller would wait in vain, else nil. An exhausted counter is healthy.
 func (b *buffer) health() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failure == nil || isExhausted(b.failure) || b.second != nil {
+	if blk := b.current.Load(); blk.next.Load() <= blk.last || b.second != nil || isExhausted(b.failure) {
 		return nil
 	}
-	if blk := b.current.Load(); blk.next.Load() <= blk.last {
-		return nil
+	if b.failure != nil {
+		return refusal(b.failure)
 	}
-	return refusal(b.failure)
+	if b.refilling != nil && time.Since(b.began) > b.wait+hangs {
+		return b.late()
+	}
+	return nil
+}
+
+// hangs is how much longer than the patience of a caller a refill may take before the store counts as hanging.
+const hangs = time.Second
+
+// late is the refusal of a caller whose patience ended.
+func (b *buffer) late() error {
+	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came from the store within " + b.wait.String(), RetryAfter: time.Second}
 }
 
 // close ends issuing, waits for a refill under way until ctx ends, and returns the ranges that nobody got, the highest first. A
@@ -294,8 +321,9 @@ func (b *buffer) close(ctx context.Context) []persist.Range {
 	b.closed = true
 	refilling := b.refilling
 	if refilling != nil {
-		b.cancel()
+		close(b.closing)
 	}
+	b.wake()
 	b.mu.Unlock()
 	if refilling != nil {
 		select {
@@ -305,10 +333,6 @@ func (b *buffer) close(ctx context.Context) []persist.Range {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.changed != nil {
-		close(b.changed)
-		b.changed = nil
-	}
 	var rest []persist.Range
 	for _, blk := range []*block{b.second, b.current.Load()} {
 		if blk == nil || blk == spent {

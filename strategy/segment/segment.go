@@ -114,8 +114,8 @@ func (s *Strategy) Close(ctx context.Context) error {
 }
 
 // fetch implements [fetcher].
-func (s *Strategy) fetch(ctx context.Context, want, floor int64, used bool) (persist.Range, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchDeadline)
+func (s *Strategy) fetch(want, floor int64, used bool) (persist.Range, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
 	defer cancel()
 	r, err := s.allocate(ctx, want, floor, used)
 	s.note(r, err)

@@ -383,6 +383,31 @@ func (f flakyCounters) GiveBack(ctx context.Context, bizTag string, r persist.Ra
 	return given, err
 }
 
+// blind is a store whose counters cannot be read: as if another node created one just after this one had looked.
+type blind struct{ persist.Store }
+
+type blindCounters struct{ persist.Counters }
+
+func (b blind) Counters() persist.Counters { return blindCounters{b.Store.Counters()} }
+
+func (b blindCounters) Read(context.Context, string) (persist.Counter, error) {
+	return persist.Counter{}, persist.ErrNotFound
+}
+
+func TestInit(t *testing.T) {
+	store := memory.New(time.Now)
+	s, _ := newStrategy(t, store, func(s *Settings) { s.Start = 100 })
+	start(t, s, true)
+	if got := counter(t, store); got.Max != 99 || got.Step != 1000 || got.Timestamp == 0 {
+		t.Errorf("the counter is %+v", got)
+	}
+	other, _ := newStrategy(t, blind{store}, nil)
+	start(t, other, true)
+	if got := counter(t, store).Max; got != 99 {
+		t.Errorf("max is %d", got)
+	}
+}
+
 func TestSettingsAreChecked(t *testing.T) {
 	tests := map[string]func(*Settings){
 		"start":          func(s *Settings) { s.Start = 0 },

@@ -56,7 +56,13 @@ func (s *Settings) Validate() []seqd.Problem {
 	return problems
 }
 
-var _ seqd.Validator = (*Settings)(nil)
+// MaxWait is AcquireTimeout.
+func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
+
+var (
+	_ seqd.Validator = (*Settings)(nil)
+	_ seqd.Waiter    = (*Settings)(nil)
+)
 
 // step returns how many numbers to fetch next, from what the store recorded: all nodes that share the store come to the same
 // answer without talking. now and timestamp are in ms since the Unix epoch; a timestamp that is not in the past says nothing.
