@@ -190,8 +190,20 @@ func (r *runtime) release() error {
 		failed = append(failed, r.issuer.Close(ctx))
 	}
 	if r.store != nil {
-		failed = append(failed, r.store.Close())
+		failed = append(failed, r.closeStore())
 	}
 	r.log.Info("stopped")
 	return errors.Join(failed...)
+}
+
+// closeStore closes the store, or leaves it to the end of the process when its disk hangs.
+func (r *runtime) closeStore() error {
+	closed := make(chan error, 1)
+	go func() { closed <- r.store.Close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(r.cfg.Server.StopTimeout):
+		return fmt.Errorf("the store did not close within stopTimeout %s", r.cfg.Server.StopTimeout)
+	}
 }

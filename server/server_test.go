@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,10 @@ import (
 )
 
 // slow is a strategy whose Generate waits until the test lets it go on.
-type slow struct{ entered, release chan struct{} }
+type slow struct {
+	entered, release chan struct{}
+	closed           atomic.Int64
+}
 
 func (s *slow) Init(context.Context, bool) error { return nil }
 
@@ -36,7 +40,7 @@ func (s *slow) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-func (s *slow) Close(context.Context) error { return nil }
+func (s *slow) Close(context.Context) error { s.closed.Add(1); return nil }
 
 var theSlow = &slow{entered: make(chan struct{}), release: make(chan struct{})}
 
@@ -231,6 +235,9 @@ func TestStopInOrder(t *testing.T) {
 	case err := <-s.ended:
 		t.Fatalf("ended with a request under way: %v", err)
 	default:
+	}
+	if theSlow.closed.Load() > 0 {
+		t.Error("the strategy was closed with a request under way")
 	}
 	theSlow.release <- struct{}{}
 	if body := <-answer; body != `{"bizType":"order","id":"7"}` {

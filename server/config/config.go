@@ -184,8 +184,15 @@ func (c *Config) validate(p *problems) {
 		first, twice := names[b.Name]
 		p.check(!twice, bizTypePath(i)+".name", "%s is the name of %s already", b.Name, bizTypePath(first))
 		names[b.Name] = i
+		if w, ok := b.Settings.(seqd.Waiter); ok {
+			p.check(w.MaxWait()+spareTime <= c.Server.WriteTimeout, "server.writeTimeout",
+				"%s is too short: %s may wait %s for numbers, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, w.MaxWait(), spareTime)
+		}
 	}
 }
+
+// spareTime is what writeTimeout must leave after the longest wait: else numbers would be taken whose answer cannot be written.
+const spareTime = 3 * time.Second
 
 func bizTypePath(i int) string { return fmt.Sprintf("%s[%d]", bizTypesKey, i) }
 
@@ -203,7 +210,7 @@ func (s *Server) validate(p *problems) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	p.check(err == nil, "server.addr", "%q is not host:port with a port from 0 to 65535", s.Addr)
-	p.check(s.MaxCount >= 1 && s.MaxCount <= 1_000_000, "server.maxCount", "%d is outside 1 to 1000000", s.MaxCount)
+	p.check(s.MaxCount >= 1 && s.MaxCount <= seqd.MaxCount, "server.maxCount", "%d is outside 1 to %d", s.MaxCount, seqd.MaxCount)
 	p.duration("server.drainDelay", s.DrainDelay, 0, time.Hour)
 	p.duration("server.stopTimeout", s.StopTimeout, time.Second, time.Hour)
 	p.oneOf("server.accessLog", s.AccessLog, "off", "on")
@@ -214,7 +221,7 @@ func (s *Server) validate(p *problems) {
 	}
 	p.duration("server.readHeaderTimeout", s.ReadHeaderTimeout, 100*time.Millisecond, time.Hour)
 	p.duration("server.readTimeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
-	p.duration("server.writeTimeout", s.WriteTimeout, 100*time.Millisecond, time.Hour)
+	p.duration("server.writeTimeout", s.WriteTimeout, spareTime, time.Hour)
 	p.duration("server.idleTimeout", s.IdleTimeout, 100*time.Millisecond, 24*time.Hour)
 	p.check(s.MaxHeaderBytes >= 1<<10 && s.MaxHeaderBytes <= 1<<20, "server.maxHeaderBytes", "%d is outside 1024 to 1048576", s.MaxHeaderBytes)
 	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)

@@ -29,7 +29,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"server.accessLog":         {"maybe", "ON", "true "},
 		"server.readHeaderTimeout": {"0s", "-1s", "99ms", "1h1s"},
 		"server.readTimeout":       {"0s", "-1s", "99ms", "1h1s"},
-		"server.writeTimeout":      {"0s", "-1s", "99ms", "1h1s"},
+		"server.writeTimeout":      {"0s", "-1s", "2999ms", "1h1s"},
 		"server.idleTimeout":       {"0s", "-1s", "99ms", "24h1s"},
 		"server.maxHeaderBytes":    {"0", "-1", "1023", "1048577"},
 		"server.maxBodyBytes":      {"-1", "1073741825"},
@@ -90,7 +90,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"server.trustedProxies":    {"[]", `[10.0.0.1, 10.0.0.0/8, "::1", "2001:db8::/32"]`},
 		"server.readHeaderTimeout": {"100ms", "1h"},
 		"server.readTimeout":       {"100ms", "1h"},
-		"server.writeTimeout":      {"100ms", "1h"},
+		"server.writeTimeout":      {"5s", "1h"}, // 3s, but for the acquireTimeout of 2s
 		"server.idleTimeout":       {"100ms", "24h"},
 		"server.maxHeaderBytes":    {"1024", "1048576"},
 		"server.maxBodyBytes":      {"0", "1073741824"},
@@ -104,7 +104,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"segment.maxStep":          {"1000", "1000000000000", "1e6"},
 		"segment.threshold":        {"0.0001", "1", "1.0"},
 		"segment.targetDuration":   {"1s", "1000h"},
-		"segment.acquireTimeout":   {"0s", "0", "1m"},
+		"segment.acquireTimeout":   {"0s", "0", "27s"}, // 1m, but for the writeTimeout of 30s
 	} {
 		for _, value := range values {
 			t.Run(key+"="+value, func(t *testing.T) { mustLoad(t, someBizType+nested(key, value), config.Sources{}) })
@@ -155,6 +155,18 @@ func TestWrongTypes(t *testing.T) {
 			wantError(t, err, tt.want)
 		})
 	}
+}
+
+// A request that may wait longer than its answer may be written would take numbers and lose them.
+func TestWaitFitsIntoTheAnswer(t *testing.T) {
+	for _, text := range []string{
+		"server: {writeTimeout: 4999ms}\n" + someBizType,
+		"bizTypes: [{name: quick}, {name: patient, acquireTimeout: 28s}]\n",
+	} {
+		_, err := config.LoadYAML([]byte(text), config.Sources{})
+		wantError(t, err, "server.writeTimeout: ", "too short")
+	}
+	mustLoad(t, "server: {writeTimeout: 63s}\nbizTypes: [{name: patient, acquireTimeout: 1m}]\n", config.Sources{})
 }
 
 // The message for a text that cannot be read names the variable or the flag it came from.

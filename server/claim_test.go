@@ -1,0 +1,50 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// unread is a store whose shapes cannot be read.
+type unread struct{ persist.Store }
+
+type unreadShapes struct {
+	persist.Repository[persist.Shape]
+}
+
+func (s unread) Shapes() persist.Repository[persist.Shape] { return unreadShapes{s.Store.Shapes()} }
+
+func (unreadShapes) Read(context.Context, string) (persist.Shape, error) {
+	return persist.Shape{}, errors.New("away")
+}
+
+func newClaim(store persist.Store, shape string) claim {
+	return claim{&runtime{store: store, options: options{now: time.Now}}, "order", shape}
+}
+
+// A store that cannot be asked has not said that the biz type is new: a lost counter would begin again.
+func TestClaimOfAStoreThatCannotBeAsked(t *testing.T) {
+	fresh, err := newClaim(unread{memory.New(time.Now)}, "segment").Check(t.Context())
+	if fresh || seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+		t.Errorf("fresh %v, %v", fresh, err)
+	}
+}
+
+// Two nodes that both found nothing: the one that records second must have the same shape.
+func TestClaimOfTwoNodes(t *testing.T) {
+	store := memory.New(time.Now)
+	for _, test := range []struct {
+		shape string
+		code  seqd.Code
+	}{{"segment", ""}, {"segment", ""}, {"snowflake", seqd.CodeConflict}} {
+		if err := newClaim(store, test.shape).Record(t.Context()); seqd.CodeOf(err) != test.code {
+			t.Errorf("%s: %v, want %q", test.shape, err, test.code)
+		}
+	}
+}
