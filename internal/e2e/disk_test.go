@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/node"
 )
 
 // These tests mount small file systems, which needs root.
@@ -76,19 +77,19 @@ func TestDiskFullAtFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := fill(t, dir)
-	n := start(t, dir)
-	if status, body := n.status("/healthz"); status != 200 {
+	n := node.Start(t, dir)
+	if status, body := n.Status("/healthz"); status != 200 {
 		t.Errorf("healthz says %d: %s", status, body)
 	}
-	wantText(t, n.await("/readyz", 503), "store_unavailable")
-	wantText(t, n.await("/seq/order", 503), "store_unavailable")
-	wantText(t, n.log.String(), "no space left on device", "data/seqd.db")
+	wantText(t, n.Await("/readyz", 503), "store_unavailable")
+	wantText(t, n.Await("/seq/order", 503), "store_unavailable")
+	wantText(t, n.Log(), "no space left on device", "data/seqd.db")
 	free()
-	n.await("/readyz", 200)
-	if numbers, err := n.take("order", 1); err != nil || numbers[0] != 100 {
+	n.Await("/readyz", 200)
+	if numbers, err := n.Take("order", 1); err != nil || numbers[0] != 100 {
 		t.Errorf("got %v, %v", numbers, err)
 	}
-	n.stop()
+	n.Stop()
 }
 
 // The disk fills up while numbers are issued, and the process is killed meanwhile: nothing that was not on disk is issued, what can go on goes
@@ -102,18 +103,18 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 	}
 	// A time-out of nothing: a refused request does not wait for the retry.
 	settings := []string{env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3", "SEQD_SEGMENT_ACQUIRETIMEOUT=100ms"}
-	issue := func(n *node) (refused int) {
+	issue := func(n *node.Node) (refused int) {
 		for _, name := range names {
 			h := histories[name]
 			began := h.Now()
-			numbers, err := n.take(name, 7)
+			numbers, err := n.Take(name, 7)
 			switch {
 			case err == nil:
 				h.Add(began, name, numbers)
-			case errors.Is(err, errStatus) && strings.Contains(err.Error(), "store_unavailable"):
+			case errors.Is(err, node.ErrStatus) && strings.Contains(err.Error(), "store_unavailable"):
 				refused++
 			default:
-				t.Fatalf("%s: %v\n%s", name, err, &n.log)
+				t.Fatalf("%s: %v\n%s", name, err, n.Log())
 			}
 		}
 		return refused
@@ -122,32 +123,32 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The store exists, with one biz type; then the disk is full.
-	startReady(t, dir).stop()
+	node.StartReady(t, dir).Stop()
 	free := fill(t, dir)
-	n := start(t, dir, settings...)
-	n.await("/seq/unknown", 404) // the store is open
-	n.await("/readyz", 503)
+	n := node.Start(t, dir, settings...)
+	n.Await("/seq/unknown", 404) // the store is open
+	n.Await("/readyz", 503)
 	refused := issue(n)
 	if refused == 0 {
 		t.Fatal("nobody was refused: the disk was not full for the store")
 	}
-	wantText(t, n.log.String(), "no space left on device")
+	wantText(t, n.Log(), "no space left on device")
 	free()
-	n.await("/readyz", 200)
+	n.Await("/readyz", 200)
 	if again := issue(n); again != 0 {
 		t.Errorf("%d were refused with space on the disk", again)
 	}
 	for range 3 {
 		free = fill(t, dir)
 		issue(n)
-		n.kill()
+		n.Kill()
 		free()
-		n = startReady(t, dir, settings...)
+		n = node.StartReady(t, dir, settings...)
 		if again := issue(n); again != 0 {
 			t.Errorf("%d were refused after a restart with space on the disk", again)
 		}
 	}
-	n.stop()
+	n.Stop()
 	total := 0
 	for _, h := range histories {
 		if err := h.Check(); err != nil {
@@ -167,12 +168,12 @@ func TestReadOnlyDataFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if existing {
-				startReady(t, dir).stop()
+				node.StartReady(t, dir).Stop()
 			}
 			if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 				t.Fatal(err)
 			}
-			wantText(t, launch(t, dir).fails(), "data/seqd.db", "read-only file system")
+			wantText(t, node.Launch(t, dir).Fails(), "data/seqd.db", "read-only file system")
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/node"
 )
 
 func wantText(t *testing.T, text string, parts ...string) {
@@ -32,7 +34,7 @@ func TestRefusesToStart(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			wantText(t, launch(t, dir, test.env).fails(), test.want...)
+			wantText(t, node.Launch(t, dir, test.env).Fails(), test.want...)
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 				t.Errorf("left behind: %v, %v", entries, err)
 			}
@@ -43,17 +45,17 @@ func TestRefusesToStart(t *testing.T) {
 // A damaged store is not issued from and not overwritten.
 func TestDamagedStore(t *testing.T) {
 	dir := t.TempDir()
-	first := startReady(t, dir)
-	if _, err := first.take("order", 5); err != nil {
+	first := node.StartReady(t, dir)
+	if _, err := first.Take("order", 5); err != nil {
 		t.Fatal(err)
 	}
-	first.stop()
+	first.Stop()
 	path := filepath.Join(dir, "data", "seqd.db")
 	for name, content := range map[string]string{"empty": "", "garbage": strings.Repeat("garbage ", 10_000)} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		wantText(t, launch(t, dir).fails(), "data/seqd.db")
+		wantText(t, node.Launch(t, dir).Fails(), "data/seqd.db")
 		if got, err := os.ReadFile(path); err != nil || string(got) != content {
 			t.Errorf("%s: the file was changed: %v", name, err)
 		}

@@ -1,5 +1,5 @@
-// Package e2e runs the real binary and ends it in all the ways a process can end.
-package e2e
+// Package node runs the real binary as child processes for tests: starts it, loads it, ends it in all the ways a process can end.
+package node
 
 import (
 	"bytes"
@@ -19,33 +19,35 @@ import (
 	"time"
 )
 
-// binary is the built seqd.
-var binary string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "seqd-e2e-")
-	if err == nil {
-		binary = filepath.Join(dir, "seqd")
-		var out []byte
-		if out, err = exec.Command("go", "build", "-o", binary, "../../cmd/seqd").CombinedOutput(); err != nil {
-			err = fmt.Errorf("build seqd: %w: %s", err, out)
-		}
-	}
+// build makes the binary once per test process.
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "seqd-node-")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return "", err
 	}
+	binary := filepath.Join(dir, "seqd")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/seqd/seqd/cmd/seqd").CombinedOutput(); err != nil {
+		return "", errors.Join(fmt.Errorf("build seqd: %w: %s", err, out), os.RemoveAll(dir))
+	}
+	return binary, nil
+})
+
+// Main runs tests and removes what they built; a TestMain calls it.
+func Main(m *testing.M) {
 	code := m.Run()
-	_ = os.RemoveAll(dir)
+	if binary, err := build(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(binary))
+	}
 	os.Exit(code)
 }
 
-// node is one seqd process.
-type node struct {
-	t      *testing.T
+// Node is one seqd process.
+type Node struct {
+	// URL is where it listens.
+	URL    string
+	t      testing.TB
 	cmd    *exec.Cmd
 	log    logBuffer
-	url    string
 	client *http.Client
 	exited chan struct{} // closed when the process has ended and err is set
 	err    error
@@ -69,10 +71,14 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
-// launch starts seqd in dir with settings as environment variables and does not wait for anything.
-func launch(t *testing.T, dir string, env ...string) *node {
+// Launch starts seqd in dir with settings as environment variables and does not wait for anything.
+func Launch(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
-	n := &node{t: t, cmd: exec.Command(binary), exited: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{t: t, cmd: exec.Command(binary), exited: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	n.cmd.Dir = dir
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "SEQD_") {
@@ -86,15 +92,15 @@ func launch(t *testing.T, dir string, env ...string) *node {
 		t.Fatal(err)
 	}
 	go func() { n.err = n.cmd.Wait(); close(n.exited) }()
-	t.Cleanup(func() { n.kill(); n.client.CloseIdleConnections() })
+	t.Cleanup(func() { n.Kill(); n.client.CloseIdleConnections() })
 	return n
 }
 
-// start is launch and waits until the port is open.
-func start(t *testing.T, dir string, env ...string) *node {
+// Start is launch and waits until the port is open.
+func Start(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
-	n := launch(t, dir, env...)
-	for n.url == "" {
+	n := Launch(t, dir, env...)
+	for n.URL == "" {
 		select {
 		case <-n.exited:
 			t.Fatalf("seqd ended: %v\n%s", n.err, &n.log)
@@ -103,29 +109,29 @@ func start(t *testing.T, dir string, env ...string) *node {
 		for line := range strings.SplitSeq(n.log.String(), "\n") {
 			var entry struct{ Msg, Addr string }
 			if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
-				n.url = "http://" + entry.Addr
+				n.URL = "http://" + entry.Addr
 			}
 		}
 	}
 	return n
 }
 
-// startReady is start and waits until the node is ready.
-func startReady(t *testing.T, dir string, env ...string) *node {
+// StartReady is start and waits until the node is ready.
+func StartReady(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
-	n := start(t, dir, env...)
-	n.await("/readyz", http.StatusOK)
+	n := Start(t, dir, env...)
+	n.Await("/readyz", http.StatusOK)
 	return n
 }
 
-// kill ends the process as kill -9 does.
-func (n *node) kill() {
+// Kill ends the process as kill -9 does.
+func (n *Node) Kill() {
 	_ = n.cmd.Process.Kill()
 	<-n.exited
 }
 
-// stop asks the process to end and waits for it.
-func (n *node) stop() {
+// Stop asks the process to end and waits for it.
+func (n *Node) Stop() {
 	n.t.Helper()
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		n.t.Fatal(err)
@@ -136,8 +142,8 @@ func (n *node) stop() {
 	}
 }
 
-// fails waits for the process to end with an error and returns what it wrote.
-func (n *node) fails() string {
+// Fails waits for the process to end with an error and returns what it wrote.
+func (n *Node) Fails() string {
 	n.t.Helper()
 	select {
 	case <-n.exited:
@@ -150,11 +156,12 @@ func (n *node) fails() string {
 	return n.log.String()
 }
 
-var errStatus = errors.New("not 200")
+// ErrStatus is returned by Take for an answer that is no 200.
+var ErrStatus = errors.New("not 200")
 
-// take asks for numbers. A status other than 200 is errStatus with the body.
-func (n *node) take(bizType string, count int) ([]int64, error) {
-	resp, err := n.client.Get(fmt.Sprintf("%s/seq/%s?count=%d", n.url, bizType, count))
+// Take asks for count numbers. A status other than 200 is ErrStatus with the body.
+func (n *Node) Take(bizType string, count int) ([]int64, error) {
+	resp, err := n.client.Get(fmt.Sprintf("%s/seq/%s?count=%d", n.URL, bizType, count))
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +171,7 @@ func (n *node) take(bizType string, count int) ([]int64, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w but %d: %s", errStatus, resp.StatusCode, body)
+		return nil, fmt.Errorf("%w but %d: %s", ErrStatus, resp.StatusCode, body)
 	}
 	var answer struct{ IDs []string }
 	if err := json.Unmarshal(body, &answer); err != nil || len(answer.IDs) != count {
@@ -179,10 +186,10 @@ func (n *node) take(bizType string, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// status asks a route for its status.
-func (n *node) status(path string) (int, string) {
+// Status asks a route for its status.
+func (n *Node) Status(path string) (int, string) {
 	n.t.Helper()
-	resp, err := n.client.Get(n.url + path)
+	resp, err := n.client.Get(n.URL + path)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -194,11 +201,11 @@ func (n *node) status(path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// await asks a route until it has the status.
-func (n *node) await(path string, want int) string {
+// Await asks a route until it has the status.
+func (n *Node) Await(path string, want int) string {
 	n.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		got, body := n.status(path)
+		got, body := n.Status(path)
 		if got == want {
 			return body
 		}
@@ -208,3 +215,6 @@ func (n *node) await(path string, want int) string {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// Log is what the process has written so far.
+func (n *Node) Log() string { return n.log.String() }
