@@ -21,3 +21,9 @@ type Waiter interface {
 	// MaxWait is the longest such wait. The answer must still be writable after it.
 	MaxWait() time.Duration
 }
+
+// Orderer is what the settings of a strategy implement when they can promise an order over all nodes.
+type Orderer interface {
+	// Strict reports whether numbers shall increase over all nodes.
+	Strict() bool
+}

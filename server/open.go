@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy"
@@ -22,7 +23,7 @@ const openRetry = time.Second
 
 // open opens the store, builds the issuer and lets requests in. When ctx ends before that, it returns an error.
 func (r *runtime) open(ctx context.Context) error {
-	store, err := openStore(r.cfg.Store, r.now)
+	store, err := openStore(ctx, r.cfg.Store, r.now)
 	for errors.Is(err, persist.ErrUnavailable) {
 		r.log.Error("the store cannot be opened yet", "error", err)
 		r.api.Waiting(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be opened yet", RetryAfter: openRetry, Err: err})
@@ -31,7 +32,7 @@ func (r *runtime) open(ctx context.Context) error {
 			return ctx.Err()
 		case <-time.After(openRetry):
 		}
-		store, err = openStore(r.cfg.Store, r.now)
+		store, err = openStore(ctx, r.cfg.Store, r.now)
 	}
 	if err != nil {
 		return err
@@ -49,10 +50,12 @@ func (r *runtime) open(ctx context.Context) error {
 	return nil
 }
 
-func openStore(cfg config.Store, now func() time.Time) (persist.Store, error) {
+func openStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
 	switch cfg.Driver {
 	case "memory":
 		return memory.New(now), nil
+	case "mongo":
+		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now})
 	case "bolt":
 		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
 	}

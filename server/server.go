@@ -54,7 +54,7 @@ func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListe
 // Run serves until ctx ends, then stops in order: /readyz turns 503, drainDelay passes, the listener closes, running requests end,
 // unused numbers are given back, the store closes. It returns nil after a clean stop.
 //
-// The port opens before the store is reached. A store that is out of space is tried again; any other error of opening it ends Run.
+// The port opens before the store is reached. A store that is out of space or out of reach is tried again; any other error of opening it ends Run.
 func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	o := options{now: time.Now, observer: seqd.NopObserver{}}
 	for _, opt := range opts {

@@ -9,9 +9,11 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/mongo"
 )
 
 // Config is the whole configuration. [Load] returns a validated one.
@@ -59,9 +61,20 @@ type Log struct {
 
 // Store is where ranges come from.
 type Store struct {
-	// Driver is bolt or memory.
+	// Driver is bolt, mongo or memory.
 	Driver string `config:"driver"`
 	Bolt   Bolt   `config:"bolt"`
+	Mongo  Mongo  `config:"mongo"`
+}
+
+// Mongo is the store that nodes share.
+type Mongo struct {
+	// URI is the connection string, with credentials and TLS where needed. It is never logged.
+	URI string `config:"uri"`
+	// Database is the name of the database.
+	Database string `config:"database"`
+	// Timeout bounds every operation, 100ms to 10s.
+	Timeout time.Duration `config:"timeout"`
 }
 
 // Bolt is the embedded store.
@@ -94,9 +107,13 @@ func Default() Config {
 			MaxHeaderBytes:    16 << 10,
 			MaxBodyBytes:      64 << 10,
 		},
-		Log:   Log{Level: "info", Format: "json"},
-		Store: Store{Driver: "bolt", Bolt: Bolt{Path: "data/seqd.db", LockTimeout: time.Second}},
-		Auth:  Auth{Mode: "auto"},
+		Log: Log{Level: "info", Format: "json"},
+		Store: Store{
+			Driver: "bolt",
+			Bolt:   Bolt{Path: "data/seqd.db", LockTimeout: time.Second},
+			Mongo:  Mongo{URI: "mongodb://127.0.0.1:27017", Database: "seqd", Timeout: 2 * time.Second},
+		},
+		Auth: Auth{Mode: "auto"},
 	}
 }
 
@@ -171,9 +188,7 @@ func (c *Config) validate(p *problems) {
 	c.Server.validate(p)
 	p.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	p.oneOf("log.format", c.Log.Format, "json", "text")
-	p.oneOf("store.driver", c.Store.Driver, "bolt", "memory")
-	p.check(c.Store.Driver != "bolt" || c.Store.Bolt.Path != "", "store.bolt.path", "it is empty")
-	p.duration("store.bolt.lockTimeout", c.Store.Bolt.LockTimeout, time.Millisecond, time.Minute)
+	c.Store.validate(p)
 	p.oneOf("auth.mode", c.Auth.Mode, "auto", "none")
 	p.check(c.Auth.Mode != "auto" || IsLoopback(c.Server.Addr), "server.addr",
 		"%s can be reached from other machines; with auth.mode auto only a loopback address is open: set auth.mode to none to open it to everybody who can reach it",
@@ -184,6 +199,10 @@ func (c *Config) validate(p *problems) {
 		first, twice := names[b.Name]
 		p.check(!twice, bizTypePath(i)+".name", "%s is the name of %s already", b.Name, bizTypePath(first))
 		names[b.Name] = i
+		if o, ok := b.Settings.(seqd.Orderer); ok {
+			p.check(!o.Strict() || c.Store.Driver != "mongo", bizTypePath(i)+".ordering",
+				"strict over several nodes needs more than store.driver mongo; set it, or segment.ordering, to per-node")
+		}
 		if w, ok := b.Settings.(seqd.Waiter); ok {
 			p.check(w.MaxWait()+spareTime <= c.Server.WriteTimeout, "server.writeTimeout",
 				"%s is too short: %s may wait %s for numbers, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, w.MaxWait(), spareTime)
@@ -202,6 +221,16 @@ func (p *problems) name(path, name string) {
 	if err := seqd.CheckName(name); err != nil {
 		p.check(false, path+".name", "%s", seqd.AsError(err).Detail)
 	}
+}
+
+func (s *Store) validate(p *problems) {
+	p.oneOf("store.driver", s.Driver, "bolt", "mongo", "memory")
+	p.check(s.Driver != "bolt" || s.Bolt.Path != "", "store.bolt.path", "it is empty")
+	p.duration("store.bolt.lockTimeout", s.Bolt.LockTimeout, time.Millisecond, time.Minute)
+	p.add("store.mongo.uri", mongo.CheckURI(s.Mongo.URI))
+	p.check(s.Mongo.Database != "" && !strings.ContainsAny(s.Mongo.Database, "/\\. \"$\x00") && len(s.Mongo.Database) < 64,
+		"store.mongo.database", "%q cannot be the name of a database", s.Mongo.Database)
+	p.duration("store.mongo.timeout", s.Mongo.Timeout, 100*time.Millisecond, 10*time.Second)
 }
 
 func (s *Server) validate(p *problems) {

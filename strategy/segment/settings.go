@@ -12,6 +12,9 @@ type Settings struct {
 	// Start is the first number of a new counter, 1 to 2^53 − 1. On a counter that exists it has no effect below the numbers
 	// that were handed out, and moves the counter up when it is above them.
 	Start int64 `config:"start"`
+	// Ordering is strict (a call that starts after another ended gets a larger number, on all nodes) or per-node. One node on an embedded
+	// store is always strict.
+	Ordering string `config:"ordering"`
 	// Step is the smallest number of numbers fetched at a time, 1 to MaxStep.
 	Step int64 `config:"step"`
 	// MaxStep is the largest number of numbers fetched at a time, Step to 10^12. A crash skips at most two steps.
@@ -29,6 +32,7 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Start:          1,
+		Ordering:       Strict,
 		Step:           1000,
 		MaxStep:        100_000_000,
 		Threshold:      0.2,
@@ -36,6 +40,12 @@ func DefaultSettings() Settings {
 		AcquireTimeout: 2 * time.Second,
 	}
 }
+
+// The values of Ordering.
+const (
+	Strict  = "strict"
+	PerNode = "per-node"
+)
 
 const mostStep = 1_000_000_000_000
 
@@ -48,6 +58,7 @@ func (s *Settings) Validate() []seqd.Problem {
 		}
 	}
 	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
+	check(s.Ordering == Strict || s.Ordering == PerNode, "ordering", "%q is not one of %q", s.Ordering, []string{Strict, PerNode})
 	check(s.MaxStep >= 1 && s.MaxStep <= mostStep, "maxStep", "%d is outside 1 to %d", s.MaxStep, int64(mostStep))
 	check(s.Step >= 1 && s.Step <= max(1, s.MaxStep), "step", "%d is outside 1 to maxStep, which is %d", s.Step, s.MaxStep)
 	check(s.Threshold > 0 && s.Threshold <= 1, "threshold", "%v is not above 0 and at most 1", s.Threshold)
@@ -59,8 +70,12 @@ func (s *Settings) Validate() []seqd.Problem {
 // MaxWait is AcquireTimeout.
 func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
 
+// Strict implements [seqd.Orderer].
+func (s *Settings) Strict() bool { return s.Ordering == Strict }
+
 var (
 	_ seqd.Validator = (*Settings)(nil)
+	_ seqd.Orderer   = (*Settings)(nil)
 	_ seqd.Waiter    = (*Settings)(nil)
 )
 

@@ -1,0 +1,58 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+// A connection string that would weaken what uniqueness rests on is refused, and no message shows a password.
+func TestWrongMongoURIs(t *testing.T) {
+	for uri, want := range map[string]string{
+		"mongodb://u:secret@a:1/?w=1":                      "w or journal",
+		"mongodb://u:secret@a:1/?w=0":                      "w or journal",
+		"mongodb://u:secret@a:1/?journal=false":            "w or journal",
+		"mongodb://u:secret@a:1/?w=majority&journal=false": "w or journal",
+		"mongodb://u:secret@a:1/?readPreference=secondary": "readPreference",
+		"mongodb://u:secret@a:1/?readPreference=nearest":   "readPreference",
+		"http://u:secret@a:1":                              "scheme",
+		"mongodb://u:secret@a:99999":                       "",
+		"mongodb://u:secret@a:1/?tls=maybe":                "",
+		"mongodb://u:sec%zzret@a:1":                        "",
+		"mongodb://u:secret@/":                             "",
+		"u:secret@a:1":                                     "scheme",
+		"":                                                 "scheme",
+	} {
+		t.Run(uri, func(t *testing.T) {
+			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: map[string]string{"store.mongo.uri": uri}})
+			wantError(t, err, "store.mongo.uri: ", want)
+			if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "ret@") {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		})
+	}
+}
+
+func TestWrongMongoSettings(t *testing.T) {
+	for key, values := range map[string][]string{
+		"store.mongo.database": {`""`, "a.b", "a/b", `"a b"`, "a$b", strings.Repeat("a", 64)},
+		"store.mongo.timeout":  {"99ms", "10001ms"},
+	} {
+		for _, value := range values {
+			_, err := config.LoadYAML([]byte(someBizType+nested(key, value)), config.Sources{})
+			wantError(t, err, key+": ")
+		}
+	}
+}
+
+// Strict order over nodes cannot come from a shared store alone, and is never silently less.
+func TestStrictOnMongo(t *testing.T) {
+	const mongo = "store: {driver: mongo}\n"
+	_, err := config.LoadYAML([]byte(mongo+someBizType), config.Sources{})
+	wantError(t, err, "bizTypes[0].ordering: ", "per-node")
+	_, err = config.LoadYAML([]byte(mongo+"segment: {ordering: per-node}\nbizTypes: [{name: a}, {name: b, ordering: strict}]\n"), config.Sources{})
+	wantError(t, err, "bizTypes[1].ordering: ")
+	mustLoad(t, mongo+"segment: {ordering: per-node}\n"+someBizType, config.Sources{})
+	mustLoad(t, mongo+"bizTypes: [{name: a, ordering: per-node}]\n", config.Sources{})
+}
