@@ -44,6 +44,16 @@ func (h *History) AddCall(c Call) {
 	h.calls = append(h.calls, c)
 }
 
+// Each hands every recorded call to f.
+func (h *History) Each(f func(Call)) {
+	h.mu.Lock()
+	calls := slices.Clone(h.calls)
+	h.mu.Unlock()
+	for _, c := range calls {
+		f(c)
+	}
+}
+
 // Numbers is how many numbers were recorded.
 func (h *History) Numbers() int {
 	h.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,10 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "seqd")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/seqd/seqd/cmd/seqd").CombinedOutput(); err != nil {
+	_, here, _, _ := runtime.Caller(0)
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/seqd")
+	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(here))) // the tests may be those of another module
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.Join(fmt.Errorf("build seqd: %w: %s", err, out), os.RemoveAll(dir))
 	}
 	return binary, nil
