@@ -1,0 +1,246 @@
+// Package store tests the drivers of package persist that need a server.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/persisttest"
+)
+
+// open opens a store in a database of its own on the server behind uri.
+func open(t *testing.T, uri string, change func(*mongo.Options)) *mongo.Store {
+	t.Helper()
+	o := mongo.Options{URI: uri, Database: "seqd_" + testenv.Unique(), Timeout: 10 * time.Second, Now: time.Now}
+	if change != nil {
+		change(&o)
+	}
+	s, err := mongo.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func create(t *testing.T, s persist.Store) {
+	t.Helper()
+	if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func allocate(ctx context.Context, s persist.Store) (persist.Range, error) {
+	return s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, Step: 10})
+}
+
+func TestConformance(t *testing.T) {
+	server := testenv.StartMongo(t)
+	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
+		return open(t, server.URI(), func(o *mongo.Options) { o.Now = now })
+	})
+}
+
+// commands collects the commands that a client sends.
+type commands struct {
+	mu   sync.Mutex
+	sent []string
+}
+
+func (c *commands) monitor(o *options.ClientOptions) {
+	o.SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sent = append(c.sent, e.Command.String())
+	}})
+}
+
+func (c *commands) with(name string) (found []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, command := range c.sent {
+		if strings.HasPrefix(command, `{"`+name+`":`) {
+			found = append(found, command)
+		}
+	}
+	return found
+}
+
+// The stand-in ignores write concerns, so what is asked for is looked at: majority and journal for every write, also when the URI says
+// nothing or as much; no retry of anything that writes.
+func TestWriteConcern(t *testing.T) {
+	server := testenv.StartMongo(t)
+	var c commands
+	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
+	create(t, s)
+	r, err := allocate(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, giveBack := s.Counters().GiveBack(t.Context(), "order", r)
+	err = errors.Join(giveBack,
+		s.Counters().Update(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 10}),
+		s.Shapes().Create(t.Context(), persist.Shape{BizTag: "order", Shape: "segment"}),
+		s.Counters().Delete(t.Context(), "order"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"insert": 2, "findAndModify": 1, "update": 2, "delete": 1} {
+		sent := c.with(name)
+		if len(sent) != want {
+			t.Errorf("%d commands %s, want %d", len(sent), name, want)
+		}
+		for _, command := range sent {
+			if !strings.Contains(command, `"writeConcern": {"w": "majority","j": true}`) {
+				t.Errorf("not with majority and journal: %s", command)
+			}
+			if strings.Contains(command, "txnNumber") {
+				t.Errorf("can be retried: %s", command)
+			}
+		}
+	}
+	if finds := c.with("find"); len(finds) != 0 {
+		t.Errorf("the common path reads first: %s", finds)
+	}
+}
+
+// The range was taken but the answer got lost: the range is abandoned, and the next one lies above it.
+func TestLostReply(t *testing.T) {
+	server := testenv.StartMongo(t)
+	link := testenv.NewLink(t, server.Addr())
+	s := open(t, fmt.Sprintf("mongodb://%s/", link.Addr()), func(o *mongo.Options) { o.Timeout = time.Second })
+	create(t, s)
+	first, err := allocate(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.DropReplies()
+	if r, err := allocate(t.Context(), s); err == nil {
+		t.Fatalf("got %v without a reply", r)
+	} else if !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	link.Restore()
+	second, err := awaitRange(t, s)
+	if err != nil || second.First <= first.Last {
+		t.Errorf("after %v came %v, %v", first, second, err)
+	}
+}
+
+// awaitRange tries until the driver has found the server again.
+func awaitRange(t *testing.T, s persist.Store) (r persist.Range, err error) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		if r, err = allocate(t.Context(), s); err == nil {
+			return r, nil
+		}
+	}
+	return r, err
+}
+
+// Every operation is bounded in time while the server hangs, and what was acknowledged survives kill -9.
+func TestServerHangsDiesAndReturns(t *testing.T) {
+	server := testenv.StartMongo(t)
+	s := open(t, server.URI(), func(o *mongo.Options) { o.Timeout = 500 * time.Millisecond })
+	create(t, s)
+	first, err := allocate(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	began := time.Now()
+	if r, err := allocate(t.Context(), s); err == nil {
+		t.Errorf("got %v from a server that hangs", r)
+	}
+	if _, err := s.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("read: %v", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("two operations of at most 500ms took %s", took)
+	}
+	server.Resume()
+	server.Kill()
+	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("from a dead server: %v", err)
+	}
+	server.Restart()
+	second, err := awaitRange(t, s)
+	if err != nil || second.First <= first.Last {
+		t.Errorf("after %v came %v, %v", first, second, err)
+	}
+}
+
+// Two stores raise the same counter above their floors at once: no number twice, and nobody below its floor.
+func TestConcurrentFloors(t *testing.T) {
+	server := testenv.StartMongo(t)
+	database := "seqd_" + testenv.Unique()
+	var ranges [4][]persist.Range
+	var wg sync.WaitGroup
+	for i := range ranges {
+		s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
+		if i == 0 {
+			create(t, s)
+		}
+		wg.Go(func() {
+			for round := range 30 {
+				floor := int64(round*100 + i*37)
+				r, err := s.Counters().Allocate(context.Background(), persist.Request{BizTag: "order", Size: 3, Floor: floor})
+				if err != nil || r.First <= floor {
+					t.Errorf("above %d came %v, %v", floor, r, err)
+				}
+				ranges[i] = append(ranges[i], r)
+			}
+		})
+	}
+	wg.Wait()
+	seen := make(map[int64]bool)
+	for _, list := range ranges {
+		for _, r := range list {
+			for n := r.First; n <= r.Last; n++ {
+				if seen[n] {
+					t.Fatalf("%d was given twice", n)
+				}
+				seen[n] = true
+			}
+		}
+	}
+}
+
+func TestNewerDocumentIsRefused(t *testing.T) {
+	server := testenv.StartMongo(t)
+	database := "seqd_" + testenv.Unique()
+	s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
+	create(t, s)
+	_, err := server.Client().Database(database).Collection("counters").
+		UpdateOne(t.Context(), map[string]string{"_id": "order"}, map[string]map[string]int{"$set": {"v": persist.FormatVersion + 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrNewer) {
+		t.Errorf("got %v, %v", r, err)
+	}
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	for uri, want := range map[string]string{
+		"mongodb://127.0.0.1:1/":     "127.0.0.1:1",
+		"mongodb://127.0.0.1:1/?w=1": "w or journal",
+		"nonsense":                   "scheme",
+	} {
+		_, err := mongo.Open(t.Context(), mongo.Options{URI: uri, Database: "seqd", Timeout: 300 * time.Millisecond, Now: time.Now})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "store.mongo.uri") {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}

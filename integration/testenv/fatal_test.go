@@ -1,0 +1,73 @@
+package testenv_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/integration/testenv"
+)
+
+// observed is a test that is allowed to fail fatally.
+type observed struct {
+	testing.TB
+	said string
+}
+
+func (o *observed) Fatalf(format string, args ...any) {
+	o.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// fatal returns what the test was ended with, "" when it was not.
+func fatal(t *testing.T, run func(t testing.TB)) string {
+	t.Helper()
+	o := &observed{TB: t}
+	done := make(chan struct{})
+	go func() { defer close(done); run(o) }()
+	<-done
+	return o.said
+}
+
+func TestMissingRedisSaysHowToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	said := fatal(t, func(t testing.TB) { testenv.StartRedis(t) })
+	if !strings.Contains(said, "apt-get install -y redis-server") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+func TestRedisThatEndsShowsItsLog(t *testing.T) {
+	t.Parallel()
+	said := fatal(t, func(t testing.TB) { testenv.StartRedis(t, "no-such-setting yes") })
+	if !strings.Contains(said, "has ended") || !strings.Contains(said, "no-such-setting") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+func TestMongoOfSomebodyElseIsNotKilled(t *testing.T) {
+	theirs := testenv.StartMongo(t)
+	t.Setenv(testenv.MongoEnv, theirs.URI())
+	for name, run := range map[string]func(*testenv.Mongo){
+		"Addr":            func(m *testenv.Mongo) { m.Addr() },
+		"Kill":            func(m *testenv.Mongo) { m.Kill() },
+		"Pause":           func(m *testenv.Mongo) { m.Pause() },
+		"Resume":          func(m *testenv.Mongo) { m.Resume() },
+		"Restart":         func(m *testenv.Mongo) { m.Restart() },
+		"Snapshot":        func(m *testenv.Mongo) { m.Snapshot() },
+		"RestoreSnapshot": func(m *testenv.Mongo) { m.RestoreSnapshot(testenv.MongoSnapshot{}) },
+	} {
+		if said := fatal(t, func(t testing.TB) { run(testenv.StartMongo(t)) }); !strings.HasPrefix(said, name+" needs a server of the test's own") {
+			t.Errorf("%s: it says %q", name, said)
+		}
+	}
+}
+
+func TestSnapshotWhileMongoRuns(t *testing.T) {
+	t.Parallel()
+	said := fatal(t, func(t testing.TB) { testenv.StartMongo(t).Snapshot() })
+	if !strings.Contains(said, "Kill it first") {
+		t.Errorf("it says %q", said)
+	}
+}

@@ -1,0 +1,85 @@
+package testenv
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Migration is the move of one slot, step by step. In between, the old owner answers for keys it still has and says ASK for others; the new
+// one answers only after ASKING.
+type Migration struct {
+	From, To *Redis
+	Slot     int
+	cluster  *Cluster
+	key      string // one of the slot's
+}
+
+// MigrateSlot moves the slot of a key with all its keys to another master, waits until all nodes know, and returns that master.
+func (c *Cluster) MigrateSlot(key string) *Redis {
+	c.t.Helper()
+	m := c.BeginMigration(key)
+	m.MoveKeys()
+	m.Finish()
+	return m.To
+}
+
+// BeginMigration opens the move of a key's slot to another master (SETSLOT IMPORTING and MIGRATING); no key is moved yet.
+func (c *Cluster) BeginMigration(key string) *Migration {
+	c.t.Helper()
+	m := &Migration{From: c.Master(key), Slot: c.slot(key), cluster: c, key: key}
+	m.To = c.masterBut(m.From)
+	m.set(m.To, "IMPORTING", c.ids[m.From])
+	m.set(m.From, "MIGRATING", c.ids[m.To])
+	return m
+}
+
+// masterBut returns a master that is not the one given.
+func (c *Cluster) masterBut(but *Redis) *Redis {
+	c.t.Helper()
+	var other *Redis
+	await(c.t, "the cluster is well and has another master", c, func(ctx context.Context) error {
+		shared, err := c.well(ctx)
+		for _, owned := range shared {
+			if node := c.ownerIn(shared, owned.first); node != nil && node != but {
+				other = node
+			}
+		}
+		return err
+	})
+	return other
+}
+
+// MoveKeys moves the keys that the slot has now (MIGRATE).
+func (m *Migration) MoveKeys() {
+	m.cluster.t.Helper()
+	ctx, cancel := within()
+	defer cancel()
+	for {
+		keys, err := m.From.client.ClusterGetKeysInSlot(ctx, m.Slot, 100).Result()
+		must(m.cluster.t, m.From, "CLUSTER GETKEYSINSLOT", err)
+		for _, key := range keys {
+			err := m.From.client.Migrate(ctx, "127.0.0.1", strconv.Itoa(m.To.port), key, 0, 5*time.Second).Err()
+			must(m.cluster.t, m.From, "MIGRATE "+key, err)
+		}
+		if len(keys) == 0 {
+			return
+		}
+	}
+}
+
+// Finish makes the new master the owner of the slot (SETSLOT NODE) and waits until all nodes know.
+func (m *Migration) Finish() {
+	m.cluster.t.Helper()
+	// The new owner first: if the old one gave the slot away first, it would send clients to a node that refuses them.
+	m.set(m.To, "NODE", m.cluster.ids[m.To])
+	m.set(m.From, "NODE", m.cluster.ids[m.To])
+	m.cluster.AwaitMaster(m.key, m.From)
+}
+
+func (m *Migration) set(node *Redis, state, id string) {
+	m.cluster.t.Helper()
+	ctx, cancel := within()
+	defer cancel()
+	must(m.cluster.t, node, "CLUSTER SETSLOT "+state, node.client.Do(ctx, "CLUSTER", "SETSLOT", m.Slot, state, id).Err())
+}

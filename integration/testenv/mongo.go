@@ -1,0 +1,163 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// MongoEnv names the environment variable with the URI of a MongoDB server to use instead of the stand-in.
+const MongoEnv = "SEQD_TEST_MONGO_URI"
+
+// Mongo is the stand-in for a MongoDB server (see cmd/mongostandin), or a database on the server that MongoEnv names.
+type Mongo struct {
+	*output
+	t        testing.TB
+	uri      string
+	database string
+	foreign  bool // not our process
+	data     string
+	port     int
+	process  *process
+	client   *mongo.Client
+}
+
+// StartMongo starts the stand-in and waits until it answers. With MongoEnv it uses that server and drops its own database at the end; what
+// needs a process of its own fails then.
+func StartMongo(t testing.TB) *Mongo {
+	t.Helper()
+	m := &Mongo{output: &output{}, t: t, database: Unique(), uri: os.Getenv(MongoEnv)}
+	m.foreign = m.uri != ""
+	if !m.foreign {
+		m.data = filepath.Join(t.TempDir(), "data")
+		must(t, m, "make the data folder", os.Mkdir(m.data, 0o700))
+		m.port = reservePort(t)
+		m.uri = "mongodb://" + m.Addr()
+		showOnFailure(t, m.uri, m)
+		m.start()
+	}
+	m.connect()
+	return m
+}
+
+func (m *Mongo) connect() {
+	m.t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(m.uri).SetServerSelectionTimeout(patience))
+	must(m.t, m, "connect", err)
+	m.client = client
+	m.t.Cleanup(func() {
+		ctx, cancel := within()
+		defer cancel()
+		if m.foreign {
+			if err := client.Database(m.database).Drop(ctx); err != nil {
+				m.t.Errorf("drop the database %s: %v", m.database, err)
+			}
+		}
+		// Our own server may be dead by now, and the client would look for it to end its sessions.
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = client.Disconnect(ctx)
+	})
+	ctx, cancel := within()
+	defer cancel()
+	must(m.t, m, "ping MongoDB", client.Ping(ctx, nil))
+}
+
+func (m *Mongo) start() {
+	m.t.Helper()
+	m.process = startProcess(m.t, m.output, standIn(m.t), "-listen", m.Addr(), "-dir", m.data)
+	// The port opens when everything behind it is ready.
+	await(m.t, "start the MongoDB stand-in", m, func(ctx context.Context) error {
+		if err := m.process.ended(); err != nil {
+			m.t.Fatalf("start the MongoDB stand-in: %v\n%s", err, lastOf(m.Log()))
+		}
+		return dial(ctx, m.Addr())
+	})
+}
+
+// URI is the connection string; the stand-in's stays the same over restarts.
+func (m *Mongo) URI() string { return m.uri }
+
+// Addr is the host and port of the stand-in, for a Link. (A replica set behind a Link would send the driver around it.)
+func (m *Mongo) Addr() string {
+	m.own("Addr")
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port))
+}
+
+// Database is the name of the test's own database.
+func (m *Mongo) Database() string { return m.database }
+
+// Client is a client for the test to prepare and to look. It retries: code under test is given a client of its own.
+func (m *Mongo) Client() *mongo.Client { return m.client }
+
+// own ends the test when the server is not ours.
+func (m *Mongo) own(what string) {
+	m.t.Helper()
+	if m.foreign {
+		m.t.Fatalf("%s needs a server of the test's own, and %s names another one; unset it to use the stand-in", what, MongoEnv)
+	}
+}
+
+// Kill ends the server as kill -9 does.
+func (m *Mongo) Kill() {
+	m.t.Helper()
+	m.own("Kill")
+	m.process.kill()
+}
+
+// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing is answered.
+func (m *Mongo) Pause() {
+	m.t.Helper()
+	m.own("Pause")
+	must(m.t, m, "pause MongoDB", m.process.pause())
+}
+
+// Resume lets a paused server go on (SIGCONT); it then serves what was sent meanwhile.
+func (m *Mongo) Resume() {
+	m.t.Helper()
+	m.own("Resume")
+	must(m.t, m, "resume MongoDB", m.process.resume())
+}
+
+// Restart kills the server if it runs and starts it on the same folder and port.
+func (m *Mongo) Restart() {
+	m.t.Helper()
+	m.own("Restart")
+	m.process.kill()
+	m.start()
+}
+
+// MongoSnapshot is the data of a stand-in at one moment.
+type MongoSnapshot struct{ folder string }
+
+// Snapshot copies the data of a killed server.
+func (m *Mongo) Snapshot() MongoSnapshot {
+	m.t.Helper()
+	m.stopped("Snapshot")
+	s := MongoSnapshot{folder: filepath.Join(m.t.TempDir(), "snapshot")}
+	must(m.t, m, "copy the data", copyFolder(m.data, s.folder))
+	return s
+}
+
+// RestoreSnapshot replaces the data of a killed server, as after restoring a backup; Restart then serves them.
+func (m *Mongo) RestoreSnapshot(s MongoSnapshot) {
+	m.t.Helper()
+	m.stopped("RestoreSnapshot")
+	must(m.t, m, "restore the snapshot", errors.Join(os.RemoveAll(m.data), copyFolder(s.folder, m.data)))
+}
+
+func (m *Mongo) stopped(what string) {
+	m.t.Helper()
+	m.own(what)
+	if m.process.alive() {
+		m.t.Fatalf("%s while the server runs: Kill it first", what)
+	}
+}

@@ -1,0 +1,47 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// standIn builds the stand-in once in a test binary's life and returns a path to run it from. The file has no name any more, so that
+// nothing is left behind however the test ends.
+func standIn(t testing.TB) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatalf("build the MongoDB stand-in: %v", err)
+	}
+	return path
+}
+
+// builtFile stays open until the test binary ends: the path leads through it.
+var builtFile *os.File
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "seqd-mongostandin-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary := filepath.Join(dir, "mongostandin")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it is large, and the first build has no cache
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "ferretdb_no_postgresql", "-o", binary,
+		"github.com/seqd/seqd/integration/cmd/mongostandin").CombinedOutput()
+	if err != nil {
+		return "", errors.Join(err, errors.New(string(out)))
+	}
+	if builtFile, err = os.Open(binary); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), builtFile.Fd()), nil
+})

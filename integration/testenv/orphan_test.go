@@ -1,0 +1,64 @@
+package testenv_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/integration/testenv"
+)
+
+// orphanEnv makes this test binary the one that is killed.
+const orphanEnv = "SEQD_TEST_ORPHANS"
+
+func TestMain(m *testing.M) {
+	_ = os.Unsetenv(testenv.MongoEnv) // these are tests of the stand-in
+	os.Exit(m.Run())
+}
+
+func TestServersEndWithAKilledTest(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(orphanEnv) != "" {
+		_, _ = fmt.Printf("servers %s %s\n", testenv.StartRedis(t).Addr(), testenv.StartMongo(t).Addr())
+		select {} // until it is killed
+	}
+	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	command.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	var addrs []string
+	for lines.Scan() && addrs == nil {
+		if rest, found := strings.CutPrefix(lines.Text(), "servers "); found {
+			addrs = strings.Fields(rest)
+			_ = command.Process.Kill()
+		}
+	}
+	_ = command.Wait() // it was killed
+	if len(addrs) != 2 {
+		t.Fatalf("the test started %v", addrs)
+	}
+	for _, addr := range addrs {
+		eventually(t, addr+" ends", silent{}, func() error {
+			if conn, err := net.Dial("tcp", addr); err == nil {
+				return fmt.Errorf("it lives: %w", conn.Close())
+			}
+			return nil
+		})
+	}
+}
+
+// silent has no log.
+type silent struct{}
+
+func (silent) Log() string { return "" }

@@ -1,0 +1,159 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Redis is one Redis server, or one Sentinel.
+type Redis struct {
+	*output
+	t        testing.TB
+	name     string
+	binary   string
+	conf     string // the file of its settings; the server rewrites it when its role changes
+	data     string // the folder of its data
+	sentinel bool
+	port     int
+	process  *process
+	client   *redis.Client
+}
+
+// StartRedis starts a Redis server and waits until it answers. Each setting is a line of redis.conf, such as "appendonly yes". Without any
+// it keeps nothing on disk but what SaveSnapshot writes.
+func StartRedis(t testing.TB, settings ...string) *Redis {
+	t.Helper()
+	r := newRedis(t, "redis", append([]string{"save \"\"", "repl-diskless-sync-delay 0"}, settings...)...)
+	r.start()
+	return r
+}
+
+// newRedis prepares a server that is not started yet.
+func newRedis(t testing.TB, name string, settings ...string) *Redis {
+	t.Helper()
+	dir := t.TempDir()
+	r := &Redis{
+		output: &output{}, t: t, binary: lookUp(t, "redis-server", "redis-server"), port: reservePort(t),
+		conf: filepath.Join(dir, "redis.conf"), data: filepath.Join(dir, "data"),
+	}
+	r.name = name + " " + r.Addr()
+	own := []string{"port " + strconv.Itoa(r.port), "bind 127.0.0.1", fmt.Sprintf("dir %q", r.data)}
+	text := strings.Join(append(own, settings...), "\n") + "\n"
+	must(t, r, "write redis.conf", errors.Join(os.Mkdir(r.data, 0o700), os.WriteFile(r.conf, []byte(text), 0o600)))
+	showOnFailure(t, r.name, r)
+	r.client = r.newClient()
+	return r
+}
+
+// newClient is for the environment and the test's own looks: it waits little and does not insist.
+func (r *Redis) newClient() *redis.Client {
+	client := redis.NewClient(&redis.Options{
+		Addr: r.Addr(), DisableIdentity: true, DialerRetries: 1, DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	r.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// start starts the process and waits until it answers and has loaded its data.
+func (r *Redis) start() {
+	r.t.Helper()
+	args := []string{r.conf}
+	if r.sentinel {
+		args = append(args, "--sentinel")
+	}
+	r.process = startProcess(r.t, r.output, r.binary, args...)
+	r.await("open the port of "+r.name, func(ctx context.Context) error { return dial(ctx, r.Addr()) }) // go-redis would log every refusal
+	r.await("start "+r.name, func(ctx context.Context) error { return r.client.Ping(ctx).Err() })
+}
+
+// await is await for something that this server must live for.
+func (r *Redis) await(what string, condition func(context.Context) error) {
+	r.t.Helper()
+	await(r.t, what, r, func(ctx context.Context) error {
+		if err := r.process.ended(); err != nil {
+			r.t.Fatalf("%s: %v\n%s", what, err, lastOf(r.Log()))
+		}
+		return condition(ctx)
+	})
+}
+
+// Addr is the server's host and port; it stays the same over restarts.
+func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) }
+
+// Client is a client for the test to prepare and to look. It retries: code under test is given a client of its own.
+func (r *Redis) Client() *redis.Client { return r.client }
+
+// Info returns the fields of one section of INFO.
+func (r *Redis) Info(section string) map[string]string {
+	r.t.Helper()
+	ctx, cancel := within()
+	defer cancel()
+	fields, err := r.info(ctx, section)
+	must(r.t, r, "INFO "+section, err)
+	return fields
+}
+
+func (r *Redis) info(ctx context.Context, section string) (map[string]string, error) {
+	text, err := r.client.Info(ctx, section).Result()
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			fields[name] = value
+		}
+	}
+	return fields, err
+}
+
+// ReplicationID is master_replid: another one after every start and every promotion.
+func (r *Redis) ReplicationID() string {
+	r.t.Helper()
+	return r.Info("replication")["master_replid"]
+}
+
+// Kill ends the server as kill -9 does.
+func (r *Redis) Kill() { r.process.kill() }
+
+// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing is answered.
+func (r *Redis) Pause() {
+	r.t.Helper()
+	must(r.t, r, "pause "+r.name, r.process.pause())
+}
+
+// Resume lets a paused server go on (SIGCONT); it then serves what was sent meanwhile.
+func (r *Redis) Resume() {
+	r.t.Helper()
+	must(r.t, r, "resume "+r.name, r.process.resume())
+}
+
+// Restart kills the server if it runs and starts it on the data it has on disk: all that was acknowledged with "appendonly yes" and
+// "appendfsync always", what the last SaveSnapshot wrote otherwise.
+func (r *Redis) Restart() {
+	r.t.Helper()
+	r.Kill()
+	r.start()
+}
+
+// RestartEmpty is Restart after all data were lost. Settings and role stay.
+func (r *Redis) RestartEmpty() {
+	r.t.Helper()
+	r.Kill()
+	r.clearData()
+	r.start()
+}
+
+func (r *Redis) clearData() {
+	r.t.Helper()
+	must(r.t, r, "clear the data of "+r.name, errors.Join(os.RemoveAll(r.data), os.Mkdir(r.data, 0o700)))
+}

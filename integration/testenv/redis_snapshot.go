@@ -1,0 +1,41 @@
+package testenv
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// RedisSnapshot is the data of a Redis server at one moment.
+type RedisSnapshot struct{ file string }
+
+// SaveSnapshot writes the data to disk (SAVE) and keeps a copy for RestartFrom.
+func (r *Redis) SaveSnapshot() RedisSnapshot {
+	r.t.Helper()
+	ctx, cancel := within()
+	defer cancel()
+	must(r.t, r, "SAVE", r.client.Save(ctx).Err())
+	s := RedisSnapshot{file: filepath.Join(r.t.TempDir(), "dump.rdb")}
+	must(r.t, r, "copy the snapshot", copyFile(filepath.Join(r.data, "dump.rdb"), s.file))
+	return s
+}
+
+// RestartFrom kills the server if it runs and starts it on a snapshot, as after restoring a backup. The snapshot may be another server's.
+func (r *Redis) RestartFrom(s RedisSnapshot) {
+	r.t.Helper()
+	r.Kill()
+	r.clearData()
+	must(r.t, r, "restore the snapshot", errors.Join(copyFile(s.file, filepath.Join(r.data, "dump.rdb")), r.restoreAppendOnly(s)))
+	r.start()
+}
+
+// restoreAppendOnly writes the same data as an append-only file: with "appendonly yes" Redis 7 looks at nothing else.
+func (r *Redis) restoreAppendOnly(s RedisSnapshot) error {
+	const base = "appendonly.aof.1.base.rdb"
+	folder := filepath.Join(r.data, "appendonlydir")
+	if err := copyFile(s.file, filepath.Join(folder, base)); err != nil {
+		return err
+	}
+	manifest := "file " + base + " seq 1 type b\n"
+	return os.WriteFile(filepath.Join(folder, "appendonly.aof.manifest"), []byte(manifest), 0o600)
+}

@@ -1,0 +1,163 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sentinels is a trio of Sentinels that watch one master and its replicas.
+type Sentinels struct {
+	Name  string   // the master's name for them
+	Trio  []*Redis // the Sentinels themselves, to be killed and paused like others
+	t     testing.TB
+	nodes []*Redis // the servers they watch
+}
+
+// StartSentinels starts three Sentinels with a quorum of two, and waits until they know each other and all the replicas. A master is
+// taken for dead after a second without an answer.
+func StartSentinels(t testing.TB, master *Redis, replicas ...*Redis) *Sentinels {
+	t.Helper()
+	s := &Sentinels{Name: Unique(), t: t, nodes: append([]*Redis{master}, replicas...)}
+	for range 3 {
+		sentinel := newRedis(t, "sentinel",
+			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", s.Name, master.port),
+			fmt.Sprintf("sentinel down-after-milliseconds %s 1000", s.Name),
+			fmt.Sprintf("sentinel failover-timeout %s 5000", s.Name)) // also the half of the pause after one that failed
+		sentinel.sentinel = true
+		sentinel.start()
+		s.Trio = append(s.Trio, sentinel)
+	}
+	for _, sentinel := range s.Trio {
+		sentinel.await("the Sentinels know each other", func(ctx context.Context) error { return s.complete(ctx, sentinel) })
+	}
+	return s
+}
+
+// complete complains while a Sentinel does not know everybody.
+func (s *Sentinels) complete(ctx context.Context, sentinel *Redis) error {
+	// go-redis has SENTINEL commands on a client of their own only.
+	reply := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", s.Name)
+	if err := sentinel.client.Process(ctx, reply); err != nil {
+		return err
+	}
+	known := reply.Val()
+	if known["num-other-sentinels"] != "2" || known["num-slaves"] != fmt.Sprint(len(s.nodes)-1) || known["flags"] != "master" {
+		return fmt.Errorf("%s knows %s Sentinels and %s replicas of a %s", sentinel.name, known["num-other-sentinels"], known["num-slaves"], known["flags"])
+	}
+	return nil
+}
+
+// Addrs are the addresses of the Sentinels.
+func (s *Sentinels) Addrs() []string {
+	var addrs []string
+	for _, sentinel := range s.Trio {
+		addrs = append(addrs, sentinel.Addr())
+	}
+	return addrs
+}
+
+// Client is a client that asks the Sentinels where the master is; for the test to prepare and to look.
+func (s *Sentinels) Client() *redis.Client {
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: s.Name, SentinelAddrs: s.Addrs(), DisableIdentity: true, DialerRetries: 1,
+	})
+	s.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// AwaitMaster waits until all Sentinels that run name the same master, which is none of those given, and it says so itself.
+func (s *Sentinels) AwaitMaster(but ...*Redis) *Redis {
+	s.t.Helper()
+	var master *Redis
+	await(s.t, "the Sentinels agree on a master", s, func(ctx context.Context) (err error) {
+		master, err = s.master(ctx, but...)
+		return err
+	})
+	return master
+}
+
+// master returns the server that all Sentinels name, and complains when it is one of those given or does not know yet.
+func (s *Sentinels) master(ctx context.Context, but ...*Redis) (*Redis, error) {
+	var agreed *Redis
+	for _, sentinel := range s.Trio {
+		if !sentinel.process.answers() {
+			continue
+		}
+		named, err := s.named(ctx, sentinel)
+		if err != nil {
+			return nil, err
+		}
+		if agreed != nil && agreed != named {
+			return nil, fmt.Errorf("one names %s and another %s", agreed.name, named.name)
+		}
+		agreed = named
+	}
+	if agreed == nil {
+		return nil, errors.New("no Sentinel runs")
+	}
+	if slices.Contains(but, agreed) {
+		return nil, fmt.Errorf("it is still %s", agreed.name)
+	}
+	info, err := agreed.info(ctx, "replication")
+	if err == nil && info["role"] != "master" {
+		err = fmt.Errorf("%s says that it is a %s", agreed.name, info["role"])
+	}
+	return agreed, err
+}
+
+// named returns the server that one Sentinel names as the master.
+func (s *Sentinels) named(ctx context.Context, sentinel *Redis) (*Redis, error) {
+	reply, err := sentinel.client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name).StringSlice()
+	if err != nil || len(reply) != 2 {
+		return nil, fmt.Errorf("%s named %v: %w", sentinel.name, reply, err)
+	}
+	addr := net.JoinHostPort(reply[0], reply[1])
+	at := slices.IndexFunc(s.nodes, func(r *Redis) bool { return r.Addr() == addr })
+	if at < 0 {
+		return nil, fmt.Errorf("%s named %s", sentinel.name, addr)
+	}
+	return s.nodes[at], nil
+}
+
+// Failover has the Sentinels promote a replica while the old master lives, waits until all of them know, and returns the new master.
+func (s *Sentinels) Failover() *Redis {
+	s.t.Helper()
+	old := s.AwaitMaster()
+	ask, heir := again(s.forceFailover), old
+	await(s.t, "SENTINEL FAILOVER", s, func(ctx context.Context) (err error) {
+		if err = ask(ctx); err == nil {
+			heir, err = s.master(ctx, old)
+		}
+		return err
+	})
+	return heir
+}
+
+// forceFailover is refused during another failover and while no replica is known to be good.
+func (s *Sentinels) forceFailover(ctx context.Context) error {
+	for _, sentinel := range s.Trio {
+		if sentinel.process.answers() {
+			return sentinel.client.Do(ctx, "SENTINEL", "FAILOVER", s.Name).Err()
+		}
+	}
+	return errors.New("no Sentinel runs")
+}
+
+// Log is what the Sentinels wrote.
+func (s *Sentinels) Log() string { return logs(s.Trio) }
+
+// logs puts the ends of several logs together.
+func logs(servers []*Redis) string {
+	var all string
+	for _, server := range servers {
+		log := server.Log()
+		all += fmt.Sprintf("== %s\n%s\n", server.name, log[max(0, len(log)-tail/len(servers)):])
+	}
+	return all
+}

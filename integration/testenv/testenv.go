@@ -1,0 +1,171 @@
+// Package testenv starts real servers as child processes of a test, and breaks them: Redis alone, with replicas, with Sentinels and as a
+// Cluster; a stand-in for MongoDB; and a Link in front of any address that cuts, hangs or slows what passes.
+//
+// Everything is private to the test that started it (processes, ports on 127.0.0.1, folders, names) and ends with it; nothing else on
+// the machine is touched. Whatever goes wrong ends the test with the server's log, so the methods are for the test's own goroutine; Addr,
+// URI and Log may be used from others too. A missing binary is a failure, never a skip. It needs Linux.
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	patience = 30 * time.Second // how long anything may take before the test fails
+	interval = 5 * time.Millisecond
+	tail     = 6000 // bytes of a log that a failure shows
+)
+
+// Unique returns a name that no other test and no other run uses, for keys, databases and counters.
+func Unique() string {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return "seqdtest_" + hex.EncodeToString(random[:])
+}
+
+// logger is a server that a failed wait shows the log of.
+type logger interface{ Log() string }
+
+// await waits until the condition has no complaint. It is called again and again, with a context that ends with the wait.
+func await(t testing.TB, what string, server logger, condition func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		err := condition(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not after %v: %v\n%s", what, patience, err, lastOf(server.Log()))
+		case <-time.After(interval):
+		}
+	}
+}
+
+// again makes a request that a wait sends once it works, and again when nothing has come of it: Redis gives a failover up after five seconds.
+func again(request func(context.Context) error) func(context.Context) error {
+	const pause = 6 * time.Second
+	var sent time.Time
+	return func(ctx context.Context) error {
+		if time.Since(sent) < pause {
+			return nil
+		}
+		err := request(ctx)
+		if err == nil {
+			sent = time.Now()
+		}
+		return err
+	}
+}
+
+func lastOf(log string) string {
+	if len(log) > tail {
+		return "…" + log[len(log)-tail:]
+	}
+	return log
+}
+
+// showOnFailure puts the server's log into the output of a test that failed.
+func showOnFailure(t testing.TB, name string, server logger) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, lastOf(server.Log()))
+		}
+	})
+}
+
+// within is a context for one command of the environment itself.
+func within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
+}
+
+// must ends the test on an error of the environment itself.
+func must(t testing.TB, server logger, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", what, err, lastOf(server.Log()))
+	}
+}
+
+// reservePort returns a port on 127.0.0.1 that is the test's until it ends, also while its server is down: a socket stays bound to it.
+// It is bound alone, so that the port is free; then it says SO_REUSEADDR and never listens, so that a server which says the same (all
+// here do) can bind the port beside it. Without a server connections are refused as usual.
+func reservePort(t testing.TB) int {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err == nil {
+		t.Cleanup(func() { _ = syscall.Close(socket) })
+		err = syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	}
+	if err == nil {
+		err = syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	}
+	var bound syscall.Sockaddr
+	if err == nil {
+		bound, err = syscall.Getsockname(socket)
+	}
+	if err != nil {
+		t.Fatalf("reserve a port: %v", err)
+	}
+	return bound.(*syscall.SockaddrInet4).Port
+}
+
+// dial complains while nobody listens on an address.
+func dial(ctx context.Context, addr string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// lookUp finds a binary and says how to install it when it is missing.
+func lookUp(t testing.TB, binary, debianPackage string) string {
+	t.Helper()
+	path, err := exec.LookPath(binary)
+	if err != nil {
+		t.Fatalf("%s is missing; install it: apt-get update && apt-get install -y %s", binary, debianPackage)
+	}
+	return path
+}
+
+// copyFolder copies a folder to one that does not exist yet, or exists and is empty.
+func copyFolder(from, to string) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	return os.CopyFS(to, os.DirFS(from))
+}
+
+// copyFile copies a file.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return fmt.Errorf("copy to %s: %w", to, err)
+	}
+	return out.Close()
+}
