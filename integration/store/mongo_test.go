@@ -2,6 +2,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -217,26 +219,76 @@ func TestConcurrentFloors(t *testing.T) {
 	}
 }
 
-func TestNewerDocumentIsRefused(t *testing.T) {
+// A document that a newer seqd wrote, or that was damaged, is neither read as something else nor changed.
+func TestDocumentsThatAreNotOurs(t *testing.T) {
 	server := testenv.StartMongo(t)
-	database := "seqd_" + testenv.Unique()
-	s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
+	for name, test := range map[string]struct {
+		change bson.M
+		want   error
+	}{
+		"newer":          {bson.M{"$set": bson.M{"v": persist.FormatVersion + 1, "new": "x"}}, persist.ErrNewer},
+		"no version":     {bson.M{"$unset": bson.M{"v": ""}}, persist.ErrInvalid},
+		"no max":         {bson.M{"$unset": bson.M{"max": ""}}, persist.ErrInvalid},
+		"null max":       {bson.M{"$set": bson.M{"max": nil}}, persist.ErrInvalid},
+		"true max":       {bson.M{"$set": bson.M{"max": true}}, persist.ErrInvalid},
+		"text max":       {bson.M{"$set": bson.M{"max": "5"}}, persist.ErrInvalid},
+		"another bizTag": {bson.M{"$set": bson.M{"bizTag": "other"}}, persist.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := "seqd_" + testenv.Unique()
+			s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
+			if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 100, Step: 10}); err != nil {
+				t.Fatal(err)
+			}
+			c := server.Client().Database(database).Collection("counters")
+			if _, err := c.UpdateOne(t.Context(), bson.M{"_id": "order"}, test.change); err != nil {
+				t.Fatal(err)
+			}
+			before := c.FindOne(t.Context(), bson.M{"_id": "order"})
+			_, read := s.Counters().Read(t.Context(), "order")
+			_, allocated := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, Floor: 500})
+			given, giveBack := s.Counters().GiveBack(t.Context(), "order", persist.Range{First: 51, Last: 100})
+			update := s.Counters().Update(t.Context(), persist.Counter{BizTag: "order", Max: 200, Step: 10})
+			for what, err := range map[string]error{"read": read, "allocate": allocated, "give back": giveBack, "update": update} {
+				if !errors.Is(err, test.want) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if given {
+				t.Error("numbers were given back")
+			}
+			old, err1 := before.Raw()
+			now, err2 := c.FindOne(t.Context(), bson.M{"_id": "order"}).Raw()
+			if err1 != nil || err2 != nil || !bytes.Equal(old, now) {
+				t.Errorf("%v became %v, %v, %v", old, now, err1, err2)
+			}
+		})
+	}
+}
+
+// An operation ends after the store's own time-out, also under a context that would wait longer.
+func TestTimeoutIsABound(t *testing.T) {
+	server := testenv.StartMongo(t)
+	link := testenv.NewLink(t, server.Addr())
+	s := open(t, fmt.Sprintf("mongodb://%s/", link.Addr()), func(o *mongo.Options) { o.Timeout = 500 * time.Millisecond })
 	create(t, s)
-	_, err := server.Client().Database(database).Collection("counters").
-		UpdateOne(t.Context(), map[string]string{"_id": "order"}, map[string]map[string]int{"$set": {"v": persist.FormatVersion + 1}})
-	if err != nil {
-		t.Fatal(err)
+	link.Hang()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	_, err := allocate(ctx, s)
+	if took := time.Since(began); !errors.Is(err, persist.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second {
+		t.Errorf("after %s: %v", took, err)
 	}
-	if r, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrNewer) {
-		t.Errorf("got %v, %v", r, err)
-	}
+	link.Resume()
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	for uri, want := range map[string]string{
 		"mongodb://127.0.0.1:1/":     "127.0.0.1:1",
 		"mongodb://127.0.0.1:1/?w=1": "w or journal",
-		"nonsense":                   "scheme",
+		"nonsense":                   "connection string",
+		"mongodb+srv://no.invalid/":  "name service",
 	} {
 		_, err := mongo.Open(t.Context(), mongo.Options{URI: uri, Database: "seqd", Timeout: 300 * time.Millisecond, Now: time.Now})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "store.mongo.uri") {

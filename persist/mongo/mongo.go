@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
@@ -32,8 +34,20 @@ type Options struct {
 	Configure func(*options.ClientOptions)
 }
 
-// CheckURI returns an error when the URI cannot be read or asks for less than seqd needs. It connects to nothing.
+const (
+	plainScheme = "mongodb://"
+	srvScheme   = "mongodb+srv://"
+)
+
+// errURI stands for what the driver says of a URI that it cannot read: that may quote parts of the password.
+var errURI = errors.New("it cannot be read as a connection string such as mongodb://user:password@host:port/?tls=true")
+
+// CheckURI returns an error when the URI cannot be read or asks for less than seqd needs. It asks no network: of a mongodb+srv URI,
+// whose hosts the name service knows, only the options are looked at. No error shows a part of the URI.
 func CheckURI(uri string) error {
+	if rest, ok := strings.CutPrefix(uri, srvScheme); ok {
+		uri = plainScheme + rest
+	}
 	_, err := clientOptions(uri)
 	return err
 }
@@ -41,8 +55,8 @@ func CheckURI(uri string) error {
 // clientOptions reads the URI and sets what is not up to it.
 func clientOptions(uri string) (*options.ClientOptions, error) {
 	o := options.Client().ApplyURI(uri)
-	if err := o.Validate(); err != nil {
-		return nil, err
+	if o.Validate() != nil {
+		return nil, errURI
 	}
 	if w := o.WriteConcern; w != nil && (w.W != nil && w.W != writeconcern.WCMajority || w.Journal != nil && !*w.Journal) {
 		return nil, errors.New("it sets w or journal to less than w=majority and journal=true; leave them out")
@@ -54,6 +68,8 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	return o.SetAppName("seqd").
 		SetWriteConcern(&writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}).
 		SetReadPreference(readpref.Primary()).
+		// What a fail-over could take back has not been read.
+		SetReadConcern(readconcern.Majority()).
 		// A write whose outcome is unknown is never repeated: its range is abandoned.
 		SetRetryWrites(false), nil
 }
@@ -63,7 +79,7 @@ type Store struct {
 	client   *mongo.Client
 	describe string
 	counters counters
-	shapes   repository[persist.Shape, shape]
+	shapes   repository[persist.Shape, storedShape]
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -71,11 +87,14 @@ var _ persist.Store = (*Store)(nil)
 // Open connects and asks the server for a sign of life. An error that wraps persist.ErrUnavailable can pass; any other needs a human. No
 // error holds the URI, which may hold a password.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	o, err := clientOptions(opts.URI)
-	if err != nil {
+	if err := CheckURI(opts.URI); err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
 	}
-	o.SetTimeout(opts.Timeout).SetServerSelectionTimeout(opts.Timeout).SetConnectTimeout(opts.Timeout)
+	o, err := clientOptions(opts.URI)
+	if err != nil {
+		return nil, fmt.Errorf("store.mongo.uri: %w: the name service does not know the hosts now", persist.ErrUnavailable)
+	}
+	o.SetServerSelectionTimeout(opts.Timeout).SetConnectTimeout(opts.Timeout)
 	if opts.Configure != nil {
 		opts.Configure(o)
 	}
@@ -83,14 +102,16 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
+	defer cancel()
 	if err := client.Ping(ctx, nil); err != nil {
-		err = errors.Join(translate(err), client.Disconnect(context.WithoutCancel(ctx)))
+		err = errors.Join(translate(err), client.Disconnect(ctx))
 		return nil, fmt.Errorf("store.mongo.uri: reach MongoDB at %v: %w", o.Hosts, err)
 	}
 	db := client.Database(opts.Database)
 	s := &Store{client: client, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
-	s.counters = counters{repository[persist.Counter, counter]{db.Collection("counters"), newCounter}, opts.Now}
-	s.shapes = repository[persist.Shape, shape]{db.Collection("shapes"), newShape}
+	s.counters = counters{repository[persist.Counter, storedCounter]{db.Collection("counters"), opts.Timeout}, opts.Now}
+	s.shapes = repository[persist.Shape, storedShape]{db.Collection("shapes"), opts.Timeout}
 	return s, nil
 }
 
@@ -134,53 +155,85 @@ func translate(err error) error {
 	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
 }
 
-// counter is how a counter is stored.
-type counter struct {
-	ID        string `bson:"_id"`
-	Version   int    `bson:"v"`
-	BizTag    string `bson:"bizTag"`
-	Max       int64  `bson:"max"`
-	Step      int64  `bson:"step"`
-	Timestamp int64  `bson:"timestamp"`
+// storedCounter is how a counter is read. Its numbers are taken as they stand: the driver would make 1 of true and 0 of what is not there.
+type storedCounter struct {
+	ID        string        `bson:"_id"`
+	Version   bson.RawValue `bson:"v"`
+	BizTag    string        `bson:"bizTag"`
+	Max       bson.RawValue `bson:"max"`
+	Step      bson.RawValue `bson:"step"`
+	Timestamp bson.RawValue `bson:"timestamp"`
 }
 
-func newCounter(c persist.Counter) counter {
-	return counter{c.BizTag, persist.FormatVersion, c.BizTag, c.Max, c.Step, c.Timestamp}
-}
-
-func (c counter) model() (persist.Counter, error) {
-	m := persist.Counter{BizTag: c.BizTag, Max: c.Max, Step: c.Step, Timestamp: c.Timestamp}
-	return m, checkDocument(c.ID, c.Version, m)
-}
-
-// shape is how a shape is stored.
-type shape struct {
-	ID        string `bson:"_id"`
-	Version   int    `bson:"v"`
-	BizTag    string `bson:"bizTag"`
-	Shape     string `bson:"shape"`
-	Timestamp int64  `bson:"timestamp"`
-}
-
-func newShape(s persist.Shape) shape {
-	return shape{s.BizTag, persist.FormatVersion, s.BizTag, s.Shape, s.Timestamp}
-}
-
-func (s shape) model() (persist.Shape, error) {
-	m := persist.Shape{BizTag: s.BizTag, Shape: s.Shape, Timestamp: s.Timestamp}
-	return m, checkDocument(s.ID, s.Version, m)
-}
-
-// checkDocument refuses what another version wrote and what makes no sense.
-func checkDocument(id string, version int, m persist.Record) error {
-	switch {
-	case version > persist.FormatVersion:
-		return fmt.Errorf("%q: %w: document format %d, this build knows %d", id, persist.ErrNewer, version, persist.FormatVersion)
-	case version < 1 || m.PersistID() != id:
-		return fmt.Errorf("%q: %w: the document is damaged", id, persist.ErrInvalid)
+func (c storedCounter) model() (m persist.Counter, err error) {
+	m.BizTag = c.BizTag
+	if err := checkDocument(c.ID, c.BizTag, c.Version); err != nil {
+		return m, err
 	}
-	return m.Validate()
+	for field, from := range map[*int64]bson.RawValue{&m.Max: c.Max, &m.Step: c.Step, &m.Timestamp: c.Timestamp} {
+		var ok bool
+		if *field, ok = integer(from); !ok {
+			return m, damaged(c.ID)
+		}
+	}
+	return m, m.Validate()
 }
 
-// byID selects one document.
-func byID(id string) bson.D { return bson.D{{Key: "_id", Value: id}} }
+// storedShape is how a shape is read.
+type storedShape struct {
+	ID        string        `bson:"_id"`
+	Version   bson.RawValue `bson:"v"`
+	BizTag    string        `bson:"bizTag"`
+	Shape     string        `bson:"shape"`
+	Timestamp int64         `bson:"timestamp"`
+}
+
+func (s storedShape) model() (persist.Shape, error) {
+	m := persist.Shape{BizTag: s.BizTag, Shape: s.Shape, Timestamp: s.Timestamp}
+	if err := checkDocument(s.ID, s.BizTag, s.Version); err != nil {
+		return m, err
+	}
+	return m, m.Validate()
+}
+
+// document is how a model is written.
+func document(m persist.Record) bson.D {
+	d := known(m.PersistID())
+	switch m := m.(type) {
+	case persist.Counter:
+		d = append(d, bson.E{Key: "max", Value: m.Max}, bson.E{Key: "step", Value: m.Step}, bson.E{Key: "timestamp", Value: m.Timestamp})
+	case persist.Shape:
+		d = append(d, bson.E{Key: "shape", Value: m.Shape}, bson.E{Key: "timestamp", Value: m.Timestamp})
+	}
+	return d
+}
+
+// checkDocument refuses what another version wrote and what is not what it says.
+func checkDocument(id, bizTag string, version bson.RawValue) error {
+	v, ok := integer(version)
+	switch {
+	case ok && v > persist.FormatVersion:
+		return fmt.Errorf("%q: %w: document format %d, this build knows %d", id, persist.ErrNewer, v, persist.FormatVersion)
+	case !ok || v < 1 || bizTag != id:
+		return damaged(id)
+	}
+	return nil
+}
+
+func damaged(id string) error {
+	return fmt.Errorf("%q: %w: the document is damaged", id, persist.ErrInvalid)
+}
+
+// integer returns a value that is stored as one.
+func integer(v bson.RawValue) (int64, bool) {
+	if n, ok := v.Int64OK(); ok {
+		return n, true
+	}
+	n, ok := v.Int32OK()
+	return int64(n), ok
+}
+
+// known selects one document, of the format this build knows.
+func known(id string) bson.D {
+	return bson.D{{Key: "_id", Value: id}, {Key: "v", Value: persist.FormatVersion}, {Key: "bizTag", Value: id}}
+}

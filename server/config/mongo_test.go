@@ -16,13 +16,16 @@ func TestWrongMongoURIs(t *testing.T) {
 		"mongodb://u:secret@a:1/?w=majority&journal=false": "w or journal",
 		"mongodb://u:secret@a:1/?readPreference=secondary": "readPreference",
 		"mongodb://u:secret@a:1/?readPreference=nearest":   "readPreference",
-		"http://u:secret@a:1":                              "scheme",
+		"http://u:secret@a:1":                              "connection string",
 		"mongodb://u:secret@a:99999":                       "",
 		"mongodb://u:secret@a:1/?tls=maybe":                "",
 		"mongodb://u:sec%zzret@a:1":                        "",
+		"mongodb://user:secret":                            "connection string",
+		"mongodb://user:secret/db":                         "connection string",
+		"mongodb+srv://u:secret@cluster.invalid/?w=1":      "w or journal",
 		"mongodb://u:secret@/":                             "",
-		"u:secret@a:1":                                     "scheme",
-		"":                                                 "scheme",
+		"u:secret@a:1":                                     "connection string",
+		"":                                                 "connection string",
 	} {
 		t.Run(uri, func(t *testing.T) {
 			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: map[string]string{"store.mongo.uri": uri}})
@@ -32,6 +35,11 @@ func TestWrongMongoURIs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The name service is not asked while the configuration is checked.
+func TestMongoSRV(t *testing.T) {
+	mustLoad(t, someBizType, config.Sources{Flags: map[string]string{"store.mongo.uri": "mongodb+srv://u:secret@cluster.invalid/?tls=true"}})
 }
 
 func TestWrongMongoSettings(t *testing.T) {

@@ -1,0 +1,116 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// counters adds the two operations that ranges move by.
+type counters struct {
+	repository[persist.Counter, storedCounter]
+	now func() time.Time
+}
+
+// Update implements [persist.Repository]; one filter makes the comparison and the replacement atomic.
+func (c *counters) Update(ctx context.Context, m persist.Counter) error {
+	err := c.replace(ctx, m, append(known(m.BizTag), between("max", 0, m.Max)))
+	if !errors.Is(err, persist.ErrNotFound) {
+		return err
+	}
+	stored, readErr := c.Read(ctx, m.BizTag)
+	if readErr != nil {
+		return readErr
+	}
+	return errors.Join(stored.CheckUpdate(m), err)
+}
+
+// between selects documents whose field is a number from least to most.
+func between(field string, least, most int64) bson.E {
+	return bson.E{Key: field, Value: bson.D{{Key: "$gte", Value: least}, {Key: "$lte", Value: most}}}
+}
+
+// rounds is how often Allocate looks again when other nodes change the counter in between.
+const rounds = 10
+
+// Allocate implements [persist.Allocator]: one findAndModify whose filter holds what must be true of the counter, so that the common
+// case is one round trip. When nothing matches, the counter is read to see why; a maximum below the floor is raised first. Raising and
+// taking are two steps, which is safe: a maximum never goes down but by a give-back, and then the filter fails once more.
+func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	if err := req.Validate(); err != nil {
+		return persist.Range{}, err
+	}
+	for range rounds {
+		r, err := c.take(ctx, req)
+		if !errors.Is(err, persist.ErrNotFound) {
+			return r, err
+		}
+		stored, err := c.Read(ctx, req.BizTag)
+		if err != nil {
+			return persist.Range{}, err
+		}
+		if _, _, err := stored.Allocated(req, 0); err != nil {
+			return persist.Range{}, err
+		}
+		if err := c.raise(ctx, req.BizTag, req.Floor); err != nil {
+			return persist.Range{}, err
+		}
+	}
+	return persist.Range{}, fmt.Errorf("%q: %w: the counter changes too often", req.BizTag, persist.ErrUnavailable)
+}
+
+// take allocates above the maximum as it is, or returns ErrNotFound when that is below the floor or too near to the end.
+func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	filter := append(known(req.BizTag), between("max", req.Floor, persist.MaxNumber-req.Size))
+	change := bson.D{{Key: "$inc", Value: bson.D{{Key: "max", Value: req.Size}}}}
+	if req.Step > 0 {
+		change = append(change, bson.E{Key: "$set", Value: bson.D{{Key: "step", Value: req.Step}, {Key: "timestamp", Value: c.now().UnixMilli()}}})
+	}
+	var d storedCounter
+	err := c.collection.FindOneAndUpdate(ctx, filter, change, options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&d)
+	if err != nil {
+		return persist.Range{}, about(req.BizTag, translate(err))
+	}
+	after, err := d.model()
+	if err != nil {
+		return persist.Range{}, err
+	}
+	r := persist.Range{First: after.Max - req.Size + 1, Last: after.Max}
+	return r, r.Validate()
+}
+
+// raise lifts a maximum that is below the floor to it. It changes nothing else: not a field that is missing or no number.
+func (c *counters) raise(ctx context.Context, bizTag string, floor int64) error {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	filter := append(known(bizTag), between("max", 0, floor))
+	_, err := c.collection.UpdateOne(ctx, filter, bson.D{{Key: "$max", Value: bson.D{{Key: "max", Value: floor}}}})
+	return about(bizTag, translate(err))
+}
+
+// GiveBack implements [persist.Allocator].
+func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
+	if err := r.Validate(); err != nil {
+		return false, err
+	}
+	bounded, cancel := c.bounded(ctx)
+	defer cancel()
+	filter := append(known(bizTag), bson.E{Key: "max", Value: r.Last})
+	result, err := c.collection.UpdateOne(bounded, filter, bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: r.First - 1}}}})
+	if err != nil {
+		return false, about(bizTag, translate(err))
+	}
+	if result.MatchedCount == 0 {
+		_, err := c.Read(ctx, bizTag) // a counter that is gone or of another format is worth an error
+		return false, err
+	}
+	return true, nil
+}
