@@ -181,6 +181,11 @@ func testList(s *suite) {
 	if !slices.Equal(got, names) {
 		s.Errorf("listed %v, want %v", got, names)
 	}
+	for _, limit := range []int{0, -1} {
+		if page, err := s.counters.List(s.Context(), "", limit); err != nil || len(page) != 0 {
+			s.Errorf("a page of %d holds %d records, %v", limit, len(page), err)
+		}
+	}
 	// after need not exist
 	page, err := s.counters.List(s.Context(), "order-", 100)
 	s.must(err)

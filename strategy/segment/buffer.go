@@ -34,12 +34,20 @@ func newBlock(r persist.Range, threshold float64) *block {
 // spent is the buffer 1 of a buffer that never held a number. It is shared and never gives any.
 var spent = &block{last: -1, mark: -1}
 
+// reason is why a range is fetched.
+type reason int
+
+const (
+	filling  reason = iota // a buffer gets its first range, which says nothing about consumption
+	consumed               // buffer 1 was used up to its mark, or altogether
+	retrying               // an attempt failed; its range may have been taken all the same
+)
+
 // fetcher gets ranges for a buffer.
 type fetcher interface {
-	// fetch returns a range of at least want numbers where the counter has them, all above floor. used is true when
-	// consumption asks for it, false when a buffer is filled for the first time. It is bounded in time by itself: nobody cancels
+	// fetch returns a range of at least want numbers where the counter has them, all above floor. It is bounded in time by itself: nobody cancels
 	// it, because a range whose fate is unknown is lost.
-	fetch(want, floor int64, used bool) (persist.Range, error)
+	fetch(want, floor int64, why reason) (persist.Range, error)
 	// report tells of something rare.
 	report(seqd.Event)
 }
@@ -222,12 +230,15 @@ const (
 // refill fetches until buffer 2 is full, the counter is at its end, or the buffer is closed. A failed attempt is repeated
 // even when no caller waits: a node that is taken out of rotation because it cannot issue must notice by itself that it can again.
 func (b *buffer) refill(done, closing chan struct{}) {
-	pause := firstPause
-	for {
+	why := filling
+	if b.current.Load() != spent {
+		why = consumed
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		b.mu.Lock()
-		want, floor, used := b.wanted, b.highest, b.current.Load() != spent
+		want, floor := b.wanted, b.highest
 		b.mu.Unlock()
-		r, err := b.source.fetch(want, floor, used)
+		r, err := b.source.fetch(want, floor, why)
 		if b.install(r, err, done) {
 			return
 		}
@@ -239,7 +250,7 @@ func (b *buffer) refill(done, closing chan struct{}) {
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, lastPause)
+		why = retrying
 	}
 }
 

@@ -133,9 +133,9 @@ type floors struct {
 	floors []int64
 }
 
-func (f *floors) fetch(want, floor int64, used bool) (persist.Range, error) {
+func (f *floors) fetch(want, floor int64, why reason) (persist.Range, error) {
 	f.floors = append(f.floors, floor)
-	return f.source.fetch(want, floor, used)
+	return f.source.fetch(want, floor, why)
 }
 
 func TestFloorIsPassed(t *testing.T) {

@@ -24,11 +24,11 @@ type source struct {
 	delay   time.Duration
 	fail    error
 	fetched []persist.Range
-	used    []bool
+	why     []reason
 	events  []seqd.Event
 }
 
-func (s *source) fetch(want, _ int64, used bool) (persist.Range, error) {
+func (s *source) fetch(want, _ int64, why reason) (persist.Range, error) {
 	s.mu.Lock()
 	delay := s.delay
 	s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *source) fetch(want, _ int64, used bool) (persist.Range, error) {
 	r := persist.Range{First: s.last + 1, Last: s.last + max(s.size, want)}
 	s.last = r.Last
 	s.fetched = append(s.fetched, r)
-	s.used = append(s.used, used)
+	s.why = append(s.why, why)
 	return r, nil
 }
 
@@ -139,8 +139,8 @@ func TestSecondBufferOpensAtThreshold(t *testing.T) {
 						t.Fatalf("after number %d there were %d fetches, want %d", i, s.fetches(), want)
 					}
 				}
-				if !slices.Equal(s.used, []bool{false, true}) {
-					t.Errorf("consumption asked for %v", s.used)
+				if !slices.Equal(s.why, []reason{filling, consumed}) {
+					t.Errorf("the reasons were %v", s.why)
 				}
 			})
 		})

@@ -114,17 +114,17 @@ func (s *Strategy) Close(ctx context.Context) error {
 }
 
 // fetch implements [fetcher].
-func (s *Strategy) fetch(want, floor int64, used bool) (persist.Range, error) {
+func (s *Strategy) fetch(want, floor int64, why reason) (persist.Range, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
 	defer cancel()
-	r, err := s.allocate(ctx, want, floor, used)
+	r, err := s.allocate(ctx, want, floor, why)
 	s.note(r, err)
 	return r, err
 }
 
 // allocate takes a range of the size that the step rule gives, of what waiting callers need when that is more, or of what is left
 // at the end of all numbers.
-func (s *Strategy) allocate(ctx context.Context, want, floor int64, used bool) (persist.Range, error) {
+func (s *Strategy) allocate(ctx context.Context, want, floor int64, why reason) (persist.Range, error) {
 	counters := s.env.Store.Counters()
 	for {
 		counter, err := counters.Read(ctx, s.name)
@@ -137,9 +137,13 @@ func (s *Strategy) allocate(ctx context.Context, want, floor int64, used bool) (
 		}
 		req := persist.Request{BizTag: s.name, Floor: floor}
 		step := s.settings.step(counter.Step, 0, 0)
-		if used {
+		switch {
+		case why == consumed:
 			step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
 			req.Step = step
+		case why == retrying && want == 0:
+			// A store that takes ranges but cannot say so would burn a segment an attempt.
+			step = s.settings.Step
 		}
 		req.Size = min(max(step, want), left)
 		r, err := counters.Allocate(ctx, req)

@@ -299,6 +299,48 @@ func TestStepFollowsVolume(t *testing.T) {
 	})
 }
 
+// lossy is a store that takes ranges but whose answers get lost while lose is set.
+type lossy struct {
+	persist.Store
+	lose *bool
+}
+
+type lossyCounters struct {
+	persist.Counters
+	lose *bool
+}
+
+func (l lossy) Counters() persist.Counters { return lossyCounters{l.Store.Counters(), l.lose} }
+
+func (l lossyCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	r, err := l.Counters.Allocate(ctx, req)
+	if err == nil && *l.lose {
+		return persist.Range{}, fmt.Errorf("%w: the answer is lost", persist.ErrUnavailable)
+	}
+	return r, err
+}
+
+// Attempts whose answers get lost take ranges that nobody consumed: the step does not grow by them, and little is burnt.
+func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lose := false
+		store := lossy{memory.New(time.Now), &lose}
+		s, _ := newStrategy(t, store, nil)
+		start(t, s, true)
+		generate(t, s, 10)
+		synctest.Wait()
+		lose = true
+		generate(t, s, 300) // beyond the mark; then nobody asks
+		time.Sleep(5 * time.Minute)
+		if c := counter(t, store); c.Step > 2000 || c.Max > 400*1000 {
+			t.Errorf("310 numbers were issued, but max is %d and step %d", c.Max, c.Step)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The store fails now and then, the strategy is restarted cleanly or dropped like a crash: no number twice, strict order.
 func TestRandomFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
