@@ -183,26 +183,17 @@ func (is *Issuer) Init(ctx context.Context) {
 
 // initAll tries each entry once and returns how many are worth another try.
 func (is *Issuer) initAll(ctx context.Context) int {
-	var (
-		wg   sync.WaitGroup
-		left atomic.Int64
-	)
-	slots := make(chan struct{}, parallel)
-	for _, e := range is.entries {
+	var left atomic.Int64
+	is.each(func(e *entry) {
 		if e.ready.Load() {
-			continue
+			return
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			switch CodeOf(is.initialise(ctx, e)) {
-			case "", CodeConflict, CodeStopping:
-			default:
-				left.Add(1)
-			}
-		})
-	}
-	wg.Wait()
+		switch CodeOf(is.initialise(ctx, e)) {
+		case "", CodeConflict, CodeStopping:
+		default:
+			left.Add(1)
+		}
+	})
 	return int(left.Load())
 }
 

@@ -256,28 +256,35 @@ func (is *Issuer) Close(ctx context.Context) error {
 		e.stop()
 	}
 	var (
-		wg     sync.WaitGroup
 		mu     sync.Mutex // guards failed
 		failed []error
 	)
-	slots := make(chan struct{}, parallel)
-	for _, e := range is.entries {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if err := e.close(ctx); err != nil {
-				mu.Lock()
-				failed = append(failed, fmt.Errorf("close biz type %s: %w", e.BizType.Name, err))
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
+	is.each(func(e *entry) {
+		if err := e.close(ctx); err != nil {
+			mu.Lock()
+			failed = append(failed, fmt.Errorf("close biz type %s: %w", e.BizType.Name, err))
+			mu.Unlock()
+		}
+	})
 	return errors.Join(failed...)
 }
 
 // parallel bounds how many biz types are opened or closed at once; the store merges what comes together.
 const parallel = 64
+
+// each runs f on every entry, several at a time, and returns when all are done.
+func (is *Issuer) each(f func(*entry)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for _, e := range is.entries {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(e)
+		})
+	}
+	wg.Wait()
+}
 
 // retryInit is the longest pause between two attempts to initialise what failed.
 const retryInit = time.Second
