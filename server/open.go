@@ -23,17 +23,7 @@ const openRetry = time.Second
 
 // open opens the store, builds the issuer and lets requests in. When ctx ends before that, it returns an error.
 func (r *runtime) open(ctx context.Context) error {
-	store, err := openStore(ctx, r.cfg.Store, r.now)
-	for errors.Is(err, persist.ErrUnavailable) {
-		r.log.Error("the store cannot be opened yet", "error", err)
-		r.api.Waiting(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be opened yet", RetryAfter: openRetry, Err: err})
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(openRetry):
-		}
-		store, err = openStore(ctx, r.cfg.Store, r.now)
-	}
+	store, err := r.awaitStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,6 +38,27 @@ func (r *runtime) open(ctx context.Context) error {
 	}
 	r.api.Ready(r.issuer)
 	return nil
+}
+
+// awaitStore opens the store, again and again while that fails for a reason that can pass. A reason is logged once, not at every attempt.
+func (r *runtime) awaitStore(ctx context.Context) (persist.Store, error) {
+	logged := ""
+	for {
+		store, err := openStore(ctx, r.cfg.Store, r.now)
+		if !errors.Is(err, persist.ErrUnavailable) {
+			return store, err
+		}
+		if reason := err.Error(); reason != logged {
+			r.log.Error("the store cannot be opened yet", "error", err)
+			logged = reason
+		}
+		r.api.Waiting(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be opened yet", RetryAfter: openRetry, Err: err})
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(openRetry):
+		}
+	}
 }
 
 func openStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
