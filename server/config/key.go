@@ -65,8 +65,13 @@ func shortDuration(d time.Duration) string {
 // Keys lists every key but bizTypes in the order of the documentation: those of the program, then those of each registered strategy.
 func Keys() []Key {
 	c := Default()
-	keys := keysOf("", reflect.ValueOf(&c).Elem())
-	for _, s := range sections() {
+	return allKeys(&c, sections())
+}
+
+// allKeys lists the keys whose fields are in c and in the settings of the strategies.
+func allKeys(c *Config, strategies []section) []Key {
+	keys := keysOf("", reflect.ValueOf(c).Elem())
+	for _, s := range strategies {
 		keys = append(keys, s.keys...)
 	}
 	return keys

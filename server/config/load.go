@@ -64,10 +64,7 @@ type loader struct {
 func load(tree map[string]any, src Sources) (*Config, error) {
 	c := Default()
 	strategies := sections()
-	l := &loader{viper: viper.New(), keys: keysOf("", reflect.ValueOf(&c).Elem())}
-	for _, s := range strategies {
-		l.keys = append(l.keys, s.keys...)
-	}
+	l := &loader{viper: viper.New(), keys: allKeys(&c, strategies)}
 	l.file(tree)
 	l.environment(src.Env)
 	l.flags(src.Flags)
