@@ -1,0 +1,115 @@
+-- Takes numbers out of a cursor, or looks at it (count 0). One atomic step; everything is computed first and written by one HSET at the end,
+-- because an error does not roll back what a script has written.
+--
+-- KEYS[1]  the cursor's hash
+-- ARGV[1]  the format version this build writes
+-- ARGV[2]  the ID of the cluster, as the store has it
+-- ARGV[3]  text the caller drew at random, for a new gen
+-- ARGV[4]  how many numbers are wanted, 0 or more; 0 only looks
+-- ARGV[5]  threshold: the share of buffer 1 whose use asks for a refill, above 0 and at most 1
+-- ARGV[6]  reserveSegments: how many ranges may wait behind buffer 2
+-- ARGV[7]  1 when the ranges behind buffer 2 may be used, else 0
+-- ARGV[8]  for how many ms a refill that is asked for is left to this caller; 0 claims nothing
+--
+-- Returns an array that begins with one of
+--   'live'     gen, ceil, low, free, next, hand, then first and last of every run that was taken, ascending. low is 0 (no refill needed), 1 (it is,
+--              and another node has claimed it) or 2 (it is, and this caller has claimed it); free is how many ranges the queue has room for;
+--              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are.
+--   'stub'     gen, ceil: the cursor holds no ranges and waits for a seed.
+--   'replica'  this server is no primary.
+--   'newer'    the format version of the hash, which this build does not know.
+--   'foreign'  the ID of the cluster that the hash belongs to.
+-- All numbers are decimal texts: a Lua number would lose its fraction or be written as 1e+14.
+--
+-- The fields of the hash: v format version, cluster, replid the replication ID under which the hash was written, gen drawn anew whenever
+-- the cursor is begun anew, ceil the highest last number ever installed, live 1 or 0 (a stub), first, cur and last of buffer 1 (cur is the
+-- last number taken), queue the ranges behind it as 'first-last ' each, queued how many they are, claim until when (ms) a refill is claimed.
+
+local info = redis.call('INFO', 'replication')
+if not string.find(info, 'role:master', 1, true) then
+  return {'replica'}
+end
+local replid = string.match(info, 'master_replid:(%x+)')
+local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'live', 'first', 'cur', 'last', 'queue', 'queued', 'claim')
+if h[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
+  return {'newer', h[1]}
+end
+if h[1] and h[2] ~= ARGV[2] then
+  return {'foreign', h[2] or ''}
+end
+
+if not h[1] or h[3] ~= replid then
+  -- Lost, or written under another replication ID: by a server whose state may have been handed out differently since. Nothing of it is
+  -- trusted but ceil, which only makes later numbers higher.
+  local now = redis.call('TIME')
+  local gen = ARGV[3] .. '.' .. now[1] .. '.' .. now[2]
+  local ceil = h[1] and h[5] or '0'
+  redis.call('HSET', KEYS[1], 'v', ARGV[1], 'cluster', ARGV[2], 'replid', replid, 'gen', gen, 'ceil', ceil, 'live', '0',
+    'first', '0', 'cur', '0', 'last', '0', 'queue', '', 'queued', '0', 'claim', '0')
+  return {'stub', gen, ceil}
+end
+if h[6] ~= '1' then
+  return {'stub', h[4], h[5]}
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+local first, cur, last = tonumber(h[7]), tonumber(h[8]), tonumber(h[9])
+local queue, queued, claim = h[10], tonumber(h[11]), h[12]
+local wanted, threshold, reserve, useReserve = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local answer = {'live', h[4], h[5], '0', '0', '0', '0'}
+local promoted = 0
+while wanted > 0 do
+  if cur < last then
+    local part = math.min(wanted, last - cur)
+    answer[#answer + 1] = text(cur + 1)
+    answer[#answer + 1] = text(cur + part)
+    cur = cur + part
+    wanted = wanted - part
+  elseif queued > 0 and (promoted == 0 or useReserve) then
+    local f, l, rest = string.match(queue, '^(%d+)-(%d+) (.*)$')
+    first, cur, last, queue = tonumber(f), tonumber(f) - 1, tonumber(l), rest
+    queued = queued - 1
+    promoted = promoted + 1
+  else
+    break
+  end
+end
+
+local free = 1 + reserve - queued
+if free > 0 and cur - first + 1 >= threshold * (last - first + 1) then
+  local now = redis.call('TIME')
+  local ms, ttl = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000), tonumber(ARGV[8])
+  local claimed = tonumber(claim)
+  -- A claim that lies further ahead than claims do was written before the clock went back.
+  if claimed > ms and claimed <= ms + 60000 then
+    answer[4] = '1'
+  elseif ttl > 0 then
+    answer[4] = '2'
+    claim = text(ms + ttl)
+  else
+    answer[4] = '1'
+  end
+end
+answer[5] = text(math.max(free, 0))
+
+local hand = last - cur
+if hand > 0 then
+  answer[6] = text(cur + 1)
+end
+for f, l in string.gmatch(queue, '(%d+)-(%d+) ') do
+  if hand == 0 then
+    answer[6] = f
+  end
+  hand = hand + tonumber(l) - tonumber(f) + 1
+end
+answer[7] = text(hand)
+
+if promoted > 0 then
+  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claim, 'first', text(first), 'last', text(last), 'queue', queue, 'queued', text(queued))
+elseif #answer > 7 or claim ~= h[12] then
+  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claim)
+end
+return answer

@@ -1,0 +1,232 @@
+// Package rediscursor is the cursor that all nodes of a cluster take the numbers of one counter from: a hash in Redis that only the two
+// scripts in lua/ touch (invariant U4). Each file says what it takes and returns.
+//
+// The hash is trusted only under the replication ID it was written under, and only on a primary (invariant U3): a server that was
+// restarted, promoted or restored has another one, and what it holds may lack numbers that were handed out. Every beginning of the cursor has a gen of
+// its own, which an install must name: one that is late, repeated or misdirected cannot count.
+package rediscursor
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd and is refused.
+const FormatVersion = 1
+
+var (
+	//go:embed lua/take.lua
+	takeSource string
+	//go:embed lua/install.lua
+	installSource string
+
+	takeScript    = newScript(takeSource)
+	installScript = newScript(installSource)
+)
+
+// script is a script and the name that Redis keeps it under.
+type script struct{ source, hash string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// Errors that no waiting mends. Every other error of this package means that Redis does not serve the cursor now.
+var (
+	// ErrNewer is returned for a hash that a newer version of seqd wrote.
+	ErrNewer = errors.New("the cursor in Redis was written by a newer version of seqd")
+	// ErrForeign is returned for a hash that belongs to a cluster with another store.
+	ErrForeign = errors.New("the cursor in Redis belongs to a cluster with another store: Redis, or redis.keyPrefix, is shared by mistake")
+)
+
+// ErrReplica is returned when the server is no primary.
+var ErrReplica = errors.New("the Redis server is a replica, not a primary")
+
+// Options are what the cursors of one cluster share.
+type Options struct {
+	// Client must send a command once ([Do] sees to it) and bound every call in time by itself.
+	Client redis.UniversalClient
+	// Prefix begins every key.
+	Prefix string
+	// Cluster is the ID of the cluster, as its store has it.
+	Cluster string
+}
+
+// Cursor is the cursor of one counter. It is safe for concurrent use.
+type Cursor struct {
+	opts Options
+	key  string
+}
+
+// Open returns the cursor of a counter. It touches nothing.
+func Open(opts Options, counter string) *Cursor {
+	return &Cursor{opts: opts, key: Key(opts.Prefix, counter)}
+}
+
+// Key is where the hash of a counter lies. The braces make it one slot of a Redis Cluster.
+func Key(prefix, counter string) string { return prefix + "{" + counter + "}" }
+
+// Take says what to take.
+type Take struct {
+	// Count is how many numbers are wanted; 0 only looks.
+	Count int64
+	// Threshold is the share of buffer 1 whose use asks for a refill.
+	Threshold float64
+	// Reserve is how many ranges may wait behind buffer 2.
+	Reserve int
+	// UseReserve allows the ranges behind buffer 2 to be used.
+	UseReserve bool
+	// Claim is for how long a refill that is asked for is left to the caller, at most 1m; 0 claims none.
+	Claim time.Duration
+}
+
+// Low says whether the cursor wants a range appended.
+type Low int
+
+// The values of Low.
+const (
+	Enough      Low = iota // no range is wanted
+	Claimed                // one is, and another node is at it
+	WantsRefill            // one is, and it is the caller's to bring it
+)
+
+// Taken is what came of a Take.
+type Taken struct {
+	// Stub means that the cursor holds nothing and waits for a seed; only Gen and Ceil are set then.
+	Stub bool
+	// Gen names this beginning of the cursor.
+	Gen string
+	// Ceil is the highest number that was ever installed.
+	Ceil int64
+	// Low and Free say whether a range is wanted and for how many there is room.
+	Low  Low
+	Free int
+	// Next is the number that the next Take would begin with, 0 when there is none.
+	Next int64
+	// Hand is how many numbers are left.
+	Hand int64
+	// Runs are the numbers that were taken, ascending; fewer than Count when there were no more.
+	Runs []persist.Range
+}
+
+// Mode is how a range is put into the cursor.
+type Mode string
+
+// The modes of an install.
+const (
+	Append  Mode = "append"  // at the end of the queue
+	Seed    Mode = "seed"    // begins a stub
+	Advance Mode = "advance" // begins anew whatever is there
+)
+
+// Install says what to install.
+type Install struct {
+	Mode Mode
+	// Gen is the one that the caller saw.
+	Gen   string
+	Range persist.Range
+	// Reserve is how many ranges may wait behind buffer 2.
+	Reserve int
+}
+
+// Verdict is what came of an install. Every one but Installed means that the range is not in the cursor and never will be.
+type Verdict string
+
+// The verdicts.
+const (
+	Installed Verdict = "ok"
+	Moved     Verdict = "moved" // the cursor is not the one the caller saw
+	Stale     Verdict = "stale" // the range does not begin above all that was installed before
+	Full      Verdict = "full"  // the queue has no room
+)
+
+// Answer is a verdict and what goes with it.
+type Answer struct {
+	Verdict Verdict
+	// Gen is the present one, with Installed.
+	Gen string
+	// Free is how many more ranges the queue has room for, with Installed.
+	Free int
+	// Ceil is the highest number that was ever installed, with Stale.
+	Ceil int64
+}
+
+// Take takes numbers. After an error they may have been taken all the same; they are then skipped.
+func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
+	use := "0"
+	if t.UseReserve {
+		use = "1"
+	}
+	reply, err := c.run(ctx, takeScript, strconv.FormatInt(t.Count, 10), strconv.FormatFloat(t.Threshold, 'g', -1, 64),
+		strconv.Itoa(t.Reserve), use, strconv.FormatInt(t.Claim.Milliseconds(), 10))
+	if err != nil {
+		return Taken{}, err
+	}
+	switch {
+	case reply.is("stub", 3):
+		return Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2)}, reply.err
+	case reply.is("live", 7):
+		taken := Taken{Gen: reply.text(1), Ceil: reply.number(2), Low: Low(reply.number(3)), Free: int(reply.number(4)), Next: reply.number(5), Hand: reply.number(6)}
+		for i := 7; i+1 < len(reply.items); i += 2 {
+			taken.Runs = append(taken.Runs, persist.Range{First: reply.number(i), Last: reply.number(i + 1)})
+		}
+		return taken, reply.check(t.Count, taken.Runs)
+	}
+	return Taken{}, reply.strange()
+}
+
+// Install installs a range. It is sent once. After an error the range may be in the cursor or come into it later: the caller forgets it.
+func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
+	reply, err := c.run(ctx, installScript, in.Gen, strconv.FormatInt(in.Range.First, 10), strconv.FormatInt(in.Range.Last, 10),
+		string(in.Mode), strconv.Itoa(in.Reserve))
+	if err != nil {
+		return Answer{}, err
+	}
+	switch {
+	case reply.is(string(Installed), 3):
+		return Answer{Verdict: Installed, Gen: reply.text(1), Free: int(reply.number(2))}, reply.err
+	case reply.is(string(Stale), 2):
+		return Answer{Verdict: Stale, Ceil: reply.number(1)}, reply.err
+	case reply.is(string(Moved), 1):
+		return Answer{Verdict: Moved}, nil
+	case reply.is(string(Full), 1):
+		return Answer{Verdict: Full}, nil
+	}
+	return Answer{}, reply.strange()
+}
+
+// run runs a script by its hash, or by its text on a server that does not have it: one that says so has not run it.
+func (c *Cursor) run(ctx context.Context, s script, args ...any) (*reply, error) {
+	args = append([]any{"evalsha", s.hash, 1, c.key, FormatVersion, c.opts.Cluster, strconv.FormatUint(rand.Uint64(), 36)}, args...)
+	raw, err := Do(ctx, c.opts.Client, args...)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		args[0], args[1] = "eval", s.source
+		raw, err = Do(ctx, c.opts.Client, args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &reply{}
+	r.items, _ = raw.([]any)
+	switch {
+	case r.is("replica", 1):
+		return nil, ErrReplica
+	case r.is("newer", 2):
+		return nil, fmt.Errorf("%w: format %s, this build knows %d", ErrNewer, r.text(1), FormatVersion)
+	case r.is("foreign", 2):
+		return nil, ErrForeign
+	}
+	return r, nil
+}
