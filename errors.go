@@ -35,6 +35,7 @@ const (
 	CodeStarting         Code = "starting"
 	CodeStopping         Code = "stopping"
 	CodeStoreUnavailable Code = "store_unavailable"
+	CodeRedisUnavailable Code = "redis_unavailable"
 	CodeTimeout          Code = "timeout"
 	CodeCanceled         Code = "canceled"
 

@@ -25,6 +25,23 @@ const (
 	EventGivenBack EventKind = "given_back"
 	// EventOutOfOrder: the store gave a range below numbers this process has seen; the range was refused.
 	EventOutOfOrder EventKind = "out_of_order"
+	// EventStoreAway: the store stopped giving ranges; Err says why. EventStoreBack: it gives them again.
+	EventStoreAway EventKind = "store_away"
+	EventStoreBack EventKind = "store_back"
+	// EventStoreBehind: the store's maximum was below numbers that were seen: it was restored from an older copy. Numbers is by how much.
+	EventStoreBehind EventKind = "store_behind"
+	// EventRedisAway: Redis stopped serving the cursor and the node issues on its own, or rejects; Err says why. EventRedisBack: the node takes
+	// from the cursor again.
+	EventRedisAway EventKind = "redis_away"
+	EventRedisBack EventKind = "redis_back"
+	// EventSeeded: a cursor that was lost, or is new, was begun with a range. EventAdvanced: a cursor was moved above numbers that a node had issued
+	// on its own. Numbers is the size of the range.
+	EventSeeded   EventKind = "seeded"
+	EventAdvanced EventKind = "advanced"
+	// EventFenced: the cursor refused a range, which is skipped; Numbers is its size, Err why.
+	EventFenced EventKind = "fenced"
+	// EventGuard: the cursor offered numbers that are not above all that this node has issued; they are skipped. Numbers is how many.
+	EventGuard EventKind = "guard"
 	// EventNearlyExhausted: fewer than a hundredth of all numbers are left; Numbers is how many.
 	EventNearlyExhausted EventKind = "nearly_exhausted"
 )

@@ -27,6 +27,12 @@ type HealthReporter interface {
 	Health() error
 }
 
+// DegradedReporter is what a strategy implements when it may issue numbers, but not as it should.
+type DegradedReporter interface {
+	// Degraded returns why, nil while all is well. It does no I/O.
+	Degraded() *Error
+}
+
 // Caller is who asked for numbers.
 type Caller struct {
 	// Name is the caller's name where access is by token, else "".

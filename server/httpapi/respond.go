@@ -42,6 +42,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeStarting:         http.StatusServiceUnavailable,
 	seqd.CodeStopping:         http.StatusServiceUnavailable,
 	seqd.CodeStoreUnavailable: http.StatusServiceUnavailable,
+	seqd.CodeRedisUnavailable: http.StatusServiceUnavailable,
 	seqd.CodeTimeout:          http.StatusServiceUnavailable,
 	seqd.CodeCanceled:         http.StatusServiceUnavailable,
 }

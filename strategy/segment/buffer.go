@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,19 +21,19 @@ type block struct {
 	next atomic.Int64
 	// The padding keeps the fields every caller reads out of the cache line that every caller writes.
 	_ [56]byte
-	// last is the last number of the range; mark is the number whose taking opens buffer 2.
-	last, mark int64
+	// first and last are the ends of the range; mark is the number whose taking opens buffer 2.
+	first, last, mark int64
 }
 
 func newBlock(r persist.Range, threshold float64) *block {
-	b := &block{last: r.Last, mark: r.First + max(0, int64(float64(r.Size())*threshold)-1)}
+	b := &block{first: r.First, last: r.Last, mark: r.First + max(0, int64(float64(r.Size())*threshold)-1)}
 	b.mark = min(b.mark, b.last)
 	b.next.Store(r.First)
 	return b
 }
 
 // spent is the buffer 1 of a buffer that never held a number. It is shared and never gives any.
-var spent = &block{last: -1, mark: -1}
+var spent = &block{first: math.MaxInt64, last: -1, mark: -1}
 
 // reason is why a range is fetched.
 type reason int
@@ -41,6 +42,7 @@ const (
 	filling  reason = iota // a buffer gets its first range, which says nothing about consumption
 	consumed               // buffer 1 was used up to its mark, or altogether
 	retrying               // an attempt failed; its range may have been taken all the same
+	standing               // for the case that the back ends go away: exactly as many numbers as wanted
 )
 
 // fetcher gets ranges for a buffer.
@@ -75,9 +77,11 @@ type buffer struct {
 	changed   chan struct{} // closed and replaced when waiting callers should look again; nil while nobody waits
 	wanted    int64         // numbers that waiting callers still need
 	highest   int64         // last number of the highest range ever installed
+	before    int64         // highest number taken from blocks before the present one, and from that one too once closed; 0 for none
 	failure   error         // why the last fetch failed, nil after a good one
 	closing   chan struct{} // closed with closed, to end the pauses of a refill
 	closed    bool          // no refill begins any more
+	ended     error         // what callers get once it is closed and empty
 	drained   bool          // what was left has been taken out; nothing may come in
 }
 
@@ -153,7 +157,7 @@ func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, s
 
 // giveUp reports the numbers a failed call had taken already; they are skipped.
 func (b *buffer) giveUp(taken int, err error) error {
-	if taken > 0 {
+	if taken > 0 && err != errLeft { // who leaves takes them along
 		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
 	}
 	return err
@@ -168,12 +172,12 @@ func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan s
 		return current, nil, nil
 	}
 	if b.second != nil {
-		next, b.second = b.second, nil
+		next, b.second, b.before = b.second, nil, used.last
 		b.current.Store(next)
 		return next, nil, nil
 	}
 	if b.closed {
-		return nil, nil, errStopping
+		return nil, nil, b.ended
 	}
 	if isFinal(b.failure) {
 		return nil, nil, refusal(b.failure)
@@ -322,14 +326,14 @@ func (b *buffer) late() error {
 }
 
 // close ends issuing, waits for a refill under way until ctx ends, and returns the ranges that nobody got, the highest first. A
-// refill that does not end in time is abandoned with its range.
-func (b *buffer) close(ctx context.Context) []persist.Range {
+// refill that does not end in time is abandoned with its range. Callers who find nothing get ended.
+func (b *buffer) close(ctx context.Context, ended error) []persist.Range {
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
 		return nil
 	}
-	b.closed = true
+	b.closed, b.ended = true, ended
 	refilling := b.refilling
 	if refilling != nil {
 		close(b.closing)
@@ -350,10 +354,43 @@ func (b *buffer) close(ctx context.Context) []persist.Range {
 			continue
 		}
 		// The same atomic step that callers use: what it gets is nobody else's.
-		if first := blk.next.Add(closedBy) - closedBy; first <= blk.last {
+		first := blk.next.Add(closedBy) - closedBy
+		if first <= blk.last {
 			rest = append(rest, persist.Range{First: first, Last: blk.last})
+		}
+		if blk != b.second && first > blk.first {
+			b.before = min(first-1, blk.last)
 		}
 	}
 	b.second, b.drained = nil, true
 	return rest
+}
+
+// adopt gives a buffer that nobody uses yet its first range, or its second, which must lie above. They may lie below the buffer's floor,
+// which is what others have been seen to issue.
+func (b *buffer) adopt(r persist.Range) {
+	if b.current.Load() == spent {
+		b.current.Store(newBlock(r, b.threshold))
+	} else {
+		b.second = newBlock(r, b.threshold)
+	}
+	b.highest = max(b.highest, r.Last)
+}
+
+// issued returns the highest number that callers took out of the buffer, 0 for none.
+func (b *buffer) issued() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	blk := b.current.Load()
+	if next := blk.next.Load(); !b.drained && next > blk.first {
+		return min(next-1, blk.last)
+	}
+	return b.before
+}
+
+// top returns the last number of the highest range the buffer ever held, or its floor.
+func (b *buffer) top() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.highest
 }

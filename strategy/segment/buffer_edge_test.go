@@ -83,7 +83,7 @@ func TestHealthyWhileThereAreNumbers(t *testing.T) {
 		}
 		take(t, b, 8)
 		wantCode(t, b.health(), seqd.CodeStoreUnavailable)
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }
 
@@ -102,7 +102,7 @@ func TestHealthOfAHangingStore(t *testing.T) {
 		if err := b.health(); err != nil {
 			t.Errorf("the store has answered, but: %v", err)
 		}
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestPatienceDoesNotBeginAgain(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }
 
@@ -160,7 +160,7 @@ func TestCloseWaitsForTheRefill(t *testing.T) {
 		s.set(func(s *source) { s.delay = time.Second })
 		take(t, b, 1)
 		synctest.Wait()
-		if rest := b.close(t.Context()); !slices.Equal(rest, []persist.Range{{First: 11, Last: 20}, {First: 3, Last: 10}}) {
+		if rest := b.close(t.Context(), errStopping); !slices.Equal(rest, []persist.Range{{First: 11, Last: 20}, {First: 3, Last: 10}}) {
 			t.Errorf("the rest is %v", rest)
 		}
 	})
@@ -174,7 +174,7 @@ func TestCloseEndsThePauseOfARefill(t *testing.T) {
 		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		s.set(func(s *source) { s.fail = nil })
 		began := time.Now()
-		if rest := b.close(t.Context()); rest != nil || time.Since(began) != 0 || s.fetches() != 0 {
+		if rest := b.close(t.Context(), errStopping); rest != nil || time.Since(began) != 0 || s.fetches() != 0 {
 			t.Errorf("the rest is %v after %s and %d fetches", rest, time.Since(began), s.fetches())
 		}
 	})
@@ -197,6 +197,6 @@ func TestWhoIsToldMayAskBack(t *testing.T) {
 		synctest.Wait()
 		s.set(func(s *source) { s.last = 3 })
 		take(t, b, 11)
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }

@@ -195,7 +195,7 @@ func TestWaitsForTheStoreAndThenRejects(t *testing.T) {
 		if waited := time.Since(before); waited != 2*time.Second {
 			t.Errorf("was rejected after %s, want 2s", waited)
 		}
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }
 
@@ -210,7 +210,7 @@ func TestCallerGoesAway(t *testing.T) {
 		if b.wanted != 0 {
 			t.Errorf("%d numbers are still wanted", b.wanted)
 		}
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }
 
@@ -247,7 +247,7 @@ func TestNumbersInHandCarryOn(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }
 
@@ -316,7 +316,7 @@ func TestRangeBelowWhatWasSeen(t *testing.T) {
 		if len(s.events) == 0 || s.events[0].Kind != seqd.EventOutOfOrder {
 			t.Errorf("events %v", s.events)
 		}
-		b.close(t.Context())
+		b.close(t.Context(), errStopping)
 	})
 }
 
@@ -326,12 +326,12 @@ func TestCloseReturnsTheRest(t *testing.T) {
 		b := newBuffer(s, 0.2)
 		take(t, b, 4)
 		synctest.Wait()
-		rest := b.close(t.Context())
+		rest := b.close(t.Context(), errStopping)
 		if want := []persist.Range{{First: 11, Last: 20}, {First: 5, Last: 10}}; !slices.Equal(rest, want) {
 			t.Errorf("the rest is %v, want %v", rest, want)
 		}
 		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
-		if rest := b.close(t.Context()); rest != nil {
+		if rest := b.close(t.Context(), errStopping); rest != nil {
 			t.Errorf("a second close returned %v", rest)
 		}
 	})
@@ -339,7 +339,7 @@ func TestCloseReturnsTheRest(t *testing.T) {
 
 func TestCloseOfAnIdleBuffer(t *testing.T) {
 	b := newBuffer(&source{size: 10}, 0.2)
-	if rest := b.close(t.Context()); rest != nil {
+	if rest := b.close(t.Context(), errStopping); rest != nil {
 		t.Errorf("the rest is %v", rest)
 	}
 	wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
@@ -353,7 +353,7 @@ func TestCloseWakesWaitingCallers(t *testing.T) {
 		go func() { failed <- b.take(t.Context(), 1, &seqd.Sequence{}) }()
 		synctest.Wait()
 		before := time.Now()
-		go b.close(t.Context())
+		go b.close(t.Context(), errStopping)
 		wantCode(t, <-failed, seqd.CodeStopping)
 		if time.Since(before) != 0 {
 			t.Errorf("after %s", time.Since(before))
@@ -372,7 +372,7 @@ func TestLateRefillIsAbandoned(t *testing.T) {
 		take(t, b, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if rest := b.close(ctx); !slices.Equal(rest, []persist.Range{{First: 3, Last: 10}}) {
+		if rest := b.close(ctx, errStopping); !slices.Equal(rest, []persist.Range{{First: 3, Last: 10}}) {
 			t.Errorf("the rest is %v", rest)
 		}
 		time.Sleep(2 * time.Minute)
@@ -425,7 +425,7 @@ func TestConcurrentCallers(t *testing.T) {
 			} else {
 				wg.Wait()
 			}
-			rest := b.close(t.Context())
+			rest := b.close(t.Context(), errStopping)
 			wg.Wait()
 			if err := h.Check(); err != nil {
 				t.Error(err)

@@ -10,6 +10,9 @@ import (
 
 var (
 	errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+	errLeft     = errors.New("the node issues from the cursor again")
+	errLate     = errors.New("no numbers came in time")
+	errBelow    = errors.New("numbers above it have been issued since")
 	errBehind   = errors.New("the store is behind what this node has seen")
 )
 

@@ -366,7 +366,7 @@ func TestRandomFaults(t *testing.T) {
 			if round%2 == 0 {
 				_ = s.Close(t.Context()) // may fail; nothing may break then
 			} else {
-				s.buffer.close(t.Context()) // a crash: the rest is lost
+				s.buffer.close(t.Context(), errStopping) // a crash: the rest is lost
 			}
 		}
 		if err := h.Check(); err != nil {

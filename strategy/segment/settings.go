@@ -26,6 +26,13 @@ type Settings struct {
 	TargetDuration time.Duration `config:"targetDuration"`
 	// AcquireTimeout is how long a request waits when nothing is in hand, 0 (not at all) to 1m.
 	AcquireTimeout time.Duration `config:"acquireTimeout"`
+	// OnRedisDown is what a node does while Redis is away under strict ordering: degrade (it issues from ranges of its own, and order over the
+	// nodes is suspended until it is back) or reject.
+	OnRedisDown string `config:"onRedisDown"`
+	// ReserveSegments is how many segments wait in Redis behind buffer 2 for the case that the store goes away, 0 to 100.
+	ReserveSegments int `config:"reserveSegments"`
+	// RestoreGap is how far above all numbers seen a range begins when the store turns out to be older than they are, 0 to 10^12.
+	RestoreGap int64 `config:"restoreGap"`
 }
 
 // DefaultSettings are the settings of a biz type that says nothing.
@@ -38,6 +45,10 @@ func DefaultSettings() Settings {
 		Threshold:      0.2,
 		TargetDuration: 30 * time.Minute,
 		AcquireTimeout: 2 * time.Second,
+
+		OnRedisDown:     Degrade,
+		ReserveSegments: 1,
+		RestoreGap:      1_000_000,
 	}
 }
 
@@ -46,6 +57,14 @@ const (
 	Strict  = "strict"
 	PerNode = "per-node"
 )
+
+// The values of OnRedisDown.
+const (
+	Degrade = "degrade"
+	Reject  = "reject"
+)
+
+const mostReserve = 100
 
 const mostStep = 1_000_000_000_000
 
@@ -64,6 +83,9 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.Threshold > 0 && s.Threshold <= 1, "threshold", "%v is not above 0 and at most 1", s.Threshold)
 	check(s.TargetDuration >= time.Second, "targetDuration", "%s is less than 1s", s.TargetDuration)
 	check(s.AcquireTimeout >= 0 && s.AcquireTimeout <= time.Minute, "acquireTimeout", "%s is outside 0s to 1m", s.AcquireTimeout)
+	check(s.OnRedisDown == Degrade || s.OnRedisDown == Reject, "onRedisDown", "%q is not one of %q", s.OnRedisDown, []string{Degrade, Reject})
+	check(s.ReserveSegments >= 0 && s.ReserveSegments <= mostReserve, "reserveSegments", "%d is outside 0 to %d", s.ReserveSegments, mostReserve)
+	check(s.RestoreGap >= 0 && s.RestoreGap <= mostStep, "restoreGap", "%d is outside 0 to %d", s.RestoreGap, int64(mostStep))
 	return problems
 }
 

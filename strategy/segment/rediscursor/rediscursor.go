@@ -92,7 +92,7 @@ type Take struct {
 	Claim time.Duration
 }
 
-// Low says whether the cursor wants a range appended.
+// Low says whether the cursor wants a range: appended, or as a seed.
 type Low int
 
 // The values of Low.
@@ -104,7 +104,7 @@ const (
 
 // Taken is what came of a Take.
 type Taken struct {
-	// Stub means that the cursor holds nothing and waits for a seed; only Gen and Ceil are set then.
+	// Stub means that the cursor holds nothing and waits for a seed; only Gen, Ceil and Low are set then.
 	Stub bool
 	// Gen names this beginning of the cursor.
 	Gen string
@@ -175,8 +175,8 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 		return Taken{}, err
 	}
 	switch {
-	case reply.is("stub", 3):
-		return Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2)}, reply.err
+	case reply.is("stub", 4):
+		return Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2), Low: Low(reply.number(3))}, reply.err
 	case reply.is("live", 7):
 		taken := Taken{Gen: reply.text(1), Ceil: reply.number(2), Low: Low(reply.number(3)), Free: int(reply.number(4)), Next: reply.number(5), Hand: reply.number(6)}
 		for i := 7; i+1 < len(reply.items); i += 2 {

@@ -24,7 +24,7 @@ if not string.find(info, 'role:master', 1, true) then
   return {'replica'}
 end
 local replid = string.match(info, 'master_replid:(%x+)')
-local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'live', 'queue', 'queued')
+local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'live', 'queue', 'queued', 'claim')
 if h[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
   return {'newer', h[1]}
 end
@@ -49,7 +49,9 @@ if mode == 'append' then
   if queued >= room then
     return {'full'}
   end
-  redis.call('HSET', KEYS[1], 'ceil', ARGV[6], 'queue', h[7] .. ARGV[5] .. '-' .. ARGV[6] .. ' ', 'queued', string.format('%.0f', queued + 1), 'claim', '0')
+  -- The claim of whoever fills the queue ends when it is full.
+  local claim = queued + 1 < room and h[9] or '0'
+  redis.call('HSET', KEYS[1], 'ceil', ARGV[6], 'queue', h[7] .. ARGV[5] .. '-' .. ARGV[6] .. ' ', 'queued', string.format('%.0f', queued + 1), 'claim', claim)
   return {'ok', h[4], string.format('%.0f', room - queued - 1)}
 end
 -- The caller's random text makes the new gen unlike any before, the time makes it so even for a script that runs twice.

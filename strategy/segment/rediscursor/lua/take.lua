@@ -15,7 +15,7 @@
 --   'live'     gen, ceil, low, free, next, hand, then first and last of every run that was taken, ascending. low is 0 (no refill needed), 1 (it is,
 --              and another node has claimed it) or 2 (it is, and this caller has claimed it); free is how many ranges the queue has room for;
 --              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are.
---   'stub'     gen, ceil: the cursor holds no ranges and waits for a seed.
+--   'stub'     gen, ceil, low: the cursor holds no ranges and waits for a seed; low is 1 or 2 as above.
 --   'replica'  this server is no primary.
 --   'newer'    the format version of the hash, which this build does not know.
 --   'foreign'  the ID of the cluster that the hash belongs to.
@@ -38,26 +38,42 @@ if h[1] and h[2] ~= ARGV[2] then
   return {'foreign', h[2] or ''}
 end
 
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Whether another node has claimed what is wanted (1) or this caller has now (2), and until when (ms).
+local function claim(held)
+  local now = redis.call('TIME')
+  local ms, ttl = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000), tonumber(ARGV[8])
+  -- A claim that lies further ahead than claims do was written before the clock went back.
+  if ttl == 0 or tonumber(held) > ms and tonumber(held) <= ms + 60000 then
+    return '1', held
+  end
+  return '2', text(ms + ttl)
+end
+
 if not h[1] or h[3] ~= replid then
   -- Lost, or written under another replication ID: by a server whose state may have been handed out differently since. Nothing of it is
   -- trusted but ceil, which only makes later numbers higher.
   local now = redis.call('TIME')
   local gen = ARGV[3] .. '.' .. now[1] .. '.' .. now[2]
   local ceil = h[1] and h[5] or '0'
+  local low, claimed = claim('0')
   redis.call('HSET', KEYS[1], 'v', ARGV[1], 'cluster', ARGV[2], 'replid', replid, 'gen', gen, 'ceil', ceil, 'live', '0',
-    'first', '0', 'cur', '0', 'last', '0', 'queue', '', 'queued', '0', 'claim', '0')
-  return {'stub', gen, ceil}
+    'first', '0', 'cur', '0', 'last', '0', 'queue', '', 'queued', '0', 'claim', claimed)
+  return {'stub', gen, ceil, low}
 end
 if h[6] ~= '1' then
-  return {'stub', h[4], h[5]}
-end
-
-local function text(number)
-  return string.format('%.0f', number)
+  local low, claimed = claim(h[12])
+  if claimed ~= h[12] then
+    redis.call('HSET', KEYS[1], 'claim', claimed)
+  end
+  return {'stub', h[4], h[5], low}
 end
 
 local first, cur, last = tonumber(h[7]), tonumber(h[8]), tonumber(h[9])
-local queue, queued, claim = h[10], tonumber(h[11]), h[12]
+local queue, queued, claimed = h[10], tonumber(h[11]), h[12]
 local wanted, threshold, reserve, useReserve = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 local answer = {'live', h[4], h[5], '0', '0', '0', '0'}
 local promoted = 0
@@ -80,18 +96,7 @@ end
 
 local free = 1 + reserve - queued
 if free > 0 and cur - first + 1 >= threshold * (last - first + 1) then
-  local now = redis.call('TIME')
-  local ms, ttl = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000), tonumber(ARGV[8])
-  local claimed = tonumber(claim)
-  -- A claim that lies further ahead than claims do was written before the clock went back.
-  if claimed > ms and claimed <= ms + 60000 then
-    answer[4] = '1'
-  elseif ttl > 0 then
-    answer[4] = '2'
-    claim = text(ms + ttl)
-  else
-    answer[4] = '1'
-  end
+  answer[4], claimed = claim(claimed)
 end
 answer[5] = text(math.max(free, 0))
 
@@ -108,8 +113,8 @@ end
 answer[7] = text(hand)
 
 if promoted > 0 then
-  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claim, 'first', text(first), 'last', text(last), 'queue', queue, 'queued', text(queued))
-elseif #answer > 7 or claim ~= h[12] then
-  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claim)
+  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claimed, 'first', text(first), 'last', text(last), 'queue', queue, 'queued', text(queued))
+elseif #answer > 7 or claimed ~= h[12] then
+  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claimed)
 end
 return answer

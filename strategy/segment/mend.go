@@ -1,0 +1,351 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+const (
+	// claimFor is for how long a refill is left to the node that was asked for it.
+	claimFor = time.Second
+	// claimPatience is how long waiting callers leave it to another node.
+	claimPatience = 250 * time.Millisecond
+	// redisPatience is how long Redis may fail before the node does without it.
+	redisPatience = 250 * time.Millisecond
+	// slowStore is how long a refill may take before the reserve may be used.
+	slowStore = 100 * time.Millisecond
+	// soonPause is the pause before looking again where another node is at it.
+	soonPause = 10 * time.Millisecond
+	// failures in a row, although looking works, count as Redis being away.
+	manyFailures = 3
+)
+
+// next is what mending does after a step.
+type next int
+
+const (
+	mended next = iota // there are numbers: callers take again
+	ended              // something else has taken over
+	again              // look again at once
+	soon               // look again after soonPause
+	later              // look again after a pause that grows
+)
+
+// mender is one mending.
+type mender struct {
+	*Shared
+	// look is what the take that led here saw, nil to look anew.
+	look *rediscursor.Taken
+	// ahead is set when this node has issued numbers on its own: the cursor must be moved above them before it is used.
+	ahead bool
+	// claimed is since when another node has been at it, zero while none is.
+	claimed time.Time
+}
+
+// startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil after an error. mu is held.
+func (s *Shared) startMending(look *rediscursor.Taken) {
+	if s.mending != nil {
+		return
+	}
+	s.mending, s.mendBegan = make(chan struct{}), time.Now()
+	m := &mender{Shared: s, look: look}
+	s.start(m.run)
+}
+
+// run looks at the cursor and does what it lacks, again and again until it has numbers above all that this node has issued, or the node
+// has left it. What it does follows from what it sees, so it does not matter how things came to be so, nor who else is at it.
+func (m *mender) run() {
+	pause := firstPause
+	if m.look == nil && !m.pause(pause) {
+		return
+	}
+	for {
+		wait := time.Duration(0)
+		switch m.step() {
+		case mended:
+			m.settle()
+			return
+		case ended:
+			return
+		case soon:
+			wait = soonPause
+		case later:
+			wait, pause = pause, min(2*pause, lastPause)
+		}
+		if !m.pause(wait) {
+			return
+		}
+	}
+}
+
+// settle ends a mending.
+func (m *mender) settle() {
+	m.mu.Lock()
+	close(m.mending)
+	m.mending, m.failure = nil, nil
+	back := m.outage.back(m.refusal)
+	m.refusal = nil
+	m.mu.Unlock()
+	if back {
+		m.env.Log.Info("Redis serves the cursor again; the node takes from it", "bizType", m.name)
+		m.report(seqd.Event{Kind: seqd.EventRedisBack})
+	}
+}
+
+// step looks and does one thing.
+func (m *mender) step() next {
+	look := m.look
+	m.look = nil
+	if look == nil {
+		seen, err := m.peek()
+		if err != nil {
+			return m.redisFailed(err)
+		}
+		look = &seen
+	}
+	m.mu.Lock()
+	if m.failures >= manyFailures && time.Since(m.failing) > redisPatience {
+		m.mu.Unlock()
+		return m.leave(m.failure) // it can be looked at, but takes fail
+	}
+	issued, refilling := m.highest, m.refilling
+	m.mu.Unlock()
+	if look.Low != rediscursor.Claimed {
+		m.claimed = time.Time{}
+	} else if m.claimed.IsZero() {
+		m.claimed = time.Now()
+	}
+	patient := !m.claimed.IsZero() && time.Since(m.claimed) < claimPatience
+	switch {
+	case look.Stub && patient:
+		return soon
+	case look.Stub:
+		return m.bring(rediscursor.Seed, look, filling)
+	case look.Next <= issued && (look.Next > 0 || m.ahead):
+		return m.bring(rediscursor.Advance, look, filling)
+	case look.Hand > 0:
+		if look.Low == rediscursor.WantsRefill {
+			m.mu.Lock()
+			m.startRefill(look.Gen, look.Free)
+			m.mu.Unlock()
+		}
+		return mended
+	case refilling != nil:
+		select {
+		case <-refilling:
+		case <-time.After(soonPause):
+		}
+		return again
+	case patient:
+		return soon
+	}
+	return m.bring(rediscursor.Append, look, consumed)
+}
+
+// peekTimeout bounds a look while callers wait.
+const peekTimeout = 250 * time.Millisecond
+
+// peek looks at the cursor without taking.
+func (s *Shared) peek() (rediscursor.Taken, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), peekTimeout)
+	defer cancel()
+	look, err := s.cursor.Take(ctx, s.look(0, false))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seeCeil(look.Ceil)
+	return look, err
+}
+
+// bring allocates a range and installs it.
+func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken, why reason) next {
+	r, err := m.obtain(why)
+	if err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.failure = err
+		if isFinal(err) && m.refuse(refusal(err).(*seqd.Error)) && isExhausted(err) {
+			return ended
+		}
+		return later
+	}
+	answer, err := m.put(mode, look.Gen, r)
+	switch {
+	case err != nil:
+		return soon // whether the range is in the cursor, the next look will tell
+	case answer.Verdict != rediscursor.Installed:
+		return again
+	}
+	if mode == rediscursor.Append && answer.Free > 0 {
+		m.mu.Lock()
+		m.startRefill(answer.Gen, answer.Free)
+		m.mu.Unlock()
+	}
+	return mended
+}
+
+// obtain returns the range that was allocated ahead for this, or a new one that lets all waiting callers go on.
+func (m *mender) obtain(why reason) (persist.Range, error) {
+	m.mu.Lock()
+	r, wanted, seen, issued := m.outage.spare, m.wanted, m.seen, m.highest
+	m.outage.spare = persist.Range{}
+	m.mu.Unlock()
+	if r.First > issued {
+		return r, nil
+	}
+	m.drop(r, errBelow)
+	return m.allocateAbove(wanted, seen, why)
+}
+
+// allocateAbove fetches a range and notes that it exists.
+func (s *Shared) allocateAbove(want, floor int64, why reason) (persist.Range, error) {
+	r, err := s.fetch(want, floor, why)
+	if err == nil {
+		s.mu.Lock()
+		s.see(r.Last)
+		s.mu.Unlock()
+	}
+	return r, err
+}
+
+// drop tells of a range that nobody will get; an empty one is nothing to tell of.
+func (s *Shared) drop(r persist.Range, why error) {
+	if r.First > 0 {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: why})
+	}
+}
+
+// put installs a range, once (invariant U2), and tells what came of it.
+func (s *Shared) put(mode rediscursor.Mode, gen string, r persist.Range) (rediscursor.Answer, error) {
+	answer, err := s.cursor.Install(context.Background(), rediscursor.Install{Mode: mode, Gen: gen, Range: r, Reserve: s.settings.ReserveSegments})
+	if err != nil {
+		s.drop(r, err)
+		return answer, err
+	}
+	s.mu.Lock()
+	s.seeCeil(answer.Ceil)
+	if answer.Verdict == rediscursor.Installed {
+		s.seeCeil(r.Last)
+	}
+	s.mu.Unlock()
+	switch {
+	case answer.Verdict != rediscursor.Installed:
+		err := fmt.Errorf("the cursor refused a range: %s", answer.Verdict)
+		s.env.Log.Debug("range refused", "bizType", s.name, "first", r.First, "last", r.Last, "verdict", answer.Verdict)
+		s.report(seqd.Event{Kind: seqd.EventFenced, Numbers: r.Size(), Err: err})
+	case mode == rediscursor.Seed:
+		s.env.Log.Info("the cursor was begun", "bizType", s.name, "first", r.First, "last", r.Last)
+		s.report(seqd.Event{Kind: seqd.EventSeeded, Numbers: r.Size()})
+	case mode == rediscursor.Advance:
+		s.env.Log.Info("the cursor was moved up", "bizType", s.name, "first", r.First, "last", r.Last)
+		s.report(seqd.Event{Kind: seqd.EventAdvanced, Numbers: r.Size()})
+	}
+	return answer, nil
+}
+
+// refuse makes every caller get reason at once, and reports true. A reason is logged once. mu is held.
+func (s *Shared) refuse(reason *seqd.Error) bool {
+	if s.refusal == nil || s.refusal.Code != reason.Code || s.refusal.Detail != reason.Detail {
+		s.env.Log.Error("no numbers", "bizType", s.name, "error", reason)
+	}
+	s.refusal = reason
+	s.wake()
+	return true
+}
+
+// redisFailed decides what a look that failed means.
+func (m *mender) redisFailed(err error) next {
+	m.mu.Lock()
+	m.failure = err
+	if m.failing.IsZero() {
+		m.failing = time.Now()
+	}
+	impatient := time.Since(m.failing) > redisPatience
+	if errors.Is(err, rediscursor.ErrForeign) || errors.Is(err, rediscursor.ErrNewer) {
+		m.refuse(&seqd.Error{Code: seqd.CodeConflict, Detail: err.Error()})
+		m.mu.Unlock()
+		return later
+	}
+	m.mu.Unlock()
+	if impatient {
+		return m.leave(err)
+	}
+	return later
+}
+
+// storeSlow reports whether the store is away or slow enough that the reserve may be used. mu is held.
+func (s *Shared) storeSlow(now time.Time) bool {
+	return s.refilling != nil && now.Sub(s.refillAt) > slowStore || s.storeAway() != nil
+}
+
+// startRefill fills the cursor's queue in the background, unless that is under way. mu is held.
+func (s *Shared) startRefill(gen string, free int) {
+	if s.refilling != nil {
+		return
+	}
+	done := make(chan struct{})
+	if s.start(func() { s.refill(gen, free, done) }) {
+		s.refilling, s.refillAt = done, time.Now()
+	}
+}
+
+// refill brings ranges until the queue is full or another node sees to it. It goes on trying while the store is away.
+func (s *Shared) refill(gen string, free int, done chan struct{}) {
+	defer func() {
+		s.mu.Lock()
+		s.refilling = nil
+		s.mu.Unlock()
+		close(done)
+	}()
+	failed := false
+	for pause := firstPause; free > 0; {
+		s.mu.Lock()
+		wanted, seen := s.wanted, s.seen
+		s.mu.Unlock()
+		why := filling
+		switch {
+		case failed:
+			why = retrying
+		case free == 1: // the others fill the queue for the first time, or after an outage
+			why = consumed
+		}
+		r, err := s.allocateAbove(wanted, seen, why)
+		switch {
+		case err == nil:
+			answer, err := s.put(rediscursor.Append, gen, r)
+			if err != nil || answer.Verdict == rediscursor.Moved || answer.Verdict == rediscursor.Full {
+				return
+			}
+			if failed = false; answer.Verdict == rediscursor.Installed {
+				free = answer.Free
+			}
+			continue
+		case isFinal(err):
+			return
+		}
+		failed = true
+		for {
+			if !s.pause(pause) {
+				return
+			}
+			pause = min(2*pause, lastPause)
+			look, err := s.peek()
+			if err != nil || look.Stub || look.Gen != gen {
+				return
+			}
+			if look.Low == rediscursor.Enough {
+				s.storeUnknown()
+				return
+			}
+			if look.Low == rediscursor.WantsRefill {
+				free = look.Free
+				break
+			}
+		}
+	}
+}

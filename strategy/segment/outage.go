@@ -1,0 +1,200 @@
+package segment
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+const (
+	// standbyLasts is for how long, at the rate of the last while, the standby range is meant to last.
+	standbyLasts = 10 * time.Second
+	// leastStandby is the smallest standby range, or a step where that is less.
+	leastStandby = 100
+	// standbyPause is the shortest time between two standby ranges.
+	standbyPause = time.Second
+	// firstReturn is the pause before the first look at a Redis that was away.
+	firstReturn = 100 * time.Millisecond
+	// steady is how long a node must have taken from the cursor for the next outage to count as a new one. One that comes sooner is flapping: each
+	// time it stays on its own for longer, from firstHold to lastHold, so that it does not burn a segment per flap.
+	steady    = time.Minute
+	firstHold = time.Second
+	lastHold  = time.Minute
+)
+
+// outage is what a node keeps for the case that Redis goes away, and where it stands while it is. Guarded by Shared.mu.
+type outage struct {
+	standby  persist.Range // what the node would issue first on its own; the zero range while there is none
+	spare    persist.Range // allocated for a return to the cursor that is under way; the zero range while there is none
+	fetching bool          // a standby range is being allocated
+	fetched  time.Time     // when the last one came, or issuing began
+	issued   int64         // numbers taken since then
+	reason   *seqd.Error   // why the node is on its own, nil while it is not
+	left     time.Time     // when it left the cursor last
+	returned time.Time     // when it came back to it last
+	hold     time.Duration // how long it stays on its own at least
+}
+
+func (o *outage) count(n int64) { o.issued += n }
+
+// hand returns the ranges in hand, once, the lower one first.
+func (o *outage) hand() (rest []persist.Range) {
+	for _, r := range []*persist.Range{&o.standby, &o.spare} {
+		if r.First > 0 {
+			rest = append(rest, *r)
+			*r = persist.Range{}
+		}
+	}
+	slices.SortFunc(rest, func(a, b persist.Range) int { return cmp.Compare(a.First, b.First) })
+	return rest
+}
+
+// back notes that the node takes from the cursor again, and reports whether it had not.
+func (o *outage) back(refusal *seqd.Error) bool {
+	was := o.reason != nil || refusal != nil && refusal.Code == seqd.CodeRedisUnavailable
+	if was {
+		o.reason, o.returned = nil, time.Now()
+	}
+	return was
+}
+
+// startStandby replaces the standby range when there is none, or the cursor has passed it. mu is held.
+func (s *Shared) startStandby(now time.Time) {
+	o := &s.outage
+	if s.settings.OnRedisDown != Degrade || o.fetching || o.standby.First > max(s.ceil, s.highest) || now.Sub(o.fetched) < standbyPause {
+		return
+	}
+	o.fetching = s.start(s.fetchStandby)
+}
+
+// fetchStandby allocates a standby range, trying until it has one.
+func (s *Shared) fetchStandby() {
+	for {
+		s.mu.Lock()
+		o := &s.outage
+		size := min(leastStandby, s.settings.Step)
+		if lasted := time.Since(o.fetched); !o.fetched.IsZero() && lasted > 0 {
+			size = max(size, int64(float64(o.issued)*float64(standbyLasts)/float64(lasted)))
+		}
+		seen := s.seen
+		s.mu.Unlock()
+		r, err := s.allocateAbove(min(size, s.settings.MaxStep), seen, standing)
+		if err != nil && !isFinal(err) && s.pause(lastPause) {
+			continue
+		}
+		s.mu.Lock()
+		old := o.standby
+		o.standby, o.fetching, o.fetched, o.issued = r, false, time.Now(), 0
+		s.mu.Unlock()
+		s.drop(old, errBelow)
+		return
+	}
+}
+
+// leave does without Redis: on numbers of the node's own, or by refusing. Mending is under way, so no take is.
+func (m *mender) leave(cause error) next {
+	reason := &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "Redis does not serve the cursor", RetryAfter: time.Second, Err: cause}
+	if m.settings.OnRedisDown == Reject {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.refusal == nil {
+			m.report(seqd.Event{Kind: seqd.EventRedisAway, Err: cause})
+		}
+		m.refuse(reason)
+		return later
+	}
+	reason.Detail += "; this node issues on its own, and order over the nodes is suspended"
+	local := &buffer{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	local.init(&m.ranges, m.settings.Threshold, m.settings.AcquireTimeout, m.seen)
+	for _, r := range m.outage.hand() {
+		if r.First > m.highest {
+			local.adopt(r)
+		} else {
+			m.drop(r, errBelow)
+		}
+	}
+	o := &m.outage
+	now := time.Now()
+	if o.hold = min(max(2*o.hold, firstHold), lastHold); now.Sub(o.returned) > steady {
+		o.hold = 0
+	}
+	o.reason, o.left = reason, now
+	if !m.start(func() { m.comeBack(local) }) {
+		return ended
+	}
+	m.env.Log.Error("Redis does not serve the cursor; the node issues on its own", "bizType", m.name, "error", cause)
+	m.report(seqd.Event{Kind: seqd.EventRedisAway, Err: cause})
+	m.local.Store(local)
+	close(m.mending)
+	m.mending, m.refusal = nil, nil
+	return ended
+}
+
+// comeBack waits until the cursor can be used again and goes back to it.
+func (s *Shared) comeBack(local *buffer) {
+	for pause := firstReturn; s.pause(pause); pause = min(2*pause, lastPause) {
+		s.mu.Lock()
+		early := time.Since(s.outage.left) < s.outage.hold
+		s.mu.Unlock()
+		if early {
+			continue
+		}
+		if s.reachable(local) {
+			s.goBack(local)
+			return
+		}
+	}
+}
+
+// reachable reports whether the cursor answers and, where it will have to be moved, the store has given the range for that: a node that cannot
+// go back for want of it goes on with what it has.
+func (s *Shared) reachable(local *buffer) bool {
+	look, err := s.peek()
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	issued, spare, seen := max(s.highest, local.issued()), s.outage.spare, s.seen
+	s.mu.Unlock()
+	if !look.Stub && look.Next > issued || spare.First > issued {
+		return true
+	}
+	r, err := s.allocateAbove(0, max(seen, local.top()), filling)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	s.outage.spare = r
+	s.mu.Unlock()
+	s.drop(spare, errBelow)
+	return true
+}
+
+// goBack closes the local buffer and lets callers wait until the cursor is above every number that was taken out of it. What is left in it is
+// dropped.
+func (s *Shared) goBack(local *buffer) {
+	m := &mender{Shared: s}
+	s.mu.Lock()
+	s.mending, s.mendBegan = make(chan struct{}), time.Now()
+	s.failing, s.failures = time.Time{}, 0
+	s.local.Store(nil)
+	s.mu.Unlock()
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, r := range local.close(now, errLeft) {
+		s.drop(r, errLeft)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	issued := local.issued()
+	m.ahead = issued > 0
+	s.highest = max(s.highest, issued)
+	s.see(local.top())
+	s.start(m.run)
+}

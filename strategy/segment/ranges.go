@@ -1,0 +1,206 @@
+package segment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+)
+
+// fetchDeadline bounds one attempt to get a range.
+const fetchDeadline = 10 * time.Second
+
+// ranges is where the ranges of one counter come from: the store, as many numbers at a time as the step rule says. It is safe for concurrent use.
+type ranges struct {
+	env      strategy.Env
+	name     string
+	settings *Settings
+
+	noteMu  sync.Mutex // guards what follows
+	failure string     // what was last logged as wrong, "" when all is well
+	away    error      // why the store gives no ranges now, nil when it does or never will
+}
+
+// Init makes sure that the counter exists. No range is taken before the first request, so a biz type that nobody uses costs
+// nothing.
+func (s *ranges) Init(ctx context.Context, fresh bool) error {
+	counters := s.env.Store.Counters()
+	_, err := counters.Read(ctx, s.name)
+	if errors.Is(err, persist.ErrNotFound) {
+		if !fresh {
+			return refusal(err)
+		}
+		err = counters.Create(ctx, persist.Counter{
+			BizTag:    s.name,
+			Max:       s.settings.Start - 1,
+			Step:      s.settings.Step,
+			Timestamp: s.env.Now().UnixMilli(),
+		})
+		if errors.Is(err, persist.ErrExists) {
+			return nil
+		}
+	}
+	return refusal(err)
+}
+
+// giveBack returns ranges to the store, the highest first. Each is offered once; what is refused or fails is skipped (invariant U2).
+func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
+	slices.SortFunc(rest, func(a, b persist.Range) int { return cmp.Compare(b.First, a.First) })
+	for i := 0; i+1 < len(rest); {
+		if rest[i+1].Last+1 != rest[i].First {
+			i++
+			continue
+		}
+		rest[i].First = rest[i+1].First
+		rest = slices.Delete(rest, i+1, i+2)
+	}
+	for i, r := range rest {
+		given, err := s.env.Store.Counters().GiveBack(ctx, s.name, r)
+		if err == nil && given {
+			s.report(seqd.Event{Kind: seqd.EventGivenBack, Numbers: r.Size()})
+			continue
+		}
+		// The ranges below could only be given back after this one.
+		var skipped int64
+		for _, lost := range rest[i:] {
+			skipped += lost.Size()
+		}
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: skipped, Err: err})
+		if err != nil {
+			return fmt.Errorf("give back %d numbers, which are skipped: %w", skipped, err)
+		}
+		return nil
+	}
+	return nil
+}
+
+// fetch implements [fetcher].
+func (s *ranges) fetch(want, floor int64, why reason) (persist.Range, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
+	defer cancel()
+	r, err := s.allocate(ctx, want, floor, why)
+	s.note(r, err)
+	return r, err
+}
+
+// allocate takes a range of the size that the step rule gives, of what waiting callers need when that is more, or of what is left
+// at the end of all numbers. All its numbers are above floor, the highest number this process has seen.
+//
+// A counter whose maximum is below numbers that were seen was restored from an older copy. Others may have seen higher numbers still, so the
+// range begins restoreGap further up.
+func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (persist.Range, error) {
+	counters := s.env.Store.Counters()
+	seen := floor
+	for {
+		counter, err := counters.Read(ctx, s.name)
+		if err != nil {
+			return persist.Range{}, err
+		}
+		behind := counter.Max < seen && seen >= s.settings.Start // below start nothing was ever seen
+		if floor = seen; behind {
+			floor += min(s.settings.RestoreGap, (seqd.MaxNumber-seen)/2)
+		}
+		left := seqd.MaxNumber - max(counter.Max, floor)
+		if left <= 0 {
+			return persist.Range{}, fmt.Errorf("%s: %w", s.name, persist.ErrExhausted)
+		}
+		req := persist.Request{BizTag: s.name, Floor: floor}
+		step := s.settings.step(counter.Step, 0, 0)
+		switch {
+		case why == consumed:
+			step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
+			req.Step = step
+		case why == retrying && want == 0:
+			// A store that takes ranges but cannot say so would burn a segment an attempt.
+			step = s.settings.Step
+		case why == standing:
+			step = 1
+		}
+		req.Size = min(max(step, want), left)
+		r, err := counters.Allocate(ctx, req)
+		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
+			continue // another node took some of what was left: look again
+		}
+		if err == nil && behind {
+			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers go on above them",
+				"bizType", s.name, "storeMax", counter.Max, "seen", seen, "next", r.First)
+			s.report(seqd.Event{Kind: seqd.EventStoreBehind, Numbers: seen - counter.Max})
+		}
+		return r, err
+	}
+}
+
+// note logs a change between well and not well once, and reports what came of a refill.
+func (s *ranges) note(r persist.Range, err error) {
+	now, away := "", err
+	if err != nil {
+		now = err.Error()
+	}
+	if isFinal(err) {
+		away = nil
+	}
+	s.noteMu.Lock()
+	before, wasAway := s.failure, s.away
+	s.failure, s.away = now, away
+	s.noteMu.Unlock()
+	switch {
+	case err != nil && now != before:
+		s.env.Log.Error("no range from the store", "bizType", s.name, "error", err)
+	case err == nil && before != "":
+		s.env.Log.Info("the store gives ranges again", "bizType", s.name)
+	}
+	switch {
+	case away != nil && wasAway == nil:
+		s.report(seqd.Event{Kind: seqd.EventStoreAway, Err: err})
+	case away == nil && wasAway != nil:
+		s.report(seqd.Event{Kind: seqd.EventStoreBack})
+	}
+	if err != nil {
+		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
+		return
+	}
+	s.env.Log.Debug("segment", "bizType", s.name, "first", r.First, "last", r.Last)
+	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+	if left := seqd.MaxNumber - r.Last; left < seqd.MaxNumber/100 {
+		s.env.Log.Warn("nearly exhausted", "bizType", s.name, "left", left)
+		s.report(seqd.Event{Kind: seqd.EventNearlyExhausted, Numbers: left})
+	}
+}
+
+// storeAway returns why the store gives no ranges, nil while it does.
+func (s *ranges) storeAway() *seqd.Error {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	if s.away == nil {
+		return nil
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; what is in hand carries on", Err: s.away}
+}
+
+// storeUnknown forgets that the store was away: another node got ranges from it.
+func (s *ranges) storeUnknown() {
+	s.noteMu.Lock()
+	was := s.away
+	s.failure, s.away = "", nil
+	s.noteMu.Unlock()
+	if was != nil {
+		s.env.Log.Info("another node got ranges from the store", "bizType", s.name)
+		s.report(seqd.Event{Kind: seqd.EventStoreBack})
+	}
+}
+
+// report implements [fetcher].
+func (s *ranges) report(e seqd.Event) {
+	e.BizType = s.name
+	if e.Kind == seqd.EventOutOfOrder {
+		s.env.Log.Error("the store gave a range below numbers already seen; it is refused", "bizType", s.name, "numbers", e.Numbers)
+	}
+	s.env.Observer.Event(e)
+}

@@ -1,0 +1,383 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// cursor is what the nodes of a cluster share: [rediscursor.Cursor].
+type cursor interface {
+	Take(context.Context, rediscursor.Take) (rediscursor.Taken, error)
+	Install(context.Context, rediscursor.Install) (rediscursor.Answer, error)
+}
+
+// Shared issues the numbers of one biz type from a cursor that all nodes of the cluster share: strictly increasing over all of them. It is
+// safe for concurrent use.
+//
+// A caller joins the batch that is forming; one take at a time is under way, and what forms meanwhile is sent when it is back. So a take is
+// always sent after all its callers arrived, which makes the order hold in real time, and an idle system adds no delay.
+//
+// When a take does not bring what its batch needs, callers keep what they got and wait while one goroutine mends what is wrong (see mend);
+// then they join again. While Redis is away the node issues from a buffer of its own (see outage.go).
+type Shared struct {
+	ranges
+	cursor cursor
+
+	// local is the node's own double buffer while it issues on its own, else nil.
+	local atomic.Pointer[buffer]
+
+	mu        sync.Mutex    // guards what follows
+	forming   *batch        // callers since the last take was sent; nil while there are none
+	taking    bool          // a take is under way
+	mending   chan struct{} // closed when waiting callers shall look again; nil while all is well
+	mendBegan time.Time     // when the mending under way began
+	wanted    int64         // numbers that waiting callers still need
+	failure   error         // what mending found wrong last
+	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
+	failing   time.Time     // when Redis began to fail, zero while it does not
+	failures  int           // takes that failed since
+	refilling chan struct{} // closed when the background refill under way ends; nil while there is none
+	refillAt  time.Time     // when that refill began
+	highest   int64         // the guard: the highest number this process has issued
+	ceil      int64         // the highest number that is known to have been in the cursor
+	seen      int64         // the highest number that is known to exist: in the cursor, issued or allocated
+	outage    outage
+	stopping  chan struct{} // closed by Close
+	closed    bool
+	work      sync.WaitGroup // goroutines; added to under mu and before closed
+}
+
+var (
+	_ seqd.Strategy         = (*Shared)(nil)
+	_ seqd.HealthReporter   = (*Shared)(nil)
+	_ seqd.DegradedReporter = (*Shared)(nil)
+)
+
+// NewShared returns the strategy of one biz type over a cursor. The biz type's Settings must be of type *Settings. It touches nothing.
+func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	}
+	return &Shared{
+		ranges:   ranges{env: env, name: bizType.Name, settings: settings},
+		cursor:   cursor,
+		seen:     settings.Start - 1,
+		stopping: make(chan struct{}),
+	}, nil
+}
+
+// batch is callers that share one take.
+type batch struct {
+	want int64 // numbers of all callers so far; guarded by Shared.mu until the take is sent
+	// done is closed when the take is back; runs, ascending, is then what it brought.
+	done chan struct{}
+	runs []persist.Range
+}
+
+// share adds the numbers of the caller whose need begins at offset of the batch to seq.
+func (b *batch) share(offset, n int64, seq *seqd.Sequence) {
+	for _, r := range b.runs {
+		size := r.Size()
+		if offset >= size {
+			offset -= size
+			continue
+		}
+		part := min(n, size-offset)
+		seq.Add(r.First+offset, int(part), 1)
+		if n -= part; n == 0 {
+			return
+		}
+		offset = 0
+	}
+}
+
+// Generate adds n numbers to seq, as one run or, where a range ends in between, as several ascending ones.
+func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	if uint(n)-1 >= seqd.MaxCount {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
+	}
+	goal := seq.Len() + n
+	var patience *time.Timer
+	for {
+		missing := goal - seq.Len()
+		if missing == 0 {
+			return nil
+		}
+		if local := s.local.Load(); local != nil {
+			if err := local.take(ctx, missing, seq); err != errLeft {
+				return err
+			}
+			continue
+		}
+		wake, err := s.join(ctx, int64(missing), seq)
+		if err == nil && wake != nil {
+			if patience == nil {
+				patience = time.NewTimer(s.settings.AcquireTimeout)
+				defer patience.Stop()
+			}
+			err = s.await(ctx, wake, patience.C, int64(missing))
+		}
+		if err != nil {
+			if taken := n - (goal - seq.Len()); taken > 0 {
+				s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
+			}
+			return err
+		}
+	}
+}
+
+// join takes part in the next take and adds what came of it to seq. While something is being mended it returns instead at once, with the
+// channel to wait for.
+func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-chan struct{}, err error) {
+	s.mu.Lock()
+	switch {
+	case s.closed:
+		s.mu.Unlock()
+		return nil, errStopping
+	case s.refusal != nil:
+		err := s.refusal
+		s.mu.Unlock()
+		return nil, err
+	case s.mending != nil:
+		wake := s.mending
+		s.wanted += n
+		s.mu.Unlock()
+		return wake, nil
+	}
+	if s.forming == nil {
+		s.forming = &batch{done: make(chan struct{})}
+	}
+	b, offset, leader := s.forming, s.forming.want, !s.taking
+	b.want += n
+	s.taking = true
+	s.mu.Unlock()
+	if leader {
+		// In the caller's own goroutine: an idle system pays for no switch between goroutines.
+		if s.takeOnce() {
+			go s.takeOn()
+		}
+	} else {
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: ctx.Err()})
+			return nil, seqd.AsError(ctx.Err())
+		}
+	}
+	b.share(offset, n, seq)
+	return nil, nil
+}
+
+// await waits until what is wrong was mended. It ends the need that join registered.
+func (s *Shared) await(ctx context.Context, wake <-chan struct{}, patience <-chan time.Time, n int64) error {
+	var err error
+	select {
+	case <-wake:
+	case <-patience:
+		err = errLate
+	case <-ctx.Done():
+		err = seqd.AsError(ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted -= n
+	if err == errLate {
+		err = s.late()
+	}
+	return err
+}
+
+// late is the refusal of a caller whose patience ended. mu is held.
+func (s *Shared) late() error {
+	if s.failure != nil {
+		return refusal(s.failure)
+	}
+	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came within " + s.settings.AcquireTimeout.String(), RetryAfter: time.Second}
+}
+
+// takeOn takes for batch after batch until none is forming.
+func (s *Shared) takeOn() {
+	for s.takeOnce() {
+	}
+}
+
+// takeOnce sends the forming batch's take, hands out what it brings, and reports whether another batch has formed.
+func (s *Shared) takeOnce() (more bool) {
+	s.mu.Lock()
+	b := s.forming
+	s.forming = nil
+	began := time.Now()
+	useReserve := s.storeSlow(began)
+	s.mu.Unlock()
+	taken, err := s.cursor.Take(context.Background(), s.look(b.want, useReserve))
+	return s.deliver(b, began, taken, err)
+}
+
+// look is a take of n numbers, 0 only to look.
+func (s *Shared) look(n int64, useReserve bool) rediscursor.Take {
+	return rediscursor.Take{Count: n, Threshold: s.settings.Threshold, Reserve: s.settings.ReserveSegments, UseReserve: useReserve, Claim: claimFor}
+}
+
+// deliver hands what a take brought to its batch.
+func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err error) (more bool) {
+	s.mu.Lock()
+	got, dropped := s.guard(taken.Runs)
+	b.runs = got
+	var brought int64
+	for _, r := range got {
+		brought += r.Size()
+	}
+	s.outage.count(brought)
+	s.seeCeil(taken.Ceil)
+	look := &taken
+	switch {
+	case err != nil:
+		if s.failing.IsZero() {
+			s.failing = began
+		}
+		s.failures++
+		s.failure, look = err, nil
+	case brought > 0:
+		s.failing, s.failures = time.Time{}, 0
+		s.startStandby(began)
+	}
+	if taken.Low == rediscursor.WantsRefill && !taken.Stub {
+		s.startRefill(taken.Gen, taken.Free)
+	}
+	if brought < b.want {
+		s.startMending(look)
+	}
+	if s.mending != nil && s.forming != nil {
+		close(s.forming.done) // they wait with the others
+		s.forming = nil
+	}
+	more = s.forming != nil
+	s.taking = more
+	s.mu.Unlock()
+	close(b.done)
+	if dropped > 0 {
+		s.alarm(dropped)
+	}
+	return more
+}
+
+// guard keeps only numbers above every number this process has issued, and notes them as issued. dropped is how many were kept back.
+// mu is held.
+func (s *Shared) guard(runs []persist.Range) (good []persist.Range, dropped int64) {
+	good = runs[:0]
+	for _, r := range runs {
+		if r.First <= s.highest {
+			low := min(r.Last, s.highest)
+			dropped += low - r.First + 1
+			if r.First = low + 1; r.First > r.Last {
+				continue
+			}
+		}
+		s.highest = r.Last
+		good = append(good, r)
+	}
+	s.see(s.highest)
+	return good, dropped
+}
+
+// see notes a number that exists. mu is held.
+func (s *Shared) see(n int64) { s.seen = max(s.seen, n) }
+
+// seeCeil notes a number that was in the cursor. mu is held.
+func (s *Shared) seeCeil(n int64) {
+	s.ceil = max(s.ceil, n)
+	s.see(n)
+}
+
+// alarm tells of numbers that the guard kept back.
+func (s *Shared) alarm(dropped int64) {
+	s.env.Log.Error("the cursor offered numbers that are not above all this node has issued; they are skipped", "bizType", s.name, "numbers", dropped)
+	s.report(seqd.Event{Kind: seqd.EventGuard, Numbers: dropped})
+}
+
+// Health returns why the next request would be refused.
+func (s *Shared) Health() error {
+	if local := s.local.Load(); local != nil {
+		return local.health()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.refusal != nil && s.refusal.Code == seqd.CodeExhausted:
+		return nil
+	case s.refusal != nil:
+		return s.refusal
+	case s.mending != nil && time.Since(s.mendBegan) > s.settings.AcquireTimeout+hangs:
+		return s.late()
+	}
+	return nil
+}
+
+// Degraded returns why the node issues, but not as it should.
+func (s *Shared) Degraded() *seqd.Error {
+	if s.local.Load() != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.outage.reason
+	}
+	return s.storeAway()
+}
+
+// Close ends issuing and gives back the numbers that only this node had. It waits for what is under way until ctx ends.
+func (s *Shared) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	close(s.stopping)
+	if s.mending != nil {
+		s.wake()
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() { s.work.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	var rest []persist.Range
+	if local := s.local.Load(); local != nil {
+		rest = local.close(ctx, errStopping)
+	}
+	s.mu.Lock()
+	rest = append(rest, s.outage.hand()...)
+	s.mu.Unlock()
+	return s.giveBack(ctx, rest)
+}
+
+// wake lets waiting callers look again, and those that come meanwhile wait for the next time. mu is held.
+func (s *Shared) wake() {
+	close(s.mending)
+	s.mending = make(chan struct{})
+}
+
+// start runs f in the background unless the strategy is closing. mu is held.
+func (s *Shared) start(f func()) bool {
+	if s.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
+}
+
+// pause waits, and reports false when the strategy is closing.
+func (s *Shared) pause(d time.Duration) bool {
+	select {
+	case <-s.stopping:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
