@@ -27,12 +27,17 @@ type observer struct {
 	seqd.NopObserver
 	mu     sync.Mutex
 	events []seqd.Event
+	counts map[seqd.EventKind]int
 }
 
 func (o *observer) Event(e seqd.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, e)
+	if o.counts == nil {
+		o.counts = make(map[seqd.EventKind]int)
+	}
+	o.counts[e.Kind]++
 }
 
 func (o *observer) numbers(kind seqd.EventKind) (sum int64) {
@@ -44,6 +49,12 @@ func (o *observer) numbers(kind seqd.EventKind) (sum int64) {
 		}
 	}
 	return sum
+}
+
+func (o *observer) count(kind seqd.EventKind) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts[kind]
 }
 
 func newStrategy(t testing.TB, store persist.Store, change func(*Settings)) (*Strategy, *observer) {
