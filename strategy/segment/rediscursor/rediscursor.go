@@ -174,37 +174,50 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 	if err != nil {
 		return Taken{}, err
 	}
+	var taken Taken
 	switch {
 	case reply.is("stub", 4):
-		return Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2), Low: Low(reply.number(3))}, reply.err
+		taken = Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3)}
 	case reply.is("live", 7):
-		taken := Taken{Gen: reply.text(1), Ceil: reply.number(2), Low: Low(reply.number(3)), Free: int(reply.number(4)), Next: reply.number(5), Hand: reply.number(6)}
-		for i := 7; i+1 < len(reply.items); i += 2 {
-			taken.Runs = append(taken.Runs, persist.Range{First: reply.number(i), Last: reply.number(i + 1)})
-		}
-		return taken, reply.check(t.Count, taken.Runs)
+		taken = Taken{Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3), Free: int(reply.number(4)), Next: reply.number(5), Hand: reply.number(6)}
+		taken.Runs = reply.runs(7, t.Count, taken.Ceil)
+	default:
+		reply.spoil()
 	}
-	return Taken{}, reply.strange()
+	if reply.err != nil {
+		return Taken{}, reply.err
+	}
+	return taken, nil
 }
 
-// Install installs a range. It is sent once. After an error the range may be in the cursor or come into it later: the caller forgets it.
+// Install installs a range. It is sent once. After an error the range may be in the cursor or come into it later: the caller forgets it. A range
+// that is none would take ceil down; it is not sent, and the error is [persist.ErrInvalid].
 func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
+	if err := in.Range.Validate(); err != nil {
+		return Answer{}, err
+	}
 	reply, err := c.run(ctx, installScript, in.Gen, strconv.FormatInt(in.Range.First, 10), strconv.FormatInt(in.Range.Last, 10),
 		string(in.Mode), strconv.Itoa(in.Reserve))
 	if err != nil {
 		return Answer{}, err
 	}
+	var answer Answer
 	switch {
 	case reply.is(string(Installed), 3):
-		return Answer{Verdict: Installed, Gen: reply.text(1), Free: int(reply.number(2))}, reply.err
+		answer = Answer{Verdict: Installed, Gen: reply.text(1), Free: int(reply.number(2))}
 	case reply.is(string(Stale), 2):
-		return Answer{Verdict: Stale, Ceil: reply.number(1)}, reply.err
+		answer = Answer{Verdict: Stale, Ceil: reply.number(1)}
 	case reply.is(string(Moved), 1):
-		return Answer{Verdict: Moved}, nil
+		answer = Answer{Verdict: Moved}
 	case reply.is(string(Full), 1):
-		return Answer{Verdict: Full}, nil
+		answer = Answer{Verdict: Full}
+	default:
+		reply.spoil()
 	}
-	return Answer{}, reply.strange()
+	if reply.err != nil {
+		return Answer{}, reply.err
+	}
+	return answer, nil
 }
 
 // run runs a script by its hash, or by its text on a server that does not have it: one that says so has not run it.

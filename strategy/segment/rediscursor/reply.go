@@ -26,7 +26,7 @@ func Do(ctx context.Context, client redis.UniversalClient, args ...any) (any, er
 	return cmd.Result()
 }
 
-// reply reads the array that a script returned. The first thing that is not as it should be is kept in err.
+// reply reads the array that a script returned. Whatever in it is not as it should be sets err.
 type reply struct {
 	items []any
 	err   error
@@ -39,35 +39,51 @@ func (r *reply) is(word string, size int) bool {
 
 func (r *reply) text(i int) string {
 	text, ok := r.items[i].(string)
-	if !ok && r.err == nil {
-		r.err = r.strange()
+	if !ok {
+		r.spoil()
 	}
 	return text
 }
 
 func (r *reply) number(i int) int64 {
 	n, err := strconv.ParseInt(r.text(i), 10, 64)
-	if (err != nil || n < 0 || n > persist.MaxNumber) && r.err == nil {
-		r.err = r.strange()
+	if err != nil || n < 0 || n > persist.MaxNumber {
+		r.spoil()
 	}
 	return n
 }
 
-// check refuses runs that are not ascending or more than was asked for.
-func (r *reply) check(count int64, runs []persist.Range) error {
-	var before, got int64
-	for _, run := range runs {
-		if run.Validate() != nil || run.First <= before {
-			return r.strange()
-		}
-		before, got = run.Last, got+run.Size()
+func (r *reply) low(i int) Low {
+	low := Low(r.number(i))
+	if low > WantsRefill {
+		r.spoil()
 	}
-	if got > count {
-		return r.strange()
-	}
-	return r.err
+	return low
 }
 
-func (r *reply) strange() error {
-	return fmt.Errorf("the script in Redis answered %.200q, which this build does not understand", fmt.Sprint(r.items))
+// runs reads pairs of numbers up to the end. They must be ascending, none above ceil, and no more numbers than were asked for.
+func (r *reply) runs(i int, count, ceil int64) (runs []persist.Range) {
+	if (len(r.items)-i)%2 != 0 {
+		r.spoil()
+		return nil
+	}
+	var before, got int64
+	for ; i < len(r.items); i += 2 {
+		run := persist.Range{First: r.number(i), Last: r.number(i + 1)}
+		if run.Validate() != nil || run.First <= before || run.Last > ceil {
+			r.spoil()
+			return nil
+		}
+		before, got = run.Last, got+run.Size()
+		runs = append(runs, run)
+	}
+	if got > count {
+		r.spoil()
+	}
+	return runs
+}
+
+// spoil makes the whole reply an error.
+func (r *reply) spoil() {
+	r.err = fmt.Errorf("the script in Redis answered %.200q, which this build does not understand", fmt.Sprint(r.items))
 }

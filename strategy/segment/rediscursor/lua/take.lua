@@ -108,7 +108,7 @@ for f, l in string.gmatch(queue, '(%d+)-(%d+) ') do
   if hand == 0 then
     answer[6] = f
   end
-  hand = hand + tonumber(l) - tonumber(f) + 1
+  hand = hand + (tonumber(l) - tonumber(f) + 1) -- the difference first: hand + l may be above 2^53
 end
 answer[7] = text(hand)
 
