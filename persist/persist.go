@@ -1,5 +1,5 @@
 // Package persist is where ranges of numbers come from and what seqd remembers of its biz types. It holds the models and the
-// interfaces that stores implement; the drivers are persist/memory and persist/bolt. A driver must pass the suite in
+// interfaces that stores implement; the drivers are persist/memory, persist/bolt and persist/mongo. A driver must pass the suite in
 // persist/persisttest.
 package persist
 
@@ -36,7 +36,7 @@ var (
 
 // Model is anything that is persisted.
 type Model interface {
-	// PersistID is the key: for all of today's models the name of a biz type.
+	// PersistID is the key among the models of one kind: the name of a biz type, or a constant where there is only one record.
 	PersistID() string
 }
 
@@ -160,10 +160,14 @@ type Counters interface {
 	Allocator
 }
 
-// Store is one place where everything is kept.
+// Store is one place where everything is kept. It is safe for concurrent use.
 type Store interface {
 	Counters() Counters
 	Shapes() Repository[Shape]
+	// Clusters holds at most one record; see [ClusterID].
+	Clusters() Repository[Cluster]
+	// Shared reports whether other processes can allocate from the same store while this one does.
+	Shared() bool
 	// Describe says in a sentence what the store promises, for the log at start.
 	Describe() string
 	// Close ends all use. It waits for writes under way.

@@ -21,14 +21,18 @@ import (
 // openRetry is the pause between two attempts to open a store that is out of space.
 const openRetry = time.Second
 
-// open opens the store, builds the issuer and lets requests in. When ctx ends before that, it returns an error.
+// open opens the store and Redis, builds the issuer and lets requests in. When ctx ends before that, it returns an error.
 func (r *runtime) open(ctx context.Context) error {
-	store, err := r.awaitStore(ctx)
-	if err != nil {
+	if err := r.awaitStore(ctx, r.openStore); err != nil {
 		return err
 	}
-	r.store = store
-	r.log.Info("store open", "promise", store.Describe())
+	r.log.Info("store open", "promise", r.store.Describe())
+	if err := r.awaitStore(ctx, r.readCluster); err != nil {
+		return err
+	}
+	if err := r.openRedis(ctx); err != nil {
+		return err
+	}
 	definitions, err := r.definitions()
 	if err != nil {
 		return err
@@ -40,13 +44,13 @@ func (r *runtime) open(ctx context.Context) error {
 	return nil
 }
 
-// awaitStore opens the store, again and again while that fails for a reason that can pass. A reason is logged once, not at every attempt.
-func (r *runtime) awaitStore(ctx context.Context) (persist.Store, error) {
+// awaitStore does what needs the store, again and again while that fails for a reason that can pass. A reason is logged once, not at every attempt.
+func (r *runtime) awaitStore(ctx context.Context, attempt func(context.Context) error) error {
 	logged := ""
 	for {
-		store, err := openStore(ctx, r.cfg.Store, r.now)
+		err := attempt(ctx)
 		if !errors.Is(err, persist.ErrUnavailable) {
-			return store, err
+			return err
 		}
 		if reason := err.Error(); reason != logged {
 			r.log.Error("the store cannot be opened yet", "error", err)
@@ -55,13 +59,27 @@ func (r *runtime) awaitStore(ctx context.Context) (persist.Store, error) {
 		r.api.Waiting(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be opened yet", RetryAfter: openRetry, Err: err})
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(openRetry):
 		}
 	}
 }
 
-func openStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
+func (r *runtime) openStore(ctx context.Context) error {
+	store, err := newStore(ctx, r.cfg.Store, r.now)
+	if err == nil {
+		r.store = store
+	}
+	return err
+}
+
+// readCluster gets the ID that what is kept outside the store carries.
+func (r *runtime) readCluster(ctx context.Context) (err error) {
+	r.cluster, err = persist.ClusterID(ctx, r.store, r.now)
+	return err
+}
+
+func newStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
 	switch cfg.Driver {
 	case "memory":
 		return memory.New(now), nil
@@ -92,7 +110,9 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 	if err != nil {
 		return d, err
 	}
-	env := strategy.Env{Store: r.store, Now: r.now, Log: r.log, Observer: r.observer}
+	env := strategy.Env{
+		Store: r.store, Now: r.now, Log: r.log, Observer: r.observer, Redis: r.redis, RedisPrefix: r.cfg.Redis.KeyPrefix, Cluster: r.cluster,
+	}
 	if d.Strategy, err = factory.New(env, bizType); err != nil {
 		return d, err
 	}

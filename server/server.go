@@ -17,6 +17,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
@@ -52,9 +54,10 @@ func WithRejected(handler seqd.RejectedHandler) Option {
 func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListen = f } }
 
 // Run serves until ctx ends, then stops in order: /readyz turns 503, drainDelay passes, the listener closes, running requests end,
-// unused numbers are given back, the store closes. It returns nil after a clean stop.
+// unused numbers are given back, Redis and the store are closed. It returns nil after a clean stop.
 //
 // The port opens before the store is reached. A store that is out of space or out of reach is tried again; any other error of opening it ends Run.
+// A Redis that cannot be used as it is ends Run at the start too; one that is out of reach does not.
 func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	o := options{now: time.Now, observer: seqd.NopObserver{}}
 	for _, opt := range opts {
@@ -70,11 +73,13 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 // runtime is one Run.
 type runtime struct {
 	options
-	cfg    *config.Config
-	api    *httpapi.API
-	http   *http.Server
-	store  persist.Store
-	issuer *seqd.Issuer
+	cfg     *config.Config
+	api     *httpapi.API
+	http    *http.Server
+	store   persist.Store
+	cluster string                // the ID of the cluster, as the store has it
+	redis   redis.UniversalClient // nil without redis.addrs
+	issuer  *seqd.Issuer
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -181,7 +186,7 @@ func (r *runtime) stop(served <-chan error) error {
 	return errors.Join(err, r.release())
 }
 
-// release gives numbers back and closes the store; each part happens even when the one before failed.
+// release gives numbers back and closes Redis and the store; each part happens even when the one before failed.
 func (r *runtime) release() error {
 	var failed []error
 	if r.issuer != nil {
@@ -189,21 +194,25 @@ func (r *runtime) release() error {
 		defer cancel()
 		failed = append(failed, r.issuer.Close(ctx))
 	}
+	if r.redis != nil {
+		// Its errors are those of connections that were broken anyway: nothing is lost by them.
+		failed = append(failed, r.within("Redis", func() error { _ = r.redis.Close(); return nil }))
+	}
 	if r.store != nil {
-		failed = append(failed, r.closeStore())
+		failed = append(failed, r.within("the store", r.store.Close))
 	}
 	r.log.Info("stopped")
 	return errors.Join(failed...)
 }
 
-// closeStore closes the store, or leaves it to the end of the process when its disk hangs.
-func (r *runtime) closeStore() error {
+// within closes something, or leaves it to the end of the process when it hangs.
+func (r *runtime) within(what string, shut func() error) error {
 	closed := make(chan error, 1)
-	go func() { closed <- r.store.Close() }()
+	go func() { closed <- shut() }()
 	select {
 	case err := <-closed:
 		return err
 	case <-time.After(r.cfg.Server.StopTimeout):
-		return fmt.Errorf("the store did not close within stopTimeout %s", r.cfg.Server.StopTimeout)
+		return fmt.Errorf("%s did not close within stopTimeout %s", what, r.cfg.Server.StopTimeout)
 	}
 }

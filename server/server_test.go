@@ -9,12 +9,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/bolt"
@@ -23,6 +26,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // slow is a strategy whose Generate waits until the test lets it go on.
@@ -429,5 +433,104 @@ func TestLogger(t *testing.T) {
 		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "hidden") {
 			t.Errorf("%s: logged %s", format, got)
 		}
+	}
+}
+
+// spied is the last Env that a strategy called spy was built from.
+var spied atomic.Pointer[strategy.Env]
+
+func init() {
+	strategy.Register(strategy.Factory{
+		Name:     "spy",
+		Settings: func() any { return &struct{}{} },
+		New: func(env strategy.Env, _ seqd.BizType) (seqd.Strategy, error) {
+			spied.Store(&env)
+			return theSlow, nil
+		},
+		Shape: func(seqd.BizType) string { return "spy" },
+	})
+}
+
+// What strategies are built from: no Redis without addresses; the ID of the cluster stays that of the store.
+func TestEnv(t *testing.T) {
+	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, strategy: spy}]\nredis: {timeout: 50ms", filepath.Join(t.TempDir(), "seqd.db"))
+	clusters := make(map[string]bool)
+	for _, more := range []string{"}", ", addrs: [127.0.0.1:1]}", ", addrs: [127.0.0.1:1], keyPrefix: mine}"} {
+		s := start(t, load(t, text+more+"\n"))
+		s.await("/readyz", http.StatusOK)
+		env := spied.Load()
+		if got, want := env.Redis != nil, strings.Contains(more, "addrs"); got != want {
+			t.Errorf("%s: there is a client: %v", more, got)
+		}
+		if got, want := env.RedisPrefix, "mine"; got != want && strings.Contains(more, want) {
+			t.Errorf("the prefix is %q", got)
+		}
+		clusters[env.Cluster] = true
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+		if env.Redis != nil && !errors.Is(env.Redis.Ping(t.Context()).Err(), redis.ErrClosed) {
+			t.Error("the client is not closed")
+		}
+	}
+	for id := range clusters {
+		if len(clusters) != 1 || len(id) != 32 {
+			t.Errorf("the IDs of the cluster are %v", clusters)
+		}
+	}
+}
+
+// syncLog is a log that can be read while it is written.
+type syncLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *syncLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *syncLog) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+// A Redis that is not there, or does not answer, does not keep the service from starting, and is complained of once.
+func TestRedisOutOfReach(t *testing.T) {
+	hanging, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hanging.Close()
+	for _, addr := range []string{"127.0.0.1:1", hanging.Addr().String()} {
+		var log syncLog
+		began := time.Now()
+		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], timeout: 100ms}\nbizTypes: [{name: order}]", addr)),
+			server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		s.await("/seq/order", http.StatusOK)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the start took %s", took)
+		}
+		time.Sleep(500 * time.Millisecond) // several looks
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+		if got := log.count("Redis"); got != 1 || log.count("redis.addrs: ") != 1 {
+			t.Errorf("Redis is named in %d lines: %s", got, &log.text)
+		}
+	}
+}
+
+// What is not Redis ends the start.
+func TestRedisThatIsNone(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q]}\nbizTypes: [{name: order}]", strings.TrimPrefix(web.URL, "http://")))
+	err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
+	if !errors.Is(err, rediscursor.ErrUnfit) || !strings.Contains(err.Error(), "redis.addrs: ") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -31,6 +31,13 @@ type Env struct {
 	Log *slog.Logger
 	// Observer gets rare events.
 	Observer seqd.Observer
+	// Redis is nil when the configuration names no server; else a client that sends each command once, never again, and bounds it in time,
+	// also while no server can be reached. It is safe for concurrent use and is closed by whoever made it.
+	Redis redis.UniversalClient
+	// RedisPrefix begins every key in Redis.
+	RedisPrefix string
+	// Cluster is the ID of the cluster, as the store has it: 32 hexadecimal digits. What is kept in Redis carries it.
+	Cluster string
 }
 
 // Factory makes strategies of one kind.

@@ -23,6 +23,7 @@ var (
 	metaBucket     = []byte("meta")
 	countersBucket = []byte("counters")
 	shapesBucket   = []byte("shapes")
+	clustersBucket = []byte("clusters")
 	formatKey      = []byte("format")
 )
 
@@ -45,6 +46,7 @@ type Store struct {
 	writer   *writer
 	counters counters
 	shapes   repository[persist.Shape]
+	clusters repository[persist.Cluster]
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -62,7 +64,23 @@ func Open(opts Options) (*Store, error) {
 	s.writer = startWriter(s.db, s.stillThere)
 	s.counters = counters{repository[persist.Counter]{s, countersBucket}, opts.Now}
 	s.shapes = repository[persist.Shape]{s, shapesBucket}
+	s.clusters = repository[persist.Cluster]{s, clustersBucket}
+	if err := s.complete(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
+	}
 	return s, nil
+}
+
+// complete adds the bucket that files of the first versions lack. They stay readable for those.
+func (s *Store) complete() error {
+	there := false
+	if err := s.db.View(func(tx *bbolt.Tx) error { there = tx.Bucket(clustersBucket) != nil; return nil }); err != nil || there {
+		return err
+	}
+	return s.writer.do(context.Background(), func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(clustersBucket)
+		return err
+	})
 }
 
 // check reads the format, after making sure that the file is as long as it says: bbolt maps it into memory, and pages beyond its end
@@ -108,6 +126,12 @@ func (s *Store) Counters() persist.Counters { return &s.counters }
 
 // Shapes returns the shapes.
 func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
+
+// Clusters returns the cluster's record.
+func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
+
+// Shared is false: the file lock keeps other processes out.
+func (s *Store) Shared() bool { return false }
 
 // Describe says what bolt promises.
 func (s *Store) Describe() string {

@@ -177,6 +177,35 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
+// Files of the first versions have no bucket for the cluster; they get it and keep their numbers.
+func TestFileWithoutClusters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	s := open(t, path)
+	addCounter(t, s, "order")
+	err := s.db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(clustersBucket) })
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for range 2 {
+		s := open(t, path)
+		id, err := persist.ClusterID(t.Context(), s, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+		if _, err := s.Counters().Read(t.Context(), "order"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids[0] != ids[1] || ids[0] == "" {
+		t.Errorf("the IDs are %q", ids)
+	}
+}
+
 // A process that goes on with a removed or replaced file would lose its maximum with it, and the next process would repeat its
 // numbers.
 func TestRemovedFileIsNoticed(t *testing.T) {

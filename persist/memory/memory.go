@@ -17,6 +17,7 @@ import (
 type Store struct {
 	counters counters
 	shapes   repository[persist.Shape]
+	clusters repository[persist.Cluster]
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -27,6 +28,7 @@ func New(now func() time.Time) *Store {
 	s.counters.now = now
 	s.counters.records = make(map[string]persist.Counter)
 	s.shapes.records = make(map[string]persist.Shape)
+	s.clusters.records = make(map[string]persist.Cluster)
 	return s
 }
 
@@ -35,6 +37,12 @@ func (s *Store) Counters() persist.Counters { return &s.counters }
 
 // Shapes returns the shapes.
 func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
+
+// Clusters returns the cluster's record.
+func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
+
+// Shared is false: nobody else can see the memory of a process.
+func (s *Store) Shared() bool { return false }
 
 // Describe says what memory promises.
 func (s *Store) Describe() string {
@@ -45,6 +53,7 @@ func (s *Store) Describe() string {
 func (s *Store) Close() error {
 	s.counters.close()
 	s.shapes.close()
+	s.clusters.close()
 	return nil
 }
 

@@ -80,6 +80,7 @@ type Store struct {
 	describe string
 	counters counters
 	shapes   repository[persist.Shape, storedShape]
+	clusters repository[persist.Cluster, storedCluster]
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -112,6 +113,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{client: client, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
 	s.counters = counters{repository[persist.Counter, storedCounter]{db.Collection("counters"), opts.Timeout}, opts.Now}
 	s.shapes = repository[persist.Shape, storedShape]{db.Collection("shapes"), opts.Timeout}
+	s.clusters = repository[persist.Cluster, storedCluster]{db.Collection("clusters"), opts.Timeout}
 	return s, nil
 }
 
@@ -120,6 +122,12 @@ func (s *Store) Counters() persist.Counters { return &s.counters }
 
 // Shapes returns the shapes.
 func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
+
+// Clusters returns the cluster's record.
+func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
+
+// Shared is true: any number of processes can use one database.
+func (s *Store) Shared() bool { return true }
 
 // Describe says what mongo promises.
 func (s *Store) Describe() string { return s.describe }
@@ -133,6 +141,9 @@ func (s *Store) Close() error {
 
 // authenticationFailed is the server's code for wrong credentials.
 const authenticationFailed = 18
+
+// noJournal is what a server without a journal says to every write that asks for it.
+const noJournal = "does not have journaling enabled"
 
 // translate gives errors of the driver the meaning the rest of seqd knows.
 func translate(err error) error {
@@ -151,6 +162,9 @@ func translate(err error) error {
 		return persist.ErrExists
 	case errors.As(err, &server) && server.HasErrorCode(authenticationFailed):
 		return err
+	case errors.As(err, &server) && server.HasErrorMessage(noJournal):
+		return fmt.Errorf("%w: store.mongo.uri: the MongoDB server runs without a journal and could lose numbers; set its storage.journal.enabled: %w",
+			persist.ErrInvalid, err)
 	}
 	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
 }
@@ -196,6 +210,24 @@ func (s storedShape) model() (persist.Shape, error) {
 	return m, m.Validate()
 }
 
+// storedCluster is how the cluster's record is read. Its bizTag is its persist ID, as in every document: so that one which was copied under another
+// ID is noticed.
+type storedCluster struct {
+	ID        string        `bson:"_id"`
+	Version   bson.RawValue `bson:"v"`
+	BizTag    string        `bson:"bizTag"`
+	Cluster   string        `bson:"cluster"`
+	Timestamp int64         `bson:"timestamp"`
+}
+
+func (c storedCluster) model() (persist.Cluster, error) {
+	m := persist.Cluster{ID: c.Cluster, Timestamp: c.Timestamp}
+	if err := checkDocument(c.ID, c.BizTag, c.Version); err != nil {
+		return m, err
+	}
+	return m, m.Validate()
+}
+
 // document is how a model is written.
 func document(m persist.Record) bson.D {
 	d := known(m.PersistID())
@@ -204,6 +236,8 @@ func document(m persist.Record) bson.D {
 		d = append(d, bson.E{Key: "max", Value: m.Max}, bson.E{Key: "step", Value: m.Step}, bson.E{Key: "timestamp", Value: m.Timestamp})
 	case persist.Shape:
 		d = append(d, bson.E{Key: "shape", Value: m.Shape}, bson.E{Key: "timestamp", Value: m.Timestamp})
+	case persist.Cluster:
+		d = append(d, bson.E{Key: "cluster", Value: m.ID}, bson.E{Key: "timestamp", Value: m.Timestamp})
 	}
 	return d
 }

@@ -50,6 +50,8 @@ func Run(t *testing.T, open Factory) {
 	}{
 		{"counters keep what they are given", testCounterRepository},
 		{"shapes keep what they are given", testShapeRepository},
+		{"clusters keep what they are given", testClusterRepository},
+		{"all who ask for the cluster's ID get the same", testClusterID},
 		{"list pages in byte order", testList},
 		{"update never lowers a counter", testUpdateLowered},
 		{"bad records are refused", testBadRecords},
@@ -130,6 +132,37 @@ func testShapeRepository(s *suite) {
 	first := persist.Shape{BizTag: "order", Shape: "segment", Timestamp: 1234}
 	second := persist.Shape{BizTag: "order", Shape: "snowflake ü\x00", Timestamp: 5678}
 	testRepository(s, s.store.Shapes(), first, second)
+}
+
+func testClusterRepository(s *suite) {
+	first := persist.Cluster{ID: "0123456789abcdef0123456789abcdef", Timestamp: 1234}
+	second := persist.Cluster{ID: "ffffffffffffffffffffffffffffffff", Timestamp: 5678}
+	testRepository(s, s.store.Clusters(), first, second)
+}
+
+func testClusterID(s *suite) {
+	const callers = 16
+	ids := make([]string, callers)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			err := persist.ErrUnavailable
+			for errors.Is(err, persist.ErrUnavailable) { // a shared store may not show at once what another caller wrote
+				ids[i], err = persist.ClusterID(context.Background(), s.store, s.clock.now)
+			}
+			if err != nil {
+				s.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	kept, err := s.store.Clusters().Read(s.Context(), persist.Cluster{}.PersistID())
+	s.must(err)
+	s.must(kept.Validate())
+	s.equal(kept.Timestamp, int64(1_000_000))
+	for _, id := range ids {
+		s.equal(id, kept.ID)
+	}
 }
 
 // testRepository walks one record through its life; first and second have the same persist ID.
@@ -216,6 +249,9 @@ func testBadRecords(s *suite) {
 		s.wants(s.counters.Update(s.Context(), c), persist.ErrInvalid)
 	}
 	s.wants(s.store.Shapes().Create(s.Context(), persist.Shape{BizTag: "x"}), persist.ErrInvalid)
+	for _, id := range []string{"", "cluster", "0123456789ABCDEF0123456789ABCDEF", "0123456789abcdef0123456789abcde", "0123456789abcdef0123456789abcdef00"} {
+		s.wants(s.store.Clusters().Create(s.Context(), persist.Cluster{ID: id}), persist.ErrInvalid)
+	}
 }
 
 func testAllocate(s *suite) {
@@ -434,8 +470,9 @@ func testClosed(s *suite) {
 	_, read := s.counters.Read(ctx, "order")
 	_, list := s.counters.List(ctx, "", 1)
 	_, giveBack := s.counters.GiveBack(ctx, "order", persist.Range{First: 7, Last: 7})
+	_, cluster := persist.ClusterID(ctx, s.store, s.clock.now)
 	for name, err := range map[string]error{
-		"allocate": allocate, "read": read, "list": list, "give-back": giveBack,
+		"cluster": cluster, "allocate": allocate, "read": read, "list": list, "give-back": giveBack,
 		"create": s.counters.Create(ctx, persist.Counter{BizTag: "x", Step: 1}),
 		"update": s.counters.Update(ctx, persist.Counter{BizTag: "order", Max: 8, Step: 1}),
 		"delete": s.counters.Delete(ctx, "order"),

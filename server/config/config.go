@@ -21,6 +21,7 @@ type Config struct {
 	Server Server `config:"server"`
 	Log    Log    `config:"log"`
 	Store  Store  `config:"store"`
+	Redis  Redis  `config:"redis"`
 	Auth   Auth   `config:"auth"`
 	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
 	BizTypes []seqd.BizType
@@ -70,7 +71,7 @@ type Store struct {
 // Mongo is the store that nodes share.
 type Mongo struct {
 	// URI is the connection string, with credentials and TLS where needed. It is never logged.
-	URI string `config:"uri"`
+	URI string `config:"uri" secret:"true"`
 	// Database is the name of the database.
 	Database string `config:"database"`
 	// Timeout bounds every operation, 100ms to 10s.
@@ -113,7 +114,8 @@ func Default() Config {
 			Bolt:   Bolt{Path: "data/seqd.db", LockTimeout: time.Second},
 			Mongo:  Mongo{URI: "mongodb://127.0.0.1:27017", Database: "seqd", Timeout: 2 * time.Second},
 		},
-		Auth: Auth{Mode: "auto"},
+		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
+		Auth:  Auth{Mode: "auto"},
 	}
 }
 
@@ -189,6 +191,7 @@ func (c *Config) validate(p *problems) {
 	p.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	p.oneOf("log.format", c.Log.Format, "json", "text")
 	c.Store.validate(p)
+	c.Redis.validate(p)
 	p.oneOf("auth.mode", c.Auth.Mode, "auto", "none")
 	p.check(c.Auth.Mode != "auto" || IsLoopback(c.Server.Addr), "server.addr",
 		"%s can be reached from other machines; with auth.mode auto only a loopback address is open: set auth.mode to none to open it to everybody who can reach it",
@@ -200,18 +203,27 @@ func (c *Config) validate(p *problems) {
 		p.check(!twice, bizTypePath(i)+".name", "%s is the name of %s already", b.Name, bizTypePath(first))
 		names[b.Name] = i
 		if o, ok := b.Settings.(seqd.Orderer); ok {
-			p.check(!o.Strict() || c.Store.Driver != "mongo", bizTypePath(i)+".ordering",
-				"strict over several nodes needs more than store.driver mongo; set it, or segment.ordering, to per-node")
+			p.check(!o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), bizTypePath(i)+".ordering",
+				"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
 		}
 		if w, ok := b.Settings.(seqd.Waiter); ok {
-			p.check(w.MaxWait()+spareTime <= c.Server.WriteTimeout, "server.writeTimeout",
-				"%s is too short: %s may wait %s for numbers, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, w.MaxWait(), spareTime)
+			spare := c.spareTime()
+			p.check(w.MaxWait()+spare <= c.Server.WriteTimeout, "server.writeTimeout",
+				"%s is too short: %s may wait %s for numbers, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, w.MaxWait(), spare)
 		}
 	}
 }
 
 // spareTime is what writeTimeout must leave after the longest wait: else numbers would be taken whose answer cannot be written.
 const spareTime = 3 * time.Second
+
+// spareTime is spareTime and, where there is a Redis, the time of two commands that get no answer: one before and one after the wait.
+func (c *Config) spareTime() time.Duration {
+	if !c.Redis.Configured() {
+		return spareTime
+	}
+	return spareTime + 2*c.Redis.Timeout
+}
 
 func bizTypePath(i int) string { return fmt.Sprintf("%s[%d]", bizTypesKey, i) }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,20 @@ type Key struct {
 	// Default is its value when nothing sets it.
 	Default any
 	field   reflect.Value
+	secret  bool // no message may show its value
+}
+
+// assign sets field, which is of the key's type, to raw, a value as a configuration file gives it.
+func (k Key) assign(field reflect.Value, raw any) error {
+	err := assign(field, raw)
+	if err == nil || !k.secret {
+		return err
+	}
+	want := "text; put it between quotes"
+	if field.Kind() == reflect.Slice {
+		want = "a list of text"
+	}
+	return fmt.Errorf("its value, which is not shown, is not %s", want)
 }
 
 // Env is the environment variable that sets the key.
@@ -43,8 +58,8 @@ func (k Key) Text() string {
 	case []string:
 		return "[" + strings.Join(v, ", ") + "]"
 	case string:
-		if v == "" {
-			return `""`
+		if v == "" || strings.HasSuffix(v, ":") { // which YAML would take for nothing or for a section
+			return strconv.Quote(v)
 		}
 	}
 	return fmt.Sprint(k.Default)
@@ -108,7 +123,8 @@ func keysOf(prefix string, v reflect.Value) []Key {
 		case field.Kind() == reflect.Struct:
 			keys = append(keys, keysOf(prefix+name+".", field)...)
 		default:
-			keys = append(keys, Key{Path: prefix + name, Default: field.Interface(), field: field})
+			secret := v.Type().Field(i).Tag.Get("secret") == "true"
+			keys = append(keys, Key{Path: prefix + name, Default: field.Interface(), field: field, secret: secret})
 		}
 	}
 	return keys

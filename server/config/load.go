@@ -70,7 +70,7 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 	l.flags(src.Flags)
 	for _, k := range l.keys {
 		if raw := l.viper.Get(k.Path); raw != nil && !l.has(k.Path) {
-			l.add(k.Path, assign(k.field, raw))
+			l.add(k.Path, k.assign(k.field, raw))
 		}
 	}
 	for _, s := range strategies {
@@ -134,7 +134,7 @@ func (l *loader) flags(flags map[string]string) {
 func (l *loader) set(k Key, source, text string) {
 	raw, err := fromText(k.field, text)
 	if err == nil {
-		err = assign(reflect.New(k.field.Type()).Elem(), raw)
+		err = k.assign(reflect.New(k.field.Type()).Elem(), raw)
 	}
 	l.add(source, err)
 	if err == nil {
@@ -253,6 +253,6 @@ func takeKey(values map[string]any, name string) (raw any, ok bool) {
 // take moves one value out of a section of a list into its field.
 func (l *loader) take(values map[string]any, path string, k Key) {
 	if raw, ok := takeKey(values, k.Path); ok {
-		l.add(path+"."+k.Path, assign(k.field, raw))
+		l.add(path+"."+k.Path, k.assign(k.field, raw))
 	}
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -74,6 +75,29 @@ func TestPrecedence(t *testing.T) {
 	})
 }
 
+// beside is what a key needs to be set as well, by the beginning of its name; the longest counts.
+var beside = map[string]map[string]string{
+	"redis.addrs":    {},
+	"redis.":         {"redis.addrs": "x:1"},
+	"redis.username": {"redis.addrs": "x:1", "redis.password": "x"},
+	"redis.sentinel": {"redis.addrs": "x:1", "redis.masterName": "x", "redis.sentinelPassword": "x"},
+	"redis.tls.":     {"redis.addrs": "x:1", "redis.tls.enabled": "true", "redis.tls.certFile": "x", "redis.tls.keyFile": "x"},
+}
+
+// flagsBeside returns the flags that a key needs beside it, but for its own.
+func flagsBeside(key string) map[string]string {
+	longest := ""
+	for prefix := range beside {
+		if strings.HasPrefix(key, prefix) && len(prefix) > len(longest) {
+			longest = prefix
+		}
+	}
+	flags := make(map[string]string)
+	maps.Copy(flags, beside[longest])
+	delete(flags, key)
+	return flags
+}
+
 // another is a good value other than the default, for each key, as a file and as a flag say it.
 var another = map[string]struct{ yaml, text string }{
 	"server.addr":              {`"[::1]:1"`, "[::1]:1"},
@@ -96,6 +120,20 @@ var another = map[string]struct{ yaml, text string }{
 	"store.mongo.uri":          {`"mongodb://x:1"`, "mongodb://x:1"},
 	"store.mongo.database":     {"x", "x"},
 	"store.mongo.timeout":      {"7s", "7s"},
+	"redis.addrs":              {`["x:1", "[::1]:2"]`, "x:1, [::1]:2"},
+	"redis.masterName":         {"y", "y"},
+	"redis.username":           {"y", "y"},
+	"redis.password":           {"y", "y"},
+	"redis.sentinelUsername":   {"y", "y"},
+	"redis.sentinelPassword":   {"y", "y"},
+	"redis.db":                 {"7", "7"},
+	"redis.tls.enabled":        {"true", "true"},
+	"redis.tls.caFile":         {"y", "y"},
+	"redis.tls.certFile":       {"y", "y"},
+	"redis.tls.keyFile":        {"y", "y"},
+	"redis.tls.serverName":     {"y", "y"},
+	"redis.keyPrefix":          {`"y:"`, "y:"},
+	"redis.timeout":            {"700ms", "700ms"},
 	"auth.mode":                {"none", "none"},
 	"segment.start":            {"7", "7"},
 	"segment.ordering":         {"per-node", "per-node"},
@@ -114,18 +152,26 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 			if !ok {
 				t.Fatal("the test knows no value for this key")
 			}
-			file := mustLoad(t, someBizType+nested(k.Path, value.yaml), config.Sources{})
-			if reflect.DeepEqual(file, mustLoad(t, someBizType, config.Sources{})) {
-				t.Errorf("%s has no effect", value.yaml)
-			}
-			if env := mustLoad(t, someBizType, config.Sources{Env: []string{k.Env() + "=" + value.text}}); !reflect.DeepEqual(env, file) {
+			flags := flagsBeside(k.Path)
+			file := mustLoad(t, someBizType+nested(k.Path, value.yaml), config.Sources{Flags: flags})
+			if env := mustLoad(t, someBizType, config.Sources{Env: []string{k.Env() + "=" + value.text}, Flags: flags}); !reflect.DeepEqual(env, file) {
 				t.Errorf("the environment gives %+v, the file %+v", env, file)
 			}
-			if flag := mustLoad(t, someBizType, config.Sources{Flags: map[string]string{k.Path: value.text}}); !reflect.DeepEqual(flag, file) {
+			own := maps.Clone(flags)
+			own[k.Path] = value.text
+			if flag := mustLoad(t, someBizType, config.Sources{Flags: own}); !reflect.DeepEqual(flag, file) {
 				t.Errorf("the flag gives %+v, the file %+v", flag, file)
 			}
-			// The default as documented is what a file may say.
-			if got := mustLoad(t, someBizType+nested(k.Path, k.Text()), config.Sources{}); !reflect.DeepEqual(got, mustLoad(t, someBizType, config.Sources{})) {
+			// The default as documented is what a file may say; where other keys need this one, it stands alone.
+			without, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: flags})
+			if err != nil {
+				flags = nil
+				without = mustLoad(t, someBizType, config.Sources{})
+			}
+			if reflect.DeepEqual(file, without) {
+				t.Errorf("%s has no effect", value.yaml)
+			}
+			if got := mustLoad(t, someBizType+nested(k.Path, k.Text()), config.Sources{Flags: flags}); !reflect.DeepEqual(got, without) {
 				t.Errorf("the documented default %s gives %+v", k.Text(), got)
 			}
 		})
@@ -144,6 +190,9 @@ func TestTextOfDefaults(t *testing.T) {
 		"server.idleTimeout":     "2m SEQD_SERVER_IDLETIMEOUT",
 		"server.trustedProxies":  "[] SEQD_SERVER_TRUSTEDPROXIES",
 		"store.bolt.path":        "data/seqd.db SEQD_STORE_BOLT_PATH",
+		"redis.addrs":            "[] SEQD_REDIS_ADDRS",
+		"redis.tls.caFile":       `"" SEQD_REDIS_TLS_CAFILE`,
+		"redis.keyPrefix":        `"seqd:" SEQD_REDIS_KEYPREFIX`,
 		"segment.maxStep":        "100000000 SEQD_SEGMENT_MAXSTEP",
 		"segment.threshold":      "0.2 SEQD_SEGMENT_THRESHOLD",
 		"segment.targetDuration": "30m SEQD_SEGMENT_TARGETDURATION",

@@ -58,9 +58,10 @@ func TestWrongMongoSettings(t *testing.T) {
 func TestStrictOnMongo(t *testing.T) {
 	const mongo = "store: {driver: mongo}\n"
 	_, err := config.LoadYAML([]byte(mongo+someBizType), config.Sources{})
-	wantError(t, err, "bizTypes[0].ordering: ", "per-node")
+	wantError(t, err, "bizTypes[0].ordering: ", "per-node", "redis.addrs")
 	_, err = config.LoadYAML([]byte(mongo+"segment: {ordering: per-node}\nbizTypes: [{name: a}, {name: b, ordering: strict}]\n"), config.Sources{})
 	wantError(t, err, "bizTypes[1].ordering: ")
 	mustLoad(t, mongo+"segment: {ordering: per-node}\n"+someBizType, config.Sources{})
 	mustLoad(t, mongo+"bizTypes: [{name: a, ordering: per-node}]\n", config.Sources{})
+	mustLoad(t, mongo+someBizType, config.Sources{Flags: map[string]string{"redis.addrs": "x:1"}})
 }

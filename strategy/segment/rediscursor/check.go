@@ -2,6 +2,7 @@ package rediscursor
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"regexp"
@@ -9,10 +10,33 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/persist"
 )
 
-// ErrUnfit is returned by [Check] when Redis answers but cannot be used as it is: waiting does not mend it, another setting would.
+// ErrUnfit is returned by [Check], as errors.Is tells, when Redis answers but cannot be used as it is: waiting does not mend it, another setting
+// would, and the error begins with that.
 var ErrUnfit = errors.New("this Redis cannot hold cursors")
+
+// unfitError is an ErrUnfit with what is wrong.
+type unfitError struct {
+	text  string
+	cause error // what a server said, nil for none
+}
+
+// Error implements [error].
+func (e *unfitError) Error() string {
+	if e.cause == nil {
+		return e.text
+	}
+	return e.text + ": " + e.cause.Error()
+}
+
+// Is makes it an ErrUnfit.
+func (e *unfitError) Is(target error) bool { return target == ErrUnfit }
+
+// Unwrap returns what a server said.
+func (e *unfitError) Unwrap() error { return e.cause }
 
 // oldest is the first major version of Redis whose scripts replicate by their effects, which a script that reads the clock needs, and that
 // knows users.
@@ -21,86 +45,150 @@ const oldest = 6
 // probe is the counter of a cursor that is only looked at. No biz type can be called so.
 const probe = ":probe"
 
-// Check finds out whether Redis can be used, by what the servers say of themselves and by running a script as issuing does. It returns ErrUnfit with
-// what is wrong and the setting to change, ErrForeign, ErrNewer, or any other error when Redis is not there now.
+// Check finds out whether Redis can be used, by what the servers say of themselves and by running both scripts as issuing does. It returns
+// ErrUnfit with what is wrong and the setting to change, ErrForeign, ErrNewer, or any other error when Redis is not there now. The caller bounds it
+// in time.
 func Check(ctx context.Context, opts Options) error {
 	var err error
 	switch client := opts.Client.(type) {
 	case *redis.ClusterClient:
-		err = client.ForEachMaster(ctx, checkServer)
+		err = client.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return checkServer(ctx, node, "cluster") })
 	case *redis.Client:
-		err = checkServer(ctx, client)
+		err = checkServer(ctx, client, "standalone")
 	}
 	if err == nil {
-		_, err = Open(opts, probe).Take(ctx, Take{Threshold: 1})
+		err = checkScripts(ctx, opts)
 	}
-	return explain(err)
+	return explain(err, opts)
 }
 
-// checkServer checks one primary.
-func checkServer(ctx context.Context, client *redis.Client) error {
+// checkServer checks what one server says of itself.
+func checkServer(ctx context.Context, client *redis.Client, mode string) error {
+	raw, err := Do(ctx, client, "info")
+	if err != nil {
+		return err
+	}
+	text, _ := raw.(string)
 	info := map[string]string{}
-	for _, section := range []string{"server", "memory", "cluster"} {
-		raw, err := Do(ctx, client, "info", section)
-		if err != nil {
-			return fmt.Errorf("INFO: %w", err)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
 		}
-		text, _ := raw.(string)
-		for line := range strings.Lines(text) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-				info[name] = value
-			}
-		}
+	}
+	if why, wrong := wrongMode[info["redis_mode"]]; wrong && info["redis_mode"] != mode {
+		return &unfitError{text: why}
 	}
 	version := info["redis_version"]
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err == nil && n < oldest {
-		return fmt.Errorf("%w: redis.addrs: the server is version %s; %d.0 or newer is needed", ErrUnfit, version, oldest)
+		return &unfitError{text: fmt.Sprintf("redis.addrs: the server is version %s; %d.0 or newer is needed", version, oldest)}
 	}
 	if policy := info["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys-") {
-		return fmt.Errorf("%w: maxmemory-policy is %s, under which Redis may evict cursors at any time: set it to noeviction, or to one of volatile-*",
-			ErrUnfit, policy)
+		return &unfitError{text: "redis.addrs: the server's maxmemory-policy is " + policy +
+			", under which it may drop cursors at any time: set it to noeviction, or to one of volatile-*"}
 	}
 	return nil
 }
 
-// unavailable begins the errors by which a server says that it cannot serve now.
-var unavailable = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "OOM", "NOREPLICAS", "TRYAGAIN", "MISCONF", "ERR max number of clients"}
+// wrongMode says what to do about a server of another mode than the settings mean.
+var wrongMode = map[string]string{
+	"sentinel": "redis.addrs: the server is a Sentinel; set redis.masterName to what it calls the primary",
+	"cluster":  "redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers",
+}
 
-// explain gives an error of Redis that says no to us the setting to change. Text that came from a server is shown, but for what looks like
-// a secret there is none in it.
-func explain(err error) error {
-	if errors.Is(err, ErrReplica) {
-		return fmt.Errorf("%w: redis.addrs: the server is a replica; give the primary's address, or set redis.masterName and the addresses of the Sentinels: %w",
-			ErrUnfit, ErrReplica)
-	}
-	var answer redis.Error
-	if !errors.As(err, &answer) {
-		return err
-	}
-	for _, prefix := range unavailable {
-		if redis.HasErrorPrefix(err, prefix) {
+// checkScripts runs both scripts and has one write, so that whatever they may not do shows. Other nodes that check at the same time can get in
+// between; where they do it all the time, Redis is well.
+func checkScripts(ctx context.Context, opts Options) error {
+	const rounds = 5
+	cursor := Open(opts, probe)
+	for range rounds {
+		seen, err := cursor.Take(ctx, Take{Threshold: 1})
+		if err != nil {
+			return err
+		}
+		next := persist.Range{First: seen.Ceil + 1, Last: seen.Ceil + 1}
+		answer, err := cursor.Install(ctx, Install{Mode: Advance, Gen: seen.Gen, Range: next})
+		if err != nil || answer.Verdict == Installed {
 			return err
 		}
 	}
-	for _, known := range explanations {
-		if known.pattern.MatchString(answer.Error()) {
-			return fmt.Errorf("%w: %s: %w", ErrUnfit, known.text, err)
-		}
-	}
-	return fmt.Errorf("%w: %w", ErrUnfit, err)
+	return nil
 }
 
-var explanations = []struct {
+// transient begins the errors by which a server says that it cannot serve now.
+var transient = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "OOM", "NOREPLICAS", "TRYAGAIN", "MISCONF", "max number of clients"}
+
+// explain gives an error the setting to change. Waiting mends those that it returns without ErrUnfit.
+func explain(err error, opts Options) error {
+	if err == nil || errors.Is(err, ErrUnfit) || errors.Is(err, ErrForeign) || errors.Is(err, ErrNewer) {
+		return err
+	}
+	if errors.Is(err, ErrReplica) && single(opts.Client) {
+		return &unfitError{"redis.addrs: give the primary's address, or set redis.masterName and the addresses of the Sentinels", err}
+	}
+	for _, prefix := range transient {
+		if redis.HasErrorPrefix(err, prefix) {
+			return fmt.Errorf("redis.addrs: %w", err)
+		}
+	}
+	text := err.Error()
+	list := explanations
+	if strings.Contains(text, noSentinel) {
+		list = sentinelExplanations
+	}
+	for _, known := range list {
+		if known.pattern.MatchString(text) {
+			return &unfitError{strings.ReplaceAll(known.text, "PREFIX", opts.Prefix), err}
+		}
+	}
+	var answer redis.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		return &unfitError{"redis.tls.caFile, redis.tls.serverName: the server's certificate is not trusted", err}
+	case errors.As(err, &answer):
+		return &unfitError{"redis.addrs", err}
+	}
+	return fmt.Errorf("redis.addrs: %w", err)
+}
+
+// single reports whether the client leads to one server for ever. After a failover the Sentinels, and the servers of a Cluster, may name one that does not
+// know yet that it is the primary: that passes.
+func single(client redis.UniversalClient) bool {
+	c, ok := client.(*redis.Client)
+	return ok && c.Options().Addr != "FailoverClient" // what the client of Sentinels calls itself
+}
+
+type explanation struct {
 	pattern *regexp.Regexp
 	text    string
-}{
-	{regexp.MustCompile(`^(NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH|ERR Client sent AUTH)`), "redis.username, redis.password: the server does not accept them"},
-	{regexp.MustCompile(`(?i)info.*script|script.*info|not allowed from script|unknown.*command.*(called )?from.*script`),
-		"scripts may not call INFO here, so a cursor could not tell a restored or promoted server; use a server that allows it (ACL: +info), or set segment.ordering to per-node"},
-	{regexp.MustCompile(`^NOPERM|No permissions|can't run this command`),
-		"redis.username: the user lacks rights; it needs ~" + "<redis.keyPrefix>* +@scripting +info +hmget +hset +time"},
-	{regexp.MustCompile(`^MOVED`), "redis.addrs: the server is part of a Redis Cluster; give the addresses of several of its servers"},
-	{regexp.MustCompile(`cluster support disabled`), "redis.addrs: several addresses mean a Redis Cluster, and the server is none; give one address, or set redis.masterName for Sentinels"},
-	{regexp.MustCompile(`DB index is out of range|SELECT is not allowed in cluster mode`), "redis.db"},
 }
+
+// explanations say what the errors of servers mean. The first that matches counts.
+var explanations = []explanation{
+	{regexp.MustCompile(`NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH|ERR Client sent AUTH`), "redis.username, redis.password: the server does not accept them"},
+	{regexp.MustCompile(`(?i)NOPERM.*'info|not allowed from script|unknown.*command.*from.*script`),
+		"redis.addrs: scripts may not call INFO here, so a cursor could not tell a restored or promoted server; use a server and a user that may (ACL: +info)"},
+	{regexp.MustCompile(`(?i)NOPERM|no permissions|can't run this command`),
+		"redis.username: the user lacks rights; it needs ~PREFIX* +eval +evalsha +info +hmget +hset +time, and for redis.db +select, for a Redis Cluster +cluster|slots +asking"},
+	{regexp.MustCompile(`(^|: )MOVED `),
+		"redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers"},
+	{regexp.MustCompile(`cluster support disabled|unknown command.*cluster`),
+		"redis.addrs: several addresses mean a Redis Cluster, and this server is in none; give one address, or set redis.masterName if these are Sentinels"},
+	{regexp.MustCompile(`DB index is out of range|SELECT is not allowed in cluster mode`), "redis.db"},
+	{regexp.MustCompile(`unknown command`), "redis.addrs: the server does not know a command that is needed"},
+	{regexp.MustCompile(`redis: (invalid reply|can't parse)`), "redis.addrs: what answers there is not Redis, or speaks TLS and redis.tls.enabled is false"},
+	{regexp.MustCompile(`first record does not look like a TLS handshake`), "redis.tls.enabled: the server does not speak TLS"},
+	{regexp.MustCompile(`remote error: tls: `), "redis.tls.certFile: the server does not accept the connection"},
+}
+
+// noSentinel is what the client says when no Sentinel has told it where the primary is.
+const noSentinel = "all sentinels specified in configuration are unreachable"
+
+// sentinelExplanations say what the errors of Sentinels mean.
+var sentinelExplanations = append([]explanation{
+	{regexp.MustCompile(`redis: nil`), "redis.masterName: the Sentinels know no primary of this name"},
+	{regexp.MustCompile(`unknown command.*sentinel`), "redis.masterName: it is set, but the servers of redis.addrs are not Sentinels"},
+	{regexp.MustCompile(`NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH|ERR Client sent AUTH`), "redis.sentinelUsername, redis.sentinelPassword: the Sentinels do not accept them"},
+	{regexp.MustCompile(`NOPERM`), "redis.sentinelUsername: the user lacks rights; it needs +sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe and all channels"},
+}, explanations...)

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Redis is where nodes keep what they share at every request. Without addresses there is none.
+type Redis struct {
+	// Addrs are host:port: none means no Redis, one a single server, several a Redis Cluster; with MasterName they are the Sentinels.
+	Addrs []string `config:"addrs" secret:"true"` // somebody may write redis://user:password@host
+	// MasterName is what the Sentinels call the primary; "" for no Sentinels.
+	MasterName string `config:"masterName"`
+	// Username and Password are those of the servers; "" for none. They are never logged.
+	Username string `config:"username"`
+	Password string `config:"password" secret:"true"`
+	// SentinelUsername and SentinelPassword are those of the Sentinels.
+	SentinelUsername string `config:"sentinelUsername"`
+	SentinelPassword string `config:"sentinelPassword" secret:"true"`
+	// DB is the number of the database, 0 to 15; a Redis Cluster has only 0.
+	DB  int      `config:"db"`
+	TLS RedisTLS `config:"tls"`
+	// KeyPrefix begins every key: printable ASCII without spaces and braces, at most 64 bytes.
+	KeyPrefix string `config:"keyPrefix"`
+	// Timeout bounds every command, 50ms to 5s.
+	Timeout time.Duration `config:"timeout"`
+}
+
+// RedisTLS is how connections to Redis and its Sentinels are encrypted. The files are PEM and are read when Redis is opened.
+type RedisTLS struct {
+	Enabled bool `config:"enabled"`
+	// CAFile holds the certificates that the servers' must be signed by; "" for those of the system.
+	CAFile string `config:"caFile"`
+	// CertFile and KeyFile are the client's own certificate; "" for none.
+	CertFile string `config:"certFile"`
+	KeyFile  string `config:"keyFile"`
+	// ServerName is what the servers' certificates must be for; "" for the host of each address.
+	ServerName string `config:"serverName"`
+}
+
+// Configured reports whether there is a Redis.
+func (r *Redis) Configured() bool { return len(r.Addrs) > 0 }
+
+// Cluster reports whether the addresses are those of a Redis Cluster.
+func (r *Redis) Cluster() bool { return len(r.Addrs) > 1 && r.MasterName == "" }
+
+const (
+	mostRedisDB   = 15
+	mostKeyPrefix = 64
+)
+
+func (r *Redis) validate(p *problems) {
+	seen := make(map[string]int, len(r.Addrs))
+	for i, addr := range r.Addrs {
+		key := fmt.Sprintf("redis.addrs[%d]", i)
+		p.check(isHostPort(addr), key, "it is not host:port with a port from 1 to 65535, such as redis.example:6379; user and password are keys of their own")
+		first, twice := seen[strings.ToLower(addr)]
+		p.check(!twice, key, "it is the same as redis.addrs[%d]", first)
+		seen[strings.ToLower(addr)] = i
+	}
+	r.validateUsers(p)
+	p.check(r.DB >= 0 && r.DB <= mostRedisDB, "redis.db", "%d is outside 0 to %d", r.DB, mostRedisDB)
+	p.check(r.DB == 0 || !r.Cluster(), "redis.db", "%d: several addresses without redis.masterName are a Redis Cluster, which has only database 0", r.DB)
+	r.TLS.validate(p)
+	p.check(isKeyPrefix(r.KeyPrefix), "redis.keyPrefix", "%.80q is not printable ASCII without spaces and braces, of at most %d bytes", r.KeyPrefix, mostKeyPrefix)
+	p.duration("redis.timeout", r.Timeout, 50*time.Millisecond, 5*time.Second)
+}
+
+// validateUsers checks what is said about access. A setting that would do nothing is a mistake worth telling.
+func (r *Redis) validateUsers(p *problems) {
+	needs := func(key string, set, met bool, why string) { p.check(!set || met, key, "it is set, but %s", why) }
+	const noServer, noSentinel = "redis.addrs names no server", "there are no Sentinels without redis.masterName"
+	needs("redis.masterName", r.MasterName != "", r.Configured(), noServer)
+	needs("redis.username", r.Username != "", r.Configured(), noServer)
+	needs("redis.password", r.Password != "", r.Configured(), noServer)
+	needs("redis.tls.enabled", r.TLS.Enabled, r.Configured(), noServer)
+	needs("redis.sentinelUsername", r.SentinelUsername != "", r.MasterName != "", noSentinel)
+	needs("redis.sentinelPassword", r.SentinelPassword != "", r.MasterName != "", noSentinel)
+	p.check(r.Username == "" || r.Password != "", "redis.username", "it is set without redis.password, and would not be used")
+	p.check(r.SentinelUsername == "" || r.SentinelPassword != "", "redis.sentinelUsername", "it is set without redis.sentinelPassword, and would not be used")
+}
+
+func (t *RedisTLS) validate(p *problems) {
+	for _, setting := range []struct{ key, value string }{
+		{"redis.tls.caFile", t.CAFile}, {"redis.tls.certFile", t.CertFile}, {"redis.tls.keyFile", t.KeyFile}, {"redis.tls.serverName", t.ServerName},
+	} {
+		p.check(setting.value == "" || t.Enabled, setting.key, "it is set, but redis.tls.enabled is false")
+	}
+	p.check(t.CertFile == "" || t.KeyFile != "", "redis.tls.keyFile", "it is empty, and redis.tls.certFile needs it")
+	p.check(t.KeyFile == "" || t.CertFile != "", "redis.tls.certFile", "it is empty, and redis.tls.keyFile needs it")
+}
+
+// isHostPort reports whether addr names a host and a port to connect to.
+func isHostPort(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || strings.ContainsAny(host, "/@ \t\r\n") {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// isKeyPrefix reports whether keys may begin with prefix. Braces say in a Redis Cluster which part of a key decides its place: those are seqd's own.
+func isKeyPrefix(prefix string) bool {
+	outside := func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }
+	return len(prefix) <= mostKeyPrefix && !strings.ContainsFunc(prefix, outside)
+}
