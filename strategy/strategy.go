@@ -18,13 +18,6 @@ import (
 type Env struct {
 	// Store is where ranges come from. It is open.
 	Store persist.Store
-	// Redis is what the nodes of a cluster share besides the store, nil when none is configured. It need not be reachable. It bounds every call in
-	// time and does not repeat commands.
-	Redis redis.UniversalClient
-	// RedisPrefix begins every key.
-	RedisPrefix string
-	// Cluster is the ID of the cluster, as its store has it.
-	Cluster string
 	// Now is the clock.
 	Now func() time.Time
 	// Log gets what an operator should see.

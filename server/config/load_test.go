@@ -142,6 +142,9 @@ var another = map[string]struct{ yaml, text string }{
 	"segment.threshold":        {"0.7", "0.7"},
 	"segment.targetDuration":   {"7s", "7s"},
 	"segment.acquireTimeout":   {"7s", "7s"},
+	"segment.onRedisDown":      {"reject", "reject"},
+	"segment.reserveSegments":  {"7", "7"},
+	"segment.restoreGap":       {"7", "7"},
 }
 
 // Every key has the same effect from every source, and an effect. A new key needs a line above.

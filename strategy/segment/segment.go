@@ -25,8 +25,7 @@ func init() {
 
 // build makes the strategy that the ordering and the back ends ask for.
 func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
-	shared, ok := env.Store.(interface{ Shared() bool })
-	if settings, isOurs := bizType.Settings.(*Settings); ok && isOurs && settings.Strict() && env.Redis != nil && shared.Shared() {
+	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Redis != nil && env.Store.Shared() {
 		return NewShared(env, bizType, rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, bizType.Name))
 	}
 	return New(env, bizType)
