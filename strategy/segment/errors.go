@@ -39,3 +39,8 @@ func refusal(err error) error {
 	}
 	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no numbers now", RetryAfter: time.Second, Err: err}
 }
+
+// redisAway is the refusal for a Redis that does not serve the cursor.
+func redisAway(cause error) *seqd.Error {
+	return &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "Redis does not serve the cursor", RetryAfter: time.Second, Err: cause}
+}

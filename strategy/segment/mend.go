@@ -62,7 +62,10 @@ func (s *Shared) startMending(look *rediscursor.Taken) {
 // has left it. What it does follows from what it sees, so it does not matter how things came to be so, nor who else is at it.
 func (m *mender) run() {
 	pause := firstPause
-	if m.look == nil && !m.pause(pause) {
+	m.mu.Lock()
+	failed := m.failures > 0
+	m.mu.Unlock()
+	if failed && !m.pause(pause) {
 		return
 	}
 	for {
@@ -111,8 +114,9 @@ func (m *mender) step() next {
 	}
 	m.mu.Lock()
 	if m.failures >= manyFailures && time.Since(m.failing) > redisPatience {
+		failure := m.failure.Err
 		m.mu.Unlock()
-		return m.leave(m.failure) // it can be looked at, but takes fail
+		return m.leave(failure) // it can be looked at, but takes fail
 	}
 	issued, refilling := m.highest, m.refilling
 	m.mu.Unlock()
@@ -164,12 +168,15 @@ func (s *Shared) peek() (rediscursor.Taken, error) {
 
 // bring allocates a range and installs it.
 func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken, why reason) next {
-	r, err := m.obtain(why)
+	r, err := m.obtain(look.Gen, why)
 	if err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.failure = err
-		if isFinal(err) && m.refuse(refusal(err).(*seqd.Error)) && isExhausted(err) {
+		m.failure = seqd.AsError(refusal(err))
+		if isFinal(err) {
+			m.refuse(m.failure)
+		}
+		if isExhausted(err) {
 			return ended
 		}
 		return later
@@ -189,16 +196,18 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken, why reaso
 	return mended
 }
 
-// obtain returns the range that was allocated ahead for this, or a new one that lets all waiting callers go on.
-func (m *mender) obtain(why reason) (persist.Range, error) {
+// obtain returns the range that was allocated ahead for this beginning of the cursor, or a new one that lets all waiting callers go on. A range
+// that is older than the beginning must not begin it: others may have issued higher numbers in between.
+func (m *mender) obtain(gen string, why reason) (persist.Range, error) {
 	m.mu.Lock()
-	r, wanted, seen, issued := m.outage.spare, m.wanted, m.seen, m.highest
+	spare, wanted, seen := m.outage.spare, m.wanted, m.seen
+	fits := m.outage.spareGen == gen && spare.First > m.highest
 	m.outage.spare = persist.Range{}
 	m.mu.Unlock()
-	if r.First > issued {
-		return r, nil
+	if fits {
+		return spare, nil
 	}
-	m.drop(r, errBelow)
+	m.drop(spare, errBelow)
 	return m.allocateAbove(wanted, seen, why)
 }
 
@@ -248,20 +257,19 @@ func (s *Shared) put(mode rediscursor.Mode, gen string, r persist.Range) (redisc
 	return answer, nil
 }
 
-// refuse makes every caller get reason at once, and reports true. A reason is logged once. mu is held.
-func (s *Shared) refuse(reason *seqd.Error) bool {
+// refuse makes every caller get reason at once. A reason is logged once. mu is held.
+func (s *Shared) refuse(reason *seqd.Error) {
 	if s.refusal == nil || s.refusal.Code != reason.Code || s.refusal.Detail != reason.Detail {
 		s.env.Log.Error("no numbers", "bizType", s.name, "error", reason)
 	}
 	s.refusal = reason
 	s.wake()
-	return true
 }
 
 // redisFailed decides what a look that failed means.
 func (m *mender) redisFailed(err error) next {
 	m.mu.Lock()
-	m.failure = err
+	m.failure = redisAway(err)
 	if m.failing.IsZero() {
 		m.failing = time.Now()
 	}

@@ -30,6 +30,7 @@ const (
 type outage struct {
 	standby  persist.Range // what the node would issue first on its own; the zero range while there is none
 	spare    persist.Range // allocated for a return to the cursor that is under way; the zero range while there is none
+	spareGen string        // the beginning of the cursor that had been seen before
 	fetching bool          // a standby range is being allocated
 	fetched  time.Time     // when the last one came, or issuing began
 	issued   int64         // numbers taken since then
@@ -97,7 +98,7 @@ func (s *Shared) fetchStandby() {
 
 // leave does without Redis: on numbers of the node's own, or by refusing. Mending is under way, so no take is.
 func (m *mender) leave(cause error) next {
-	reason := &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "Redis does not serve the cursor", RetryAfter: time.Second, Err: cause}
+	reason := redisAway(cause)
 	if m.settings.OnRedisDown == Reject {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -161,8 +162,9 @@ func (s *Shared) reachable(local *buffer) bool {
 	}
 	s.mu.Lock()
 	issued, spare, seen := max(s.highest, local.issued()), s.outage.spare, s.seen
+	ready := s.outage.spareGen == look.Gen && spare.First > issued
 	s.mu.Unlock()
-	if !look.Stub && look.Next > issued || spare.First > issued {
+	if !look.Stub && look.Next > issued || ready {
 		return true
 	}
 	r, err := s.allocateAbove(0, max(seen, local.top()), filling)
@@ -170,7 +172,7 @@ func (s *Shared) reachable(local *buffer) bool {
 		return false
 	}
 	s.mu.Lock()
-	s.outage.spare = r
+	s.outage.spare, s.outage.spareGen = r, look.Gen
 	s.mu.Unlock()
 	s.drop(spare, errBelow)
 	return true

@@ -40,7 +40,7 @@ type Shared struct {
 	mending   chan struct{} // closed when waiting callers shall look again; nil while all is well
 	mendBegan time.Time     // when the mending under way began
 	wanted    int64         // numbers that waiting callers still need
-	failure   error         // what mending found wrong last
+	failure   *seqd.Error   // what mending found wrong last
 	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
 	failing   time.Time     // when Redis began to fail, zero while it does not
 	failures  int           // takes that failed since
@@ -147,6 +147,9 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 		err := s.refusal
 		s.mu.Unlock()
 		return nil, err
+	case s.local.Load() != nil:
+		s.mu.Unlock() // the node left the cursor just now
+		return nil, nil
 	case s.mending != nil:
 		wake := s.mending
 		s.wanted += n
@@ -199,7 +202,7 @@ func (s *Shared) await(ctx context.Context, wake <-chan struct{}, patience <-cha
 // late is the refusal of a caller whose patience ended. mu is held.
 func (s *Shared) late() error {
 	if s.failure != nil {
-		return refusal(s.failure)
+		return s.failure
 	}
 	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came within " + s.settings.AcquireTimeout.String(), RetryAfter: time.Second}
 }
@@ -245,7 +248,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 			s.failing = began
 		}
 		s.failures++
-		s.failure, look = err, nil
+		s.failure, look = redisAway(err), nil
 	case brought > 0:
 		s.failing, s.failures = time.Time{}, 0
 		s.startStandby(began)
@@ -254,6 +257,9 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.startRefill(taken.Gen, taken.Free)
 	}
 	if brought < b.want {
+		if dropped > 0 {
+			look = nil // a take that got all it wanted does not look further
+		}
 		s.startMending(look)
 	}
 	if s.mending != nil && s.forming != nil {
@@ -324,10 +330,11 @@ func (s *Shared) Health() error {
 
 // Degraded returns why the node issues, but not as it should.
 func (s *Shared) Degraded() *seqd.Error {
-	if s.local.Load() != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.outage.reason
+	s.mu.Lock()
+	reason := s.outage.reason
+	s.mu.Unlock()
+	if reason != nil {
+		return reason
 	}
 	return s.storeAway()
 }

@@ -113,7 +113,7 @@ type Taken struct {
 	// Low and Free say whether a range is wanted and for how many there is room.
 	Low  Low
 	Free int
-	// Next is the number that the next Take would begin with, 0 when there is none.
+	// Next is the number that the next Take would begin with, 0 when there is none. A Take that got all it wanted leaves Next and Hand 0.
 	Next int64
 	// Hand is how many numbers are left.
 	Hand int64

@@ -14,7 +14,8 @@
 -- Returns an array that begins with one of
 --   'live'     gen, ceil, low, free, next, hand, then first and last of every run that was taken, ascending. low is 0 (no refill needed), 1 (it is,
 --              and another node has claimed it) or 2 (it is, and this caller has claimed it); free is how many ranges the queue has room for;
---              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are.
+--              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are; a take that
+--              got all it wanted leaves these two 0.
 --   'stub'     gen, ceil, low: the cursor holds no ranges and waits for a seed; low is 1 or 2 as above.
 --   'replica'  this server is no primary.
 --   'newer'    the format version of the hash, which this build does not know.
@@ -29,9 +30,8 @@ local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then
   return {'replica'}
 end
-local replid = string.match(info, 'master_replid:(%x+)')
 local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'live', 'first', 'cur', 'last', 'queue', 'queued', 'claim')
-if h[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
+if h[1] and h[1] ~= ARGV[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
   return {'newer', h[1]}
 end
 if h[1] and h[2] ~= ARGV[2] then
@@ -53,12 +53,13 @@ local function claim(held)
   return '2', text(ms + ttl)
 end
 
-if not h[1] or h[3] ~= replid then
+-- Plain finds: a pattern that takes the ID out would cost as much as all the rest.
+if not h[1] or not string.find(info, 'master_replid:' .. h[3] .. '\r', 1, true) then
   -- Lost, or written under another replication ID: by a server whose state may have been handed out differently since. Nothing of it is
   -- trusted but ceil, which only makes later numbers higher.
   local now = redis.call('TIME')
   local gen = ARGV[3] .. '.' .. now[1] .. '.' .. now[2]
-  local ceil = h[1] and h[5] or '0'
+  local replid, ceil = string.match(info, 'master_replid:(%x+)'), h[1] and h[5] or '0'
   local low, claimed = claim('0')
   redis.call('HSET', KEYS[1], 'v', ARGV[1], 'cluster', ARGV[2], 'replid', replid, 'gen', gen, 'ceil', ceil, 'live', '0',
     'first', '0', 'cur', '0', 'last', '0', 'queue', '', 'queued', '0', 'claim', claimed)
@@ -76,17 +77,20 @@ local first, cur, last = tonumber(h[7]), tonumber(h[8]), tonumber(h[9])
 local queue, queued, claimed = h[10], tonumber(h[11]), h[12]
 local wanted, threshold, reserve, useReserve = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 local answer = {'live', h[4], h[5], '0', '0', '0', '0'}
-local promoted = 0
+local curText, promoted = h[8], 0
 while wanted > 0 do
   if cur < last then
     local part = math.min(wanted, last - cur)
     answer[#answer + 1] = text(cur + 1)
-    answer[#answer + 1] = text(cur + part)
     cur = cur + part
+    curText = text(cur)
+    answer[#answer + 1] = curText
     wanted = wanted - part
   elseif queued > 0 and (promoted == 0 or useReserve) then
     local f, l, rest = string.match(queue, '^(%d+)-(%d+) (.*)$')
-    first, cur, last, queue = tonumber(f), tonumber(f) - 1, tonumber(l), rest
+    first, last, queue = tonumber(f), tonumber(l), rest
+    cur = first - 1
+    curText = text(cur)
     queued = queued - 1
     promoted = promoted + 1
   else
@@ -95,26 +99,32 @@ while wanted > 0 do
 end
 
 local free = 1 + reserve - queued
-if free > 0 and cur - first + 1 >= threshold * (last - first + 1) then
-  answer[4], claimed = claim(claimed)
-end
-answer[5] = text(math.max(free, 0))
-
-local hand = last - cur
-if hand > 0 then
-  answer[6] = text(cur + 1)
-end
-for f, l in string.gmatch(queue, '(%d+)-(%d+) ') do
-  if hand == 0 then
-    answer[6] = f
+if free > 0 then
+  answer[5] = text(free)
+  if cur - first + 1 >= threshold * (last - first + 1) then
+    answer[4], claimed = claim(claimed)
   end
-  hand = hand + (tonumber(l) - tonumber(f) + 1) -- the difference first: hand + l may be above 2^53
 end
-answer[7] = text(hand)
+
+if #answer == 7 or wanted > 0 then
+  local hand = last - cur
+  if hand > 0 then
+    answer[6] = text(cur + 1)
+  end
+  for f, l in string.gmatch(queue, '(%d+)-(%d+) ') do
+    if hand == 0 then
+      answer[6] = f
+    end
+    hand = hand + (tonumber(l) - tonumber(f) + 1) -- the difference first: hand + l may be above 2^53
+  end
+  answer[7] = text(hand)
+end
 
 if promoted > 0 then
-  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claimed, 'first', text(first), 'last', text(last), 'queue', queue, 'queued', text(queued))
-elseif #answer > 7 or claimed ~= h[12] then
-  redis.call('HSET', KEYS[1], 'cur', text(cur), 'claim', claimed)
+  redis.call('HSET', KEYS[1], 'cur', curText, 'claim', claimed, 'first', text(first), 'last', text(last), 'queue', queue, 'queued', text(queued))
+elseif claimed ~= h[12] then
+  redis.call('HSET', KEYS[1], 'cur', curText, 'claim', claimed)
+elseif curText ~= h[8] then
+  redis.call('HSET', KEYS[1], 'cur', curText)
 end
 return answer
