@@ -112,6 +112,9 @@ func (r *redisModel) Take(ctx context.Context, t rediscursor.Take) (taken redisc
 		if taken.Free > 0 && float64(h.cur-h.first+1) >= t.Threshold*float64(h.last-h.first+1) {
 			taken.Low = r.claimed(&h.claim, t.Claim)
 		}
+		if len(taken.Runs) > 0 && t.Count == 0 {
+			return nil
+		}
 		for _, q := range append([]persist.Range{{First: h.cur + 1, Last: h.last}}, h.queue...) {
 			if q.Size() > 0 && taken.Hand == 0 {
 				taken.Next = q.First

@@ -106,7 +106,10 @@ func (m *mender) step() next {
 	look := m.look
 	m.look = nil
 	if look == nil {
-		seen, err := m.peek()
+		m.mu.Lock()
+		refilling := m.refilling
+		m.mu.Unlock()
+		seen, err := m.peek(refilling == nil) // else the refill's own look would find it claimed
 		if err != nil {
 			return m.redisFailed(err)
 		}
@@ -155,11 +158,15 @@ func (m *mender) step() next {
 // peekTimeout bounds a look while callers wait.
 const peekTimeout = 250 * time.Millisecond
 
-// peek looks at the cursor without taking.
-func (s *Shared) peek() (rediscursor.Taken, error) {
+// peek looks at the cursor without taking. claim is whether this node would bring a range that is wanted.
+func (s *Shared) peek(claim bool) (rediscursor.Taken, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), peekTimeout)
 	defer cancel()
-	look, err := s.cursor.Take(ctx, s.look(0, false))
+	t := s.look(0, false)
+	if !claim {
+		t.Claim = 0
+	}
+	look, err := s.cursor.Take(ctx, t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seeCeil(look.Ceil)
@@ -342,15 +349,15 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 				return
 			}
 			pause = min(2*pause, lastPause)
-			look, err := s.peek()
+			look, err := s.peek(true)
 			if err != nil || look.Stub || look.Gen != gen {
 				return
 			}
-			if look.Low == rediscursor.Enough {
+			if look.Free == 0 {
 				s.storeUnknown()
 				return
 			}
-			if look.Low == rediscursor.WantsRefill {
+			if look.Low != rediscursor.Claimed {
 				free = look.Free
 				break
 			}

@@ -156,7 +156,7 @@ func (s *Shared) comeBack(local *buffer) {
 // reachable reports whether the cursor answers and, where it will have to be moved, the store has given the range for that: a node that cannot
 // go back for want of it goes on with what it has.
 func (s *Shared) reachable(local *buffer) bool {
-	look, err := s.peek()
+	look, err := s.peek(false)
 	if err != nil {
 		return false
 	}

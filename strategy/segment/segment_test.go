@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -392,6 +393,8 @@ func TestRandomFaults(t *testing.T) {
 // flaky is a store each of whose writes may fail, before or after it happened.
 type flaky struct {
 	persist.Store
+	down  atomic.Bool // every write fails
+	well  atomic.Bool // none does otherwise
 	mu    sync.Mutex
 	calls int
 }
@@ -407,6 +410,12 @@ func (f flakyCounters) fault() (before, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
+	if f.down.Load() {
+		return true, false
+	}
+	if f.well.Load() {
+		return false, false
+	}
 	return f.calls%5 == 0, f.calls%7 == 0
 }
 

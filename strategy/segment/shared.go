@@ -204,6 +204,9 @@ func (s *Shared) late() error {
 	if s.failure != nil {
 		return s.failure
 	}
+	if away := s.storeAway(); away != nil {
+		return refusal(away.Err)
+	}
 	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came within " + s.settings.AcquireTimeout.String(), RetryAfter: time.Second}
 }
 
@@ -322,8 +325,11 @@ func (s *Shared) Health() error {
 		return nil
 	case s.refusal != nil:
 		return s.refusal
-	case s.mending != nil && time.Since(s.mendBegan) > s.settings.AcquireTimeout+hangs:
-		return s.late()
+	case s.mending != nil && time.Since(s.mendBegan) >= s.settings.AcquireTimeout:
+		// Callers have been refused; without a known reason the node may only have been asked for very many numbers.
+		if s.failure != nil || s.storeAway() != nil || time.Since(s.mendBegan) > s.settings.AcquireTimeout+hangs {
+			return s.late()
+		}
 	}
 	return nil
 }

@@ -1,16 +1,21 @@
 package segment
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/history"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 func newShared(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) (*Shared, *observer) {
@@ -47,9 +52,9 @@ func numbers(t testing.TB, s seqd.Strategy, n int) []int64 {
 func TestSharedNodesCountTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
-		small := func(s *Settings) { s.Start, s.Step, s.MaxStep = 100, 10, 10 }
-		a, _ := newShared(t, store, redis, small)
-		b, _ := newShared(t, store, redis, small)
+		from100 := func(s *Settings) { small(s); s.Start = 100 }
+		a, _ := newShared(t, store, redis, from100)
+		b, _ := newShared(t, store, redis, from100)
 		var last int64 = 99
 		for i := range 50 {
 			for _, s := range []*Shared{a, b} {
@@ -68,5 +73,451 @@ func TestSharedNodesCountTogether(t *testing.T) {
 		if err := b.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// small is a strategy whose segments end often.
+func small(s *Settings) { s.Step, s.MaxStep = 10, 10 }
+
+// try asks for n numbers and returns them, or the code of the refusal.
+func try(t testing.TB, s seqd.Strategy, n int) ([]int64, seqd.Code) {
+	t.Helper()
+	var seq seqd.Sequence
+	err := s.Generate(t.Context(), n, &seq)
+	return slices.Collect(seq.Numbers()), seqd.CodeOf(err)
+}
+
+func closeAll(t testing.TB, nodes ...*Shared) {
+	t.Helper()
+	for _, s := range nodes {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Callers that arrive while a take is under way share the next one; one that arrives alone does not wait.
+func TestCallersShareATake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s, _ := newShared(t, memory.New(time.Now), redis, nil)
+		numbers(t, s, 1)
+		synctest.Wait()
+		redis.before = func(string) error { time.Sleep(time.Millisecond); return nil }
+		redis.calls = 0
+		h := history.New()
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				began := h.Now()
+				h.Add(began, fmt.Sprint(i), numbers(t, s, 1+i%3))
+			})
+		}
+		wg.Wait()
+		if redis.calls != 2 {
+			t.Errorf("50 callers took %d calls, want 2", redis.calls)
+		}
+		began := time.Now()
+		h.Add(h.Now(), "alone", numbers(t, s, 1))
+		if took := time.Since(began); took != time.Millisecond {
+			t.Errorf("a caller alone waited %v", took)
+		}
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+		if got := h.Highest(); got != 1+99+1 { // 50 callers got 1, 2 or 3 each
+			t.Errorf("the highest number is %d: numbers were skipped", got)
+		}
+		closeAll(t, s)
+	})
+}
+
+// A caller that goes away leaves its numbers to nobody.
+func TestNumbersOfCallersThatLeaveAreSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s, o := newShared(t, memory.New(time.Now), redis, nil)
+		numbers(t, s, 1)
+		redis.before = func(string) error { time.Sleep(time.Second); return nil }
+		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }() // 2: the take under way
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		var seq seqd.Sequence
+		if err := s.Generate(ctx, 5, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || seq.Len() != 0 {
+			t.Errorf("got %v, %d numbers", err, seq.Len())
+		}
+		if got := numbers(t, s, 1); got[0] != 8 {
+			t.Errorf("got %v, want 8: 3 to 7 belong to a caller that left", got)
+		}
+		if got := o.numbers(seqd.EventAbandoned); got != 5 {
+			t.Errorf("%d numbers were reported as skipped, want 5", got)
+		}
+		closeAll(t, s)
+	})
+}
+
+// A batch larger than all that is in hand keeps what it got while it waits for more.
+func TestPartialNumbersAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, o := newShared(t, memory.New(time.Now), &redisModel{}, small)
+		for _, n := range []int{3, 100, 1, 1000, 7} {
+			got := numbers(t, s, n)
+			if len(got) != n || !slices.IsSorted(got) {
+				t.Errorf("%d numbers instead of %d, sorted: %v", len(got), n, slices.IsSorted(got))
+			}
+		}
+		if got := o.numbers(seqd.EventAbandoned); got != 0 {
+			t.Errorf("%d numbers were skipped", got)
+		}
+		closeAll(t, s)
+	})
+}
+
+// One node brings the range that many were told is wanted.
+func TestOneNodeRefills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		var nodes []*Shared
+		var observers []*observer
+		for range 5 {
+			s, o := newShared(t, store, redis, func(s *Settings) { s.OnRedisDown = Reject; s.ReserveSegments = 0 })
+			nodes, observers = append(nodes, s), append(observers, o)
+		}
+		for range 3000 {
+			var wg sync.WaitGroup
+			for _, s := range nodes {
+				wg.Go(func() { numbers(t, s, 1) })
+			}
+			wg.Wait()
+		}
+		synctest.Wait()
+		var fenced, refilled int
+		for _, o := range observers {
+			fenced, refilled = fenced+o.count(seqd.EventFenced), refilled+o.count(seqd.EventRefilled)
+		}
+		if fenced != 0 || refilled > 9 {
+			t.Errorf("15,000 numbers took %d ranges, of which %d were refused", refilled, fenced)
+		}
+		closeAll(t, nodes...)
+	})
+}
+
+// Redis away, degrade: the standby range first, then ranges from the store; back on the cursor above all that was issued meanwhile.
+func TestRedisAwayDegrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		a, o := newShared(t, store, redis, nil)
+		b, _ := newShared(t, store, redis, nil)
+		last := numbers(t, a, 10)[9]
+		last = max(last, numbers(t, b, 10)[9])
+		synctest.Wait()
+		redis.change(func(r *redisModel) { r.down = errDown })
+		began := time.Now()
+		got := numbers(t, a, 1)[0]
+		if waited := time.Since(began); waited < redisPatience || waited > 2*redisPatience {
+			t.Errorf("the node left the cursor after %v", waited)
+		}
+		if standby := int64(leastStandby); got != 1001 && got != 1001+standby {
+			t.Errorf("on its own the node began with %d, not with its standby range", got)
+		}
+		got = numbers(t, a, 5000)[4999]
+		if a.Health() != nil || seqd.CodeOf(a.Degraded()) != seqd.CodeRedisUnavailable {
+			t.Errorf("health %v, degraded %v", a.Health(), a.Degraded())
+		}
+		redis.change(func(r *redisModel) { r.down = nil })
+		time.Sleep(3 * time.Second)
+		if a.Degraded() != nil {
+			t.Errorf("still degraded: %v", a.Degraded())
+		}
+		if next := numbers(t, b, 1)[0]; next <= got {
+			t.Errorf("the other node got %d after %d", next, got)
+		}
+		for kind, want := range map[seqd.EventKind]int{seqd.EventRedisAway: 1, seqd.EventRedisBack: 1, seqd.EventAdvanced: 1, seqd.EventGuard: 0} {
+			if n := o.count(kind); n != want {
+				t.Errorf("%d × %s, want %d", n, kind, want)
+			}
+		}
+		closeAll(t, a, b)
+	})
+}
+
+// A node that issued nothing on its own goes back without moving the cursor: nothing is skipped.
+func TestReturnWithoutAdvance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s, o := newShared(t, memory.New(time.Now), redis, nil)
+		numbers(t, s, 10)
+		synctest.Wait()
+		redis.before = func(string) error { return errDown }
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_ = s.Generate(ctx, 1, &seqd.Sequence{}) // gives up before the node leaves the cursor
+		time.Sleep(time.Second)
+		if s.local.Load() == nil {
+			t.Fatal("the node did not leave the cursor")
+		}
+		redis.before = nil
+		time.Sleep(5 * time.Second)
+		if got := numbers(t, s, 1)[0]; got != 11 {
+			t.Errorf("got %d, want 11", got)
+		}
+		if o.count(seqd.EventAdvanced) != 0 || o.count(seqd.EventRedisBack) != 1 {
+			t.Errorf("events %v", o.counts)
+		}
+		closeAll(t, s)
+	})
+}
+
+// A cursor that is used up when a node comes back must not be appended to: another node's range that is still on its way could
+// go before.
+func TestReturnToAnEmptyCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		a, _ := newShared(t, store, redis, func(s *Settings) { small(s); s.ReserveSegments = 0 })
+		b, _ := newShared(t, store, redis, func(s *Settings) { small(s); s.OnRedisDown = Reject })
+		numbers(t, a, 1)
+		synctest.Wait()
+		// Another node has a range that is slow on its way; the cursor is used up.
+		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gen := ""
+		redis.change(func(r *redisModel) {
+			r.hash.cur, r.hash.queue, gen = r.hash.last, nil, r.hash.gen
+			r.down = errDown
+		})
+		issued := numbers(t, a, 1)[0] // above older
+		if issued <= older.Last {
+			issued = numbers(t, a, 50)[49]
+		}
+		redis.change(func(r *redisModel) { r.down = nil })
+		time.Sleep(5 * time.Second)
+		if _, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Range: older, Reserve: 5}); err != nil {
+			t.Fatal(err)
+		}
+		if a.Degraded() != nil {
+			t.Fatalf("still degraded: %v", a.Degraded())
+		}
+		if got := numbers(t, b, 1)[0]; got <= issued {
+			t.Errorf("the other node got %d after %d", got, issued)
+		}
+		closeAll(t, a, b)
+	})
+}
+
+// Redis away, reject: every request is refused at once, no number is issued out of order, and it goes on by itself.
+func TestRedisAwayReject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s, o := newShared(t, memory.New(time.Now), redis, func(s *Settings) { s.OnRedisDown = Reject })
+		numbers(t, s, 10)
+		synctest.Wait()
+		redis.change(func(r *redisModel) { r.down = errDown })
+		if _, code := try(t, s, 1); code != seqd.CodeRedisUnavailable {
+			t.Errorf("code %s", code)
+		}
+		began := time.Now()
+		if _, code := try(t, s, 1); code != seqd.CodeRedisUnavailable || time.Since(began) != 0 {
+			t.Errorf("code %s after %v", code, time.Since(began))
+		}
+		if seqd.CodeOf(s.Health()) != seqd.CodeRedisUnavailable {
+			t.Errorf("health %v", s.Health())
+		}
+		time.Sleep(time.Minute)
+		redis.change(func(r *redisModel) { r.down = nil })
+		time.Sleep(2 * time.Second)
+		if got := numbers(t, s, 1)[0]; got != 11 || s.Health() != nil {
+			t.Errorf("got %d, health %v", got, s.Health())
+		}
+		if o.count(seqd.EventRedisAway) != 1 || o.count(seqd.EventRedisBack) != 1 {
+			t.Errorf("events %v", o.counts)
+		}
+		closeAll(t, s)
+	})
+}
+
+// The store away: buffers, then the reserve, then refusals; and back. The log says each once.
+func TestStoreAwayUnderTheCursor(t *testing.T) {
+	for _, reserve := range []int{0, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &flaky{Store: memory.New(time.Now)}
+			s, o := newShared(t, store, &redisModel{}, func(s *Settings) { small(s); s.ReserveSegments = reserve; s.OnRedisDown = Reject })
+			store.well.Store(true)
+			numbers(t, s, 5)
+			synctest.Wait()
+			store.down.Store(true)
+			issued := 5
+			for ; issued < 1000; issued++ {
+				if _, code := try(t, s, 1); code != "" {
+					if code != seqd.CodeStoreUnavailable {
+						t.Errorf("refused with %s", code)
+					}
+					break
+				}
+			}
+			if want := 10 * (2 + reserve); issued != want {
+				t.Errorf("reserve %d: %d numbers without the store, want %d", reserve, issued, want)
+			}
+			if seqd.CodeOf(s.Health()) != seqd.CodeStoreUnavailable || seqd.CodeOf(s.Degraded()) != seqd.CodeStoreUnavailable {
+				t.Errorf("health %v, degraded %v", s.Health(), s.Degraded())
+			}
+			time.Sleep(time.Minute)
+			store.down.Store(false)
+			time.Sleep(3 * time.Second)
+			if s.Health() != nil || s.Degraded() != nil {
+				t.Errorf("health %v, degraded %v", s.Health(), s.Degraded())
+			}
+			if got := numbers(t, s, 1)[0]; got <= int64(issued) {
+				t.Errorf("got %d after %d", got, issued)
+			}
+			if o.count(seqd.EventStoreAway) != 1 || o.count(seqd.EventStoreBack) != 1 {
+				t.Errorf("events %v", o.counts)
+			}
+			closeAll(t, s)
+		})
+	}
+}
+
+// A store that turns out older than what is in the cursor was restored: an alarm, and on above with a gap.
+func TestRestoredStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		s, o := newShared(t, store, &redisModel{}, func(s *Settings) { small(s); s.RestoreGap = 5000; s.OnRedisDown = Reject })
+		var last int64
+		for range 10 {
+			last = numbers(t, s, 10)[9]
+		}
+		synctest.Wait()
+		max := counter(t, store).Max
+		old := counter(t, store)
+		old.Max = 50
+		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Counters().Create(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			got := numbers(t, s, 10)
+			if got[0] <= last {
+				t.Fatalf("%d after %d", got[0], last)
+			}
+			last = got[9]
+		}
+		if last < max+5000 || o.count(seqd.EventStoreBehind) != 1 {
+			t.Errorf("the last number is %d, the maximum was %d; events %v", last, max, o.counts)
+		}
+		closeAll(t, s)
+	})
+}
+
+// What belongs to others, or to a newer version, is refused with the reason, and served as soon as it is gone.
+func TestForeignCursor(t *testing.T) {
+	for _, cause := range []error{rediscursor.ErrForeign, rediscursor.ErrNewer} {
+		synctest.Test(t, func(t *testing.T) {
+			redis := &redisModel{before: func(string) error { return cause }}
+			s, _ := newShared(t, memory.New(time.Now), redis, nil)
+			for range 3 {
+				if _, code := try(t, s, 1); code != seqd.CodeConflict {
+					t.Errorf("code %s", code)
+				}
+			}
+			if seqd.CodeOf(s.Health()) != seqd.CodeConflict {
+				t.Errorf("health %v", s.Health())
+			}
+			redis.before = nil
+			time.Sleep(2 * time.Second)
+			numbers(t, s, 1)
+			closeAll(t, s)
+		})
+	}
+}
+
+// All numbers up to the largest are issued, and then no more.
+func TestEndOfAllNumbersUnderTheCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newShared(t, memory.New(time.Now), &redisModel{}, func(s *Settings) { s.Start = seqd.MaxNumber - 24; small(s); s.OnRedisDown = Reject })
+		for i := range 25 {
+			if got := numbers(t, s, 1)[0]; got != seqd.MaxNumber-24+int64(i) {
+				t.Fatalf("got %d", got)
+			}
+		}
+		for range 3 {
+			if _, code := try(t, s, 1); code != seqd.CodeExhausted {
+				t.Errorf("code %s", code)
+			}
+		}
+		if s.Health() != nil {
+			t.Errorf("health %v", s.Health())
+		}
+		closeAll(t, s)
+	})
+}
+
+// A lost counter is refused, not begun again.
+func TestLostCounterUnderTheCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		s, _ := newShared(t, store, &redisModel{}, small)
+		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+			t.Fatal(err)
+		}
+		if _, code := try(t, s, 1); code != seqd.CodeConflict {
+			t.Errorf("code %s", code)
+		}
+		closeAll(t, s)
+	})
+}
+
+// A node alone that stops cleanly and starts again goes on with the next number: what waits in Redis stays there, its standby range goes back.
+func TestCleanStopUnderTheCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		next := int64(1)
+		for range 5 {
+			s, o := newShared(t, store, redis, nil)
+			for _, got := range numbers(t, s, 30) {
+				if got != next {
+					t.Fatalf("got %d, want %d", got, next)
+				}
+				next++
+			}
+			synctest.Wait()
+			closeAll(t, s)
+			if _, code := try(t, s, 1); code != seqd.CodeStopping {
+				t.Errorf("after the stop: %s", code)
+			}
+			if n := o.numbers(seqd.EventAbandoned); n != 0 {
+				t.Errorf("%d numbers were skipped", n)
+			}
+		}
+	})
+}
+
+// A node whose Redis comes and goes stays on its own for longer each time.
+func TestFlapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s, o := newShared(t, memory.New(time.Now), redis, nil)
+		numbers(t, s, 1)
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute {
+			redis.change(func(r *redisModel) { r.down = errDown })
+			for s.local.Load() == nil {
+				numbers(t, s, 1)
+				time.Sleep(10 * time.Millisecond)
+			}
+			numbers(t, s, 1)
+			redis.change(func(r *redisModel) { r.down = nil })
+			for s.Degraded() != nil {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		if n := o.count(seqd.EventRedisAway); n < 10 || n > 18 {
+			t.Errorf("left the cursor %d times in ten minutes", n)
+		}
+		closeAll(t, s)
 	})
 }
