@@ -20,9 +20,8 @@ type redisModel struct {
 	gens   int
 	hash   *hashModel
 	down   error
-	// before and after run around each call, outside mu; an error from before keeps the call from happening, one from after loses its reply.
-	before, after func(call string) error
-	calls         int
+	before func(call string) error // runs ahead of each call, outside mu; its error keeps the call from happening
+	calls  int
 }
 
 type hashModel struct {
@@ -48,8 +47,11 @@ func (r *redisModel) lose() { r.change(func(r *redisModel) { r.replid++; r.hash 
 
 // call runs f as one script.
 func (r *redisModel) call(ctx context.Context, name string, f func() error) error {
-	if r.before != nil {
-		if err := r.before(name); err != nil {
+	r.mu.Lock()
+	before := r.before
+	r.mu.Unlock()
+	if before != nil {
+		if err := before(name); err != nil {
 			return err
 		}
 	}
@@ -60,9 +62,6 @@ func (r *redisModel) call(ctx context.Context, name string, f func() error) erro
 		err = f()
 	}
 	r.mu.Unlock()
-	if r.after != nil && err == nil {
-		err = r.after(name)
-	}
 	return err
 }
 

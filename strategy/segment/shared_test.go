@@ -103,7 +103,7 @@ func TestCallersShareATake(t *testing.T) {
 		s, _ := newShared(t, memory.New(time.Now), redis, nil)
 		numbers(t, s, 1)
 		synctest.Wait()
-		redis.before = func(string) error { time.Sleep(time.Millisecond); return nil }
+		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
 		redis.calls = 0
 		h := history.New()
 		var wg sync.WaitGroup
@@ -138,7 +138,7 @@ func TestNumbersOfCallersThatLeaveAreSkipped(t *testing.T) {
 		redis := &redisModel{}
 		s, o := newShared(t, memory.New(time.Now), redis, nil)
 		numbers(t, s, 1)
-		redis.before = func(string) error { time.Sleep(time.Second); return nil }
+		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Second); return nil } })
 		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }() // 2: the take under way
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -249,7 +249,7 @@ func TestReturnWithoutAdvance(t *testing.T) {
 		s, o := newShared(t, memory.New(time.Now), redis, nil)
 		numbers(t, s, 10)
 		synctest.Wait()
-		redis.before = func(string) error { return errDown }
+		redis.change(func(r *redisModel) { r.before = func(string) error { return errDown } })
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		_ = s.Generate(ctx, 1, &seqd.Sequence{}) // gives up before the node leaves the cursor
@@ -257,7 +257,7 @@ func TestReturnWithoutAdvance(t *testing.T) {
 		if s.local.Load() == nil {
 			t.Fatal("the node did not leave the cursor")
 		}
-		redis.before = nil
+		redis.change(func(r *redisModel) { r.before = nil })
 		time.Sleep(5 * time.Second)
 		if got := numbers(t, s, 1)[0]; got != 11 {
 			t.Errorf("got %d, want 11", got)
@@ -427,7 +427,7 @@ func TestForeignCursor(t *testing.T) {
 			if seqd.CodeOf(s.Health()) != seqd.CodeConflict {
 				t.Errorf("health %v", s.Health())
 			}
-			redis.before = nil
+			redis.change(func(r *redisModel) { r.before = nil })
 			time.Sleep(2 * time.Second)
 			numbers(t, s, 1)
 			closeAll(t, s)
