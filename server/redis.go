@@ -76,7 +76,7 @@ const (
 	// protocol is RESP2: nothing here needs more, and the client looks for notifications on every connection that speaks RESP3.
 	protocol = 2
 	// askSentinels is how many times the time-out of a command connecting may take by way of Sentinels. The client asks the one that it knows, asks it once
-	// more and then all at once; if there was less time than for that, it would stay with one that hangs for ever.
+	// more and then all at once; with less time than for that it can stay with one that hangs.
 	askSentinels = 5
 )
 

@@ -50,7 +50,7 @@ func refuses(t *testing.T, env []string, want ...string) {
 func accepts(t *testing.T, env []string) {
 	t.Helper()
 	n := node.StartReady(t, t.TempDir(), env...)
-	wantText(t, n.Log(), `"Redis is well"`)
+	awaitLog(t, n, "Redis is well")
 	if _, err := n.Take("order", 1); err != nil {
 		t.Error(err)
 	}
@@ -157,8 +157,9 @@ func TestNoRedisAtAll(t *testing.T) {
 	refuses(t, settings(addr, "SEQD_REDIS_MASTERNAME=m"), "redis.addrs: what answers there is not Redis")
 	// MongoDB hangs up on what it cannot read, as a proxy does whose server is down: that may pass, and strategies cope with it.
 	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr())...)
-	wantText(t, n.Log(), "Redis cannot be used now", "redis.addrs: ")
+	awaitLog(t, n, "Redis cannot be used now")
 	n.Stop()
+	wantText(t, n.Log(), "redis.addrs: ")
 }
 
 // Two clusters with a store each must not share a Redis, or not the prefix of their keys.
