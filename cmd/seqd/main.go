@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/seqd/seqd/server"
@@ -27,6 +29,8 @@ const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 Usage:
   seqd [serve] --config FILE [--KEY VALUE ...]   run the service
   seqd check-config --config FILE                check the configuration and exit
+  seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
+                                                 No seqd may reach the store until it has returned. It never lowers anything.
   seqd version                                   print the version and exit
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
@@ -52,11 +56,11 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
-	if !slices.Contains([]string{"serve", "check-config", "version", "help"}, command) {
+	if !slices.Contains([]string{"serve", "check-config", "raise", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
 		return exitUsage
 	}
-	src, err := parseFlags(command, args, env)
+	src, operands, err := parseFlags(command, args, env)
 	switch {
 	case errors.Is(err, flag.ErrHelp), err == nil && command == "help":
 		printUsage(out)
@@ -73,9 +77,12 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "seqd: the configuration is wrong:\n%v\n", err)
 		return exitUsage
 	}
-	if command == "check-config" {
+	switch command {
+	case "check-config":
 		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
 		return exitOK
+	case "raise":
+		return raise(ctx, cfg, operands, out, errs)
 	}
 	if err := server.Run(ctx, cfg, server.WithLogger(server.NewLogger(cfg.Log, errs))); err != nil {
 		fmt.Fprintf(errs, "seqd: %v\n", err)
@@ -84,9 +91,32 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	return exitOK
 }
 
-// parseFlags reads --config and a flag for each key.
-func parseFlags(command string, args, env []string) (config.Sources, error) {
-	src := config.Sources{Env: env, Flags: make(map[string]string)}
+// raise lets a biz type go on above a number.
+func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs io.Writer) int {
+	number, err := strconv.ParseInt(operands[1], 10, 64)
+	if err != nil {
+		fmt.Fprintf(errs, "seqd: %q is not a whole number from 1 to 9007199254740991\n", operands[1])
+		return exitUsage
+	}
+	raised, err := server.Raise(ctx, cfg, operands[0], number)
+	switch {
+	case errors.Is(err, server.ErrRaise):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: raise %s: %v\n", operands[0], err)
+		return exitFailed
+	}
+	fmt.Fprintf(out, "%s: %s\n", operands[0], raised)
+	return exitOK
+}
+
+// operandsOf says what stands beside the flags of a command, where anything does.
+var operandsOf = map[string][]string{"raise": {"BIZTYPE", "NUMBER"}}
+
+// parseFlags reads --config and a flag for each key, and the operands that stand before, between and behind them.
+func parseFlags(command string, args, env []string) (src config.Sources, operands []string, err error) {
+	src = config.Sources{Env: env, Flags: make(map[string]string)}
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
@@ -94,13 +124,23 @@ func parseFlags(command string, args, env []string) (config.Sources, error) {
 	for _, k := range config.Keys() {
 		flags.Func(k.Path, "", func(text string) error { src.Flags[k.Path] = text; return nil })
 	}
-	if err := flags.Parse(args); err != nil {
-		return src, err
+	wanted := operandsOf[command]
+	for {
+		if err := flags.Parse(args); err != nil {
+			return src, nil, err
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		if len(operands) == len(wanted) {
+			return src, nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		}
+		operands, args = append(operands, flags.Arg(0)), flags.Args()[1:]
 	}
-	if flags.NArg() > 0 {
-		return src, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	if len(operands) < len(wanted) {
+		return src, nil, fmt.Errorf("%s needs %s", command, strings.Join(wanted, " and "))
 	}
-	return src, nil
+	return src, operands, nil
 }
 
 func printUsage(w io.Writer) {

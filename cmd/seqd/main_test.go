@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -79,6 +81,17 @@ func TestUsageMistakes(t *testing.T) {
 		{"wrong flag", nil, []string{"check-config", "--config", file, "--segment.step=0"}, "segment.step: 0"},
 		{"unreadable flag", nil, []string{"check-config", "--config", file, "--segment.step", "x"}, "flag --segment.step: "},
 		{"empty flag", nil, []string{"check-config", "--config", file, "--server.addr="}, "server.addr: "},
+		{"raise nothing", nil, []string{"raise", "--config", file}, "raise needs BIZTYPE and NUMBER"},
+		{"raise to nothing", nil, []string{"raise", "order", "--config", file}, "raise needs BIZTYPE and NUMBER"},
+		{"raise too much", nil, []string{"raise", "order", "5", "6", "--config", file}, `unexpected argument "6"`},
+		{"raise to no number", nil, []string{"raise", "order", "1e6", "--config", file}, `"1e6" is not a whole number`},
+		{"raise to 0", nil, []string{"raise", "order", "0", "--config", file}, "0 is outside 1 to 9007199254740991"},
+		{"raise to 2^53", nil, []string{"raise", "--config", file, "order", "9007199254740992"}, "9007199254740992 is outside 1 to 9007199254740991"},
+		{"raise below", nil, []string{"raise", "order", "-5", "--config", file}, "-5"},
+		{"raise an unknown biz type", nil, []string{"raise", "ordre", "5", "--config", file}, `no biz type "ordre"`},
+		{"raise in memory", nil, []string{"raise", "order", "5", "--config", file}, "store.driver: memory keeps nothing"},
+		{"raise in no file", nil, []string{"raise", "order", "5", "--config", file, "--store.driver=bolt", "--store.bolt.path", missing}, missing},
+		{"raise with a wrong file", nil, []string{"raise", "order", "5", "--config", missing}, missing},
 		{"open address", nil, []string{"serve", "--config", file, "--server.addr", "0.0.0.0:0"}, "auth.mode"},
 	}
 	for _, tt := range tests {
@@ -98,13 +111,13 @@ func TestUsageMistakes(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}, {"serve", "-h"}, {"check-config", "--help"}, {"version", "-h"}, {"help", "--help"}} {
+	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}, {"serve", "-h"}, {"check-config", "--help"}, {"version", "-h"}, {"help", "--help"}, {"raise", "-h"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			got := runWith(t, []string{"SEQD_NOPE=1"}, args...) // help helps with a wrong environment too
 			if got.code != exitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
-			for _, command := range []string{"serve", "check-config", "version"} {
+			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "version"} {
 				if !strings.Contains(got.out, command) {
 					t.Errorf("the help does not name the command %s", command)
 				}
@@ -173,6 +186,38 @@ func TestCheckConfig(t *testing.T) {
 				t.Errorf("checking left %v behind (%v)", made, err)
 			}
 		})
+	}
+}
+
+func TestRaise(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	file := write(t, "store: {bolt: {path: "+path+", lockTimeout: 50ms}}\nbizTypes: [{name: order}, {name: invite}]\n")
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5000, Step: 10}); err != nil {
+		t.Fatal(err)
+	}
+	got := runWith(t, nil, "raise", "order", "1000000", "--config", file)
+	if got.code != exitFailed || !strings.Contains(got.errs, "another process") || !strings.Contains(got.errs, path) {
+		t.Errorf("while the file is in use: %+v", got)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"raise", "order", "1000000", "--config", file}, "order: 5000 → 1000000\n"},
+		{[]string{"raise", "--config", file, "order", "1000000"}, "order: nothing changed, it is at 1000000 already\n"},
+		{[]string{"raise", "order", "--config", file, "7"}, "order: nothing changed, it is at 1000000 already\n"},
+		{[]string{"raise", "invite", "30", "--config", file}, "invite: no counter → 30: the store had none, and has one now\n"},
+	} {
+		if got := runWith(t, nil, test.args...); got != (outcome{exitOK, test.want, ""}) {
+			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
+		}
 	}
 }
 

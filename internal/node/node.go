@@ -75,6 +75,35 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
+// command prepares seqd in dir with settings as environment variables.
+func command(binary, dir string, env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "SEQD_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "SEQD_SERVER_ADDR=127.0.0.1:0", `SEQD_BIZTYPES=[{"name":"order","start":100}]`)
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// Command runs a sub-command of seqd to its end, and returns what it wrote to either output and its exit code.
+func Command(t testing.TB, dir string, env []string, args ...string) (output string, code int) {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(binary, dir, env, args...)
+	out, err := cmd.CombinedOutput()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
 // Launch starts seqd in dir with settings as environment variables and does not wait for anything.
 func Launch(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
@@ -82,15 +111,7 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, cmd: exec.Command(binary), exited: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	n.cmd.Dir = dir
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "SEQD_") {
-			n.cmd.Env = append(n.cmd.Env, v)
-		}
-	}
-	n.cmd.Env = append(n.cmd.Env, "SEQD_SERVER_ADDR=127.0.0.1:0", `SEQD_BIZTYPES=[{"name":"order","start":100}]`)
-	n.cmd.Env = append(n.cmd.Env, env...)
+	n := &Node{t: t, cmd: command(binary, dir, env), exited: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	n.cmd.Stderr = &n.log
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -148,6 +148,8 @@ func explain(err error, opts Options) error {
 		return &unfitError{"redis.tls.caFile, redis.tls.serverName: the server's certificate is not trusted", err}
 	case errors.As(err, &answer):
 		return &unfitError{"redis.addrs", err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("redis.addrs, redis.timeout: no answer in time: %w", err)
 	}
 	return fmt.Errorf("redis.addrs: %w", err)
 }

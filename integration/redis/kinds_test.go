@@ -1,0 +1,124 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/node"
+)
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	addrs := strings.Join(cluster.Addrs(), ",")
+	accepts(t, settings(addrs))
+	accepts(t, settings(strings.Join(cluster.Addrs()[4:], ","))) // replicas lead to the rest
+	refuses(t, settings(cluster.Addrs()[0]), "redis.addrs: one address means a single server", "Redis Cluster")
+	rights := []any{"~seqd:*", "+eval", "+evalsha", "+info", "+hmget", "+hset", "+time", "+asking"}
+	everywhere := func(name string, rules ...any) (env []string) {
+		for _, server := range cluster.Nodes {
+			env = user(t, server, name, rules...)
+		}
+		return append(env, "SEQD_REDIS_ADDRS="+addrs)
+	}
+	accepts(t, everywhere("few", append(rights, "+cluster|slots")...))
+	refuses(t, everywhere("noslots", rights...), "redis.username: ", "+cluster|slots")
+	if err := cluster.Nodes[1].Client().ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, settings(addrs), "redis.addrs: ", "maxmemory-policy")
+}
+
+// A server that was made for a Cluster and is in none has nothing to say for any key.
+func TestClusterWithoutSlots(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port "+freePort(t))
+	refuses(t, settings(server.Addr()), "redis.addrs: one address means a single server")
+	n := node.StartReady(t, t.TempDir(), settings(server.Addr()+",127.0.0.1:1")...)
+	awaitLog(t, n, "Redis cannot be used now")
+	n.Stop()
+}
+
+func TestSentinels(t *testing.T) {
+	t.Parallel()
+	master := testenv.StartRedis(t)
+	sentinels := testenv.StartSentinels(t, master, testenv.StartReplica(t, master))
+	addrs := strings.Join(sentinels.Addrs(), ",")
+	known := "SEQD_REDIS_MASTERNAME=" + sentinels.Name
+	accepts(t, settings(addrs, known))
+	accepts(t, settings(addrs, known, "SEQD_REDIS_DB=15"))
+	refuses(t, settings(addrs, "SEQD_REDIS_MASTERNAME=unknown"), "redis.masterName: the Sentinels know no primary of this name")
+	refuses(t, settings(sentinels.Addrs()[0]), "redis.addrs: the server is a Sentinel", "redis.masterName")
+	refuses(t, settings(addrs), "redis.addrs: several addresses mean a Redis Cluster", "redis.masterName")
+	for _, sentinel := range sentinels.Trio {
+		err := sentinel.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">"+password).Err()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	accepts(t, settings(addrs, known, "SEQD_REDIS_SENTINELPASSWORD="+password))
+	refuses(t, settings(addrs, known), "redis.sentinelPassword: ")
+	refuses(t, settings(addrs, known, "SEQD_REDIS_SENTINELPASSWORD=wrong"), "redis.sentinelPassword: ")
+	refuses(t, settings(addrs, known, "SEQD_REDIS_PASSWORD="+password), "redis.sentinelPassword: ")
+}
+
+// The Sentinel that seqd listens to hangs while the others make the replica the primary: seqd turns to them.
+func TestSentinelHangs(t *testing.T) {
+	t.Parallel()
+	master := testenv.StartRedis(t, "min-replicas-to-write 5") // so that it is not well until there is another
+	sentinels := testenv.StartSentinels(t, master, testenv.StartReplica(t, master))
+	n := node.StartReady(t, t.TempDir(), settings(strings.Join(sentinels.Addrs(), ","), "SEQD_REDIS_MASTERNAME="+sentinels.Name)...)
+	awaitLog(t, n, "Redis cannot be used now")
+	subscribed(t, sentinels).Pause()
+	master.Kill()
+	sentinels.AwaitMaster(master)
+	began := time.Now()
+	awaitLog(t, n, "Redis is well")
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	n.Stop()
+}
+
+// subscribed returns the Sentinel that a client listens to.
+func subscribed(t *testing.T, sentinels *testenv.Sentinels) *testenv.Redis {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for _, sentinel := range sentinels.Trio {
+			reply := redis.NewStringCmd(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB")
+			if err := sentinel.Client().Process(t.Context(), reply); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(reply.Val(), "sub=2") {
+				return sentinel
+			}
+		}
+	}
+	t.Fatal("nobody listens to a Sentinel")
+	return nil
+}
+
+// What a failover leaves behind for a moment, a primary that does not know it yet, is no reason to refuse.
+func TestSentinelsNameAReplica(t *testing.T) {
+	t.Parallel()
+	master := testenv.StartRedis(t)
+	sentinels := testenv.StartSentinels(t, master)
+	replica := testenv.StartReplica(t, testenv.StartRedis(t))
+	for _, sentinel := range sentinels.Trio {
+		host, port, _ := strings.Cut(replica.Addr(), ":")
+		for _, command := range [][]any{{"SENTINEL", "REMOVE", sentinels.Name}, {"SENTINEL", "MONITOR", sentinels.Name, host, port, "2"}} {
+			if err := sentinel.Client().Do(t.Context(), command...).Err(); err != nil {
+				t.Fatal(fmt.Errorf("%v: %w", command, err))
+			}
+		}
+	}
+	n := node.StartReady(t, t.TempDir(), settings(strings.Join(sentinels.Addrs(), ","), "SEQD_REDIS_MASTERNAME="+sentinels.Name)...)
+	awaitLog(t, n, "Redis cannot be used now")
+	n.Stop()
+	wantText(t, n.Log(), "is a replica")
+}

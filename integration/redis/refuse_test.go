@@ -1,0 +1,257 @@
+// Package redis runs real seqd processes against real Redis servers that are well, wrong and not there.
+package redis
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/node"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+// password is not to be seen in any log.
+const password = "correct-horse"
+
+// settings are those of a node on the store of its own, which needs no Redis but connects to it.
+func settings(addrs string, more ...string) []string {
+	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=500ms", "SEQD_REDIS_ADDRS=" + addrs}, more...)
+}
+
+func wantText(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in: %s", part, text)
+		}
+	}
+	if strings.Contains(text, password) {
+		t.Errorf("the password is in: %s", text)
+	}
+}
+
+// refuses checks that seqd does not start, and says why.
+func refuses(t *testing.T, env []string, want ...string) {
+	t.Helper()
+	log := node.Launch(t, t.TempDir(), env...).Fails()
+	wantText(t, log, want...)
+	if strings.Contains(log, "Redis is well") {
+		t.Errorf("it was found well: %s", log)
+	}
+}
+
+// accepts checks that seqd starts and finds Redis well.
+func accepts(t *testing.T, env []string) {
+	t.Helper()
+	n := node.StartReady(t, t.TempDir(), env...)
+	awaitLog(t, n, "Redis is well")
+	if _, err := n.Take("order", 1); err != nil {
+		t.Error(err)
+	}
+	n.Stop()
+}
+
+// user makes a user with the password on a server.
+func user(t *testing.T, server *testenv.Redis, name string, rules ...any) []string {
+	t.Helper()
+	args := append([]any{"ACL", "SETUSER", name, "reset", "on", ">" + password}, rules...)
+	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return settings(server.Addr(), "SEQD_REDIS_USERNAME="+name, "SEQD_REDIS_PASSWORD="+password)
+}
+
+// onBolt are the settings of a store that stays the same cluster over restarts.
+func onBolt(t *testing.T) []string {
+	return []string{"SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH=" + filepath.Join(t.TempDir(), "seqd.db")}
+}
+
+// The rights that the documentation names are enough; without each of them seqd says so at the start.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	bolt := onBolt(t)
+	rights := []any{"~seqd:*", "+eval", "+evalsha", "+info", "+hmget", "+hset", "+time"}
+	accepts(t, append(user(t, server, "few", rights...), bolt...))
+	accepts(t, append(append(user(t, server, "few", append(rights, "+select")...), "SEQD_REDIS_DB=3"), bolt...))
+	for i, missing := range rights {
+		t.Run(fmt.Sprint("without ", missing), func(t *testing.T) {
+			var rest []any
+			rest = append(append(rest, rights[:i]...), rights[i+1:]...)
+			switch env := append(user(t, server, "without"+fmt.Sprint(i), rest...), bolt...); missing {
+			case "+info":
+				refuses(t, env, "INFO", "redis.addrs: ")
+			case "+eval": // as long as the server has the scripts already
+				accepts(t, env)
+			default:
+				refuses(t, env, "redis.username: the user lacks rights", "~seqd:* +eval")
+			}
+		})
+	}
+	t.Run("without select", func(t *testing.T) {
+		refuses(t, append(user(t, server, "noselect", rights...), "SEQD_REDIS_DB=3"), "redis.username: ", "+select")
+	})
+	t.Run("another prefix", func(t *testing.T) {
+		env := user(t, server, "other", rights...)
+		refuses(t, append(env, "SEQD_REDIS_KEYPREFIX=mine:"), "redis.username: ", "~mine:*")
+	})
+	t.Run("nothing cached", func(t *testing.T) {
+		if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, user(t, server, "noeval", "~seqd:*", "+evalsha", "+info", "+hmget", "+hset", "+time"), "redis.username: ", "+eval")
+	})
+}
+
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	if err := server.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
+		t.Fatal(err)
+	}
+	accepts(t, settings(server.Addr(), "SEQD_REDIS_PASSWORD="+password))
+	refuses(t, settings(server.Addr()), "redis.password: ", "NOAUTH")
+	refuses(t, settings(server.Addr(), "SEQD_REDIS_PASSWORD=wrong"), "redis.password: ", "WRONGPASS")
+	refuses(t, settings(server.Addr(), "SEQD_REDIS_USERNAME=nobody", "SEQD_REDIS_PASSWORD="+password), "redis.username, redis.password: ", "WRONGPASS")
+}
+
+// A server that knows no AUTH repeats what came with it.
+func TestRenamedCommands(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, `rename-command AUTH ""`)
+	accepts(t, settings(server.Addr(), "SEQD_REDIS_PASSWORD="+password)) // by way of HELLO
+	server = testenv.StartRedis(t, `rename-command EVALSHA ""`)
+	refuses(t, settings(server.Addr()), "redis.addrs: the server does not know a command", "evalsha")
+}
+
+func TestUnfitServers(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	replica := testenv.StartReplica(t, server)
+	refuses(t, settings(replica.Addr()), "redis.addrs: ", "is a replica", "redis.masterName")
+	for _, policy := range []string{"allkeys-lru", "allkeys-lfu", "allkeys-random"} {
+		evicting := testenv.StartRedis(t, "maxmemory-policy "+policy)
+		refuses(t, settings(evicting.Addr()), "redis.addrs: ", "maxmemory-policy is "+policy, "noeviction")
+	}
+	accepts(t, settings(testenv.StartRedis(t, "maxmemory-policy volatile-lru").Addr()))
+	refuses(t, settings(server.Addr()+","+testenv.StartRedis(t).Addr()), "redis.addrs: several addresses mean a Redis Cluster")
+	refuses(t, settings(server.Addr(), "SEQD_REDIS_DB=15", "SEQD_REDIS_MASTERNAME=m"), "redis.masterName: it is set, but the servers of redis.addrs are not Sentinels")
+	two := testenv.StartRedis(t, "databases 2")
+	refuses(t, settings(two.Addr(), "SEQD_REDIS_DB=2"), "redis.db: ", "out of range")
+}
+
+// Something else listens at the address.
+func TestNoRedisAtAll(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	addr := strings.TrimPrefix(web.URL, "http://")
+	refuses(t, settings(addr), "redis.addrs: what answers there is not Redis")
+	refuses(t, settings(addr+","+testenv.StartRedis(t).Addr()), "redis.addrs: ")
+	refuses(t, settings(addr, "SEQD_REDIS_MASTERNAME=m"), "redis.addrs: what answers there is not Redis")
+	// MongoDB hangs up on what it cannot read, as a proxy does whose server is down: that may pass, and strategies cope with it.
+	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr())...)
+	awaitLog(t, n, "Redis cannot be used now")
+	n.Stop()
+	wantText(t, n.Log(), "redis.addrs: ")
+}
+
+// Two clusters with a store each must not share a Redis, or not the prefix of their keys.
+func TestForeignCluster(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	one, other := settings(server.Addr(), onBolt(t)...), settings(server.Addr(), onBolt(t)...)
+	accepts(t, one)
+	refuses(t, other, "another store", "redis.keyPrefix")
+	accepts(t, one) // the ID is that of the store, not of the process
+	accepts(t, append(other, "SEQD_REDIS_KEYPREFIX=mine:"))
+	accepts(t, settings(server.Addr())) // a store in memory is new at each start
+}
+
+// What a newer version wrote is not touched.
+func TestNewerHash(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	const key = "seqd:{:probe}"
+	if err := server.Client().HSet(t.Context(), key, "v", "2", "cluster", "c", "new", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, settings(server.Addr()), "newer version")
+	if got, err := server.Client().HLen(t.Context(), key).Result(); err != nil || got != 3 {
+		t.Errorf("%d fields, %v", got, err)
+	}
+}
+
+// A server that is away, hangs or is full does not keep seqd from starting; it says so once, and once when it is well.
+func TestAwayAndBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ harm, heal func(*testenv.Redis) }{
+		"killed": {(*testenv.Redis).Kill, (*testenv.Redis).Restart},
+		"paused": {(*testenv.Redis).Pause, (*testenv.Redis).Resume},
+		"full": {
+			func(r *testenv.Redis) { r.Client().ConfigSet(t.Context(), "maxmemory", "1kb") },
+			func(r *testenv.Redis) { r.Client().ConfigSet(t.Context(), "maxmemory", "0") },
+		},
+		"too few replicas": {
+			func(r *testenv.Redis) { r.Client().ConfigSet(t.Context(), "min-replicas-to-write", "1") },
+			func(r *testenv.Redis) { r.Client().ConfigSet(t.Context(), "min-replicas-to-write", "0") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			test.harm(server)
+			began := time.Now()
+			n := node.StartReady(t, t.TempDir(), settings(server.Addr())...)
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the start took %s", took)
+			}
+			if _, err := n.Take("order", 10); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Second) // several looks
+			if got := strings.Count(n.Log(), "Redis cannot be used"); got != 1 || strings.Contains(n.Log(), "Redis is well") {
+				t.Errorf("complained %d times: %s", got, n.Log())
+			}
+			test.heal(server)
+			awaitLog(t, n, "Redis is well")
+			n.Stop()
+		})
+	}
+}
+
+// A server that turns out unfit only when it comes back is complained of, and seqd goes on.
+func TestUnfitWhenItComes(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "maxmemory-policy allkeys-lru")
+	server.Pause()
+	n := node.StartReady(t, t.TempDir(), settings(server.Addr())...)
+	server.Resume()
+	awaitLog(t, n, "maxmemory-policy")
+	if _, err := n.Take("order", 1); err != nil {
+		t.Error(err)
+	}
+	if err := server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
+		t.Fatal(err)
+	}
+	awaitLog(t, n, "Redis is well")
+	n.Stop()
+	if got := strings.Count(n.Log(), "Redis cannot be used as it is"); got != 1 {
+		t.Errorf("complained %d times: %s", got, n.Log())
+	}
+}
+
+func awaitLog(t *testing.T, n *node.Node, part string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(n.Log(), part); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q never comes: %s", part, n.Log())
+		}
+	}
+}

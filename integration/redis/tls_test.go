@@ -1,0 +1,121 @@
+package redis
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/node"
+)
+
+// authority signs certificates and writes them to files.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.sign("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
+	return a
+}
+
+func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
+
+// issue writes NAME.crt and NAME.key, for the host 127.0.0.1 until an hour after from.
+func (a *authority) issue(name string, from time.Time) {
+	a.sign(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: from}, a.cert, a.key)
+}
+
+func (a *authority) sign(name string, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.SerialNumber, template.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
+	if template.NotBefore.IsZero() {
+		template.NotBefore = time.Now().Add(-time.Minute)
+	}
+	template.NotAfter = template.NotBefore.Add(time.Hour)
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err1 := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	keyDER, err2 := x509.MarshalECPrivateKey(key)
+	cert, err3 := x509.ParseCertificate(der)
+	err = errors.Join(err1, err2, err3,
+		os.WriteFile(a.file(name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
+		os.WriteFile(a.file(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), 0o600))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// startTLS starts a server with a second port that speaks TLS and wants a certificate from clients, and returns the address of that port.
+func (a *authority) startTLS(name string) string {
+	a.t.Helper()
+	port := freePort(a.t)
+	testenv.StartRedis(a.t, "tls-port "+port, "tls-cert-file "+a.file(name+".crt"), "tls-key-file "+a.file(name+".key"), "tls-ca-cert-file "+a.file("ca.crt"))
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
+// freePort returns a port that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	ours, theirs := newAuthority(t), newAuthority(t)
+	ours.issue("server", time.Now().Add(-time.Minute))
+	ours.issue("client", time.Now().Add(-time.Minute))
+	ours.issue("expired", time.Now().Add(-2*time.Hour))
+	theirs.issue("client", time.Now().Add(-time.Minute))
+	addr := ours.startTLS("server")
+	on := func(addr string, a *authority, more ...string) []string {
+		return settings(addr, append([]string{"SEQD_REDIS_TLS_ENABLED=true", "SEQD_REDIS_TLS_CAFILE=" + a.file("ca.crt")}, more...)...)
+	}
+	client := func(a *authority) []string {
+		return []string{"SEQD_REDIS_TLS_CERTFILE=" + a.file("client.crt"), "SEQD_REDIS_TLS_KEYFILE=" + a.file("client.key")}
+	}
+	accepts(t, on(addr, ours, client(ours)...))
+	refuses(t, on(addr, theirs, client(ours)...), "redis.tls.caFile", "unknown authority")
+	refuses(t, on(addr, ours, append(client(ours), "SEQD_REDIS_TLS_SERVERNAME=redis.example")...), "redis.tls.serverName", "redis.example")
+	refuses(t, on(addr, ours), "redis.tls.certFile: ", "certificate")
+	refuses(t, on(addr, ours, client(theirs)...), "redis.tls.certFile: ", "certificate")
+	refuses(t, on(ours.startTLS("expired"), ours, client(ours)...), "redis.tls.caFile", "expired")
+	refuses(t, on(addr, ours, "SEQD_REDIS_TLS_CERTFILE="+ours.file("ca.crt"), "SEQD_REDIS_TLS_KEYFILE="+ours.file("client.key")), "redis.tls.certFile, redis.tls.keyFile: ")
+	refuses(t, on(addr, &authority{dir: t.TempDir()}), "redis.tls.caFile: ")
+	// Where only one side speaks TLS, the server hangs up or says nothing, as one does that is going down.
+	for _, env := range [][]string{settings(addr), on(testenv.StartRedis(t).Addr(), ours, client(ours)...)} {
+		n := node.StartReady(t, t.TempDir(), env...)
+		awaitLog(t, n, "Redis cannot be used now")
+		n.Stop()
+		wantText(t, n.Log(), "redis.addrs")
+	}
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// busy is counters that somebody else changes whenever they have been read.
+type busy struct {
+	persist.Counters
+	change func() error
+}
+
+func (b busy) Read(ctx context.Context, id string) (persist.Counter, error) {
+	c, err := b.Counters.Read(ctx, id)
+	return c, errors.Join(err, b.change())
+}
+
+func newCounter(t *testing.T, maximum int64) persist.Counters {
+	t.Helper()
+	counters := memory.New(time.Now).Counters()
+	if err := counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: maximum, Step: 70, Timestamp: 7}); err != nil {
+		t.Fatal(err)
+	}
+	return counters
+}
+
+func TestRaiseCounter(t *testing.T) {
+	for _, test := range []struct {
+		before, number, after int64
+		text                  string
+	}{
+		{5000, 1_000_000, 1_000_000, "5000 → 1000000"},
+		{0, 1, 1, "0 → 1"},
+		{5000, 5000, 5000, "nothing changed, it is at 5000 already"},
+		{5000, 4999, 5000, "nothing changed, it is at 5000 already"},
+		{5000, 1, 5000, "nothing changed, it is at 5000 already"},
+		{5000, persist.MaxNumber, persist.MaxNumber, "5000 → 9007199254740991"},
+		{persist.MaxNumber, persist.MaxNumber, persist.MaxNumber, "nothing changed, it is at 9007199254740991 already"},
+	} {
+		counters := newCounter(t, test.before)
+		for i, want := range []string{test.text, "nothing changed, it is at"} {
+			raised, err := raise(t.Context(), counters, "order", test.number, time.Now())
+			if err != nil || len(raised.String()) < len(want) || raised.String()[:len(want)] != want {
+				t.Errorf("%d to %d, time %d: %q, %v", test.before, test.number, i, raised, err)
+			}
+		}
+		got, err := counters.Read(t.Context(), "order")
+		if want := (persist.Counter{BizTag: "order", Max: test.after, Step: 70, Timestamp: 7}); err != nil || got != want {
+			t.Errorf("%d to %d: the counter is %+v, %v, want %+v", test.before, test.number, got, err, want)
+		}
+	}
+}
+
+func TestRaiseCreates(t *testing.T) {
+	counters := memory.New(time.Now).Counters()
+	raised, err := raise(t.Context(), counters, "order", 500, time.UnixMilli(9))
+	if want := "no counter → 500: the store had none, and has one now"; err != nil || raised.String() != want {
+		t.Errorf("%q, %v", raised, err)
+	}
+	got, err := counters.Read(t.Context(), "order")
+	if want := (persist.Counter{BizTag: "order", Max: 500, Step: 1, Timestamp: 9}); err != nil || got != want {
+		t.Errorf("the counter is %+v, %v", got, err)
+	}
+}
+
+// Nobody shall use the store meanwhile; where somebody does, neither side's numbers are lost.
+func TestRaiseBesideOthers(t *testing.T) {
+	for _, taken := range []int64{10, 10_000} {
+		counters := newCounter(t, 100)
+		var theirs persist.Range
+		beside := busy{counters, func() (err error) {
+			theirs, err = counters.Allocate(context.Background(), persist.Request{BizTag: "order", Size: taken, Step: 5})
+			return err
+		}}
+		raised, err := raise(t.Context(), beside, "order", 1000, time.Now())
+		if err != nil || raised.After < 1000 || raised.After <= theirs.Last {
+			t.Errorf("%+v, %v, theirs are %+v", raised, err, theirs)
+		}
+		if got, err := counters.Read(t.Context(), "order"); err != nil || got.Max != raised.After || got.Step != 5 {
+			t.Errorf("the counter is %+v, %v", got, err)
+		}
+	}
+	// Somebody creates the counter first.
+	store := memory.New(time.Now)
+	first := true
+	beside := busy{store.Counters(), func() error {
+		if !first {
+			return nil
+		}
+		first = false
+		return store.Counters().Create(context.Background(), persist.Counter{BizTag: "order", Max: 7, Step: 1})
+	}}
+	if raised, err := raise(t.Context(), beside, "order", 1000, time.Now()); err != nil || raised != (Raised{Before: 7, After: 1000}) {
+		t.Errorf("%+v, %v", raised, err)
+	}
+}
