@@ -64,7 +64,8 @@ func checkServer(ctx context.Context, client *redis.Client) error {
 	return nil
 }
 
-// unavailable begins the errors by which a server says that it cannot serve now.
+// unavailable begins the errors by which a server says that it cannot serve now. Redis 6 wraps one that a script met:
+// "ERR Error running script (call to f_…): @user_script:47: @user_script: 47: -OOM …".
 var unavailable = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "OOM", "NOREPLICAS", "TRYAGAIN", "MISCONF", "ERR max number of clients"}
 
 // explain gives an error of Redis that says no to us the setting to change. Text that came from a server is shown, but for what looks like
@@ -79,7 +80,7 @@ func explain(err error) error {
 		return err
 	}
 	for _, prefix := range unavailable {
-		if redis.HasErrorPrefix(err, prefix) {
+		if redis.HasErrorPrefix(err, prefix) || strings.Contains(answer.Error(), ": -"+prefix+" ") {
 			return err
 		}
 	}
