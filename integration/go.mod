@@ -12,6 +12,8 @@ require (
 	go.mongodb.org/mongo-driver/v2 v2.5.0
 )
 
+require pgregory.net/rapid v1.2.0 // indirect
+
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/AlekSi/pointer v1.2.0 // indirect
