@@ -267,6 +267,9 @@ func (n *node) take(t testing.TB, count int64) {
 			for _, r := range taken.Runs {
 				count -= r.Size()
 			}
+			if err == nil && len(taken.Runs) == 0 {
+				err = fmt.Errorf("got %+v", taken)
+			}
 			return err
 		})
 	}
