@@ -10,6 +10,7 @@ require (
 	github.com/redis/go-redis/v9 v9.20.0
 	github.com/rs/zerolog v1.33.0
 	go.mongodb.org/mongo-driver/v2 v2.5.0
+	pgregory.net/rapid v1.2.0
 )
 
 require (

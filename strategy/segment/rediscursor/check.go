@@ -115,7 +115,8 @@ func checkScripts(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// transient begins the errors by which a server says that it cannot serve now.
+// transient begins the errors by which a server says that it cannot serve now. Redis 6 wraps one that a script met:
+// "ERR Error running script (call to f_…): @user_script:47: @user_script: 47: -OOM …".
 var transient = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "OOM", "NOREPLICAS", "TRYAGAIN", "MISCONF", "max number of clients"}
 
 // explain gives an error the setting to change. Waiting mends those that it returns without ErrUnfit.
@@ -127,7 +128,7 @@ func explain(err error, opts Options) error {
 		return &unfitError{"redis.addrs: give the primary's address, or set redis.masterName and the addresses of the Sentinels", err}
 	}
 	for _, prefix := range transient {
-		if redis.HasErrorPrefix(err, prefix) {
+		if redis.HasErrorPrefix(err, prefix) || strings.Contains(err.Error(), ": -"+prefix+" ") {
 			return fmt.Errorf("redis.addrs: %w", err)
 		}
 	}

@@ -1,0 +1,424 @@
+package cursor
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// A hash that somebody damaged yields an error and no numbers. Damage that does not show yields only numbers that were installed, once.
+func TestDamagedHash(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	ctx := context.Background()
+	harmless := map[string]bool{"first": true, "first=x": true, "last=nan": true}
+	for _, damage := range []string{
+		"v=", "v=x", "gen", "ceil", "ceil=", "ceil=x", "ceil=-5", "ceil=9007199254740992", "ceil=1e15", "ceil=5",
+		"first", "first=x", "cur", "cur=x", "cur=", "last", "last=x", "last=nan", "last=1e300", "queue", "queue=x", "queue=21-", "queue=21-30",
+		"queue=a-b ", "queue= ", "queue=30-21 ", "queue=1-9 ", "queue=21-9007199254740999 ", "queued", "queued=x", "queued=9", "claim", "claim=x",
+	} {
+		t.Run(damage, func(t *testing.T) {
+			c, seen := open(t, client), newLedger(t)
+			c.fill("1-10 21-30", 1)
+			if field, value, set := strings.Cut(damage, "="); set {
+				c.set(field, value)
+			} else if err := client.HDel(ctx, c.key, field).Err(); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			for _, count := range []int64{6, 15} {
+				var taken rediscursor.Taken
+				taken, err = c.Take(ctx, rediscursor.Take{Count: count, Threshold: 0.1, Reserve: 3, UseReserve: true, Claim: claim})
+				if err != nil && len(taken.Runs) > 0 {
+					t.Errorf("got %v and %v", taken.Runs, err)
+				}
+				seen.add(taken.Runs)
+			}
+			if (err == nil) != harmless[damage] {
+				t.Errorf("error %v", err)
+			}
+			for n := range seen.seen {
+				if n > 10 && n < 21 || n > 30 {
+					t.Errorf("%d was never installed", n)
+				}
+			}
+		})
+	}
+}
+
+func TestWrongType(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	ctx := context.Background()
+	c := open(t, client)
+	if err := client.Set(ctx, c.key, "1", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := c.Take(ctx, rediscursor.Take{Count: 1, Threshold: 0.5}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("take: %+v, %v", taken, err)
+	}
+	for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Seed, rediscursor.Advance} {
+		answer, err := c.Install(ctx, rediscursor.Install{Mode: mode, Gen: "x", Range: persist.Range{First: 1, Last: 2}})
+		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("%s: %+v, %v", mode, answer, err)
+		}
+	}
+	if got := client.Get(ctx, c.key).Val(); got != "1" {
+		t.Errorf("the key became %q", got)
+	}
+}
+
+// A range that is none would lower ceil or leave the exact numbers. It is not even sent.
+func TestInstallRefusesWhatIsNoRange(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	c := open(t, client)
+	c.fill("1-10", 0)
+	before := c.hash()
+	for _, r := range []persist.Range{{First: 20, Last: 19}, {First: 20, Last: 5}, {First: 20}, {First: 20, Last: persist.MaxNumber + 1}, {First: -1, Last: 5}} {
+		for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Advance} {
+			answer, err := c.Install(context.Background(), rediscursor.Install{Mode: mode, Gen: c.gen, Range: r})
+			if !errors.Is(err, persist.ErrInvalid) || answer.Verdict != "" {
+				t.Errorf("%s %v: %+v, %v", mode, r, answer, err)
+			}
+		}
+	}
+	if after := c.hash(); !maps.Equal(before, after) {
+		t.Errorf("%v became %v", before, after)
+	}
+}
+
+// fake answers every script with the same text, as a server would that is not as it should be.
+type fake struct {
+	addr  string
+	reply string
+	runs  atomic.Int64
+}
+
+func startFake(t *testing.T, reply string) *fake {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	f := &fake{addr: listener.Addr().String(), reply: reply}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go f.serve(conn)
+		}
+	}()
+	return f
+}
+
+func (f *fake) serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	for in := bufio.NewReader(conn); ; {
+		name, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		answer := "-ERR unknown command"
+		switch name {
+		case "evalsha", "eval":
+			f.runs.Add(1)
+			answer = f.reply
+		case "info":
+			answer = "$0\r\n"
+		}
+		if _, err := io.WriteString(conn, answer+"\r\n"); err != nil {
+			return
+		}
+	}
+}
+
+// readCommand reads one command and returns its name.
+func readCommand(in *bufio.Reader) (name string, err error) {
+	count, err := readLength(in)
+	for i := range count {
+		size, err := readLength(in)
+		if err != nil {
+			return "", err
+		}
+		arg := make([]byte, size+2)
+		if _, err := io.ReadFull(in, arg); err != nil {
+			return "", err
+		}
+		if i == 0 {
+			name = strings.ToLower(string(arg[:size]))
+		}
+	}
+	return name, err
+}
+
+func readLength(in *bufio.Reader) (int, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(line[1:]))
+}
+
+// array writes a reply of bulk strings; a word that begins with a sign of the protocol is taken as it is.
+func array(words string) string {
+	list := strings.Fields(words)
+	text := fmt.Sprintf("*%d", len(list))
+	for _, word := range list {
+		if strings.ContainsAny(word[:1], ":$*_") {
+			text += "\r\n" + word
+		} else {
+			text += fmt.Sprintf("\r\n$%d\r\n%s", len(word), word)
+		}
+	}
+	return text
+}
+
+// Whatever a server answers, only what the scripts can say counts.
+func TestStrangeAnswers(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []string{
+		"*0", "$-1", "*-1", ":1", "+OK", "$4\r\nlive", array("what"), array("live"), array("live g 10 0 1 1"), array("stub"), array("stub g"),
+		array("stub g x"), array("stub g -1"), array("stub g :5"), array("stub $-1 5"), array("stub g 9007199254740992"), array("stub g 1e+15"),
+		array("live g 10 0 1 1 1e+15"), array("live g 10 x 1 1 10"), array("live g 10 3 1 1 10"), array("live g 10 0 1 1 $-1"), array("live :1 10 0 1 1 10"),
+		array("live g 10 0 1 1 10 1"), array("live g 10 0 1 1 10 1 2 3"), array("live g 10 0 1 1 10 2 1"), array("live g 10 0 1 1 10 0 1"),
+		array("live g 10 0 1 1 10 1 6"), array("live g 10 0 1 1 10 1 2 2 3"), array("live g 10 0 1 1 10 10 11"), array("live g 10 0 1 1 10 3 4 1 2"), array("live g 10 0 1 1 10 1 9007199254740992"),
+		array("live g 10 0 1 1 10 1 1.5"), array("live g 10 0 1 1 10 :1 :2"), array("ok"), array("ok g"), array("ok g x"), array("ok $-1 5"), array("stale"),
+		array("stale x"), array("stale 1e+15"), array("newer"), array("foreign"),
+	} {
+		t.Run(reply, func(t *testing.T) {
+			t.Parallel()
+			c := open(t, connect(t, startFake(t, reply).addr, calm))
+			if taken, err := c.Take(context.Background(), rediscursor.Take{Count: 5, Threshold: 0.5}); err == nil || len(taken.Runs) > 0 {
+				t.Errorf("take: %+v, %v", taken, err)
+			}
+			answer, err := c.Install(context.Background(), rediscursor.Install{Mode: rediscursor.Seed, Range: persist.Range{First: 1, Last: 2}})
+			if err == nil || answer.Verdict != "" {
+				t.Errorf("install: %+v, %v", answer, err)
+			}
+		})
+	}
+}
+
+// Errors by which a server says "not now" come back at once and are not tried again, though go-redis would try most of them.
+func TestErrorsAreReturned(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"READONLY You can't write against a read only replica.", "LOADING Redis is loading the dataset in memory", "MASTERDOWN Link with MASTER is down",
+		"CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys request during rehashing of slot", "BUSY Redis is busy", "OOM command not allowed",
+		"NOREPLICAS Not enough good replicas to write.", "MISCONF Redis is configured to save RDB snapshots", "ERR max number of clients reached", "ERR what",
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			f := startFake(t, "-"+text)
+			retrying := redis.NewClient(&redis.Options{Addr: f.addr}) // the marker alone is enough
+			defer func() { _ = retrying.Close() }()
+			inCluster := redis.NewClusterClient(&redis.ClusterOptions{
+				MaxRetries: -1, DialerRetries: 1, DisableRoutingPolicies: true,
+				ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+					return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: f.addr}}}}, nil
+				},
+			})
+			defer func() { _ = inCluster.Close() }()
+			for name, client := range map[string]redis.UniversalClient{"single": connect(t, f.addr, calm), "retrying": retrying, "Cluster": inCluster} {
+				want := int64(2)
+				if name == "Cluster" && strings.HasPrefix(text, "READONLY") {
+					// The one error that a Cluster client follows like MOVED, marked or not: up to MaxRedirects times each. A server that says
+					// so has refused the only write of the script.
+					want = 8
+				}
+				before := f.runs.Load()
+				c := open(t, client)
+				if taken, err := c.Take(context.Background(), rediscursor.Take{Count: 5, Threshold: 0.5}); err == nil || err.Error() != text {
+					t.Errorf("%s: take: %+v, %v", name, taken, err)
+				}
+				in := rediscursor.Install{Mode: rediscursor.Seed, Range: persist.Range{First: 1, Last: 2}}
+				if answer, err := c.Install(context.Background(), in); err == nil || err.Error() != text {
+					t.Errorf("%s: install: %+v, %v", name, answer, err)
+				}
+				if got := f.runs.Load() - before; got != want {
+					t.Errorf("%s: two calls were sent %d times", name, got)
+				}
+			}
+		})
+	}
+}
+
+// Real servers that cannot serve: an error, nothing changed, and all is well afterwards.
+func TestServerRefuses(t *testing.T) {
+	t.Parallel()
+	admin := func(t *testing.T, server *testenv.Redis, command string) {
+		t.Helper()
+		var args []any
+		for _, word := range strings.Fields(command) {
+			args = append(args, word)
+		}
+		if err := server.Client().Do(context.Background(), args...).Err(); err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+	}
+	for want, test := range map[string]struct{ begin, end string }{
+		"NOREPLICAS": {"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
+		"OOM":        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
+		"NOPERM":     {"ACL SETUSER default -evalsha", "ACL SETUSER default +@all"},
+		"can't run":  {"ACL SETUSER default -info", "ACL SETUSER default +@all"}, // within the script
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			c := open(t, connect(t, server.Addr(), calm))
+			c.fill("1-10", 0)
+			fresh := open(t, c.client)
+			before := c.hash()
+			admin(t, server, test.begin)
+			for name, call := range c.calls(5, persist.Range{First: 11, Last: 20}) {
+				if err := call(); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if taken, err := fresh.Take(context.Background(), rediscursor.Take{Threshold: 0.5}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a new cursor: %+v, %v", taken, err)
+			}
+			admin(t, server, test.end)
+			if after := c.hash(); !maps.Equal(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+			if got := show(c.peek()); got != "; ceil 10 enough free 1 next 1 hand 10" {
+				t.Errorf("afterwards %s", got)
+			}
+		})
+	}
+}
+
+// calls are a take and an install of each mode.
+func (c *cursor) calls(count int64, r persist.Range) map[string]func() error {
+	ctx := context.Background()
+	calls := map[string]func() error{"take": func() error {
+		taken, err := c.Take(ctx, rediscursor.Take{Count: count, Threshold: 0.5})
+		if err != nil && len(taken.Runs) > 0 {
+			c.t.Errorf("got %v with %v", taken.Runs, err)
+		}
+		return err
+	}}
+	for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Advance} {
+		calls[string(mode)] = func() error {
+			_, err := c.Install(ctx, rediscursor.Install{Mode: mode, Gen: c.gen, Range: r})
+			return err
+		}
+	}
+	return calls
+}
+
+func TestServerIsLoading(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "enable-debug-command yes", "loading-process-events-interval-bytes 1024")
+	ctx := context.Background()
+	c := open(t, connect(t, server.Addr(), calm))
+	c.fill("1-10", 0)
+	c.take(rediscursor.Take{Count: 3, Threshold: 0.5})
+	for _, command := range [][]any{{"DEBUG", "POPULATE", "3000", "x", "100"}, {"CONFIG", "SET", "key-load-delay", "500"}} {
+		if err := server.Client().Do(ctx, command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reloaded := make(chan error)
+	go func() { reloaded <- connect(t, server.Addr(), calm).Do(ctx, "DEBUG", "RELOAD").Err() }()
+	eventually(t, "the server loads", func() error {
+		if err := c.refusal(); !redis.HasErrorPrefix(err, "LOADING") {
+			return fmt.Errorf("it says %w", err)
+		}
+		return nil
+	})
+	if err := <-reloaded; err != nil {
+		t.Fatal(err)
+	}
+	if got := show(c.peek()); got != "; ceil 10 enough free 1 next 4 hand 7" {
+		t.Errorf("afterwards %s", got)
+	}
+}
+
+// refusal peeks and returns the error.
+func (c *cursor) refusal() error {
+	_, err := c.Take(context.Background(), rediscursor.Take{Threshold: 0.5})
+	if err == nil {
+		return errors.New("nothing")
+	}
+	return err
+}
+
+// While another script runs for too long the server says BUSY.
+func TestServerIsBusy(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "lua-time-limit 10")
+	ctx := context.Background()
+	c := open(t, connect(t, server.Addr(), calm))
+	c.fill("1-10", 0)
+	ended := make(chan error)
+	go func() { ended <- connect(t, server.Addr(), calm).Eval(ctx, "while true do end", nil).Err() }()
+	eventually(t, "the server is busy", func() error {
+		if err := c.refusal(); !redis.HasErrorPrefix(err, "BUSY") {
+			return fmt.Errorf("it says %w", err)
+		}
+		return nil
+	})
+	if err := server.Client().ScriptKill(ctx).Err(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the other script ended by itself")
+	}
+	if got := show(c.peek()); got != "; ceil 10 enough free 1 next 1 hand 10" {
+		t.Errorf("afterwards %s", got)
+	}
+}
+
+// A reply that comes after the client gave up is nobody's: not that of the next call, which may be of another cursor.
+func TestLateReply(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	link := testenv.NewLink(t, server.Addr())
+	client := redis.NewClient(&redis.Options{Addr: link.Addr(), MaxRetries: -1, DialerRetries: 1, ReadTimeout: 200 * time.Millisecond, PoolSize: 1})
+	t.Cleanup(func() { _ = client.Close() })
+	direct := connect(t, server.Addr(), calm)
+	a, b := open(t, direct), open(t, direct)
+	a.fill("1-1000", 0)
+	b.fill("100001-101000", 0)
+	left, right := reopen(t, client, a.name), reopen(t, client, b.name)
+	seen := newLedger(t)
+	for range 3 {
+		link.Latency(300 * time.Millisecond)
+		if taken, err := left.Take(t.Context(), rediscursor.Take{Count: 5, Threshold: 0.5}); err == nil {
+			t.Fatalf("got %+v in time", taken)
+		}
+		link.Latency(0)
+		for got := 0; got < 5; {
+			taken, err := right.Take(t.Context(), rediscursor.Take{Count: 5, Threshold: 0.5})
+			if err != nil {
+				continue
+			}
+			got++
+			seen.add(taken.Runs)
+			if taken.Runs[0].First < 100001 {
+				t.Fatalf("got %v of the other cursor", taken.Runs)
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package cursor
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// A failover that both nodes agree on, and one that loses the last numbers.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	client := connectCluster(t, cluster, second, nil)
+	s, seen := &store{}, newLedger(t)
+	c := open(t, client)
+	n := newNode(c, s, seen)
+	n.take(t, 100)
+	old := cluster.Master(c.key)
+	heir := cluster.Failover(c.key)
+	if got := reopen(t, connect(t, heir.Addr(), calm), c.name).peek(); !got.Stub || got.Ceil == 0 {
+		t.Errorf("the heir: %+v", got)
+	}
+	n.take(t, 100)
+	// Each node has what was sent to it before it lost its connection.
+	cutReplication(t, heir)
+	n.take(t, 100)
+	if at := replicaField(t, old, c.key); at >= seen.last {
+		t.Fatalf("the replica is at %d of %d: nothing was lost", at, seen.last)
+	}
+	heir.Kill()
+	if got := cluster.AwaitMaster(c.key, heir); got != old {
+		t.Fatalf("the master is %s", got.Addr())
+	}
+	if got := reopen(t, connect(t, old.Addr(), calm), c.name).peek(); !got.Stub || got.Ceil == 0 {
+		t.Errorf("after a loss: %+v", got)
+	}
+	n.take(t, 100)
+}
+
+// replicaField reads cur in the copy that a replica in a Cluster has.
+func replicaField(t *testing.T, replica *testenv.Redis, key string) int64 {
+	t.Helper()
+	conn := replica.Client().Conn()
+	defer func() { _ = conn.Close() }()
+	if err := conn.ReadOnly(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	at, err := conn.HGet(context.Background(), key, "cur").Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// A slot moves to another master and back, with takes before, during and after.
+func TestClusterMigration(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	client := connectCluster(t, cluster, calm, nil)
+	s, seen := &store{}, newLedger(t)
+	c := open(t, client)
+	for cluster.Master(c.key) != cluster.Nodes[1] { // from there testenv moves slots to and fro
+		c = open(t, client)
+	}
+	n := newNode(c, s, seen)
+	n.take(t, 100)
+	expect := func(when string, stub bool) {
+		t.Helper()
+		ceil, gen := s.max, c.gen
+		got := c.peek()
+		if got.Stub != stub || got.Ceil != ceil || stub == (got.Gen == gen) {
+			t.Fatalf("%s: %+v, before %s, %d", when, got, gen, ceil)
+		}
+	}
+	for _, way := range []string{"there", "back"} {
+		c.peek()
+		m := cluster.BeginMigration(c.key)
+		if (m.To == cluster.Nodes[1]) != (way == "back") {
+			t.Fatalf("%s: to %s", way, m.To.Addr())
+		}
+		expect(way+": the key has not moved yet", false)
+		n.take(t, 50)
+		m.MoveKeys()
+		if _, err := reopen(t, connect(t, m.From.Addr(), calm), c.name).Take(t.Context(), rediscursor.Take{Threshold: 0.5}); err == nil || !strings.HasPrefix(err.Error(), "ASK ") {
+			t.Errorf("%s: the old owner: %v", way, err)
+		}
+		expect(way+": under ASK", true)
+		n.take(t, 100) // seeds and appends under ASK
+		c.peek()
+		expect(way+": still", false)
+		m.Finish()
+		expect(way+": at the end", false)
+		n.take(t, 100)
+	}
+	// There and back with no take in between: it is the very same hash, and nobody else handed anything out of it.
+	c.peek()
+	cluster.MigrateSlot(c.key)
+	if got := cluster.MigrateSlot(c.key); got != cluster.Nodes[1] {
+		t.Fatalf("to %s", got.Addr())
+	}
+	expect("there and back", false)
+	n.take(t, 100)
+
+	// What is not there yet is made at the new owner.
+	fresh := open(t, client)
+	m := cluster.BeginMigration(fresh.key)
+	fresh.fill("1-10", 0)
+	if got := show(fresh.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "1-3; ceil 10 enough free 1 next 4 hand 7" {
+		t.Errorf("under ASK: %s", got)
+	}
+	m.Finish()
+	if got := show(fresh.peek()); got != "; ceil 10 enough free 1 next 4 hand 7" {
+		t.Errorf("at the end: %s", got)
+	}
+	if got := reopen(t, connect(t, m.To.Addr(), calm), fresh.name).peek().Gen; got != fresh.gen {
+		t.Errorf("the gen is %s", got)
+	}
+}

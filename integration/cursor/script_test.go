@@ -1,0 +1,401 @@
+package cursor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// step is a take, or an append when more is set, and what is wanted of it.
+type step struct {
+	count     int64
+	threshold float64 // 0.5 when 0
+	reserve   int
+	use       bool // of the reserve
+	more      string
+	want      string
+}
+
+func TestTake(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	const top = persist.MaxNumber // 9007199254740991
+	for name, test := range map[string]struct {
+		ranges  string
+		reserve int // when they are installed
+		steps   []step
+	}{
+		"buffer 1": {ranges: "1-10", steps: []step{
+			{count: 0, want: "; ceil 10 enough free 1 next 1 hand 10"},
+			{count: 3, want: "1-3; ceil 10 enough free 1 next 4 hand 7"},
+			{count: 1, want: "4-4; ceil 10 enough free 1 next 5 hand 6"},
+			{count: 1, want: "5-5; ceil 10 low free 1 next 6 hand 5"},
+			{count: 0, want: "; ceil 10 claimed free 1 next 6 hand 5"},
+			{count: 9, want: "6-10; ceil 10 claimed free 1 next 0 hand 0"},
+			{count: 1, want: "; ceil 10 claimed free 1 next 0 hand 0"},
+		}},
+		"an append ends the claim": {ranges: "1-10", steps: []step{
+			{count: 5, reserve: 1, want: "1-5; ceil 10 low free 2 next 6 hand 5"},
+			{count: 1, reserve: 1, want: "6-6; ceil 10 claimed free 2 next 7 hand 4"},
+			{more: "11-20", reserve: 1, want: "ok free 1"},
+			{count: 0, reserve: 1, want: "; ceil 20 low free 1 next 7 hand 14"},
+			{count: 1, reserve: 1, want: "7-7; ceil 20 claimed free 1 next 8 hand 13"},
+			{more: "21-30", reserve: 1, want: "ok free 0"},
+			{count: 3, reserve: 1, want: "8-10; ceil 30 enough free 0 next 11 hand 20"},
+		}},
+		"over the join of two ranges": {ranges: "1-10 11-20", steps: []step{
+			{count: 9, want: "1-9; ceil 20 enough free 0 next 10 hand 11"},
+			{count: 3, want: "10-10 11-12; ceil 20 enough free 1 next 13 hand 8"},
+			{count: 3, want: "13-15; ceil 20 low free 1 next 16 hand 5"},
+		}},
+		"exactly buffer 1": {ranges: "1-10 21-30", steps: []step{
+			{count: 10, want: "1-10; ceil 30 enough free 0 next 21 hand 10"},
+			{count: 1, want: "21-21; ceil 30 enough free 1 next 22 hand 9"},
+		}},
+		"not the reserve": {ranges: "1-10 21-30 101-110", reserve: 1, steps: []step{
+			{count: 25, reserve: 1, want: "1-10 21-30; ceil 110 low free 1 next 101 hand 10"},
+			{count: 3, reserve: 1, want: "101-103; ceil 110 enough free 2 next 104 hand 7"}, // it has moved up to buffer 2
+		}},
+		"the reserve": {ranges: "1-10 21-30 101-110 201-210", reserve: 2, steps: []step{
+			{count: 25, reserve: 2, use: true, want: "1-10 21-30 101-105; ceil 210 low free 2 next 106 hand 15"},
+			{count: 99, reserve: 2, use: true, want: "106-110 201-210; ceil 210 claimed free 3 next 0 hand 0"},
+			{count: 99, reserve: 2, use: true, want: "; ceil 210 claimed free 3 next 0 hand 0"},
+			{more: "211-211", reserve: 2, want: "ok free 2"},
+			{count: 2, reserve: 2, use: true, want: "211-211; ceil 211 low free 3 next 0 hand 0"},
+		}},
+		"all there is": {ranges: "1-10 11-20", steps: []step{
+			{count: math.MaxInt64, want: "1-10 11-20; ceil 20 low free 1 next 0 hand 0"},
+		}},
+		"threshold above 0": {ranges: "1-1000", steps: []step{
+			{count: 0, threshold: math.SmallestNonzeroFloat64, want: "; ceil 1000 enough free 1 next 1 hand 1000"},
+			{count: 1, threshold: math.SmallestNonzeroFloat64, want: "1-1; ceil 1000 low free 1 next 2 hand 999"},
+		}},
+		"threshold with an exponent": {ranges: "1-1000000", steps: []step{
+			{count: 1, threshold: 2e-6, want: "1-1; ceil 1000000 enough free 1 next 2 hand 999999"},
+			{count: 1, threshold: 2e-6, want: "2-2; ceil 1000000 low free 1 next 3 hand 999998"},
+		}},
+		"threshold 1": {ranges: "1-10", steps: []step{
+			{count: 9, threshold: 1, want: "1-9; ceil 10 enough free 1 next 10 hand 1"},
+			{count: 1, threshold: 1, want: "10-10; ceil 10 low free 1 next 0 hand 0"},
+		}},
+		"a third": {ranges: "1-10", steps: []step{
+			{count: 3, threshold: 1.0 / 3, want: "1-3; ceil 10 enough free 1 next 4 hand 7"},
+			{count: 1, threshold: 1.0 / 3, want: "4-4; ceil 10 low free 1 next 5 hand 6"},
+		}},
+		"the threshold is buffer 1's": {ranges: "1-10 11-30", reserve: 1, steps: []step{
+			{count: 5, reserve: 1, want: "1-5; ceil 30 low free 1 next 6 hand 25"},
+			{count: 14, reserve: 1, want: "6-10 11-19; ceil 30 enough free 2 next 20 hand 11"},
+			{count: 1, reserve: 1, want: "20-20; ceil 30 claimed free 2 next 21 hand 10"},
+		}},
+		"a smaller reserve than is queued": {ranges: "1-10 11-20 21-30 31-40", reserve: 2, steps: []step{
+			{count: 9, reserve: 0, want: "1-9; ceil 40 enough free 0 next 10 hand 31"},
+			{more: "41-50", reserve: 0, want: "full"},
+			{more: "41-50", reserve: 2, want: "full"},
+			{count: 10, reserve: 0, want: "10-10 11-19; ceil 40 enough free 0 next 20 hand 21"},
+			{count: 10, reserve: 0, want: "20-20 21-29; ceil 40 enough free 0 next 30 hand 11"},
+			{count: 0, reserve: 1, want: "; ceil 40 low free 1 next 30 hand 11"},
+			{more: "41-50", reserve: 0, want: "full"},
+			{more: "41-50", reserve: 1, want: "ok free 0"},
+			{count: 0, reserve: 5, want: "; ceil 50 low free 4 next 30 hand 21"},
+		}},
+		"one number": {ranges: "7-7 9-9 10-10", reserve: 1, steps: []step{
+			{count: 0, reserve: 1, want: "; ceil 10 enough free 0 next 7 hand 3"},
+			{count: 1, reserve: 1, want: "7-7; ceil 10 enough free 0 next 9 hand 2"},
+			{count: 2, reserve: 1, want: "9-9; ceil 10 low free 1 next 10 hand 1"},
+			{count: 2, reserve: 1, want: "10-10; ceil 10 claimed free 2 next 0 hand 0"},
+		}},
+		"a million at once": {ranges: "1-600000 600001-1200000", steps: []step{
+			{count: 1000000, want: "1-600000 600001-1000000; ceil 1200000 low free 1 next 1000001 hand 200000"},
+		}},
+		"round numbers": {ranges: "99999999999999-100000000000001 999999999999999-1000000000000001", steps: []step{
+			{count: 1, want: "99999999999999-99999999999999; ceil 1000000000000001 enough free 0 next 100000000000000 hand 5"},
+			{count: 1, want: "100000000000000-100000000000000; ceil 1000000000000001 enough free 0 next 100000000000001 hand 4"},
+			{count: 2, want: "100000000000001-100000000000001 999999999999999-999999999999999; ceil 1000000000000001 enough free 1 next 1000000000000000 hand 2"},
+			{count: 1, want: "1000000000000000-1000000000000000; ceil 1000000000000001 low free 1 next 1000000000000001 hand 1"},
+		}},
+		"up to the highest number": {ranges: "9007199254740981-9007199254740985 9007199254740986-9007199254740991", steps: []step{
+			{count: 3, want: "9007199254740981-9007199254740983; ceil 9007199254740991 enough free 0 next 9007199254740984 hand 8"},
+			{count: 1, want: "9007199254740984-9007199254740984; ceil 9007199254740991 enough free 0 next 9007199254740985 hand 7"},
+			{count: 6, want: "9007199254740985-9007199254740985 9007199254740986-9007199254740990; ceil 9007199254740991 low free 1 next 9007199254740991 hand 1"},
+			{count: 6, want: "9007199254740991-9007199254740991; ceil 9007199254740991 claimed free 1 next 0 hand 0"},
+		}},
+		"all numbers": {ranges: fmt.Sprintf("1-%d", top), steps: []step{
+			{count: top - 1, want: "1-9007199254740990; ceil 9007199254740991 low free 1 next 9007199254740991 hand 1"},
+			{count: top, want: "9007199254740991-9007199254740991; ceil 9007199254740991 claimed free 1 next 0 hand 0"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, client)
+			c.fill(test.ranges, test.reserve)
+			for i, step := range test.steps {
+				if got := c.do(step); got != step.want {
+					t.Fatalf("step %d\n got %s\nwant %s", i, got, step.want)
+				}
+			}
+			for field, value := range c.hash() {
+				if strings.ContainsAny(value, "e+") && field != "gen" && field != "cluster" && field != "replid" {
+					t.Errorf("%s is %s", field, value)
+				}
+			}
+		})
+	}
+}
+
+func (c *cursor) do(s step) string {
+	c.t.Helper()
+	if s.more != "" {
+		r := parse(c.t, s.more)[0]
+		answer := c.install(rediscursor.Append, r.First, r.Last, s.reserve)
+		if answer.Verdict != rediscursor.Installed {
+			return string(answer.Verdict)
+		}
+		return fmt.Sprintf("ok free %d", answer.Free)
+	}
+	if s.threshold == 0 {
+		s.threshold = 0.5
+	}
+	gen := c.gen
+	taken := c.take(rediscursor.Take{Count: s.count, Threshold: s.threshold, Reserve: s.reserve, UseReserve: s.use, Claim: claim})
+	if taken.Gen != gen {
+		c.t.Errorf("the gen was %s and is %s", gen, taken.Gen)
+	}
+	return show(taken)
+}
+
+// Every verdict of an install, on cursors in every state. What is not installed changes nothing.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	missing := func(*cursor) {}
+	stub := func(c *cursor) { c.peek() }
+	live := func(c *cursor) { c.fill("11-20 21-30", 1) } // of two that may be queued
+	old := func(c *cursor) {                             // a stub that was written under another replication ID
+		live(c)
+		c.set("replid", "0123")
+		c.peek()
+	}
+	unseen := func(c *cursor) { live(c); c.set("replid", "0123") }
+	advanced := func(c *cursor) { live(c); gen := c.gen; c.install(rediscursor.Advance, 31, 40, 1); c.gen = gen }
+	for name, test := range map[string]struct {
+		state       func(*cursor)
+		mode        rediscursor.Mode
+		gen         string // instead of the right one
+		first, last int64
+		reserve     int
+		want        string
+	}{
+		"seed nothing":             {missing, rediscursor.Seed, "", 1, 10, 1, "moved"},
+		"advance nothing":          {missing, rediscursor.Advance, "", 1, 10, 1, "moved"},
+		"append to nothing":        {missing, rediscursor.Append, "", 1, 10, 1, "moved"},
+		"seed":                     {stub, rediscursor.Seed, "", 1, 10, 1, "ok free 2 anew"},
+		"seed without reserve":     {stub, rediscursor.Seed, "", 1, 10, 0, "ok free 1 anew"},
+		"advance a stub":           {stub, rediscursor.Advance, "", 1, 10, 1, "ok free 2 anew"},
+		"append to a stub":         {stub, rediscursor.Append, "", 1, 10, 1, "moved"},
+		"seed with another gen":    {stub, rediscursor.Seed, "other", 1, 10, 1, "moved"},
+		"seed twice":               {live, rediscursor.Seed, "", 31, 40, 1, "moved"},
+		"append":                   {live, rediscursor.Append, "", 31, 40, 1, "ok free 0"},
+		"append with a larger one": {live, rediscursor.Append, "", 31, 40, 5, "ok free 4"},
+		"append with another gen":  {live, rediscursor.Append, "other", 31, 40, 1, "moved"},
+		"append one number":        {live, rediscursor.Append, "", 31, 31, 1, "ok free 0"},
+		"append to a full queue":   {live, rediscursor.Append, "", 31, 40, 0, "full"},
+		"append at ceil":           {live, rediscursor.Append, "", 30, 40, 1, "stale 30"},
+		"append below":             {live, rediscursor.Append, "", 1, 10, 1, "stale 30"},
+		"append below when full":   {live, rediscursor.Append, "", 1, 10, 0, "stale 30"},
+		"compared as numbers":      {live, rediscursor.Append, "", 4, 5, 1, "stale 30"}, // "4" > "30"
+		"and again":                {live, rediscursor.Append, "", 100, 110, 1, "ok free 0"},
+		"advance":                  {live, rediscursor.Advance, "", 31, 40, 1, "ok free 2 anew"},
+		"advance a full one":       {live, rediscursor.Advance, "", 31, 40, 0, "ok free 1 anew"},
+		"advance at ceil":          {live, rediscursor.Advance, "", 30, 40, 1, "stale 30"},
+		"advance with another gen": {live, rediscursor.Advance, "other", 31, 40, 1, "moved"},
+		"seed a stub at its ceil":  {old, rediscursor.Seed, "", 30, 40, 1, "stale 30"},
+		"advance at a stub's ceil": {old, rediscursor.Advance, "", 30, 40, 1, "stale 30"},
+		"seed above a stub's ceil": {old, rediscursor.Seed, "", 31, 40, 1, "ok free 2 anew"},
+		"append to what was lost":  {unseen, rediscursor.Append, "", 31, 40, 1, "moved"},
+		"advance what was lost":    {unseen, rediscursor.Advance, "", 31, 40, 1, "moved"},
+		"seed what was lost":       {unseen, rediscursor.Seed, "", 31, 40, 1, "moved"},
+		"append after an advance":  {advanced, rediscursor.Append, "", 41, 50, 1, "moved"},
+		"advance after an advance": {advanced, rediscursor.Advance, "", 41, 50, 1, "moved"},
+		"the highest number":       {live, rediscursor.Append, "", persist.MaxNumber - 1, persist.MaxNumber, 1, "ok free 0"},
+		"seed the highest number":  {stub, rediscursor.Seed, "", persist.MaxNumber, persist.MaxNumber, 1, "ok free 2 anew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, client)
+			test.state(c)
+			if test.gen != "" {
+				c.gen = test.gen
+			}
+			gen, before := c.gen, c.hash()
+			answer := c.install(test.mode, test.first, test.last, test.reserve)
+			got := string(answer.Verdict)
+			switch answer.Verdict {
+			case rediscursor.Installed:
+				got = fmt.Sprintf("ok free %d", answer.Free)
+				if answer.Gen != gen {
+					got += " anew"
+				}
+			case rediscursor.Stale:
+				got = fmt.Sprintf("stale %d", answer.Ceil)
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			after := c.hash()
+			if answer.Verdict != rediscursor.Installed {
+				if !maps.Equal(before, after) {
+					t.Errorf("%v became %v", before, after)
+				}
+				return
+			}
+			if taken := c.peek(); taken.Gen != answer.Gen || taken.Ceil != test.last {
+				t.Errorf("afterwards %+v", taken)
+			}
+			if after["ceil"] != fmt.Sprint(test.last) || after["gen"] != answer.Gen || after["claim"] != "0" {
+				t.Errorf("the hash is %v", after)
+			}
+		})
+	}
+}
+
+func TestStub(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	c := open(t, client)
+	taken := c.take(rediscursor.Take{Count: 5, Threshold: 0.5, Reserve: 3, UseReserve: true, Claim: claim})
+	if show(taken) != "stub; ceil 0" || taken.Gen == "" {
+		t.Errorf("a new one: %+v", taken)
+	}
+	if again := c.peek(); again.Gen != taken.Gen || show(again) != "stub; ceil 0" {
+		t.Errorf("the same again: %+v after %+v", again, taken)
+	}
+	c.install(rediscursor.Seed, 5, 10, 0)
+	gens := map[string]bool{taken.Gen: true, c.gen: true}
+	c.set("replid", "0123")
+	if after := c.peek(); show(after) != "stub; ceil 10" || gens[after.Gen] {
+		t.Errorf("after a loss: %+v", after)
+	}
+	gens[c.gen] = true
+	c.install(rediscursor.Advance, 11, 20, 0)
+	if gens[c.gen] {
+		t.Errorf("the gen %s comes again", c.gen)
+	}
+}
+
+// A claim ends with its time, and one from a clock that was far ahead does not count.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	low := func(c *cursor, claim time.Duration) rediscursor.Low {
+		return c.take(rediscursor.Take{Threshold: 0.5, Claim: claim}).Low
+	}
+	drained := func(t *testing.T) *cursor {
+		c := open(t, client)
+		c.fill("1-10", 0)
+		if got := c.take(rediscursor.Take{Count: 9, Threshold: 0.5}).Low; got != rediscursor.Claimed {
+			t.Errorf("who claims nothing is told %v", got)
+		}
+		return c
+	}
+	in := func(t *testing.T, d time.Duration) string { // by the server's clock
+		now, err := client.Time(context.Background()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(now.Add(d).UnixMilli())
+	}
+	t.Run("expires", func(t *testing.T) {
+		c := drained(t)
+		began := time.Now()
+		if got := low(c, 300*time.Millisecond); got != rediscursor.WantsRefill {
+			t.Fatalf("first %v", got)
+		}
+		for got := low(c, claim); got != rediscursor.WantsRefill; got = low(c, claim) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatal("it does not")
+			}
+		}
+		if took := time.Since(began); took < 290*time.Millisecond {
+			t.Errorf("after %s", took)
+		}
+		if got := low(c, claim); got != rediscursor.Claimed {
+			t.Errorf("then %v", got)
+		}
+	})
+	for name, test := range map[string]struct {
+		until time.Duration
+		want  rediscursor.Low
+	}{
+		"runs":                    {30 * time.Second, rediscursor.Claimed},
+		"is over":                 {-time.Millisecond, rediscursor.WantsRefill},
+		"of a clock a day ahead":  {24 * time.Hour, rediscursor.WantsRefill},
+		"of a clock a bit ahead":  {90 * time.Second, rediscursor.WantsRefill},
+		"of a clock a year ahead": {365 * 24 * time.Hour, rediscursor.WantsRefill},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := drained(t)
+			c.set("claim", in(t, test.until))
+			if got := low(c, time.Minute); got != test.want {
+				t.Errorf("it is %v", got)
+			}
+			if got := low(c, time.Minute); got != rediscursor.Claimed {
+				t.Errorf("then %v", got)
+			}
+		})
+	}
+	t.Run("is not taken when there is enough", func(t *testing.T) {
+		c := open(t, client)
+		c.fill("1-10", 0)
+		if got := low(c, claim); got != rediscursor.Enough {
+			t.Errorf("it is %v", got)
+		}
+		if got := c.hash()["claim"]; got != "0" {
+			t.Errorf("the claim is %s", got)
+		}
+	})
+}
+
+func TestForeignAndNewer(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	ctx := context.Background()
+	for name, test := range map[string]struct {
+		change func(*cursor)
+		want   error
+	}{
+		"newer":             {func(c *cursor) { c.set("v", fmt.Sprint(rediscursor.FormatVersion+1)) }, rediscursor.ErrNewer},
+		"two digits":        {func(c *cursor) { c.set("v", "10") }, rediscursor.ErrNewer},
+		"newer and foreign": {func(c *cursor) { c.set("v", "10"); c.set("cluster", "x") }, rediscursor.ErrNewer},
+		"foreign":           {func(c *cursor) { c.set("cluster", "x") }, rediscursor.ErrForeign},
+		"foreign and lost":  {func(c *cursor) { c.set("cluster", "x"); c.set("replid", "0123") }, rediscursor.ErrForeign},
+		"newer and lost":    {func(c *cursor) { c.set("v", "10"); c.set("replid", "0123") }, rediscursor.ErrNewer},
+		"of no cluster":     {func(c *cursor) { client.HDel(ctx, c.key, "cluster") }, rediscursor.ErrForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, client)
+			c.fill("1-10", 0)
+			test.change(c)
+			before := c.hash()
+			taken, err := c.Take(ctx, rediscursor.Take{Count: 1, Threshold: 0.5, Claim: claim})
+			if !errors.Is(err, test.want) || len(taken.Runs) > 0 {
+				t.Errorf("take: %+v, %v", taken, err)
+			}
+			for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Seed, rediscursor.Advance} {
+				_, err = c.Install(ctx, rediscursor.Install{Mode: mode, Gen: c.gen, Range: persist.Range{First: 11, Last: 20}})
+				if !errors.Is(err, test.want) {
+					t.Errorf("%s: %v", mode, err)
+				}
+			}
+			if after := c.hash(); !maps.Equal(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+		})
+	}
+}
