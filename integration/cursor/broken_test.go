@@ -29,7 +29,7 @@ func TestDamagedHash(t *testing.T) {
 	harmless := map[string]bool{"first": true, "first=x": true, "last=nan": true}
 	for _, damage := range []string{
 		"v=", "v=x", "gen", "ceil", "ceil=", "ceil=x", "ceil=-5", "ceil=9007199254740992", "ceil=1e15", "ceil=5",
-		"first", "first=x", "cur", "cur=x", "cur=", "last", "last=x", "last=nan", "last=1e300", "queue", "queue=x", "queue=21-", "queue=21-30",
+		"first", "first=x", "cur", "cur=x", "cur=", "last", "last=x", "last=nan", "queue", "queue=x", "queue=21-", "queue=21-30",
 		"queue=a-b ", "queue= ", "queue=30-21 ", "queue=1-9 ", "queue=21-9007199254740999 ", "queued", "queued=x", "queued=9", "claim", "claim=x",
 	} {
 		t.Run(damage, func(t *testing.T) {

@@ -32,7 +32,7 @@ func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 		*m = model{exists: true, trusted: true, ceil: m.ceil}
 	}
 	if !m.live {
-		return rediscursor.Taken{Stub: true, Ceil: m.ceil}
+		return rediscursor.Taken{Stub: true, Ceil: m.ceil, Low: m.claim(t)}
 	}
 	taken := rediscursor.Taken{Ceil: m.ceil}
 	wanted, promoted := t.Count, 0
@@ -52,10 +52,10 @@ func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 	}
 	taken.Free = max(0, 1+t.Reserve-len(m.queue))
 	if taken.Free > 0 && float64(m.cur-m.buffer.First+1) >= t.Threshold*float64(m.buffer.Size()) {
-		taken.Low = rediscursor.Claimed
-		if !m.claimed && t.Claim > 0 {
-			taken.Low, m.claimed = rediscursor.WantsRefill, true
-		}
+		taken.Low = m.claim(t)
+	}
+	if len(taken.Runs) > 0 && wanted == 0 {
+		return taken // it does not look further
 	}
 	rest := m.queue
 	if m.cur < m.buffer.Last {
@@ -70,6 +70,14 @@ func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 	return taken
 }
 
+func (m *model) claim(t rediscursor.Take) rediscursor.Low {
+	if m.claimed || t.Claim == 0 {
+		return rediscursor.Claimed
+	}
+	m.claimed = true
+	return rediscursor.WantsRefill
+}
+
 func (m *model) install(in rediscursor.Install) rediscursor.Answer {
 	switch {
 	case !m.exists, !m.trusted, in.Gen != m.gen,
@@ -81,10 +89,12 @@ func (m *model) install(in rediscursor.Install) rediscursor.Answer {
 		return rediscursor.Answer{Verdict: rediscursor.Full}
 	case in.Mode == rediscursor.Append:
 		m.queue = append(m.queue, in.Range)
+		m.claimed = m.claimed && len(m.queue) < 1+in.Reserve
 	default:
+		m.claimed = false
 		m.live, m.buffer, m.cur, m.queue = true, in.Range, in.Range.First-1, nil
 	}
-	m.ceil, m.claimed = in.Range.Last, false
+	m.ceil = in.Range.Last
 	return rediscursor.Answer{Verdict: rediscursor.Installed, Gen: m.gen, Free: 1 + in.Reserve - len(m.queue)}
 }
 
