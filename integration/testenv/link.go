@@ -90,9 +90,13 @@ func (l *Link) Latency(d time.Duration) {
 func (l *Link) Restore() {
 	l.t.Helper()
 	l.end(faultHangDown, faultHangUp, faultDrop, faultLatency)
-	if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
-		must(l.t, l, "restore a link", err)
-	}
+	await(l.t, "restore a link", l, func(context.Context) error {
+		// The listener that Cut closed may still hold the port for a moment.
+		if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
+			return err
+		}
+		return nil
+	})
 }
 
 // add switches a toxic on. Toxicity is the share of connections it works on.
