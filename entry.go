@@ -163,6 +163,15 @@ func (e *entry) health() *Error {
 	return &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
 }
 
+// degraded returns why the entry issues, but not as it should.
+func (e *entry) degraded() *Error {
+	d, ok := e.Strategy.(DegradedReporter)
+	if !ok || e.health() != nil {
+		return nil
+	}
+	return d.Degraded()
+}
+
 // Init makes every biz type ready, and keeps trying those that fail for a reason that can pass, until ctx ends. It returns
 // when all are ready or beyond help. Requests need not wait for it: one that comes first initialises its own biz type.
 func (is *Issuer) Init(ctx context.Context) {
@@ -197,20 +206,31 @@ func (is *Issuer) initAll(ctx context.Context) int {
 	return int(left.Load())
 }
 
-// Unready is a biz type that cannot issue, and why.
+// Unready is a biz type that cannot issue, or not as it should, and why.
 type Unready struct {
 	BizType string
 	Reason  *Error
 }
 
 // Health returns the biz types that cannot issue for a reason of this node or its back ends, by name: the first most of them, and how
-// many there are in all.
+// many there are in all. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
+	return is.list(most, (*entry).health)
+}
+
+// Degraded returns the biz types that can issue, but not as they should, by name: the first most of them, and how many there are in all. Those that
+// [Issuer.Health] lists are not among them. It does no I/O and is safe for concurrent use.
+func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
+	return is.list(most, (*entry).degraded)
+}
+
+// list returns the biz types that there is a reason to name, sorted: the first most of them, and how many there are in all.
+func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, total int) {
 	for name, e := range is.entries {
-		if reason := e.health(); reason != nil {
-			unready = append(unready, Unready{BizType: name, Reason: reason})
+		if reason := reason(e); reason != nil {
+			list = append(list, Unready{BizType: name, Reason: reason})
 		}
 	}
-	slices.SortFunc(unready, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
-	return unready[:min(most, len(unready))], len(unready)
+	slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
+	return list[:min(most, len(list))], len(list)
 }

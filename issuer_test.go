@@ -416,6 +416,43 @@ func TestHealthOfAStrategy(t *testing.T) {
 	}
 }
 
+// limping is a strategy that issues, but not as it should.
+type limping struct {
+	counting
+	why *seqd.Error
+}
+
+func (l *limping) Degraded() *seqd.Error { return l.why }
+
+func TestDegraded(t *testing.T) {
+	well := &counting{}
+	var definitions []seqd.Definition
+	for i, name := range []string{"b", "c", "a", "well"} {
+		d := order(&limping{why: seqd.Errorf(seqd.CodeRedisUnavailable, "%d", i)})
+		if d.BizType.Name = name; name == "well" {
+			d.Strategy = well
+		}
+		definitions = append(definitions, d)
+	}
+	is := newIssuer(t, seqd.Options{}, definitions...)
+	if list, total := is.Degraded(10); total != 0 || len(list) != 0 {
+		t.Errorf("before Init: %v, %d", list, total)
+	}
+	is.Init(t.Context())
+	list, total := is.Degraded(2)
+	if total != 3 || len(list) != 2 || list[0].BizType != "a" || list[1].BizType != "b" || list[1].Reason.Detail != "0" {
+		t.Errorf("%v, %d in all", list, total)
+	}
+	if _, total := is.Health(10); total != 0 {
+		t.Errorf("%d cannot issue", total)
+	}
+	definitions[0].Strategy.(*limping).health = seqd.Errorf(seqd.CodeStoreUnavailable, "away")
+	definitions[1].Strategy.(*limping).why = nil
+	if list, total := is.Degraded(10); total != 1 || list[0].BizType != "a" {
+		t.Errorf("%v, %d in all", list, total)
+	}
+}
+
 func TestParse(t *testing.T) {
 	is := newIssuer(t, seqd.Options{}, order(&counting{}))
 	p, err := is.Parse("order", "9007199254740991")

@@ -27,9 +27,10 @@ type HealthReporter interface {
 	Health() error
 }
 
-// DegradedReporter is what a strategy implements when it may issue numbers, but not as it should.
+// DegradedReporter is what a strategy implements when it can know that it issues, but not as it should.
 type DegradedReporter interface {
-	// Degraded returns why, nil while all is well. It does no I/O.
+	// Degraded returns what is not as it should be while numbers can be issued, nil when all is well. It does no I/O and is safe for
+	// concurrent use. Code and Detail are shown to whoever may ask for readiness.
 	Degraded() *Error
 }
 

@@ -37,7 +37,7 @@ var codes = map[seqd.Code]int{
 	"headers_too_large": 431,
 	"rate_limited":      429,
 	"plugin_panic":      500, "internal": 500,
-	"starting": 503, "stopping": 503, "store_unavailable": 503, "timeout": 503, "canceled": 503,
+	"starting": 503, "stopping": 503, "store_unavailable": 503, "redis_unavailable": 503, "timeout": 503, "canceled": 503,
 }
 
 // counter is a strategy that counts from first; its fields say what else it does.
@@ -45,6 +45,7 @@ type counter struct {
 	next     atomic.Int64
 	init     func() error
 	health   error
+	degraded *seqd.Error
 	generate func() error // runs ahead of counting
 }
 
@@ -72,6 +73,7 @@ func (c *counter) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 }
 
 func (c *counter) Health() error               { return c.health }
+func (c *counter) Degraded() *seqd.Error       { return c.degraded }
 func (c *counter) Close(context.Context) error { return nil }
 
 // plugin is a plugin made of functions; those that are nil do nothing.

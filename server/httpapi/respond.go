@@ -96,7 +96,11 @@ func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
 	writeJSON(c, p.Status, problemType, p)
 }
 
-// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends.
+// mostListed is how many biz types /readyz names.
+const mostListed = 100
+
+// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends, and 200 with a list while all can but some not as they
+// should.
 func (a *API) readyz(c *gin.Context) {
 	issuer := a.issuer.Load()
 	switch {
@@ -107,22 +111,44 @@ func (a *API) readyz(c *gin.Context) {
 		a.fail(c, a.waiting.Load())
 		return
 	}
-	const most = 100
-	list, total := issuer.Health(most)
+	list, total := issuer.Health(mostListed)
 	if total == 0 {
-		c.Writer.Header()["Cache-Control"] = noStore
-		write(c, http.StatusOK, jsonType, []byte(`{"status":"ready"}`))
+		a.ready(c, issuer)
 		return
 	}
 	worst := list[0].Reason
 	p := newProblem(&seqd.Error{Code: worst.Code, Detail: strconv.Itoa(total) + " biz types cannot issue"})
 	p.Status, p.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
 	p.Unready = total
-	for _, u := range list {
-		// The cause stands in the log: it may hold what callers must not see.
-		p.BizTypes = append(p.BizTypes, unready{Name: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail})
-	}
+	p.BizTypes = lines(list)
 	a.failWith(c, worst, p)
+}
+
+// readiness is the answer of /readyz when every biz type can issue.
+type readiness struct {
+	Status string `json:"status"`
+	// Degraded is how many biz types do not issue as they should, of which BizTypes names the first.
+	Degraded int       `json:"degraded,omitempty"`
+	BizTypes []unready `json:"bizTypes,omitempty"`
+}
+
+// ready answers that every biz type can issue.
+func (a *API) ready(c *gin.Context, issuer *seqd.Issuer) {
+	answer := readiness{Status: "ready"}
+	if list, total := issuer.Degraded(mostListed); total > 0 {
+		answer = readiness{Status: "degraded", Degraded: total, BizTypes: lines(list)}
+	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	writeJSON(c, http.StatusOK, jsonType, answer)
+}
+
+// lines are the lines of /readyz. The causes stand in the log: they may hold what callers must not see.
+func lines(list []seqd.Unready) []unready {
+	lines := make([]unready, len(list))
+	for i, u := range list {
+		lines[i] = unready{Name: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail}
+	}
+	return lines
 }
 
 // writeJSON writes v, which always can be encoded.

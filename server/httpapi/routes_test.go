@@ -153,6 +153,50 @@ func TestReadyzListsBizTypes(t *testing.T) {
 	}
 }
 
+// A biz type that issues, but not as it should, does not take the node out of service, and is named.
+func TestReadyzDegraded(t *testing.T) {
+	limping := newCounter(1)
+	limping.degraded = &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "order over nodes is suspended", Err: fmt.Errorf("dial redis://root:hunter2@db")}
+	api := newAPI(t, define("good", newCounter(1)), define("order", limping))
+	for _, method := range []string{"GET", "HEAD"} {
+		w := do(t, api, method, "/readyz")
+		wantBody(t, w, jsonType, `{"status":"degraded","degraded":1,"bizTypes":[{"name":"order","code":"redis_unavailable","detail":"order over nodes is suspended"}]}`)
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("Cache-Control is %q, want no-store", got)
+		}
+	}
+	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"1"}`)
+	// Beside one that cannot issue at all it is not named.
+	sick := newCounter(1)
+	sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "no")
+	p := wantProblem(t, do(t, newAPI(t, define("order", limping), define("sick", sick)), "GET", "/readyz"), 503, "store_unavailable")
+	if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].Name != "sick" {
+		t.Errorf("the list is %+v, %d in all; want sick alone", p.BizTypes, p.Unready)
+	}
+	limping.degraded = nil
+	wantBody(t, do(t, api, "GET", "/readyz"), jsonType, `{"status":"ready"}`)
+}
+
+func TestReadyzListsDegradedBizTypes(t *testing.T) {
+	var definitions []seqd.Definition
+	for i := range 150 {
+		limping := newCounter(1)
+		limping.degraded = seqd.Errorf(seqd.CodeRedisUnavailable, "why")
+		definitions = append(definitions, define(fmt.Sprintf("b%03d", i), limping))
+	}
+	var got struct {
+		Status   string
+		Degraded int
+		BizTypes []struct{ Name string }
+	}
+	if err := json.Unmarshal(do(t, newAPI(t, definitions...), "GET", "/readyz").Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Status != "degraded" || got.Degraded != 150 || len(got.BizTypes) != 100 || got.BizTypes[99].Name != "b099" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // /readyz needs no token, and Error.Err "is the cause for the log and is never shown".
 func TestReadyzShowsNoCause(t *testing.T) {
 	failing := newCounter(1)
