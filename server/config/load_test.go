@@ -318,6 +318,23 @@ func TestShippedFiles(t *testing.T) {
 	}
 }
 
+// The nodes of a cluster share a file and differ in what the environment or a flag says.
+func TestShippedCluster(t *testing.T) {
+	const file, addr = "../../configs/cluster.yaml", "127.0.0.1:8081"
+	for _, src := range []config.Sources{
+		{File: file, Env: []string{"SEQD_SERVER_ADDR=" + addr, "SEQD_REDIS_PASSWORD=x"}},
+		{File: file, Flags: map[string]string{"server.addr": addr, "redis.password": "x"}},
+	} {
+		c, err := config.Load(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Server.Addr != addr || c.Redis.Password != "x" || c.Store.Driver != "mongo" || !c.Redis.Configured() || settingsOf(t, c, 0).Ordering != segment.Strict {
+			t.Errorf("loaded %+v", c)
+		}
+	}
+}
+
 // The README is where users look for keys: each must be there with its default, in a table row | `key` | `default` | …
 func TestReadmeNamesEveryKey(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
