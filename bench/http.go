@@ -38,20 +38,24 @@ func bizType(name string) seqd.BizType {
 // startSeqd runs the runtime in this process on a bolt store in dir, as the shipped configuration does, and returns its URL.
 func startSeqd(ctx context.Context, dir string, bizTypes []seqd.BizType) (url string, stop func() error, err error) {
 	cfg := config.Default()
-	cfg.Server.Addr = "127.0.0.1:0"
 	cfg.Store.Bolt.Path = filepath.Join(dir, "seqd.db")
 	cfg.BizTypes = bizTypes
+	return runSeqd(ctx, &cfg)
+}
+
+// runSeqd runs the runtime in this process on a free port and waits until all its biz types are initialised.
+func runSeqd(ctx context.Context, cfg *config.Config, opts ...server.Option) (url string, stop func() error, err error) {
+	cfg.Server.Addr = "127.0.0.1:0"
 	if err := cfg.Validate(); err != nil {
 		return "", nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	listening := make(chan net.Addr, 1)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- server.Run(ctx, &cfg,
-			server.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))),
-			server.WithOnListen(func(a net.Addr) { listening <- a }))
-	}()
+	opts = append(opts,
+		server.WithLogger(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))),
+		server.WithOnListen(func(a net.Addr) { listening <- a }))
+	go func() { ended <- server.Run(ctx, cfg, opts...) }()
 	stop = func() error { cancel(); return <-ended }
 	select {
 	case addr := <-listening:
@@ -77,8 +81,7 @@ func awaitReady(ctx context.Context, url string) error {
 // startConstant serves ready-made bodies from a bare gin engine in this process: the fastest an HTTP answer of that size can be
 // with the same framework.
 func startConstant(bodies map[string][]byte) (url string, stop func() error, err error) {
-	gin.SetMode(gin.ReleaseMode)
-	engine := gin.New()
+	engine := newEngine()
 	for path, body := range bodies {
 		contentType := "application/json"
 		if path == "/text" {
@@ -86,11 +89,22 @@ func startConstant(bodies map[string][]byte) (url string, stop func() error, err
 		}
 		engine.GET(path, func(c *gin.Context) { c.Data(http.StatusOK, contentType, body) })
 	}
+	return serve(engine)
+}
+
+// newEngine returns a gin engine without middleware.
+func newEngine() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	return gin.New()
+}
+
+// serve serves a baseline on a free port.
+func serve(h http.Handler) (url string, stop func() error, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	s := &http.Server{Handler: engine, ReadHeaderTimeout: 5 * time.Second}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(listener) }()
 	stop = func() error {
@@ -122,23 +136,41 @@ func get(url string) ([]byte, error) {
 	return body, err
 }
 
-var requestsPerSecond = regexp.MustCompile(`Requests/sec:\s+([0-9.]+)`)
+var (
+	requestsPerSecond = regexp.MustCompile(`Requests/sec:\s+([0-9.]+)`)
+	requestsInAll     = regexp.MustCompile(`(\d+) requests in`)
+)
+
+// load is what a run of wrk came to.
+type load struct {
+	rate     float64 // requests per second
+	requests float64
+}
 
 // wrk loads a URL from 64 connections and returns requests per second. Any answer but 2xx is an error.
 func wrk(ctx context.Context, o options, url string, more ...string) (float64, error) {
+	l, err := runWrk(ctx, o, url, more...)
+	return l.rate, err
+}
+
+func runWrk(ctx context.Context, o options, url string, more ...string) (load, error) {
 	args := append([]string{"-t1", "-c64", "-d" + o.duration.String()}, more...)
 	out, err := exec.CommandContext(ctx, "wrk", append(args, url)...).CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("wrk: %w: %s", err, out)
+		return load{}, fmt.Errorf("wrk: %w: %s", err, out)
 	}
 	if strings.Contains(string(out), "Non-2xx") || strings.Contains(string(out), "Socket errors") {
-		return 0, fmt.Errorf("wrk %s: %s", url, out)
+		return load{}, fmt.Errorf("wrk %s: %s", url, out)
 	}
-	found := requestsPerSecond.FindSubmatch(out)
-	if found == nil {
-		return 0, fmt.Errorf("wrk said %s", out)
+	rate, requests := requestsPerSecond.FindSubmatch(out), requestsInAll.FindSubmatch(out)
+	if rate == nil || requests == nil {
+		return load{}, fmt.Errorf("wrk said %s", out)
 	}
-	return strconv.ParseFloat(string(found[1]), 64)
+	var l load
+	var rateErr, requestsErr error
+	l.rate, rateErr = strconv.ParseFloat(string(rate[1]), 64)
+	l.requests, requestsErr = strconv.ParseFloat(string(requests[1]), 64)
+	return l, errors.Join(rateErr, requestsErr)
 }
 
 func perSecond(n float64) string { return fmt.Sprintf("%.1f k/s", n/1000) }

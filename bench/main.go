@@ -1,6 +1,6 @@
 // Command bench measures what docs/PERFORMANCE.md promises, each figure beside its baseline in the same process and the same run, and
 // prints the table. It is a module of its own so that the product does not depend on what is only compared with. Run it by
-// scripts/bench, which installs wrk.
+// scripts/bench, which installs wrk and Redis and builds seqd and the stand-in for MongoDB.
 package main
 
 import (
@@ -23,6 +23,7 @@ type options struct {
 	rounds   int
 	duration time.Duration
 	binary   string
+	standIn  string
 	only     string
 	profile  string
 	write    string
@@ -51,13 +52,19 @@ var figures = []figure{
 	{"next", benchNext},
 	{"biztypes", benchBizTypes},
 	{"start", benchStart},
+	{"strict", benchStrict},
+	{"latency", benchLatency},
+	{"joins", benchJoins},
+	{"nodes", benchNodes},
+	{"active", benchActive},
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 9, "rounds of each pair; medians are over these")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "length of one load run")
-	flag.StringVar(&o.binary, "binary", "", "the built seqd, for the start-up figure")
+	flag.StringVar(&o.binary, "binary", "", "the built seqd, for the figures start and nodes")
+	flag.StringVar(&o.standIn, "standin", "", "the built stand-in for MongoDB, for the figures of strict ordering")
 	flag.StringVar(&o.only, "only", "", "run only this figure")
 	flag.StringVar(&o.write, "write", "", "put the table into this document, between its two bench comments")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the whole run to this file")
@@ -162,27 +169,32 @@ func median(values []float64) float64 {
 // pairs are two measurements taken in turn.
 type pairs struct{ base, value []float64 }
 
-// measure takes baseline and value in turn; every other round the value comes first, so that neither always runs on the warmer machine.
-func measure(rounds int, base, value func() (float64, error)) (p pairs, err error) {
-	for i := range rounds + 1 {
-		var b, v float64
-		if i%2 == 0 {
-			if b, err = base(); err == nil {
-				v, err = value()
+// measure takes baseline and value in turn.
+func measure(rounds int, base, value func() (float64, error)) (pairs, error) {
+	lists, err := turns(rounds, base, value)
+	if err != nil {
+		return pairs{}, err
+	}
+	return pairs{base: lists[0], value: lists[1]}, nil
+}
+
+// turns takes several measurements in turn and returns a list of each. Every round begins with the next of them, so that none always runs on
+// the warmest machine. One round more than asked for comes first, to warm up, and does not count.
+func turns(rounds int, measurements ...func() (float64, error)) ([][]float64, error) {
+	lists := make([][]float64, len(measurements))
+	for round := range rounds + 1 {
+		for i := range measurements {
+			n := (i + round) % len(measurements)
+			value, err := measurements[n]()
+			if err != nil {
+				return nil, err
 			}
-		} else {
-			if v, err = value(); err == nil {
-				b, err = base()
+			if round > 0 {
+				lists[n] = append(lists[n], value)
 			}
-		}
-		if err != nil {
-			return p, err
-		}
-		if i > 0 { // the first round warms up
-			p.base, p.value = append(p.base, b), append(p.value, v)
 		}
 	}
-	return p, nil
+	return lists, nil
 }
 
 // ratio is the median of the rounds' ratios value/base.
@@ -196,20 +208,28 @@ func (p pairs) ratio() float64 {
 
 // result fills a line; format writes one measurement. atLeast is whether the ratio shall be at least the target, else at most.
 func (p pairs) result(what, baseline string, format func(float64) string, atLeast bool, target float64) result {
+	r := p.report(what, baseline, format)
 	ratio := p.ratio()
-	sign, reached := "≤", ratio <= target
+	sign := "≤"
+	r.reached = ratio <= target
 	if atLeast {
-		sign, reached = "≥", ratio >= target
+		sign, r.reached = "≥", ratio >= target
 	}
-	return result{
-		what:     what,
-		baseline: baseline + " " + format(median(p.base)),
-		value:    format(median(p.value)),
-		spread:   format(slices.Min(p.value)) + "–" + format(slices.Max(p.value)),
-		ratio:    fmt.Sprintf("%.2f", ratio),
-		target:   fmt.Sprintf("%s %.2f", sign, target),
-		reached:  reached,
-	}
+	r.target = fmt.Sprintf("%s %.2f", sign, target)
+	return r
+}
+
+// report is result without a target.
+func (p pairs) report(what, baseline string, format func(float64) string) result {
+	r := report(what, p.value, format)
+	r.baseline = baseline + " " + format(median(p.base))
+	r.ratio = fmt.Sprintf("%.2f", p.ratio())
+	return r
+}
+
+// report fills a line that stands alone.
+func report(what string, values []float64, format func(float64) string) result {
+	return result{what: what, value: format(median(values)), spread: format(slices.Min(values)) + "–" + format(slices.Max(values))}
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

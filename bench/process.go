@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,10 +183,15 @@ func startWith(ctx context.Context, bizTypes []seqd.BizType) (url string, stop f
 }
 
 // wrkSpread is wrk asking for random ones of the first n biz types.
-func wrkSpread(ctx context.Context, o options, url string, n int) (rate float64, err error) {
+func wrkSpread(ctx context.Context, o options, url string, n int) (float64, error) {
+	l, err := runWrkSpread(ctx, o, url, n)
+	return l.rate, err
+}
+
+func runWrkSpread(ctx context.Context, o options, url string, n int) (l load, err error) {
 	script, err := os.CreateTemp("", "seqd-bench-*.lua")
 	if err != nil {
-		return 0, err
+		return l, err
 	}
 	defer func() { err = errors.Join(err, os.Remove(script.Name())) }()
 	_, err = fmt.Fprintf(script, `
@@ -195,9 +199,9 @@ math.randomseed(%d)
 request = function() return wrk.format("GET", string.format("/seq/type%%06d", math.random(0, %d))) end
 `, rand.Int32(), n-1)
 	if err := errors.Join(err, script.Close()); err != nil {
-		return 0, err
+		return l, err
 	}
-	return wrk(ctx, o, url, "-s", script.Name())
+	return runWrk(ctx, o, url, "-s", script.Name())
 }
 
 // warmAll asks for every biz type once, so that the load that is measured is issuing and not opening.
@@ -273,18 +277,13 @@ func benchStart(ctx context.Context, o options) ([]result, error) {
 
 // startOnce returns milliseconds to the first ID and the resident memory in KiB.
 func startOnce(ctx context.Context, binary, dir string) (took, rss float64, err error) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddr()
 	if err != nil {
-		return 0, 0, err
-	}
-	addr := free.Addr().String()
-	if err := free.Close(); err != nil {
 		return 0, 0, err
 	}
 	cmd := exec.CommandContext(ctx, binary)
 	cmd.Dir = dir
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SEQD_") }),
-		"SEQD_SERVER_ADDR="+addr, "SEQD_LOG_LEVEL=error",
+	cmd.Env = append(environ(), "SEQD_SERVER_ADDR="+addr, "SEQD_LOG_LEVEL=error",
 		`SEQD_BIZTYPES=[{"name":"order","start":100},{"name":"user"},{"name":"invite"}]`)
 	cmd.Stderr = os.Stderr
 	began := time.Now()

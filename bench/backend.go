@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	mongooptions "go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
+)
+
+// mongoEnv names the environment variable with the URI of a MongoDB server to use instead of the stand-in.
+const mongoEnv = "SEQD_TEST_MONGO_URI"
+
+// backends are a Redis server without persistence and a MongoDB server or the stand-in for one, for one figure.
+type backends struct {
+	redisAddr string
+	redis     *redis.Client // for looking at the server
+	mongoURI  string
+	databases []string // that are used on it
+	cleanUps  []func() error
+}
+
+// startBackends starts both servers. Where ownStore is set the store is the stand-in in any case.
+func startBackends(ctx context.Context, o options, ownStore bool) (b *backends, err error) {
+	b = &backends{mongoURI: os.Getenv(mongoEnv)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.stop())
+		}
+	}()
+	dir, err := os.MkdirTemp("", "seqd-bench-")
+	if err != nil {
+		return b, err
+	}
+	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(dir) })
+	if err := b.startRedis(ctx, dir); err != nil {
+		return b, err
+	}
+	if b.mongoURI == "" || ownStore {
+		return b, b.startStandIn(ctx, o, dir)
+	}
+	client, err := mongo.Connect(mongooptions.Client().ApplyURI(b.mongoURI))
+	if err != nil {
+		return b, err
+	}
+	b.cleanUps = append(b.cleanUps, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		var failed []error
+		for _, name := range b.databases {
+			failed = append(failed, client.Database(name).Drop(ctx))
+		}
+		return errors.Join(errors.Join(failed...), client.Disconnect(ctx))
+	})
+	return b, client.Ping(ctx, nil)
+}
+
+func (b *backends) startRedis(ctx context.Context, dir string) (err error) {
+	if b.redisAddr, err = freeAddr(); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(b.redisAddr)
+	err = b.start(ctx, b.redisAddr, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
+	if err != nil {
+		return err
+	}
+	b.redis = redis.NewClient(&redis.Options{Addr: b.redisAddr})
+	b.cleanUps = append(b.cleanUps, b.redis.Close)
+	return b.redis.Ping(ctx).Err()
+}
+
+func (b *backends) startStandIn(ctx context.Context, o options, dir string) error {
+	if o.standIn == "" {
+		return errors.New("-standin is needed")
+	}
+	data := filepath.Join(dir, "mongo")
+	addr, err := freeAddr()
+	if err := errors.Join(err, os.Mkdir(data, 0o700)); err != nil {
+		return err
+	}
+	b.mongoURI = "mongodb://" + addr
+	// How fast the disk is, is not measured here.
+	return b.start(ctx, addr, nil, o.standIn, "-listen", addr, "-dir", data, "-synchronous", "off")
+}
+
+// start starts a child process that lives until stop, and waits until it listens on addr.
+func (b *backends) start(ctx context.Context, addr string, env []string, path string, args ...string) error {
+	c, err := startChild(ctx, env, path, args...)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", path, err)
+	}
+	b.cleanUps = append(b.cleanUps, c.stop)
+	return c.await(ctx, addr)
+}
+
+// stop ends everything, the last that was started first.
+func (b *backends) stop() error {
+	var failed []error
+	for _, f := range slices.Backward(b.cleanUps) {
+		failed = append(failed, f())
+	}
+	b.cleanUps = nil
+	return errors.Join(failed...)
+}
+
+// config is what a seqd on these servers has. Those of the same name share their counters.
+func (b *backends) config(name string, bizTypes []seqd.BizType) *config.Config {
+	cfg := config.Default()
+	cfg.Store.Driver = "mongo"
+	cfg.Store.Mongo.URI, cfg.Store.Mongo.Database = b.mongoURI, b.databaseFor(name)
+	cfg.Redis.Addrs, cfg.Redis.KeyPrefix = []string{b.redisAddr}, name+":"
+	cfg.BizTypes = bizTypes
+	return &cfg
+}
+
+// databaseFor returns the name of a database of this run, which is dropped at the end where the server stays.
+func (b *backends) databaseFor(name string) string {
+	database := fmt.Sprintf("seqdbench%d%s", os.Getpid(), name)
+	b.databases = append(b.databases, database)
+	return database
+}
+
+// seqd runs seqd in this process on these servers until stop.
+func (b *backends) seqd(ctx context.Context, cfg *config.Config, opts ...server.Option) (url string, err error) {
+	url, stop, err := runSeqd(ctx, cfg, opts...)
+	if err != nil {
+		return "", err
+	}
+	b.cleanUps = append(b.cleanUps, stop)
+	return url, nil
+}
+
+// work is what a Redis server has done so far.
+type work struct {
+	scripts float64 // calls of EVALSHA: each take and each install is one
+	cpu     float64 // seconds
+}
+
+// work asks the server.
+func (b *backends) work(ctx context.Context) (w work, err error) {
+	commands, err := b.redis.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return w, err
+	}
+	cpu, err := b.redis.Info(ctx, "cpu").Result()
+	if err != nil {
+		return w, err
+	}
+	for line := range strings.Lines(commands + cpu) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		var n float64
+		switch name {
+		case "cmdstat_evalsha":
+			value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+			w.scripts, err = strconv.ParseFloat(value, 64)
+		case "used_cpu_user", "used_cpu_sys":
+			n, err = strconv.ParseFloat(value, 64)
+			w.cpu += n
+		}
+		if err != nil {
+			return w, fmt.Errorf("INFO says %q: %w", line, err)
+		}
+	}
+	return w, nil
+}
+
+// during returns what a load made the server do per ID, one ID per request.
+func (b *backends) during(ctx context.Context, run func() (load, error)) (l load, perID work, err error) {
+	before, err := b.work(ctx)
+	if err != nil {
+		return l, perID, err
+	}
+	if l, err = run(); err != nil {
+		return l, perID, err
+	}
+	after, err := b.work(ctx)
+	return l, work{scripts: (after.scripts - before.scripts) / l.requests, cpu: (after.cpu - before.cpu) / l.requests}, err
+}
+
+// child is a process that ends with this one at the latest.
+type child struct {
+	cmd    *exec.Cmd
+	end    context.CancelFunc
+	out    bytes.Buffer  // to be read once it has ended
+	exited chan struct{} // closed when it has ended and err is set
+	err    error
+}
+
+func startChild(ctx context.Context, env []string, path string, args ...string) (*child, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &child{cmd: exec.CommandContext(ctx, path, args...), end: cancel, exited: make(chan struct{})}
+	c.cmd.Env = append(environ(), env...)
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
+	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
+	c.cmd.WaitDelay = 20 * time.Second
+	// The kernel ends it with the thread that started it: that thread is kept until then.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = c.cmd.Wait()
+			close(c.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		cancel()
+		return nil, err
+	}
+	return c, nil
+}
+
+// await waits until the process listens on addr.
+func (c *child) await(ctx context.Context, addr string) error {
+	for {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-c.exited:
+			return fmt.Errorf("%s: %w: %s", c.cmd.Path, c.err, c.out.Bytes())
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// stop asks the process to end and waits until it has.
+func (c *child) stop() error {
+	c.end()
+	<-c.exited
+	if !c.cmd.ProcessState.Success() {
+		return fmt.Errorf("%s: %w: %s", c.cmd.Path, c.err, c.out.Bytes())
+	}
+	return nil
+}
+
+// environ is the environment without the configuration of a seqd.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SEQD_") })
+}
+
+// freeAddr returns an address that nobody listens on.
+func freeAddr() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
