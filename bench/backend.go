@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -45,16 +44,11 @@ func startBackends(ctx context.Context, o options, ownStore bool) (b *backends, 
 			err = errors.Join(err, b.stop())
 		}
 	}()
-	dir, err := os.MkdirTemp("", "seqd-bench-")
-	if err != nil {
-		return b, err
-	}
-	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(dir) })
-	if err := b.startRedis(ctx, dir); err != nil {
+	if err := b.startRedis(ctx); err != nil {
 		return b, err
 	}
 	if b.mongoURI == "" || ownStore {
-		return b, b.startStandIn(ctx, o, dir)
+		return b, b.startStandIn(ctx, o)
 	}
 	client, err := mongo.Connect(mongooptions.Client().ApplyURI(b.mongoURI))
 	if err != nil {
@@ -72,12 +66,12 @@ func startBackends(ctx context.Context, o options, ownStore bool) (b *backends, 
 	return b, client.Ping(ctx, nil)
 }
 
-func (b *backends) startRedis(ctx context.Context, dir string) (err error) {
+func (b *backends) startRedis(ctx context.Context) (err error) {
 	if b.redisAddr, err = freeAddr(); err != nil {
 		return err
 	}
 	_, port, _ := net.SplitHostPort(b.redisAddr)
-	err = b.start(ctx, b.redisAddr, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
+	err = b.start(ctx, b.redisAddr, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 	if err != nil {
 		return err
 	}
@@ -86,13 +80,17 @@ func (b *backends) startRedis(ctx context.Context, dir string) (err error) {
 	return b.redis.Ping(ctx).Err()
 }
 
-func (b *backends) startStandIn(ctx context.Context, o options, dir string) error {
+func (b *backends) startStandIn(ctx context.Context, o options) error {
 	if o.standIn == "" {
 		return errors.New("-standin is needed")
 	}
-	data := filepath.Join(dir, "mongo")
+	data, err := os.MkdirTemp("", "seqd-bench-")
+	if err != nil {
+		return err
+	}
+	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(data) })
 	addr, err := freeAddr()
-	if err := errors.Join(err, os.Mkdir(data, 0o700)); err != nil {
+	if err != nil {
 		return err
 	}
 	b.mongoURI = "mongodb://" + addr

@@ -7,11 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server"
 )
 
 // benchNodes loads 1, 2 and 4 processes that share one counter.
@@ -100,76 +95,4 @@ func wrkAll(ctx context.Context, o options, urls []string) (sum load, err error)
 		sum.requests += l.requests
 	}
 	return sum, errors.Join(failed...)
-}
-
-// benchActive asks for numbers of very many biz types at random, under strict ordering.
-func benchActive(ctx context.Context, o options) (results []result, err error) {
-	const many = 10_000
-	b, err := startBackends(ctx, o, false)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, b.stop()) }()
-	var names []seqd.BizType
-	for i := range many {
-		names = append(names, bizType(fmt.Sprintf("type%06d", i)))
-	}
-	one, err := b.seqd(ctx, b.config("one", names[:1]))
-	if err != nil {
-		return nil, err
-	}
-	store := &storeUse{}
-	cfg := b.config("many", names)
-	cfg.Server.StopTimeout = 5 * time.Minute // all standby ranges go back, one by one
-	all, err := b.seqd(ctx, cfg, server.WithObserver(store))
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(warmAll(ctx, all, many), store.settle(ctx)); err != nil {
-		return nil, err
-	}
-	var oneCalls, allCalls []float64
-	measurement := func(url string, n int, calls *[]float64) func() (float64, error) {
-		return func() (float64, error) {
-			l, perID, err := b.during(ctx, func() (load, error) { return runWrkSpread(ctx, o, url, n) })
-			*calls = append(*calls, perID.scripts)
-			return l.rate, err
-		}
-	}
-	p, err := measure(o.rounds, measurement(one, 1, &oneCalls), measurement(all, many, &allCalls))
-	if err != nil {
-		return nil, err
-	}
-	calls := pairs{base: oneCalls[1:], value: allCalls[1:]}
-	return []result{
-		p.report("strict, 10,000 biz types, all asked for at random, 64 connections", "1 biz type, same load script", perSecond),
-		calls.report("Redis calls per ID at that load", "1 biz type", ratio),
-	}, nil
-}
-
-// storeUse notes when the store was last asked for ranges.
-type storeUse struct {
-	seqd.NopObserver
-	last atomic.Int64 // ns since the Unix epoch
-}
-
-var _ seqd.Observer = (*storeUse)(nil)
-
-// Event implements [seqd.Observer].
-func (s *storeUse) Event(e seqd.Event) {
-	if e.Kind == seqd.EventRefilled || e.Kind == seqd.EventRefillFailed {
-		s.last.Store(time.Now().UnixNano())
-	}
-}
-
-// settle waits until what the first request of every biz type set off in the background is over.
-func (s *storeUse) settle(ctx context.Context) error {
-	for time.Since(time.Unix(0, s.last.Load())) < 3*time.Second {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return nil
 }

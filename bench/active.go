@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment"
+)
+
+// benchActive asks for numbers of very many biz types at random, under strict ordering.
+func benchActive(ctx context.Context, o options) (results []result, err error) {
+	const many = 10_000
+	b := &backends{}
+	defer func() { err = errors.Join(err, b.stop()) }()
+	if err := b.startRedis(ctx); err != nil {
+		return nil, err
+	}
+	var bizTypes []seqd.BizType
+	for i := range many {
+		bizTypes = append(bizTypes, bizType(fmt.Sprintf("type%06d", i)))
+	}
+	one, err := b.withoutStore(ctx, "one", bizTypes[:1])
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.withoutStore(ctx, "all", bizTypes)
+	if err != nil {
+		return nil, err
+	}
+	if err := warmAll(ctx, all, many); err != nil {
+		return nil, err
+	}
+	var oneCalls, allCalls []float64
+	measurement := func(url string, n int, calls *[]float64) func() (float64, error) {
+		return func() (float64, error) {
+			l, perID, err := b.during(ctx, func() (load, error) { return runWrkSpread(ctx, o, url, n) })
+			*calls = append(*calls, perID.scripts)
+			return l.rate, err
+		}
+	}
+	p, err := measure(o.rounds, measurement(one, 1, &oneCalls), measurement(all, many, &allCalls))
+	if err != nil {
+		return nil, err
+	}
+	calls := pairs{base: oneCalls[1:], value: allCalls[1:]} // the first is of the round that warms up
+	return []result{
+		p.report("strict, 10,000 biz types, all asked for at random, 64 connections", "1 biz type, same load script", perSecond),
+		calls.report("strict: Redis calls per ID at that load", "1 biz type", ratio),
+	}, nil
+}
+
+// sharedMemory is a store in memory that a biz type takes for one that nodes share.
+type sharedMemory struct{ persist.Store }
+
+// Shared implements [persist.Store].
+func (sharedMemory) Shared() bool { return true }
+
+// withoutStore serves biz types over Redis and a store in memory. So many first ranges take the stand-in for MongoDB an hour: it reads every
+// document to change one. No request of this figure waits for the store, and so which one it is does not matter.
+func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seqd.BizType) (url string, err error) {
+	client := redis.NewClient(&redis.Options{ // as the runtime makes it
+		Addr: b.redisAddr, Protocol: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
+		ReadTimeout: time.Second, WriteTimeout: time.Second, PoolTimeout: time.Second,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	b.cleanUps = append(b.cleanUps, client.Close)
+	store := sharedMemory{memory.New(time.Now)}
+	cluster, err := persist.ClusterID(ctx, store, time.Now)
+	if err != nil {
+		return "", err
+	}
+	env := strategy.Env{
+		Store: store, Now: time.Now, Log: discard(), Observer: seqd.NopObserver{}, Redis: client, RedisPrefix: name + ":", Cluster: cluster,
+	}
+	factory, err := strategy.Lookup(segment.Name)
+	if err != nil {
+		return "", err
+	}
+	var definitions []seqd.Definition
+	for _, bizType := range bizTypes {
+		s, err := factory.New(env, bizType)
+		if err != nil {
+			return "", err
+		}
+		definitions = append(definitions, seqd.Definition{BizType: bizType, Strategy: s})
+	}
+	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: discard()})
+	if err != nil {
+		return "", err
+	}
+	issuer.Init(ctx)
+	b.cleanUps = append(b.cleanUps, func() error { return issuer.Close(context.Background()) })
+	defaults := config.Default().Server
+	api, err := httpapi.New(httpapi.Options{MaxCount: defaults.MaxCount, MaxBodyBytes: defaults.MaxBodyBytes, Log: discard()})
+	if err != nil {
+		return "", err
+	}
+	api.Ready(issuer)
+	url, stop, err := serve(api)
+	if err != nil {
+		return "", err
+	}
+	b.cleanUps = append(b.cleanUps, stop)
+	return url, nil
+}
