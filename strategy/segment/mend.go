@@ -42,8 +42,6 @@ type mender struct {
 	*Shared
 	// look is what the take that led here saw, nil to look anew.
 	look *rediscursor.Taken
-	// ahead is set when this node has issued numbers on its own: the cursor must be moved above them before it is used.
-	ahead bool
 	// claimed is since when another node has been at it, zero while none is.
 	claimed time.Time
 }
@@ -91,7 +89,7 @@ func (m *mender) run() {
 func (m *mender) settle() {
 	m.mu.Lock()
 	close(m.mending)
-	m.mending, m.failure = nil, nil
+	m.mending, m.failure, m.outage.ahead = nil, nil, false
 	back := m.outage.back(m.refusal)
 	m.refusal = nil
 	m.mu.Unlock()
@@ -116,12 +114,15 @@ func (m *mender) step() next {
 		look = &seen
 	}
 	m.mu.Lock()
-	if m.failures >= manyFailures && time.Since(m.failing) > redisPatience {
+	if m.failures >= manyFailures && m.failure != nil && time.Since(m.failing) > redisPatience {
 		failure := m.failure.Err
 		m.mu.Unlock()
 		return m.leave(failure) // it can be looked at, but takes fail
 	}
-	issued, refilling := m.highest, m.refilling
+	issued, refilling, ahead := m.highest, m.refilling, m.outage.ahead
+	if m.failures == 0 {
+		m.failing = time.Time{} // what failed before this look is over
+	}
 	m.mu.Unlock()
 	if look.Low != rediscursor.Claimed {
 		m.claimed = time.Time{}
@@ -134,7 +135,7 @@ func (m *mender) step() next {
 		return soon
 	case look.Stub:
 		return m.bring(rediscursor.Seed, look, filling)
-	case look.Next <= issued && (look.Next > 0 || m.ahead):
+	case look.Next <= issued && (look.Next > 0 || ahead):
 		return m.bring(rediscursor.Advance, look, filling)
 	case look.Hand > 0:
 		if look.Low == rediscursor.WantsRefill {
@@ -191,7 +192,15 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken, why reaso
 	answer, err := m.put(mode, look.Gen, r)
 	switch {
 	case err != nil:
-		return soon // whether the range is in the cursor, the next look will tell
+		// Whether the range is in the cursor, the next look will tell. A Redis that can be looked at but takes no range is away all the same.
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.failing.IsZero() {
+			m.failing = time.Now()
+		}
+		m.failures++
+		m.failure = redisAway(err)
+		return later
 	case answer.Verdict != rediscursor.Installed:
 		return again
 	}

@@ -37,6 +37,7 @@ type outage struct {
 	reason   *seqd.Error   // why the node is on its own, nil while it is not
 	left     time.Time     // when it left the cursor last
 	returned time.Time     // when it came back to it last
+	ahead    bool          // numbers were issued on its own that the cursor has not been seen above of
 	hold     time.Duration // how long it stays on its own at least
 }
 
@@ -106,12 +107,16 @@ func (m *mender) leave(cause error) next {
 			m.report(seqd.Event{Kind: seqd.EventRedisAway, Err: cause})
 		}
 		m.refuse(reason)
+		m.failing, m.failures = time.Time{}, 0 // else it would never take again
 		return later
 	}
 	reason.Detail += "; this node issues on its own, and order over the nodes is suspended"
 	local := &buffer{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return ended
+	}
 	local.init(&m.ranges, m.settings.Threshold, m.settings.AcquireTimeout, m.seen)
 	for _, r := range m.outage.hand() {
 		if r.First > m.highest {
@@ -122,7 +127,7 @@ func (m *mender) leave(cause error) next {
 	}
 	o := &m.outage
 	now := time.Now()
-	if o.hold = min(max(2*o.hold, firstHold), lastHold); now.Sub(o.returned) > steady {
+	if o.hold = min(max(2*o.hold, firstHold), lastHold); o.reason == nil && now.Sub(o.returned) > steady {
 		o.hold = 0
 	}
 	o.reason, o.left = reason, now
@@ -195,7 +200,7 @@ func (s *Shared) goBack(local *buffer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	issued := local.issued()
-	m.ahead = issued > 0
+	s.outage.ahead = s.outage.ahead || issued > 0
 	s.highest = max(s.highest, issued)
 	s.see(local.top())
 	s.start(m.run)
