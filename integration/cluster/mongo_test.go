@@ -68,6 +68,7 @@ func (s *system) check() {
 
 // Three nodes under load, each killed, stopped and started again in turn: no number twice, order per node.
 func TestNodesComeAndGo(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t, "SEQD_SEGMENT_STEP=200", "SEQD_SEGMENT_MAXSTEP=1000")
 	nodes := make([]*node.Node, 3)
 	loads := make([]*node.Load, 3)
@@ -100,6 +101,7 @@ func TestNodesComeAndGo(t *testing.T) {
 
 // The store dies: numbers in hand carry on, then 503 with the reason in readyz; the store returns and so do the numbers, by themselves.
 func TestStoreDownAndBack(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t, "SEQD_SEGMENT_STEP=100", "SEQD_SEGMENT_MAXSTEP=100", "SEQD_SEGMENT_ACQUIRETIMEOUT=200ms", "SEQD_STORE_MONGO_TIMEOUT=500ms")
 	a, b := s.start("a"), s.start("b")
 	for _, n := range []struct {
@@ -141,6 +143,7 @@ func TestStoreDownAndBack(t *testing.T) {
 
 // A node that starts without the store opens its port, says why it is not ready, and becomes ready when the store comes.
 func TestStartWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t, "SEQD_STORE_MONGO_TIMEOUT=300ms")
 	s.mongo.Kill()
 	n := node.Start(t, t.TempDir(), s.env...)
@@ -160,6 +163,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 
 // A clean stop of the only node skips nothing.
 func TestCleanStopGivesBack(t *testing.T) {
+	t.Parallel()
 	s := newSystem(t)
 	for life := range 3 {
 		name := fmt.Sprint(life)

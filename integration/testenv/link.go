@@ -61,6 +61,17 @@ func (l *Link) Addr() string { return l.proxy.Listen }
 // Cut resets all connections and refuses new ones, until Restore.
 func (l *Link) Cut() { l.proxy.Stop() }
 
+// Switch resets all connections and leads to another address from now on; a link that is cut stays so.
+func (l *Link) Switch(upstream string) {
+	l.t.Helper()
+	wasCut := !l.proxy.Enabled
+	l.proxy.Stop()
+	l.proxy.Upstream = upstream
+	if !wasCut {
+		must(l.t, l, "switch a link", l.proxy.Start())
+	}
+}
+
 // Hang lets nothing through in either direction, until Resume. Connections stay, and new ones are accepted.
 func (l *Link) Hang() {
 	l.t.Helper()

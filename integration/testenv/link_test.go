@@ -146,6 +146,32 @@ func TestLinkFaultsTogether(t *testing.T) {
 	l.Hang() // a test may end like this
 }
 
+func TestLinkSwitch(t *testing.T) {
+	t.Parallel()
+	a, b := testenv.StartRedis(t), testenv.StartRedis(t)
+	set(t, a.Client(), "who", "a")
+	set(t, b.Client(), "who", "b")
+	l := testenv.NewLink(t, a.Addr())
+	client := impatient(t, l.Addr())
+	want(t, client, "who", "a")
+	l.Switch(b.Addr())
+	eventually(t, "the link leads to the other", l, func() error {
+		got, err := client.Get(t.Context(), "who").Result()
+		if err == nil && got != "b" {
+			t.Fatalf("%s still answers", got)
+		}
+		return err
+	})
+	l.Cut()
+	l.Switch(a.Addr())
+	if err := client.Ping(t.Context()).Err(); err == nil {
+		t.Error("a link that was cut answers")
+	}
+	l.Restore()
+	eventually(t, "the link works again", l, func() error { return client.Ping(t.Context()).Err() })
+	want(t, client, "who", "a")
+}
+
 func TestLinkToNobody(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartRedis(t)

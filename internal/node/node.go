@@ -20,6 +20,12 @@ import (
 	"time"
 )
 
+const (
+	patience     = 30 * time.Second // how long anything may take
+	stopPatience = time.Minute      // a clean stop has two phases of 15 s each
+	interval     = 5 * time.Millisecond
+)
+
 // build makes the binary once per test process.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "seqd-node-")
@@ -111,7 +117,10 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, cmd: command(binary, dir, env), exited: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	n := &Node{t: t, cmd: command(binary, dir, env), exited: make(chan struct{}), client: &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
+		Timeout:   time.Minute, // longer than any node is paused
+	}}
 	n.cmd.Stderr = &n.log
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -158,12 +167,49 @@ func (n *Node) Kill() {
 // Stop asks the process to end and waits for it.
 func (n *Node) Stop() {
 	n.t.Helper()
-	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		n.t.Fatal(err)
+	if err := n.End(); err != nil {
+		n.t.Fatalf("a clean stop ended with %v\n%s", err, n.tail())
 	}
-	<-n.exited
-	if n.err != nil {
-		n.t.Fatalf("a clean stop ended with %v\n%s", n.err, &n.log)
+}
+
+// End is Stop for a process that may not end well; it returns how it ended.
+func (n *Node) End() error {
+	n.t.Helper()
+	n.signal(syscall.SIGTERM)
+	select {
+	case <-n.exited:
+	case <-time.After(stopPatience):
+		n.t.Fatalf("seqd does not stop\n%s", n.tail())
+	}
+	return n.err
+}
+
+// Pause stops the process in its tracks (SIGSTOP): connections stay, nothing is answered.
+func (n *Node) Pause() {
+	n.t.Helper()
+	n.signal(syscall.SIGSTOP)
+}
+
+// Resume lets a paused process go on (SIGCONT).
+func (n *Node) Resume() {
+	n.t.Helper()
+	n.signal(syscall.SIGCONT)
+}
+
+func (n *Node) signal(signal syscall.Signal) {
+	n.t.Helper()
+	if err := n.cmd.Process.Signal(signal); err != nil {
+		n.t.Fatalf("%v: %v\n%s", signal, err, n.tail())
+	}
+}
+
+// Ended reports whether the process has ended.
+func (n *Node) Ended() bool {
+	select {
+	case <-n.exited:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -214,31 +260,102 @@ func (n *Node) Take(bizType string, count int) ([]int64, error) {
 // Status asks a route for its status.
 func (n *Node) Status(path string) (int, string) {
 	n.t.Helper()
+	status, body, err := n.TryStatus(path)
+	if err != nil {
+		n.t.Fatalf("%v\n%s", err, n.tail())
+	}
+	return status, body
+}
+
+// TryStatus is Status for a process that may have ended.
+func (n *Node) TryStatus(path string) (int, string, error) {
 	resp, err := n.client.Get(n.URL + path)
 	if err != nil {
-		n.t.Fatal(err)
+		return 0, "", err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	return resp.StatusCode, string(body), err
 }
 
 // Await asks a route until it has the status.
 func (n *Node) Await(path string, want int) string {
 	n.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		got, body := n.Status(path)
 		if got == want {
 			return body
 		}
 		if time.Now().After(deadline) {
-			n.t.Fatalf("%s still says %d: %s\n%s", path, got, body, &n.log)
+			n.t.Fatalf("%s still says %d: %s\n%s", path, got, body, n.tail())
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(interval)
 	}
+}
+
+// Readiness is what /readyz says of the biz type order.
+type Readiness struct {
+	// Status is the HTTP status.
+	Status int
+	// Code is why it cannot issue, or how it is degraded while it can; "" when all is well.
+	Code string
+	// Body is the whole answer.
+	Body string
+}
+
+// Readiness asks /readyz.
+func (n *Node) Readiness() Readiness {
+	n.t.Helper()
+	r := Readiness{}
+	r.Status, r.Body = n.Status("/readyz")
+	var answer struct {
+		Status   any // a word when ready, the number when not
+		Code     string
+		BizTypes []struct{ Name, Code string }
+	}
+	if err := json.Unmarshal([]byte(r.Body), &answer); err != nil {
+		n.t.Fatalf("readyz says %s: %v", r.Body, err)
+	}
+	r.Code = answer.Code
+	for _, b := range answer.BizTypes {
+		if b.Name == "order" {
+			r.Code = b.Code
+		}
+	}
+	if answer.Status == "degraded" && r.Code == "" {
+		n.t.Fatalf("readyz does not say how it is degraded: %s", r.Body)
+	}
+	return r
+}
+
+// AwaitReadiness asks /readyz until it has the status and the code.
+func (n *Node) AwaitReadiness(status int, code string) {
+	n.t.Helper()
+	n.AwaitReady(fmt.Sprintf("%d %q", status, code), func(r Readiness) bool { return r.Status == status && r.Code == code })
+}
+
+// AwaitReady asks /readyz until it says what is wanted.
+func (n *Node) AwaitReady(what string, condition func(Readiness) bool) {
+	n.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(interval) {
+		r := n.Readiness()
+		if condition(r) {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("readyz is not %s but says %d: %s\n%s", what, r.Status, r.Body, n.tail())
+		}
+	}
+}
+
+// tail is the end of the log, for messages.
+func (n *Node) tail() string {
+	const most = 8000
+	log := n.log.String()
+	if len(log) > most {
+		return "…" + log[len(log)-most:]
+	}
+	return log
 }
 
 // Log is what the process has written so far.

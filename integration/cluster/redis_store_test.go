@@ -1,0 +1,205 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/node"
+)
+
+// The store dies and comes back: nobody notices while numbers are in hand, in strict order, and no node is on its own.
+func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
+	underBoth(t, func(f *fleet) {
+		r := testenv.StartRedis(f.t)
+		f.sail("a b", redisAt(r.Addr()))
+		for range 3 {
+			f.more(step)
+			f.awaitFull(r)
+			f.mongo.Kill()
+			before := f.history.Numbers()
+			f.eventually("numbers in hand are issued", func() error {
+				if issued := f.history.Numbers() - before; issued < (1+reserve)*step-step/4 {
+					return fmt.Errorf("%d were issued", issued)
+				}
+				return nil
+			})
+			f.restartStore()
+			f.awaitWell()
+		}
+		f.noRefusals()
+		f.finish(3 * 2 * step) // ranges whose answer was lost
+	}, "SEQD_SEGMENT_ACQUIRETIMEOUT=10s") // for those who wait when the store is back
+}
+
+// The store stays away: what is in hand is issued to the end, then nodes refuse and say why, and when the store is back they go on by themselves.
+func TestStoreAwayPastTheReserve(t *testing.T) {
+	underBoth(t, func(f *fleet) {
+		r := testenv.StartRedis(f.t)
+		f.sail("a b", redisAt(r.Addr()))
+		f.more(step)
+		f.unload()
+		f.awaitQuiet() // both buffers and the reserve are full
+		f.mongo.Kill()
+		before := f.history.Numbers()
+		f.load()
+		f.each(func(m *member) { m.AwaitReadiness(503, noStore) })
+		inHand := f.history.Numbers() - before
+		// At least the reserve behind a buffer that does not ask for a refill; no more than two buffers, the reserve and a standby range a node.
+		least, most := int(0.7*step)+reserve*step, (2+reserve+len(f.members))*step
+		if inHand < least || inHand > most {
+			f.t.Errorf("%d numbers were issued without the store, want %d to %d", inHand, least, most)
+		}
+		f.each(func(m *member) {
+			if _, err := m.take(1); err == nil {
+				f.t.Errorf("%s issues what nobody allocated", m.name)
+			}
+		})
+		f.restartStore()
+		f.awaitWell()
+		f.more(step)
+		f.finish(2 * lossOf(2))
+	}, "SEQD_SEGMENT_ACQUIRETIMEOUT=300ms", "SEQD_STORE_MONGO_TIMEOUT=1s")
+}
+
+const gap = 50_000 // restoreGap of the tests that restore a store
+
+// The store comes back as it was long ago and Redis is as it was: that is noticed, alarmed about, and left behind.
+func TestStoreRestoredFromAnOldCopy(t *testing.T) {
+	underBoth(t, func(f *fleet) {
+		r := testenv.StartRedis(f.t)
+		f.sail("a b", redisAt(r.Addr()))
+		old := f.snapshot()
+		f.awaitWell()
+		f.members[0].burn(10 * step)
+		f.more(phase)
+
+		f.mongo.Kill()
+		known := f.history.Highest()
+		f.mongo.RestoreSnapshot(old)
+		f.restartStore()
+		f.passes(known + gap) // what was in hand first, then numbers beyond all that anybody has seen
+		f.awaitWell()
+		if f.logged(restoredAlarm) == 0 {
+			f.t.Error("no node raised an alarm")
+		}
+		f.more(step)
+		f.finish(gap + int64(len(f.members)-1)*gap + 3*lossOf(2))
+	}, "SEQD_SEGMENT_RESTOREGAP="+strconv.Itoa(gap))
+}
+
+// restoredAlarm is in the line that a node logs when the store is behind.
+const restoredAlarm = `"level":"ERROR","msg":"the store was restored from an older copy`
+
+// snapshot kills the store, copies it and starts it again.
+func (f *fleet) snapshot() testenv.MongoSnapshot {
+	f.mongo.Kill()
+	s := f.mongo.Snapshot()
+	f.restartStore()
+	return s
+}
+
+// The store is restored and Redis lost with all nodes down: nobody is left who knows. The documented step makes up for it.
+func TestStoreRestoredAndRedisLost(t *testing.T) {
+	underBoth(t, func(f *fleet) {
+		r := testenv.StartRedis(f.t)
+		f.sail("a b", redisAt(r.Addr()))
+		f.more(phase)
+		old := f.snapshot()
+		f.awaitWell()
+		f.members[0].burn(10 * step)
+		f.more(phase)
+		for _, m := range f.members {
+			m.kill()
+		}
+		known := f.history.Highest()
+		f.mongo.Kill()
+		f.mongo.RestoreSnapshot(old)
+		f.restartStore()
+		r.RestartEmpty()
+		if max := f.counter().Max; max >= known {
+			f.t.Fatalf("the store has %d after a restore, although %d was issued: this tests nothing", max, known)
+		}
+		f.raise(known + gap)
+		if max := f.counter().Max; max < known+gap {
+			f.t.Fatalf("the store has %d after seqd raise order %d", max, known+gap)
+		}
+		for _, m := range f.members {
+			m.start()
+		}
+		f.awaitWell()
+		f.load()
+		f.more(step)
+		f.finish(gap + 2*lossOf(2))
+	})
+}
+
+// raise runs seqd raise with a file of its own.
+func (f *fleet) raise(to int64) {
+	f.t.Helper()
+	dir := f.t.TempDir()
+	file := filepath.Join(dir, "seqd.yaml")
+	text := fmt.Sprintf("store: {driver: mongo, mongo: {uri: %q, database: %q}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order, strategy: segment, start: 100}]\n",
+		f.mongo.URI(), f.mongo.Database())
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	out, code := node.Command(f.t, dir, nil, "raise", "order", strconv.FormatInt(to, 10), "--config", file)
+	if code != 0 {
+		f.t.Fatalf("seqd raise ended with %d:\n%s", code, out)
+	}
+	f.t.Logf("seqd raise: %s", out)
+}
+
+// Redis and the store are away: every node serves its standby range under degrade, then refuses; when both are back, in either order, all goes on.
+func TestRedisAndStoreAway(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"Redis", "store"} {
+		t.Run(first+" returns first", func(t *testing.T) {
+			underBoth(t, func(f *fleet) {
+				r := testenv.StartRedis(f.t)
+				f.sail("a b", redisAt(r.Addr()))
+				f.more(step)
+				f.unload()
+				for range 2 { // what the first round has refilled, the second sees, and replaces standby ranges for
+					f.awaitQuiet()
+					f.each(func(m *member) { m.burn(1) })
+				}
+				f.awaitQuiet()
+				f.suspend()
+				r.Kill()
+				f.mongo.Kill()
+				f.each(func(m *member) {
+					if _, err := m.take(1); (err == nil) != (f.policy == degrade) {
+						f.t.Errorf("%s without back ends under %s: %v", m.name, f.policy, err)
+					}
+				})
+				f.load()
+				f.each(func(m *member) { m.AwaitReady("503", func(r node.Readiness) bool { return r.Status == 503 }) })
+				if f.policy == degrade {
+					f.each(func(m *member) {
+						if m.traffic.Acked() == 0 {
+							f.t.Errorf("%s had no standby range to issue from", m.name)
+						}
+					})
+				}
+				if first == "Redis" {
+					r.RestartEmpty()
+					f.each(func(m *member) { m.AwaitReadiness(503, noStore) })
+					f.restartStore()
+				} else {
+					f.restartStore()
+					f.awaitOutage()
+					r.RestartEmpty()
+				}
+				f.awaitWell()
+				f.resume()
+				f.more(step)
+				f.finish(lossOf(2) + 4*retreatOf)
+			}, "SEQD_STORE_MONGO_TIMEOUT=1s")
+		})
+	}
+}
