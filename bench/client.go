@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,13 +85,13 @@ type pace struct {
 	connections int
 }
 
-// run returns how long each request took, ascending. A request whose connection is still busy when its time comes has waited since then, so that a
+// run returns how long each request took. A request whose connection is still busy when its time comes has waited since then, so that a
 // pause of the server counts for all requests that it kept waiting. One whose connection is idle begins when it is sent: that
 // timers of this process are late is not the server's doing.
 func (p pace) run(url string) ([]time.Duration, error) {
 	took := make([]time.Duration, p.requests)
 	failed := make([]error, p.connections)
-	begin := time.Now().Add(10 * time.Millisecond)
+	begin := time.Now().Add(50 * time.Millisecond) // all are connected by then
 	var all sync.WaitGroup
 	for i := range p.connections {
 		all.Go(func() {
@@ -114,7 +113,6 @@ func (p pace) run(url string) ([]time.Duration, error) {
 		})
 	}
 	all.Wait()
-	slices.Sort(took)
 	return took, errors.Join(failed...)
 }
 
