@@ -90,12 +90,14 @@ func (m *mender) settle() {
 	m.mu.Lock()
 	close(m.mending)
 	m.mending, m.failure, m.outage.ahead = nil, nil, false
-	back := m.outage.back(m.refusal)
 	m.refusal = nil
+	back := m.outage.reason != nil
+	if back {
+		m.outage.reason, m.outage.returned = nil, time.Now()
+	}
 	m.mu.Unlock()
 	if back {
-		m.env.Log.Info("Redis serves the cursor again; the node takes from it", "bizType", m.name)
-		m.report(seqd.Event{Kind: seqd.EventRedisBack})
+		m.redisBack()
 	}
 }
 
@@ -122,6 +124,9 @@ func (m *mender) step() next {
 	issued, refilling, ahead := m.highest, m.refilling, m.outage.ahead
 	if m.failures == 0 {
 		m.failing = time.Time{} // what failed before this look is over
+	}
+	if m.refusal != nil && m.refusal.Code == seqd.CodeRedisUnavailable {
+		m.refusal = nil // from here on it is worth waiting
 	}
 	m.mu.Unlock()
 	if look.Low != rediscursor.Claimed {

@@ -37,6 +37,7 @@ type outage struct {
 	reason   *seqd.Error   // why the node is on its own, nil while it is not
 	left     time.Time     // when it left the cursor last
 	returned time.Time     // when it came back to it last
+	rejected bool          // requests have been refused for want of Redis since numbers last came from it
 	ahead    bool          // numbers were issued on its own that the cursor has not been seen above of
 	hold     time.Duration // how long it stays on its own at least
 }
@@ -53,15 +54,6 @@ func (o *outage) hand() (rest []persist.Range) {
 	}
 	slices.SortFunc(rest, func(a, b persist.Range) int { return cmp.Compare(a.First, b.First) })
 	return rest
-}
-
-// back notes that the node takes from the cursor again, and reports whether it had not.
-func (o *outage) back(refusal *seqd.Error) bool {
-	was := o.reason != nil || refusal != nil && refusal.Code == seqd.CodeRedisUnavailable
-	if was {
-		o.reason, o.returned = nil, time.Now()
-	}
-	return was
 }
 
 // startStandby replaces the standby range when there is none, or the cursor has passed it. mu is held.
@@ -97,16 +89,25 @@ func (s *Shared) fetchStandby() {
 	}
 }
 
+// redisBack tells that the node takes from the cursor again.
+func (s *Shared) redisBack() {
+	s.env.Log.Info("Redis serves the cursor again; the node takes from it", "bizType", s.name)
+	s.report(seqd.Event{Kind: seqd.EventRedisBack})
+}
+
 // leave does without Redis: on numbers of the node's own, or by refusing. Mending is under way, so no take is.
 func (m *mender) leave(cause error) next {
 	reason := redisAway(cause)
 	if m.settings.OnRedisDown == Reject {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.refusal == nil {
+		if !m.outage.rejected {
+			m.outage.rejected = true
+			m.env.Log.Error("Redis does not serve the cursor; requests are rejected", "bizType", m.name, "error", cause)
 			m.report(seqd.Event{Kind: seqd.EventRedisAway, Err: cause})
 		}
-		m.refuse(reason)
+		m.refusal = reason
+		m.wake()
 		m.failing, m.failures = time.Time{}, 0 // else it would never take again
 		return later
 	}

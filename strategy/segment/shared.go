@@ -247,7 +247,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	}
 	s.outage.count(brought)
 	s.seeCeil(taken.Ceil)
-	look := &taken
+	look, back := &taken, false
 	switch {
 	case err != nil:
 		if s.failing.IsZero() {
@@ -257,6 +257,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.failure, look = redisAway(err), nil
 	case brought > 0:
 		s.failing, s.failures = time.Time{}, 0
+		back, s.outage.rejected = s.outage.rejected, false
 		s.startStandby(began)
 	}
 	if taken.Low == rediscursor.WantsRefill && !taken.Stub {
@@ -278,6 +279,9 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	close(b.done)
 	if dropped > 0 {
 		s.alarm(dropped)
+	}
+	if back {
+		s.redisBack()
 	}
 	return more
 }
