@@ -111,7 +111,8 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 		return d, err
 	}
 	env := strategy.Env{
-		Store: r.store, Now: r.now, Log: r.log, Observer: r.observer, Redis: r.redis, RedisPrefix: r.cfg.Redis.KeyPrefix, Cluster: r.cluster,
+		Store: r.store, Now: r.now, Log: r.log, Observer: r.observer, Redis: r.redis, RedisPrefix: r.cfg.Redis.KeyPrefix, RedisAway: r.redisAway,
+		Cluster: r.cluster,
 	}
 	if d.Strategy, err = factory.New(env, bizType); err != nil {
 		return d, err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -179,7 +180,7 @@ func redisTLS(cfg config.RedisTLS) (*tls.Config, error) {
 	return settings, nil
 }
 
-// The pauses between two looks at a Redis that is not well, and the longest a look may take after the start, as a multiple of redis.timeout.
+// The pauses between two looks at Redis, and the longest a check may take after the start, as a multiple of redis.timeout.
 const (
 	firstLook    = 100 * time.Millisecond
 	nextLook     = time.Second
@@ -188,7 +189,7 @@ const (
 )
 
 // openRedis makes the client and checks what it leads to, where the configuration names a Redis. One that can never be used as it is ends the
-// start. One that cannot be reached delays it by one time-out at most: strategies cope with that, and it is looked at again in the background
+// start. One that cannot be reached delays it by one time-out at most: strategies cope with that. From then on it is looked at in the background
 // until ctx ends.
 func (r *runtime) openRedis(ctx context.Context) (err error) {
 	if !r.cfg.Redis.Configured() {
@@ -203,22 +204,33 @@ func (r *runtime) openRedis(ctx context.Context) (err error) {
 		return ctx.Err()
 	case unfit(err):
 		return err
-	case err != nil:
-		r.log.Error("Redis cannot be used now", "error", err)
-		go r.awaitRedis(ctx)
-	default:
+	}
+	watch := &redisWatch{runtime: r}
+	watch.note(err)
+	if err == nil {
 		r.log.Info("Redis is well")
 	}
+	r.redisAway = watch.away
+	go watch.run(ctx)
 	return nil
 }
 
-// checkRedis looks at Redis once.
+// redisOptions are how cursors are reached.
+func (r *runtime) redisOptions() rediscursor.Options {
+	return rediscursor.Options{Client: r.redis, Prefix: r.cfg.Redis.KeyPrefix, Cluster: r.cluster}
+}
+
+// checkRedis checks Redis once, thoroughly.
 func (r *runtime) checkRedis(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := rediscursor.Check(ctx, rediscursor.Options{Client: r.redis, Prefix: r.cfg.Redis.KeyPrefix, Cluster: r.cluster})
+	return r.tolerated(rediscursor.Check(ctx, r.redisOptions()))
+}
+
+// tolerated drops what says nothing about Redis: a store in memory is another cluster at each start, and keeps no cursors there.
+func (r *runtime) tolerated(err error) error {
 	if errors.Is(err, rediscursor.ErrForeign) && r.cfg.Store.Driver == "memory" {
-		return nil // a store in memory is another cluster at each start; that says nothing about Redis, where it keeps no cursors
+		return nil
 	}
 	return err
 }
@@ -228,30 +240,70 @@ func unfit(err error) bool {
 	return errors.Is(err, rediscursor.ErrUnfit) || errors.Is(err, rediscursor.ErrForeign) || errors.Is(err, rediscursor.ErrNewer)
 }
 
-// awaitRedis looks at Redis until it is well, and says so once. That it turns out unfit does not end a service that runs: it is logged.
-func (r *runtime) awaitRedis(ctx context.Context) {
-	logged := ""
+// redisWatch looks at Redis once a second, so that a node to which no requests come knows as well whether it could answer them.
+type redisWatch struct {
+	*runtime
+	mu     sync.Mutex // guards what follows
+	since  time.Time  // when Redis was found away, zero while it is well
+	cause  error      // why
+	logged string     // what was logged last
+}
+
+// away returns since when and why Redis cannot be used, a nil error while it can.
+func (w *redisWatch) away() (since time.Time, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.since, w.cause
+}
+
+// note keeps what a look came to, and logs each change once.
+func (w *redisWatch) note(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err == nil && w.cause != nil:
+		w.log.Info("Redis is well")
+		w.since, w.logged = time.Time{}, ""
+	case err != nil && w.cause == nil:
+		w.since = time.Now()
+	}
+	w.cause = err
+	if err == nil || err.Error() == w.logged {
+		return
+	}
+	// That a Redis turns out unfit does not end a service that runs.
+	switch {
+	case unfit(err):
+		w.log.Error("Redis cannot be used as it is", "error", err)
+	case w.logged == "":
+		w.log.Error("Redis cannot be used now", "error", err)
+	}
+	w.logged = err.Error()
+}
+
+// run looks until ctx ends: in passing while all is well, thoroughly otherwise.
+func (w *redisWatch) run(ctx context.Context) {
 	for pause := firstLook; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		err := r.checkRedis(ctx, lookPatience*r.cfg.Redis.Timeout)
-		switch {
-		case ctx.Err() != nil:
+		var err error
+		if _, cause := w.away(); cause == nil {
+			err = w.tolerated(rediscursor.Look(ctx, w.redisOptions()))
+		} else {
+			err = w.checkRedis(ctx, lookPatience*w.cfg.Redis.Timeout)
+		}
+		if ctx.Err() != nil {
 			return
+		}
+		switch pause = min(2*pause, nextLook); {
 		case err == nil:
-			r.log.Info("Redis is well")
-			return
+			pause = nextLook
 		case unfit(err):
 			pause = unfitLook
-			if reason := err.Error(); reason != logged {
-				r.log.Error("Redis cannot be used as it is", "error", err)
-				logged = reason
-			}
-		default:
-			pause = min(2*pause, nextLook)
 		}
+		w.note(err)
 	}
 }

@@ -79,7 +79,9 @@ type runtime struct {
 	store   persist.Store
 	cluster string                // the ID of the cluster, as the store has it
 	redis   redis.UniversalClient // nil without redis.addrs
-	issuer  *seqd.Issuer
+	// redisAway says since when and why Redis cannot be used; nil where none is configured.
+	redisAway func() (time.Time, error)
+	issuer    *seqd.Issuer
 }
 
 func (r *runtime) run(ctx context.Context) error {

@@ -29,6 +29,9 @@ type Env struct {
 	Redis redis.UniversalClient
 	// RedisPrefix begins every key in Redis.
 	RedisPrefix string
+	// RedisAway returns since when and why Redis could not be used when it was last looked at, which is about once a second, and a nil error when it
+	// could. It does no I/O. It is nil where Redis is.
+	RedisAway func() (since time.Time, cause error)
 	// Cluster is the ID of the cluster, as the store has it: 32 hexadecimal digits. What is kept in Redis carries it.
 	Cluster string
 }

@@ -50,6 +50,7 @@ type Shared struct {
 	highest   int64         // the guard: the highest number this process has issued
 	ceil      int64         // the highest number that is known to have been in the cursor
 	seen      int64         // the highest number that is known to exist: in the cursor, issued or allocated
+	served    time.Time     // when the last take that brought numbers was sent
 	outage    outage
 	stopping  chan struct{} // closed by Close
 	closed    bool
@@ -256,7 +257,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.failures++
 		s.failure, look = redisAway(err), nil
 	case brought > 0:
-		s.failing, s.failures = time.Time{}, 0
+		s.failing, s.failures, s.served = time.Time{}, 0, began
 		back, s.outage.rejected = s.outage.rejected, false
 		s.startStandby(began)
 	}
@@ -337,14 +338,33 @@ func (s *Shared) Health() error {
 		if s.failure != nil || s.storeAway() != nil || time.Since(s.mendBegan) > s.settings.AcquireTimeout+hangs {
 			return s.late()
 		}
+	case s.settings.OnRedisDown == Reject:
+		if away := s.awayUnasked(); away != nil {
+			return away
+		}
 	}
 	return nil
+}
+
+// awayUnasked returns why the next request would find Redis away, although none has yet. mu is held.
+func (s *Shared) awayUnasked() *seqd.Error {
+	if s.env.RedisAway == nil {
+		return nil
+	}
+	since, cause := s.env.RedisAway()
+	if cause == nil || s.served.After(since) {
+		return nil // in a Redis Cluster the server of this counter may be well while another is not
+	}
+	return redisAway(cause)
 }
 
 // Degraded returns why the node issues, but not as it should.
 func (s *Shared) Degraded() *seqd.Error {
 	s.mu.Lock()
 	reason := s.outage.reason
+	if reason == nil {
+		reason = s.awayUnasked()
+	}
 	s.mu.Unlock()
 	if reason != nil {
 		return reason

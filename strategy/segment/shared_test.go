@@ -521,3 +521,31 @@ func TestFlapping(t *testing.T) {
 		closeAll(t, s)
 	})
 }
+
+// A node that nobody has asked knows from the server's looks whether it could answer; one whose takes come back needs no looks.
+func TestRedisAwayBeforeAnybodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []string{Degrade, Reject} {
+			s, _ := newShared(t, memory.New(time.Now), &redisModel{}, func(s *Settings) { s.OnRedisDown = mode })
+			var cause error
+			since := time.Now()
+			s.env.RedisAway = func() (time.Time, error) { return since, cause }
+			if s.Health() != nil || s.Degraded() != nil {
+				t.Errorf("%s: health %v, degraded %v", mode, s.Health(), s.Degraded())
+			}
+			cause = errDown
+			if refused := s.Health() != nil; refused != (mode == Reject) {
+				t.Errorf("%s: health %v", mode, s.Health())
+			}
+			if seqd.CodeOf(s.Degraded()) != seqd.CodeRedisUnavailable {
+				t.Errorf("%s: degraded %v", mode, s.Degraded())
+			}
+			time.Sleep(time.Millisecond)
+			numbers(t, s, 1)
+			if s.Health() != nil || s.Degraded() != nil {
+				t.Errorf("%s, asked: health %v, degraded %v", mode, s.Health(), s.Degraded())
+			}
+			closeAll(t, s)
+		}
+	})
+}

@@ -62,6 +62,12 @@ func Check(ctx context.Context, opts Options) error {
 	return explain(err, opts)
 }
 
+// Look finds out, by one script that usually only reads, whether Redis serves cursors now. It returns the errors of [Check].
+func Look(ctx context.Context, opts Options) error {
+	_, err := Open(opts, probe).Take(ctx, Take{Threshold: 1})
+	return explain(err, opts)
+}
+
 // checkServer checks what one server says of itself.
 func checkServer(ctx context.Context, client *redis.Client, mode string) error {
 	raw, err := Do(ctx, client, "info")
