@@ -109,7 +109,9 @@ func (c *cursor) take(take rediscursor.Take) rediscursor.Taken {
 	if err != nil {
 		c.t.Fatalf("take %+v: %v", take, err)
 	}
-	c.gen = taken.Gen
+	if taken.Gen != "" {
+		c.gen = taken.Gen
+	}
 	return taken
 }
 
@@ -167,6 +169,9 @@ func show(taken rediscursor.Taken) string {
 	var runs []string
 	for _, r := range taken.Runs {
 		runs = append(runs, fmt.Sprintf("%d-%d", r.First, r.Last))
+	}
+	if taken.Gen == "" {
+		return strings.Join(runs, " ") // all it wanted, and no range is wanted
 	}
 	low := map[rediscursor.Low]string{rediscursor.Enough: "enough", rediscursor.Claimed: "claimed", rediscursor.WantsRefill: "low"}[taken.Low]
 	return fmt.Sprintf("%s; ceil %d %s free %d next %d hand %d", strings.Join(runs, " "), taken.Ceil, low, taken.Free, taken.Next, taken.Hand)

@@ -36,8 +36,8 @@ func TestTake(t *testing.T) {
 	}{
 		"buffer 1": {ranges: "1-10", steps: []step{
 			{count: 0, want: "; ceil 10 enough free 1 next 1 hand 10"},
-			{count: 3, want: "1-3; ceil 10 enough free 1 next 0 hand 0"},
-			{count: 1, want: "4-4; ceil 10 enough free 1 next 0 hand 0"},
+			{count: 3, want: "1-3"},
+			{count: 1, want: "4-4"},
 			{count: 1, want: "5-5; ceil 10 low free 1 next 0 hand 0"},
 			{count: 0, want: "; ceil 10 claimed free 1 next 6 hand 5"},
 			{count: 9, want: "6-10; ceil 10 claimed free 1 next 0 hand 0"},
@@ -50,15 +50,15 @@ func TestTake(t *testing.T) {
 			{count: 0, reserve: 1, want: "; ceil 20 claimed free 1 next 7 hand 14"},
 			{count: 1, reserve: 1, want: "7-7; ceil 20 claimed free 1 next 0 hand 0"},
 			{more: "21-30", reserve: 1, want: "ok free 0"},
-			{count: 3, reserve: 1, want: "8-10; ceil 30 enough free 0 next 0 hand 0"},
+			{count: 3, reserve: 1, want: "8-10"},
 		}},
 		"over the join of two ranges": {ranges: "1-10 11-20", steps: []step{
-			{count: 9, want: "1-9; ceil 20 enough free 0 next 0 hand 0"},
+			{count: 9, want: "1-9"},
 			{count: 3, want: "10-10 11-12; ceil 20 enough free 1 next 0 hand 0"},
 			{count: 3, want: "13-15; ceil 20 low free 1 next 0 hand 0"},
 		}},
 		"exactly buffer 1": {ranges: "1-10 21-30", steps: []step{
-			{count: 10, want: "1-10; ceil 30 enough free 0 next 0 hand 0"},
+			{count: 10, want: "1-10"},
 			{count: 1, want: "21-21; ceil 30 enough free 1 next 0 hand 0"},
 		}},
 		"not the reserve": {ranges: "1-10 21-30 101-110", reserve: 1, steps: []step{
@@ -80,15 +80,15 @@ func TestTake(t *testing.T) {
 			{count: 1, threshold: math.SmallestNonzeroFloat64, want: "1-1; ceil 1000 low free 1 next 0 hand 0"},
 		}},
 		"threshold with an exponent": {ranges: "1-1000000", steps: []step{
-			{count: 1, threshold: 2e-6, want: "1-1; ceil 1000000 enough free 1 next 0 hand 0"},
+			{count: 1, threshold: 2e-6, want: "1-1"},
 			{count: 1, threshold: 2e-6, want: "2-2; ceil 1000000 low free 1 next 0 hand 0"},
 		}},
 		"threshold 1": {ranges: "1-10", steps: []step{
-			{count: 9, threshold: 1, want: "1-9; ceil 10 enough free 1 next 0 hand 0"},
+			{count: 9, threshold: 1, want: "1-9"},
 			{count: 1, threshold: 1, want: "10-10; ceil 10 low free 1 next 0 hand 0"},
 		}},
 		"a third": {ranges: "1-10", steps: []step{
-			{count: 3, threshold: 1.0 / 3, want: "1-3; ceil 10 enough free 1 next 0 hand 0"},
+			{count: 3, threshold: 1.0 / 3, want: "1-3"},
 			{count: 1, threshold: 1.0 / 3, want: "4-4; ceil 10 low free 1 next 0 hand 0"},
 		}},
 		"the threshold is buffer 1's": {ranges: "1-10 11-30", reserve: 1, steps: []step{
@@ -97,7 +97,7 @@ func TestTake(t *testing.T) {
 			{count: 1, reserve: 1, want: "20-20; ceil 30 claimed free 2 next 0 hand 0"},
 		}},
 		"a smaller reserve than is queued": {ranges: "1-10 11-20 21-30 31-40", reserve: 2, steps: []step{
-			{count: 9, reserve: 0, want: "1-9; ceil 40 enough free 0 next 0 hand 0"},
+			{count: 9, reserve: 0, want: "1-9"},
 			{more: "41-50", reserve: 0, want: "full"},
 			{more: "41-50", reserve: 2, want: "full"},
 			{count: 10, reserve: 0, want: "10-10 11-19; ceil 40 enough free 0 next 0 hand 0"},
@@ -109,7 +109,7 @@ func TestTake(t *testing.T) {
 		}},
 		"one number": {ranges: "7-7 9-9 10-10", reserve: 1, steps: []step{
 			{count: 0, reserve: 1, want: "; ceil 10 enough free 0 next 7 hand 3"},
-			{count: 1, reserve: 1, want: "7-7; ceil 10 enough free 0 next 0 hand 0"},
+			{count: 1, reserve: 1, want: "7-7"},
 			{count: 2, reserve: 1, want: "9-9; ceil 10 low free 1 next 10 hand 1"},
 			{count: 2, reserve: 1, want: "10-10; ceil 10 claimed free 2 next 0 hand 0"},
 		}},
@@ -117,14 +117,14 @@ func TestTake(t *testing.T) {
 			{count: 1000000, want: "1-600000 600001-1000000; ceil 1200000 low free 1 next 0 hand 0"},
 		}},
 		"round numbers": {ranges: "99999999999999-100000000000001 999999999999999-1000000000000001", steps: []step{
-			{count: 1, want: "99999999999999-99999999999999; ceil 1000000000000001 enough free 0 next 0 hand 0"},
-			{count: 1, want: "100000000000000-100000000000000; ceil 1000000000000001 enough free 0 next 0 hand 0"},
+			{count: 1, want: "99999999999999-99999999999999"},
+			{count: 1, want: "100000000000000-100000000000000"},
 			{count: 2, want: "100000000000001-100000000000001 999999999999999-999999999999999; ceil 1000000000000001 enough free 1 next 0 hand 0"},
 			{count: 1, want: "1000000000000000-1000000000000000; ceil 1000000000000001 low free 1 next 0 hand 0"},
 		}},
 		"up to the highest number": {ranges: "9007199254740981-9007199254740985 9007199254740986-9007199254740991", steps: []step{
-			{count: 3, want: "9007199254740981-9007199254740983; ceil 9007199254740991 enough free 0 next 0 hand 0"},
-			{count: 1, want: "9007199254740984-9007199254740984; ceil 9007199254740991 enough free 0 next 0 hand 0"},
+			{count: 3, want: "9007199254740981-9007199254740983"},
+			{count: 1, want: "9007199254740984-9007199254740984"},
 			{count: 6, want: "9007199254740985-9007199254740985 9007199254740986-9007199254740990; ceil 9007199254740991 low free 1 next 0 hand 0"},
 			{count: 6, want: "9007199254740991-9007199254740991; ceil 9007199254740991 claimed free 1 next 0 hand 0"},
 		}},
@@ -165,7 +165,7 @@ func (c *cursor) do(s step) string {
 	}
 	gen := c.gen
 	taken := c.take(rediscursor.Take{Count: s.count, Threshold: s.threshold, Reserve: s.reserve, UseReserve: s.use, Claim: claim})
-	if taken.Gen != gen {
+	if taken.Gen != gen && taken.Gen != "" {
 		c.t.Errorf("the gen was %s and is %s", gen, taken.Gen)
 	}
 	return show(taken)

@@ -12,6 +12,7 @@
 -- ARGV[8]  for how many ms a refill that is asked for is left to this caller; 0 claims nothing
 --
 -- Returns an array that begins with one of
+--   'took'     first, last: all the numbers wanted, and the cursor wants no range.
 --   'live'     gen, ceil, low, free, next, hand, then first and last of every run that was taken, ascending. low is 0 (no refill needed), 1 (it is,
 --              and another node has claimed it) or 2 (it is, and this caller has claimed it); free is how many ranges the queue has room for;
 --              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are; a take that
@@ -27,7 +28,30 @@
 -- last number taken), queue the ranges behind it as 'first-last ' each, queued how many they are, claim until when (ms) a refill is claimed.
 
 local info = redis.call('INFO', 'replication')
-if not string.find(info, 'role:master', 1, true) then
+local primary = string.find(info, 'role:master', 1, true)
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Whether the hash was written under the present replication ID. A plain find: a pattern that takes the ID out costs as much as all the rest.
+local function trusted(replid)
+  return string.find(info, 'master_replid:' .. replid .. '\r', 1, true)
+end
+
+-- Most takes find all they want in buffer 1 and no range wanted: they read and write as little as they can.
+local f = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'live', 'first', 'cur', 'last', 'queued')
+if f[1] == ARGV[1] and f[2] == ARGV[2] and f[4] == '1' and primary and trusted(f[3]) then
+  local wanted, first, cur, last = tonumber(ARGV[4]), tonumber(f[5]), tonumber(f[6]), tonumber(f[7])
+  local taken = cur + wanted
+  if wanted > 0 and taken <= last and (1 + ARGV[6] - f[8] <= 0 or taken - first + 1 < ARGV[5] * (last - first + 1)) then
+    local now = text(taken)
+    redis.call('HSET', KEYS[1], 'cur', now)
+    return {'took', text(cur + 1), now}
+  end
+end
+
+if not primary then
   return {'replica'}
 end
 local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'live', 'first', 'cur', 'last', 'queue', 'queued', 'claim')
@@ -36,10 +60,6 @@ if h[1] and h[1] ~= ARGV[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
 end
 if h[1] and h[2] ~= ARGV[2] then
   return {'foreign', h[2] or ''}
-end
-
-local function text(number)
-  return string.format('%.0f', number)
 end
 
 -- Whether another node has claimed what is wanted (1) or this caller has now (2), and until when (ms).
@@ -53,8 +73,7 @@ local function claim(held)
   return '2', text(ms + ttl)
 end
 
--- Plain finds: a pattern that takes the ID out would cost as much as all the rest.
-if not h[1] or not string.find(info, 'master_replid:' .. h[3] .. '\r', 1, true) then
+if not h[1] or not trusted(h[3]) then
   -- Lost, or written under another replication ID: by a server whose state may have been handed out differently since. Nothing of it is
   -- trusted but ceil, which only makes later numbers higher.
   local now = redis.call('TIME')
