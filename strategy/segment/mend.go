@@ -44,6 +44,8 @@ type mender struct {
 	look *rediscursor.Taken
 	// claimed is since when another node has been at it, zero while none is.
 	claimed time.Time
+	// idle is how long the last wait for this node's own refill took.
+	idle time.Duration
 }
 
 // startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil after an error. mu is held.
@@ -152,8 +154,10 @@ func (m *mender) step() next {
 	case refilling != nil:
 		select {
 		case <-refilling:
-		case <-time.After(soonPause):
+		case <-m.stopping:
+		case <-time.After(m.idle):
 		}
+		m.idle = min(max(2*m.idle, soonPause), lastPause)
 		return again
 	case patient:
 		return soon
@@ -188,9 +192,6 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken, why reaso
 		m.failure = seqd.AsError(refusal(err))
 		if isFinal(err) {
 			m.refuse(m.failure)
-		}
-		if isExhausted(err) {
-			return ended
 		}
 		return later
 	}

@@ -54,6 +54,7 @@ type Shared struct {
 	outage    outage
 	stopping  chan struct{} // closed by Close
 	closed    bool
+	over      bool           // Close has waited for what was under way
 	work      sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
@@ -163,6 +164,9 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	}
 	b, offset, leader := s.forming, s.forming.want, !s.taking
 	b.want += n
+	if leader {
+		s.work.Add(1) // Close waits for the take
+	}
 	s.taking = true
 	s.mu.Unlock()
 	if leader {
@@ -226,9 +230,12 @@ func (s *Shared) takeOnce() (more bool) {
 	b := s.forming
 	s.forming = nil
 	began := time.Now()
-	useReserve := s.storeSlow(began)
+	take := s.look(b.want, s.storeSlow(began))
+	if s.refilling != nil {
+		take.Claim = 0 // it would keep the claim from the refill's own look, and from other nodes
+	}
 	s.mu.Unlock()
-	taken, err := s.cursor.Take(context.Background(), s.look(b.want, useReserve))
+	taken, err := s.cursor.Take(context.Background(), take)
 	return s.deliver(b, began, taken, err)
 }
 
@@ -240,6 +247,9 @@ func (s *Shared) look(n int64, useReserve bool) rediscursor.Take {
 // deliver hands what a take brought to its batch.
 func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err error) (more bool) {
 	s.mu.Lock()
+	if s.over {
+		taken.Runs = nil // Close has returned: nothing is issued any more
+	}
 	got, dropped := s.guard(taken.Runs)
 	b.runs = got
 	var brought int64
@@ -270,11 +280,13 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		}
 		s.startMending(look)
 	}
-	if s.mending != nil && s.forming != nil {
+	if (s.mending != nil || s.closed) && s.forming != nil {
 		close(s.forming.done) // they wait with the others
 		s.forming = nil
 	}
-	more = s.forming != nil
+	if more = s.forming != nil; !more {
+		defer s.work.Done()
+	}
 	s.taking = more
 	s.mu.Unlock()
 	close(b.done)
@@ -392,6 +404,7 @@ func (s *Shared) Close(ctx context.Context) error {
 		rest = local.close(ctx, errStopping)
 	}
 	s.mu.Lock()
+	s.over = true
 	rest = append(rest, s.outage.hand()...)
 	s.mu.Unlock()
 	return s.giveBack(ctx, rest)

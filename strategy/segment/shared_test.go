@@ -114,8 +114,8 @@ func TestCallersShareATake(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if redis.calls != 2 {
-			t.Errorf("50 callers took %d calls, want 2", redis.calls)
+		if redis.calls > 2 {
+			t.Errorf("50 callers took %d calls, want 2 at most", redis.calls)
 		}
 		began := time.Now()
 		h.Add(h.Now(), "alone", numbers(t, s, 1))
