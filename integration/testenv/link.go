@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func NewLink(t testing.TB, upstream string) *Link {
 	l.proxy = toxiproxy.NewProxy(server, "link to "+upstream, fmt.Sprintf("127.0.0.1:%d", reservePort(t)), upstream)
 	// Toxiproxy closes connections without resetting them, unless it has this toxic when they are opened. It must do nothing else.
 	l.add("reset", "reset_peer", "upstream", 0, nil)
-	must(t, l, "start a link", l.proxy.Start())
+	l.start()
 	t.Cleanup(func() { l.end(faultHangDown, faultHangUp); l.proxy.Stop() })
 	showOnFailure(t, l.proxy.Name, l)
 	return l
@@ -68,8 +69,22 @@ func (l *Link) Switch(upstream string) {
 	l.proxy.Stop()
 	l.proxy.Upstream = upstream
 	if !wasCut {
-		must(l.t, l, "switch a link", l.proxy.Start())
+		l.start()
 	}
+}
+
+// start opens the port. A process that another test is just starting may still hold the old listener, as it has all that was open when it was
+// forked, until it runs its own program.
+func (l *Link) start() {
+	l.t.Helper()
+	await(l.t, "start a link", l, func(context.Context) error {
+		err := l.proxy.Start()
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+		must(l.t, l, "start a link", err)
+		return nil
+	})
 }
 
 // Hang lets nothing through in either direction, until Resume. Connections stay, and new ones are accepted.
