@@ -13,6 +13,8 @@ require (
 	pgregory.net/rapid v1.2.0
 )
 
+require github.com/yuin/gopher-lua v1.1.1 // indirect
+
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/AlekSi/pointer v1.2.0 // indirect

@@ -1,0 +1,372 @@
+package model
+
+// action is a kind of step.
+type action int
+
+// The actions: first what happens anyway, then how things get better, then what goes wrong.
+const (
+	arrives action = iota
+	callerComes
+	replicates
+	timesOut
+	callerGoes
+	probes
+	resumes
+	restarts
+	reconnects
+	storeReturns
+	serverStarts
+	splitEnds
+	syncs
+	looses
+	delays
+	pauses
+	crashes
+	stops
+	disconnects
+	changesSettings
+	misled
+	switches
+	storeFails
+	backsUp
+	restoresRaised
+	restoresBare
+	savesSnapshot
+	evicts
+	serverRestarts
+	serverDies
+	failsOver
+	splits
+	replicaAttaches
+	clockJumps
+	actionsInAll
+	firstFault = looses
+)
+
+// actions are what each action does; it reports false when there is nothing to do it to. base is how often it happens, which
+// differs from seed to seed, see weigh.
+var actions = [actionsInAll]struct {
+	base int
+	do   func(w *world) bool
+}{
+	arrives:         {600, (*world).arrives},
+	callerComes:     {250, (*world).callerComes},
+	replicates:      {40, (*world).replicates},
+	timesOut:        {30, (*world).timesOut},
+	callerGoes:      {8, (*world).callerGoes},
+	probes:          {25, (*world).probes},
+	resumes:         {15, (*world).resumes},
+	restarts:        {15, (*world).restarts},
+	reconnects:      {10, (*world).reconnects},
+	storeReturns:    {12, (*world).storeReturns},
+	serverStarts:    {12, (*world).serverStarts},
+	splitEnds:       {8, (*world).splitEnds},
+	syncs:           {10, (*world).syncs},
+	looses:          {10, (*world).looses},
+	delays:          {10, (*world).delays},
+	pauses:          {6, (*world).pauses},
+	crashes:         {3, (*world).crashes},
+	stops:           {5, (*world).stops},
+	disconnects:     {4, (*world).disconnects},
+	changesSettings: {2, (*world).changesSettings},
+	misled:          {4, (*world).misled},
+	switches:        {6, (*world).switches},
+	storeFails:      {3, (*world).storeFails},
+	backsUp:         {3, (*world).backsUp},
+	restoresRaised:  {2, (*world).restoresRaised},
+	restoresBare:    {4, (*world).restoresBare},
+	savesSnapshot:   {3, (*world).savesSnapshot},
+	evicts:          {3, (*world).evicts},
+	serverRestarts:  {3, (*world).serverRestarts},
+	serverDies:      {3, (*world).serverDies},
+	failsOver:       {4, (*world).failsOver},
+	splits:          {3, (*world).splits},
+	replicaAttaches: {2, (*world).replicaAttaches},
+	clockJumps:      {2, (*world).clockJumps},
+}
+
+// weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
+// that are likely to break one of the rules happen often.
+func (w *world) weigh() {
+	for a := range actions {
+		w.weights[a] = actions[a].base
+		if action(a) >= firstFault {
+			w.weights[a] *= pick(&w.dice, 0, 0, 0, 0, 1, 2)
+		}
+	}
+	for _, a := range temptations[w.seed%uint64(rulesInAll)] {
+		w.weights[a] = 2 * actions[a].base
+	}
+	w.sum()
+}
+
+// temptations are the faults against which a rule is there.
+var temptations = [rulesInAll][]action{
+	replidFence:      {failsOver, serverRestarts, savesSnapshot},
+	roleCheck:        {misled},
+	genCheck:         {delays, evicts},
+	ceilCheck:        {delays},
+	installOnce:      {delays, evicts},
+	guardRule:        {splits, switches},
+	giveBackOnce:     {stops, disconnects, evicts},
+	closeFirst:       {stops, disconnects},
+	floorRule:        {backsUp, restoresBare, disconnects},
+	joinBeforeSend:   {callerGoes, delays},
+	advanceFirst:     {disconnects},
+	aheadKept:        {disconnects, delays},
+	youngSpare:       {disconnects, evicts, delays},
+	abandonUnknown:   {looses, disconnects},
+	standbyAboveCeil: {backsUp, restoresBare, disconnects},
+}
+
+// sum makes weights cumulative.
+func (w *world) sum() {
+	for a := 1; a < len(w.weights); a++ {
+		w.weights[a] += w.weights[a-1]
+	}
+}
+
+// act does one action, if there is anything to do it to.
+func (w *world) act() bool {
+	roll := w.dice.below(w.weights[actionsInAll-1])
+	a := 0
+	for roll >= w.weights[a] {
+		a++
+	}
+	return actions[a].do(w)
+}
+
+// fragile is whether Redis must not fail now, see restoresBare.
+func (w *world) fragile() bool { return w.restoredTo > 0 }
+
+func (w *world) someNode() *node     { return w.nodes[w.dice.below(len(w.nodes))] }
+func (w *world) someServer() *server { return w.servers[w.dice.below(2)] }
+
+// running returns a node whose process runs, or nil.
+func (w *world) running() *node {
+	if n := w.someNode(); n.mode != down && !n.paused {
+		return n
+	}
+	return nil
+}
+
+// arrives lets a message arrive, more often an old one.
+func (w *world) arrives() bool {
+	if len(w.inFlight) == 0 {
+		return false
+	}
+	i := min(w.dice.below(len(w.inFlight)), w.dice.below(len(w.inFlight)))
+	m := w.inFlight[i]
+	n := m.op.node
+	if m.until > w.step && !w.healing || m.to == toNode && n.paused && !m.op.over {
+		return false
+	}
+	if w.repeats(m) {
+		again := *m
+		again.repeated, again.until = true, w.step+w.dice.below(100)
+		w.send(&again)
+	}
+	w.remove(i)
+	if m.to != toStore && n.cut && !m.op.atStore {
+		w.say("%s is cut off: what its %s sent is lost", n.name, taskNames[m.op.task])
+		return true
+	}
+	w.arrive(m)
+	return true
+}
+
+// repeats is whether the network delivers a message twice. It does so only to what a rule says is never repeated, when that is taken out.
+func (w *world) repeats(m *message) bool {
+	if m.repeated || !w.dice.oneIn(3) {
+		return false
+	}
+	return w.out[installOnce] && m.to == toRedis && m.install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
+}
+
+// looses loses a message.
+func (w *world) looses() bool {
+	if len(w.inFlight) == 0 || w.fragile() {
+		return false
+	}
+	i := w.dice.below(len(w.inFlight))
+	m := w.inFlight[i]
+	w.say("lost: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
+	w.remove(i)
+	return true
+}
+
+// delays keeps a message on the network for long.
+func (w *world) delays() bool {
+	if len(w.inFlight) == 0 {
+		return false
+	}
+	m := w.inFlight[w.dice.below(len(w.inFlight))]
+	m.until = w.step + w.dice.below(200)
+	w.say("late: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
+	return true
+}
+
+func (w *world) callerComes() bool {
+	n := w.running()
+	if n == nil || n.mode == stopping || len(n.waiting) > 3 {
+		return false
+	}
+	n.call(1 + w.dice.below(4))
+	return true
+}
+
+// callerGoes lets a caller give up.
+func (w *world) callerGoes() bool {
+	n := w.running()
+	if n == nil {
+		return false
+	}
+	if o := n.ops[taking]; o != nil && w.dice.oneIn(2) {
+		o.calls[w.dice.below(len(o.calls))].gone = true
+	} else if len(n.waiting) > 0 {
+		n.waiting = n.waiting[1:]
+	} else {
+		return false
+	}
+	w.say("%s: a caller gives up", n.name)
+	return true
+}
+
+// timesOut ends an activity that has been waiting for an answer.
+func (w *world) timesOut() bool {
+	n := w.running()
+	if n == nil {
+		return false
+	}
+	o := n.ops[w.dice.below(int(tasksInAll))]
+	if o == nil || w.awaited(o) && (w.healing || !w.dice.oneIn(3)) {
+		return false
+	}
+	w.say("%s: %s times out", n.name, taskNames[o.task])
+	n.failed(o)
+	if n.mode != down {
+		n.pump()
+	}
+	return true
+}
+
+// awaited is whether something of it is still on its way.
+func (w *world) awaited(o *op) bool {
+	for _, m := range w.inFlight {
+		if m.op == o {
+			return true
+		}
+	}
+	return false
+}
+
+// probes lets a degraded node look whether it can go back.
+func (w *world) probes() bool {
+	n := w.running()
+	if n == nil || n.mode != degraded || n.ops[probing] != nil || n.ops[givingBack] != nil {
+		return false
+	}
+	n.probe()
+	return true
+}
+
+func (w *world) pauses() bool {
+	n := w.running()
+	if n == nil {
+		return false
+	}
+	w.say("%s: pauses", n.name)
+	n.paused = true
+	return true
+}
+
+func (w *world) resumes() bool {
+	n := w.someNode()
+	if !n.paused {
+		return false
+	}
+	w.say("%s: goes on", n.name)
+	n.paused = false
+	return true
+}
+
+func (w *world) crashes() bool {
+	n := w.someNode()
+	if n.mode == down {
+		return false
+	}
+	n.die("crashes")
+	return true
+}
+
+func (w *world) stops() bool {
+	n := w.running()
+	if n == nil || n.mode == stopping || n.ops[givingBack] != nil {
+		return false
+	}
+	n.stop()
+	return true
+}
+
+func (w *world) restarts() bool {
+	n := w.someNode()
+	if n.mode != down {
+		return false
+	}
+	w.say("%s: starts", n.name)
+	n.start(w.newSettings())
+	return true
+}
+
+func (w *world) disconnects() bool {
+	n := w.someNode()
+	if n.cut || !w.mayDegrade(n) {
+		return false
+	}
+	w.say("%s: is cut off from Redis", n.name)
+	n.cut = true
+	return true
+}
+
+func (w *world) reconnects() bool {
+	n := w.someNode()
+	if !n.cut {
+		return false
+	}
+	w.say("%s: reaches Redis again", n.name)
+	n.cut = false
+	return true
+}
+
+// changesSettings is a rolling change of the configuration.
+func (w *world) changesSettings() bool {
+	n := w.running()
+	if n == nil {
+		return false
+	}
+	n.settings = w.newSettings()
+	return true
+}
+
+// misled points a node at a replica, which may accept writes.
+func (w *world) misled() bool {
+	n, s := w.running(), w.someServer()
+	if n == nil || !s.up || !s.replica {
+		return false
+	}
+	s.writable = w.dice.oneIn(2)
+	n.target = s
+	w.say("%s: takes the replica %s for the primary", n.name, s.name)
+	return true
+}
+
+// switches points a node at another primary, without an error in between: its client heard of a promotion.
+func (w *world) switches() bool {
+	n := w.running()
+	if n == nil || n.target == w.findPrimary(n) {
+		return false
+	}
+	n.target = n.target.peer
+	w.say("%s: %s is the primary now", n.name, n.target.name)
+	return true
+}

@@ -1,0 +1,163 @@
+package model
+
+import "fmt"
+
+// checker watches what callers get. It demands what DESIGN.md §2 promises:
+//
+// Uniqueness, always: no number ends up with two callers, whatever happened.
+//
+// Order per process, always: a call that began after another call of the same process ended gets only larger numbers.
+//
+// Order over all nodes, except while it is suspended: a call that began after another call ended, anywhere, gets only larger numbers. It is
+// demanded of every call during which order was not suspended for a moment, and towards all calls that ended before it, also those of a suspended
+// time. Order is suspended
+//   - from the first number that a node issues on its own until the node is back: its advance (or seed) was answered, or a look that it
+//     took after it closed its buffer showed the cursor above all it had issued. If the process ended before that: until the cursor of the only
+//     primary has passed the highest number it issued;
+//   - while two servers are primaries, and after that until the cursor of the one that is left has passed every number that was taken until then.
+//     (Not only those taken during that time: the advance of a node that came back meanwhile may have gone to the other cursor.)
+//
+// Failovers, restarts, lost hashes and restored stores do not suspend it. And what the text does not say but the protocol keeps: while order
+// is suspended only because nodes are on their own, calls that got all their numbers from the cursor are in order among themselves.
+type checker struct {
+	w *world
+	// broken is the first violation.
+	broken string
+
+	owner   []int32 // by number: which call got it, counted from 1
+	calls   int32
+	numbers int
+
+	ended       int64 // highest number of all calls that have ended
+	endedCursor int64 // of those that had all from the cursor
+	taken       int64 // highest number that left the cursor or a local buffer
+
+	dead       []int64 // highest numbers of processes that ended while on their own
+	split      bool    // two servers are primaries
+	splitUntil int64   // what the cursor must pass after that, 0 when it has
+	suspended  bool
+	// suspensions and splits count how often order was suspended, and how often because of two primaries.
+	suspensions, splits int
+}
+
+// bounds are what a call's numbers must be above, taken when it begins.
+type bounds struct {
+	process, all, cursor int64
+	suspended, split     bool
+	suspensions, splits  int
+}
+
+func (c *checker) begin(n *node) bounds {
+	return bounds{n.ended, c.ended, c.endedCursor, c.suspended, c.splitting(), c.suspensions, c.splits}
+}
+
+// splitting is whether order is suspended because of two primaries.
+func (c *checker) splitting() bool { return c.split || c.splitUntil > 0 }
+
+// fail notes a violation, once.
+func (c *checker) fail(format string, args ...any) {
+	if c.broken == "" {
+		c.broken = fmt.Sprintf(format, args...)
+		c.w.say("VIOLATION %s", c.broken)
+	}
+}
+
+// end checks a call that has all its numbers.
+func (c *checker) end(call *call) {
+	n, first, last := call.node, call.got[0], call.got[len(call.got)-1]
+	c.w.say("%s: a caller gets %v", n.name, call.got)
+	c.calls++
+	c.numbers += len(call.got)
+	before := call.start.process
+	for _, number := range call.got {
+		c.own(n, number)
+		if number <= before {
+			c.fail("order per process: %s issued %d after %d", n.name, number, before)
+		}
+		before = number
+	}
+	start := &call.start
+	if first <= start.all && !start.suspended && start.suspensions == c.suspensions {
+		c.fail("order over all nodes: %s issued %d although a call with %d had ended before", n.name, first, start.all)
+	}
+	if first <= start.cursor && !call.local && !start.split && start.splits == c.splits {
+		c.fail("order of the cursor: %s issued %d although a call with %d had ended before", n.name, first, start.cursor)
+	}
+	n.ended = max(n.ended, last)
+	c.ended = max(c.ended, last)
+	if !call.local {
+		c.endedCursor = max(c.endedCursor, last)
+	}
+	c.w.served[n] = true
+}
+
+// own notes who got a number.
+func (c *checker) own(n *node, number int64) {
+	for int64(len(c.owner)) <= number {
+		c.owner = append(c.owner, make([]int32, 1+len(c.owner))...)
+	}
+	if c.owner[number] != 0 {
+		c.fail("uniqueness: %s issued %d, which had been issued", n.name, number)
+	}
+	c.owner[number] = c.calls
+}
+
+// onOwn notes that a node is about to issue a number on its own.
+func (c *checker) onOwn(n *node) {
+	if !c.w.away[n] {
+		c.w.away[n] = true
+		c.suspend()
+	}
+}
+
+// returned notes that a node is back on the cursor.
+func (c *checker) returned(n *node) { delete(c.w.away, n) }
+
+// died notes the end of a process.
+func (c *checker) died(n *node) {
+	if c.w.away[n] {
+		delete(c.w.away, n)
+		c.dead = append(c.dead, n.highest)
+	}
+}
+
+// primaries notes whether there are two primaries.
+func (c *checker) primaries(n int) {
+	switch {
+	case n == 2 && !c.split:
+		c.split = true
+		c.splits++
+		c.suspend()
+		c.w.count("split brain")
+	case n < 2 && c.split:
+		c.split = false
+		c.splitUntil = max(c.taken, c.ended)
+	}
+}
+
+func (c *checker) suspend() {
+	if !c.suspended {
+		c.suspended = true
+		c.suspensions++
+	}
+}
+
+// refresh ends the suspension when its causes have.
+func (c *checker) refresh() {
+	if !c.suspended {
+		return
+	}
+	primary := c.w.onlyPrimary()
+	if primary != nil {
+		if c.splitUntil > 0 && primary.passed(c.splitUntil) {
+			c.splitUntil = 0
+		}
+		for i := len(c.dead) - 1; i >= 0; i-- {
+			if primary.passed(c.dead[i]) {
+				c.dead[i] = c.dead[len(c.dead)-1]
+				c.dead = c.dead[:len(c.dead)-1]
+			}
+		}
+	}
+	c.suspended = c.split || c.splitUntil > 0 || len(c.dead) > 0 || len(c.w.away) > 0
+}

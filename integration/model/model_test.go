@@ -1,0 +1,158 @@
+package model
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// worldSteps is how long things go wrong in a world.
+const worldSteps = 1000
+
+var (
+	seedsFlag = flag.Int("model.seeds", defaultSeeds(), "how many seeds to run, each about 1000 steps long")
+	seedFlag  = flag.Int64("model.seed", -1, "run only this seed and print its schedule")
+)
+
+// defaultSeeds makes 10^7 steps of it.
+func defaultSeeds() int {
+	if raceEnabled {
+		return 200
+	}
+	return 10_000
+}
+
+// failure is a seed under which something was broken.
+type failure struct {
+	seed   uint64
+	step   int
+	broken string
+}
+
+// kind is which promise was broken.
+func (f failure) kind() string {
+	kind, _, _ := strings.Cut(f.broken, ":")
+	return kind
+}
+
+// tally is what many worlds came to.
+type tally struct {
+	seeds, steps, scripts, numbers int
+	events                         map[string]int
+	failures                       []failure
+}
+
+// survey runs so many seeds, first, first + step and so on, on all cores, until some have failed.
+func survey(t *testing.T, out without, first, step rule, seeds, enough int) (sum tally) {
+	program, err := compile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		mu      sync.Mutex // guards sum
+		next    atomic.Int64
+		workers sync.WaitGroup
+	)
+	sum.events = map[string]int{}
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			l := newInterpreter(program)
+			for over := false; !over; {
+				i := next.Add(1) - 1
+				if i >= int64(seeds) {
+					return
+				}
+				seed := uint64(first) + uint64(step)*uint64(i)
+				before := l.runs
+				w := newWorld(l, out, seed)
+				steps := w.run(worldSteps, nil)
+				mu.Lock()
+				sum.seeds++
+				sum.steps += steps
+				sum.scripts += l.runs - before
+				sum.numbers += w.check.numbers
+				for event, n := range w.events {
+					sum.events[event] += n
+				}
+				if w.check.broken != "" {
+					sum.failures = append(sum.failures, failure{seed, w.step, w.check.broken})
+				}
+				over = len(sum.failures) >= enough
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	slices.SortFunc(sum.failures, func(a, b failure) int { return a.step - b.step })
+	return sum
+}
+
+// With all its rules the protocol keeps what it promises.
+func TestProtocol(t *testing.T) {
+	if *seedFlag >= 0 {
+		t.Log(replay(t, without{}, uint64(*seedFlag), nil))
+		return
+	}
+	began := time.Now()
+	sum := survey(t, without{}, 0, 1, *seedsFlag, 10)
+	text := fmt.Sprintf("%d seeds, %d steps, %d script runs, %d numbers issued in %.1f s", sum.seeds, sum.steps, sum.scripts, sum.numbers, time.Since(began).Seconds())
+	for _, event := range slices.Sorted(maps.Keys(sum.events)) {
+		text += fmt.Sprintf("\n%9d  %s", sum.events[event], event)
+	}
+	t.Log(text)
+	for _, f := range sum.failures {
+		t.Errorf("seed %d: step %d: %s", f.seed, f.step, f.broken)
+	}
+}
+
+// Each rule is needed: without it something breaks, and the model notices. Seeds whose number divided by the number of rules leaves the rule's
+// are made for it.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	for r := range rulesInAll {
+		t.Run(r.String(), func(t *testing.T) {
+			out, kind := leaveOut(r), ""
+			if r == installOnce {
+				// gen alone keeps a repeated install from counting, and without repetition it keeps the order only, not uniqueness: each range is in
+				// one message. So what repetition breaks is seen by both being out and a number coming twice.
+				out, kind = leaveOut(r, genCheck), "uniqueness"
+			}
+			sum := survey(t, out, r, rulesInAll, *seedsFlag, 10)
+			kinds := map[string]int{}
+			for _, f := range sum.failures {
+				kinds[f.kind()]++
+			}
+			i := slices.IndexFunc(sum.failures, func(f failure) bool { return strings.HasPrefix(f.broken, kind) && f.step < worldSteps })
+			if i < 0 {
+				t.Fatalf("nothing broke in %d seeds, %d steps: %v", sum.seeds, sum.steps, kinds)
+			}
+			f := sum.failures[i]
+			needed := shorten(t, out, f)
+			t.Logf("without %q %d of %d seeds fail: %v. Seed %d needs %d of its steps:\n%s", r, len(sum.failures), sum.seeds, kinds, f.seed, len(needed),
+				replay(t, out, f.seed, needed))
+		})
+	}
+}
+
+// replay returns the schedule of a seed, or of only some of its steps.
+func replay(t *testing.T, out without, seed uint64, needed []int) string {
+	program, err := compile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(newInterpreter(program), out, seed)
+	var schedule strings.Builder
+	w.trace = func(text string) { schedule.WriteString(text + "\n") }
+	var leftOut func(int) bool
+	if needed != nil {
+		leftOut = func(step int) bool { _, found := slices.BinarySearch(needed, step); return !found }
+	}
+	w.run(worldSteps, leftOut)
+	return schedule.String()
+}

@@ -1,0 +1,306 @@
+package model
+
+import (
+	"strconv"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// task is an activity of a node. Of each a node has at most one under way.
+type task int
+
+// The tasks.
+const (
+	taking     task = iota // a take for a batch of callers
+	mending                // look at the cursor and do what it lacks
+	refilling              // allocate and append in the background
+	standingBy             // allocate the standby range
+	fetching               // allocate a range for the local buffer
+	probing                // find out whether the cursor can be used again, and allocate what the return will need
+	givingBack             // give back at a clean stop
+	tasksInAll
+)
+
+var taskNames = [tasksInAll]string{"take", "mend", "refill", "standby", "local fetch", "probe", "give-back"}
+
+// op is one go of a task: what it was begun with and where it stands.
+type op struct {
+	node *node
+	task task
+	// over is set when nobody waits for it any more: what still comes in for it is dropped.
+	over bool
+	// calls are the callers of a take.
+	calls []*call
+	// gen is the beginning of the cursor that a range is for, mode how it is to be installed.
+	gen, mode string
+	// r is the range that was sent in an install.
+	r persist.Range
+	// seen is what the node had seen when it read the counter.
+	seen int64
+	// atStore and installing say which answer is awaited.
+	atStore, installing bool
+	// rest is what is still to be given back, the highest range first.
+	rest []persist.Range
+}
+
+// place is where a message goes.
+type place int
+
+// The places.
+const (
+	toRedis place = iota
+	toStore
+	toNode
+)
+
+// message is a request or a reply on its way. Messages of different connections overtake each other, and every request has its own.
+type message struct {
+	to place
+	op *op
+
+	server  *server // of a request to Redis
+	install bool    // which of the two scripts
+	args    arguments
+
+	question question // of a request to the store
+	request  persist.Request
+	rest     persist.Range
+
+	failed   bool // of a reply: an error, after which the request may or may not have been done
+	look     look
+	answer   answer
+	max      int64
+	r        persist.Range
+	given    bool
+	repeated bool
+	// until is the step before which it cannot arrive.
+	until int
+}
+
+// question is what the store is asked.
+type question int
+
+// The questions.
+const (
+	readCounter question = iota
+	allocate
+	giveBack
+)
+
+// send puts a message on its way.
+func (w *world) send(m *message) { w.inFlight = append(w.inFlight, m) }
+
+// remove takes a message off the network.
+func (w *world) remove(i int) {
+	last := len(w.inFlight) - 1
+	copy(w.inFlight[i:], w.inFlight[i+1:])
+	w.inFlight[last] = nil
+	w.inFlight = w.inFlight[:last]
+}
+
+// arrive lets a message do what it is there for.
+func (w *world) arrive(m *message) {
+	switch m.to {
+	case toRedis:
+		w.send(w.serveRedis(m))
+	case toStore:
+		w.send(w.serveStore(m))
+	case toNode:
+		m.op.node.receive(m)
+	}
+}
+
+// serveRedis runs a script.
+func (w *world) serveRedis(m *message) *message {
+	reply := &message{to: toNode, op: m.op, install: m.install}
+	s := m.server
+	if !s.up {
+		w.say("%s: no connection for the %s of %s", s.name, taskNames[m.op.task], m.op.node.name)
+		reply.failed = true
+		return reply
+	}
+	program := w.lua.take
+	if m.install {
+		program = w.lua.install
+	}
+	words, err := w.lua.run(program, s, &m.args)
+	if err != nil {
+		reply.failed = true
+		w.say("%s: %s of %s: %v", s.name, taskNames[m.op.task], m.op.node.name, err)
+		if !s.replica {
+			panic(err)
+		}
+		return reply
+	}
+	w.say("%s: %s of %s %v: %v", s.name, taskNames[m.op.task], m.op.node.name, m.args[3:], words)
+	if m.install {
+		reply.answer = readAnswer(words)
+		reply.failed = reply.answer.verdict == "replica"
+		w.count(m.args[6] + " " + reply.answer.verdict)
+		return reply
+	}
+	reply.look = readLook(words)
+	reply.failed = reply.look.failed
+	for _, r := range reply.look.runs {
+		w.check.taken = max(w.check.taken, r.Last)
+	}
+	return reply
+}
+
+// serveStore answers a question.
+func (w *world) serveStore(m *message) *message {
+	reply := &message{to: toNode, op: m.op, question: m.question}
+	if w.store.down {
+		reply.failed = true
+		return reply
+	}
+	who := m.op.node.name
+	switch m.question {
+	case readCounter:
+		reply.max = w.store.counter.Max
+		w.say("store: max %d for the %s of %s", reply.max, taskNames[m.op.task], who)
+	case allocate:
+		r, err := w.store.allocate(m.request)
+		if err != nil {
+			panic(err)
+		}
+		reply.r = r
+		w.say("store: %d to %d for the %s of %s, floor %d", r.First, r.Last, taskNames[m.op.task], who, m.request.Floor)
+	case giveBack:
+		reply.given = w.store.giveBack(m.rest)
+		w.say("store: %s gives back %d to %d: %t", who, m.rest.First, m.rest.Last, reply.given)
+		if reply.given {
+			w.count("given back")
+		}
+	}
+	return reply
+}
+
+// begin starts a task, which must not be under way.
+func (n *node) begin(t task) *op {
+	o := &op{node: n, task: t}
+	n.ops[t] = o
+	return o
+}
+
+// end ends it. What still comes in for it is dropped.
+func (n *node) end(o *op) {
+	o.over = true
+	if n.ops[o.task] == o {
+		n.ops[o.task] = nil
+	}
+}
+
+// cancel ends a task if it is under way.
+func (n *node) cancel(t task) {
+	if o := n.ops[t]; o != nil {
+		n.end(o)
+	}
+}
+
+// receive hands a reply to whom it is for.
+func (n *node) receive(m *message) {
+	o := m.op
+	switch {
+	case o.over:
+		n.w.say("%s: a reply for a %s comes too late", n.name, taskNames[o.task])
+		return
+	case m.failed:
+		n.failed(o)
+	case o.atStore:
+		o.atStore = false
+		n.storeAway = false
+		n.stored(o, m)
+	case m.install:
+		o.installing = false
+		n.installed(o, m.answer)
+	default:
+		n.looked(o, m.look)
+	}
+	n.pump()
+}
+
+// sendTake sends the take script.
+func (n *node) sendTake(o *op, wanted int64, mayClaim bool) {
+	use, claim := "0", "0"
+	if n.storeAway {
+		use = "1"
+	}
+	if mayClaim {
+		claim = "30"
+	}
+	n.w.send(&message{to: toRedis, op: o, server: n.target, args: arguments{
+		"1", "cluster", n.w.draw(), strconv.FormatInt(wanted, 10), n.settings.threshold, n.settings.reserveText, use, claim,
+	}})
+}
+
+// sendInstall sends the install script with the range of o.
+func (n *node) sendInstall(o *op) {
+	o.installing = true
+	n.w.send(&message{to: toRedis, op: o, server: n.target, install: true, args: arguments{
+		"1", "cluster", n.w.draw(), o.gen, strconv.FormatInt(o.r.First, 10), strconv.FormatInt(o.r.Last, 10), o.mode, n.settings.reserveText,
+	}})
+}
+
+// fetch asks the store for a range: it reads the counter, then allocates.
+func (n *node) fetch(o *op) {
+	o.atStore, o.seen = true, n.seen
+	n.w.send(&message{to: toStore, op: o, question: readCounter})
+}
+
+// stored goes on with what the store answered.
+func (n *node) stored(o *op, m *message) {
+	switch m.question {
+	case readCounter:
+		o.atStore = true
+		n.w.send(&message{to: toStore, op: o, question: allocate, request: n.request(o, m.max)})
+	case allocate:
+		n.seen = max(n.seen, m.r.Last)
+		n.gotRange(o, m.r)
+	case giveBack:
+		n.gaveBack(o, m.given)
+	}
+}
+
+// restoreGap is how far above everything a node goes that finds the store behind.
+const restoreGap = 100
+
+// standbySize is how many numbers a standby range holds.
+const standbySize = 3
+
+// request is what a range is asked for with, now that the counter is known to have been at most.
+func (n *node) request(o *op, most int64) persist.Request {
+	req := persist.Request{BizTag: "order", Size: n.settings.step, Floor: o.seen}
+	if most < o.seen {
+		n.w.say("%s: alarm: the store is at %d, %d was seen", n.name, most, o.seen)
+		n.w.count("store behind")
+		req.Floor += restoreGap
+	}
+	if o.task == standingBy {
+		req.Size = standbySize
+	}
+	if n.w.out[floorRule] {
+		req.Floor = 0
+	}
+	return req
+}
+
+// gotRange does with a range what it was allocated for.
+func (n *node) gotRange(o *op, r persist.Range) {
+	switch o.task {
+	case mending, refilling:
+		o.r = r
+		n.sendInstall(o)
+	case standingBy:
+		n.end(o)
+		if r.First > n.ceil {
+			n.standby = r
+		}
+	case probing:
+		n.spare, n.spareGen = r, o.gen
+		n.goBack()
+	case fetching:
+		n.end(o)
+		n.local = append(n.local, r)
+	}
+}

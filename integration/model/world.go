@@ -1,0 +1,222 @@
+// Package model checks the protocol by which nodes issue the numbers of one counter in one order: random schedules of everything that can go wrong,
+// over the product's own Lua scripts in an interpreter, a model of Redis and of the store, and nodes as state machines.
+//
+// A world is determined by its seed: each step draws from a generator of its own, made of the seed and the step's number. So a step can be left out
+// and the others stay much the same, by which long schedules that found something are made short.
+package model
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// dice is the random generator of one step (splitmix64).
+type dice uint64
+
+func newDice(seed, step uint64) dice {
+	d := dice(seed*0xd1342543de82ef95 + step)
+	d.next()
+	return d
+}
+
+func (d *dice) next() uint64 {
+	*d += 0x9e3779b97f4a7c15
+	z := uint64(*d)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// below returns a number from 0 to n − 1.
+func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
+
+func (d *dice) oneIn(n int) bool { return d.below(n) == 0 }
+
+// pick returns one of some values.
+func pick[T any](d *dice, values ...T) T { return values[d.below(len(values))] }
+
+// world is one cluster with its Redis, its store and the network between them.
+type world struct {
+	out   without
+	lua   *interpreter
+	seed  uint64
+	dice  dice
+	step  int
+	drawn int64 // random texts and replication IDs so far
+
+	servers  [2]*server
+	store    store
+	nodes    []*node
+	inFlight []*message
+	check    checker
+	away     map[*node]bool // nodes that issue on their own or have not come back from that
+	served   map[*node]bool // nodes that issued since the faults ended
+	weights  [actionsInAll]int
+	// healing is set when the faults are over.
+	healing bool
+	// restoredTo is above 0 after the store was restored without the documented step: until all have seen a ceil of this, Redis must
+	// not fail.
+	restoredTo int64
+
+	// events count what came about, to show that a test is not empty.
+	events map[string]int
+	trace  func(text string)
+}
+
+// start is the number before the first.
+const start = 0
+
+// newWorld makes the world of a seed.
+func newWorld(l *interpreter, out without, seed uint64) *world {
+	w := &world{out: out, lua: l, seed: seed, away: map[*node]bool{}, served: map[*node]bool{}, events: map[string]int{}}
+	w.check.w = w
+	w.dice = newDice(seed, 1<<40)
+	a, b := &server{name: "A", up: true, keys: map[string]hash{}, clock: 1e15}, &server{name: "B", up: true, keys: map[string]hash{}, clock: 1e15}
+	a.peer, b.peer = b, a
+	w.servers = [2]*server{a, b}
+	a.lead(w.newReplid())
+	b.follow()
+	b.sync()
+	w.store.counter = persist.Counter{BizTag: "order", Max: start, Step: 1}
+	w.store.backup = w.store.counter
+	for i := range 2 + w.dice.below(3) {
+		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}
+		w.nodes = append(w.nodes, n)
+		n.start(w.newSettings())
+	}
+	w.weigh()
+	return w
+}
+
+func (w *world) newSettings() settings {
+	return settings{
+		step:        pick(&w.dice, int64(3), 4, 6, 10),
+		reserveText: pick(&w.dice, "0", "1", "2"),
+		threshold:   pick(&w.dice, "0.2", "0.5", "1"),
+		reject:      w.dice.oneIn(8),
+	}
+}
+
+// draw returns text that was never drawn before.
+func (w *world) draw() string {
+	w.drawn++
+	return "r" + strconv.FormatInt(w.drawn, 10)
+}
+
+func (w *world) newReplid() string {
+	w.drawn++
+	return fmt.Sprintf("%040x", w.drawn)
+}
+
+func (w *world) count(event string) { w.events[event]++ }
+
+// say writes a line of the schedule when it is being printed.
+func (w *world) say(format string, args ...any) {
+	if w.trace != nil {
+		w.trace(fmt.Sprintf("%4d  ", w.step) + fmt.Sprintf(format, args...))
+	}
+}
+
+// onlyPrimary returns the primary if there is one only.
+func (w *world) onlyPrimary() *server {
+	a, b := w.servers[0], w.servers[1]
+	switch {
+	case a.primary() && !b.primary():
+		return a
+	case b.primary() && !a.primary():
+		return b
+	}
+	return nil
+}
+
+// findPrimary is what a node finds that looks for the primary: any, if there are two, and where there is none what it has.
+func (w *world) findPrimary(n *node) *server {
+	s := w.servers[w.dice.below(2)]
+	switch {
+	case s.primary():
+		return s
+	case s.peer.primary():
+		return s.peer
+	case n.target != nil:
+		return n.target
+	}
+	return s
+}
+
+// mayDegrade is whether a node may leave the cursor now, see restoresBare.
+func (w *world) mayDegrade(n *node) bool { return n.ceil >= w.restoredTo }
+
+// refresh brings what follows from the state up to date.
+func (w *world) refresh() {
+	primaries := 0
+	for _, s := range w.servers {
+		s.clock += 1000
+		if s.primary() {
+			primaries++
+		}
+	}
+	w.check.primaries(primaries)
+	w.check.refresh()
+	if w.restoredTo > 0 && w.allHaveSeen(w.restoredTo) {
+		w.restoredTo = 0
+	}
+}
+
+// allHaveSeen is whether the store and every process are beyond n.
+func (w *world) allHaveSeen(n int64) bool {
+	for _, node := range w.nodes {
+		if node.mode == online && node.ceil < n {
+			return false
+		}
+	}
+	return w.store.counter.Max >= n
+}
+
+// turn does one step and reports whether there was something to do.
+func (w *world) turn() bool {
+	w.dice = newDice(w.seed, uint64(w.step))
+	done := false
+	for tries := 0; tries < 20 && !done; tries++ {
+		done = w.act()
+	}
+	w.refresh()
+	w.step++
+	return done
+}
+
+// run lets things go wrong for some steps, but for those that are to be left out, then heals everything and sees that every node can issue
+// again. It ends early with a violation. It returns how many steps were done.
+func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
+	for w.step < steps && w.check.broken == "" {
+		if leftOut != nil && leftOut(w.step) {
+			w.step++
+			continue
+		}
+		if w.turn() {
+			done++
+		}
+	}
+	if w.check.broken != "" {
+		return done
+	}
+	w.heal()
+	for range patience {
+		if w.turn() {
+			done++
+		}
+		if w.check.broken != "" || w.healed() {
+			return done
+		}
+	}
+	w.check.fail("liveness: %d steps after all faults ended %d of %d nodes have issued; order suspended: %t",
+		patience, len(w.served), len(w.nodes), w.check.suspended)
+	return done
+}
+
+// patience is how many steps after the end of all faults every node must have issued, and order over all nodes must hold again.
+const patience = 3000
+
+// healed is whether all is well again.
+func (w *world) healed() bool { return len(w.served) == len(w.nodes) && !w.check.suspended }
