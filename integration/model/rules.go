@@ -68,15 +68,15 @@ const (
 	installFile = "install.lua"
 )
 
-// edit replaces a condition in a script by one that never holds.
-type edit struct{ file, condition string }
+// edit replaces a condition in a script by one that always, or never, holds.
+type edit struct{ file, condition, by string }
 
 // edits take the rules out that the scripts keep.
 var edits = map[rule][]edit{
-	replidFence: {{takeFile, `not string.find(info, 'master_replid:' .. h[3] .. '\r', 1, true)`}, {installFile, `h[3] ~= replid`}},
-	roleCheck:   {{takeFile, `not string.find(info, 'role:master', 1, true)`}, {installFile, `not string.find(info, 'role:master', 1, true)`}},
-	genCheck:    {{installFile, `h[4] ~= ARGV[4]`}},
-	ceilCheck:   {{installFile, `tonumber(ARGV[5]) <= tonumber(h[5])`}},
+	replidFence: {{takeFile, `string.find(info, 'master_replid:' .. replid .. '\r', 1, true)`, "true"}, {installFile, `h[3] ~= replid`, "false"}},
+	roleCheck:   {{takeFile, `string.find(info, 'role:master', 1, true)`, "true"}, {installFile, `not string.find(info, 'role:master', 1, true)`, "false"}},
+	genCheck:    {{installFile, `h[4] ~= ARGV[4]`, "false"}},
+	ceilCheck:   {{installFile, `tonumber(ARGV[5]) <= tonumber(h[5])`, "false"}},
 }
 
 // source returns a script of the product without some rules.
@@ -94,7 +94,7 @@ func source(file string, out without) (string, error) {
 			if strings.Count(edited, e.condition) != 1 {
 				return "", fmt.Errorf("%s: %q is not there exactly once: the rule %q cannot be taken out", file, e.condition, rule(r))
 			}
-			edited = strings.Replace(edited, e.condition, "false", 1)
+			edited = strings.Replace(edited, e.condition, e.by, 1)
 		}
 	}
 	return edited, nil

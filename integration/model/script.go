@@ -151,6 +151,8 @@ func readLook(words []string) (l look) {
 		return look{failed: true}
 	case "stub":
 		return look{stub: true, gen: words[1], ceil: number(words[2]), low: number(words[3])}
+	case "took":
+		return look{runs: []persist.Range{{First: number(words[1]), Last: number(words[2])}}}
 	case "live":
 	default:
 		panic(fmt.Sprintf("take.lua answered %q", words))
