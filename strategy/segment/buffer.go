@@ -280,8 +280,10 @@ func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over b
 	case err == nil:
 		b.second, b.highest = newBlock(r, b.threshold), r.Last
 	}
-	if over = err == nil || isFinal(err) || b.closed; over {
+	if over = err == nil || isExhausted(err) || b.closed; over {
 		b.finish(done)
+	} else if isFinal(err) {
+		b.wake() // they are refused until the counter is there again
 	}
 	return over
 }

@@ -296,9 +296,23 @@ func TestFinalFailures(t *testing.T) {
 				if healthy := b.health() == nil; healthy != test.healthy {
 					t.Errorf("healthy is %v", healthy)
 				}
+				b.close(t.Context(), errStopping)
 			})
 		})
 	}
+}
+
+// A counter that was missing for a while, as during a restore, is found again without being asked for.
+func TestVanishedCounterComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{size: 10, fail: persist.ErrNotFound}
+		b := newBuffer(s, 0.2)
+		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeConflict)
+		s.set(func(s *source) { s.fail = nil })
+		time.Sleep(2 * time.Second)
+		take(t, b, 1)
+		b.close(t.Context(), errStopping)
+	})
 }
 
 // A store that went back is not believed (the guard): its range is dropped and another is fetched above all that was seen.

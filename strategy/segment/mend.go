@@ -44,7 +44,7 @@ type mender struct {
 	look *rediscursor.Taken
 	// claimed is since when another node has been at it, zero while none is.
 	claimed time.Time
-	// idle is how long the last wait for this node's own refill took.
+	// idle is how long the last wait for a range of this node's own was, at most.
 	idle time.Duration
 }
 
@@ -141,9 +141,9 @@ func (m *mender) step() next {
 	case look.Stub && patient:
 		return soon
 	case look.Stub:
-		return m.bring(rediscursor.Seed, look, filling)
+		return m.bring(rediscursor.Seed, look)
 	case look.Next <= issued && (look.Next > 0 || ahead):
-		return m.bring(rediscursor.Advance, look, filling)
+		return m.bring(rediscursor.Advance, look)
 	case look.Hand > 0:
 		if look.Low == rediscursor.WantsRefill {
 			m.mu.Lock()
@@ -151,18 +151,38 @@ func (m *mender) step() next {
 			m.mu.Unlock()
 		}
 		return mended
-	case refilling != nil:
-		select {
-		case <-refilling:
-		case <-m.stopping:
-		case <-time.After(m.idle):
-		}
-		m.idle = min(max(2*m.idle, soonPause), lastPause)
-		return again
-	case patient:
+	case patient && refilling == nil:
 		return soon
 	}
-	return m.bring(rediscursor.Append, look, consumed)
+	return m.awaitRefill(look)
+}
+
+// awaitRefill waits for this node's refill, which it starts when there is none, and looks now and then whether another node was faster: the
+// store may answer others.
+func (m *mender) awaitRefill(look *rediscursor.Taken) next {
+	m.mu.Lock()
+	m.startRefill(look.Gen, look.Free)
+	refilling := m.refilling
+	m.mu.Unlock()
+	m.wait(refilling) // nil when the strategy is closing
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refusal != nil {
+		return later // the refill cannot succeed as things are
+	}
+	return again
+}
+
+// wait waits for something under way, not for long the first time, and reports whether it ended.
+func (m *mender) wait(done <-chan struct{}) bool {
+	m.idle = min(max(2*m.idle, soonPause), lastPause)
+	select {
+	case <-done:
+		return true
+	case <-m.stopping:
+	case <-time.After(m.idle):
+	}
+	return false
 }
 
 // peekTimeout bounds a look while callers wait.
@@ -183,17 +203,12 @@ func (s *Shared) peek(claim bool) (rediscursor.Taken, error) {
 	return look, err
 }
 
-// bring allocates a range and installs it.
-func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken, why reason) next {
-	r, err := m.obtain(look.Gen, why)
-	if err != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.failure = seqd.AsError(refusal(err))
-		if isFinal(err) {
-			m.refuse(m.failure)
-		}
-		return later
+// bring begins the cursor with a range that was allocated for this beginning of it. Where there is none yet it is allocated in the background,
+// and the cursor is looked at now and then meanwhile: another node may be faster.
+func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
+	r, ok := m.spareFor(look.Gen)
+	if !ok {
+		return m.awaitSpare(look.Gen)
 	}
 	answer, err := m.put(mode, look.Gen, r)
 	switch {
@@ -210,38 +225,110 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken, why reaso
 	case answer.Verdict != rediscursor.Installed:
 		return again
 	}
-	if mode == rediscursor.Append && answer.Free > 0 {
-		m.mu.Lock()
-		m.startRefill(answer.Gen, answer.Free)
-		m.mu.Unlock()
-	}
 	return mended
 }
 
-// obtain returns the range that was allocated ahead for this beginning of the cursor, or a new one that lets all waiting callers go on. A range
-// that is older than the beginning must not begin it: others may have issued higher numbers in between.
-func (m *mender) obtain(gen string, why reason) (persist.Range, error) {
-	m.mu.Lock()
-	spare, wanted, seen := m.outage.spare, m.wanted, m.seen
-	fits := m.outage.spareGen == gen && spare.First > m.highest
-	m.outage.spare = persist.Range{}
-	m.mu.Unlock()
-	if fits {
-		return spare, nil
+// spareFor takes the range that was allocated for a beginning of the cursor, where there is one. A range that is older than the beginning must
+// not begin it: others may have issued higher numbers in between.
+func (s *Shared) spareFor(gen string) (r persist.Range, ok bool) {
+	s.mu.Lock()
+	r, ok = s.outage.spare, s.outage.spareGen == gen && s.outage.spare.First > s.highest
+	s.outage.spare = persist.Range{}
+	s.mu.Unlock()
+	if !ok {
+		s.drop(r, errBelow)
 	}
-	m.drop(spare, errBelow)
-	return m.allocateAbove(wanted, seen, why)
+	return r, ok
+}
+
+// keepSpare keeps a range for a beginning of the cursor; of two the higher one stays.
+func (s *Shared) keepSpare(r persist.Range, gen string) {
+	s.mu.Lock()
+	o := &s.outage
+	if r.First > o.spare.First {
+		r, o.spare, o.spareGen = o.spare, r, gen
+	}
+	s.mu.Unlock()
+	s.drop(r, errBelow)
+}
+
+// awaitSpare waits for the range that a beginning of the cursor needs, which it has allocated unless that is under way.
+func (m *mender) awaitSpare(gen string) next {
+	m.mu.Lock()
+	if m.sparing == nil {
+		done := make(chan struct{})
+		if m.start(func() { m.fetchSpare(gen, done) }) {
+			m.sparing = done
+		}
+	}
+	done := m.sparing
+	m.mu.Unlock()
+	if m.wait(done) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.outage.spare.First == 0 {
+			return later // the store did not give it
+		}
+	}
+	return again
+}
+
+// fetchSpare allocates a range that lets all waiting callers go on.
+func (s *Shared) fetchSpare(gen string, done chan struct{}) {
+	s.mu.Lock()
+	wanted, seen := s.wanted, s.seen
+	s.mu.Unlock()
+	r, err := s.allocateAbove(wanted, seen, filling)
+	if err == nil {
+		s.keepSpare(r, gen)
+	}
+	s.mu.Lock()
+	if err != nil {
+		s.failure = seqd.AsError(refusal(err))
+		if isFinal(err) && s.mending != nil {
+			s.refuse(s.failure)
+		}
+	}
+	s.sparing = nil
+	s.mu.Unlock()
+	close(done)
 }
 
 // allocateAbove fetches a range and notes that it exists.
 func (s *Shared) allocateAbove(want, floor int64, why reason) (persist.Range, error) {
 	r, err := s.fetch(want, floor, why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err == nil {
-		s.mu.Lock()
 		s.see(r.Last)
-		s.mu.Unlock()
+	} else if !s.watching {
+		s.watching = s.start(s.watchStore)
 	}
 	return r, err
+}
+
+// watchStore looks whether a store that was away answers again, while nothing else of this node would find out: else an idle node would call it
+// away for ever.
+func (s *Shared) watchStore() {
+	for s.pause(lastPause) {
+		local := s.local.Load()
+		s.mu.Lock()
+		busy := s.refilling != nil || s.mending != nil || s.outage.fetching || local != nil
+		s.watching = s.storeAway() != nil
+		over := !s.watching
+		s.mu.Unlock()
+		if over {
+			return
+		}
+		if busy {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
+		if _, err := s.env.Store.Counters().Read(ctx, s.name); err == nil {
+			s.storeUnknown()
+		}
+		cancel()
+	}
 }
 
 // drop tells of a range that nobody will get; an empty one is nothing to tell of.
@@ -356,6 +443,11 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 			}
 			continue
 		case isFinal(err):
+			s.mu.Lock()
+			if s.mending != nil {
+				s.refuse(seqd.AsError(refusal(err)))
+			}
+			s.mu.Unlock()
 			return
 		}
 		failed = true

@@ -29,7 +29,7 @@ const (
 // outage is what a node keeps for the case that Redis goes away, and where it stands while it is. Guarded by Shared.mu.
 type outage struct {
 	standby  persist.Range // what the node would issue first on its own; the zero range while there is none
-	spare    persist.Range // allocated for a return to the cursor that is under way; the zero range while there is none
+	spare    persist.Range // allocated to begin the cursor with; the zero range while there is none
 	spareGen string        // the beginning of the cursor that had been seen before
 	fetching bool          // a standby range is being allocated
 	fetched  time.Time     // when the last one came, or issuing began
@@ -106,22 +106,22 @@ func (m *mender) leave(cause error) next {
 	reason := redisAway(cause)
 	if m.settings.OnRedisDown == Reject {
 		m.mu.Lock()
-		defer m.mu.Unlock()
-		if !m.outage.rejected {
-			m.outage.rejected = true
-			m.env.Log.Error("Redis does not serve the cursor; requests are rejected", "bizType", m.name, "error", cause)
-			m.report(seqd.Event{Kind: seqd.EventRedisAway, Err: cause})
-		}
-		m.refusal = reason
+		known := m.outage.rejected
+		m.outage.rejected, m.refusal = true, reason
 		m.wake()
 		m.failing, m.failures = time.Time{}, 0 // else it would never take again
+		m.mu.Unlock()
+		if !known {
+			m.redisGone("Redis does not serve the cursor; requests are rejected", cause)
+		}
 		return later
 	}
 	reason.Detail += "; this node issues on its own, and order over the nodes is suspended"
 	local := &buffer{}
+	var dropped []persist.Range
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.closed {
+		m.mu.Unlock()
 		return ended
 	}
 	local.init(&m.ranges, m.settings.Threshold, m.settings.AcquireTimeout, m.seen)
@@ -129,7 +129,7 @@ func (m *mender) leave(cause error) next {
 		if r.First > m.highest {
 			local.adopt(r)
 		} else {
-			m.drop(r, errBelow)
+			dropped = append(dropped, r)
 		}
 	}
 	o := &m.outage
@@ -138,15 +138,23 @@ func (m *mender) leave(cause error) next {
 		o.hold = 0
 	}
 	o.reason, o.left = reason, now
-	if !m.start(func() { m.comeBack(local) }) {
-		return ended
-	}
-	m.env.Log.Error("Redis does not serve the cursor; the node issues on its own", "bizType", m.name, "error", cause)
-	m.report(seqd.Event{Kind: seqd.EventRedisAway, Err: cause})
+	m.start(func() { m.comeBack(local) })
 	m.local.Store(local)
 	close(m.mending)
 	m.mending, m.refusal = nil, nil
+	m.mu.Unlock()
+	// Unlocked: whoever is told may ask back.
+	for _, r := range dropped {
+		m.drop(r, errBelow)
+	}
+	m.redisGone("Redis does not serve the cursor; the node issues on its own", cause)
 	return ended
+}
+
+// redisGone tells that the node does without Redis.
+func (s *Shared) redisGone(text string, cause error) {
+	s.env.Log.Error(text, "bizType", s.name, "error", cause)
+	s.report(seqd.Event{Kind: seqd.EventRedisAway, Err: cause})
 }
 
 // comeBack waits until the cursor can be used again and goes back to it.
@@ -173,8 +181,8 @@ func (s *Shared) reachable(local *buffer) bool {
 		return false
 	}
 	s.mu.Lock()
-	issued, spare, seen := max(s.highest, local.issued()), s.outage.spare, s.seen
-	ready := s.outage.spareGen == look.Gen && spare.First > issued
+	issued, seen := max(s.highest, local.issued()), s.seen
+	ready := s.outage.spareGen == look.Gen && s.outage.spare.First > issued
 	s.mu.Unlock()
 	if !look.Stub && look.Next > issued || ready {
 		return true
@@ -183,10 +191,7 @@ func (s *Shared) reachable(local *buffer) bool {
 	if err != nil {
 		return false
 	}
-	s.mu.Lock()
-	s.outage.spare, s.outage.spareGen = r, look.Gen
-	s.mu.Unlock()
-	s.drop(spare, errBelow)
+	s.keepSpare(r, look.Gen)
 	return true
 }
 

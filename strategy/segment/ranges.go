@@ -17,6 +17,9 @@ import (
 // fetchDeadline bounds one attempt to get a range.
 const fetchDeadline = 10 * time.Second
 
+// gapSteps is how many steps the gap above a restored store is at least: others may hold that many ranges this process knows nothing of.
+const gapSteps = 10
+
 // ranges is where the ranges of one counter come from: the store, as many numbers at a time as the step rule says. It is safe for concurrent use.
 type ranges struct {
 	env      strategy.Env
@@ -105,7 +108,7 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		}
 		behind := counter.Max < seen && seen >= s.settings.Start // below start nothing was ever seen
 		if floor = seen; behind {
-			floor += min(s.settings.RestoreGap, (seqd.MaxNumber-seen)/2)
+			floor += min(max(s.settings.RestoreGap, gapSteps*counter.Step), (seqd.MaxNumber-seen)/2)
 		}
 		left := seqd.MaxNumber - max(counter.Max, floor)
 		if left <= 0 {
@@ -184,14 +187,14 @@ func (s *ranges) storeAway() *seqd.Error {
 	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; what is in hand carries on", Err: s.away}
 }
 
-// storeUnknown forgets that the store was away: another node got ranges from it.
+// storeUnknown forgets that the store was away: another node got ranges from it, or it answers.
 func (s *ranges) storeUnknown() {
 	s.noteMu.Lock()
 	was := s.away
 	s.failure, s.away = "", nil
 	s.noteMu.Unlock()
 	if was != nil {
-		s.env.Log.Info("another node got ranges from the store", "bizType", s.name)
+		s.env.Log.Info("the store is no longer known to be away", "bizType", s.name)
 		s.report(seqd.Event{Kind: seqd.EventStoreBack})
 	}
 }

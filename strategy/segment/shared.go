@@ -45,12 +45,14 @@ type Shared struct {
 	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
 	failing   time.Time     // when Redis began to fail, zero while it does not
 	failures  int           // takes that failed since
+	sparing   chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
 	refilling chan struct{} // closed when the background refill under way ends; nil while there is none
 	refillAt  time.Time     // when that refill began
 	highest   int64         // the guard: the highest number this process has issued
 	ceil      int64         // the highest number that is known to have been in the cursor
 	seen      int64         // the highest number that is known to exist: in the cursor, issued or allocated
 	served    time.Time     // when the last take that brought numbers was sent
+	watching  bool          // watchStore runs
 	outage    outage
 	stopping  chan struct{} // closed by Close
 	closed    bool

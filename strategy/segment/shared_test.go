@@ -20,6 +20,12 @@ import (
 
 func newShared(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) (*Shared, *observer) {
 	t.Helper()
+	o := &observer{}
+	return node(t, store, redis, o, change), o
+}
+
+func node(t testing.TB, store persist.Store, c cursor, o seqd.Observer, change func(*Settings)) *Shared {
+	t.Helper()
 	settings := DefaultSettings()
 	if change != nil {
 		change(&settings)
@@ -27,16 +33,15 @@ func newShared(t testing.TB, store persist.Store, redis *redisModel, change func
 	if problems := settings.Validate(); problems != nil {
 		t.Fatal(problems)
 	}
-	o := &observer{}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s, err := NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis)
+	s, err := NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Init(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	return s, o
+	return s
 }
 
 // numbers asks for n numbers, which must come.

@@ -1,0 +1,179 @@
+package segment
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// Redis refuses writes for a minute (MISCONF, OOM, NOREPLICAS): takes and installs fail, looks that change nothing work. A node that degrades
+// goes on issuing, and does not burn the store's numbers.
+func TestSharedRedisRefusesWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var readonly atomic.Bool
+		c := &rcursor{redisModel: &redisModel{}}
+		c.take = func(tk rediscursor.Take) error {
+			time.Sleep(time.Millisecond)
+			if tk.Count > 0 && readonly.Load() {
+				return errOOM
+			}
+			return nil
+		}
+		c.install = func(rediscursor.Install) error {
+			time.Sleep(time.Millisecond)
+			if readonly.Load() {
+				return errOOM
+			}
+			return nil
+		}
+		store := memory.New(time.Now)
+		o := &observer{}
+		s := node(t, store, c, o, nil)
+		numbers(t, s, 10)
+		synctest.Wait()
+		readonly.Store(true)
+		before := counter(t, store).Max
+		began := time.Now()
+		asked, failed := 0, 0
+		for time.Since(began) < time.Minute {
+			asked++
+			if _, code := try(t, s, 1); code != "" {
+				failed++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		burned := counter(t, store).Max - before
+		t.Logf("%d of %d calls failed; %d numbers of the store for them, in %d ranges, health %v, degraded %v", failed, asked, burned, o.count(seqd.EventRefilled), s.Health(), s.Degraded())
+		if failed > 0 || burned > 500_000 {
+			t.Errorf("%d of %d calls failed; %d numbers were burned", failed, asked, burned)
+		}
+		readonly.Store(false)
+		time.Sleep(3 * time.Minute)
+		numbers(t, s, 1)
+		closeAll(t, s)
+	})
+}
+
+// restore takes the counter down to an older copy.
+func restore(t testing.TB, store persist.Store, most int64) {
+	t.Helper()
+	old := counter(t, store)
+	old.Max = most
+	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Counters().Create(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A standby range is fetched with what the node had seen long ago.
+func TestSharedStandbyAfterRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, redis := memory.New(time.Now), &redisModel{}
+		storeB := &flaky{Store: mem}
+		storeB.well.Store(true)
+		a := node(t, mem, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+		cb := &rcursor{redisModel: redis}
+		b := node(t, storeB, cb, &observer{}, nil)
+		numbers(t, a, 1)
+		synctest.Wait()
+		storeB.down.Store(true) // b is cut off from the store
+		numbers(t, b, 1)        // and looks for a standby range from now on
+		given := map[int64]bool{}
+		for _, n := range numbers(t, a, 20_000) {
+			given[n] = true
+		}
+		synctest.Wait()
+		t.Log("the store's maximum was", counter(t, mem).Max)
+		restore(t, mem, 5000)
+		storeB.down.Store(false)
+		time.Sleep(5 * time.Second) // b gets its standby range. Redis is well all the time until here.
+		cb.take = func(rediscursor.Take) error { return errDown }
+		for range 5 {
+			for _, n := range numbers(t, b, 1) {
+				if given[n] {
+					t.Errorf("%d was given twice", n)
+				}
+			}
+		}
+		closeAll(t, a, b)
+	})
+}
+
+// The store is restored while a node, cut off from Redis, is more than restoreGap ahead of what the others have seen.
+func TestSharedRestoreGapTooSmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, redis := memory.New(time.Now), &redisModel{}
+		big := func(s *Settings) { s.Step = 3_000_000 }
+		a := node(t, mem, redis, &observer{}, big)
+		cb := &rcursor{redisModel: redis}
+		b := node(t, mem, cb, &observer{}, big)
+		numbers(t, a, 1)
+		numbers(t, b, 1)
+		synctest.Wait()
+		cb.take = func(rediscursor.Take) error { return errDown }
+		numbers(t, b, 1)
+		given := map[int64]bool{}
+		for range 200 { // past its standby range, and 2,000,000 numbers further
+			for _, n := range numbers(t, b, 10_000) {
+				given[n] = true
+			}
+		}
+		synctest.Wait()
+		t.Log("max", counter(t, mem).Max)
+		restore(t, mem, 2_000_000)
+		for range 1000 {
+			for _, n := range numbers(t, a, 10_000) {
+				if given[n] {
+					t.Fatalf("%d was given twice", n)
+				}
+			}
+			synctest.Wait()
+		}
+		closeAll(t, a, b)
+	})
+}
+
+// One failed look long ago, and one now, are not 250 ms of failing.
+func TestSharedOldFailureForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		store := &flaky{Store: memory.New(time.Now)}
+		store.well.Store(true)
+		o := &observer{}
+		c := &rcursor{redisModel: redis}
+		var fail atomic.Bool
+		c.take = func(tk rediscursor.Take) error {
+			if fail.CompareAndSwap(true, false) {
+				return errDown
+			}
+			return nil
+		}
+		s := node(t, store, c, o, nil)
+		numbers(t, s, 10)
+		synctest.Wait()
+		store.down.Store(true)
+		redis.lose()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_ = s.Generate(ctx, 1, &seqd.Sequence{})
+		fail.Store(true)
+		time.Sleep(10 * time.Minute)
+		fail.Store(true)
+		time.Sleep(10 * time.Second)
+		if o.count(seqd.EventRedisAway) > 0 {
+			t.Error("the node left the cursor after one failed look")
+		}
+		store.down.Store(false)
+		time.Sleep(10 * time.Second)
+		closeAll(t, s)
+	})
+}
