@@ -81,7 +81,13 @@ func TestSharedStandbyAfterRestore(t *testing.T) {
 		storeB := &flaky{Store: mem}
 		storeB.well.Store(true)
 		a := node(t, mem, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		cb := &rcursor{redisModel: redis}
+		var cut atomic.Bool
+		cb := &rcursor{redisModel: redis, take: func(rediscursor.Take) error {
+			if cut.Load() {
+				return errDown
+			}
+			return nil
+		}}
 		b := node(t, storeB, cb, &observer{}, nil)
 		numbers(t, a, 1)
 		synctest.Wait()
@@ -92,11 +98,10 @@ func TestSharedStandbyAfterRestore(t *testing.T) {
 			given[n] = true
 		}
 		synctest.Wait()
-		t.Log("the store's maximum was", counter(t, mem).Max)
 		restore(t, mem, 5000)
 		storeB.down.Store(false)
 		time.Sleep(5 * time.Second) // b gets its standby range. Redis is well all the time until here.
-		cb.take = func(rediscursor.Take) error { return errDown }
+		cut.Store(true)
 		for range 5 {
 			for _, n := range numbers(t, b, 1) {
 				if given[n] {

@@ -396,14 +396,7 @@ func TestRestoredStore(t *testing.T) {
 		}
 		synctest.Wait()
 		max := counter(t, store).Max
-		old := counter(t, store)
-		old.Max = 50
-		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Counters().Create(t.Context(), old); err != nil {
-			t.Fatal(err)
-		}
+		restore(t, store, 50)
 		for range 10 {
 			got := numbers(t, s, 10)
 			if got[0] <= last {
