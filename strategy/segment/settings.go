@@ -31,7 +31,8 @@ type Settings struct {
 	OnRedisDown string `config:"onRedisDown"`
 	// ReserveSegments is how many segments wait in Redis behind buffer 2 for the case that the store goes away, 0 to 100.
 	ReserveSegments int `config:"reserveSegments"`
-	// RestoreGap is how far above all numbers seen a range begins when the store turns out to be older than they are, 0 to 10^12.
+	// RestoreGap is how far above all numbers seen a range begins when the store turns out to be older than they are, 0 to 10^12; ten steps where
+	// that is more.
 	RestoreGap int64 `config:"restoreGap"`
 }
 
