@@ -126,7 +126,8 @@ func (m *mender) leave(cause error) next {
 	}
 	local.init(&m.ranges, m.settings.Threshold, m.settings.AcquireTimeout, m.seen)
 	for _, r := range m.outage.hand() {
-		if r.First > m.highest {
+		// Not below what has been in the cursor either: should the store have been restored in between, others may have issued that.
+		if r.First > max(m.highest, m.ceil) {
 			local.adopt(r)
 		} else {
 			dropped = append(dropped, r)
