@@ -185,7 +185,7 @@ func show(taken rediscursor.Taken) string {
 }
 
 // eventually tries until there is no error.
-func eventually(t testing.TB, what string, try func() error) {
+func eventually(t tester, what string, try func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		err := try()
