@@ -88,14 +88,20 @@ var actions = [actionsInAll]struct {
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
 // that are likely to break one of the rules happen often.
 func (w *world) weigh() {
+	pure := w.dice.oneIn(2)
 	for a := range actions {
 		w.weights[a] = actions[a].base
-		if action(a) >= firstFault {
+		switch {
+		case action(a) < firstFault:
+		case pure:
+			w.weights[a] = 0
+		default:
 			w.weights[a] *= pick(&w.dice, 0, 0, 0, 0, 1, 2)
 		}
 	}
+	w.weights[callerComes] /= pick(&w.dice, 1, 1, 3, 10)
 	for _, a := range temptations[w.seed%uint64(rulesInAll)] {
-		w.weights[a] = 2 * actions[a].base
+		w.weights[a] += 3 * actions[a].base
 	}
 	w.sum()
 }
@@ -113,7 +119,7 @@ var temptations = [rulesInAll][]action{
 	floorRule:        {backsUp, restoresBare, disconnects},
 	joinBeforeSend:   {callerGoes, delays},
 	advanceFirst:     {disconnects},
-	aheadKept:        {disconnects, delays},
+	aheadKept:        {looses, delays, probes, timesOut},
 	youngSpare:       {disconnects, evicts, delays},
 	abandonUnknown:   {looses, disconnects},
 	standbyAboveCeil: {backsUp, restoresBare, disconnects},
@@ -141,6 +147,9 @@ func (w *world) fragile() bool { return w.restoredTo > 0 }
 
 func (w *world) someNode() *node     { return w.nodes[w.dice.below(len(w.nodes))] }
 func (w *world) someServer() *server { return w.servers[w.dice.below(2)] }
+
+// lucky is whether a node is spared from what may befall it: in some worlds it all befalls one node.
+func (w *world) lucky(n *node) bool { return w.unlucky != nil && n != w.unlucky }
 
 // running returns a node whose process runs, or nil.
 func (w *world) running() *node {
@@ -190,6 +199,9 @@ func (w *world) looses() bool {
 	}
 	i := w.dice.below(len(w.inFlight))
 	m := w.inFlight[i]
+	if w.lucky(m.op.node) {
+		return false
+	}
 	w.say("lost: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
 	w.remove(i)
 	return true
@@ -201,6 +213,13 @@ func (w *world) delays() bool {
 		return false
 	}
 	m := w.inFlight[w.dice.below(len(w.inFlight))]
+	if w.dice.oneIn(2) {
+		for _, other := range w.inFlight {
+			if other.install && other.to == toRedis {
+				m = other // what comes late and counts is what matters
+			}
+		}
+	}
 	m.until = w.step + w.dice.below(200)
 	w.say("late: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
 	return true
@@ -239,7 +258,7 @@ func (w *world) timesOut() bool {
 		return false
 	}
 	o := n.ops[w.dice.below(int(tasksInAll))]
-	if o == nil || w.awaited(o) && (w.healing || !w.dice.oneIn(3)) {
+	if o == nil || w.awaited(o) && (w.healing || w.lucky(n) || !w.dice.oneIn(3)) {
 		return false
 	}
 	w.say("%s: %s times out", n.name, taskNames[o.task])
@@ -272,7 +291,7 @@ func (w *world) probes() bool {
 
 func (w *world) pauses() bool {
 	n := w.running()
-	if n == nil {
+	if n == nil || w.lucky(n) {
 		return false
 	}
 	w.say("%s: pauses", n.name)
@@ -320,7 +339,7 @@ func (w *world) restarts() bool {
 
 func (w *world) disconnects() bool {
 	n := w.someNode()
-	if n.cut || !w.mayDegrade(n) {
+	if n.cut || w.lucky(n) || !w.mayDegrade(n) {
 		return false
 	}
 	w.say("%s: is cut off from Redis", n.name)

@@ -54,11 +54,14 @@ func (c *checker) begin(n *node) bounds {
 // splitting is whether order is suspended because of two primaries.
 func (c *checker) splitting() bool { return c.split || c.splitUntil > 0 }
 
+// violation begins the line of a schedule that says what was broken.
+const violation = "VIOLATION"
+
 // fail notes a violation, once.
 func (c *checker) fail(format string, args ...any) {
 	if c.broken == "" {
 		c.broken = fmt.Sprintf(format, args...)
-		c.w.say("VIOLATION %s", c.broken)
+		c.w.say("%s %s", violation, c.broken)
 	}
 }
 

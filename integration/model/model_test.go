@@ -14,10 +14,10 @@ import (
 )
 
 // worldSteps is how long things go wrong in a world.
-const worldSteps = 1000
+const worldSteps = 1100
 
 var (
-	seedsFlag = flag.Int("model.seeds", defaultSeeds(), "how many seeds to run, each about 1000 steps long")
+	seedsFlag = flag.Int("model.seeds", defaultSeeds(), "how many seeds to run, each about 1100 steps long")
 	seedFlag  = flag.Int64("model.seed", -1, "run only this seed and print its schedule")
 )
 
@@ -97,7 +97,11 @@ func survey(t *testing.T, out without, first, step rule, seeds, enough int) (sum
 // With all its rules the protocol keeps what it promises.
 func TestProtocol(t *testing.T) {
 	if *seedFlag >= 0 {
-		t.Log(replay(t, without{}, uint64(*seedFlag), nil))
+		schedule := replay(t, without{}, uint64(*seedFlag), nil)
+		t.Log("\n" + schedule)
+		if strings.Contains(schedule, violation) {
+			t.Error("see the schedule's end")
+		}
 		return
 	}
 	began := time.Now()
@@ -107,15 +111,35 @@ func TestProtocol(t *testing.T) {
 		text += fmt.Sprintf("\n%9d  %s", sum.events[event], event)
 	}
 	t.Log(text)
+	for _, event := range mustHappen {
+		if sum.events[event] == 0 && sum.seeds >= 1000 {
+			t.Errorf("no world came to %q: the test is emptier than it looks", event)
+		}
+	}
 	for _, f := range sum.failures {
 		t.Errorf("seed %d: step %d: %s", f.seed, f.step, f.broken)
 	}
 }
 
+// searched is how many seeds the search for what breaks without a rule takes at most. It mostly ends within a few hundred.
+const searched = 20_000
+
+// mustHappen is what a thousand worlds cannot but come to, unless the model went astray.
+var mustHappen = []string{
+	"append ok", "append moved", "append stale", "append full", "seed ok", "seed moved", "advance ok", "advance moved", "advance stale",
+	"left", "returned", "guard", "given back", "store behind", "restored bare", "restored and raised", "promoted", "split brain", "took",
+}
+
 // Each rule is needed: without it something breaks, and the model notices. Seeds whose number divided by the number of rules leaves the rule's
-// are made for it.
+// are made for it. Two rules have tests of their own, in schedule_test.go.
 func TestEveryRuleIsNeeded(t *testing.T) {
+	if raceEnabled {
+		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
+	}
 	for r := range rulesInAll {
+		if r == aheadKept || r == standbyAboveCeil {
+			continue
+		}
 		t.Run(r.String(), func(t *testing.T) {
 			out, kind := leaveOut(r), ""
 			if r == installOnce {
@@ -123,7 +147,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 				// one message. So what repetition breaks is seen by both being out and a number coming twice.
 				out, kind = leaveOut(r, genCheck), "uniqueness"
 			}
-			sum := survey(t, out, r, rulesInAll, *seedsFlag, 10)
+			sum := survey(t, out, r, rulesInAll, searched, 6)
 			kinds := map[string]int{}
 			for _, f := range sum.failures {
 				kinds[f.kind()]++

@@ -141,6 +141,7 @@ func (w *world) serveRedis(m *message) *message {
 	}
 	reply.look = readLook(words)
 	reply.failed = reply.look.failed
+	w.count(words[0])
 	for _, r := range reply.look.runs {
 		w.check.taken = max(w.check.taken, r.Last)
 	}
@@ -227,7 +228,7 @@ func (n *node) sendTake(o *op, wanted int64, mayClaim bool) {
 		use = "1"
 	}
 	if mayClaim {
-		claim = "30"
+		claim = "100"
 	}
 	n.w.send(&message{to: toRedis, op: o, server: n.target, args: arguments{
 		"1", "cluster", n.w.draw(), strconv.FormatInt(wanted, 10), n.settings.threshold, n.settings.reserveText, use, claim,

@@ -111,7 +111,7 @@ func (n *node) took(o *op, l look) {
 	n.end(o)
 	runs, dropped := n.guard(l.runs)
 	n.share(o, runs)
-	if len(runs) > 0 && n.standby.First <= n.ceil && n.ops[standingBy] == nil && !n.settings.reject {
+	if len(runs) > 0 && n.standby.First <= max(n.ceil, n.highest) && n.ops[standingBy] == nil && !n.settings.reject {
 		n.standby = persist.Range{}
 		n.fetch(n.begin(standingBy))
 	}
@@ -217,7 +217,7 @@ func (n *node) failed(o *op) {
 		if o.installing {
 			n.forget(o.r)
 		}
-		if !o.atStore && !o.installing && n.w.dice.oneIn(2) {
+		if !o.atStore && !o.installing {
 			n.redisFailed()
 		}
 	case refilling:

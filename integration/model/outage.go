@@ -79,6 +79,7 @@ func (n *node) probed(o *op, l look) {
 // goBack closes the local buffer, whose rest is dropped, and lets callers wait until the cursor is above every number taken out of it.
 func (n *node) goBack() {
 	n.w.say("%s: goes back", n.name)
+	n.w.count("returned")
 	n.cancel(fetching)
 	n.cancel(probing)
 	n.local, n.mode, n.mends = nil, online, true

@@ -48,7 +48,9 @@ type world struct {
 
 	servers  [2]*server
 	store    store
+	usual    int64 // the step that most nodes are set to
 	nodes    []*node
+	unlucky  *node // the only one to which things happen that happen to nodes; nil for any
 	inFlight []*message
 	check    checker
 	away     map[*node]bool // nodes that issue on their own or have not come back from that
@@ -81,10 +83,14 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	b.sync()
 	w.store.counter = persist.Counter{BizTag: "order", Max: start, Step: 1}
 	w.store.backup = w.store.counter
-	for i := range 2 + w.dice.below(3) {
+	w.usual = pick(&w.dice, int64(3), 3, 4, 6)
+	for i := range pick(&w.dice, 2, 2, 3, 4) {
 		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}
 		w.nodes = append(w.nodes, n)
 		n.start(w.newSettings())
+	}
+	if w.dice.oneIn(2) {
+		w.unlucky = w.nodes[0]
 	}
 	w.weigh()
 	return w
@@ -92,7 +98,7 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 
 func (w *world) newSettings() settings {
 	return settings{
-		step:        pick(&w.dice, int64(3), 4, 6, 10),
+		step:        pick(&w.dice, w.usual, w.usual, w.usual, 3, 4, 6, 10),
 		reserveText: pick(&w.dice, "0", "1", "2"),
 		threshold:   pick(&w.dice, "0.2", "0.5", "1"),
 		reject:      w.dice.oneIn(8),
