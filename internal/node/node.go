@@ -130,21 +130,24 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	return n
 }
 
-// Start is launch and waits until the port is open.
+// Start is launch and waits until the port is open. The process may have ended since.
 func Start(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
 	n := Launch(t, dir, env...)
 	for n.URL == "" {
-		select {
-		case <-n.exited:
-			t.Fatalf("seqd ended: %v\n%s", n.err, &n.log)
-		case <-time.After(time.Millisecond):
-		}
+		ended := n.Ended() // what it wrote before is in the log then
 		for line := range strings.SplitSeq(n.log.String(), "\n") {
 			var entry struct{ Msg, Addr string }
 			if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
 				n.URL = "http://" + entry.Addr
 			}
+		}
+		switch {
+		case n.URL != "":
+		case ended:
+			t.Fatalf("seqd ended: %v\n%s", n.err, &n.log)
+		default:
+			time.Sleep(time.Millisecond)
 		}
 	}
 	return n
