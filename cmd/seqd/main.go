@@ -45,6 +45,9 @@ const (
 )
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal ends the process at once: whoever sends it does not want to wait.
 	context.AfterFunc(ctx, stop)

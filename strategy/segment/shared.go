@@ -88,6 +88,21 @@ type batch struct {
 	runs []persist.Range
 }
 
+// await waits until the take is back. A caller that is in a hurry leaves on time. One that can only be cancelled stays until then, which the
+// time-out of Redis bounds: a wait for two things at once costs as much as the rest of joining.
+func (b *batch) await(ctx context.Context) error {
+	if _, hurry := ctx.Deadline(); !hurry {
+		<-b.done
+		return ctx.Err()
+	}
+	select {
+	case <-b.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // share adds the numbers of the caller whose need begins at offset of the batch to seq.
 func (b *batch) share(offset, n int64, seq *seqd.Sequence) {
 	for _, r := range b.runs {
@@ -176,13 +191,9 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 		if s.takeOnce() {
 			go s.takeOn()
 		}
-	} else {
-		select {
-		case <-b.done:
-		case <-ctx.Done():
-			s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: ctx.Err()})
-			return nil, seqd.AsError(ctx.Err())
-		}
+	} else if err := b.await(ctx); err != nil {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: err})
+		return nil, seqd.AsError(err)
 	}
 	b.share(offset, n, seq)
 	return nil, nil
