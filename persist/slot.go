@@ -1,0 +1,134 @@
+package persist
+
+import (
+	"context"
+	"encoding/hex"
+)
+
+// A registry of machine IDs is one record: who holds which ID for how long, and a bootstrap part that all of it stands or falls with. It is kept as
+// one, so that no backup and no failover brings back a part of it.
+
+// SlotSet is the bootstrap part of a registry.
+type SlotSet struct {
+	// Incarnation is 32 hexadecimal digits, drawn at random whenever the part is created.
+	Incarnation string `json:"incarnation"`
+	// Layout is how numbers are made of time, sequence and machine ID. It is compared, never interpreted.
+	Layout string `json:"layout"`
+	// Floor is the time, in ms since the Unix epoch, above which everything that is granted begins; 0 for none.
+	Floor int64 `json:"floor"`
+	// Ahead is how far ahead of the registry's clock a lease of any node that ever registered can reach, in ms.
+	Ahead int64 `json:"ahead"`
+	// Source is the [SlotTable.Source] under which the part was written.
+	Source string `json:"source"`
+}
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (s SlotSet) Validate() error {
+	raw, err := hex.DecodeString(s.Incarnation)
+	switch {
+	case err != nil || len(raw) != 16:
+		return invalid("incarnation %q is not 32 hexadecimal digits", s.Incarnation)
+	case s.Layout == "":
+		return invalid("layout is empty")
+	case s.Floor < 0 || s.Floor > MaxNumber:
+		return invalid("floor %d is outside 0 to %d", s.Floor, MaxNumber)
+	case s.Ahead < 0 || s.Ahead > MaxNumber:
+		return invalid("ahead %d is outside 0 to %d", s.Ahead, MaxNumber)
+	}
+	return nil
+}
+
+// MaxSlotID is the highest machine ID a registry can hold.
+const MaxSlotID = 1<<16 - 1
+
+// Slot is the lease of one machine ID. Times are in ms since the Unix epoch.
+type Slot struct {
+	// ID is the machine ID, 0 to MaxSlotID.
+	ID int64 `json:"id"`
+	// Key names the instance that holds it or held it last, as app.port.ip.
+	Key string `json:"key"`
+	// Token is drawn at random for each lease; "" after a clean stop.
+	Token string `json:"token"`
+	// Until is the highest time that anyone may have used with this ID.
+	Until int64 `json:"until"`
+	// Reserved is the highest time that the holder may use without asking, after a restart; at least what whoever has another token begins above.
+	Reserved int64 `json:"reserved"`
+	// RenewedAt is when the slot was written last, by the clock of the registry.
+	RenewedAt int64 `json:"renewedAt"`
+}
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (s Slot) Validate() error {
+	switch {
+	case s.ID < 0 || s.ID > MaxSlotID:
+		return invalid("machine ID %d is outside 0 to %d", s.ID, MaxSlotID)
+	case s.Key == "":
+		return invalid("key is empty")
+	case s.Until < 0 || s.Until > MaxNumber:
+		return invalid("until %d is outside 0 to %d", s.Until, MaxNumber)
+	case s.Reserved < 0 || s.Reserved > MaxNumber:
+		return invalid("reserved %d is outside 0 to %d", s.Reserved, MaxNumber)
+	case s.RenewedAt < 0 || s.RenewedAt > MaxNumber:
+		return invalid("renewedAt %d is outside 0 to %d", s.RenewedAt, MaxNumber)
+	}
+	return nil
+}
+
+// SlotTable is a registry at one moment.
+type SlotTable struct {
+	// Set is nil while there is none: the registry is new, or its bootstrap part was dropped.
+	Set *SlotSet
+	// Slots, ascending by ID, are those that were asked for and were ever granted.
+	Slots []Slot
+	// Now is the registry's own clock, in ms since the Unix epoch.
+	Now int64
+	// Source names what the registry lives in, where that can lose writes that it confirmed: a Redis server's replication ID. "" elsewhere.
+	Source string
+	// Lag is how long ago writes that such a loss takes may have been confirmed, in ms; 0 where Source is "".
+	Lag int64
+}
+
+// SlotSwap is one atomic change of a registry. It is made only where everything it was based on is still so: compare and set.
+type SlotSwap struct {
+	// OldSet is the bootstrap part as it was seen; nil: there was none.
+	OldSet *SlotSet
+	// NewSet replaces it; nil leaves it.
+	NewSet *SlotSet
+	// OldSlot is the slot as it was seen; nil: it was never granted. It is compared only when NewSlot is not nil.
+	OldSlot *Slot
+	// NewSlot replaces it; nil changes no slot.
+	NewSlot *Slot
+	// Source is the SlotTable's, which must still be the same.
+	Source string
+}
+
+// Validate returns ErrInvalid and what is out of its range.
+func (s SlotSwap) Validate() error {
+	if s.NewSet != nil {
+		if err := s.NewSet.Validate(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.NewSet == nil && s.NewSlot == nil:
+		return invalid("a swap that changes nothing")
+	case s.NewSlot == nil:
+		return nil
+	case s.OldSlot != nil && s.OldSlot.ID != s.NewSlot.ID:
+		return invalid("a swap of machine ID %d for %d", s.OldSlot.ID, s.NewSlot.ID)
+	}
+	return s.NewSlot.Validate()
+}
+
+// SlotStore keeps registries of machine IDs. It is safe for concurrent use. Everything in it is decided by package
+// strategy/snowflake; a driver only compares and sets.
+type SlotStore interface {
+	// Look returns a registry as it was at one moment during the call, with the slots of the given IDs, or all when there are none given. One
+	// that does not exist is empty.
+	Look(ctx context.Context, registry string, ids ...int64) (SlotTable, error)
+	// Swap makes the change, durably, where everything is as the swap says it was, and reports whether it did. After an error it may have been made, or
+	// may be later.
+	Swap(ctx context.Context, registry string, swap SlotSwap) (bool, error)
+	// Drop removes the bootstrap part of a registry and keeps its slots, or returns ErrNotFound. It is what follows the restoring of a backup.
+	Drop(ctx context.Context, registry string) error
+}

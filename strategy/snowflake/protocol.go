@@ -1,0 +1,230 @@
+package snowflake
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// This file decides, and does nothing else: no clock, no I/O. What it is given is what was seen; what it returns is a change that is made only
+// where all of that is still so. All times are in ms since the Unix epoch.
+//
+// Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the interval (lower, until]. The record of the ID holds
+// the highest until that was ever granted on it, and whoever gets the ID next begins above that; so it does not matter whose clock is wrong, who
+// was paused and who believes to hold what.
+
+var (
+	// errStandby means that every machine ID is held by somebody.
+	errStandby = errors.New("every machine ID is held")
+	// errLost means that the lease is not on record any more: somebody else may hold the ID.
+	errLost = errors.New("the machine ID is held by another node, or its record is gone")
+	// errLayout means that the registry belongs to nodes that make numbers in another way.
+	errLayout = errors.New("the registry of machine IDs belongs to another layout")
+)
+
+// member is what an instance registers with.
+type member struct {
+	layout string
+	key    string // app.port.ip
+	// first and last are the machine IDs it may hold.
+	first, last int64
+	horizon     int64 // how far ahead of its clock its lease reaches
+	maxSkew     int64 // how far its clock may be off the registry's
+	offline     int64 // for how long it reserves times beyond its lease; 0 for not at all
+	// floored is whether a registry that is new may have been an older one that was lost: not where nobody else can reach it.
+	floored bool
+}
+
+// ahead is how far ahead of the registry's clock its lease can reach. The second maxSkew is for a registry whose clock was set back since.
+func (m *member) ahead() int64 { return m.horizon + 2*m.maxSkew + m.offline }
+
+// lease is the right to use a machine ID with the times of an interval.
+type lease struct {
+	id    int64
+	token string
+	// lower and until bound the interval: lower is outside, until is inside, and on record.
+	lower, until int64
+	// reserved is how far the interval may be extended without asking, by whoever has the token; at most until where that is off.
+	reserved int64
+	// floored is whether the interval begins where it does because of the registry's floor, and not because of times that were used.
+	floored bool
+}
+
+// drawn returns 128 random bits in hexadecimal digits.
+func drawn() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return hex.EncodeToString(random[:])
+}
+
+// prepare returns the change that the bootstrap part needs before anything can be granted or renewed, or nil when it needs none.
+func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
+	set := t.Set
+	if set != nil && set.Layout != m.layout {
+		return nil, fmt.Errorf("%w: %s; this node has %s", errLayout, set.Layout, m.layout)
+	}
+	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: m.ahead()}
+	switch {
+	case set == nil:
+		next.Incarnation = drawn()
+		if m.floored {
+			next.Floor = floor(t, next.Ahead)
+		}
+	case set.Source != t.Source: // grants may have been lost
+		next.Incarnation, next.Ahead = set.Incarnation, max(set.Ahead, next.Ahead)
+		next.Floor = max(set.Floor, floor(t, next.Ahead))
+	case set.Ahead < next.Ahead: // before anything is granted that reaches further
+		next.Incarnation, next.Floor = set.Incarnation, set.Floor
+	default:
+		return nil, nil
+	}
+	return &persist.SlotSwap{OldSet: set, NewSet: &next, Source: t.Source}, nil
+}
+
+// floor is above every lease that can have been granted so far.
+func floor(t persist.SlotTable, ahead int64) int64 { return t.Now + ahead + t.Lag }
+
+// acquire chooses a machine ID and returns the change that takes it and the lease that this gives. now is the node's clock. The error is errStandby
+// when none is free. The bootstrap part needs no change.
+func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap, l lease, err error) {
+	slot, granted, ok := m.choose(t, now)
+	if !ok {
+		return swap, l, errStandby
+	}
+	lower := max(slot.Until, slot.Reserved)
+	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor > lower}
+	l.until = max(l.lower, now+m.horizon)
+	return m.grant(t, slot, granted, &l), l, nil
+}
+
+// grant returns the change that records a lease. old is what the slot was; granted is whether there was one.
+func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *lease) persist.SlotSwap {
+	l.reserved = max(old.Reserved, l.until)
+	if m.offline > 0 {
+		l.reserved = max(l.reserved, l.until+m.offline)
+	}
+	swap := persist.SlotSwap{OldSet: t.Set, Source: t.Source, NewSlot: &persist.Slot{
+		ID: l.id, Key: m.key, Token: l.token, Until: l.until, Reserved: l.reserved, RenewedAt: t.Now,
+	}}
+	if granted {
+		swap.OldSlot = &old
+	}
+	return swap
+}
+
+// choose returns the slot to take: the instance's own last one, else the one that its key hashes to, else the one that was unused for longest. A slot
+// whose times are used up to beyond now comes after all others. granted is whether the slot was ever granted, ok whether there is a free one.
+func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, granted, ok bool) {
+	size := m.last - m.first + 1
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(m.key)) // it never fails
+	scatter := m.first + int64(hash.Sum64()%uint64(size))
+	type candidate struct {
+		persist.Slot
+		granted bool
+		rank    [3]int64 // the smallest wins
+	}
+	candidates := make([]candidate, 0, size)
+	known := t.Slots
+	for id := m.first; id <= m.last; id++ {
+		for len(known) > 0 && known[0].ID < id {
+			known = known[1:]
+		}
+		c := candidate{Slot: persist.Slot{ID: id}}
+		if c.granted = len(known) > 0 && known[0].ID == id; c.granted {
+			c.Slot = known[0]
+			if c.Token != "" && c.Until >= t.Now {
+				continue
+			}
+		}
+		if max(c.Until, c.Reserved, t.Set.Floor) > max(now, t.Set.Floor) {
+			c.rank[0] = max(c.Until, c.Reserved) // the sooner it can be used
+		}
+		switch {
+		case c.granted && c.Key == m.key:
+			c.rank[1] = -2
+		case id == scatter:
+			c.rank[1] = -1
+		}
+		c.rank[2] = c.RenewedAt
+		if !c.granted { // never used: the first behind the one that the key hashes to, so that many who come at once do not all want the same
+			c.rank[2] = (id-scatter+size)%size - size
+		}
+		candidates = append(candidates, c)
+	}
+	if len(candidates) == 0 {
+		return slot, false, false
+	}
+	best := slices.MinFunc(candidates, func(a, b candidate) int { return slices.CompareFunc(a.rank[:], b.rank[:], cmp.Compare[int64]) })
+	return best.Slot, best.granted, true
+}
+
+// renew returns the change that extends a lease and what the lease is after it. progress is the highest time that was used or may be used already. The
+// error is errLost when the lease is not on record. The bootstrap part needs no change.
+func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persist.SlotSwap, lease, error) {
+	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
+	if i < 0 || t.Slots[i].Token != l.token {
+		return persist.SlotSwap{}, l, errLost
+	}
+	slot := t.Slots[i]
+	used := max(slot.Until, l.until, progress)
+	set := m.noticed(t, slot, l)
+	next := lease{id: l.id, token: l.token, lower: l.lower, floored: l.floored}
+	if slot.Until < t.Now { // it had ended: only a lease that stands goes on without a break
+		next.lower, next.floored = max(used, set.Floor), set.Floor > used
+	}
+	next.until = max(used, next.lower, now+m.horizon)
+	swap := m.grant(t, slot, true, &next)
+	swap.NewSet = changed(t.Set, set)
+	return swap, next, nil
+}
+
+// noticed returns the bootstrap part, with a new floor when the slot shows that the registry was put back to an older copy: other nodes may have
+// lost more than this one.
+func (m *member) noticed(t persist.SlotTable, slot persist.Slot, l lease) persist.SlotSet {
+	set := *t.Set
+	if slot.Until < l.until {
+		set.Floor = max(set.Floor, floor(t, set.Ahead))
+	}
+	return set
+}
+
+// changed returns the new bootstrap part for a swap, nil when it is the old one.
+func changed(old *persist.SlotSet, set persist.SlotSet) *persist.SlotSet {
+	if set == *old {
+		return nil
+	}
+	return &set
+}
+
+// release returns the change that gives a machine ID up. last is the highest time that was used with it; the generator is closed. The error is
+// errLost when the lease is not on record.
+func (m *member) release(t persist.SlotTable, l lease, last int64) (persist.SlotSwap, error) {
+	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
+	if i < 0 || t.Slots[i].Token != l.token {
+		return persist.SlotSwap{}, errLost
+	}
+	slot := t.Slots[i]
+	used := max(last, l.lower)
+	return persist.SlotSwap{OldSet: t.Set, NewSet: changed(t.Set, m.noticed(t, slot, l)), OldSlot: &slot, Source: t.Source, NewSlot: &persist.Slot{
+		ID: l.id, Key: m.key, Until: used, Reserved: used, RenewedAt: t.Now,
+	}}, nil
+}
+
+// skewed returns why a clock is too far off the registry's: the registry was looked at between before and after.
+func (m *member) skewed(before, after int64, t persist.SlotTable) error {
+	ahead, behind := before-t.Now, t.Now-after
+	switch {
+	case ahead > m.maxSkew:
+		return fmt.Errorf("this node's clock is %d ms ahead of the registry's, more than maxSkew (%d ms)", ahead, m.maxSkew)
+	case behind > m.maxSkew:
+		return fmt.Errorf("this node's clock is %d ms behind the registry's, more than maxSkew (%d ms)", behind, m.maxSkew)
+	}
+	return nil
+}
