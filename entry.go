@@ -19,6 +19,8 @@ type entry struct {
 	mu      sync.Mutex   // guards what follows
 	pending *initAttempt // the attempt under way, nil when there is none
 	failure *Error       // why the last attempt failed
+	tried   bool         // Init was called
+	closed  bool         // Close was called
 	stopped bool
 }
 
@@ -64,6 +66,7 @@ func (is *Issuer) begin(ctx context.Context, e *entry) (*initAttempt, error) {
 	case e.final():
 		return nil, e.failure
 	case e.pending == nil:
+		e.tried = true
 		e.pending = &initAttempt{done: make(chan struct{})}
 		// Not the caller's context: others share the attempt.
 		go is.attempt(context.WithoutCancel(ctx), e, e.pending)
@@ -83,16 +86,18 @@ func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
 	defer e.mu.Unlock()
 	defer close(a.done)
 	e.pending = nil
-	switch {
-	case err != nil:
+	if err != nil {
 		a.err = AsError(err)
 		if e.failure == nil || e.failure.Error() != a.err.Error() {
 			is.log.Error("biz type cannot issue", "bizType", e.BizType.Name, "error", a.err)
 		}
+	}
+	switch {
 	case e.stopped:
-		a.err = errStopping
+		a.err = cmp.Or(a.err, errStopping)
+		e.closed = true
 		_ = e.Strategy.Close(ctx) // it has issued nothing
-	default:
+	case err == nil:
 		e.ready.Store(true)
 	}
 	e.failure = a.err
@@ -127,7 +132,7 @@ func (e *entry) stop() {
 	e.mu.Unlock()
 }
 
-// close waits for the attempt under way and closes the strategy when it is ready. It comes after stop.
+// close waits for the attempt under way and closes the strategy when anything was asked of it. It comes after stop.
 func (e *entry) close(ctx context.Context) error {
 	e.mu.Lock()
 	pending := e.pending
@@ -139,7 +144,11 @@ func (e *entry) close(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	if !e.ready.Load() {
+	e.mu.Lock()
+	due := e.tried && !e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if !due {
 		return nil
 	}
 	return e.Strategy.Close(ctx)
@@ -210,6 +219,23 @@ func (is *Issuer) initAll(ctx context.Context) int {
 type Unready struct {
 	BizType string
 	Reason  *Error
+}
+
+// Details is what a strategy tells an operator.
+type Details struct {
+	BizType string
+	Values  map[string]any
+}
+
+// Details returns what the strategies tell an operator, by biz type: the first most of them. It does no I/O and is safe for concurrent use.
+func (is *Issuer) Details(most int) (list []Details) {
+	for name, e := range is.entries {
+		if d, ok := e.Strategy.(DetailReporter); ok {
+			list = append(list, Details{name, d.Details()})
+		}
+	}
+	slices.SortFunc(list, func(a, b Details) int { return cmp.Compare(a.BizType, b.BizType) })
+	return list[:min(most, len(list))]
 }
 
 // Health returns the biz types that cannot issue for a reason of this node or its back ends, by name: the first most of them, and how

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -222,20 +223,32 @@ type Parsed struct {
 	Number int64
 	// Valid is false when the ID carries a check digit that does not fit.
 	Valid bool
+	// Time is when the number was made, the zero time where it does not say.
+	Time time.Time
+	// MachineID and Sequence are nil where the number does not say.
+	MachineID, Sequence *int64
 }
 
 // Parse reads an ID back. It says whether text has the form of an ID of this biz type, not whether it was issued.
 func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
-	if _, err := is.lookup(bizType); err != nil {
+	e, err := is.lookup(bizType)
+	if err != nil {
 		return Parsed{}, err
+	}
+	most := MaxNumber
+	parser, ok := e.Strategy.(Parser)
+	if ok {
+		most = math.MaxInt64
 	}
 	number, err := strconv.ParseInt(id, 10, 64)
 	switch {
-	case err != nil && errors.Is(err, strconv.ErrRange), err == nil && (number < 1 || number > MaxNumber):
-		return Parsed{}, Errorf(CodeInvalidID, "%s is outside 1 to %d, where all IDs of %s are", shorten(id), MaxNumber, bizType)
+	case err != nil && errors.Is(err, strconv.ErrRange), err == nil && (number < 1 || number > most):
+		return Parsed{}, Errorf(CodeInvalidID, "%s is outside 1 to %d, where all IDs of %s are", shorten(id), most, bizType)
 	case err != nil || strconv.FormatInt(number, 10) != id:
 		return Parsed{}, Errorf(CodeInvalidID, "%s is no ID of %s: an ID is a decimal number without sign or leading zeros",
 			shorten(id), bizType)
+	case ok:
+		return parser.Parse(number)
 	}
 	return Parsed{Number: number, Valid: true}, nil
 }

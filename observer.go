@@ -42,6 +42,10 @@ const (
 	EventFenced EventKind = "fenced"
 	// EventGuard: the cursor offered numbers that are not above all that this node has issued; they are skipped. Numbers is how many.
 	EventGuard EventKind = "guard"
+	// EventMachineIDLost: a machine ID that this node held is held by another one, or its record is gone; Err says more.
+	EventMachineIDLost EventKind = "machine_id_lost"
+	// EventClockRollback: the clock was set back further than maxWait; requests are refused until it has passed the last time that was used.
+	EventClockRollback EventKind = "clock_rollback"
 	// EventNearlyExhausted: fewer than a hundredth of all numbers are left; Numbers is how many.
 	EventNearlyExhausted EventKind = "nearly_exhausted"
 )

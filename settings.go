@@ -27,3 +27,9 @@ type Orderer interface {
 	// Strict reports whether numbers shall increase over all nodes.
 	Strict() bool
 }
+
+// RedisUser is what the settings of a strategy implement that may need Redis.
+type RedisUser interface {
+	// UsesRedis returns the key of the setting that needs Redis, "" when none does.
+	UsesRedis() (key string)
+}

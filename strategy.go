@@ -15,7 +15,7 @@ type Strategy interface {
 	// Generate adds exactly n numbers to seq, n ≥ 1, or returns an error.
 	Generate(ctx context.Context, n int, seq *Sequence) error
 	// Close ends issuing: a Generate that begins afterwards returns [CodeStopping]. It gives back what is unused where the
-	// store allows that, returns when ctx ends, and is called once.
+	// store allows that, returns when ctx ends, and is called once, if Init was ever called, whether or not that succeeded.
 	Close(ctx context.Context) error
 }
 
@@ -32,6 +32,19 @@ type DegradedReporter interface {
 	// Degraded returns what is not as it should be while numbers can be issued, nil when all is well. It does no I/O and is safe for
 	// concurrent use. Code and Detail are shown to whoever may ask for readiness.
 	Degraded() *Error
+}
+
+// DetailReporter is what a strategy implements that has more to tell an operator than whether it can issue.
+type DetailReporter interface {
+	// Details are names and values that JSON can hold, shown to whoever may ask for readiness. It does no I/O and is safe for concurrent use.
+	Details() map[string]any
+}
+
+// Parser is what a strategy implements whose numbers say more than themselves.
+type Parser interface {
+	// Parse reads a number of at least 1 that may be one of the strategy's, or returns an [Error] with [CodeInvalidID]. It does no I/O and is safe for
+	// concurrent use.
+	Parse(number int64) (Parsed, error)
 }
 
 // Caller is who asked for numbers.

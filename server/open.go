@@ -112,7 +112,7 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 	}
 	env := strategy.Env{
 		Store: r.store, Now: r.now, Log: r.log, Observer: r.observer, Redis: r.redis, RedisPrefix: r.cfg.Redis.KeyPrefix, RedisAway: r.redisAway,
-		Cluster: r.cluster,
+		Addr: r.addr, Cluster: r.cluster,
 	}
 	if d.Strategy, err = factory.New(env, bizType); err != nil {
 		return d, err

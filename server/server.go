@@ -76,6 +76,7 @@ type runtime struct {
 	cfg     *config.Config
 	api     *httpapi.API
 	http    *http.Server
+	addr    string // what is listened on
 	store   persist.Store
 	cluster string                // the ID of the cluster, as the store has it
 	redis   redis.UniversalClient // nil without redis.addrs
@@ -155,6 +156,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
+	r.addr = listener.Addr().String()
 	r.log.Info("listening", "addr", listener.Addr().String())
 	if r.cfg.Auth.Mode == "none" {
 		r.log.Warn("auth.mode is none: whoever reaches the address can take numbers")

@@ -32,6 +32,8 @@ type Env struct {
 	// RedisAway returns since when and why Redis could not be used when it was last looked at, which is about once a second, and a nil error when it
 	// could. It does no I/O. It is nil where Redis is.
 	RedisAway func() (since time.Time, cause error)
+	// Addr is the address that the node listens on, host:port with the port as a number.
+	Addr string
 	// Cluster is the ID of the cluster, as the store has it: 32 hexadecimal digits. What is kept in Redis carries it.
 	Cluster string
 }

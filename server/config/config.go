@@ -206,6 +206,9 @@ func (c *Config) validate(p *problems) {
 			p.check(!o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), bizTypePath(i)+".ordering",
 				"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
 		}
+		if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
+			p.check(c.Redis.Configured(), bizTypePath(i)+"."+u.UsesRedis(), "redis needs redis.addrs")
+		}
 		if w, ok := b.Settings.(seqd.Waiter); ok {
 			spare := c.spareTime()
 			p.check(w.MaxWait()+spare <= c.Server.WriteTimeout, "server.writeTimeout",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"math"
 	"reflect"
@@ -16,6 +17,9 @@ var durationType = reflect.TypeFor[time.Duration]()
 func assign(field reflect.Value, raw any) error {
 	if field.Type() == durationType {
 		return assignDuration(field, raw)
+	}
+	if word, ok := field.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return assignWord(word, raw)
 	}
 	switch field.Kind() {
 	case reflect.String:
@@ -51,6 +55,19 @@ func assign(field reflect.Value, raw any) error {
 		return fmt.Errorf("settings of type %s are not supported", field.Type())
 	}
 	return nil
+}
+
+// assignWord gives text or a whole number to a field that takes either.
+func assignWord(field encoding.TextUnmarshaler, raw any) error {
+	text, ok := raw.(string)
+	if !ok {
+		n, err := wholeNumber(raw)
+		if err != nil {
+			return wrongType("text or a whole number", raw)
+		}
+		text = strconv.FormatInt(n, 10)
+	}
+	return field.UnmarshalText([]byte(text))
 }
 
 func wrongType(want string, raw any) error {

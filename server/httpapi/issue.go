@@ -163,7 +163,14 @@ type parsed struct {
 	ID      string `json:"id"`
 	Number  string `json:"number"`
 	Valid   bool   `json:"valid"`
+	// What the strategy's numbers say beyond that: when it was made, in UTC to the millisecond, by which machine ID and as which one of that millisecond.
+	Time      string `json:"time,omitempty"`
+	MachineID *int64 `json:"machineId,omitempty"`
+	Sequence  *int64 `json:"sequence,omitempty"`
 }
+
+// timeFormat is RFC 3339 with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // parse answers GET /seq/{bizType}/parse/{id}.
 func (a *API) parse(c *gin.Context) {
@@ -182,5 +189,11 @@ func (a *API) parse(c *gin.Context) {
 		a.fail(c, err)
 		return
 	}
-	writeJSON(c, http.StatusOK, jsonType, parsed{BizType: bizType, ID: id, Number: strconv.FormatInt(p.Number, 10), Valid: p.Valid})
+	answer := parsed{
+		BizType: bizType, ID: id, Number: strconv.FormatInt(p.Number, 10), Valid: p.Valid, MachineID: p.MachineID, Sequence: p.Sequence,
+	}
+	if !p.Time.IsZero() {
+		answer.Time = p.Time.UTC().Format(timeFormat)
+	}
+	writeJSON(c, http.StatusOK, jsonType, answer)
 }

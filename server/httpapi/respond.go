@@ -58,6 +58,8 @@ type problem struct {
 	BizTypes  []unready `json:"bizTypes,omitempty"`
 	// Unready is how many biz types cannot issue, of which BizTypes names the first.
 	Unready int `json:"unready,omitempty"`
+	// Details is what strategies tell an operator, in the answer of /readyz.
+	Details details `json:"details,omitempty"`
 }
 
 // unready is one line of /readyz.
@@ -120,7 +122,7 @@ func (a *API) readyz(c *gin.Context) {
 	p := newProblem(&seqd.Error{Code: worst.Code, Detail: strconv.Itoa(total) + " biz types cannot issue"})
 	p.Status, p.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
 	p.Unready = total
-	p.BizTypes = lines(list)
+	p.BizTypes, p.Details = lines(list), detailsOf(issuer)
 	a.failWith(c, worst, p)
 }
 
@@ -130,6 +132,22 @@ type readiness struct {
 	// Degraded is how many biz types do not issue as they should, of which BizTypes names the first.
 	Degraded int       `json:"degraded,omitempty"`
 	BizTypes []unready `json:"bizTypes,omitempty"`
+	Details  details   `json:"details,omitempty"`
+}
+
+// details is what strategies tell an operator, by biz type.
+type details map[string]map[string]any
+
+func detailsOf(issuer *seqd.Issuer) details {
+	list := issuer.Details(mostListed)
+	if len(list) == 0 {
+		return nil
+	}
+	d := make(details, len(list))
+	for _, of := range list {
+		d[of.BizType] = of.Values
+	}
+	return d
 }
 
 // ready answers that every biz type can issue.
@@ -138,6 +156,7 @@ func (a *API) ready(c *gin.Context, issuer *seqd.Issuer) {
 	if list, total := issuer.Degraded(mostListed); total > 0 {
 		answer = readiness{Status: "degraded", Degraded: total, BizTypes: lines(list)}
 	}
+	answer.Details = detailsOf(issuer)
 	c.Writer.Header()["Cache-Control"] = noStore
 	writeJSON(c, http.StatusOK, jsonType, answer)
 }

@@ -21,11 +21,13 @@ import (
 
 var (
 	// errStandby means that every machine ID is held by somebody.
-	errStandby = errors.New("every machine ID is held")
+	errStandby = errors.New("every machine ID that this node may use is held")
 	// errLost means that the lease is not on record any more: somebody else may hold the ID.
 	errLost = errors.New("the machine ID is held by another node, or its record is gone")
 	// errLayout means that the registry belongs to nodes that make numbers in another way.
 	errLayout = errors.New("the registry of machine IDs belongs to another layout")
+	// errSkew means that the node's clock is too far off the registry's.
+	errSkew = errors.New("the clock is off")
 )
 
 // member is what an instance registers with.
@@ -95,12 +97,21 @@ func floor(t persist.SlotTable, ahead int64) int64 { return t.Now + ahead + t.La
 func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap, l lease, err error) {
 	slot, granted, ok := m.choose(t, now)
 	if !ok {
-		return swap, l, errStandby
+		return swap, l, m.standby(t)
 	}
 	lower := max(slot.Until, slot.Reserved)
 	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor > lower}
 	l.until = max(l.lower, now+m.horizon)
 	return m.grant(t, slot, granted, &l), l, nil
+}
+
+// standby says who holds what this node wants.
+func (m *member) standby(t persist.SlotTable) error {
+	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == m.first })
+	if m.first < m.last || i < 0 {
+		return fmt.Errorf("%w: all from %d to %d; this node stands by", errStandby, m.first, m.last)
+	}
+	return fmt.Errorf("%w: %d is held by %s; this node stands by", errStandby, m.first, t.Slots[i].Key)
 }
 
 // grant returns the change that records a lease. old is what the slot was; granted is whether there was one.
@@ -222,9 +233,9 @@ func (m *member) skewed(before, after int64, t persist.SlotTable) error {
 	ahead, behind := before-t.Now, t.Now-after
 	switch {
 	case ahead > m.maxSkew:
-		return fmt.Errorf("this node's clock is %d ms ahead of the registry's, more than maxSkew (%d ms)", ahead, m.maxSkew)
+		return fmt.Errorf("%w: it is %d ms ahead of that of the registry of machine IDs, more than maxSkew (%d ms)", errSkew, ahead, m.maxSkew)
 	case behind > m.maxSkew:
-		return fmt.Errorf("this node's clock is %d ms behind the registry's, more than maxSkew (%d ms)", behind, m.maxSkew)
+		return fmt.Errorf("%w: it is %d ms behind that of the registry of machine IDs, more than maxSkew (%d ms)", errSkew, behind, m.maxSkew)
 	}
 	return nil
 }

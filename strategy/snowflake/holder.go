@@ -1,0 +1,514 @@
+package snowflake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/statefile"
+)
+
+// holder holds a machine ID for all biz types of this process that have the same settings, and the generator that uses it.
+type holder struct {
+	member
+	gen      *generator
+	registry persist.SlotStore
+	name     string // of the registry
+	settings *Settings
+	env      strategy.Env
+	identity statefile.Identity
+	fileName string
+
+	mu      sync.Mutex // guards what follows
+	lease   lease
+	bound   int64              // how far the generator may go: the lease's until, or further on the reservation
+	state   state              // what the holder is at
+	failure *seqd.Error        // why there is no machine ID, or why it is not renewed
+	first   chan struct{}      // closed when the first attempt to get a machine ID ended
+	stop    context.CancelFunc // ends run; nil until it runs
+	over    bool               // end was called
+	done    chan struct{}      // closed when run ended
+
+	file *statefile.File // used by run alone; nil without offlineStart
+}
+
+// state is what a holder is at.
+type state int
+
+const (
+	seeking state = iota // it has no machine ID
+	holding              // it has one
+)
+
+// attempt bounds one look and one change at the registry.
+const attempt = 5 * time.Second
+
+// start begins to look for a machine ID, once.
+func (h *holder) start() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.over:
+		return errStopping
+	case h.stop == nil:
+		var ctx context.Context
+		ctx, h.stop = context.WithCancel(context.Background())
+		go h.run(ctx)
+	}
+	return nil
+}
+
+// end ends issuing and gives the machine ID up. It returns when that is done or ctx ends.
+func (h *holder) end(ctx context.Context) error {
+	h.mu.Lock()
+	h.over = true
+	stop := h.stop
+	h.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	select {
+	case <-h.done:
+		return nil
+	case <-ctx.Done():
+		// What the goroutine still does takes nothing back: issuing has ended when it comes to giving up, or it never does.
+		h.gen.stop(errStopping)
+		return ctx.Err()
+	}
+}
+
+// ready waits until the first attempt to get a machine ID ended and returns why no number can be made, nil when one can.
+func (h *holder) ready(ctx context.Context) error {
+	select {
+	case <-h.first:
+	case <-ctx.Done():
+		return seqd.AsError(ctx.Err())
+	}
+	if err := h.health(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// ms is the node's clock.
+func (h *holder) ms() int64 { return h.env.Now().UnixMilli() }
+
+// health returns why no number can be made now. It does no I/O.
+func (h *holder) health() *seqd.Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.ms()
+	switch {
+	case h.state == seeking && h.failure != nil:
+		return h.failure
+	case h.state == seeking:
+		return &seqd.Error{Code: seqd.CodeStarting, Detail: "a machine ID is being looked for", RetryAfter: time.Second}
+	case now > h.bound:
+		return h.ended()
+	case now <= h.lease.lower:
+		return h.early(now)
+	}
+	return h.gen.health(now)
+}
+
+// early is the refusal while the lease has not begun. mu is held.
+func (h *holder) early(now int64) *seqd.Error {
+	code := seqd.CodeClockRollback
+	if h.lease.floored {
+		code = seqd.CodeStarting
+	}
+	wait := time.Duration(h.lease.lower+1-now) * time.Millisecond
+	return &seqd.Error{Code: code, RetryAfter: wait, Detail: fmt.Sprintf("machine ID %d may be used from %s on, when every time that may have been used with it is over",
+		h.lease.id, at(h.lease.lower+1))}
+}
+
+// ended is the refusal after the lease. mu is held.
+func (h *holder) ended() *seqd.Error {
+	e := &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second,
+		Detail: fmt.Sprintf("the lease of machine ID %d ended at %s and could not be renewed", h.lease.id, at(h.bound))}
+	if h.failure != nil {
+		e.Err = h.failure
+	}
+	return e
+}
+
+// details is what an operator sees of the lease.
+func (h *holder) details() map[string]any {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == seeking {
+		return map[string]any{"key": h.key}
+	}
+	left := time.Duration(max(0, h.bound-h.ms())) * time.Millisecond
+	return map[string]any{"key": h.key, "machineId": h.lease.id, "leaseFrom": at(h.lease.lower + 1), "leaseUntil": at(h.bound), "timeLeft": left.String()}
+}
+
+// rolledBack is told by the generator when it begins to refuse because the clock was set back, and when that is over.
+func (h *holder) rolledBack(begins bool, gap time.Duration) {
+	if !begins {
+		h.env.Log.Info("the clock has passed the last time that was used")
+		return
+	}
+	h.env.Log.Error("the clock was set back; nothing is issued until it has passed the last time that was used", "gap", gap.String())
+	h.event(seqd.EventClockRollback, nil)
+}
+
+// degraded returns why the machine ID is not renewed, nil when it is.
+func (h *holder) degraded() *seqd.Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failure
+}
+
+func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// run seeks, holds and renews until ctx ends, and then gives the machine ID up.
+func (h *holder) run(ctx context.Context) {
+	defer close(h.done)
+	first := sync.OnceFunc(func() { close(h.first) })
+	defer first()
+	fromFile := true
+	for ctx.Err() == nil {
+		err := h.seek(ctx, fromFile)
+		h.note(err)
+		first()
+		if err != nil {
+			h.pause(ctx, h.settings.PollInterval)
+			continue
+		}
+		fromFile = false
+		h.hold(ctx)
+	}
+	h.release()
+}
+
+// pause waits, and reports false when ctx ended.
+func (h *holder) pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// note keeps why things are not as they should be, and logs each change once.
+func (h *holder) note(err error) {
+	h.mu.Lock()
+	was := h.failure
+	var now *seqd.Error
+	if err != nil {
+		now = refusal(err)
+	}
+	h.failure = now
+	state, id := h.state, h.lease.id
+	h.mu.Unlock()
+	switch {
+	case now == nil && was != nil && state == holding:
+		h.env.Log.Info("the registry of machine IDs answers again", "machineId", id)
+	case now == nil, was != nil && was.Error() == now.Error():
+	case state == seeking:
+		h.env.Log.Warn("no machine ID", "registry", h.name, "error", now)
+	default:
+		h.env.Log.Error("the machine ID cannot be renewed", "machineId", id, "error", now)
+	}
+}
+
+// refusal is what callers and /readyz are told of an error.
+func refusal(err error) *seqd.Error {
+	var e *seqd.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, errLayout), errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid), errors.Is(err, statefile.ErrForeign):
+		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
+	case errors.Is(err, errStandby):
+		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
+	case errors.Is(err, errSkew):
+		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the registry of machine IDs cannot be asked", RetryAfter: time.Second, Err: err}
+}
+
+// look returns the registry, and refuses one whose clock is too far off.
+func (h *holder) look(ctx context.Context, ids ...int64) (persist.SlotTable, error) {
+	before := h.ms()
+	t, err := h.registry.Look(ctx, h.name, ids...)
+	if err != nil {
+		return t, err
+	}
+	return t, h.skewed(before, h.ms(), t)
+}
+
+// prepared returns the registry with its bootstrap part as it must be.
+func (h *holder) prepared(ctx context.Context, ids ...int64) (persist.SlotTable, error) {
+	for {
+		t, err := h.look(ctx, ids...)
+		if err != nil {
+			return t, err
+		}
+		swap, err := h.prepare(t)
+		if err != nil || swap == nil {
+			return t, err
+		}
+		made, err := h.registry.Swap(ctx, h.name, *swap)
+		if err != nil {
+			return t, err
+		}
+		if made && swap.NewSet.Floor > 0 {
+			h.env.Log.Warn("the registry of machine IDs is new, or may have lost something: every lease but those that stand begins later",
+				"registry", h.name, "from", at(swap.NewSet.Floor+1))
+		}
+	}
+}
+
+// seek gets a machine ID: the one that the file reserves, else one that is free.
+func (h *holder) seek(ctx context.Context, fromFile bool) error {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	if h.settings.OfflineStart > 0 {
+		saved, err := h.openFile()
+		if err != nil {
+			return err
+		}
+		if fromFile && saved != nil {
+			err := h.resume(ctx, *saved)
+			if err == nil || !errors.Is(err, errLost) {
+				return err
+			}
+		}
+	} else if fromFile {
+		if err := statefile.Discard(h.settings.StateDir, h.fileName); err != nil {
+			return fmt.Errorf("%w: offlineStart is off, but an older reservation cannot be removed: %w", persist.ErrUnavailable, err)
+		}
+	}
+	for {
+		t, err := h.prepared(ctx)
+		if err != nil {
+			return err
+		}
+		swap, l, err := h.acquire(t, h.ms())
+		if err != nil {
+			return err
+		}
+		made, err := h.registry.Swap(ctx, h.name, swap)
+		if err != nil {
+			return err // it may be ours now, or later: nobody uses that token
+		}
+		if made {
+			return h.use(l, l.until)
+		}
+	}
+}
+
+// use lets the generator go on with a lease up to bound. With offlineStart the file has it first.
+func (h *holder) use(l lease, bound int64) error {
+	if h.file != nil {
+		err := h.file.Store(statefile.State{
+			MachineID: l.id, Token: l.token, Lower: l.lower, Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
+		})
+		if err != nil {
+			return fmt.Errorf("%w: %w", errFile, err)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	changed := h.state == seeking || h.lease.id != l.id || h.lease.token != l.token
+	h.lease, h.bound = l, bound
+	h.gen.set(l.id, l.lower, bound)
+	if changed {
+		h.state = holding
+		h.env.Log.Info("machine ID", "machineId", l.id, "key", h.key, "from", at(l.lower+1), "until", at(bound))
+	}
+	return nil
+}
+
+// errFile means that what must be on disk ahead of use is not.
+var errFile = fmt.Errorf("%w: the reservation cannot be written", persist.ErrUnavailable)
+
+// hold renews until the lease is lost or ctx ends.
+func (h *holder) hold(ctx context.Context) {
+	for h.pause(ctx, h.settings.RenewInterval) {
+		err := h.renewOnce(ctx)
+		if errors.Is(err, errLost) {
+			h.lose(err)
+			return
+		}
+		if err != nil && ctx.Err() != nil {
+			return
+		}
+		if err != nil && h.settings.OfflineStart > 0 {
+			if goErr := h.goAlone(); goErr != nil {
+				err = errors.Join(err, goErr)
+			}
+		}
+		h.note(err)
+	}
+}
+
+// renewOnce extends the lease in the registry, then on disk, then for the generator.
+func (h *holder) renewOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.settings.Horizon/2) // one that hangs must not keep the next one from coming in time
+	defer cancel()
+	h.mu.Lock()
+	l, progress := h.lease, h.bound
+	h.mu.Unlock()
+	for {
+		t, err := h.prepared(ctx, l.id)
+		if err != nil {
+			return err
+		}
+		swap, next, err := h.renew(t, l, h.ms(), progress)
+		if err != nil {
+			return err
+		}
+		made, err := h.registry.Swap(ctx, h.name, swap)
+		if err != nil {
+			return err
+		}
+		if made {
+			if swap.NewSet != nil {
+				h.env.Log.Error("the registry of machine IDs was put back to an older copy; what it grants from now on begins above everything it may have granted",
+					"registry", h.name, "machineId", l.id, "from", at(swap.NewSet.Floor+1))
+				h.event(seqd.EventStoreBehind, nil)
+			}
+			return h.use(next, next.until)
+		}
+	}
+}
+
+// goAlone extends what the generator may use on the reservation, when the lease is about to end.
+func (h *holder) goAlone() error {
+	h.mu.Lock()
+	l, bound := h.lease, h.bound
+	h.mu.Unlock()
+	want := min(h.ms()+h.horizon, l.reserved)
+	if want <= bound {
+		return nil
+	}
+	return h.use(l, want)
+}
+
+// lose stops issuing at once.
+func (h *holder) lose(err error) {
+	h.gen.stop(&seqd.Error{Code: seqd.CodeNoMachineID, Detail: "the machine ID was lost; another one is being looked for", RetryAfter: time.Second, Err: err})
+	h.mu.Lock()
+	id := h.lease.id
+	h.state, h.lease, h.bound = seeking, lease{}, 0
+	h.mu.Unlock()
+	h.env.Log.Error("the machine ID was lost; nothing is issued until there is another one", "machineId", id, "error", err)
+	h.event(seqd.EventMachineIDLost, err)
+}
+
+func (h *holder) event(kind seqd.EventKind, err error) {
+	h.env.Observer.Event(seqd.Event{Kind: kind, Err: err})
+}
+
+// release gives the machine ID up: issuing has ended, the file cannot be used any more, then others may go on above what was used.
+func (h *holder) release() {
+	last := h.gen.stop(errStopping)
+	if h.file != nil {
+		defer func() { _ = h.file.Close() }() // the process ends
+	}
+	h.mu.Lock()
+	l := h.lease
+	h.mu.Unlock()
+	if l.token == "" {
+		return
+	}
+	if h.file != nil {
+		if err := h.file.Invalidate(); err != nil {
+			h.env.Log.Warn("the machine ID stays taken: its reservation cannot be removed", "machineId", l.id, "error", err)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), attempt)
+	defer cancel()
+	t, err := h.registry.Look(ctx, h.name, l.id)
+	for err == nil && t.Set != nil {
+		var swap persist.SlotSwap
+		if swap, err = h.member.release(t, l, last); err != nil {
+			break
+		}
+		var made bool
+		if made, err = h.registry.Swap(ctx, h.name, swap); made || err != nil {
+			break
+		}
+		t, err = h.registry.Look(ctx, h.name, l.id)
+	}
+	if err != nil {
+		h.env.Log.Warn("the machine ID could not be given up; it stays taken until its lease ends", "machineId", l.id, "until", at(l.until), "error", err)
+	}
+}
+
+// openFile opens the file and returns what it reserves, nil when that is nothing that can be used.
+func (h *holder) openFile() (*statefile.State, error) {
+	if h.file == nil {
+		file, err := statefile.Open(h.settings.StateDir, h.fileName, h.identity)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+		}
+		h.file = file
+	}
+	saved, err := h.file.Load()
+	switch {
+	case errors.Is(err, statefile.ErrNone):
+		return nil, nil
+	case errors.Is(err, statefile.ErrForeign), errors.Is(err, statefile.ErrNewer):
+		return nil, err // somebody else may still need it
+	case err == nil && (saved.MachineID < h.member.first || saved.MachineID > h.last):
+		err = fmt.Errorf("machine ID %d is not one of those that this node may use, %d to %d", saved.MachineID, h.member.first, h.last)
+	}
+	if err != nil {
+		h.env.Log.Warn("the reservation on disk is of no use", "error", err)
+		return nil, nil
+	}
+	return &saved, nil
+}
+
+// resume goes on with the reservation of an earlier process: by the registry where that answers, else alone.
+func (h *holder) resume(ctx context.Context, saved statefile.State) error {
+	l := lease{id: saved.MachineID, token: saved.Token, until: saved.Until, reserved: saved.Reserved}
+	l.lower = max(saved.Lower, saved.Until, saved.Progress) // what the earlier process may have used
+	t, err := h.prepared(ctx, l.id)
+	if err == nil {
+		return h.resumeOnline(ctx, t, l)
+	}
+	if r := refusal(err); r.Code != seqd.CodeStoreUnavailable {
+		return err
+	}
+	now := h.ms()
+	if now > l.reserved {
+		return fmt.Errorf("%w; the reservation on disk ended at %s", err, at(l.reserved))
+	}
+	if useErr := h.use(l, max(l.lower, min(now+h.horizon, l.reserved))); useErr != nil {
+		return errors.Join(err, useErr)
+	}
+	h.env.Log.Warn("the registry of machine IDs cannot be asked: this node issues on its reservation", "machineId", l.id, "until", at(l.reserved), "error", err)
+	return nil
+}
+
+func (h *holder) resumeOnline(ctx context.Context, t persist.SlotTable, l lease) error {
+	for {
+		swap, next, err := h.renew(t, l, h.ms(), l.lower)
+		if err != nil {
+			return err
+		}
+		made, err := h.registry.Swap(ctx, h.name, swap)
+		if err != nil {
+			return err
+		}
+		if made {
+			return h.use(next, next.until)
+		}
+		if t, err = h.prepared(ctx, l.id); err != nil {
+			return err
+		}
+	}
+}

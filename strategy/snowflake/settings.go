@@ -1,0 +1,181 @@
+package snowflake
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Settings are what a biz type with this strategy can say; the section snowflake holds their defaults. Biz types with the same settings share one
+// machine ID and one generator.
+type Settings struct {
+	// Epoch is the time that numbers count from, as RFC 3339, in whole milliseconds and not in the future.
+	Epoch string `config:"epoch"`
+	// BitsMachine and BitsSequence are how many bits of a number the machine ID has, 1 to 16, and the sequence within a millisecond. The time has
+	// the rest of 63.
+	BitsMachine  int `config:"bitsMachine"`
+	BitsSequence int `config:"bitsSequence"`
+	// BitsRack is how many of the machine ID's bits, the highest, are the rack; 0 for none.
+	BitsRack int `config:"bitsRack"`
+	// Registry is where machine IDs are leased: store or redis.
+	Registry string `config:"registry"`
+	// MachineID is auto, or the machine ID to use; with BitsRack, the worker within the rack.
+	MachineID OrNumber `config:"machineId"`
+	// Rack is none, or the number of the rack, below 2^BitsRack.
+	Rack OrNumber `config:"rack"`
+	// Horizon is how far ahead of the clock a lease reaches, 500ms to 1h: for how long issuing goes on when the registry cannot be reached, and how
+	// long the machine ID of a node that died stays taken.
+	Horizon time.Duration `config:"horizon"`
+	// RenewInterval is the pause between two renewals, 50ms to half of Horizon.
+	RenewInterval time.Duration `config:"renewInterval"`
+	// PollInterval is the pause between two attempts to get a machine ID, 50ms to 1h.
+	PollInterval time.Duration `config:"pollInterval"`
+	// MaxWait is the longest wait for a clock that was set back, 0 to 1s.
+	MaxWaitRollback time.Duration `config:"maxWait"`
+	// MaxSkew is how far the clock may be off the registry's, 100ms to 1m.
+	MaxSkew time.Duration `config:"maxSkew"`
+	// RandomStart begins the sequence of each millisecond at a random value instead of 0, so that low traffic does not leave bits constant.
+	RandomStart bool `config:"randomStart"`
+	// OfflineStart is for how long a node may issue without the registry, also after a restart; 0 or 1s to 30 days. For that long nobody else can use
+	// the machine ID of a node that died.
+	OfflineStart time.Duration `config:"offlineStart"`
+	// StateDir is the folder of the file that OfflineStart needs.
+	StateDir string `config:"stateDir"`
+	// AppName is the first part of the key app.port.ip that an instance is known by.
+	AppName string `config:"appName"`
+	// AdvertiseIP is the last part; "" finds it: the address that is listened on, else the first one of the machine that is no loopback address.
+	AdvertiseIP string `config:"advertiseIp"`
+}
+
+// OrNumber is a whole number or a word in its place, as it was written.
+type OrNumber string
+
+// UnmarshalText implements [encoding.TextUnmarshaler]; what it may be is checked with the other settings.
+func (o *OrNumber) UnmarshalText(text []byte) error { *o = OrNumber(text); return nil }
+
+// The words.
+const (
+	auto OrNumber = "auto"
+	none OrNumber = "none"
+)
+
+// Registries.
+const (
+	registryStore = "store"
+	registryRedis = "redis"
+)
+
+// DefaultSettings are those of a configuration that says nothing.
+func DefaultSettings() Settings {
+	return Settings{
+		Epoch:           "2025-01-01T00:00:00Z",
+		BitsMachine:     10,
+		BitsSequence:    12,
+		Registry:        registryStore,
+		MachineID:       auto,
+		Rack:            none,
+		Horizon:         5 * time.Second,
+		RenewInterval:   time.Second,
+		PollInterval:    time.Second,
+		MaxWaitRollback: 5 * time.Millisecond,
+		MaxSkew:         2 * time.Second,
+		StateDir:        "data",
+		AppName:         "seqd",
+	}
+}
+
+var appNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// Validate implements [seqd.Validator]. That the epoch is not in the future is checked at the start, when there is a clock.
+func (s *Settings) Validate() (problems []seqd.Problem) {
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	duration := func(key string, value, least, most time.Duration) {
+		check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
+	}
+	if _, err := newLayout(s); err != nil {
+		problems = append(problems, seqd.Problem{Key: err.key, Text: err.text})
+	}
+	check(s.BitsRack >= 0 && s.BitsRack <= s.BitsMachine, "bitsRack", "%d is outside 0 to bitsMachine (%d)", s.BitsRack, s.BitsMachine)
+	check(s.Registry == registryStore || s.Registry == registryRedis, "registry", "%q is not one of %q", s.Registry, []string{registryStore, registryRedis})
+	if len(problems) == 0 {
+		rack, rackErr := s.Rack.number(none, int64(1)<<s.BitsRack-1)
+		switch {
+		case s.BitsRack == 0:
+			check(s.Rack == none, "rack", "%s needs bitsRack, which says how many of the machine ID's bits are the rack", s.Rack)
+		case rackErr == nil:
+			check(rack >= 0, "rack", "none with bitsRack %d: say which rack this is, 0 to %d", s.BitsRack, int64(1)<<s.BitsRack-1)
+		default:
+			check(false, "rack", "%v", rackErr)
+		}
+		if _, err := s.MachineID.number(auto, int64(1)<<(s.BitsMachine-s.BitsRack)-1); err != nil {
+			check(false, "machineId", "%v", err)
+		}
+	}
+	duration("horizon", s.Horizon, 500*time.Millisecond, time.Hour)
+	check(s.RenewInterval >= 50*time.Millisecond && s.RenewInterval <= s.Horizon/2, "renewInterval",
+		"%s is outside 50ms to half of the horizon (%s)", s.RenewInterval, s.Horizon/2)
+	duration("pollInterval", s.PollInterval, 50*time.Millisecond, time.Hour)
+	duration("maxWait", s.MaxWaitRollback, 0, time.Second)
+	duration("maxSkew", s.MaxSkew, 100*time.Millisecond, time.Minute)
+	check(s.OfflineStart == 0 || s.OfflineStart >= time.Second && s.OfflineStart <= 30*24*time.Hour, "offlineStart",
+		"%s is neither 0 nor from 1s to 720h", s.OfflineStart)
+	check(s.StateDir != "" || s.OfflineStart == 0, "stateDir", "it is empty; offlineStart needs a folder")
+	check(appNames.MatchString(s.AppName), "appName", "%q is not 1 to 64 letters, digits, '-' and '_'", s.AppName)
+	if s.AdvertiseIP != "" {
+		ip, err := netip.ParseAddr(s.AdvertiseIP)
+		check(err == nil && ip.Zone() == "" && !ip.IsUnspecified(), "advertiseIp", "%q is not the IP address of this node", s.AdvertiseIP)
+	}
+	return problems
+}
+
+// number returns the number, -1 for the word.
+func (o OrNumber) number(word OrNumber, most int64) (int64, error) {
+	if o == word {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(string(o), 10, 64)
+	if err != nil || n < 0 || n > most || strings.HasPrefix(string(o), "+") {
+		return 0, fmt.Errorf("%q is neither %s nor a number from 0 to %d", string(o), word, most)
+	}
+	return n, nil
+}
+
+// machineIDs returns the first and the last machine ID that a node with these valid settings may use.
+func (s *Settings) machineIDs() (first, last int64) {
+	workers := int64(1) << (s.BitsMachine - s.BitsRack)
+	if rack, _ := s.Rack.number(none, int64(1)<<s.BitsRack-1); rack > 0 {
+		first = rack * workers
+	}
+	if id, _ := s.MachineID.number(auto, workers-1); id >= 0 {
+		return first + id, first + id
+	}
+	return first, first + workers - 1
+}
+
+// MaxWait implements [seqd.Waiter]: how long a request for seqd.MaxCount numbers, or one after a clock was set back, can take.
+func (s *Settings) MaxWait() time.Duration {
+	return s.MaxWaitRollback + time.Duration(seqd.MaxCount>>min(s.BitsSequence, 30))*time.Millisecond
+}
+
+// UsesRedis implements [seqd.RedisUser].
+func (s *Settings) UsesRedis() (key string) {
+	if s.Registry == registryRedis {
+		return "registry"
+	}
+	return ""
+}
+
+var (
+	_ seqd.RedisUser = (*Settings)(nil)
+	_ seqd.Validator = (*Settings)(nil)
+	_ seqd.Waiter    = (*Settings)(nil)
+)

@@ -1,0 +1,245 @@
+// Package snowflake is the strategy that makes numbers of the time, a sequence and a machine ID that this node holds on lease: sorted by time, with
+// nothing to ask per number.
+//
+// Two nodes never make the same number, because a machine ID is leased for an interval of time, and a number's time lies in it (see protocol.go,
+// invariant U5). So no clock has to be right for that.
+package snowflake
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/redisslots"
+	"github.com/seqd/seqd/strategy/snowflake/statefile"
+)
+
+// Name is what a biz type's strategy says.
+const Name = "snowflake"
+
+func init() {
+	strategy.Register(strategy.Factory{
+		Name:     Name,
+		Settings: func() any { s := DefaultSettings(); return &s },
+		New:      func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) { return New(env, bizType) },
+		Shape:    shape,
+	})
+}
+
+// shape is the layout: whatever changes it may make a number appear again.
+func shape(bizType seqd.BizType) string {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return Name
+	}
+	l, err := newLayout(settings)
+	if err != nil {
+		return Name
+	}
+	return Name + " " + l.text()
+}
+
+// Strategy issues the numbers of one biz type. It is safe for concurrent use.
+type Strategy struct {
+	holder *holder
+	layout *layout
+	key    holderKey
+	inited sync.Once
+	closed atomic.Bool
+}
+
+var (
+	_ seqd.Strategy         = (*Strategy)(nil)
+	_ seqd.HealthReporter   = (*Strategy)(nil)
+	_ seqd.DegradedReporter = (*Strategy)(nil)
+	_ seqd.DetailReporter   = (*Strategy)(nil)
+	_ seqd.Parser           = (*Strategy)(nil)
+)
+
+// holderKey is what strategies that share a holder have in common.
+type holderKey struct {
+	store    persist.Store
+	settings Settings
+}
+
+// holders are the holders of this process and how many strategies use each.
+var holders = struct {
+	sync.Mutex
+	of map[holderKey]*sharedHolder
+}{of: make(map[holderKey]*sharedHolder)}
+
+type sharedHolder struct {
+	*holder
+	users int
+}
+
+// New returns the strategy of one biz type, whose Settings must be of type *Settings. It touches nothing. Strategies with the same settings and
+// store share a machine ID, and no number appears twice among them.
+func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return nil, fmt.Errorf("biz type %s: settings of type %T are not *snowflake.Settings", bizType.Name, bizType.Settings)
+	}
+	l, wrong := newLayout(settings)
+	if wrong != nil {
+		return nil, fmt.Errorf("%s: %s", wrong.key, wrong.text)
+	}
+	s := &Strategy{layout: l, key: holderKey{env.Store, *settings}}
+	holders.Lock()
+	defer holders.Unlock()
+	shared := holders.of[s.key]
+	if shared == nil {
+		h, err := newHolder(env, settings, l)
+		if err != nil {
+			return nil, err
+		}
+		shared = &sharedHolder{holder: h}
+		holders.of[s.key] = shared
+	}
+	s.holder = shared.holder
+	return s, nil
+}
+
+// newHolder returns a holder that does nothing yet.
+func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error) {
+	if err := l.begun(env.Now()); err != nil {
+		return nil, fmt.Errorf("%s: %s", err.key, err.text)
+	}
+	host, port, err := net.SplitHostPort(env.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("the address %q that the node listens on: %w", env.Addr, err)
+	}
+	portNumber, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("the address %q that the node listens on: %w", env.Addr, err)
+	}
+	ip := ownIP(settings.AdvertiseIP, host)
+	h := &holder{
+		registry: env.Store.Slots(), name: "machineIds " + l.text(), settings: settings, env: env,
+		fileName: statefile.Name(settings.AppName, int(portNumber), ip),
+		first:    make(chan struct{}), done: make(chan struct{}),
+	}
+	if settings.Registry == registryRedis {
+		if env.Redis == nil {
+			return nil, fmt.Errorf("registry: redis needs redis.addrs")
+		}
+		h.registry = redisslots.Open(redisslots.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster})
+	}
+	first, last := settings.machineIDs()
+	h.member = member{
+		layout: l.text(), key: settings.AppName + "." + port + "." + statefile.Number(ip), first: first, last: last,
+		horizon: settings.Horizon.Milliseconds(), maxSkew: settings.MaxSkew.Milliseconds(), offline: settings.OfflineStart.Milliseconds(),
+		floored: settings.Registry == registryRedis || env.Store.Shared(),
+	}
+	h.identity = statefile.Identity{Cluster: env.Cluster, Layout: h.layout, Key: h.key}
+	h.gen = newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: h.rolledBack})
+	env.Log.Info("snowflake", "layout", l.text(), "key", h.key, "machineIds", fmt.Sprintf("%d to %d", first, last), "overflow", l.overflow().Format(time.RFC3339))
+	return h, nil
+}
+
+// ownIP returns the address that this node is known by: the one that is configured, else the one it listens on, else the first one of the machine that
+// is no loopback address, IPv4 before IPv6, else 127.0.0.1.
+func ownIP(configured, host string) netip.Addr {
+	for _, text := range []string{configured, host} {
+		if ip, err := netip.ParseAddr(text); err == nil && !ip.IsUnspecified() {
+			return ip.Unmap().WithZone("")
+		}
+	}
+	best := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return best
+	}
+	for _, a := range addrs {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		switch ip := prefix.Addr().Unmap(); {
+		case ip.IsLoopback() || ip.IsLinkLocalUnicast():
+		case ip.Is4():
+			return ip
+		case best.IsLoopback():
+			best = ip
+		}
+	}
+	return best
+}
+
+// Init implements [seqd.Strategy]: it begins to look for a machine ID, and returns an error until there is one that can be used. What a registry lacks is
+// made safe by its floor, so fresh does not matter.
+func (s *Strategy) Init(ctx context.Context, _ bool) error {
+	s.inited.Do(func() {
+		holders.Lock()
+		defer holders.Unlock()
+		if shared := holders.of[s.key]; shared != nil && shared.holder == s.holder {
+			shared.users++
+		}
+	})
+	if err := s.holder.start(); err != nil {
+		return err
+	}
+	return s.holder.ready(ctx)
+}
+
+// Generate adds n numbers to seq, ascending, their times within the lease.
+func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	if s.closed.Load() {
+		return errStopping
+	}
+	return s.holder.gen.take(ctx, n, seq)
+}
+
+// Health returns why the next request would be refused.
+func (s *Strategy) Health() error {
+	if err := s.holder.health(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Degraded returns why the machine ID is not renewed.
+func (s *Strategy) Degraded() *seqd.Error { return s.holder.degraded() }
+
+// Details implements [seqd.DetailReporter].
+func (s *Strategy) Details() map[string]any { return s.holder.details() }
+
+// Parse implements [seqd.Parser].
+func (s *Strategy) Parse(number int64) (seqd.Parsed, error) {
+	t, machine, sequence, err := s.layout.decompose(number)
+	if err != nil {
+		return seqd.Parsed{}, err
+	}
+	return seqd.Parsed{Number: number, Valid: true, Time: t, MachineID: &machine, Sequence: &sequence}, nil
+}
+
+// Close ends issuing. When no other strategy uses the machine ID it is given up, so that another node can have it at once.
+func (s *Strategy) Close(ctx context.Context) error {
+	s.closed.Store(true)
+	holders.Lock()
+	shared := holders.of[s.key]
+	if shared == nil || shared.holder != s.holder {
+		holders.Unlock()
+		return nil
+	}
+	shared.users--
+	last := shared.users == 0
+	if last {
+		delete(holders.of, s.key)
+	}
+	holders.Unlock()
+	if !last {
+		return nil
+	}
+	return s.holder.end(ctx)
+}
+
+var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
