@@ -104,16 +104,21 @@ func (r *runtime) definitions() ([]seqd.Definition, error) {
 	return list, nil
 }
 
+// env is what strategies and plugins are built from.
+func (r *runtime) env() strategy.Env {
+	return strategy.Env{
+		Store: r.store, Now: r.now, Log: r.log, Observer: r.observer, Redis: r.redis, RedisPrefix: r.cfg.Redis.KeyPrefix, RedisAway: r.redisAway,
+		Addr: r.addr, Cluster: r.cluster,
+	}
+}
+
 func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error) {
 	d.BizType = bizType
 	factory, err := strategy.Lookup(bizType.Strategy)
 	if err != nil {
 		return d, err
 	}
-	env := strategy.Env{
-		Store: r.store, Now: r.now, Log: r.log, Observer: r.observer, Redis: r.redis, RedisPrefix: r.cfg.Redis.KeyPrefix, RedisAway: r.redisAway,
-		Addr: r.addr, Cluster: r.cluster,
-	}
+	env := r.env()
 	if d.Strategy, err = factory.New(env, bizType); err != nil {
 		return d, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/strategy"
 )
 
 // ErrRaise is returned by Raise for an argument that it cannot do anything with. Nothing was opened then.
@@ -55,20 +57,66 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 
 // checkRaise refuses what cannot be meant.
 func checkRaise(cfg *config.Config, bizType string, number int64) error {
-	if !slices.ContainsFunc(cfg.BizTypes, func(b seqd.BizType) bool { return b.Name == bizType }) {
+	i := slices.IndexFunc(cfg.BizTypes, func(b seqd.BizType) bool { return b.Name == bizType })
+	if i < 0 {
 		return fmt.Errorf("%w: the configuration has no biz type %q", ErrRaise, bizType)
+	}
+	if factory, err := strategy.Lookup(cfg.BizTypes[i].Strategy); err != nil || factory.Restored != nil {
+		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, cfg.BizTypes[i].Strategy)
 	}
 	if number < 1 || number > seqd.MaxNumber {
 		return fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, number, seqd.MaxNumber)
 	}
-	switch cfg.Store.Driver {
+	return checkKept(cfg.Store)
+}
+
+// checkKept refuses a store that can hold no backup.
+func checkKept(cfg config.Store) error {
+	switch cfg.Driver {
 	case "memory":
 		return fmt.Errorf("%w: store.driver: memory keeps nothing", ErrRaise)
 	case "bolt":
 		// A new file here, by a wrong path or folder, would look like success.
-		if _, err := os.Stat(cfg.Store.Bolt.Path); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: store.bolt.path: there is no file %s; restore the backup first", ErrRaise, cfg.Store.Bolt.Path)
+		if _, err := os.Stat(cfg.Bolt.Path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: store.bolt.path: there is no file %s; restore the backup first", ErrRaise, cfg.Bolt.Path)
 		}
+	}
+	return nil
+}
+
+// Restored does what the strategies that keep no counter need after a backup of the store, or of the Redis that holds their registry, was restored,
+// and tells of each biz type what was done. Nodes may be running; it is safe to call again, also after an error.
+func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done string)) (err error) {
+	if err := checkKept(cfg.Store); err != nil {
+		return err
+	}
+	r := &runtime{cfg: cfg, options: options{now: time.Now, log: slog.New(slog.DiscardHandler), observer: seqd.NopObserver{}}, addr: cfg.Server.Addr}
+	if r.store, err = newStore(ctx, cfg.Store, r.now); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.store.Close()) }()
+	if err := r.readCluster(ctx); err != nil {
+		return err
+	}
+	if cfg.Redis.Configured() {
+		if r.redis, err = newRedis(cfg.Redis); err != nil {
+			return err
+		}
+		defer func() { _ = r.redis.Close() }()
+	}
+	for _, b := range cfg.BizTypes {
+		factory, err := strategy.Lookup(b.Strategy)
+		if err != nil {
+			return err
+		}
+		if factory.Restored == nil {
+			continue
+		}
+		done, err := factory.Restored(ctx, r.env(), b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Name, err)
+		}
+		tell(b.Name, done)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package strategy
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -52,6 +53,9 @@ type Factory struct {
 	// Shape returns what the numbers look like, for seqd.Claim: it changes with every setting that could make a number appear
 	// a second time.
 	Shape func(bizType seqd.BizType) string
+	// Restored, where it is set, does what must follow when the state of the strategy was restored from a backup, and says in a line what it did. It is
+	// safe to call again. A strategy without it takes numbers from a counter, which is raised instead.
+	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)
 }
 
 var factories = registry.New[Factory]("strategies")

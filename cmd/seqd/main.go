@@ -31,6 +31,8 @@ Usage:
   seqd check-config --config FILE                check the configuration and exit
   seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
                                                  No seqd may reach the store until it has returned. It never lowers anything.
+  seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
+                                                 a machine ID but those that stand begin above all that may have been granted
   seqd version                                   print the version and exit
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
@@ -59,7 +61,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
-	if !slices.Contains([]string{"serve", "check-config", "raise", "version", "help"}, command) {
+	if !slices.Contains([]string{"serve", "check-config", "raise", "restored", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
 		return exitUsage
 	}
@@ -86,6 +88,8 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 		return exitOK
 	case "raise":
 		return raise(ctx, cfg, operands, out, errs)
+	case "restored":
+		return restored(ctx, cfg, out, errs)
 	}
 	if err := server.Run(ctx, cfg, server.WithLogger(server.NewLogger(cfg.Log, errs))); err != nil {
 		fmt.Fprintf(errs, "seqd: %v\n", err)
@@ -111,6 +115,26 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 		return exitFailed
 	}
 	fmt.Fprintf(out, "%s: %s\n", operands[0], raised)
+	return exitOK
+}
+
+// restored does what follows the restoring of a backup for the biz types that have no counter to raise.
+func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
+	any := false
+	err := server.Restored(ctx, cfg, func(bizType, done string) {
+		any = true
+		fmt.Fprintf(out, "%s: %s\n", bizType, done)
+	})
+	switch {
+	case errors.Is(err, server.ErrRaise):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: restored: %v\n", err)
+		return exitFailed
+	case !any:
+		fmt.Fprintln(out, "no biz type leases machine IDs; for those with counters see seqd raise")
+	}
 	return exitOK
 }
 

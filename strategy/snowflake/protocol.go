@@ -75,7 +75,7 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	switch {
 	case set == nil:
 		next.Incarnation = drawn()
-		if m.floored {
+		if m.floored || len(t.Slots) > 0 { // one that is new has no slots
 			next.Floor = floor(t, next.Ahead)
 		}
 	case set.Source != t.Source: // grants may have been lost

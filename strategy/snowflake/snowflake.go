@@ -7,6 +7,7 @@ package snowflake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -31,6 +32,7 @@ func init() {
 		Settings: func() any { s := DefaultSettings(); return &s },
 		New:      func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) { return New(env, bizType) },
 		Shape:    shape,
+		Restored: restored,
 	})
 }
 
@@ -45,6 +47,41 @@ func shape(bizType seqd.BizType) string {
 		return Name
 	}
 	return Name + " " + l.text()
+}
+
+// restored drops the bootstrap part of the registry: the next node that comes to it makes a new one, with a floor above all that may have been granted.
+func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done string, err error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return "", fmt.Errorf("settings of type %T are not *snowflake.Settings", bizType.Settings)
+	}
+	l, wrong := newLayout(settings)
+	if wrong != nil {
+		return "", fmt.Errorf("%s: %s", wrong.key, wrong.text)
+	}
+	registry, err := openRegistry(env, settings)
+	if err != nil {
+		return "", err
+	}
+	err = registry.Drop(ctx, registryName(l))
+	if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		return "", err
+	}
+	return "leases that are granted from now on begin above all that may have been granted", nil
+}
+
+// registryName is the registry of a layout: with another one a machine ID says nothing about this one's numbers.
+func registryName(l *layout) string { return "machineIds " + l.text() }
+
+// openRegistry returns where machine IDs are leased.
+func openRegistry(env strategy.Env, settings *Settings) (persist.SlotStore, error) {
+	if settings.Registry == registryStore {
+		return env.Store.Slots(), nil
+	}
+	if env.Redis == nil {
+		return nil, errors.New("registry: redis needs redis.addrs")
+	}
+	return redisslots.Open(redisslots.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}), nil
 }
 
 // Strategy issues the numbers of one biz type. It is safe for concurrent use.
@@ -123,15 +160,12 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	}
 	ip := ownIP(settings.AdvertiseIP, host)
 	h := &holder{
-		registry: env.Store.Slots(), name: "machineIds " + l.text(), settings: settings, env: env,
+		name: registryName(l), settings: settings, env: env,
 		fileName: statefile.Name(settings.AppName, int(portNumber), ip),
 		first:    make(chan struct{}), done: make(chan struct{}),
 	}
-	if settings.Registry == registryRedis {
-		if env.Redis == nil {
-			return nil, fmt.Errorf("registry: redis needs redis.addrs")
-		}
-		h.registry = redisslots.Open(redisslots.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster})
+	if h.registry, err = openRegistry(env, settings); err != nil {
+		return nil, err
 	}
 	first, last := settings.machineIDs()
 	h.member = member{
