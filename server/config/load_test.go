@@ -145,6 +145,23 @@ var another = map[string]struct{ yaml, text string }{
 	"segment.onRedisDown":      {"reject", "reject"},
 	"segment.reserveSegments":  {"7", "7"},
 	"segment.restoreGap":       {"7", "7"},
+	"snowflake.epoch":          {`"2024-07-07T07:07:07Z"`, "2024-07-07T07:07:07Z"},
+	"snowflake.bitsMachine":    {"7", "7"},
+	"snowflake.bitsSequence":   {"7", "7"},
+	"snowflake.bitsRack":       {"0", "0"},
+	"snowflake.registry":       {"redis", "redis"},
+	"snowflake.machineId":      {"7", "7"},
+	"snowflake.rack":           {"7", "7"},
+	"snowflake.horizon":        {"7s", "7s"},
+	"snowflake.renewInterval":  {"700ms", "700ms"},
+	"snowflake.pollInterval":   {"7s", "7s"},
+	"snowflake.maxWait":        {"7ms", "7ms"},
+	"snowflake.maxSkew":        {"7s", "7s"},
+	"snowflake.randomStart":    {"true", "true"},
+	"snowflake.offlineStart":   {"7s", "7s"},
+	"snowflake.stateDir":       {"y", "y"},
+	"snowflake.appName":        {"y", "y"},
+	"snowflake.advertiseIp":    {`"10.0.0.7"`, "10.0.0.7"},
 }
 
 // Every key has the same effect from every source, and an effect. A new key needs a line above.
