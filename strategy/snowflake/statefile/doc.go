@@ -7,8 +7,8 @@
 // # Copies
 //
 // Two nodes that start from the same lease issue the same numbers. So the file names the device, the inode and, where the file system knows it,
-// the time of birth of the file that it was written to: renaming keeps all three, copying, unpacking and restoring do not. The time of birth is there because
-// file systems use an inode again at once: of two files that replace each other by turns every second has the same one.
+// the time of birth of the file that it was written to: renaming keeps all three, copying, unpacking and restoring do not. The time of birth is
+// there because file systems use an inode again at once: of two files that replace each other by turns every second has the same one.
 //
 // What cannot be noticed: a file system or a disk that is restored or cloned as a whole; an older file kept by a hard link and moved
 // back; where there is no time of birth, a copy that happens to be written to the inode that the original had. What is refused for no

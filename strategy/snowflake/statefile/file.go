@@ -43,11 +43,11 @@ const (
 	stepRemove   = "remove the state file"
 )
 
-// Open takes the lock of the state file with the given name, which Name makes, in the folder dir. It creates the folder (0700) when there is none, and
-// removes what a crash left behind. It does not look at the state file.
+// Open takes the lock of the state file with the given name, which Name makes, in the folder dir. It creates the folder (0700) when there is
+// none, and removes what a crash left behind. It does not look at the state file.
 //
-// The errors are ErrInvalid, ErrLocked, which says which process has the lock, and those of the file system; errors.ErrUnsupported where seqd cannot
-// lock and recognize files (all but Linux and macOS).
+// The errors are ErrInvalid, ErrLocked, which says which process has the lock, and those of the file system; errors.ErrUnsupported where seqd
+// cannot lock and recognize files (all but Linux and macOS).
 func Open(dir, name string, identity Identity) (_ *File, err error) {
 	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || name == "." {
 		return nil, fmt.Errorf("open state file: %w: %q is not the name of a file", ErrInvalid, name)
@@ -119,8 +119,8 @@ func (f *File) name() string      { return filepath.Base(f.path) }
 func (f *File) lockName() string  { return f.name() + ".lock" }
 func (f *File) temporary() string { return f.name() + ".tmp" }
 
-// Load reads the state. The errors are ErrNone, ErrDamaged, ErrForeign, ErrCopied, ErrNewer, ErrMoved, ErrClosed, and those of the file system; none of
-// them changes anything on disk.
+// Load reads the state. The errors are ErrNone, ErrDamaged, ErrForeign, ErrCopied, ErrNewer, ErrMoved, ErrClosed, and those of the file system;
+// none of them changes anything on disk.
 func (f *File) Load() (State, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -302,9 +302,9 @@ func (f *File) discard() error {
 	return nil
 }
 
-// Invalidate makes Load return ErrNone, whatever the file holds, and survives a power loss when it returns without an error. After an error Load returns
-// ErrNone or what it returned before, nothing is stored under its token, and Invalidate may be called again. The errors are ErrMoved, ErrClosed, and those of the file system; no
-// space is needed.
+// Invalidate makes Load return ErrNone, whatever the file holds, and survives a power loss when it returns without an error. After an error Load
+// returns ErrNone or what it returned before, nothing is stored under its token, and Invalidate may be called again. The errors are ErrMoved,
+// ErrClosed, and those of the file system; no space is needed.
 //
 // The file is emptied before it is removed: so it does not come back when the folder does, and other names of it are worthless too.
 func (f *File) Invalidate() error {
