@@ -25,6 +25,7 @@ func (c *hands) now() time.Time { return time.UnixMilli(c.ms.Load()) }
 func testLayout(t testing.TB, bitsMachine, bitsSequence int) *layout {
 	t.Helper()
 	s := DefaultSettings()
+	s.Epoch = "1999-12-31T00:00:00Z" // the time in a bubble of synctest begins a day later
 	s.BitsMachine, s.BitsSequence = bitsMachine, bitsSequence
 	l, err := newLayout(&s)
 	if err != nil {
@@ -33,7 +34,7 @@ func testLayout(t testing.TB, bitsMachine, bitsSequence int) *layout {
 	return l
 }
 
-// at is a generator with a lease of machine ID 5 for ten seconds, and its clock.
+// testGenerator returns a generator with a lease of machine ID 5 for ten seconds, and its clock.
 func testGenerator(t testing.TB, opts generatorOptions) (*generator, *hands) {
 	t.Helper()
 	clock := &hands{}

@@ -36,7 +36,7 @@ const (
 
 // newLayout returns the layout of settings, or what is wrong with them.
 func newLayout(s *Settings) (*layout, *wrong) {
-	epoch, err := time.Parse(time.RFC3339, s.Epoch)
+	epoch, err := time.Parse(time.RFC3339, string(s.Epoch))
 	switch {
 	case err != nil:
 		return nil, &wrong{"epoch", fmt.Sprintf("%q is not a time such as 2025-01-01T00:00:00Z", s.Epoch)}

@@ -18,7 +18,7 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		{func(s *Settings) { s.Epoch = "1969-12-31T23:59:59Z" }, "epoch"},
 		{func(s *Settings) { s.Epoch = "2300-01-01T00:00:00Z" }, "epoch"},
 		{func(s *Settings) { s.Epoch = "2025-01-01T00:00:00.0001Z" }, "epoch"},
-		{func(s *Settings) { s.Epoch = time.Now().Add(time.Hour).Format(time.RFC3339) }, "epoch"},
+		{func(s *Settings) { s.Epoch = Plain(time.Now().Add(time.Hour).Format(time.RFC3339)) }, "epoch"},
 		{func(s *Settings) { s.BitsMachine = 0 }, "bitsMachine"},
 		{func(s *Settings) { s.BitsMachine = 17 }, "bitsMachine"},
 		{func(s *Settings) { s.BitsMachine = -1 }, "bitsMachine"},
@@ -95,7 +95,11 @@ func TestNumbersAreSonyflakes(t *testing.T) {
 }
 
 func TestOverflow(t *testing.T) {
-	l := testLayout(t, 10, 12)
+	s := DefaultSettings()
+	l, err := newLayout(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := l.overflow().Format(time.RFC3339); !strings.HasPrefix(got, "2094-09-07T") {
 		t.Errorf("the layout ends at %s", got)
 	}

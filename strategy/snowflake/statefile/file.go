@@ -182,7 +182,7 @@ func (f *File) read() (r record, err error) {
 	switch id, names, err := identify(file); {
 	case err != nil:
 		return r, err
-	case id != r.inode:
+	case !id.is(r.inode):
 		return r, fmt.Errorf("%w: it was written as inode %d of device %d, born at %d ns, and is inode %d of device %d, born at %d ns",
 			ErrCopied, r.inode.number, r.inode.device, r.inode.born, id.number, id.device, id.born)
 	case names != 1:

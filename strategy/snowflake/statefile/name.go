@@ -27,10 +27,11 @@ func nameOn(goos, app string, port int, ip netip.Addr) string {
 	if goos == "windows" {
 		colon, forbidden = "%3A", `%/\:*?"<>|`
 	}
-	return escapeName(app, forbidden) + colon + strconv.Itoa(port) + colon + number(ip) + ".properties"
+	return escapeName(app, forbidden) + colon + strconv.Itoa(port) + colon + Number(ip) + ".properties"
 }
 
-func number(ip netip.Addr) string {
+// Number is an IP address as a number: an IPv4 address in decimal, an IPv6 address as its 32 hexadecimal digits.
+func Number(ip netip.Addr) string {
 	if ip = ip.Unmap(); ip.Is4() {
 		b := ip.As4()
 		return strconv.FormatUint(uint64(b[0])<<24|uint64(b[1])<<16|uint64(b[2])<<8|uint64(b[3]), 10)

@@ -49,6 +49,11 @@ type inode struct {
 	born           int64 // in ns since the Unix epoch; 0 where the file system does not know it
 }
 
+// is reports whether both are one inode. A device can have another number after a restart of the machine; with the time of birth it is not needed.
+func (i inode) is(other inode) bool {
+	return i.number == other.number && i.born == other.born && (i.born != 0 || i.device == other.device)
+}
+
 // record is what a file holds.
 type record struct {
 	identity Identity
