@@ -339,7 +339,13 @@ func TestLostReply(t *testing.T) {
 				t.Errorf("%v, %v", made, err)
 			}
 			link.Restore()
-			if got := runs(t, server) - before; got > 1 {
+			eventually(t, "it has run", func() error {
+				if runs(t, server) == before {
+					return errors.New("it has not")
+				}
+				return nil
+			})
+			if got := runs(t, server) - before; got != 1 {
 				t.Errorf("it ran %d times", got)
 			}
 			s = open(t, connect(t, server.Addr(), calm), "seqd:")

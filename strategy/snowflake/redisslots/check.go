@@ -2,11 +2,14 @@ package redisslots
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/persist"
 )
 
 // slack is what a server's count of its replicas may be behind what min-replicas-max-lag says, in ms: it counts once a second, in whole seconds.
@@ -29,7 +32,11 @@ func alone(client redis.UniversalClient) bool {
 func Check(ctx context.Context, client redis.UniversalClient) error {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
-		return c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return checkServer(ctx, node, false) })
+		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return checkServer(ctx, node, false) })
+		if err == nil || errors.Is(err, ErrUnfit) || errors.Is(err, persist.ErrUnavailable) {
+			return err
+		}
+		return translate(err) // what the client met when it asked for the servers
 	case *redis.Client:
 		return checkServer(ctx, c, alone(c))
 	}

@@ -88,8 +88,9 @@ func (s *Slots) Look(ctx context.Context, registry string, ids ...int64) (persis
 		return persist.SlotTable{}, err
 	}
 	var args []any
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	if len(ids) <= few {
-		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+		for _, id := range ids {
 			args = append(args, strconv.FormatInt(id, 10))
 		}
 	}
@@ -126,7 +127,7 @@ func (s *Slots) lag(ctx context.Context, registry, state string) (int64, error) 
 	if single && state == unreplicated {
 		return 0, nil
 	}
-	var server redis.UniversalClient = s.opts.Client
+	server := s.opts.Client
 	if cluster, ok := s.opts.Client.(*redis.ClusterClient); ok {
 		node, err := cluster.MasterForKey(ctx, Key(s.opts.Prefix, registry))
 		if err != nil {

@@ -58,7 +58,7 @@ func TestContents(t *testing.T) {
 	if err != nil || set != nil || len(slots) != 2 || slots[0] != other || slots[1] != someSlot {
 		t.Errorf("%+v, %+v, %v", set, slots, err)
 	}
-	if _, slots, err := good("5", five, "0", zero).contents(1, []int64{7, 5}); err != nil || len(slots) != 1 || slots[0] != someSlot {
+	if _, slots, err := good("5", five, "0", zero).contents(1, []int64{5, 7}); err != nil || len(slots) != 1 || slots[0] != someSlot {
 		t.Errorf("%+v, %v", slots, err)
 	}
 	for _, rest := range [][]any{{"5"}, {"5", nil}, {nil, five}, {"6", five}, {"05", five}, {"x", five}, {"5", five, "5", five}, {"5", int64(7)}} {

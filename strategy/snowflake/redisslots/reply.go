@@ -90,7 +90,7 @@ func (r *reply) number(i int) int64 {
 	return n
 }
 
-// contents reads the bootstrap part at i and the slots behind it. Those that nobody asked for are left out.
+// contents reads the bootstrap part at i and the slots behind it. Those that nobody asked for are left out; ids are ascending, none means all.
 func (r *reply) contents(i int, ids []int64) (set *persist.SlotSet, slots []persist.Slot, err error) {
 	if r.items[i] != nil {
 		text, _ := r.items[i].(string)
@@ -113,7 +113,8 @@ func (r *reply) contents(i int, ids []int64) (set *persist.SlotSet, slots []pers
 			return nil, nil, err
 		case strconv.FormatInt(slot.ID, 10) != field:
 			return nil, nil, damaged(field, text)
-		case len(ids) == 0 || slices.Contains(ids, slot.ID):
+		}
+		if _, asked := slices.BinarySearch(ids, slot.ID); asked || len(ids) == 0 {
 			slots = append(slots, slot)
 		}
 	}
