@@ -44,8 +44,9 @@ func (r Registry) Table(now int64, ids ...int64) SlotTable {
 		set := *r.Set
 		t.Set = &set
 	}
+	ids = slices.Sorted(slices.Values(ids))
 	for _, slot := range r.Slots {
-		if len(ids) == 0 || slices.Contains(ids, slot.ID) {
+		if _, asked := slices.BinarySearch(ids, slot.ID); asked || len(ids) == 0 {
 			t.Slots = append(t.Slots, slot)
 		}
 	}
