@@ -22,12 +22,14 @@ type generator struct {
 	mu       sync.Mutex // guards what follows
 	stopped  *seqd.Error
 	machine  int64
-	lower    int64 // times are above it, in ms since the Unix epoch
-	bound    int64 // and not above it
-	last     int64 // the last time used
-	start    int64 // the sequence that the last time began with
-	used     int64 // how many numbers of the last time were used
-	refusing bool  // the clock is behind, and that was told
+	lower    int64       // times are above it, in ms since the Unix epoch
+	bound    int64       // and not above it
+	last     int64       // the last time used
+	start    int64       // the sequence that the last time began with
+	used     int64       // how many numbers of the last time were used
+	refusing bool        // the clock is behind, and that was told
+	refusal  *seqd.Error // the last refusal that was made
+	refused  int64       // the time that it was made for
 }
 
 // generatorOptions are what a generator is made of.
@@ -64,22 +66,22 @@ func (g *generator) set(machine, lower, bound int64) {
 	if machine != g.machine || g.stopped != nil {
 		g.used = 1 << g.layout.bitsSequence // of the last time nothing more is used: another machine ID may make a lower number
 	}
-	g.machine, g.lower, g.bound, g.stopped = machine, lower, bound, nil
+	g.machine, g.lower, g.bound, g.stopped, g.refusal = machine, lower, bound, nil, nil
 }
 
 // stop ends issuing until set is called, and returns the last time that was used, 0 for none.
 func (g *generator) stop(reason *seqd.Error) (last int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.stopped = reason
+	g.stopped, g.refusal = reason, nil
 	return g.last
 }
 
 // take adds n numbers to seq, ascending, or returns an error; what a failed call took is skipped.
 func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
-	var began time.Time
+	var began, before time.Time
 	for {
-		taken, wait, err := g.some(n, seq)
+		taken, now, wait, err := g.some(n, seq)
 		if err != nil {
 			return err
 		}
@@ -91,44 +93,46 @@ func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 		} else if time.Since(began) > patience+g.options.maxWait {
 			return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout does not make that many numbers in " + patience.String(), RetryAfter: time.Second}
 		}
-		if err := pass(ctx, wait); err != nil {
+		if err := pass(ctx, wait, !now.Equal(before)); err != nil {
 			return seqd.AsError(err)
 		}
+		before = now
 	}
 }
 
-// some takes what the present time has, at most n, and returns for how long to wait where that was not enough.
-func (g *generator) some(n int, seq *seqd.Sequence) (taken int, wait time.Duration, err error) {
+// some takes what the present time has, at most n, and returns that time and for how long to wait where that was not enough.
+func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, wait time.Duration, err error) {
 	g.mu.Lock()
-	now := g.options.now()
+	now = g.options.now()
 	ms := now.UnixMilli()
 	if ms == g.last && g.used < 1<<g.layout.bitsSequence-g.start || ms > g.last {
-		if err := g.outside(ms); err != nil {
+		if g.stopped != nil || ms <= g.lower || ms > g.bound || ms <= g.layout.epoch || ms > g.layout.last() {
+			err := g.once(ms, func() *seqd.Error { return g.outside(ms) })
 			over := g.passed()
 			g.mu.Unlock()
 			g.tell(over, false, 0)
-			return 0, 0, err
+			return 0, now, 0, err
 		}
 		taken = g.takeAt(ms, n, seq)
 		over := g.passed()
 		g.mu.Unlock()
 		g.tell(over, false, 0)
-		return taken, nextMilli(now), nil
+		return taken, now, nextMilli(now), nil
 	}
 	last, stopped := g.last, g.stopped
 	gap := time.Duration(last-ms) * time.Millisecond
 	late := gap > g.options.maxWait
 	begins := late && !g.refusing && stopped == nil
 	g.refusing = g.refusing || begins
-	g.mu.Unlock()
-	switch {
-	case stopped != nil:
-		return 0, 0, stopped
-	case late:
-		g.tell(begins, true, gap)
-		return 0, 0, rolledBack(last, gap)
+	if late && stopped == nil {
+		stopped = g.once(ms, func() *seqd.Error { return rolledBack(last, gap) })
 	}
-	return 0, gap + nextMilli(now), nil
+	g.mu.Unlock()
+	if stopped != nil {
+		g.tell(begins, true, gap)
+		return 0, now, 0, stopped
+	}
+	return 0, now, gap + nextMilli(now), nil
 }
 
 // passed ends an episode of refusing, and reports whether there was one. mu is held.
@@ -145,28 +149,34 @@ func (g *generator) tell(news, begins bool, gap time.Duration) {
 	}
 }
 
+// once makes a refusal once a millisecond: while things are wrong, it is what every request gets. mu is held.
+func (g *generator) once(ms int64, refusal func() *seqd.Error) *seqd.Error {
+	if g.refusal == nil || g.refused != ms {
+		g.refusal, g.refused = refusal(), ms
+	}
+	return g.refusal
+}
+
 func rolledBack(last int64, gap time.Duration) *seqd.Error {
 	return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: gap + time.Millisecond,
 		Detail: fmt.Sprintf("the clock was set back: it is %s behind %s, the last time that was used", gap, at(last))}
 }
 
 // outside returns why a time may not be used. mu is held.
-func (g *generator) outside(ms int64) error {
+func (g *generator) outside(ms int64) *seqd.Error {
 	switch {
 	case g.stopped != nil:
 		return g.stopped
+	case ms <= g.layout.epoch:
+		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Second, Detail: fmt.Sprintf("the clock says %s, which is before the epoch", at(ms))}
 	case ms <= g.lower:
 		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Duration(g.lower+1-ms) * time.Millisecond,
 			Detail: fmt.Sprintf("the lease of machine ID %d begins at %s; the clock says %s", g.machine, at(g.lower+1), at(ms))}
 	case ms > g.layout.last():
 		return seqd.Errorf(seqd.CodeExhausted, "the times of this layout ended at %s", at(g.layout.last()))
-	case ms > g.bound:
-		return &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second,
-			Detail: fmt.Sprintf("the lease of machine ID %d ended at %s and could not be renewed", g.machine, at(g.bound))}
-	case ms <= g.layout.epoch:
-		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Second, Detail: fmt.Sprintf("the clock says %s, which is before the epoch", at(ms))}
 	}
-	return nil
+	return &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second,
+		Detail: fmt.Sprintf("the lease of machine ID %d ended at %s and could not be renewed", g.machine, at(g.bound))}
 }
 
 // takeAt takes at most n numbers of a time that may be used. mu is held.
@@ -202,15 +212,19 @@ func nextMilli(now time.Time) time.Duration {
 const (
 	// spin is how much of a wait is not slept: a sleep ends late by about as much.
 	spin = 150 * time.Microsecond
-	// shortest is the least wait, so that a clock that stands still does not keep a core busy.
-	shortest = 20 * time.Microsecond
+	// spins bounds the spinning where time does not pass.
+	spins = 10_000
 )
 
-// pass waits for d, or until ctx ends: it sleeps most of it and spins the rest.
-func pass(ctx context.Context, d time.Duration) error {
-	end := time.Now().Add(max(d, shortest))
-	if d > spin {
-		timer := time.NewTimer(d - spin)
+// pass waits for d, or until ctx ends: it sleeps most of it and spins the rest. A clock that did not move since the last wait is waited for asleep.
+func pass(ctx context.Context, d time.Duration, moves bool) error {
+	end := time.Now().Add(d)
+	sleep := d - spin
+	if !moves {
+		sleep = max(d, time.Millisecond)
+	}
+	if sleep > 0 {
+		timer := time.NewTimer(sleep)
 		defer timer.Stop()
 		select {
 		case <-ctx.Done():
@@ -218,7 +232,10 @@ func pass(ctx context.Context, d time.Duration) error {
 		case <-timer.C:
 		}
 	}
-	for time.Now().Before(end) {
+	for range spins {
+		if !time.Now().Before(end) {
+			break
+		}
 		runtime.Gosched()
 	}
 	return ctx.Err()

@@ -216,7 +216,7 @@ func TestRandomStart(t *testing.T) {
 		t.Errorf("%d different starts in 200", len(seen))
 	}
 	clock.ms.Add(1)
-	taken, _, err := g.some(5000, &seqd.Sequence{})
+	taken, _, _, err := g.some(5000, &seqd.Sequence{})
 	if err != nil || taken <= 2048 || taken > 4096 {
 		t.Errorf("a millisecond had %d numbers, %v", taken, err)
 	}
@@ -301,6 +301,21 @@ func TestManyCallers(t *testing.T) {
 	}
 	if len(seen) < 1000 {
 		t.Errorf("only %d numbers", len(seen))
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	g, clock := testGenerator(t, generatorOptions{})
+	var seq seqd.Sequence
+	seq.Add(1, 1, 1)
+	for _, n := range []int{1, 100} {
+		if allocated := testing.AllocsPerRun(1000, func() {
+			seq.Reset()
+			clock.ms.Add(1)
+			_ = g.take(t.Context(), n, &seq)
+		}); allocated > 0 {
+			t.Errorf("%d numbers take %v allocations", n, allocated)
+		}
 	}
 }
 

@@ -39,7 +39,8 @@ type Settings struct {
 	MaxWaitRollback time.Duration `config:"maxWait"`
 	// MaxSkew is how far the clock may be off the registry's, 100ms to 1m.
 	MaxSkew time.Duration `config:"maxSkew"`
-	// RandomStart begins the sequence of each millisecond at a random value instead of 0, so that low traffic does not leave bits constant.
+	// RandomStart begins the sequence of each millisecond at a random value instead of 0, so that low traffic does not leave bits constant. It costs what lies below: up
+	// to a half of a millisecond's numbers, a quarter on average.
 	RandomStart bool `config:"randomStart"`
 	// OfflineStart is for how long a node may issue without the registry, also after a restart; 0 or 1s to 30 days. For that long nobody else can use
 	// the machine ID of a node that died.
@@ -161,10 +162,8 @@ func (s *Settings) machineIDs() (first, last int64) {
 	return first, first + workers - 1
 }
 
-// MaxWait implements [seqd.Waiter]: how long a request for seqd.MaxCount numbers, or one after a clock was set back, can take.
-func (s *Settings) MaxWait() time.Duration {
-	return s.MaxWaitRollback + time.Duration(seqd.MaxCount>>min(s.BitsSequence, 30))*time.Millisecond
-}
+// MaxWait implements [seqd.Waiter].
+func (s *Settings) MaxWait() time.Duration { return s.MaxWaitRollback + patience }
 
 // UsesRedis implements [seqd.RedisUser].
 func (s *Settings) UsesRedis() (key string) {
