@@ -151,7 +151,11 @@ func (h *holder) details() map[string]any {
 		return map[string]any{"key": h.key}
 	}
 	left := time.Duration(max(0, h.bound-h.ms())) * time.Millisecond
-	return map[string]any{"key": h.key, "machineId": h.lease.id, "leaseFrom": at(h.lease.lower + 1), "leaseUntil": at(h.bound), "timeLeft": left.String()}
+	d := map[string]any{"key": h.key, "machineId": h.lease.id, "leaseUntil": at(h.bound), "timeLeft": left.String()}
+	if h.lease.lower > 0 {
+		d["leaseFrom"] = at(h.lease.lower + 1)
+	}
+	return d
 }
 
 // rolledBack is told by the generator when it begins to refuse because the clock was set back, and when that is over.
