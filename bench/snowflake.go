@@ -86,9 +86,10 @@ func benchSnowflake(ctx context.Context, o options) (results []result, err error
 			return n, s.Generate(ctx, n, &seq)
 		}
 	}
+	next := take(1)
 	if _, err := perOp(func(b *testing.B) {
 		for b.Loop() {
-			if _, err := take(1)(); err != nil {
+			if _, err := next(); err != nil {
 				b.Error(err)
 			}
 		}
@@ -120,7 +121,7 @@ func benchSnowflake(ctx context.Context, o options) (results []result, err error
 		func() (float64, error) {
 			return rate(o.duration, func() (int, error) { bwmarrin.Generate(); return 1, nil })
 		},
-		func() (float64, error) { return rate(o.duration, take(1)) })
+		func() (float64, error) { return rate(o.duration, next) })
 	if err != nil {
 		return nil, err
 	}
