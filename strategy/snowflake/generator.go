@@ -106,6 +106,10 @@ func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, w
 	now = g.options.now()
 	ms := now.UnixMilli()
 	if ms == g.last && g.used < 1<<g.layout.bitsSequence-g.start || ms > g.last {
+		if soon := time.Duration(g.lower+1-ms) * time.Millisecond; g.stopped == nil && soon > 0 && soon <= g.options.maxWait {
+			g.mu.Unlock()
+			return 0, now, soon, nil // the lease is about to begin
+		}
 		if g.stopped != nil || ms <= g.lower || ms > g.bound || ms <= g.layout.epoch || ms > g.layout.last() {
 			err := g.once(ms, func() *seqd.Error { return g.outside(ms) })
 			over := g.passed()
@@ -194,7 +198,7 @@ func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
 	return int(count)
 }
 
-// health returns why a number could not be made at a time because of the clock, nil otherwise.
+// health returns why a number could not be made at a time because the clock was set back, nil otherwise.
 func (g *generator) health(ms int64) *seqd.Error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

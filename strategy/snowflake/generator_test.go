@@ -131,6 +131,8 @@ func TestClockStandsStill(t *testing.T) {
 
 func TestLeaseBoundsTimes(t *testing.T) {
 	g, clock := testGenerator(t, generatorOptions{})
+	clock.ms.Store(someTime - 1001)
+	refused(t, g, 1, seqd.CodeClockRollback)
 	clock.ms.Store(someTime - 1000)
 	if e := refused(t, g, 1, seqd.CodeClockRollback); e.RetryAfter != time.Millisecond {
 		t.Errorf("retry after %s", e.RetryAfter)

@@ -116,7 +116,7 @@ func (h *holder) health() *seqd.Error {
 		return &seqd.Error{Code: seqd.CodeStarting, Detail: "a machine ID is being looked for", RetryAfter: time.Second}
 	case now > h.bound:
 		return h.ended()
-	case now <= h.lease.lower:
+	case time.Duration(h.lease.lower+1-now)*time.Millisecond > h.settings.MaxWaitRollback:
 		return h.early(now)
 	}
 	return h.gen.health(now)
@@ -327,8 +327,9 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 // use lets the generator go on with a lease up to bound. With offlineStart the file has it first.
 func (h *holder) use(l lease, bound int64) error {
 	if h.file != nil {
+		// After an offline start the interval begins above until: progress, which is never below lower, says so.
 		err := h.file.Store(statefile.State{
-			MachineID: l.id, Token: l.token, Lower: l.lower, Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
+			MachineID: l.id, Token: l.token, Lower: min(l.lower, l.until), Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
 		})
 		if err != nil {
 			return fmt.Errorf("%w: %w", errFile, err)

@@ -1,0 +1,395 @@
+package snowflake
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+)
+
+// registry is a store whose registry can be away, and whose clock can be off.
+type registry struct {
+	persist.Store
+	shared bool
+	away   atomic.Bool
+	skew   atomic.Int64 // ms
+}
+
+func (r *registry) Shared() bool             { return r.shared }
+func (r *registry) Slots() persist.SlotStore { return r }
+
+var errAway = errors.New("away")
+
+func (r *registry) Look(ctx context.Context, name string, ids ...int64) (persist.SlotTable, error) {
+	if r.away.Load() {
+		return persist.SlotTable{}, errAway
+	}
+	t, err := r.Store.Slots().Look(ctx, name, ids...)
+	t.Now += r.skew.Load()
+	return t, err
+}
+
+func (r *registry) Swap(ctx context.Context, name string, swap persist.SlotSwap) (bool, error) {
+	if r.away.Load() {
+		return false, errAway
+	}
+	return r.Store.Slots().Swap(ctx, name, swap)
+}
+
+func (r *registry) Drop(ctx context.Context, name string) error {
+	return r.Store.Slots().Drop(ctx, name)
+}
+
+func newRegistry(shared bool) *registry {
+	return &registry{Store: memory.New(time.Now), shared: shared}
+}
+
+// cluster is the ID of the tests' cluster.
+const cluster = "0123456789abcdef0123456789abcdef"
+
+// instance returns a strategy of an instance that listens on a port.
+func instance(t *testing.T, r *registry, port string, change func(*Settings)) *Strategy {
+	t.Helper()
+	s := DefaultSettings()
+	s.Epoch = "1999-12-31T00:00:00Z"
+	s.StateDir = filepath.Join(t.TempDir(), "state")
+	s.AdvertiseIP = "10.0.0.1"
+	if change != nil {
+		change(&s)
+	}
+	if problems := s.Validate(); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	env := strategy.Env{
+		Store: r, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:" + port, Cluster: cluster,
+	}
+	made, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// ready initialises a strategy and sees to it that it is closed.
+func ready(t *testing.T, s *Strategy) {
+	t.Helper()
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	closes(t, s)
+}
+
+func closes(t *testing.T, s *Strategy) {
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+}
+
+func (s *Strategy) machineID() int64 {
+	id, ok := s.Details()["machineId"].(int64)
+	if !ok {
+		return -1
+	}
+	return id
+}
+
+func one(t *testing.T, s *Strategy) int64 {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), 1, &seq); err != nil {
+		t.Fatal(err)
+	}
+	return seq.First()
+}
+
+func cannot(t *testing.T, s *Strategy, want seqd.Code) {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), 1, &seq); seqd.CodeOf(err) != want {
+		t.Fatalf("got %v, want %s", err, want)
+	}
+}
+
+// slots returns what the registry has on record.
+func slots(t *testing.T, s *Strategy, r *registry) persist.SlotTable {
+	t.Helper()
+	table, err := r.Store.Slots().Look(t.Context(), s.holder.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		s := instance(t, r, "1", nil)
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		before := one(t, s)
+		time.Sleep(time.Minute)
+		n := one(t, s)
+		p, err := s.Parse(n)
+		if err != nil || n <= before || !p.Time.Equal(time.Now().Truncate(time.Millisecond)) || *p.MachineID != s.machineID() {
+			t.Errorf("%d is read as %+v, %v", n, p, err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cannot(t, s, seqd.CodeStopping)
+		slot := slots(t, s, r).Slots[0]
+		if slot.Token != "" || slot.Until != time.Now().UnixMilli() {
+			t.Errorf("what is on record after a clean stop: %+v", slot)
+		}
+		again := instance(t, r, "1", nil)
+		ready(t, again) // in the very millisecond in which the other stopped
+		if again.machineID() != slot.ID {
+			t.Errorf("machine ID %d after %d", again.machineID(), slot.ID)
+		}
+		if after := one(t, again); after <= n {
+			t.Errorf("%d follows %d", after, n)
+		}
+	})
+}
+
+func TestSharedRegistryBeginsWithItsFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := instance(t, newRegistry(true), "1", nil)
+		closes(t, s)
+		err := s.Init(t.Context(), true)
+		if e := seqd.AsError(err); e.Code != seqd.CodeStarting || e.RetryAfter < 9*time.Second || e.RetryAfter > 9*time.Second+time.Millisecond {
+			t.Errorf("got %v, retry after %s", err, e.RetryAfter)
+		}
+		time.Sleep(9*time.Second + time.Millisecond)
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		one(t, s)
+	})
+}
+
+func TestStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		small := func(s *Settings) { s.BitsMachine = 1 }
+		first, second, third := instance(t, r, "1", small), instance(t, r, "2", small), instance(t, r, "3", small)
+		ready(t, second)
+		if err := first.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if first.machineID() == second.machineID() {
+			t.Fatal("two have the same machine ID")
+		}
+		closes(t, third)
+		if err := third.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID || !strings.Contains(err.Error(), "stands by") {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(time.Minute)
+		if third.Health() == nil {
+			t.Fatal("healthy without a machine ID")
+		}
+		id := first.machineID()
+		if err := first.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		if err := third.Health(); err != nil || third.machineID() != id {
+			t.Errorf("machine ID %d, %v; want %d", third.machineID(), err, id)
+		}
+	})
+}
+
+// A holder whose record another instance took stops at once and gets another machine ID.
+func TestTokenTakenByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		s := instance(t, r, "1", nil)
+		ready(t, s)
+		before := one(t, s)
+		id := s.machineID()
+		table := slots(t, s, r)
+		stolen := table.Slots[0]
+		stolen.Token, stolen.Key, stolen.Until = "another", "seqd.9.1", stolen.Until+60_000
+		if ok, err := r.Swap(t.Context(), s.holder.name, persist.SlotSwap{OldSet: table.Set, OldSlot: &table.Slots[0], NewSlot: &stolen}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		if s.machineID() == id {
+			t.Fatal("it still has the machine ID")
+		}
+		if after := one(t, s); after <= before {
+			t.Errorf("%d follows %d", after, before)
+		}
+	})
+}
+
+func TestRegistryAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		s := instance(t, r, "1", nil)
+		ready(t, s)
+		r.away.Store(true)
+		time.Sleep(3 * time.Second)
+		one(t, s)
+		if s.Degraded() == nil {
+			t.Error("not degraded although the lease cannot be renewed")
+		}
+		time.Sleep(3 * time.Second)
+		cannot(t, s, seqd.CodeNoMachineID)
+		if s.Health() == nil {
+			t.Error("healthy after the lease")
+		}
+		r.away.Store(false)
+		time.Sleep(time.Second + time.Millisecond)
+		one(t, s)
+		if s.Degraded() != nil || s.Health() != nil {
+			t.Errorf("%v, %v", s.Degraded(), s.Health())
+		}
+	})
+}
+
+func TestClockIsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		r.skew.Store(-3000)
+		s := instance(t, r, "1", nil)
+		closes(t, s)
+		if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID || !strings.Contains(err.Error(), "maxSkew") {
+			t.Fatalf("got %v", err)
+		}
+		r.skew.Store(-1000)
+		time.Sleep(2 * time.Second)
+		one(t, s)
+		r.skew.Store(3000)
+		time.Sleep(7 * time.Second)
+		cannot(t, s, seqd.CodeNoMachineID)
+	})
+}
+
+// Biz types with the same settings share a generator; one of them may end before the other.
+func TestBizTypesShareAMachineID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		same := func(s *Settings) { s.StateDir = dir }
+		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		other := instance(t, r, "1", func(s *Settings) { s.StateDir, s.MaxWaitRollback = dir, time.Millisecond })
+		for _, s := range []*Strategy{a, b, other} {
+			if err := s.Init(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a.holder != b.holder || a.machineID() == other.machineID() {
+			t.Errorf("machine IDs %d, %d and %d", a.machineID(), b.machineID(), other.machineID())
+		}
+		list := []int64{one(t, a), one(t, b), one(t, other)}
+		slices.Sort(list)
+		if len(slices.Compact(list)) != 3 {
+			t.Errorf("the same number twice: %v", list)
+		}
+		for _, s := range []*Strategy{a, other} {
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		one(t, b)
+		cannot(t, a, seqd.CodeStopping)
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, slot := range slots(t, a, r).Slots {
+			if slot.Token != "" {
+				t.Errorf("still held: %+v", slot)
+			}
+		}
+	})
+}
+
+func TestFixedMachineID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		fixed := func(s *Settings) { s.MachineID = "7" }
+		s, twin := instance(t, r, "1", fixed), instance(t, r, "2", fixed)
+		ready(t, s)
+		closes(t, twin)
+		if err := twin.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID || !strings.Contains(err.Error(), "7 is held by seqd.1.167772161") {
+			t.Errorf("got %v", err)
+		}
+		if s.machineID() != 7 {
+			t.Errorf("machine ID %d", s.machineID())
+		}
+	})
+}
+
+// A node that reserved goes on without the registry, also over restarts, and never uses a time twice.
+func TestOffline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		offline := func(s *Settings) { s.StateDir, s.OfflineStart = dir, time.Minute }
+		s := instance(t, r, "1", offline)
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		id := s.machineID()
+		last := one(t, s)
+		r.away.Store(true)
+		for range 2 { // twice
+			time.Sleep(20 * time.Second)
+			n := one(t, s)
+			if n <= last || s.machineID() != id {
+				t.Fatalf("%d follows %d, machine ID %d", n, last, s.machineID())
+			}
+			last = n
+			crash(s)
+			s = instance(t, r, "1", offline)
+			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeClockRollback { // it begins above what the other may have used
+				t.Fatalf("got %v", err)
+			}
+			time.Sleep(5*time.Second + time.Millisecond)
+			if s.Degraded() == nil {
+				t.Error("not degraded without the registry")
+			}
+		}
+		time.Sleep(20 * time.Second) // 65 s are over
+		cannot(t, s, seqd.CodeNoMachineID)
+		crash(s)
+		s = instance(t, r, "1", offline)
+		closes(t, s)
+		if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreUnavailable || !strings.Contains(err.Error(), "ended at") {
+			t.Fatalf("got %v", err)
+		}
+		r.away.Store(false)
+		time.Sleep(2 * time.Second)
+		if n := one(t, s); n <= last {
+			t.Errorf("%d follows %d", n, last)
+		}
+		if s.machineID() != id {
+			t.Errorf("machine ID %d, it was %d", s.machineID(), id)
+		}
+	})
+}
+
+// crash ends a strategy as the end of its process would: nothing is given up.
+func crash(s *Strategy) {
+	h := s.holder
+	h.gen.stop(errStopping)
+	holders.Lock()
+	delete(holders.of, s.key)
+	holders.Unlock()
+	h.mu.Lock()
+	h.lease = lease{}
+	h.mu.Unlock()
+	h.stop()
+	<-h.done
+}
