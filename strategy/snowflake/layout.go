@@ -1,7 +1,6 @@
 package snowflake
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -34,33 +33,45 @@ const (
 	mostMillis = math.MaxInt64 / 1_000_000
 )
 
-// newLayout returns the layout of settings, or what is wrong with them.
-func newLayout(s *Settings) (*layout, *wrong) {
+// layoutProblems returns what is wrong with the settings of a layout, and its epoch.
+func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			list = append(list, &wrong{key, fmt.Sprintf(format, args...)})
+		}
+	}
 	epoch, err := time.Parse(time.RFC3339, string(s.Epoch))
 	switch {
 	case err != nil:
-		return nil, &wrong{"epoch", fmt.Sprintf("%q is not a time such as 2025-01-01T00:00:00Z", s.Epoch)}
-	case epoch.Nanosecond()%int(time.Millisecond) != 0:
-		return nil, &wrong{"epoch", fmt.Sprintf("%s is not a whole millisecond", s.Epoch)}
+		check(false, "epoch", "%q is not a time such as 2025-01-01T00:00:00Z", s.Epoch)
 	case epoch.UnixMilli() < 0 || epoch.UnixMilli() > mostMillis:
-		return nil, &wrong{"epoch", fmt.Sprintf("%s is outside 1970 to 2262", s.Epoch)}
-	case s.BitsMachine < 1 || s.BitsMachine > mostMachine:
-		return nil, &wrong{"bitsMachine", fmt.Sprintf("%d is outside 1 to %d", s.BitsMachine, mostMachine)}
-	case s.BitsSequence < 1 || s.BitsSequence > allBits-leastTime-s.BitsMachine:
-		return nil, &wrong{"bitsSequence", fmt.Sprintf("%d is outside 1 to %d: machine ID and sequence must leave the time %d of %d bits",
-			s.BitsSequence, allBits-leastTime-s.BitsMachine, leastTime, allBits)}
+		check(false, "epoch", "%s is outside 1970 to 2262", s.Epoch)
+	default:
+		check(epoch.Nanosecond()%int(time.Millisecond) == 0, "epoch", "%s is not a whole millisecond", s.Epoch)
+		check(epoch.Before(time.Now()), "epoch", "%s is in the future", s.Epoch)
+	}
+	check(s.BitsMachine >= 1 && s.BitsMachine <= mostMachine, "bitsMachine", "%d is outside 1 to %d", s.BitsMachine, mostMachine)
+	most := allBits - leastTime - min(max(s.BitsMachine, 1), mostMachine)
+	check(s.BitsSequence >= 1 && s.BitsSequence <= most, "bitsSequence",
+		"%d is outside 1 to %d: machine ID and sequence must leave the time %d of %d bits", s.BitsSequence, most, leastTime, allBits)
+	return epoch, list
+}
+
+// newLayout returns the layout of settings, or the first thing that is wrong with them.
+func newLayout(s *Settings) (*layout, *wrong) {
+	epoch, list := layoutProblems(s)
+	if len(list) > 0 {
+		return nil, list[0]
 	}
 	l := &layout{
 		epoch: epoch.UnixMilli(), bitsSequence: s.BitsSequence, bitsMachine: s.BitsMachine, bitsTime: allBits - s.BitsSequence - s.BitsMachine,
 	}
+	var err error
 	l.flake, err = sonyflake.New(sonyflake.Settings{
 		BitsSequence: s.BitsSequence, BitsMachineID: s.BitsMachine, TimeUnit: time.Millisecond, StartTime: epoch,
 		MachineID: func() (int, error) { return 0, nil },
 	})
-	switch {
-	case errors.Is(err, sonyflake.ErrStartTimeAhead):
-		return nil, &wrong{"epoch", fmt.Sprintf("%s is in the future", s.Epoch)}
-	case err != nil:
+	if err != nil {
 		return nil, &wrong{"bitsSequence", err.Error()}
 	}
 	return l, nil

@@ -102,8 +102,9 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 	duration := func(key string, value, least, most time.Duration) {
 		check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
 	}
-	if _, err := newLayout(s); err != nil {
-		problems = append(problems, seqd.Problem{Key: err.key, Text: err.text})
+	_, list := layoutProblems(s)
+	for _, w := range list {
+		check(false, w.key, "%s", w.text)
 	}
 	check(s.BitsRack >= 0 && s.BitsRack <= s.BitsMachine, "bitsRack", "%d is outside 0 to bitsMachine (%d)", s.BitsRack, s.BitsMachine)
 	check(s.Registry == registryStore || s.Registry == registryRedis, "registry", "%q is not one of %q", s.Registry, []string{registryStore, registryRedis})
