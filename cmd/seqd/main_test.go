@@ -117,7 +117,7 @@ func TestHelp(t *testing.T) {
 			if got.code != exitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
-			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "version"} {
+			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "restored", "version"} {
 				if !strings.Contains(got.out, command) {
 					t.Errorf("the help does not name the command %s", command)
 				}
@@ -218,6 +218,33 @@ func TestRaise(t *testing.T) {
 		if got := runWith(t, nil, test.args...); got != (outcome{exitOK, test.want, ""}) {
 			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
 		}
+	}
+}
+
+func TestRestored(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	file := write(t, "store: {bolt: {path: "+path+", lockTimeout: 50ms}}\nbizTypes: [{name: order}, {name: user, strategy: snowflake}]\n")
+	if got := runWith(t, nil, "restored", "--config", file); got.code != exitUsage || !strings.Contains(got.errs, path) {
+		t.Errorf("without a store: %+v", got)
+	}
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it is safe to do again
+		want := outcome{exitOK, "user: leases that are granted from now on begin above all that may have been granted\n", ""}
+		if got := runWith(t, nil, "restored", "--config", file); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if got := runWith(t, nil, "raise", "user", "5", "--config", file); got.code != exitUsage || !strings.Contains(got.errs, "seqd restored") {
+		t.Errorf("raise without a counter: %+v", got)
+	}
+	if got := runWith(t, nil, "restored", "--config", write(t, "store: {bolt: {path: "+path+"}}\n"+`bizTypes: [{name: order}]`)); !strings.Contains(got.out, "no biz type leases") {
+		t.Errorf("without leases: %+v", got)
 	}
 }
 
