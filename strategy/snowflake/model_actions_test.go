@@ -1,5 +1,7 @@
 package snowflake
 
+import "slices"
+
 // action is a kind of step.
 type action int
 
@@ -102,17 +104,44 @@ var eventNames = [eventsInAll]string{
 	"new source seen", "older copy noticed", "arrived late", "failed over", "restored bare", "restored by the procedure",
 }
 
-// weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold.
+// weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
+// that are likely to break one of the rules happen often.
 func (w *world) weigh() {
+	pure := w.dice.oneIn(2)
+	temptation := temptations[w.tempted()]
 	for a := range actions {
 		w.weights[a] = actions[a].base
 		if action(a) >= firstFault {
 			w.weights[a] *= pick(&w.dice, 0, 0, 0, 1, 2, 4)
+			if pure && len(temptation) > 0 {
+				w.weights[a] = 0
+			}
+		}
+		if slices.Contains(temptation, action(a)) {
+			w.weights[a] += 3 * actions[a].base
 		}
 		if a > 0 {
 			w.weights[a] += w.weights[a-1]
 		}
 	}
+}
+
+// tempted is the rule that this world is made for.
+func (w *world) tempted() rule { return rule(w.seed % uint64(rulesInAll)) }
+
+// temptations are the faults against which a rule is there.
+var temptations = [rulesInAll][]action{
+	lagInFloor:      {failsOver, timeLeaps},
+	noticedOlder:    {backsUp, restoresBare, timeLeaps},
+	breakAfterEnd:   {failsOver, timeLeaps},
+	closeFirst:      {stops, clockJumps, clockDrifts},
+	invalidateFirst: {stops, diskLost, registryFails},
+	aheadRaised:     {failsOver, kills, backsUp, restoresBare},
+	skewGuard:       {clockJumps, wipes, failsOver},
+	standsKnown:     {failsOver, loses, timeLeaps},
+	standMargin:     {failsOver, registryClock, pauses, disconnects},
+	nowBound:        {clockJumps, wipes},
+	freshPart:       {wipes, holdsBack, timeLeaps},
 }
 
 // act does one action, if there is anything to do it to.
@@ -411,6 +440,7 @@ func (w *world) failsOver() bool {
 		return false
 	}
 	r.contents, r.source = v.contents, w.newSource()
+	r.wobble = w.dice.within(0, w.skew) // it is the clock of another server
 	r.history = nil
 	r.remember(w.now)
 	w.say("registry: fails over to %s with what it was at %d", r.source, rel(v.at))

@@ -1,12 +1,6 @@
 package snowflake
 
-import (
-	"fmt"
-	"math"
-)
-
-// noFloor is a floor that nothing is above.
-const noFloor = math.MaxInt64
+import "fmt"
 
 // What the checker finds broken.
 const (
@@ -62,9 +56,9 @@ func (c *checker) noticed() {
 	c.bare = false
 }
 
-// grant notes that a process may use an interval from now on. bare is whether the registry was an older copy when it granted that; floor is its floor,
-// noFloor when the registry was not asked.
-func (c *checker) grant(n *node, id, lower, upper int64, bare bool, floor int64) {
+// grant notes that a process may use an interval from now on. bare is whether the registry was an older copy when it granted that; stands is
+// whether it goes on with a lease that had not ended.
+func (c *checker) grant(n *node, id, lower, upper int64, bare, stands bool) {
 	pieces := c.pieces[id]
 	mine, tainted := -1, bare
 	for i := range pieces {
@@ -75,7 +69,7 @@ func (c *checker) grant(n *node, id, lower, upper int64, bare bool, floor int64)
 		if p.proc == n.proc && p.lower == lower {
 			mine = i
 		}
-		tainted = tainted || p.tainted && lower < floor // it stands: it was not granted anew
+		tainted = tainted || p.tainted && stands
 	}
 	if lower >= upper && !tainted {
 		return // an empty one is kept only for its taint

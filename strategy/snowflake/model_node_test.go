@@ -45,9 +45,9 @@ type op struct {
 	last      int64 // of a release
 	next      lease // what its change will have granted
 	preparing bool
-	drops     int   // the world's when the registry was looked at
-	floor     int64 // of the registry when it was looked at
-	answered  bool  // the registry was looked at
+	drops     int  // the world's when the registry was looked at
+	stands    bool // it goes on with a lease that had not ended
+	answered  bool // the registry was looked at
 }
 
 // node is a machine and the process on it. Its methods are the steps of holder.go.
@@ -176,7 +176,7 @@ func (n *node) receive(m *message) {
 		if o.task == acquiring {
 			n.w.events[acquired]++
 		}
-		n.use(o.next, o.next.until, m.bare, o.floor)
+		n.use(o.next, o.next.until, m.bare, o.stands)
 	}
 }
 
@@ -209,11 +209,12 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 		n.swap(o, *swap)
 		return
 	}
-	o.answered, o.floor = true, t.Set.Floor
+	o.answered = true
 	var change persist.SlotSwap
 	if o.task == acquiring {
 		change, o.next, err = n.takes(t, n.clock())
 	} else {
+		o.stands = n.stands(t, o.l)
 		progress := n.bound
 		if o.task == resuming {
 			progress = o.l.lower
@@ -242,7 +243,7 @@ func (n *node) failed(o *op, err error) {
 			if want := min(n.clock()+n.horizon, n.lease.reserved); want > n.bound {
 				n.w.say("%s: goes on alone", n.name)
 				n.w.events[wentAlone]++
-				n.use(n.lease, want, false, noFloor)
+				n.use(n.lease, want, false, true)
 			}
 		}
 	case resuming:
@@ -251,13 +252,13 @@ func (n *node) failed(o *op, err error) {
 		} else if errors.Is(err, errAway) && !o.answered && n.clock() <= o.l.reserved {
 			n.w.say("%s: starts alone", n.name)
 			n.w.events[startedAlone]++
-			n.use(o.l, max(o.l.lower, min(n.clock()+n.horizon, o.l.reserved)), false, noFloor)
+			n.use(o.l, max(o.l.lower, min(n.clock()+n.horizon, o.l.reserved)), false, true)
 		}
 	}
 }
 
-// use is holder.use. bare and floor are for the checker.
-func (n *node) use(l lease, bound int64, bare bool, floor int64) {
+// use is holder.use. bare and stands are for the checker.
+func (n *node) use(l lease, bound int64, bare, stands bool) {
 	if n.offline > 0 && !(n.w.out.rules[progressFirst] && bound > l.until) {
 		if n.w.weights[diskFails] > n.w.weights[diskFails-1] && n.w.dice.oneIn(10) && !n.w.healing {
 			n.w.say("%s: cannot write its file", n.name)
@@ -270,7 +271,7 @@ func (n *node) use(l lease, bound int64, bare bool, floor int64) {
 	n.open, n.lost = true, false
 	n.id, n.lower, n.upto = l.id, l.lower, bound
 	n.w.say("%s: may use %d to %d of ID %d with %s", n.name, rel(l.lower+1), rel(bound), l.id, n.w.named(l.token))
-	n.w.check.grant(n, l.id, l.lower, bound, bare, floor)
+	n.w.check.grant(n, l.id, l.lower, bound, bare, stands)
 }
 
 // lose is holder.lose.

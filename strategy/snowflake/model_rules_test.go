@@ -1,6 +1,8 @@
 package snowflake
 
 import (
+	"slices"
+
 	"github.com/seqd/seqd/persist"
 )
 
@@ -30,13 +32,14 @@ const (
 
 	// Rules that protocol.go does not have yet. TestOpenFindings shows what breaks without each.
 
+	standsKnown   // a renewal goes on without a break only when the lease that its holder knows of stands, and not just the one on record
 	standMargin   // an ID is taken over only when its lease is over by the taker's maxSkew
 	reservedBound // reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
 	nowBound      // a grant takes the node's clock for at most maxSkew ahead of the registry's
 	aheadKept     // a registry does not lose the largest Ahead
 	freshPart     // a bootstrap part is made only where nobody made one since the registry was looked at
 	rulesInAll
-	firstOpen = standMargin
+	firstOpen = standsKnown
 )
 
 var ruleNames = [rulesInAll]string{
@@ -58,6 +61,7 @@ var ruleNames = [rulesInAll]string{
 	closeFirst:      "close the generator before the release",
 	aheadRaised:     "raise Ahead before granting",
 	skewGuard:       "skew guard",
+	standsKnown:     "break after the known lease ended",
 	standMargin:     "take over only after maxSkew",
 	reservedBound:   "reserved bound by the clock",
 	nowBound:        "clock bound by the registry's",
@@ -183,6 +187,16 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 	if err != nil {
 		return swap, next, err
 	}
+	if i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id }); t.Slots[i].Until >= t.Now && !n.stands(t, l) {
+		// The record is of a renewal that its sender knows nothing of: it may have begun with a break, which this one must not undo.
+		set := t.Set
+		if swap.NewSet != nil {
+			set = swap.NewSet
+		}
+		next.lower = max(t.Slots[i].Until, l.until, progress, set.Floor)
+		next.until = max(next.lower, now+n.horizon)
+		swap.NewSlot.Until = next.until
+	}
 	if next.lower != l.lower {
 		n.w.events[broke]++
 		if out[breakAfterEnd] {
@@ -191,6 +205,13 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 	}
 	n.reserve(&swap, &next, now)
 	return swap, next, nil
+}
+
+// stands is whether a lease is one that had not ended.
+func (n *node) stands(t persist.SlotTable, l lease) bool {
+	return slices.ContainsFunc(t.Slots, func(s persist.Slot) bool {
+		return s.ID == l.id && s.Until >= t.Now && (l.until >= t.Now || n.w.out.rules[standsKnown])
+	})
 }
 
 // gives is member.release.

@@ -125,6 +125,9 @@ func newWorld(out without, seed uint64) *world {
 	if d.oneIn(2) {
 		w.registry.source, w.registry.lag = w.newSource(), pick(d, int64(5), 10, 30)
 	}
+	if slices.Contains(temptations[w.tempted()], failsOver) && w.tempted() != aheadRaised {
+		w.bits, w.mixed, w.registry.source, w.registry.lag = 1, false, w.newSource(), 30
+	}
 	for i := range pick(d, 2, 2, 3, 4) {
 		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}
 		n.key = pick(d, n.name, n.name, "same")
