@@ -96,12 +96,13 @@ const (
 	failedOver
 	restoredBare
 	restoredDropped
+	split
 	eventsInAll
 )
 
 var eventNames = [eventsInAll]string{
 	"processes", "acquired", "released", "change refused", "ID lost", "went on alone", "started alone", "skew refused", "broke after the end", "bootstrap part made",
-	"new source seen", "older copy noticed", "arrived late", "failed over", "restored bare", "restored by the procedure",
+	"new source seen", "older copy noticed", "arrived late", "failed over", "restored bare", "restored by the procedure", "split",
 }
 
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
@@ -131,7 +132,7 @@ func (w *world) tempted() rule { return rule(w.seed % uint64(rulesInAll)) }
 
 // temptations are the faults against which a rule is there.
 var temptations = [rulesInAll][]action{
-	lagInFloor:      {failsOver, timeLeaps},
+	lagInFloor:      {failsOver, clockDrifts},
 	noticedOlder:    {backsUp, restoresBare, timeLeaps},
 	breakAfterEnd:   {failsOver, timeLeaps},
 	closeFirst:      {stops, clockJumps, clockDrifts},
@@ -141,6 +142,7 @@ var temptations = [rulesInAll][]action{
 	standsKnown:     {failsOver, loses, timeLeaps},
 	standMargin:     {failsOver, registryClock, pauses, disconnects},
 	nowBound:        {clockJumps, wipes},
+	splitStand:      {failsOver},
 	freshPart:       {wipes, holdsBack, timeLeaps},
 }
 
@@ -333,7 +335,7 @@ func (w *world) registryFails() bool {
 // registryClock sets the clock of the registry: back by at most the smallest maxSkew since it was ever looked at, or forward.
 func (w *world) registryClock() bool {
 	r := &w.registry
-	if w.dice.oneIn(8) {
+	if forward := r.old == nil || r.old.until < w.now; forward && w.dice.oneIn(8) { // Lag is measured by that clock
 		r.offset += w.dice.within(0, 50)
 	}
 	r.wobble = w.dice.within(0, w.skew)
@@ -371,7 +373,7 @@ func (w *world) forgets(c contents) bool {
 
 // becomes replaces all that the registry keeps.
 func (w *world) becomes(c contents) {
-	w.registry.contents = c
+	w.registry.contents, w.registry.old = c, nil
 	w.registry.remember(w.now)
 	if c.set == nil { // whoever comes next makes a floor
 		w.drops++
@@ -425,10 +427,10 @@ func (w *world) restoresBare() bool {
 	return true
 }
 
-// failsOver loses the last writes.
+// failsOver loses the last writes, also such as the old server still takes for a while: for Lag it may not know.
 func (w *world) failsOver() bool {
 	r := &w.registry
-	if r.source == "" {
+	if r.source == "" || r.old != nil && r.old.until >= w.now {
 		return false
 	}
 	first := 0 // what was there Lag ago was there until the next version
@@ -438,6 +440,16 @@ func (w *world) failsOver() bool {
 	v := r.history[first+w.dice.below(len(r.history)-first)]
 	if !w.forgets(v.contents) {
 		return false
+	}
+	r.old = nil
+	if w.dice.oneIn(3) && !w.mixed && !w.check.bare {
+		r.old = &oldSide{r.contents, r.source, w.now + r.lag}
+		w.events[split]++
+	}
+	for _, n := range w.nodes {
+		if n.behind = r.old != nil && w.dice.oneIn(2); n.behind {
+			w.say("%s: stays with the server that is given up", n.name)
+		}
 	}
 	r.contents, r.source = v.contents, w.newSource()
 	r.wobble = w.dice.within(0, w.skew) // it is the clock of another server

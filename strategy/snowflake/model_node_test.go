@@ -58,6 +58,7 @@ type node struct {
 	member
 	offset      int64 // how far its clock is ahead of true time
 	paused, cut bool
+	behind      bool // it reaches the old side, while there is one
 	disk        *file
 
 	mode     mode
@@ -81,7 +82,7 @@ func (n *node) clock() int64 { return n.w.now + n.offset }
 // start starts a process.
 func (n *node) start() {
 	n.w.events[processes]++
-	*n = node{w: n.w, name: n.name, key: n.key, offset: n.offset, disk: n.disk, proc: n.w.events[processes], mode: looking, fromFile: true}
+	*n = node{w: n.w, name: n.name, key: n.key, offset: n.offset, disk: n.disk, behind: n.behind, proc: n.w.events[processes], mode: looking, fromFile: true}
 	n.member = n.w.newMember(n.key)
 	n.w.say("%s: starts; key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, n.key, n.first, n.member.last, n.horizon, n.maxSkew, n.offline)
 }

@@ -37,6 +37,7 @@ const (
 	reservedBound // reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
 	nowBound      // a grant takes the node's clock for at most maxSkew ahead of the registry's
 	aheadKept     // a registry does not lose the largest Ahead
+	splitStand    // a lease that is older than the floor goes on without a break only when it stands for Lag yet
 	freshPart     // a bootstrap part is made only where nobody made one since the registry was looked at
 	rulesInAll
 	firstOpen = standsKnown
@@ -66,6 +67,7 @@ var ruleNames = [rulesInAll]string{
 	reservedBound:   "reserved bound by the clock",
 	nowBound:        "clock bound by the registry's",
 	aheadKept:       "Ahead is not lost",
+	splitStand:      "an old lease stands for Lag",
 	freshPart:       "no bootstrap part by an old look",
 }
 
@@ -188,7 +190,7 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 		return swap, next, err
 	}
 	if i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id }); t.Slots[i].Until >= t.Now && !n.stands(t, l) {
-		// The record is of a renewal that its sender knows nothing of: it may have begun with a break, which this one must not undo.
+		// The record may be of a renewal that its sender knows nothing of, and that began with a break, which this one must not undo.
 		set := t.Set
 		if swap.NewSet != nil {
 			set = swap.NewSet
@@ -209,8 +211,12 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 
 // stands is whether a lease is one that had not ended.
 func (n *node) stands(t persist.SlotTable, l lease) bool {
+	now := t.Now
+	if l.lower < t.Set.Floor && !n.w.out.rules[splitStand] {
+		now += t.Lag
+	}
 	return slices.ContainsFunc(t.Slots, func(s persist.Slot) bool {
-		return s.ID == l.id && s.Until >= t.Now && (l.until >= t.Now || n.w.out.rules[standsKnown])
+		return s.ID == l.id && s.Until >= now && (l.until >= now || n.w.out.rules[standsKnown])
 	})
 }
 

@@ -64,6 +64,22 @@ type registry struct {
 	history        []version // oldest first: what a failover may bring back
 	backup         contents
 	down           bool
+	old            *oldSide
+	aside          bool // the old side is in its place
+}
+
+// oldSide is the server that failed over, for as long as it does not know: it makes changes that are lost.
+type oldSide struct {
+	contents
+	source string
+	until  int64
+}
+
+// exchange puts the old side in the registry's place, and back.
+func (r *registry) exchange() {
+	o := r.old
+	r.contents, o.contents = o.contents, r.contents
+	r.source, o.source = o.source, r.source
 }
 
 // message is a request or its reply on its way. Each has a connection of its own, so they overtake each other.
@@ -194,7 +210,7 @@ func (r *registry) clock(now int64) int64 { return now + r.offset + r.wobble }
 
 // remember keeps what the registry holds from now on, as long as a failover may need it.
 func (r *registry) remember(now int64) {
-	if r.source == "" {
+	if r.source == "" || r.aside {
 		return
 	}
 	for len(r.history) > 1 && r.history[1].at < now-r.lag {
@@ -270,6 +286,14 @@ func (w *world) arrive(m *message) {
 			m.o.n.receive(m)
 		}
 		return
+	}
+	if old := w.registry.old; old != nil && old.until >= w.now && m.o.n.behind {
+		w.registry.exchange()
+		w.registry.aside = true
+		defer func() {
+			w.registry.exchange()
+			w.registry.aside = false
+		}()
 	}
 	answer := &message{o: m.o, reply: true, look: m.look, drops: w.drops}
 	switch {
