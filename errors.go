@@ -36,6 +36,8 @@ const (
 	CodeStopping         Code = "stopping"
 	CodeStoreUnavailable Code = "store_unavailable"
 	CodeRedisUnavailable Code = "redis_unavailable"
+	CodeClockRollback    Code = "clock_rollback"
+	CodeNoMachineID      Code = "no_machine_id"
 	CodeTimeout          Code = "timeout"
 	CodeCanceled         Code = "canceled"
 

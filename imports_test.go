@@ -33,7 +33,7 @@ var rules = map[string]struct {
 		"strategies do not know each other nor who runs them; the registry in Redis and the file beside it are parts of this one"},
 	"strategy/snowflake/redisslots": {[]string{"persist"}, "a driver knows its interface, and not who asks"},
 	"strategy/snowflake/statefile":  {nil, "a file with some values knows nothing of what they mean"},
-	"standard":                      {[]string{"strategy/segment"}, "it only registers what comes with seqd"},
+	"standard":                      {[]string{"strategy/segment", "strategy/snowflake"}, "it only registers what comes with seqd"},
 	"server": {[]string{".", "persist", "persist/memory", "persist/bolt", "persist/mongo", "plugin", "strategy", "server/config", "server/httpapi",
 		"strategy/segment/rediscursor"},
 		"the runtime knows strategies and plugins by their registered names only; it asks the cursor's scripts whether Redis can be used, before it starts"},

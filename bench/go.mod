@@ -3,9 +3,11 @@ module github.com/seqd/seqd/bench
 go 1.26
 
 require (
+	github.com/bwmarrin/snowflake v0.3.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/redis/go-redis/v9 v9.20.0
 	github.com/seqd/seqd v0.0.0
+	github.com/sony/sonyflake/v2 v2.2.0
 	go.mongodb.org/mongo-driver/v2 v2.5.0
 )
 

@@ -176,13 +176,13 @@ func runWrk(ctx context.Context, o options, url string, more ...string) (load, e
 func perSecond(n float64) string { return fmt.Sprintf("%.1f k/s", n/1000) }
 
 // beside compares a path of seqd with a constant body of the same bytes.
-func beside(ctx context.Context, o options, path, constant string, more ...string) (p pairs, err error) {
+func beside(ctx context.Context, o options, bizTypes []seqd.BizType, path, constant string, more ...string) (p pairs, err error) {
 	dir, err := os.MkdirTemp("", "seqd-bench-")
 	if err != nil {
 		return p, err
 	}
 	defer os.RemoveAll(dir)
-	url, stop, err := startSeqd(ctx, dir, []seqd.BizType{bizType("order")})
+	url, stop, err := startSeqd(ctx, dir, bizTypes)
 	if err != nil {
 		return p, err
 	}
@@ -202,7 +202,7 @@ func beside(ctx context.Context, o options, path, constant string, more ...strin
 }
 
 func benchSingle(ctx context.Context, o options) ([]result, error) {
-	p, err := beside(ctx, o, "/seq/order", "/json")
+	p, err := beside(ctx, o, []seqd.BizType{bizType("order")}, "/seq/order", "/json")
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func benchSingle(ctx context.Context, o options) ([]result, error) {
 }
 
 func benchBatch(ctx context.Context, o options) ([]result, error) {
-	p, err := beside(ctx, o, "/seq/order?count=10000", "/text", "-H", "Accept: text/plain")
+	p, err := beside(ctx, o, []seqd.BizType{bizType("order")}, "/seq/order?count=10000", "/text", "-H", "Accept: text/plain")
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,8 @@ var figures = []figure{
 	{"joins", benchJoins},
 	{"nodes", benchNodes},
 	{"active", benchActive},
+	{"snowflake", benchSnowflake},
+	{"snowflakehttp", benchSnowflakeHTTP},
 }
 
 func main() {

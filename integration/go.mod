@@ -13,7 +13,7 @@ require (
 	pgregory.net/rapid v1.2.0
 )
 
-require github.com/yuin/gopher-lua v1.1.1 // indirect
+require github.com/yuin/gopher-lua v1.1.1
 
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect

@@ -166,6 +166,8 @@ type Store interface {
 	Shapes() Repository[Shape]
 	// Clusters holds at most one record; see [ClusterID].
 	Clusters() Repository[Cluster]
+	// Slots holds the registries of machine IDs.
+	Slots() SlotStore
 	// Shared reports whether other processes can allocate from the same store while this one does.
 	Shared() bool
 	// Describe says in a sentence what the store promises, for the log at start.

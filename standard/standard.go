@@ -10,5 +10,6 @@
 package standard
 
 import (
-	_ "github.com/seqd/seqd/strategy/segment" // segment: ranges of numbers from the store, double-buffered
+	_ "github.com/seqd/seqd/strategy/segment"   // segment: ranges of numbers from the store, double-buffered
+	_ "github.com/seqd/seqd/strategy/snowflake" // snowflake: time, sequence and a leased machine ID
 )

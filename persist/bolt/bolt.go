@@ -24,6 +24,7 @@ var (
 	countersBucket = []byte("counters")
 	shapesBucket   = []byte("shapes")
 	clustersBucket = []byte("clusters")
+	slotsBucket    = []byte("slots")
 	formatKey      = []byte("format")
 )
 
@@ -47,6 +48,7 @@ type Store struct {
 	counters counters
 	shapes   repository[persist.Shape]
 	clusters repository[persist.Cluster]
+	slots    slots
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -62,23 +64,31 @@ func Open(opts Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.db.Close())
 	}
 	s.writer = startWriter(s.db, s.stillThere)
-	s.counters = counters{repository[persist.Counter]{s, countersBucket}, opts.Now}
-	s.shapes = repository[persist.Shape]{s, shapesBucket}
-	s.clusters = repository[persist.Cluster]{s, clustersBucket}
+	s.counters = counters{repository[persist.Counter]{bucket{s, countersBucket}}, opts.Now}
+	s.shapes = repository[persist.Shape]{bucket{s, shapesBucket}}
+	s.clusters = repository[persist.Cluster]{bucket{s, clustersBucket}}
+	s.slots = slots{bucket{s, slotsBucket}, opts.Now}
 	if err := s.complete(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
 	}
 	return s, nil
 }
 
-// complete adds the bucket that files of the first versions lack. They stay readable for those.
+// complete adds the buckets that files of the first versions lack. They stay readable for those.
 func (s *Store) complete() error {
 	there := false
-	if err := s.db.View(func(tx *bbolt.Tx) error { there = tx.Bucket(clustersBucket) != nil; return nil }); err != nil || there {
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		there = tx.Bucket(clustersBucket) != nil && tx.Bucket(slotsBucket) != nil
+		return nil
+	})
+	if err != nil || there {
 		return err
 	}
 	return s.writer.do(context.Background(), func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(clustersBucket)
+		if err == nil {
+			_, err = tx.CreateBucketIfNotExists(slotsBucket)
+		}
 		return err
 	})
 }
@@ -130,6 +140,9 @@ func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
 // Clusters returns the cluster's record.
 func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
 
+// Slots returns the registries of machine IDs.
+func (s *Store) Slots() persist.SlotStore { return &s.slots }
+
 // Shared is false: the file lock keeps other processes out.
 func (s *Store) Shared() bool { return false }
 
@@ -152,26 +165,29 @@ type record[M any] interface {
 	CheckUpdate(next M) error
 }
 
-// repository keeps records of one kind in one bucket.
-type repository[M record[M]] struct {
-	store  *Store
-	bucket []byte
+// bucket is where records of one kind are.
+type bucket struct {
+	store *Store
+	name  []byte
 }
 
 // read runs f in a read transaction on the bucket.
-func (r *repository[M]) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
+func (b *bucket) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := r.store.db.View(func(tx *bbolt.Tx) error { return f(tx.Bucket(r.bucket)) })
+	err := b.store.db.View(func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 	return translate(err)
 }
 
 // write runs f in a write transaction on the bucket and returns once it is on disk. f computes first and writes at most once,
 // as its last act: an error from it leaves nothing behind, so other writes may share the transaction.
-func (r *repository[M]) write(ctx context.Context, f func(*bbolt.Bucket) error) error {
-	return r.store.writer.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(r.bucket)) })
+func (b *bucket) write(ctx context.Context, f func(*bbolt.Bucket) error) error {
+	return b.store.writer.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 }
+
+// repository keeps records of one kind in one bucket.
+type repository[M record[M]] struct{ bucket }
 
 // get reads one record.
 func get[M persist.Record](b *bbolt.Bucket, id string) (m M, err error) {

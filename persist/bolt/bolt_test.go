@@ -177,32 +177,98 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// Files of the first versions have no bucket for the cluster; they get it and keep their numbers.
+// Files of the first versions have no buckets for the cluster and the machine IDs; they get them and keep their numbers.
 func TestFileWithoutClusters(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "seqd.db")
-	s := open(t, path)
-	addCounter(t, s, "order")
-	err := s.db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(clustersBucket) })
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
+	for name, missing := range map[string][][]byte{"both": {clustersBucket, slotsBucket}, "slots": {slotsBucket}, "clusters": {clustersBucket}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "seqd.db")
+			s := open(t, path)
+			addCounter(t, s, "order")
+			err := s.db.Update(func(tx *bbolt.Tx) error {
+				var errs []error
+				for _, bucket := range missing {
+					errs = append(errs, tx.DeleteBucket(bucket))
+				}
+				return errors.Join(errs...)
+			})
+			if err := errors.Join(err, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for i := range 2 {
+				s := open(t, path)
+				id, err := persist.ClusterID(t.Context(), s, time.Now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, id)
+				if _, err := s.Counters().Read(t.Context(), "order"); err != nil {
+					t.Error(err)
+				}
+				if table, err := s.Slots().Look(t.Context(), "order"); err != nil || len(table.Slots) != i {
+					t.Errorf("registry %+v, %v", table, err)
+				}
+				if made, err := s.Slots().Swap(t.Context(), "order", persist.SlotSwap{NewSlot: &persist.Slot{ID: int64(i), Key: "k"}}); !made || err != nil {
+					t.Errorf("swap: %v, %v", made, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if ids[0] != ids[1] || ids[0] == "" {
+				t.Errorf("the IDs are %q", ids)
+			}
+		})
 	}
-	var ids []string
-	for range 2 {
-		s := open(t, path)
-		id, err := persist.ClusterID(t.Context(), s, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
-		if _, err := s.Counters().Read(t.Context(), "order"); err != nil {
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if ids[0] != ids[1] || ids[0] == "" {
-		t.Errorf("the IDs are %q", ids)
+}
+
+// A record that rotted is refused, whatever is done with it, and stays as it is.
+func TestDamagedRegistry(t *testing.T) {
+	swap := persist.SlotSwap{NewSlot: &persist.Slot{ID: 1, Key: "k", Until: 7}}
+	for name, change := range map[string]func(data []byte) []byte{
+		"rotten":     func(data []byte) []byte { return bytes.Replace(data, []byte("\"until\":7"), []byte("\"until\":6"), 1) },
+		"cut short":  func(data []byte) []byte { return data[:len(data)-1] },
+		"another's":  func(data []byte) []byte { return bytes.Clone(data) },
+		"not a text": func([]byte) []byte { return []byte("7") },
+		"newer":      func([]byte) []byte { return []byte(`{"v":2}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+			if made, err := s.Slots().Swap(t.Context(), "order", swap); !made || err != nil {
+				t.Fatal(made, err)
+			}
+			id, want := "order", persist.ErrInvalid
+			switch name {
+			case "another's":
+				id = "other"
+			case "newer":
+				want = persist.ErrNewer
+			}
+			var changed []byte
+			err := s.db.Update(func(tx *bbolt.Tx) error {
+				changed = change(tx.Bucket(slotsBucket).Get([]byte("order")))
+				return tx.Bucket(slotsBucket).Put([]byte(id), changed)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, look := s.Slots().Look(t.Context(), id)
+			made, swapped := s.Slots().Swap(t.Context(), id, persist.SlotSwap{NewSlot: &persist.Slot{ID: 2, Key: "k"}})
+			for what, err := range map[string]error{"look": look, "swap": swapped, "drop": s.Slots().Drop(t.Context(), id)} {
+				if !errors.Is(err, want) || !strings.Contains(err.Error(), id) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			err = s.db.View(func(tx *bbolt.Tx) error {
+				if data := tx.Bucket(slotsBucket).Get([]byte(id)); made || !bytes.Equal(data, changed) {
+					t.Errorf("made %v, %q became %q", made, changed, data)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

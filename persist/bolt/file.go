@@ -126,7 +126,7 @@ func create(path string) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{metaBucket, countersBucket, shapesBucket, clustersBucket} {
+		for _, name := range [][]byte{metaBucket, countersBucket, shapesBucket, clustersBucket, slotsBucket} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ type Store struct {
 	counters counters
 	shapes   repository[persist.Shape]
 	clusters repository[persist.Cluster]
+	slots    slots
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -29,6 +30,8 @@ func New(now func() time.Time) *Store {
 	s.counters.records = make(map[string]persist.Counter)
 	s.shapes.records = make(map[string]persist.Shape)
 	s.clusters.records = make(map[string]persist.Cluster)
+	s.slots.now = now
+	s.slots.registries = make(map[string]persist.Registry)
 	return s
 }
 
@@ -40,6 +43,9 @@ func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
 
 // Clusters returns the cluster's record.
 func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
+
+// Slots returns the registries of machine IDs.
+func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
 // Shared is false: nobody else can see the memory of a process.
 func (s *Store) Shared() bool { return false }
@@ -54,6 +60,7 @@ func (s *Store) Close() error {
 	s.counters.close()
 	s.shapes.close()
 	s.clusters.close()
+	s.slots.close()
 	return nil
 }
 
@@ -62,30 +69,35 @@ type record[M any] interface {
 	CheckUpdate(next M) error
 }
 
-// repository keeps records of one kind under one lock.
-type repository[M record[M]] struct {
-	mu      sync.Mutex
-	records map[string]M
-	closed  bool
+// gate lets one operation through at a time, and none after close.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
 }
 
-func (r *repository[M]) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
 }
 
 // locked runs f under the lock unless the context or the store ended.
-func (r *repository[M]) locked(ctx context.Context, f func() error) error {
+func (g *gate) locked(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
 		return persist.ErrClosed
 	}
 	return f()
+}
+
+// repository keeps records of one kind under one lock.
+type repository[M record[M]] struct {
+	gate
+	records map[string]M
 }
 
 // get returns a record; the lock is held.

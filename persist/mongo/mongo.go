@@ -81,6 +81,7 @@ type Store struct {
 	counters counters
 	shapes   repository[persist.Shape, storedShape]
 	clusters repository[persist.Cluster, storedCluster]
+	slots    slots
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -114,6 +115,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.counters = counters{repository[persist.Counter, storedCounter]{db.Collection("counters"), opts.Timeout}, opts.Now}
 	s.shapes = repository[persist.Shape, storedShape]{db.Collection("shapes"), opts.Timeout}
 	s.clusters = repository[persist.Cluster, storedCluster]{db.Collection("clusters"), opts.Timeout}
+	s.slots = slots{db.Collection("slots"), client.Database("admin"), opts.Timeout}
 	return s, nil
 }
 
@@ -125,6 +127,9 @@ func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
 
 // Clusters returns the cluster's record.
 func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
+
+// Slots returns the registries of machine IDs.
+func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
 // Shared is true: any number of processes can use one database.
 func (s *Store) Shared() bool { return true }

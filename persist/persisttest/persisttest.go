@@ -80,6 +80,10 @@ func Run(t *testing.T, open Factory) {
 			test.run(&suite{t, store, store.Counters(), c})
 		})
 	}
+	RunSlots(t, func(t *testing.T, now func() time.Time) (persist.SlotStore, func() error) {
+		store := open(t, now)
+		return store.Slots(), store.Close
+	})
 }
 
 func (s *suite) must(err error) {
@@ -471,8 +475,9 @@ func testClosed(s *suite) {
 	_, list := s.counters.List(ctx, "", 1)
 	_, giveBack := s.counters.GiveBack(ctx, "order", persist.Range{First: 7, Last: 7})
 	_, cluster := persist.ClusterID(ctx, s.store, s.clock.now)
+	_, look := s.store.Slots().Look(ctx, "order")
 	for name, err := range map[string]error{
-		"cluster": cluster, "allocate": allocate, "read": read, "list": list, "give-back": giveBack,
+		"cluster": cluster, "look": look, "allocate": allocate, "read": read, "list": list, "give-back": giveBack,
 		"create": s.counters.Create(ctx, persist.Counter{BizTag: "x", Step: 1}),
 		"update": s.counters.Update(ctx, persist.Counter{BizTag: "order", Max: 8, Step: 1}),
 		"delete": s.counters.Delete(ctx, "order"),

@@ -57,10 +57,15 @@ func assign(field reflect.Value, raw any) error {
 	return nil
 }
 
-// assignWord gives text or a whole number to a field that takes either.
+// assignWord gives text to a field that takes it in a form of its own, also where YAML took it for a number or a time.
 func assignWord(field encoding.TextUnmarshaler, raw any) error {
-	text, ok := raw.(string)
-	if !ok {
+	var text string
+	switch v := raw.(type) {
+	case string:
+		text = v
+	case time.Time: // which YAML makes of text that looks like one
+		text = v.Format(time.RFC3339Nano)
+	default:
 		n, err := wholeNumber(raw)
 		if err != nil {
 			return wrongType("text or a whole number", raw)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/config"
-	"github.com/seqd/seqd/strategy/segment"
 )
 
 // FuzzLoad loads any text as YAML: no panic, and what is accepted is valid throughout.
@@ -41,7 +40,7 @@ func FuzzLoad(f *testing.F) {
 			if err := seqd.CheckName(b.Name); err != nil {
 				t.Errorf("bizTypes[%d]: %v", i, err)
 			}
-			settings, ok := b.Settings.(*segment.Settings)
+			settings, ok := b.Settings.(seqd.Validator)
 			if !ok {
 				t.Fatalf("bizTypes[%d]: settings of type %T", i, b.Settings)
 			}

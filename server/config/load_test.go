@@ -77,11 +77,14 @@ func TestPrecedence(t *testing.T) {
 
 // beside is what a key needs to be set as well, by the beginning of its name; the longest counts.
 var beside = map[string]map[string]string{
-	"redis.addrs":    {},
-	"redis.":         {"redis.addrs": "x:1"},
-	"redis.username": {"redis.addrs": "x:1", "redis.password": "x"},
-	"redis.sentinel": {"redis.addrs": "x:1", "redis.masterName": "x", "redis.sentinelPassword": "x"},
-	"redis.tls.":     {"redis.addrs": "x:1", "redis.tls.enabled": "true", "redis.tls.certFile": "x", "redis.tls.keyFile": "x"},
+	"redis.addrs":        {},
+	"redis.":             {"redis.addrs": "x:1"},
+	"redis.username":     {"redis.addrs": "x:1", "redis.password": "x"},
+	"redis.sentinel":     {"redis.addrs": "x:1", "redis.masterName": "x", "redis.sentinelPassword": "x"},
+	"redis.tls.":         {"redis.addrs": "x:1", "redis.tls.enabled": "true", "redis.tls.certFile": "x", "redis.tls.keyFile": "x"},
+	"snowflake.registry": {"redis.addrs": "x:1"},
+	"snowflake.bitsRack": {"snowflake.rack": "1"},
+	"snowflake.rack":     {"snowflake.bitsRack": "3"},
 }
 
 // flagsBeside returns the flags that a key needs beside it, but for its own.
@@ -145,6 +148,23 @@ var another = map[string]struct{ yaml, text string }{
 	"segment.onRedisDown":      {"reject", "reject"},
 	"segment.reserveSegments":  {"7", "7"},
 	"segment.restoreGap":       {"7", "7"},
+	"snowflake.epoch":          {`"2024-07-07T07:07:07Z"`, "2024-07-07T07:07:07Z"},
+	"snowflake.bitsMachine":    {"7", "7"},
+	"snowflake.bitsSequence":   {"7", "7"},
+	"snowflake.bitsRack":       {"3", "3"},
+	"snowflake.registry":       {"redis", "redis"},
+	"snowflake.machineId":      {"7", "7"},
+	"snowflake.rack":           {"7", "7"},
+	"snowflake.horizon":        {"7s", "7s"},
+	"snowflake.renewInterval":  {"700ms", "700ms"},
+	"snowflake.pollInterval":   {"7s", "7s"},
+	"snowflake.maxWait":        {"7ms", "7ms"},
+	"snowflake.maxSkew":        {"7s", "7s"},
+	"snowflake.randomStart":    {"true", "true"},
+	"snowflake.offlineStart":   {"7s", "7s"},
+	"snowflake.stateDir":       {"y", "y"},
+	"snowflake.appName":        {"y", "y"},
+	"snowflake.advertiseIp":    {`"10.0.0.7"`, "10.0.0.7"},
 }
 
 // Every key has the same effect from every source, and an effect. A new key needs a line above.
@@ -156,6 +176,10 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 				t.Fatal("the test knows no value for this key")
 			}
 			flags := flagsBeside(k.Path)
+			someBizType := someBizType
+			if strings.HasPrefix(k.Path, "snowflake.") {
+				someBizType = "bizTypes: [{name: user, strategy: snowflake}]\n"
+			}
 			file := mustLoad(t, someBizType+nested(k.Path, value.yaml), config.Sources{Flags: flags})
 			if env := mustLoad(t, someBizType, config.Sources{Env: []string{k.Env() + "=" + value.text}, Flags: flags}); !reflect.DeepEqual(env, file) {
 				t.Errorf("the environment gives %+v, the file %+v", env, file)

@@ -43,6 +43,8 @@ var status = map[seqd.Code]int{
 	seqd.CodeStopping:         http.StatusServiceUnavailable,
 	seqd.CodeStoreUnavailable: http.StatusServiceUnavailable,
 	seqd.CodeRedisUnavailable: http.StatusServiceUnavailable,
+	seqd.CodeClockRollback:    http.StatusServiceUnavailable,
+	seqd.CodeNoMachineID:      http.StatusServiceUnavailable,
 	seqd.CodeTimeout:          http.StatusServiceUnavailable,
 	seqd.CodeCanceled:         http.StatusServiceUnavailable,
 }

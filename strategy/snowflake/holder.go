@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -18,7 +22,8 @@ type holder struct {
 	member
 	gen      *generator
 	registry persist.SlotStore
-	name     string // of the registry
+	check    func(context.Context) error // says why the registry cannot be used as it is; nil where there is nothing to check
+	name     string                      // of the registry
 	settings *Settings
 	env      strategy.Env
 	identity statefile.Identity
@@ -146,7 +151,11 @@ func (h *holder) details() map[string]any {
 		return map[string]any{"key": h.key}
 	}
 	left := time.Duration(max(0, h.bound-h.ms())) * time.Millisecond
-	return map[string]any{"key": h.key, "machineId": h.lease.id, "leaseFrom": at(h.lease.lower + 1), "leaseUntil": at(h.bound), "timeLeft": left.String()}
+	d := map[string]any{"key": h.key, "machineId": h.lease.id, "leaseUntil": at(h.bound), "timeLeft": left.String()}
+	if h.lease.lower > 0 {
+		d["leaseFrom"] = at(h.lease.lower + 1)
+	}
+	return d
 }
 
 // rolledBack is told by the generator when it begins to refuse because the clock was set back, and when that is over.
@@ -226,12 +235,15 @@ func refusal(err error) *seqd.Error {
 	switch {
 	case errors.As(err, &e):
 		return e
-	case errors.Is(err, errLayout), errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid), errors.Is(err, statefile.ErrForeign):
+	case errors.Is(err, errLayout), errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid), errors.Is(err, statefile.ErrForeign),
+		errors.Is(err, redisslots.ErrUnfit), errors.Is(err, redisslots.ErrForeign):
 		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
 	case errors.Is(err, errStandby):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errSkew):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
+	case errors.Is(err, errFile):
+		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "the file of the reservation cannot be used", RetryAfter: time.Second, Err: err}
 	}
 	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the registry of machine IDs cannot be asked", RetryAfter: time.Second, Err: err}
 }
@@ -272,6 +284,11 @@ func (h *holder) prepared(ctx context.Context, ids ...int64) (persist.SlotTable,
 func (h *holder) seek(ctx context.Context, fromFile bool) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
+	if h.check != nil {
+		if err := h.check(ctx); errors.Is(err, redisslots.ErrUnfit) || err != nil && h.settings.OfflineStart == 0 {
+			return err
+		}
+	}
 	if h.settings.OfflineStart > 0 {
 		saved, err := h.openFile()
 		if err != nil {
@@ -284,8 +301,8 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 			}
 		}
 	} else if fromFile {
-		if err := statefile.Discard(h.settings.StateDir, h.fileName); err != nil {
-			return fmt.Errorf("%w: offlineStart is off, but an older reservation cannot be removed: %w", persist.ErrUnavailable, err)
+		if err := h.discardFile(); err != nil {
+			return fmt.Errorf("%w: offlineStart is off, but an older reservation cannot be removed: %w", errFile, err)
 		}
 	}
 	for {
@@ -330,7 +347,7 @@ func (h *holder) use(l lease, bound int64) error {
 }
 
 // errFile means that what must be on disk ahead of use is not.
-var errFile = fmt.Errorf("%w: the reservation cannot be written", persist.ErrUnavailable)
+var errFile = errors.New("the file of the reservation")
 
 // hold renews until the lease is lost or ctx ends.
 func (h *holder) hold(ctx context.Context) {
@@ -447,12 +464,24 @@ func (h *holder) release() {
 	}
 }
 
+// discardFile makes a reservation of an earlier process worthless.
+func (h *holder) discardFile() error {
+	if _, err := os.Lstat(filepath.Join(h.settings.StateDir, h.fileName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	file, err := statefile.Open(h.settings.StateDir, h.fileName, h.identity)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Invalidate(), file.Close())
+}
+
 // openFile opens the file and returns what it reserves, nil when that is nothing that can be used.
 func (h *holder) openFile() (*statefile.State, error) {
 	if h.file == nil {
 		file, err := statefile.Open(h.settings.StateDir, h.fileName, h.identity)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+			return nil, fmt.Errorf("%w: %w", errFile, err)
 		}
 		h.file = file
 	}

@@ -167,6 +167,9 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	if h.registry, err = openRegistry(env, settings); err != nil {
 		return nil, err
 	}
+	if settings.UsesRedis() != "" {
+		h.check = func(ctx context.Context) error { return redisslots.Check(ctx, env.Redis) }
+	}
 	first, last := settings.machineIDs()
 	h.member = member{
 		layout: l.text(), key: settings.AppName + "." + port + "." + statefile.Number(ip), first: first, last: last,

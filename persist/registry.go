@@ -1,0 +1,131 @@
+package persist
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Registry is a registry of machine IDs, for drivers that write it as a whole. Its values are never changed in place.
+type Registry struct {
+	Name string   `json:"name"`
+	Set  *SlotSet `json:"set,omitempty"`
+	// Slots are ascending by ID.
+	Slots []Slot `json:"slots"`
+}
+
+// PersistID is the name.
+func (r Registry) PersistID() string { return r.Name }
+
+// Validate returns ErrInvalid and what is out of its range.
+func (r Registry) Validate() error {
+	if err := CheckLook(r.Name); err != nil {
+		return err
+	}
+	if r.Set != nil {
+		if err := r.Set.Validate(); err != nil {
+			return err
+		}
+	}
+	for i, slot := range r.Slots {
+		if err := slot.Validate(); err != nil {
+			return err
+		}
+		if i > 0 && slot.ID <= r.Slots[i-1].ID {
+			return invalid("machine ID %d after %d", slot.ID, r.Slots[i-1].ID)
+		}
+	}
+	return nil
+}
+
+// Table returns what [SlotStore.Look] does, with the slots of the given IDs, or all. It shares nothing with the registry.
+func (r Registry) Table(now int64, ids ...int64) SlotTable {
+	t := SlotTable{Now: now}
+	if r.Set != nil {
+		set := *r.Set
+		t.Set = &set
+	}
+	ids = slices.Sorted(slices.Values(ids))
+	for _, slot := range r.Slots {
+		if _, asked := slices.BinarySearch(ids, slot.ID); asked || len(ids) == 0 {
+			t.Slots = append(t.Slots, slot)
+		}
+	}
+	return t
+}
+
+// Swapped returns the registry after a change, and whether everything was as the change says it was; where it was not, it is as before. It only
+// computes.
+func (r Registry) Swapped(swap SlotSwap) (Registry, bool) {
+	if swap.Source != "" || !same(r.Set, swap.OldSet) {
+		return r, false
+	}
+	next := r
+	if swap.NewSlot != nil {
+		at, granted := slices.BinarySearchFunc(r.Slots, swap.NewSlot.ID, func(s Slot, id int64) int { return int(s.ID - id) })
+		var old *Slot
+		if granted {
+			old = &r.Slots[at]
+		}
+		if !same(old, swap.OldSlot) {
+			return r, false
+		}
+		next.Slots = slices.Clone(r.Slots)
+		if !granted {
+			next.Slots = slices.Insert(next.Slots, at, Slot{})
+		}
+		next.Slots[at] = *swap.NewSlot
+	}
+	if swap.NewSet != nil {
+		set := *swap.NewSet
+		next.Set = &set
+	}
+	return next, true
+}
+
+// same reports whether two values are equal, or both are missing.
+func same[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// longestRegistry is how many bytes the name of a registry has at most.
+const longestRegistry = 1024
+
+// CheckLook returns ErrInvalid for a name that no registry can have and for machine IDs that none can hold. Drivers call it first.
+func CheckLook(registry string, ids ...int64) error {
+	if registry == "" || len(registry) > longestRegistry || !utf8.ValidString(registry) {
+		return invalid("registry %.100q: a name has 1 to %d bytes of UTF-8", registry, longestRegistry)
+	}
+	for _, id := range ids {
+		if id < 0 || id > MaxSlotID {
+			return invalid("machine ID %d is outside 0 to %d", id, MaxSlotID)
+		}
+	}
+	return nil
+}
+
+// CheckSwap returns ErrInvalid for a change that no registry can take. Drivers call it first. Texts that are no UTF-8 are refused, for what is stored
+// would not be what was given, and no later swap would find it as it was.
+func CheckSwap(registry string, swap SlotSwap) error {
+	if err := CheckLook(registry); err != nil {
+		return err
+	}
+	if err := swap.Validate(); err != nil {
+		return err
+	}
+	var texts []string
+	if set := swap.NewSet; set != nil {
+		texts = append(texts, set.Layout, set.Source)
+	}
+	if slot := swap.NewSlot; slot != nil {
+		texts = append(texts, slot.Key, slot.Token)
+	}
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			return invalid("%q is not UTF-8", text)
+		}
+	}
+	return nil
+}

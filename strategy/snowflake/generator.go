@@ -1,0 +1,242 @@
+package snowflake
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// generator makes numbers under a lease. It is safe for concurrent use.
+//
+// Whatever happens to the process and its clock, a number's time lies in (lower, bound] and is not below the last one: both are checked against the time
+// that goes into the number, under the lock that the lease is changed under. So it does not matter when, or in which order, a clock was read.
+type generator struct {
+	layout  *layout
+	options generatorOptions
+
+	mu       sync.Mutex // guards what follows
+	stopped  *seqd.Error
+	machine  int64
+	lower    int64       // times are above it, in ms since the Unix epoch
+	bound    int64       // and not above it
+	last     int64       // the last time used
+	start    int64       // the sequence that the last time began with
+	used     int64       // how many numbers of the last time were used
+	refusing bool        // the clock is behind, and that was told
+	refusal  *seqd.Error // the last refusal that was made
+	refused  int64       // the time that it was made for
+}
+
+// generatorOptions are what a generator is made of.
+type generatorOptions struct {
+	// now is the clock.
+	now func() time.Time
+	// maxWait is the longest wait for a clock that was set back.
+	maxWait time.Duration
+	// randomStart begins the sequence of each millisecond at a random value of its lower half.
+	randomStart bool
+	// onRollback is told when the generator begins to refuse because the clock was set back by gap, and when the clock has passed the last time. It is called without
+	// locks; nil for nobody.
+	onRollback func(begins bool, gap time.Duration)
+}
+
+// patience bounds the wait of one call for times that are not used up.
+const patience = 2 * time.Second
+
+// newGenerator returns a generator without a lease.
+func newGenerator(l *layout, opts generatorOptions) *generator {
+	if opts.onRollback == nil {
+		opts.onRollback = func(bool, time.Duration) {}
+	}
+	return &generator{layout: l, options: opts, stopped: errSeeking}
+}
+
+var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no machine ID yet", RetryAfter: time.Second}
+
+// set installs or extends a lease: a machine ID and the times above lower up to bound. The last time used stays: numbers of a node increase whichever
+// machine ID it has.
+func (g *generator) set(machine, lower, bound int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if machine != g.machine || g.stopped != nil {
+		g.used = 1 << g.layout.bitsSequence // of the last time nothing more is used: another machine ID may make a lower number
+	}
+	g.machine, g.lower, g.bound, g.stopped, g.refusal = machine, lower, bound, nil, nil
+}
+
+// stop ends issuing until set is called, and returns the last time that was used, 0 for none.
+func (g *generator) stop(reason *seqd.Error) (last int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopped, g.refusal = reason, nil
+	return g.last
+}
+
+// take adds n numbers to seq, ascending, or returns an error; what a failed call took is skipped.
+func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
+	var began, before time.Time
+	for {
+		taken, now, wait, err := g.some(n, seq)
+		if err != nil {
+			return err
+		}
+		if n -= taken; n == 0 {
+			return nil
+		}
+		if began.IsZero() {
+			began = time.Now()
+		} else if time.Since(began) > patience+g.options.maxWait {
+			return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout does not make that many numbers in " + patience.String(), RetryAfter: time.Second}
+		}
+		if err := pass(ctx, wait, !now.Equal(before)); err != nil {
+			return seqd.AsError(err)
+		}
+		before = now
+	}
+}
+
+// some takes what the present time has, at most n, and returns that time and for how long to wait where that was not enough.
+func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, wait time.Duration, err error) {
+	g.mu.Lock()
+	now = g.options.now()
+	ms := now.UnixMilli()
+	if ms == g.last && g.used < 1<<g.layout.bitsSequence-g.start || ms > g.last {
+		if g.stopped != nil || ms <= g.lower || ms > g.bound || ms <= g.layout.epoch || ms > g.layout.last() {
+			err := g.once(ms, func() *seqd.Error { return g.outside(ms) })
+			over := g.passed()
+			g.mu.Unlock()
+			g.tell(over, false, 0)
+			return 0, now, 0, err
+		}
+		taken = g.takeAt(ms, n, seq)
+		over := g.passed()
+		g.mu.Unlock()
+		g.tell(over, false, 0)
+		return taken, now, nextMilli(now), nil
+	}
+	last, stopped := g.last, g.stopped
+	gap := time.Duration(last-ms) * time.Millisecond
+	late := gap > g.options.maxWait
+	begins := late && !g.refusing && stopped == nil
+	g.refusing = g.refusing || begins
+	if late && stopped == nil {
+		stopped = g.once(ms, func() *seqd.Error { return rolledBack(last, gap) })
+	}
+	g.mu.Unlock()
+	if stopped != nil {
+		g.tell(begins, true, gap)
+		return 0, now, 0, stopped
+	}
+	return 0, now, gap + nextMilli(now), nil
+}
+
+// passed ends an episode of refusing, and reports whether there was one. mu is held.
+func (g *generator) passed() bool {
+	was := g.refusing
+	g.refusing = false
+	return was
+}
+
+// tell passes on what is true.
+func (g *generator) tell(news, begins bool, gap time.Duration) {
+	if news {
+		g.options.onRollback(begins, gap)
+	}
+}
+
+// once makes a refusal once a millisecond: while things are wrong, it is what every request gets. mu is held.
+func (g *generator) once(ms int64, refusal func() *seqd.Error) *seqd.Error {
+	if g.refusal == nil || g.refused != ms {
+		g.refusal, g.refused = refusal(), ms
+	}
+	return g.refusal
+}
+
+func rolledBack(last int64, gap time.Duration) *seqd.Error {
+	return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: gap + time.Millisecond,
+		Detail: fmt.Sprintf("the clock was set back: it is %s behind %s, the last time that was used", gap, at(last))}
+}
+
+// outside returns why a time may not be used. mu is held.
+func (g *generator) outside(ms int64) *seqd.Error {
+	switch {
+	case g.stopped != nil:
+		return g.stopped
+	case ms <= g.layout.epoch:
+		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Second, Detail: fmt.Sprintf("the clock says %s, which is before the epoch", at(ms))}
+	case ms <= g.lower:
+		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Duration(g.lower+1-ms) * time.Millisecond,
+			Detail: fmt.Sprintf("the lease of machine ID %d begins at %s; the clock says %s", g.machine, at(g.lower+1), at(ms))}
+	case ms > g.layout.last():
+		return seqd.Errorf(seqd.CodeExhausted, "the times of this layout ended at %s", at(g.layout.last()))
+	}
+	return &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second,
+		Detail: fmt.Sprintf("the lease of machine ID %d ended at %s and could not be renewed", g.machine, at(g.bound))}
+}
+
+// takeAt takes at most n numbers of a time that may be used. mu is held.
+func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
+	if ms > g.last {
+		g.last, g.used, g.start = ms, 0, 0
+		if g.options.randomStart {
+			g.start = rand.Int64N(1 << (g.layout.bitsSequence - 1))
+		}
+	}
+	count := min(int64(n), 1<<g.layout.bitsSequence-g.start-g.used)
+	stride := int64(1) << g.layout.bitsMachine
+	seq.Add(g.layout.first(ms, g.machine)+(g.start+g.used)*stride, int(count), stride)
+	g.used += count
+	return int(count)
+}
+
+// health returns why a number could not be made at a time because of the clock, nil otherwise.
+func (g *generator) health(ms int64) *seqd.Error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gap := time.Duration(g.last-ms) * time.Millisecond; gap > g.options.maxWait {
+		return rolledBack(g.last, gap)
+	}
+	return nil
+}
+
+// nextMilli is how long it is until the next millisecond.
+func nextMilli(now time.Time) time.Duration {
+	return time.Millisecond - time.Duration(now.Nanosecond())%time.Millisecond
+}
+
+const (
+	// spin is how much of a wait is not slept: a sleep ends late by about as much.
+	spin = 150 * time.Microsecond
+	// spins bounds the spinning where time does not pass.
+	spins = 10_000
+)
+
+// pass waits for d, or until ctx ends: it sleeps most of it and spins the rest. A clock that did not move since the last wait is waited for asleep.
+func pass(ctx context.Context, d time.Duration, moves bool) error {
+	end := time.Now().Add(d)
+	sleep := d - spin
+	if !moves {
+		sleep = max(d, time.Millisecond)
+	}
+	if sleep > 0 {
+		timer := time.NewTimer(sleep)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+	for range spins {
+		if !time.Now().Before(end) {
+			break
+		}
+		runtime.Gosched()
+	}
+	return ctx.Err()
+}

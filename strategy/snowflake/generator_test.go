@@ -1,0 +1,339 @@
+package snowflake
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// someTime is a time of the tests, in ms since the Unix epoch: 2026-11-21.
+const someTime = 1_795_000_000_000
+
+// hands is a clock that tests set.
+type hands struct{ ms atomic.Int64 }
+
+func (c *hands) now() time.Time { return time.UnixMilli(c.ms.Load()) }
+
+func testLayout(t testing.TB, bitsMachine, bitsSequence int) *layout {
+	t.Helper()
+	s := DefaultSettings()
+	s.Epoch = "1999-12-31T00:00:00Z" // the time in a bubble of synctest begins a day later
+	s.BitsMachine, s.BitsSequence = bitsMachine, bitsSequence
+	l, err := newLayout(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// testGenerator returns a generator with a lease of machine ID 5 for ten seconds, and its clock.
+func testGenerator(t testing.TB, opts generatorOptions) (*generator, *hands) {
+	t.Helper()
+	clock := &hands{}
+	clock.ms.Store(someTime)
+	if opts.now == nil {
+		opts.now = clock.now
+	}
+	g := newGenerator(testLayout(t, 10, 12), opts)
+	g.set(5, someTime-1000, someTime+10_000)
+	return g, clock
+}
+
+// numbers takes n numbers.
+func numbers(t *testing.T, g *generator, n int) []int64 {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := g.take(t.Context(), n, &seq); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(seq.Numbers())
+}
+
+func refused(t *testing.T, g *generator, n int, want seqd.Code) *seqd.Error {
+	t.Helper()
+	var seq seqd.Sequence
+	err := g.take(t.Context(), n, &seq)
+	if seqd.CodeOf(err) != want {
+		t.Fatalf("got %v, want %s", err, want)
+	}
+	return seqd.AsError(err)
+}
+
+func TestNumbersSayWhatTheyAreMadeOf(t *testing.T) {
+	g, _ := testGenerator(t, generatorOptions{})
+	for i, n := range numbers(t, g, 3) {
+		when, machine, sequence, err := g.layout.decompose(n)
+		if err != nil || when.UnixMilli() != someTime || machine != 5 || sequence != int64(i) {
+			t.Errorf("%d is %v, %d, %d, %v", n, when, machine, sequence, err)
+		}
+	}
+}
+
+// A batch that is larger than a millisecond is one run: the numbers of two milliseconds follow each other.
+func TestBatchOverMilliseconds(t *testing.T) {
+	g, _ := testGenerator(t, generatorOptions{now: time.Now})
+	now := time.Now().UnixMilli()
+	g.set(5, now-1000, now+60_000)
+	list := numbers(t, g, 100_000)
+	for i := 1; i < len(list); i++ {
+		if list[i] <= list[i-1] {
+			t.Fatalf("%d follows %d", list[i], list[i-1])
+		}
+	}
+	first, _, _, _ := g.layout.decompose(list[0])
+	last, _, _, _ := g.layout.decompose(list[len(list)-1])
+	if took := last.Sub(first); took < 24*time.Millisecond {
+		t.Errorf("100,000 numbers were made of %s", took)
+	}
+}
+
+func TestFullMillisecondWaitsForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, clock := testGenerator(t, generatorOptions{})
+		numbers(t, g, 4096)
+		go func() {
+			time.Sleep(40 * time.Millisecond) // as long as the clock stands still
+			clock.ms.Add(1)
+		}()
+		n := numbers(t, g, 1)[0]
+		if when, _, sequence, _ := g.layout.decompose(n); when.UnixMilli() != someTime+1 || sequence != 0 {
+			t.Errorf("the next number is of %v with sequence %d", when, sequence)
+		}
+	})
+}
+
+// A clock that stands still ends a wait in time, and a context at once.
+func TestClockStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := testGenerator(t, generatorOptions{})
+		numbers(t, g, 4096)
+		began := time.Now()
+		refused(t, g, 1, seqd.CodeTimeout)
+		if waited := time.Since(began); waited > 3*time.Second {
+			t.Errorf("waited %s", waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		var seq seqd.Sequence
+		if err := g.take(ctx, 1, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestLeaseBoundsTimes(t *testing.T) {
+	g, clock := testGenerator(t, generatorOptions{})
+	clock.ms.Store(someTime - 1000)
+	if e := refused(t, g, 1, seqd.CodeClockRollback); e.RetryAfter != time.Millisecond {
+		t.Errorf("retry after %s", e.RetryAfter)
+	}
+	clock.ms.Store(someTime - 999)
+	numbers(t, g, 1)
+	clock.ms.Store(someTime + 10_000)
+	numbers(t, g, 1)
+	clock.ms.Store(someTime + 10_001)
+	refused(t, g, 1, seqd.CodeNoMachineID)
+	g.set(5, someTime-1000, someTime+20_000)
+	numbers(t, g, 1)
+	if last := g.stop(errStopping); last != someTime+10_001 {
+		t.Errorf("the last time was %d", last)
+	}
+	refused(t, g, 1, seqd.CodeStopping)
+}
+
+// A new machine ID goes on above: its numbers of the same millisecond could be lower.
+func TestAnotherMachineID(t *testing.T) {
+	g, clock := testGenerator(t, generatorOptions{})
+	before := numbers(t, g, 1)[0]
+	g.stop(errSeeking)
+	g.set(2, someTime-1, someTime+1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var seq seqd.Sequence
+	if err := g.take(ctx, 1, &seq); seqd.CodeOf(err) != seqd.CodeCanceled {
+		t.Fatalf("got %v although the millisecond is used", err)
+	}
+	clock.ms.Add(1)
+	if after := numbers(t, g, 1)[0]; after <= before {
+		t.Errorf("%d follows %d", after, before)
+	}
+}
+
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []bool
+		g, clock := testGenerator(t, generatorOptions{maxWait: 5 * time.Millisecond, onRollback: func(begins bool, _ time.Duration) { told = append(told, begins) }})
+		before := numbers(t, g, 1)[0]
+		clock.ms.Add(-5)
+		go func() {
+			for range 5 {
+				time.Sleep(time.Millisecond)
+				clock.ms.Add(1)
+			}
+		}()
+		if after := numbers(t, g, 1)[0]; after <= before {
+			t.Errorf("%d follows %d", after, before)
+		}
+		clock.ms.Add(-100)
+		for range 3 {
+			if e := refused(t, g, 1, seqd.CodeClockRollback); e.RetryAfter != 101*time.Millisecond {
+				t.Errorf("retry after %s", e.RetryAfter)
+			}
+		}
+		if g.health(clock.ms.Load()) == nil {
+			t.Error("healthy although the clock is behind")
+		}
+		clock.ms.Add(101)
+		numbers(t, g, 1)
+		if !slices.Equal(told, []bool{true, false}) {
+			t.Errorf("told %v", told)
+		}
+	})
+}
+
+func TestRandomStart(t *testing.T) {
+	g, clock := testGenerator(t, generatorOptions{randomStart: true})
+	seen := map[int64]bool{}
+	for range 200 {
+		clock.ms.Add(1)
+		list := numbers(t, g, 2)
+		_, _, first, _ := g.layout.decompose(list[0])
+		_, _, second, _ := g.layout.decompose(list[1])
+		if first >= 2048 || second != first+1 {
+			t.Fatalf("sequences %d and %d", first, second)
+		}
+		seen[first] = true
+	}
+	if len(seen) < 100 {
+		t.Errorf("%d different starts in 200", len(seen))
+	}
+	clock.ms.Add(1)
+	taken, _, _, err := g.some(5000, &seqd.Sequence{})
+	if err != nil || taken <= 2048 || taken > 4096 {
+		t.Errorf("a millisecond had %d numbers, %v", taken, err)
+	}
+}
+
+// Many callers, a clock that jumps, and leases that come and go: no number twice, each caller's ascending, all within a lease.
+func TestManyCallers(t *testing.T) {
+	const callers = 8
+	g, clock := testGenerator(t, generatorOptions{maxWait: 2 * time.Millisecond})
+	type interval struct{ machine, lower, bound int64 }
+	var (
+		mu     sync.Mutex
+		leases []interval
+		wg     sync.WaitGroup
+		done   atomic.Bool
+	)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	lists := make([][]int64, callers)
+	for i := range callers {
+		wg.Go(func() {
+			dice := rand.New(rand.NewPCG(seed, uint64(i)))
+			for !done.Load() {
+				var seq seqd.Sequence
+				n := 1 + dice.IntN(6000)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				err := g.take(ctx, n, &seq)
+				cancel()
+				if err == nil && seq.Len() != n {
+					t.Errorf("%d numbers instead of %d", seq.Len(), n)
+				}
+				for number := range seq.Numbers() { // what a failed call took counts as well
+					lists[i] = append(lists[i], number)
+				}
+			}
+		})
+	}
+	dice := rand.New(rand.NewPCG(seed, callers))
+	highest := int64(someTime - 1)
+	machine := int64(1)
+	for range 2000 {
+		switch dice.IntN(8) {
+		case 0:
+			g.stop(errSeeking)
+			machine = dice.Int64N(1024)
+			fallthrough
+		case 1:
+			l := interval{machine, highest, max(highest, clock.ms.Load()) + dice.Int64N(50)}
+			highest = l.bound
+			mu.Lock()
+			leases = append(leases, l)
+			mu.Unlock()
+			g.set(l.machine, l.lower, l.bound)
+		case 2:
+			clock.ms.Add(-dice.Int64N(20))
+		default:
+			clock.ms.Add(dice.Int64N(8))
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	done.Store(true)
+	wg.Wait()
+	leases = append(leases, interval{5, someTime - 1000, someTime + 10_000})
+	seen := make(map[int64]bool)
+	for _, list := range lists {
+		before := int64(0)
+		for _, n := range list {
+			if seen[n] {
+				t.Fatalf("%d twice", n)
+			}
+			if seen[n] = true; n <= before {
+				t.Fatalf("%d follows %d", n, before)
+			}
+			before = n
+			when, machine, _, _ := g.layout.decompose(n)
+			if !slices.ContainsFunc(leases, func(l interval) bool {
+				return l.machine == machine && l.lower < when.UnixMilli() && when.UnixMilli() <= l.bound
+			}) {
+				t.Fatalf("%d is of machine ID %d at %d, which no lease has", n, machine, when.UnixMilli())
+			}
+		}
+	}
+	if len(seen) < 1000 {
+		t.Errorf("only %d numbers", len(seen))
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	g, clock := testGenerator(t, generatorOptions{})
+	var seq seqd.Sequence
+	seq.Add(1, 1, 1)
+	for _, n := range []int{1, 100} {
+		if allocated := testing.AllocsPerRun(1000, func() {
+			seq.Reset()
+			clock.ms.Add(1)
+			_ = g.take(t.Context(), n, &seq)
+		}); allocated > 0 {
+			t.Errorf("%d numbers take %v allocations", n, allocated)
+		}
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		b.Run(map[int]string{1: "one", 100: "hundred"}[n], func(b *testing.B) {
+			g, _ := testGenerator(b, generatorOptions{now: time.Now})
+			now := time.Now().UnixMilli()
+			g.set(5, now-1, now+time.Hour.Milliseconds())
+			var seq seqd.Sequence
+			b.ReportAllocs()
+			for b.Loop() {
+				seq.Reset()
+				if err := g.take(b.Context(), n, &seq); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*n)/float64(b.Elapsed().Milliseconds()), "ids/ms")
+		})
+	}
+}

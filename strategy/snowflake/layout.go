@@ -1,0 +1,104 @@
+package snowflake
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sony/sonyflake/v2"
+
+	"github.com/seqd/seqd"
+)
+
+// layout is how numbers are made of time, sequence and machine ID, from the highest bit to the lowest, as sonyflake does. The time is in ms since the
+// epoch.
+type layout struct {
+	flake                               *sonyflake.Sonyflake
+	epoch                               int64 // in ms since the Unix epoch
+	bitsTime, bitsSequence, bitsMachine int
+}
+
+// wrong is a setting that cannot be.
+type wrong struct{ key, text string }
+
+// Error implements [error].
+func (w *wrong) Error() string { return w.key + ": " + w.text }
+
+// Bits that a layout can have. Below 32 bits sonyflake refuses: times would run out within 50 days.
+const (
+	allBits     = 63
+	leastTime   = 32
+	mostMachine = 16
+	// mostMillis is the latest time, in ms since the Unix epoch, that nanoseconds of 64 bits can hold.
+	mostMillis = math.MaxInt64 / 1_000_000
+)
+
+// newLayout returns the layout of settings, or what is wrong with them.
+func newLayout(s *Settings) (*layout, *wrong) {
+	epoch, err := time.Parse(time.RFC3339, string(s.Epoch))
+	switch {
+	case err != nil:
+		return nil, &wrong{"epoch", fmt.Sprintf("%q is not a time such as 2025-01-01T00:00:00Z", s.Epoch)}
+	case epoch.Nanosecond()%int(time.Millisecond) != 0:
+		return nil, &wrong{"epoch", fmt.Sprintf("%s is not a whole millisecond", s.Epoch)}
+	case epoch.UnixMilli() < 0 || epoch.UnixMilli() > mostMillis:
+		return nil, &wrong{"epoch", fmt.Sprintf("%s is outside 1970 to 2262", s.Epoch)}
+	case s.BitsMachine < 1 || s.BitsMachine > mostMachine:
+		return nil, &wrong{"bitsMachine", fmt.Sprintf("%d is outside 1 to %d", s.BitsMachine, mostMachine)}
+	case s.BitsSequence < 1 || s.BitsSequence > allBits-leastTime-s.BitsMachine:
+		return nil, &wrong{"bitsSequence", fmt.Sprintf("%d is outside 1 to %d: machine ID and sequence must leave the time %d of %d bits",
+			s.BitsSequence, allBits-leastTime-s.BitsMachine, leastTime, allBits)}
+	}
+	l := &layout{
+		epoch: epoch.UnixMilli(), bitsSequence: s.BitsSequence, bitsMachine: s.BitsMachine, bitsTime: allBits - s.BitsSequence - s.BitsMachine,
+	}
+	l.flake, err = sonyflake.New(sonyflake.Settings{
+		BitsSequence: s.BitsSequence, BitsMachineID: s.BitsMachine, TimeUnit: time.Millisecond, StartTime: epoch,
+		MachineID: func() (int, error) { return 0, nil },
+	})
+	switch {
+	case errors.Is(err, sonyflake.ErrStartTimeAhead):
+		return nil, &wrong{"epoch", fmt.Sprintf("%s is in the future", s.Epoch)}
+	case err != nil:
+		return nil, &wrong{"bitsSequence", err.Error()}
+	}
+	return l, nil
+}
+
+// begun returns what is wrong unless the epoch is in the past of a clock.
+func (l *layout) begun(now time.Time) *wrong {
+	if now.UnixMilli() <= l.epoch {
+		return &wrong{"epoch", fmt.Sprintf("%s is not before the present time %s", at(l.epoch), at(now.UnixMilli()))}
+	}
+	return nil
+}
+
+// text is the same for the same layout alone.
+func (l *layout) text() string {
+	return fmt.Sprintf("epoch=%s unit=1ms time=%d sequence=%d machine=%d",
+		time.UnixMilli(l.epoch).UTC().Format("2006-01-02T15:04:05.999Z"), l.bitsTime, l.bitsSequence, l.bitsMachine)
+}
+
+// last is the last time of the layout, in ms since the Unix epoch.
+func (l *layout) last() int64 {
+	return min(l.epoch+1<<l.bitsTime-1, mostMillis)
+}
+
+// overflow is when the time has no more bits.
+func (l *layout) overflow() time.Time { return time.UnixMilli(l.last() + 1).UTC() }
+
+// first returns the first number of a time, in ms since the Unix epoch, with a machine ID and the sequence at 0. The arguments are in their ranges.
+func (l *layout) first(ms, machine int64) int64 {
+	return (ms-l.epoch)<<(l.bitsSequence+l.bitsMachine) | machine
+}
+
+// decompose takes a number apart.
+func (l *layout) decompose(number int64) (t time.Time, machine, sequence int64, err error) {
+	parts := l.flake.Decompose(number)
+	ms := l.epoch + parts["time"]
+	if number < 1 || ms > l.last() {
+		return t, 0, 0, seqd.Errorf(seqd.CodeInvalidID, "%d is no number of this layout", number)
+	}
+	return time.UnixMilli(ms).UTC(), parts["machine"], parts["sequence"], nil
+}

@@ -1,0 +1,128 @@
+package snowflake
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+func TestLayoutsThatCannotBe(t *testing.T) {
+	for _, test := range []struct {
+		change func(*Settings)
+		key    string
+	}{
+		{func(s *Settings) { s.Epoch = "yesterday" }, "epoch"},
+		{func(s *Settings) { s.Epoch = "1969-12-31T23:59:59Z" }, "epoch"},
+		{func(s *Settings) { s.Epoch = "2300-01-01T00:00:00Z" }, "epoch"},
+		{func(s *Settings) { s.Epoch = "2025-01-01T00:00:00.0001Z" }, "epoch"},
+		{func(s *Settings) { s.Epoch = Plain(time.Now().Add(time.Hour).Format(time.RFC3339)) }, "epoch"},
+		{func(s *Settings) { s.BitsMachine = 0 }, "bitsMachine"},
+		{func(s *Settings) { s.BitsMachine = 17 }, "bitsMachine"},
+		{func(s *Settings) { s.BitsMachine = -1 }, "bitsMachine"},
+		{func(s *Settings) { s.BitsSequence = 0 }, "bitsSequence"},
+		{func(s *Settings) { s.BitsSequence = 22 }, "bitsSequence"},
+		{func(s *Settings) { s.BitsRack = 11 }, "bitsRack"},
+		{func(s *Settings) { s.BitsRack = 2 }, "rack"},
+		{func(s *Settings) { s.Rack = "1" }, "rack"},
+		{func(s *Settings) { s.Rack, s.BitsRack = "4", 2 }, "rack"},
+		{func(s *Settings) { s.Rack, s.BitsRack = "r1", 2 }, "rack"},
+		{func(s *Settings) { s.MachineID = "1024" }, "machineId"},
+		{func(s *Settings) { s.MachineID = "-1" }, "machineId"},
+		{func(s *Settings) { s.MachineID = "five" }, "machineId"},
+		{func(s *Settings) { s.MachineID, s.BitsRack, s.Rack = "256", 2, "1" }, "machineId"},
+		{func(s *Settings) { s.Registry = "zookeeper" }, "registry"},
+		{func(s *Settings) { s.Horizon = time.Millisecond }, "horizon"},
+		{func(s *Settings) { s.RenewInterval = 3 * time.Second }, "renewInterval"},
+		{func(s *Settings) { s.PollInterval = 0 }, "pollInterval"},
+		{func(s *Settings) { s.MaxWaitRollback = 2 * time.Second }, "maxWait"},
+		{func(s *Settings) { s.MaxSkew = 0 }, "maxSkew"},
+		{func(s *Settings) { s.OfflineStart = time.Millisecond }, "offlineStart"},
+		{func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, "" }, "stateDir"},
+		{func(s *Settings) { s.AppName = "a.b" }, "appName"},
+		{func(s *Settings) { s.AdvertiseIP = "0.0.0.0" }, "advertiseIp"},
+		{func(s *Settings) { s.AdvertiseIP = "localhost" }, "advertiseIp"},
+	} {
+		s := DefaultSettings()
+		test.change(&s)
+		problems := s.Validate()
+		if len(problems) == 0 || problems[0].Key != test.key || problems[0].Text == "" {
+			t.Errorf("%+v: %v, want a problem of %s", s, problems, test.key)
+		}
+	}
+}
+
+func TestGoodSettings(t *testing.T) {
+	s := DefaultSettings()
+	if problems := s.Validate(); len(problems) > 0 {
+		t.Errorf("the defaults: %v", problems)
+	}
+	s.BitsRack, s.Rack, s.MachineID = 2, "3", "255"
+	if problems := s.Validate(); len(problems) > 0 {
+		t.Errorf("%v", problems)
+	}
+	if first, last := s.machineIDs(); first != 1023 || last != 1023 {
+		t.Errorf("machine IDs %d to %d", first, last)
+	}
+	s.MachineID = auto
+	if first, last := s.machineIDs(); first != 768 || last != 1023 {
+		t.Errorf("machine IDs %d to %d", first, last)
+	}
+}
+
+// What sonyflake makes of the same parts is what we make.
+func TestNumbersAreSonyflakes(t *testing.T) {
+	for range 10_000 {
+		bitsMachine := 1 + rand.IntN(16)
+		l := testLayout(t, bitsMachine, 1+rand.IntN(allBits-leastTime-bitsMachine))
+		ms := l.epoch + 1 + rand.Int64N(l.last()-l.epoch)
+		machine, sequence := rand.Int64N(1<<l.bitsMachine), rand.Int64N(1<<l.bitsSequence)
+		want, err := l.flake.Compose(time.UnixMilli(ms), int(sequence), int(machine))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := l.first(ms, machine) + sequence<<l.bitsMachine
+		if got != want {
+			t.Fatalf("%s at %d: %d, sonyflake says %d", l.text(), ms, got, want)
+		}
+		when, m, s, err := l.decompose(got)
+		if err != nil || when.UnixMilli() != ms || m != machine || s != sequence {
+			t.Fatalf("%s: %d is read as %v, %d, %d, %v", l.text(), got, when, m, s, err)
+		}
+	}
+}
+
+func TestOverflow(t *testing.T) {
+	s := DefaultSettings()
+	l, err := newLayout(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.overflow().Format(time.RFC3339); !strings.HasPrefix(got, "2094-09-07T") {
+		t.Errorf("the layout ends at %s", got)
+	}
+	clock := &hands{}
+	clock.ms.Store(l.last() + 1)
+	g := newGenerator(l, generatorOptions{now: clock.now})
+	g.set(1, l.last()-10, l.last()+10)
+	refused(t, g, 1, seqd.CodeExhausted)
+	clock.ms.Store(l.last())
+	if n := numbers(t, g, 1)[0]; n < 0 {
+		t.Errorf("the last time gives %d", n)
+	}
+}
+
+func FuzzDecompose(f *testing.F) {
+	l := testLayout(f, 10, 12)
+	f.Add(int64(1))
+	f.Add(int64(-1))
+	f.Add(int64(1<<63 - 1))
+	f.Fuzz(func(t *testing.T, number int64) {
+		when, machine, sequence, err := l.decompose(number)
+		if err == nil && l.first(when.UnixMilli(), machine)+sequence<<l.bitsMachine != number {
+			t.Errorf("%d is read as %v, %d, %d", number, when, machine, sequence)
+		}
+	})
+}

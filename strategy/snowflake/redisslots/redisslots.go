@@ -1,0 +1,236 @@
+// Package redisslots keeps registries of machine IDs in Redis: each is a hash that only the scripts in lua/ touch. Each file says what it takes and
+// returns.
+//
+// A hash is worth as much as the server it lies in. What a server confirmed can be lost when it restarts or when a replica takes over; then it has
+// another replication ID, which is the Source of a table, and a swap counts only under the one that its caller saw. [Check] says which servers
+// can hold a registry.
+package redisslots
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd and is refused.
+const FormatVersion = 1
+
+var (
+	//go:embed lua/look.lua
+	lookSource string
+	//go:embed lua/swap.lua
+	swapSource string
+	//go:embed lua/drop.lua
+	dropSource string
+
+	lookScript = newScript(lookSource)
+	swapScript = newScript(swapSource)
+	dropScript = newScript(dropSource)
+)
+
+// script is a script and the name that Redis keeps it under.
+type script struct{ source, hash string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// Errors beside those of package persist.
+var (
+	// ErrUnfit is returned when Redis answers but cannot hold a registry as it is. Waiting does not mend it, another setting would, and the error
+	// names that.
+	ErrUnfit = errors.New("this Redis cannot hold the registry of machine IDs")
+	// ErrForeign is returned for a hash that belongs to a cluster with another store.
+	ErrForeign = errors.New("the registry of machine IDs in Redis belongs to a cluster with another store: Redis, or redis.keyPrefix, is shared by mistake")
+	// ErrReplica is returned when the server is no primary. It wraps [persist.ErrUnavailable]: after a failover it passes.
+	ErrReplica = fmt.Errorf("%w: the Redis server is a replica, not a primary", persist.ErrUnavailable)
+)
+
+// Options are what the registries of one cluster share.
+type Options struct {
+	// Client must bound every call in time by itself.
+	Client redis.UniversalClient
+	// Prefix begins every key.
+	Prefix string
+	// Cluster is the ID of the cluster, as its store has it; not empty.
+	Cluster string
+}
+
+// Slots is a [persist.SlotStore] in Redis. It is safe for concurrent use.
+type Slots struct{ opts Options }
+
+var _ persist.SlotStore = (*Slots)(nil)
+
+// Open returns the registries of a cluster. It touches nothing.
+func Open(opts Options) *Slots { return &Slots{opts: opts} }
+
+// Key is where the hash of a registry lies. The braces make it one slot of a Redis Cluster.
+func Key(prefix, registry string) string { return prefix + "{slots:" + registry + "}" }
+
+// few is how many machine IDs a look asks for one by one; for more it asks for all.
+const few = 100
+
+// Look implements [persist.SlotStore]. Where the server is replicated, it has to be asked for its settings as well, and a server whose settings leave
+// open how much a failover loses is refused with ErrUnfit.
+func (s *Slots) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
+	if err := persist.CheckLook(registry, ids...); err != nil {
+		return persist.SlotTable{}, err
+	}
+	var args []any
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	if len(ids) <= few {
+		for _, id := range ids {
+			args = append(args, strconv.FormatInt(id, 10))
+		}
+	}
+	r, err := s.run(ctx, lookScript, registry, args...)
+	if err != nil {
+		return persist.SlotTable{}, s.about(registry, err)
+	}
+	if !r.is("ok", 5) {
+		return persist.SlotTable{}, s.about(registry, r.strange())
+	}
+	t := persist.SlotTable{Source: r.text(1), Now: r.number(2)}
+	state := r.text(3)
+	if r.err == nil {
+		t.Set, t.Slots, err = r.contents(4, ids)
+	}
+	if err := errors.Join(r.err, err); err != nil {
+		return persist.SlotTable{}, s.about(registry, err)
+	}
+	if t.Lag, err = s.lag(ctx, registry, state); err != nil {
+		return persist.SlotTable{}, s.about(registry, err)
+	}
+	return t, nil
+}
+
+// What look.lua says of a server.
+const (
+	unreplicated = "0"
+	followed     = "2"
+)
+
+// lag asks the server that holds a registry how long ago it may have confirmed what a failover takes. state is what look.lua said of the server.
+func (s *Slots) lag(ctx context.Context, registry, state string) (int64, error) {
+	single := alone(s.opts.Client)
+	if single && state == unreplicated {
+		return 0, nil
+	}
+	server := s.opts.Client
+	if cluster, ok := s.opts.Client.(*redis.ClusterClient); ok {
+		node, err := cluster.MasterForKey(ctx, Key(s.opts.Prefix, registry))
+		if err != nil {
+			return 0, translate(err)
+		}
+		server = node
+	}
+	set, err := askSettings(ctx, server)
+	if err != nil {
+		return 0, err
+	}
+	if single && state != followed && set.minReplicas == 0 {
+		return set.left(), nil
+	}
+	return set.lag()
+}
+
+// Swap implements [persist.SlotStore]. It is sent once.
+func (s *Slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap) (bool, error) {
+	if err := persist.CheckSwap(registry, swap); err != nil {
+		return false, err
+	}
+	id, oldSlot, newSlot := "", "", ""
+	if swap.NewSlot != nil {
+		id, oldSlot, newSlot = strconv.FormatInt(swap.NewSlot.ID, 10), encode(swap.OldSlot), encode(swap.NewSlot)
+	}
+	r, err := s.run(ctx, swapScript, registry, swap.Source, encode(swap.OldSet), encode(swap.NewSet), id, oldSlot, newSlot)
+	switch {
+	case err != nil:
+		return false, s.about(registry, err)
+	case r.is("ok", 1):
+		return true, nil
+	case r.is("moved", 1):
+		return false, nil
+	}
+	return false, s.about(registry, r.strange())
+}
+
+// Drop implements [persist.SlotStore].
+func (s *Slots) Drop(ctx context.Context, registry string) error {
+	if err := persist.CheckLook(registry); err != nil {
+		return err
+	}
+	r, err := s.run(ctx, dropScript, registry)
+	switch {
+	case err != nil:
+		return s.about(registry, err)
+	case r.is("ok", 1):
+		return nil
+	case r.is("none", 1):
+		return s.about(registry, persist.ErrNotFound)
+	}
+	return s.about(registry, r.strange())
+}
+
+// about says which registry an error is about.
+func (s *Slots) about(registry string, err error) error {
+	return fmt.Errorf("redis key %q: %w", Key(s.opts.Prefix, registry), err)
+}
+
+// run runs a script by its hash, or by its text on a server that does not have it: one that says so has not run it.
+func (s *Slots) run(ctx context.Context, script script, registry string, args ...any) (*reply, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	args = append([]any{"evalsha", script.hash, 1, Key(s.opts.Prefix, registry), FormatVersion, s.opts.Cluster}, args...)
+	raw, err := do(ctx, s.opts.Client, args...)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		args[0], args[1] = "eval", script.source
+		raw, err = do(ctx, s.opts.Client, args...)
+	}
+	if err != nil {
+		return nil, translate(err)
+	}
+	r := &reply{}
+	r.items, _ = raw.([]any)
+	switch {
+	case r.is("replica", 1):
+		return nil, ErrReplica
+	case r.is("newer", 2):
+		return nil, fmt.Errorf("%w: format %s, this build knows %d", persist.ErrNewer, r.text(1), FormatVersion)
+	case r.is("foreign", 2):
+		return nil, ErrForeign
+	case r.is("damaged", 1):
+		return nil, fmt.Errorf("%w: the hash is damaged: its format cannot be read", persist.ErrInvalid)
+	}
+	return r, nil
+}
+
+// translate gives errors of the client and of servers the meaning the rest of seqd knows.
+func translate(err error) error {
+	switch text := err.Error(); {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, redis.ErrClosed):
+		return persist.ErrClosed
+	case strings.Contains(text, "WRONGTYPE"):
+		return fmt.Errorf("%w: it is no hash: %w", persist.ErrInvalid, err)
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "no permissions"), strings.Contains(text, "can't run this command"):
+		return fmt.Errorf("%w: redis.username: the user lacks rights; the registry needs the keys of redis.keyPrefix and +eval +evalsha +info +time "+
+			"+exists +hget +hmget +hgetall +hset +hdel +config|get: %w", ErrUnfit, err)
+	case strings.Contains(text, "unknown command"), strings.Contains(text, "Unknown Redis command"):
+		return fmt.Errorf("%w: redis.addrs: the server does not know a command that is needed: %w", ErrUnfit, err)
+	}
+	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+}

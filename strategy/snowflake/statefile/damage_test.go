@@ -1,0 +1,174 @@
+package statefile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestForeign(t *testing.T) {
+	for name, change := range map[string]func(i *Identity){
+		"cluster": func(i *Identity) { i.Cluster = strings.Repeat("0", 32) },
+		"layout":  func(i *Identity) { i.Layout = "another" },
+		"key":     func(i *Identity) { i.Key = "another" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			first := open(t, dir)
+			store(t, first, sample().state)
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			identity := sample().identity
+			change(&identity)
+			f, err := Open(dir, fileName, identity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, f, ErrForeign, name)
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			wants(t, dir, sample().state)
+		})
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCopied(t *testing.T) {
+	move := func(t *testing.T, from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, restore := range map[string]func(t *testing.T, path, elsewhere string){
+		"back, over the file":       func(t *testing.T, path, elsewhere string) { copyFile(t, elsewhere, path) },
+		"moved over the file":       func(t *testing.T, path, elsewhere string) { move(t, elsewhere, path) },
+		"back, as the file is gone": func(t *testing.T, path, elsewhere string) { _ = os.Remove(path); copyFile(t, elsewhere, path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for stores := 1; stores < 5; stores++ { // inodes are used again by turns
+				f := open(t, dir)
+				s := sample().state
+				s.Token = fmt.Sprint(stores)
+				store(t, f, s)
+				elsewhere := f.path + ".bak"
+				copyFile(t, f.path, elsewhere)
+				for range stores {
+					time.Sleep(10 * time.Millisecond) // file systems know the time of birth to a tick of the kernel
+					s.Until++
+					store(t, f, s)
+				}
+				r, err := f.read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.inode.born == 0 && stores > 1 {
+					t.Log("the file system has no time of birth: a copy in the same inode is not noticed")
+					return
+				}
+				restore(t, f.path, elsewhere)
+				refuses(t, f, ErrCopied, "inode")
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	t.Run("to another folder and name", func(t *testing.T) {
+		f, dir := open(t, t.TempDir()), t.TempDir()
+		store(t, f, sample().state)
+		copyFile(t, f.path, filepath.Join(dir, "another"))
+		copied, err := Open(dir, "another", sample().identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer copied.Close()
+		refuses(t, copied, ErrCopied, "inode")
+	})
+	t.Run("hard link", func(t *testing.T) {
+		f := open(t, t.TempDir())
+		store(t, f, sample().state)
+		if err := os.Link(f.path, f.path+".bak"); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, f, ErrCopied, "2 names")
+	})
+	t.Run("hard link, moved back while in use", func(t *testing.T) {
+		f := open(t, t.TempDir())
+		s := sample().state
+		store(t, f, s)
+		if err := os.Link(f.path, f.path+".bak"); err != nil {
+			t.Fatal(err)
+		}
+		s.Until++
+		store(t, f, s)
+		if err := os.Rename(f.path+".bak", f.path); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, f, ErrCopied, "stored last")
+	})
+}
+
+func TestDamaged(t *testing.T) {
+	f := open(t, t.TempDir())
+	store(t, f, sample().state)
+	whole, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(f.path, text, 0o600); err != nil { // keeps the inode
+			t.Fatal(err)
+		}
+	}
+	for size := len(whole) - 1; size > 0; size-- {
+		write(whole[:size])
+		refuses(t, f, ErrDamaged, "")
+	}
+	write(nil)
+	refuses(t, f, ErrNone, "empty")
+	for i := range whole {
+		flipped := slices.Clone(whole)
+		flipped[i] ^= 1 << (i % 8)
+		write(flipped)
+		refuses(t, f, ErrDamaged, "")
+	}
+	write(seal([]byte("# later\nformat=2\n")))
+	refuses(t, f, ErrNewer, "format 2")
+	write([]byte(strings.Repeat("x", maxSize+1)))
+	refuses(t, f, ErrDamaged, "larger")
+	write(whole)
+	if s, err := f.Load(); err != nil || s != sample().state {
+		t.Errorf("whole again: %+v, %v", s, err)
+	}
+	write(whole[1:])
+	store(t, f, sample().state)
+	if s, err := f.Load(); err != nil || s != sample().state {
+		t.Errorf("stored over the damaged one: %+v, %v", s, err)
+	}
+	if err := os.Rename(f.path, f.path+".real"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(f.path+".real", f.path); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, f, ErrDamaged, "regular")
+}

@@ -1,0 +1,82 @@
+//go:build integration && linux
+
+package statefile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// These tests mount small file systems, which needs root.
+
+func tmpfs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatalf("mount a tmpfs (these tests need root): %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// failsToStore checks that a Store fails with err and leaves the old state.
+func failsToStore(t *testing.T, f *File, want error) {
+	t.Helper()
+	next := sample().state
+	next.Until++
+	if err := f.Store(next); !errors.Is(err, want) || !strings.Contains(err.Error(), f.path) {
+		t.Errorf("store: %v", err)
+	}
+	if s, err := f.Load(); err != nil || s != sample().state {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := tmpfs(t)
+	f := open(t, dir)
+	store(t, f, sample().state)
+	filler, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer filler.Close()
+	for block := make([]byte, 4096); err == nil; {
+		_, err = filler.Write(block)
+	}
+	failsToStore(t, f, syscall.ENOSPC)
+	if err := f.Invalidate(); err != nil {
+		t.Errorf("it needs no space: %v", err)
+	}
+	refuses(t, f, ErrNone, "")
+}
+
+func TestReadOnly(t *testing.T) {
+	dir := tmpfs(t)
+	f := open(t, dir)
+	store(t, f, sample().state)
+	if err := f.Close(); err != nil { // a file that is open for writing keeps the file system from being read-only
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, fileName, sample().identity); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), f.path) {
+		t.Errorf("open: %v", err)
+	}
+	if _, err := Open(filepath.Join(dir, "new"), fileName, sample().identity); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("create a folder: %v", err)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, dir, sample().state)
+}
