@@ -191,7 +191,7 @@ func (w *world) timesOut() bool {
 		}
 	}
 	w.say("%s: its %s times out", n.name, n.op.task)
-	n.failed(n.op, errAway)
+	n.failed(n.op, errUnanswered)
 	return true
 }
 

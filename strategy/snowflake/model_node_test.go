@@ -154,15 +154,15 @@ func (n *node) swap(o *op, s persist.SlotSwap) {
 	n.w.inFlight = append(n.w.inFlight, m)
 }
 
-// errAway means that the registry cannot be asked.
-var errAway = errors.New("the registry cannot be asked")
+// errUnanswered means that the registry cannot be asked.
+var errUnanswered = errors.New("the registry cannot be asked")
 
 // receive gets an answer.
 func (n *node) receive(m *message) {
 	o := m.o
 	switch {
 	case m.refused:
-		n.failed(o, errAway)
+		n.failed(o, errUnanswered)
 	case m.look:
 		o.drops = m.drops
 		n.looked(o, m.table)
@@ -250,7 +250,7 @@ func (n *node) failed(o *op, err error) {
 	case resuming:
 		if gone {
 			n.look(&op{n: n, task: acquiring})
-		} else if errors.Is(err, errAway) && !o.answered && n.clock() <= o.l.reserved {
+		} else if errors.Is(err, errUnanswered) && !o.answered && n.clock() <= o.l.reserved {
 			n.w.say("%s: starts alone", n.name)
 			n.w.events[startedAlone]++
 			n.use(o.l, max(o.l.lower, min(n.clock()+n.horizon, o.l.reserved)), false, true)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// pass lets everything arrive, and what follows from it.
-func pass(w *world) {
+// deliver lets everything arrive, and what follows from it.
+func deliver(w *world) {
 	for len(w.inFlight) > 0 {
 		m := w.inFlight[0]
 		w.remove(0)
@@ -27,7 +27,7 @@ func TestClockSetBackInAFailover(t *testing.T) {
 			w.trace = func(text string) { t.Log(text) }
 		}
 		r := &w.registry
-		*r = registry{source: "s1", lag: 30}
+		*r = simulated{source: "s1", lag: 30}
 		r.remember(w.now)
 		w.nodes, w.mixed, w.skew = w.nodes[:2], false, 8
 		a, b := w.nodes[0], w.nodes[1]
@@ -36,21 +36,21 @@ func TestClockSetBackInAFailover(t *testing.T) {
 			n.member = member{layout: "layout", key: n.name, horizon: 100, maxSkew: 8, floored: true}
 		}
 		a.begin()
-		pass(w)
+		deliver(w)
 		w.now += 200
 		a.begin() // its lease begins
-		pass(w)
+		deliver(w)
 		before := r.contents
 		w.now = a.bound - 3
 		r.wobble = 8
 		b.begin() // takes the ID over
-		pass(w)
+		deliver(w)
 		if taken := b.mode == having; taken != broken {
 			t.Fatalf("rule taken out: %t, taken over: %t", broken, taken)
 		}
 		r.contents, r.source, r.wobble = before, "s2", 0
 		a.begin()
-		pass(w)
+		deliver(w)
 		if got := strings.HasPrefix(w.check.broken, overlap); got != broken {
 			t.Errorf("rule taken out: %t, broken: %q", broken, w.check.broken)
 		}

@@ -53,8 +53,8 @@ type version struct {
 	contents
 }
 
-// registry is the simulated [persist.SlotStore].
-type registry struct {
+// simulated is a simulated [persist.SlotStore].
+type simulated struct {
 	contents
 	source string
 	lag    int64
@@ -76,7 +76,7 @@ type oldSide struct {
 }
 
 // exchange puts the old side in the registry's place, and back.
-func (r *registry) exchange() {
+func (r *simulated) exchange() {
 	o := r.old
 	r.contents, o.contents = o.contents, r.contents
 	r.source, o.source = o.source, r.source
@@ -111,7 +111,7 @@ type world struct {
 	slow  int    // how many steps a ms takes
 	base  member // the settings where they are not mixed
 
-	registry registry
+	registry simulated
 	nodes    []*node
 	inFlight []*message
 	check    checker
@@ -206,10 +206,10 @@ func (w *world) slotText(s persist.Slot) string {
 	return fmt.Sprintf("ID %d: %s of %s, until %d, reserved %d", s.ID, w.named(s.Token), s.Key, rel(s.Until), rel(s.Reserved))
 }
 
-func (r *registry) clock(now int64) int64 { return now + r.offset + r.wobble }
+func (r *simulated) clock(now int64) int64 { return now + r.offset + r.wobble }
 
 // remember keeps what the registry holds from now on, as long as a failover may need it.
-func (r *registry) remember(now int64) {
+func (r *simulated) remember(now int64) {
 	if r.source == "" || r.aside {
 		return
 	}
@@ -268,7 +268,7 @@ func (w *world) apply(m *message) bool {
 }
 
 // as is whether everything is as a change says it was.
-func (r *registry) as(swap persist.SlotSwap) bool {
+func (r *simulated) as(swap persist.SlotSwap) bool {
 	if swap.Source != r.source || (swap.OldSet == nil) != (r.set == nil) || r.set != nil && *r.set != *swap.OldSet {
 		return false
 	}
@@ -342,7 +342,7 @@ func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 		return done
 	}
 	w.heal()
-	for range patience {
+	for range healingSteps {
 		w.turn()
 		done++
 		if w.check.broken != "" || w.step%10 == 0 && w.healed() {
@@ -351,14 +351,14 @@ func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	}
 	for _, n := range w.nodes {
 		if !n.settled() {
-			w.check.fail(liveness, "%d steps after all faults ended %s has no machine ID that it can use: %v, lease %+v", patience, n.name, n.mode, n.lease)
+			w.check.fail(liveness, "%d steps after all faults ended %s has no machine ID that it can use: %v, lease %+v", healingSteps, n.name, n.mode, n.lease)
 		}
 	}
 	return done
 }
 
-// patience is how many steps after the end of all faults every node must be able to issue.
-const patience = 4000
+// healingSteps is how many steps after the end of all faults every node must be able to issue.
+const healingSteps = 4000
 
 // healed is whether all is well again.
 func (w *world) healed() bool {
