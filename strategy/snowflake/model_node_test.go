@@ -1,0 +1,341 @@
+package snowflake
+
+import (
+	"errors"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// mode is what a process is at.
+type mode string
+
+// The modes.
+const (
+	down     mode = "down"
+	looking  mode = "seeking"
+	having   mode = "holding"
+	stopping mode = "stopping"
+)
+
+// file is what the state file of a node says.
+type file struct {
+	id                               int64
+	token                            string
+	lower, until, reserved, progress int64
+}
+
+// task is what an op is for.
+type task string
+
+// The tasks.
+const (
+	acquiring task = "acquire"
+	resuming  task = "resume"
+	renewing  task = "renew"
+	releasing task = "release"
+)
+
+// op is one attempt at the registry, with at most one message or reply on its way.
+type op struct {
+	n         *node
+	task      task
+	over      bool  // nobody waits for it any more
+	before    int64 // the node's clock when it began to look
+	l         lease // what it goes on with, or gives up
+	last      int64 // of a release
+	next      lease // what its change will have granted
+	preparing bool
+	drops     int  // the world's when the registry was looked at
+	stands    bool // it goes on with a lease that had not ended
+	answered  bool // the registry was looked at
+}
+
+// node is a machine and the process on it. Its methods are the steps of holder.go.
+type node struct {
+	w    *world
+	name string
+	key  string
+	member
+	offset      int64 // how far its clock is ahead of true time
+	paused, cut bool
+	behind      bool // it reaches the old side, while there is one
+	disk        *file
+
+	mode     mode
+	proc     int
+	fromFile bool
+	lease    lease
+	bound    int64
+	op       *op
+	waits    int // the step before which it does not try again
+
+	// The generator.
+	open        bool
+	id          int64
+	lower, upto int64
+	last        int64
+	lost        bool // the token was seen to be another one
+}
+
+func (n *node) clock() int64 { return n.w.now + n.offset }
+
+// start starts a process.
+func (n *node) start() {
+	n.w.events[processes]++
+	*n = node{w: n.w, name: n.name, key: n.key, offset: n.offset, disk: n.disk, behind: n.behind, proc: n.w.events[processes], mode: looking, fromFile: true}
+	n.member = n.w.newMember(n.key)
+	n.w.say("%s: starts; key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, n.key, n.first, n.member.last, n.horizon, n.maxSkew, n.offline)
+}
+
+// die ends the process.
+func (n *node) die() {
+	n.abandon()
+	n.mode, n.open = down, false
+}
+
+// abandon gives the attempt under way up; what it sent may still arrive.
+func (n *node) abandon() {
+	if n.op != nil {
+		n.op.over = true
+	}
+	n.op = nil
+}
+
+// begin begins the next attempt, if it is time.
+func (n *node) begin() bool {
+	if n.op != nil || n.paused || n.w.step < n.waits {
+		return false
+	}
+	switch n.mode {
+	case looking:
+		n.seek()
+	case having:
+		n.look(&op{n: n, task: renewing, l: n.lease})
+	default:
+		return false
+	}
+	return true
+}
+
+// seek is holder.seek.
+func (n *node) seek() {
+	if n.offline > 0 {
+		if f := n.disk; n.fromFile && f != nil && f.id >= n.first && f.id <= n.member.last {
+			l := lease{id: f.id, token: f.token, until: f.until, reserved: f.reserved, lower: max(f.lower, f.until, f.progress)}
+			if n.w.out.rules[restartAbove] {
+				l.lower = f.lower
+			}
+			n.look(&op{n: n, task: resuming, l: l})
+			return
+		}
+	} else if n.fromFile {
+		n.disk = nil
+	}
+	n.look(&op{n: n, task: acquiring})
+}
+
+// look asks the registry.
+func (n *node) look(o *op) {
+	n.op = o
+	o.before = n.clock()
+	id := o.l.id
+	if o.task == acquiring {
+		id = -1
+	}
+	n.w.inFlight = append(n.w.inFlight, &message{o: o, look: true, id: id})
+}
+
+// swap sends a change.
+func (n *node) swap(o *op, s persist.SlotSwap) {
+	m := &message{o: o, swap: s, drops: o.drops}
+	if !o.preparing && o.task != acquiring {
+		m.held = o.l.until
+	}
+	n.w.inFlight = append(n.w.inFlight, m)
+}
+
+// errUnanswered means that the registry cannot be asked.
+var errUnanswered = errors.New("the registry cannot be asked")
+
+// receive gets an answer.
+func (n *node) receive(m *message) {
+	o := m.o
+	switch {
+	case m.refused:
+		n.failed(o, errUnanswered)
+	case m.look:
+		o.drops = m.drops
+		n.looked(o, m.table)
+	case o.preparing || !m.made:
+		o.preparing = false
+		n.look(o)
+	case o.task == releasing:
+		n.w.events[released]++
+		n.die()
+	default:
+		n.abandon()
+		if o.task == acquiring {
+			n.w.events[acquired]++
+		}
+		n.use(o.next, o.next.until, m.bare, o.stands)
+	}
+}
+
+// looked goes on with what the registry is.
+func (n *node) looked(o *op, t persist.SlotTable) {
+	if o.task == releasing {
+		if t.Set == nil {
+			n.die()
+			return
+		}
+		swap, err := n.gives(t, o.l, o.last)
+		if err != nil {
+			n.die()
+			return
+		}
+		n.swap(o, swap)
+		return
+	}
+	if err := n.skewed(o.before, n.clock(), t); err != nil && !n.w.out.rules[skewGuard] {
+		n.w.events[skewRefused]++
+		n.failed(o, err)
+		return
+	}
+	swap, err := n.prepares(t)
+	if err != nil {
+		panic(err)
+	}
+	if swap != nil {
+		o.preparing = true
+		n.swap(o, *swap)
+		return
+	}
+	o.answered = true
+	var change persist.SlotSwap
+	if o.task == acquiring {
+		change, o.next, err = n.takes(t, n.clock())
+	} else {
+		o.stands = n.stands(t, o.l)
+		progress := n.bound
+		if o.task == resuming {
+			progress = o.l.lower
+		}
+		change, o.next, err = n.extends(t, o.l, n.clock(), progress)
+	}
+	if err != nil {
+		n.failed(o, err)
+		return
+	}
+	n.swap(o, change)
+}
+
+// failed ends an attempt.
+func (n *node) failed(o *op, err error) {
+	n.abandon()
+	n.waits = n.w.step + n.w.dice.below(10)
+	gone := errors.Is(err, errLost)
+	switch o.task {
+	case releasing:
+		n.die()
+	case renewing:
+		if gone {
+			n.lose()
+		} else if n.offline > 0 {
+			if want := min(n.clock()+n.horizon, n.lease.reserved); want > n.bound {
+				n.w.say("%s: goes on alone", n.name)
+				n.w.events[wentAlone]++
+				n.use(n.lease, want, false, true)
+			}
+		}
+	case resuming:
+		if gone {
+			n.look(&op{n: n, task: acquiring})
+		} else if errors.Is(err, errUnanswered) && !o.answered && n.clock() <= o.l.reserved {
+			n.w.say("%s: starts alone", n.name)
+			n.w.events[startedAlone]++
+			n.use(o.l, max(o.l.lower, min(n.clock()+n.horizon, o.l.reserved)), false, true)
+		}
+	}
+}
+
+// use is holder.use. bare and stands are for the checker.
+func (n *node) use(l lease, bound int64, bare, stands bool) {
+	if n.offline > 0 && !(n.w.out.rules[progressFirst] && bound > l.until) {
+		if n.w.weights[diskFails] > n.w.weights[diskFails-1] && n.w.dice.oneIn(10) && !n.w.healing {
+			n.w.say("%s: cannot write its file", n.name)
+			return
+		}
+		n.disk = &file{l.id, l.token, l.lower, l.until, l.reserved, max(bound, l.until)}
+	}
+	n.lease, n.bound = l, bound
+	n.mode, n.fromFile, n.waits = having, false, n.w.step+n.w.dice.below(10)
+	n.open, n.lost = true, false
+	n.id, n.lower, n.upto = l.id, l.lower, bound
+	n.w.say("%s: may use %d to %d of ID %d with %s", n.name, rel(l.lower+1), rel(bound), l.id, n.w.named(l.token))
+	n.w.check.grant(n, l.id, l.lower, bound, bare, stands)
+}
+
+// lose is holder.lose.
+func (n *node) lose() {
+	n.w.say("%s: lost ID %d", n.name, n.id)
+	n.w.events[lostID]++
+	n.mode, n.lease, n.bound = looking, lease{}, 0
+	n.lost = true
+	if !n.w.out.rules[stopsAtLost] {
+		n.open = false
+	}
+}
+
+// stop is the clean stop: holder.release.
+func (n *node) stop() {
+	n.abandon()
+	n.mode = stopping
+	if !n.w.out.rules[closeFirst] {
+		n.open = false
+		n.w.check.closed(n, n.last)
+	}
+	if n.lease.token == "" {
+		n.die()
+		return
+	}
+	if n.offline > 0 && !n.w.out.rules[invalidateFirst] {
+		n.disk = nil
+	}
+	n.look(&op{n: n, task: releasing, l: n.lease, last: n.last})
+}
+
+// mayIssue is whether the generator makes a number now.
+func (n *node) mayIssue() bool {
+	t := n.clock()
+	return n.open && t > n.lower && (t <= n.upto || n.w.out.rules[stopsAtUntil]) && t >= n.last
+}
+
+func (n *node) issue() bool {
+	if n.paused || !n.mayIssue() {
+		return false
+	}
+	n.last = n.clock()
+	n.w.say("%s: uses %d of ID %d", n.name, rel(n.last), n.id)
+	n.w.check.use(n, n.id, n.last)
+	return true
+}
+
+// settled is whether the node can issue, or everything that it may hold is held by nodes that can be.
+func (n *node) settled() bool {
+	if n.mode == having {
+		return n.mayIssue()
+	}
+	if n.mode != looking {
+		return false
+	}
+	for id := n.first; id <= n.member.last; id++ {
+		held := false
+		for _, other := range n.w.nodes {
+			held = held || other != n && other.mode == having && other.lease.id == id
+		}
+		if !held {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,230 @@
+package snowflake
+
+import (
+	"slices"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// rule is one rule of the protocol. Each can be taken out, to show whether it is needed and whether the model would notice.
+type rule int
+
+// The rules.
+const (
+	compareAndSet   rule = iota // the registry makes a change only where everything is as it was seen
+	lowerRecorded               // a lease begins above what is recorded: until and reserved
+	lowerReserved               // it begins above reserved, and not just above until
+	lowerUntil                  // it begins above until, and not just above reserved
+	floorNew                    // a new registry has a floor
+	floorDropped                // one whose bootstrap part was dropped has one
+	floorSource                 // one whose source changed has a new one
+	lagInFloor                  // the floor has Lag in it
+	noticedOlder                // a holder that finds an older copy raises the floor
+	breakAfterEnd               // a lease that had ended goes on above the floor only
+	stopsAtUntil                // the generator stops at until
+	stopsAtLost                 // the generator stops when the token was seen to be another one
+	progressFirst               // progress without the registry is on disk before use
+	restartAbove                // a restart begins above until and progress of its file
+	invalidateFirst             // the file is invalidated before the release
+	closeFirst                  // the generator is closed before the release
+	aheadRaised                 // Ahead is raised before anything is granted that reaches further
+	skewGuard                   // a clock that is too far off is refused
+
+	// Rules that protocol.go does not have yet. TestOpenFindings shows what breaks without each.
+
+	standsKnown   // a renewal goes on without a break only when the lease that its holder knows of stands, and not just the one on record
+	standMargin   // an ID is taken over only when its lease is over by the taker's maxSkew
+	reservedBound // reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
+	nowBound      // a grant takes the node's clock for at most maxSkew ahead of the registry's
+	aheadKept     // a registry does not lose the largest Ahead
+	splitStand    // a lease that is older than the floor goes on without a break only when it stands for Lag yet
+	freshPart     // a bootstrap part is made only where nobody made one since the registry was looked at
+	rulesInAll
+	firstOpen = standsKnown
+)
+
+var ruleNames = [rulesInAll]string{
+	compareAndSet:   "compare and set",
+	lowerRecorded:   "lower above until and reserved",
+	lowerReserved:   "lower above reserved",
+	lowerUntil:      "lower above until",
+	floorNew:        "floor of a new registry",
+	floorDropped:    "floor after the bootstrap part was dropped",
+	floorSource:     "floor after a changed source",
+	lagInFloor:      "Lag in the floor",
+	noticedOlder:    "notice an older copy",
+	breakAfterEnd:   "break after the lease ended",
+	stopsAtUntil:    "generator stops at until",
+	stopsAtLost:     "generator stops when the token changed",
+	progressFirst:   "progress on disk before use",
+	restartAbove:    "restart above until and progress",
+	invalidateFirst: "invalidate the file before the release",
+	closeFirst:      "close the generator before the release",
+	aheadRaised:     "raise Ahead before granting",
+	skewGuard:       "skew guard",
+	standsKnown:     "break after the known lease ended",
+	standMargin:     "take over only after maxSkew",
+	reservedBound:   "reserved bound by the clock",
+	nowBound:        "clock bound by the registry's",
+	aheadKept:       "Ahead is not lost",
+	splitStand:      "an old lease stands for Lag",
+	freshPart:       "no bootstrap part by an old look",
+}
+
+func (r rule) String() string { return ruleNames[r] }
+
+// without says which rules are taken out, and which kind of violation is looked for: all with "".
+type without struct {
+	rules
+	only string
+}
+
+type rules [rulesInAll]bool
+
+func leaveOut(only string, out ...rule) (w without) {
+	w.only = only
+	for _, r := range out {
+		w.rules[r] = true
+	}
+	return w
+}
+
+// The functions of protocol.go, less what is taken out.
+
+// prepares is member.prepare.
+func (n *node) prepares(t persist.SlotTable) (*persist.SlotSwap, error) {
+	out := &n.w.out.rules
+	swap, err := n.prepare(t)
+	if err != nil || swap == nil {
+		return swap, err
+	}
+	set, old := swap.NewSet, t.Set
+	if old == nil {
+		n.w.events[setMade]++
+		if n.w.wiped() && out[floorNew] || !n.w.wiped() && out[floorDropped] {
+			set.Floor = 0
+		}
+	} else if old.Source != t.Source {
+		n.w.events[sourceSeen]++
+		if out[floorSource] {
+			set.Floor = old.Floor
+		}
+	} else if out[aheadRaised] {
+		return nil, nil
+	}
+	if out[lagInFloor] && set.Floor == floor(t, set.Ahead) {
+		set.Floor -= t.Lag
+	}
+	return swap, nil
+}
+
+// wiped is whether the registry is empty.
+func (w *world) wiped() bool { return w.registry.known == [len(w.registry.known)]bool{} }
+
+// bounded is the clock that a grant goes by.
+func (n *node) bounded(t persist.SlotTable, now int64) int64 {
+	if n.w.out.rules[nowBound] {
+		return now
+	}
+	return min(now, t.Now+n.maxSkew)
+}
+
+// reserve puts right how far a lease reserves.
+func (n *node) reserve(swap *persist.SlotSwap, l *lease, now int64) {
+	if n.w.out.rules[reservedBound] {
+		return
+	}
+	l.reserved = l.until
+	if swap.OldSlot != nil {
+		l.reserved = max(l.reserved, swap.OldSlot.Reserved)
+	}
+	if n.offline > 0 {
+		l.reserved = max(l.reserved, now+n.horizon+n.offline)
+	}
+	swap.NewSlot.Reserved = l.reserved
+}
+
+// takes is member.acquire.
+func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, lease, error) {
+	out := &n.w.out.rules
+	now = n.bounded(t, now)
+	if !out[standMargin] {
+		t.Now -= n.maxSkew
+	}
+	swap, l, err := n.acquire(t, now)
+	if err != nil {
+		return swap, l, err
+	}
+	lower := t.Set.Floor
+	if old := swap.OldSlot; old != nil && !out[lowerRecorded] {
+		if !out[lowerUntil] {
+			lower = max(lower, old.Until)
+		}
+		if !out[lowerReserved] {
+			lower = max(lower, old.Reserved)
+		}
+	}
+	if lower < l.lower { // something was taken out
+		l.lower, l.until = lower, max(lower, now+n.horizon)
+		swap.NewSlot.Until = l.until
+	}
+	n.reserve(&swap, &l, now)
+	return swap, l, nil
+}
+
+// extends is member.renew.
+func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persist.SlotSwap, lease, error) {
+	out := &n.w.out.rules
+	now = n.bounded(t, now)
+	seen := l
+	if out[noticedOlder] {
+		for _, s := range t.Slots {
+			if s.ID == l.id && s.Until < l.until {
+				progress = max(progress, l.until)
+				seen.until = s.Until
+			}
+		}
+	}
+	swap, next, err := n.renew(t, seen, now, progress)
+	if err != nil {
+		return swap, next, err
+	}
+	if i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id }); t.Slots[i].Until >= t.Now && !n.stands(t, l) {
+		// The record may be of a renewal that its sender knows nothing of, and that began with a break, which this one must not undo.
+		set := t.Set
+		if swap.NewSet != nil {
+			set = swap.NewSet
+		}
+		next.lower = max(t.Slots[i].Until, l.until, progress, set.Floor)
+		next.until = max(next.lower, now+n.horizon)
+		swap.NewSlot.Until = next.until
+	}
+	if next.lower != l.lower {
+		n.w.events[broke]++
+		if out[breakAfterEnd] {
+			next.lower = l.lower
+		}
+	}
+	n.reserve(&swap, &next, now)
+	return swap, next, nil
+}
+
+// stands is whether a lease is one that had not ended.
+func (n *node) stands(t persist.SlotTable, l lease) bool {
+	now := t.Now
+	if l.lower < t.Set.Floor && !n.w.out.rules[splitStand] {
+		now += t.Lag
+	}
+	return slices.ContainsFunc(t.Slots, func(s persist.Slot) bool {
+		return s.ID == l.id && s.Until >= now && (l.until >= now || n.w.out.rules[standsKnown])
+	})
+}
+
+// gives is member.release.
+func (n *node) gives(t persist.SlotTable, l lease, last int64) (persist.SlotSwap, error) {
+	swap, err := n.release(t, l, last)
+	if err == nil && n.w.out.rules[noticedOlder] {
+		swap.NewSet = nil
+	}
+	return swap, err
+}

@@ -1,0 +1,388 @@
+package snowflake
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// The model: the functions of protocol.go in simulated nodes that go through the steps of holder.go, over a simulated registry. A world is determined
+// by its seed. Each step draws from a generator of its own, made of the seed and the step's number, so that a step can be left out and the others stay
+// much the same: by that, long schedules that found something are made short. One ms of the model stands for about a tenth of a second.
+
+// dice is the random generator of one step (splitmix64).
+type dice uint64
+
+func newDice(seed, step uint64) dice {
+	d := dice(seed*0xd1342543de82ef95 + step)
+	d.next()
+	return d
+}
+
+func (d *dice) next() uint64 {
+	*d += 0x9e3779b97f4a7c15
+	z := uint64(*d)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// below returns a number from 0 to n − 1.
+func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
+
+// within returns a number from low to high.
+func (d *dice) within(low, high int64) int64 { return low + int64(d.next()%uint64(high-low+1)) }
+
+func (d *dice) oneIn(n int) bool { return d.below(n) == 0 }
+
+// pick returns one of some values.
+func pick[T any](d *dice, values ...T) T { return values[d.below(len(values))] }
+
+// contents are what a registry keeps.
+type contents struct {
+	set   *persist.SlotSet // never changed in place
+	slots [1 << 3]persist.Slot
+	known [1 << 3]bool
+}
+
+// version is what the registry kept from a moment on.
+type version struct {
+	at int64
+	contents
+}
+
+// simulated is a simulated [persist.SlotStore].
+type simulated struct {
+	contents
+	source string
+	lag    int64
+	// offset is how far its clock is ahead of true time. It grows at will; wobble comes on top, and is what its clock can step back by: no more than
+	// the smallest maxSkew, which is the documented limit.
+	offset, wobble int64
+	history        []version // oldest first: what a failover may bring back
+	backup         contents
+	down           bool
+	old            *oldSide
+	aside          bool // the old side is in its place
+}
+
+// oldSide is the server that failed over, for as long as it does not know: it makes changes that are lost.
+type oldSide struct {
+	contents
+	source string
+	until  int64
+}
+
+// exchange puts the old side in the registry's place, and back.
+func (r *simulated) exchange() {
+	o := r.old
+	r.contents, o.contents = o.contents, r.contents
+	r.source, o.source = o.source, r.source
+}
+
+// message is a request or its reply on its way. Each has a connection of its own, so they overtake each other.
+type message struct {
+	o       *op
+	reply   bool
+	look    bool
+	id      int64 // of a look: the slot that is asked for, -1 for all
+	swap    persist.SlotSwap
+	held    int64             // of a renewal: the highest time its sender was granted
+	table   persist.SlotTable // of a reply to a look
+	made    bool              // of a reply to a swap
+	refused bool              // of a reply: an error
+	bare    bool              // of a reply to a swap: the registry was an older copy that nobody had noticed
+	drops   int               // of a swap: the world's when the registry was looked at
+	after   int               // the step before which it does not arrive
+}
+
+// world is a registry, its nodes and the network between them.
+type world struct {
+	out   without
+	seed  uint64
+	dice  dice
+	step  int
+	now   int64 // true time
+	bits  int
+	mixed bool // nodes have different settings, or change them
+	skew  int64
+	slow  int    // how many steps a ms takes
+	base  member // the settings where they are not mixed
+
+	registry simulated
+	nodes    []*node
+	inFlight []*message
+	check    checker
+	weights  [actionsInAll]int
+	healing  bool
+	sources  int
+	drops    int               // how often the registry lost its bootstrap part
+	names    map[string]string // of tokens, which are drawn where the seed has no say
+	events   [eventsInAll]int
+	trace    func(text string)
+}
+
+// begin is the true time at the start.
+const begin = 100_000
+
+// newWorld makes the world of a seed.
+func newWorld(out without, seed uint64) *world {
+	w := &world{out: out, seed: seed, now: begin, names: map[string]string{}}
+	w.check.w = w
+	w.dice = newDice(seed, 1<<40)
+	d := &w.dice
+	w.bits = pick(d, 1, 1, 2, 3)
+	w.mixed = d.oneIn(3)
+	w.slow = pick(d, 4, 8)
+	w.skew = pick(d, int64(4), 8)
+	w.base = member{horizon: pick(d, int64(15), 30, 50), maxSkew: w.skew, offline: pick(d, int64(0), 0, 40, 120)}
+	if d.oneIn(2) {
+		w.registry.source, w.registry.lag = w.newSource(), pick(d, int64(5), 10, 30)
+	}
+	if slices.Contains(temptations[w.tempted()], failsOver) && w.tempted() != aheadRaised {
+		w.bits, w.mixed, w.registry.source, w.registry.lag = 1, false, w.newSource(), 30
+	}
+	for i := range pick(d, 2, 2, 3, 4) {
+		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}
+		n.key = pick(d, n.name, n.name, "same")
+		w.nodes = append(w.nodes, n)
+		n.start()
+	}
+	w.weigh()
+	w.registry.remember(w.now)
+	return w
+}
+
+func (w *world) newSource() string {
+	w.sources++
+	return "s" + strconv.Itoa(w.sources)
+}
+
+// newMember returns settings for a node.
+func (w *world) newMember(key string) member {
+	d := &w.dice
+	m := w.base
+	if w.mixed {
+		m.horizon, m.maxSkew, m.offline = pick(d, int64(15), 30, 50), pick(d, w.skew, 2*w.skew), pick(d, int64(0), 0, 40, 120)
+	}
+	m.layout, m.key, m.floored = "layout", key, true
+	size := int64(1) << w.bits
+	m.last = size - 1
+	switch {
+	case d.oneIn(6): // a fixed machine ID
+		m.first = d.within(0, size-1)
+		m.last = m.first
+	case d.oneIn(6): // a rack
+		m.first = pick(d, 0, size/2)
+		m.last = m.first + size/2 - 1
+	}
+	return m
+}
+
+// say writes a line of the schedule when it is being printed.
+func (w *world) say(format string, args ...any) {
+	if w.trace != nil {
+		w.trace(fmt.Sprintf("%4d %6d  ", w.step, w.now-begin) + fmt.Sprintf(format, args...))
+	}
+}
+
+// named returns a short name for what was drawn at random.
+func (w *world) named(token string) string {
+	if token == "" {
+		return "none"
+	}
+	if w.names[token] == "" {
+		w.names[token] = "t" + strconv.Itoa(len(w.names)+1)
+	}
+	return w.names[token]
+}
+
+// rel shows a time.
+func rel(t int64) int64 { return max(t-begin, -1) }
+
+func (w *world) slotText(s persist.Slot) string {
+	return fmt.Sprintf("ID %d: %s of %s, until %d, reserved %d", s.ID, w.named(s.Token), s.Key, rel(s.Until), rel(s.Reserved))
+}
+
+func (r *simulated) clock(now int64) int64 { return now + r.offset + r.wobble }
+
+// remember keeps what the registry holds from now on, as long as a failover may need it.
+func (r *simulated) remember(now int64) {
+	if r.source == "" || r.aside {
+		return
+	}
+	for len(r.history) > 1 && r.history[1].at < now-r.lag {
+		r.history = r.history[1:]
+	}
+	r.history = append(r.history, version{now, r.contents})
+}
+
+// table is what a look returns.
+func (w *world) table(id int64) persist.SlotTable {
+	r := &w.registry
+	t := persist.SlotTable{Set: r.set, Now: r.clock(w.now), Source: r.source, Lag: r.lag}
+	for i, known := range r.known {
+		if known && (id < 0 || id == int64(i)) {
+			t.Slots = append(t.Slots, r.slots[i])
+		}
+	}
+	return t
+}
+
+// apply makes a change where everything is as it says it was.
+func (w *world) apply(m *message) bool {
+	r, swap := &w.registry, m.swap
+	if !w.out.rules[compareAndSet] && !r.as(swap) {
+		w.say("%s: its change is refused", m.o.n.name)
+		w.events[refusedChange]++
+		return false
+	}
+	if swap.NewSet != nil && swap.OldSet == nil && m.drops != w.drops && !w.out.rules[freshPart] {
+		return false
+	}
+	if swap.NewSlot != nil {
+		id := swap.NewSlot.ID
+		old := r.slots[id]
+		if swap.NewSlot.Until < old.Until && swap.NewSlot.Token != "" {
+			w.check.fail(backwards, "the recorded until of ID %d goes from %d to %d", id, rel(old.Until), rel(swap.NewSlot.Until))
+		}
+		r.slots[id], r.known[id] = *swap.NewSlot, true
+		w.say("%s: now %s", m.o.n.name, w.slotText(*swap.NewSlot))
+	}
+	if swap.NewSet != nil {
+		w.say("%s: now floor %d, ahead %d, source %q", m.o.n.name, rel(swap.NewSet.Floor), swap.NewSet.Ahead, swap.NewSet.Source)
+		set := *swap.NewSet
+		r.set = &set
+		if w.check.bare && swap.OldSet == nil {
+			w.check.noticed()
+		}
+	}
+	if swap.OldSlot != nil && swap.OldSlot.Until < m.held {
+		w.events[olderCopyNoticed]++
+		w.check.noticed()
+	}
+	r.remember(w.now)
+	return true
+}
+
+// as is whether everything is as a change says it was.
+func (r *simulated) as(swap persist.SlotSwap) bool {
+	if swap.Source != r.source || (swap.OldSet == nil) != (r.set == nil) || r.set != nil && *r.set != *swap.OldSet {
+		return false
+	}
+	if swap.NewSlot == nil {
+		return true
+	}
+	id := swap.NewSlot.ID
+	return (swap.OldSlot != nil) == r.known[id] && (swap.OldSlot == nil || *swap.OldSlot == r.slots[id])
+}
+
+// arrive lets a message arrive.
+func (w *world) arrive(m *message) {
+	if m.reply {
+		if !m.o.over {
+			m.o.n.receive(m)
+		}
+		return
+	}
+	if old := w.registry.old; old != nil && old.until >= w.now && m.o.n.behind {
+		w.registry.exchange()
+		w.registry.aside = true
+		defer func() {
+			w.registry.exchange()
+			w.registry.aside = false
+		}()
+	}
+	answer := &message{o: m.o, reply: true, look: m.look, drops: w.drops}
+	switch {
+	case w.registry.down || m.o.n.cut:
+		answer.refused = true
+	case m.look:
+		answer.table = w.table(m.id)
+	default:
+		answer.bare = w.check.bare // before what it does itself
+		answer.made = w.apply(m)
+		answer.bare = answer.bare && w.check.bare
+	}
+	if !m.o.over {
+		w.inFlight = append(w.inFlight, answer)
+	}
+}
+
+func (w *world) remove(i int) { w.inFlight = slices.Delete(w.inFlight, i, i+1) }
+
+// turn does one step.
+func (w *world) turn() {
+	w.dice = newDice(w.seed, uint64(w.step))
+	if w.dice.oneIn(w.slow) {
+		w.now++
+	}
+	for tries := 0; tries < 20 && !w.act(); tries++ {
+	}
+	w.step++
+}
+
+// worldSteps is how long things go wrong in a world.
+const worldSteps = 1000
+
+// run lets things go wrong for some steps, but for those that are to be left out, then heals everything and sees that every node can issue again. It
+// ends early with a violation. It returns how many steps were done.
+func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
+	for w.step < steps && w.check.broken == "" {
+		if leftOut != nil && leftOut(w.step) {
+			w.step++
+			continue
+		}
+		w.turn()
+		done++
+	}
+	if w.check.broken != "" || steps < worldSteps {
+		return done
+	}
+	w.heal()
+	for range healingSteps {
+		w.turn()
+		done++
+		if w.check.broken != "" || w.step%10 == 0 && w.healed() {
+			return done
+		}
+	}
+	for _, n := range w.nodes {
+		if !n.settled() {
+			w.check.fail(liveness, "%d steps after all faults ended %s has no machine ID that it can use: %v, lease %+v", healingSteps, n.name, n.mode, n.lease)
+		}
+	}
+	return done
+}
+
+// healingSteps is how many steps after the end of all faults every node must be able to issue.
+const healingSteps = 4000
+
+// healed is whether all is well again.
+func (w *world) healed() bool {
+	for _, n := range w.nodes {
+		if !n.settled() {
+			return false
+		}
+	}
+	return true
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.healing = true
+	w.say("all faults end")
+	w.now, w.slow = w.now+2000, 8 // every time that was granted, by whatever clock, is over
+	w.registry.down = false
+	for a := firstFault; a < actionsInAll; a++ {
+		w.weights[a] = w.weights[firstFault-1]
+	}
+	for _, m := range w.inFlight {
+		m.after = 0
+	}
+	for _, n := range w.nodes {
+		n.paused, n.cut, n.offset = false, false, w.registry.offset
+	}
+}
