@@ -262,6 +262,9 @@ func (h *holder) look(ctx context.Context, ids ...int64) (persist.SlotTable, err
 func (h *holder) prepared(ctx context.Context, ids ...int64) (persist.SlotTable, error) {
 	for {
 		t, err := h.look(ctx, ids...)
+		if err == nil && t.Set == nil {
+			t, err = h.look(ctx) // whether it is new, only all of it can tell
+		}
 		if err != nil {
 			return t, err
 		}

@@ -29,18 +29,18 @@ const (
 	closeFirst                  // the generator is closed before the release
 	aheadRaised                 // Ahead is raised before anything is granted that reaches further
 	skewGuard                   // a clock that is too far off is refused
+	standsKnown                 // a renewal goes on without a break only when the lease that its holder knows of stands, and not just the one on record
+	standMargin                 // an ID is taken over only when its lease is over by the taker's maxSkew, where a failover may have been
+	reservedBound               // reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
+	nowBound                    // a grant takes the node's clock for at most maxSkew ahead of the registry's
+	splitStand                  // a lease that is older than the floor goes on without a break only when it stands for Lag yet
 
-	// Rules that protocol.go does not have yet. TestOpenFindings shows what breaks without each.
+	// Limits, which ADR 11 names: what no rule of the protocol covers. TestLimits shows what breaks there.
 
-	standsKnown   // a renewal goes on without a break only when the lease that its holder knows of stands, and not just the one on record
-	standMargin   // an ID is taken over only when its lease is over by the taker's maxSkew
-	reservedBound // reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
-	nowBound      // a grant takes the node's clock for at most maxSkew ahead of the registry's
-	aheadKept     // a registry does not lose the largest Ahead
-	splitStand    // a lease that is older than the floor goes on without a break only when it stands for Lag yet
-	freshPart     // a bootstrap part is made only where nobody made one since the registry was looked at
+	aheadKept // a registry that nodes with different settings used does not lose the largest Ahead
+	freshPart // a bootstrap part is made only where nobody made one since the registry was looked at
 	rulesInAll
-	firstOpen = standsKnown
+	firstLimit = aheadKept
 )
 
 var ruleNames = [rulesInAll]string{
@@ -121,25 +121,21 @@ func (n *node) prepares(t persist.SlotTable) (*persist.SlotSwap, error) {
 // wiped is whether the registry is empty.
 func (w *world) wiped() bool { return w.registry.known == [len(w.registry.known)]bool{} }
 
-// bounded is the clock that a grant goes by.
-func (n *node) bounded(t persist.SlotTable, now int64) int64 {
-	if n.w.out.rules[nowBound] {
-		return now
-	}
-	return min(now, t.Now+n.maxSkew)
-}
-
-// reserve puts right how far a lease reserves.
-func (n *node) reserve(swap *persist.SlotSwap, l *lease, now int64) {
-	if n.w.out.rules[reservedBound] {
-		return
-	}
-	l.reserved = l.until
-	if swap.OldSlot != nil {
-		l.reserved = max(l.reserved, swap.OldSlot.Reserved)
+// unbound undoes the bounds of a grant.
+func (n *node) unbound(swap *persist.SlotSwap, l *lease, now int64) {
+	out := &n.w.out.rules
+	if out[nowBound] {
+		l.until = max(l.until, now+n.horizon)
+		swap.NewSlot.Until = l.until
+		l.reserved = max(l.reserved, l.until)
 	}
 	if n.offline > 0 {
-		l.reserved = max(l.reserved, now+n.horizon+n.offline)
+		if out[nowBound] {
+			l.reserved = max(l.reserved, now+n.horizon+n.offline)
+		}
+		if out[reservedBound] {
+			l.reserved = max(l.reserved, l.until+n.offline)
+		}
 	}
 	swap.NewSlot.Reserved = l.reserved
 }
@@ -147,9 +143,8 @@ func (n *node) reserve(swap *persist.SlotSwap, l *lease, now int64) {
 // takes is member.acquire.
 func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, lease, error) {
 	out := &n.w.out.rules
-	now = n.bounded(t, now)
-	if !out[standMargin] {
-		t.Now -= n.maxSkew
+	if out[standMargin] {
+		t.Now += n.maxSkew
 	}
 	swap, l, err := n.acquire(t, now)
 	if err != nil {
@@ -165,18 +160,21 @@ func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, lease, e
 		}
 	}
 	if lower < l.lower { // something was taken out
-		l.lower, l.until = lower, max(lower, now+n.horizon)
+		l.lower, l.until = lower, max(lower, n.member.bounded(t, now)+n.horizon)
 		swap.NewSlot.Until = l.until
 	}
-	n.reserve(&swap, &l, now)
+	n.unbound(&swap, &l, now)
 	return swap, l, nil
 }
 
 // extends is member.renew.
 func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persist.SlotSwap, lease, error) {
 	out := &n.w.out.rules
-	now = n.bounded(t, now)
 	seen := l
+	lag := t.Lag
+	if out[splitStand] {
+		t.Lag = 0
+	}
 	if out[noticedOlder] {
 		for _, s := range t.Slots {
 			if s.ID == l.id && s.Until < l.until {
@@ -189,15 +187,12 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 	if err != nil {
 		return swap, next, err
 	}
-	if i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id }); t.Slots[i].Until >= t.Now && !n.stands(t, l) {
-		// The record may be of a renewal that its sender knows nothing of, and that began with a break, which this one must not undo.
-		set := t.Set
-		if swap.NewSet != nil {
-			set = swap.NewSet
-		}
-		next.lower = max(t.Slots[i].Until, l.until, progress, set.Floor)
-		next.until = max(next.lower, now+n.horizon)
-		swap.NewSlot.Until = next.until
+	if swap.NewSet != nil && out[splitStand] {
+		swap.NewSet.Floor += lag
+	}
+	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
+	if out[standsKnown] && t.Slots[i].Until >= t.Now+t.Lag {
+		next.lower = l.lower
 	}
 	if next.lower != l.lower {
 		n.w.events[broke]++
@@ -205,7 +200,7 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 			next.lower = l.lower
 		}
 	}
-	n.reserve(&swap, &next, now)
+	n.unbound(&swap, &next, now)
 	return swap, next, nil
 }
 

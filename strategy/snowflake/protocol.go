@@ -89,6 +89,17 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	return &persist.SlotSwap{OldSet: set, NewSet: &next, Source: t.Source}, nil
 }
 
+// refloor returns the change that gives a registry which was restored from a backup a new floor, and the time from which it grants then.
+func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64) {
+	next := persist.SlotSet{Incarnation: drawn(), Layout: m.layout, Source: t.Source, Ahead: m.ahead()}
+	if t.Set != nil {
+		next.Layout, next.Ahead = t.Set.Layout, max(next.Ahead, t.Set.Ahead)
+		next.Floor = t.Set.Floor
+	}
+	next.Floor = max(next.Floor, floor(t, next.Ahead))
+	return persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}, next.Floor + 1
+}
+
 // floor is above every lease that can have been granted so far.
 func floor(t persist.SlotTable, ahead int64) int64 { return t.Now + ahead + t.Lag }
 
@@ -101,8 +112,9 @@ func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 	}
 	lower := max(slot.Until, slot.Reserved)
 	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor > lower}
+	now = m.bounded(t, now)
 	l.until = max(l.lower, now+m.horizon)
-	return m.grant(t, slot, granted, &l), l, nil
+	return m.grant(t, slot, granted, &l, now), l, nil
 }
 
 // standby says who holds what this node wants.
@@ -114,11 +126,14 @@ func (m *member) standby(t persist.SlotTable) error {
 	return fmt.Errorf("%w: %d is held by %s; this node stands by", errStandby, m.first, t.Slots[i].Key)
 }
 
+// bounded is the clock that a grant goes by: one that jumped ahead since it was compared must not make a lease that no floor covers.
+func (m *member) bounded(t persist.SlotTable, now int64) int64 { return min(now, t.Now+m.maxSkew) }
+
 // grant returns the change that records a lease. old is what the slot was; granted is whether there was one.
-func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *lease) persist.SlotSwap {
+func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *lease, now int64) persist.SlotSwap {
 	l.reserved = max(old.Reserved, l.until)
-	if m.offline > 0 {
-		l.reserved = max(l.reserved, l.until+m.offline)
+	if m.offline > 0 { // from now on, and not beyond an until that a floor put far ahead: the next floor would not cover that
+		l.reserved = max(l.reserved, now+m.horizon+m.offline)
 	}
 	swap := persist.SlotSwap{OldSet: t.Set, Source: t.Source, NewSlot: &persist.Slot{
 		ID: l.id, Key: m.key, Token: l.token, Until: l.until, Reserved: l.reserved, RenewedAt: t.Now,
@@ -141,6 +156,10 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 		granted bool
 		rank    [3]int64 // the smallest wins
 	}
+	over := t.Now
+	if t.Source != "" {
+		over -= m.maxSkew // after a failover the clock may be behind that of the server that knew the lease
+	}
 	candidates := make([]candidate, 0, size)
 	known := t.Slots
 	for id := m.first; id <= m.last; id++ {
@@ -150,7 +169,7 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 		c := candidate{Slot: persist.Slot{ID: id}}
 		if c.granted = len(known) > 0 && known[0].ID == id; c.granted {
 			c.Slot = known[0]
-			if c.Token != "" && c.Until >= t.Now {
+			if c.Token != "" && c.Until >= over {
 				continue
 			}
 		}
@@ -187,11 +206,15 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	used := max(slot.Until, l.until, progress)
 	set := m.noticed(t, slot, l)
 	next := lease{id: l.id, token: l.token, lower: l.lower, floored: l.floored}
-	if slot.Until < t.Now { // it had ended: only a lease that stands goes on without a break
+	// Since the floor was set others may have been granted what is below it, where what was on record then was lost. Only a lease that stands goes on
+	// below it without a break: nobody else got the ID. It must be the one that the holder knows of that stands, since the one on record may be a renewal that it did
+	// not hear of, and that began with a break; and it must stand for as long as a server that was replaced may go on granting.
+	if l.lower < set.Floor && min(slot.Until, l.until) < t.Now+t.Lag {
 		next.lower, next.floored = max(used, set.Floor), set.Floor > used
 	}
+	now = m.bounded(t, now)
 	next.until = max(used, next.lower, now+m.horizon)
-	swap := m.grant(t, slot, true, &next)
+	swap := m.grant(t, slot, true, &next, now)
 	swap.NewSet = changed(t.Set, set)
 	return swap, next, nil
 }

@@ -49,7 +49,8 @@ func shape(bizType seqd.BizType) string {
 	return Name + " " + l.text()
 }
 
-// restored drops the bootstrap part of the registry: the next node that comes to it makes a new one, with a floor above all that may have been granted.
+// restored gives the registry a new floor, above all that may have been granted by nodes that ever registered, as far as the backup knows, or that have this
+// configuration. Nodes that come to it while it has no bootstrap part make one by themselves.
 func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done string, err error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -63,11 +64,27 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 	if err != nil {
 		return "", err
 	}
-	err = registry.Drop(ctx, registryName(l))
-	if err != nil && !errors.Is(err, persist.ErrNotFound) {
-		return "", err
+	m := newMember(env, settings, l)
+	for {
+		t, err := registry.Look(ctx, registryName(l))
+		if err != nil {
+			return "", err
+		}
+		swap, from := m.refloor(t)
+		if made, err := registry.Swap(ctx, registryName(l), swap); made || err != nil {
+			return "leases that are granted from now on begin at " + at(from), err
+		}
 	}
-	return "leases that are granted from now on begin above all that may have been granted", nil
+}
+
+// newMember returns what a node with these valid settings registers with, but for its key.
+func newMember(env strategy.Env, settings *Settings, l *layout) member {
+	first, last := settings.machineIDs()
+	return member{
+		layout: l.text(), first: first, last: last,
+		horizon: settings.Horizon.Milliseconds(), maxSkew: settings.MaxSkew.Milliseconds(), offline: settings.OfflineStart.Milliseconds(),
+		floored: settings.Registry == registryRedis || env.Store.Shared(),
+	}
 }
 
 // registryName is the registry of a layout: with another one a machine ID says nothing about this one's numbers.
@@ -170,15 +187,11 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	if settings.UsesRedis() != "" {
 		h.check = func(ctx context.Context) error { return redisslots.Check(ctx, env.Redis) }
 	}
-	first, last := settings.machineIDs()
-	h.member = member{
-		layout: l.text(), key: settings.AppName + "." + port + "." + statefile.Number(ip), first: first, last: last,
-		horizon: settings.Horizon.Milliseconds(), maxSkew: settings.MaxSkew.Milliseconds(), offline: settings.OfflineStart.Milliseconds(),
-		floored: settings.Registry == registryRedis || env.Store.Shared(),
-	}
+	h.member = newMember(env, settings, l)
+	h.key = settings.AppName + "." + port + "." + statefile.Number(ip)
 	h.identity = statefile.Identity{Cluster: env.Cluster, Layout: h.layout, Key: h.key}
 	h.gen = newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: h.rolledBack})
-	env.Log.Info("snowflake", "layout", l.text(), "key", h.key, "machineIds", fmt.Sprintf("%d to %d", first, last), "overflow", l.overflow().Format(time.RFC3339))
+	env.Log.Info("snowflake", "layout", l.text(), "key", h.key, "machineIds", fmt.Sprintf("%d to %d", h.member.first, h.last), "overflow", l.overflow().Format(time.RFC3339))
 	return h, nil
 }
 
