@@ -46,7 +46,8 @@ func shape(bizType seqd.BizType) string {
 	if err != nil {
 		return Name
 	}
-	return Name + " " + l.text()
+	// In another registry the same machine ID may be held by another node.
+	return Name + " " + l.text() + " registry=" + settings.Registry
 }
 
 // restored gives the registry a new floor, above all that may have been granted by nodes that ever registered, as far as the backup knows, or that have this
@@ -124,11 +125,52 @@ type holderKey struct {
 	settings Settings
 }
 
-// holders are the holders of this process and how many strategies use each.
-var holders = struct {
+// registered are holders and how many strategies use each.
+type registered struct {
 	sync.Mutex
 	of map[holderKey]*sharedHolder
-}{of: make(map[holderKey]*sharedHolder)}
+}
+
+// holders are those of this process.
+var holders = registered{of: make(map[holderKey]*sharedHolder)}
+
+// admit sees to it that a new holder and those there are fit together. The lock is held.
+func (r *registered) admit(h *holder) error {
+	for _, other := range r.of {
+		if other.env.Store != h.env.Store {
+			continue
+		}
+		if h.offline > 0 && other.offline > 0 && h.path() == other.path() {
+			return errors.New("offlineStart: biz types that set it must have the same settings, since they share the file of the reservation in stateDir; " +
+				"or give them a stateDir each")
+		}
+	}
+	return nil
+}
+
+// reach is how far the holders of this process on one registry reach.
+func (r *registered) reach(h *holder) (most int64) {
+	r.Lock()
+	defer r.Unlock()
+	for _, other := range r.of {
+		if other.name == h.name && other.env.Store == h.env.Store {
+			most = max(most, other.ahead())
+		}
+	}
+	return most
+}
+
+// reserves reports whether a holder keeps its reservation in a file.
+func (r *registered) reserves(path string) bool {
+	r.Lock()
+	defer r.Unlock()
+	for _, other := range r.of {
+		if other.offline > 0 && other.path() == path {
+			return true
+		}
+	}
+	return false
+}
 
 type sharedHolder struct {
 	*holder
@@ -153,6 +195,9 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	if shared == nil {
 		h, err := newHolder(env, settings, l)
 		if err != nil {
+			return nil, err
+		}
+		if err := holders.admit(h); err != nil {
 			return nil, err
 		}
 		shared = &sharedHolder{holder: h}
