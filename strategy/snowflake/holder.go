@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type holder struct {
 	bound   int64              // how far the generator may go: the lease's until, or further on the reservation
 	state   state              // what the holder is at
 	failure *seqd.Error        // why there is no machine ID, or why it is not renewed
+	users   []string           // the biz types, sorted
 	first   chan struct{}      // closed when the first attempt to get a machine ID ended
 	stop    context.CancelFunc // ends run; nil until it runs
 	over    bool               // end was called
@@ -343,12 +345,42 @@ func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, lease, error) {
 	return h.acquire(t, h.ms())
 }
 
+// serves notes a biz type whose shape is on record in the store, or will be at once.
+func (h *holder) serves(bizType string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i, known := slices.BinarySearch(h.users, bizType); !known {
+		h.users = slices.Insert(h.users, i, bizType)
+	}
+}
+
+// mostNames is how long the list of biz types in the file may be, in bytes; those behind it need the store at the start.
+const mostNames = 4 << 10
+
+// names are the biz types as the file has them.
+func (h *holder) names() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := ""
+	for _, name := range h.users {
+		if len(names)+1+len(name) > mostNames {
+			break
+		}
+		if names != "" {
+			names += ","
+		}
+		names += name
+	}
+	return names
+}
+
 // use lets the generator go on with a lease up to bound. With offlineStart the file has it first.
 func (h *holder) use(l lease, bound int64) error {
 	if h.file != nil {
 		// After an offline start the interval begins above until: progress, which is never below lower, says so.
 		err := h.file.Store(statefile.State{
 			MachineID: l.id, Token: l.token, Lower: min(l.lower, l.until), Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
+			Users: h.names(),
 		})
 		if err != nil {
 			return fmt.Errorf("%w: %w", errFile, err)
