@@ -78,9 +78,11 @@ func (r *runtime) openAlone(ctx context.Context) bool {
 		return false // opening it again will say so
 	}
 	if r.store == nil {
-		if r.store, err = newStore(ctx, r.cfg.Store, r.now, true); err != nil {
+		unreached, openErr := newStore(ctx, r.cfg.Store, r.now, true)
+		if openErr != nil {
 			return false
 		}
+		r.store = unreached
 	}
 	r.cluster = cluster
 	r.log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it", "bizTypes", slices.Sorted(maps.Keys(r.alone)), "error", err)
