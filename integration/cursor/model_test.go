@@ -37,7 +37,7 @@ func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 	if free := 1 + t.Reserve - len(m.queue); t.Count > 0 && t.Count <= m.buffer.Last-m.cur &&
 		(free <= 0 || float64(m.cur+t.Count-m.buffer.First+1) < t.Threshold*float64(m.buffer.Size())) {
 		m.cur += t.Count
-		return rediscursor.Taken{Runs: []persist.Range{{First: m.cur - t.Count + 1, Last: m.cur}}}
+		return rediscursor.Taken{Ceil: m.ceil, Runs: []persist.Range{{First: m.cur - t.Count + 1, Last: m.cur}}}
 	}
 	taken := rediscursor.Taken{Ceil: m.ceil}
 	wanted, promoted := t.Count, 0

@@ -67,12 +67,10 @@ func (s *Shared) startStandby(now time.Time) {
 
 // fetchStandby allocates a standby range, trying until it has one.
 func (s *Shared) fetchStandby() {
-	for failed := false; ; failed = true {
-		if failed {
-			// What this node has seen may be old by now; a store that was restored meanwhile must not go below what others have.
-			if _, err := s.peek(false); err != nil && s.pause(lastPause) {
-				continue
-			}
+	for {
+		// What this node has seen may be old by now; a store that was restored meanwhile must not go below what others have.
+		if _, err := s.peek(false); err != nil && s.pause(lastPause) {
+			continue
 		}
 		s.mu.Lock()
 		o := &s.outage

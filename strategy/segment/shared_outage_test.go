@@ -41,6 +41,22 @@ func (c *rcursor) Install(ctx context.Context, in rediscursor.Install) (rediscur
 	return c.redisModel.Install(ctx, in)
 }
 
+// cuttable returns the cursor of one node, and what cuts that node off from Redis.
+func cuttable(redis *redisModel) (*rcursor, *atomic.Bool) {
+	cut := &atomic.Bool{}
+	check := func() error {
+		if cut.Load() {
+			return errDown
+		}
+		return nil
+	}
+	return &rcursor{
+		redisModel: redis,
+		take:       func(rediscursor.Take) error { return check() },
+		install:    func(rediscursor.Install) error { return check() },
+	}, cut
+}
+
 // Reject: three takes in a row fail while looks work (Redis out of memory for a second). When Redis is well again the node
 // must issue again by itself.
 func TestSharedRejectRecoversFromFailingTakes(t *testing.T) {
