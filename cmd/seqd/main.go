@@ -30,7 +30,8 @@ Usage:
   seqd [serve] --config FILE [--KEY VALUE ...]   run the service
   seqd check-config --config FILE                check the configuration and exit
   seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
-                                                 No seqd may reach the store until it has returned. It never lowers anything.
+                                                 Every seqd must be stopped from before the restore until it has returned.
+                                                 It never lowers anything. What waits in Redis counts as issued.
   seqd version                                   print the version and exit
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
