@@ -41,7 +41,7 @@ type reason int
 const (
 	filling  reason = iota // a buffer gets its first range, which says nothing about consumption
 	consumed               // buffer 1 was used up to its mark, or altogether
-	retrying               // an attempt failed; its range may have been taken all the same
+	retrying               // an attempt failed; its range may have been taken all the same, or was lost on its way to Redis
 	standing               // for the case that the back ends go away: exactly as many numbers as wanted
 )
 

@@ -162,12 +162,12 @@ func (m *mender) step() next {
 func (m *mender) awaitRefill(look *rediscursor.Taken) next {
 	m.mu.Lock()
 	m.startRefill(look.Gen, look.Free)
-	refilling := m.refilling
+	refilling, failures := m.refilling, m.failures
 	m.mu.Unlock()
 	m.wait(refilling) // nil when the strategy is closing
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refusal != nil {
+	if m.refusal != nil || m.failures > failures {
 		return later // the refill cannot succeed as things are
 	}
 	return again
@@ -213,15 +213,7 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
 	answer, err := m.put(mode, look.Gen, r)
 	switch {
 	case err != nil:
-		// Whether the range is in the cursor, the next look will tell. A Redis that can be looked at but takes no range is away all the same.
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.failing.IsZero() {
-			m.failing = time.Now()
-		}
-		m.failures++
-		m.failure = redisAway(err)
-		return later
+		return later // whether the range is in the cursor, the next look will tell
 	case answer.Verdict != rediscursor.Installed:
 		return again
 	}
@@ -276,9 +268,12 @@ func (m *mender) awaitSpare(gen string) next {
 // fetchSpare allocates a range that lets all waiting callers go on.
 func (s *Shared) fetchSpare(gen string, done chan struct{}) {
 	s.mu.Lock()
-	wanted, seen := s.wanted, s.seen
+	wanted, seen, why := s.wanted, s.seen, filling
+	if s.spoiled {
+		why = retrying
+	}
 	s.mu.Unlock()
-	r, err := s.allocateAbove(wanted, seen, filling)
+	r, err := s.allocateAbove(wanted, seen, why)
 	if err == nil {
 		s.keepSpare(r, gen)
 	}
@@ -338,14 +333,20 @@ func (s *Shared) drop(r persist.Range, why error) {
 	}
 }
 
-// put installs a range, once (invariant U2), and tells what came of it.
+// put installs a range, once (invariant U2), and tells what came of it. A Redis that can be looked at but takes no range counts as away all the same.
 func (s *Shared) put(mode rediscursor.Mode, gen string, r persist.Range) (rediscursor.Answer, error) {
+	began := time.Now()
 	answer, err := s.cursor.Install(context.Background(), rediscursor.Install{Mode: mode, Gen: gen, Range: r, Reserve: s.settings.ReserveSegments})
-	if err != nil {
+	s.mu.Lock()
+	if s.spoiled = err != nil; s.spoiled {
+		s.callFailed(began)
+		if s.mending != nil {
+			s.failure = redisAway(err)
+		}
+		s.mu.Unlock()
 		s.drop(r, err)
 		return answer, err
 	}
-	s.mu.Lock()
 	s.seeCeil(answer.Ceil)
 	if answer.Verdict == rediscursor.Installed {
 		s.seeCeil(r.Last)
@@ -422,11 +423,11 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 	failed := false
 	for pause := firstPause; free > 0; {
 		s.mu.Lock()
-		wanted, seen := s.wanted, s.seen
+		wanted, seen, spoiled := s.wanted, s.seen, s.spoiled
 		s.mu.Unlock()
 		why := filling
 		switch {
-		case failed:
+		case failed, spoiled:
 			why = retrying
 		case free == 1: // the others fill the queue for the first time, or after an outage
 			why = consumed

@@ -180,13 +180,16 @@ func (s *Shared) reachable(local *buffer) bool {
 		return false
 	}
 	s.mu.Lock()
-	issued, seen := max(s.highest, local.issued()), s.seen
+	issued, seen, why := max(s.highest, local.issued()), s.seen, filling
+	if s.spoiled {
+		why = retrying
+	}
 	ready := s.outage.spareGen == look.Gen && s.outage.spare.First > issued
 	s.mu.Unlock()
 	if !look.Stub && look.Next > issued || ready {
 		return true
 	}
-	r, err := s.allocateAbove(0, max(seen, local.top()), filling)
+	r, err := s.allocateAbove(0, max(seen, local.top()), why)
 	if err != nil {
 		return false
 	}

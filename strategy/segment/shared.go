@@ -44,7 +44,8 @@ type Shared struct {
 	failure   *seqd.Error   // what mending found wrong last
 	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
 	failing   time.Time     // when Redis began to fail, zero while it does not
-	failures  int           // takes that failed since
+	failures  int           // takes and installs that failed since
+	spoiled   bool          // the last install failed: what is allocated next may be lost likewise
 	sparing   chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
 	refilling chan struct{} // closed when the background refill under way ends; nil while there is none
 	refillAt  time.Time     // when that refill began
@@ -274,10 +275,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	look, back := &taken, false
 	switch {
 	case err != nil:
-		if s.failing.IsZero() {
-			s.failing = began
-		}
-		s.failures++
+		s.callFailed(began)
 		s.failure, look = redisAway(err), nil
 	case brought > 0:
 		s.failing, s.failures, s.served = time.Time{}, 0, began
@@ -310,6 +308,14 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.redisBack()
 	}
 	return more
+}
+
+// callFailed counts a call to Redis, begun then, that failed although looks may work. mu is held.
+func (s *Shared) callFailed(began time.Time) {
+	if s.failing.IsZero() {
+		s.failing = began
+	}
+	s.failures++
 }
 
 // guard keeps only numbers above every number this process has issued, and notes them as issued. dropped is how many were kept back.
