@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -249,9 +250,14 @@ func (s *Shared) takeOnce() (more bool) {
 		take.Claim = 0 // it would keep the claim from the refill's own look, and from other nodes
 	}
 	s.mu.Unlock()
-	taken, err := s.cursor.Take(context.Background(), take)
-	return s.deliver(b, began, taken, err)
+	taken, err := rediscursor.Taken{}, errPanic
+	defer func() { more = s.deliver(b, began, taken, err) }() // also when the client panics: others wait for it
+	taken, err = s.cursor.Take(context.Background(), take)
+	return more
 }
+
+// errPanic is what a take comes to that panics.
+var errPanic = errors.New("the call to Redis panicked")
 
 // look is a take of n numbers, 0 only to look.
 func (s *Shared) look(n int64, useReserve bool) rediscursor.Take {

@@ -392,3 +392,39 @@ func TestSharedHangingStoreOfOneNode(t *testing.T) {
 		closeAll(t, a, b)
 	})
 }
+
+// A take that panics in the goroutine of its caller, which the issuer recovers from, leaves nobody waiting for it.
+func TestSharedPanicInATake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics atomic.Bool
+		c := &rcursor{redisModel: &redisModel{}, take: func(tk rediscursor.Take) error {
+			time.Sleep(time.Millisecond)
+			if tk.Count > 0 && panics.CompareAndSwap(true, false) {
+				panic("in the client")
+			}
+			return nil
+		}}
+		s := node(t, memory.New(time.Now), c, &observer{}, nil)
+		numbers(t, s, 10)
+		synctest.Wait()
+		panics.Store(true)
+		func() {
+			defer func() { _ = recover() }() // as the issuer does
+			_ = s.Generate(t.Context(), 1, &seqd.Sequence{})
+		}()
+		numbers(t, s, 1)
+		synctest.Wait()
+		// With others in line, who cannot leave on their own.
+		panics.Store(true)
+		for range 10 {
+			go func() {
+				defer func() { _ = recover() }()
+				_ = s.Generate(context.Background(), 1, &seqd.Sequence{})
+			}()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		numbers(t, s, 1)
+		closeAll(t, s)
+	})
+}
