@@ -128,25 +128,26 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
 	}
 	goal := seq.Len() + n
-	var patience *time.Timer
+	var p patience
+	var late *time.Timer
 	for {
 		missing := goal - seq.Len()
 		if missing == 0 {
 			return nil
 		}
 		if local := s.local.Load(); local != nil {
-			if err := local.take(ctx, missing, seq); err != errLeft {
+			if err := local.takeWith(ctx, missing, seq, &p); err != errLeft {
 				return err
 			}
 			continue
 		}
 		wake, err := s.join(ctx, int64(missing), seq)
 		if err == nil && wake != nil {
-			if patience == nil {
-				patience = time.NewTimer(s.settings.AcquireTimeout)
-				defer patience.Stop()
+			if late == nil {
+				late = p.timer(s.settings.AcquireTimeout)
+				defer late.Stop()
 			}
-			err = s.await(ctx, wake, patience.C, int64(missing))
+			err = s.await(ctx, wake, late.C, int64(missing))
 		}
 		if err != nil {
 			if taken := n - (goal - seq.Len()); taken > 0 {
@@ -202,11 +203,11 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 }
 
 // await waits until what is wrong was mended. It ends the need that join registered.
-func (s *Shared) await(ctx context.Context, wake <-chan struct{}, patience <-chan time.Time, n int64) error {
+func (s *Shared) await(ctx context.Context, wake <-chan struct{}, late <-chan time.Time, n int64) error {
 	var err error
 	select {
 	case <-wake:
-	case <-patience:
+	case <-late:
 		err = errLate
 	case <-ctx.Done():
 		err = seqd.AsError(ctx.Err())

@@ -428,3 +428,33 @@ func TestSharedPanicInATake(t *testing.T) {
 		closeAll(t, s)
 	})
 }
+
+// A caller that waited for the cursor, and then for the node's own buffer, waits acquireTimeout in all.
+func TestSharedWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		h := &hanging{Store: memory.New(time.Now)}
+		var down atomic.Bool
+		c := &rcursor{redisModel: redis, take: func(rediscursor.Take) error {
+			if down.Load() {
+				return errDown
+			}
+			return nil
+		}}
+		s := node(t, h, c, &observer{}, func(s *Settings) { s.ReserveSegments = 0 })
+		numbers(t, s, 10)
+		time.Sleep(5 * time.Second)
+		h.hang.Store(true)
+		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil }) // used up by others
+		began := time.Now()
+		go func() { time.Sleep(1200 * time.Millisecond); down.Store(true) }()
+		_, code := try(t, s, 5000)
+		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
+			t.Errorf("%s after %v; acquireTimeout is %v", code, waited, s.settings.AcquireTimeout)
+		}
+		down.Store(false)
+		h.hang.Store(false)
+		time.Sleep(30 * time.Second)
+		closeAll(t, s)
+	})
+}
