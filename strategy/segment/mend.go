@@ -296,10 +296,17 @@ func (s *Shared) allocateAbove(want, floor int64, why reason) (persist.Range, er
 	defer s.mu.Unlock()
 	if err == nil {
 		s.see(r.Last)
-	} else if !s.watching {
-		s.watching = s.start(s.watchStore)
+	} else {
+		s.startWatch()
 	}
 	return r, err
+}
+
+// startWatch has the store looked at until it answers, unless that is under way. mu is held.
+func (s *Shared) startWatch() {
+	if !s.watching {
+		s.watching = s.start(s.watchStore)
+	}
 }
 
 // watchStore looks whether a store that was away answers again, while nothing else of this node would find out: else an idle node would call it

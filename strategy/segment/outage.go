@@ -217,5 +217,8 @@ func (s *Shared) goBack(local *buffer) {
 	s.outage.ahead = s.outage.ahead || issued > 0
 	s.highest = max(s.highest, issued)
 	s.see(local.top())
+	if s.storeAway() != nil {
+		s.startWatch() // so the local buffer found, and it asks no more
+	}
 	s.start(m.run)
 }

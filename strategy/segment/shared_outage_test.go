@@ -458,3 +458,34 @@ func TestSharedWaitsOnce(t *testing.T) {
 		closeAll(t, s)
 	})
 }
+
+// A node on its own found the store away, and goes back to the cursor without asking it again: it finds out when the store is back.
+func TestSharedStoreAwayFoundOnItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, redis := memory.New(time.Now), &redisModel{}
+		storeA := &flaky{Store: mem}
+		storeA.well.Store(true)
+		ca, cut := cuttable(redis)
+		a := node(t, storeA, ca, &observer{}, nil)
+		b := node(t, mem, redis, &observer{}, nil)
+		numbers(t, a, 10)
+		numbers(t, b, 10)
+		time.Sleep(5 * time.Second)
+		redis.change(func(r *redisModel) { r.down = errDown })
+		cut.Store(true)
+		storeA.down.Store(true)
+		numbers(t, a, 50) // of its standby range; its buffer 2 cannot be filled
+		numbers(t, b, 300)
+		redis.change(func(r *redisModel) { r.down = nil })
+		time.Sleep(5 * time.Second) // b is back, and has moved the cursor above a's numbers
+		numbers(t, b, 1)
+		cut.Store(false)
+		time.Sleep(5 * time.Second) // a is back, without a range of its own
+		storeA.down.Store(false)
+		time.Sleep(time.Hour)
+		if a.Degraded() != nil || a.Health() != nil {
+			t.Errorf("an hour after all is well: health %v, degraded %v", a.Health(), a.Degraded())
+		}
+		closeAll(t, a, b)
+	})
+}
