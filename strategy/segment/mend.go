@@ -44,6 +44,8 @@ type mender struct {
 	look *rediscursor.Taken
 	// claimed is since when another node has been at it, zero while none is.
 	claimed time.Time
+	// slow is set when Redis answers, but takes longer than peekTimeout.
+	slow bool
 	// idle is how long the last wait for a range of this node's own was, at most.
 	idle time.Duration
 }
@@ -111,7 +113,12 @@ func (m *mender) step() next {
 		m.mu.Lock()
 		refilling := m.refilling
 		m.mu.Unlock()
-		seen, err := m.peek(refilling == nil) // else the refill's own look would find it claimed
+		ctx, cancel := context.Background(), context.CancelFunc(func() {})
+		if !m.slow {
+			ctx, cancel = context.WithTimeout(ctx, peekTimeout)
+		}
+		seen, err := m.peek(ctx, refilling == nil) // else the refill's own look would find it claimed
+		cancel()
 		if err != nil {
 			return m.redisFailed(err)
 		}
@@ -185,13 +192,11 @@ func (m *mender) wait(done <-chan struct{}) bool {
 	return false
 }
 
-// peekTimeout bounds a look while callers wait.
+// peekTimeout bounds a look while callers wait. All others last as long as the client lets them: a slow Redis is better than none.
 const peekTimeout = 250 * time.Millisecond
 
 // peek looks at the cursor without taking. claim is whether this node would bring a range that is wanted.
-func (s *Shared) peek(claim bool) (rediscursor.Taken, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), peekTimeout)
-	defer cancel()
+func (s *Shared) peek(ctx context.Context, claim bool) (rediscursor.Taken, error) {
 	t := s.look(0, false)
 	if !claim {
 		t.Claim = 0
@@ -464,7 +469,7 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 				return
 			}
 			pause = min(2*pause, lastPause)
-			look, err := s.peek(true)
+			look, err := s.peek(context.Background(), true)
 			if err != nil || look.Stub || look.Gen != gen {
 				return
 			}
