@@ -18,6 +18,8 @@ const (
 	claimPatience = 250 * time.Millisecond
 	// redisPatience is how long Redis may fail before the node does without it.
 	redisPatience = 250 * time.Millisecond
+	// oldFailure is after how long a failed call to Redis says nothing about the next one. While Redis is away there is one a second, or one that hangs.
+	oldFailure = 5 * time.Second
 	// slowStore is how long a refill may take before the reserve may be used.
 	slowStore = 100 * time.Millisecond
 	// soonPause is the pause before looking again where another node is at it.
@@ -117,14 +119,18 @@ func (m *mender) step() next {
 		if !m.slow {
 			ctx, cancel = context.WithTimeout(ctx, peekTimeout)
 		}
+		began := time.Now()
 		seen, err := m.peek(ctx, refilling == nil) // else the refill's own look would find it claimed
 		cancel()
 		if err != nil {
-			return m.redisFailed(err)
+			return m.redisFailed(began, err)
 		}
 		look = &seen
 	}
 	m.mu.Lock()
+	if time.Since(m.failed) > oldFailure {
+		m.failures = 0
+	}
 	if m.failures >= manyFailures && m.failure != nil && time.Since(m.failing) > redisPatience {
 		failure := m.failure.Err
 		m.mu.Unlock()
@@ -389,12 +395,10 @@ func (s *Shared) refuse(reason *seqd.Error) {
 }
 
 // redisFailed decides what a look that failed means.
-func (m *mender) redisFailed(err error) next {
+func (m *mender) redisFailed(began time.Time, err error) next {
 	m.mu.Lock()
 	m.failure = redisAway(err)
-	if m.failing.IsZero() {
-		m.failing = time.Now()
-	}
+	m.redisFailing(began, time.Now())
 	impatient := time.Since(m.failing) > redisPatience
 	if errors.Is(err, rediscursor.ErrForeign) || errors.Is(err, rediscursor.ErrNewer) {
 		m.refuse(&seqd.Error{Code: seqd.CodeConflict, Detail: err.Error()})

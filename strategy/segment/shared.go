@@ -45,7 +45,8 @@ type Shared struct {
 	failure   *seqd.Error   // what mending found wrong last
 	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
 	failing   time.Time     // when Redis began to fail, zero while it does not
-	failures  int           // takes and installs that failed since
+	failed    time.Time     // when a call to Redis failed last
+	failures  int           // takes and installs that failed since failing
 	spoiled   bool          // the last install failed: what is allocated next may be lost likewise
 	sparing   chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
 	refilling chan struct{} // closed when the background refill under way ends; nil while there is none
@@ -319,10 +320,16 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 
 // callFailed counts a call to Redis, begun then, that failed although looks may work. mu is held.
 func (s *Shared) callFailed(began time.Time) {
-	if s.failing.IsZero() {
-		s.failing = began
-	}
+	s.redisFailing(began, began)
 	s.failures++
+}
+
+// redisFailing notes that a call to Redis, begun then, failed. Redis counts as failing since that time, unless it has been for longer. mu is held.
+func (s *Shared) redisFailing(began, since time.Time) {
+	if s.failing.IsZero() || began.Sub(s.failed) > oldFailure {
+		s.failing, s.failures = since, 0
+	}
+	s.failed = time.Now()
 }
 
 // guard keeps only numbers above every number this process has issued, and notes them as issued. dropped is how many were kept back.

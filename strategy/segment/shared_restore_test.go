@@ -183,6 +183,35 @@ func TestSharedOldFailureForgotten(t *testing.T) {
 	})
 }
 
+// One take that failed long ago, whose caller had gone, and 60 ms without Redis now are not 250 ms of failing.
+func TestSharedOldFailedTakeForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		o := &observer{}
+		c, down := cuttable(redis)
+		s := node(t, memory.New(time.Now), c, o, nil)
+		numbers(t, s, 10)
+		time.Sleep(5 * time.Second)
+		down.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_ = s.Generate(ctx, 1, &seqd.Sequence{}) // its caller leaves
+		down.Store(false)
+		time.Sleep(10 * time.Minute)
+		if s.Health() != nil || s.Degraded() != nil {
+			t.Fatal(s.Health(), s.Degraded())
+		}
+		down.Store(true)
+		go func() { time.Sleep(60 * time.Millisecond); down.Store(false) }()
+		numbers(t, s, 1)
+		if n := o.count(seqd.EventRedisAway); n > 0 {
+			t.Errorf("the node left a cursor that was away for 60 ms")
+		}
+		time.Sleep(5 * time.Second)
+		closeAll(t, s)
+	})
+}
+
 // Every node was stopped, the store restored from an older copy and raised above all that was issued; Redis kept its cursor. A new node learns
 // from its first take, which finds plenty, what waits there: its standby range lies above.
 func TestSharedStandbyOfANewNodeAfterRestore(t *testing.T) {
