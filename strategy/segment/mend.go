@@ -57,7 +57,7 @@ func (s *Shared) startMending(look *rediscursor.Taken) {
 	if s.mending != nil {
 		return
 	}
-	s.mending, s.mendBegan = make(chan struct{}), time.Now()
+	s.mending, s.mendBegan, s.failure = make(chan struct{}), time.Now(), nil
 	m := &mender{Shared: s, look: look}
 	s.start(m.run)
 }
@@ -289,9 +289,9 @@ func (s *Shared) fetchSpare(gen string, done chan struct{}) {
 		s.keepSpare(r, gen)
 	}
 	s.mu.Lock()
-	if err != nil {
+	if err != nil && s.mending != nil {
 		s.failure = seqd.AsError(refusal(err))
-		if isFinal(err) && s.mending != nil {
+		if isFinal(err) {
 			s.refuse(s.failure)
 		}
 	}

@@ -204,7 +204,7 @@ func (s *Shared) reachable(local *buffer) (ok, slow bool) {
 func (s *Shared) goBack(local *buffer, slow bool) {
 	m := &mender{Shared: s, slow: slow}
 	s.mu.Lock()
-	s.mending, s.mendBegan = make(chan struct{}), time.Now()
+	s.mending, s.mendBegan, s.failure = make(chan struct{}), time.Now(), nil
 	s.failing, s.failures = time.Time{}, 0
 	s.local.Store(nil)
 	s.mu.Unlock()

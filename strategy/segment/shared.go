@@ -42,7 +42,7 @@ type Shared struct {
 	mending   chan struct{} // closed when waiting callers shall look again; nil while all is well
 	mendBegan time.Time     // when the mending under way began
 	wanted    int64         // numbers that waiting callers still need
-	failure   *seqd.Error   // what mending found wrong last
+	failure   *seqd.Error   // what the mending under way found wrong last
 	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
 	failing   time.Time     // when Redis began to fail, zero while it does not
 	failed    time.Time     // when a call to Redis failed last
@@ -284,7 +284,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	switch {
 	case err != nil:
 		s.callFailed(began)
-		s.failure, look = redisAway(err), nil
+		look = nil
 	case brought > 0:
 		s.failing, s.failures, s.served = time.Time{}, 0, began
 		back, s.outage.rejected = s.outage.rejected, false
@@ -298,6 +298,9 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 			look = nil // a take that got all it wanted does not look further
 		}
 		s.startMending(look)
+		if err != nil {
+			s.failure = redisAway(err)
+		}
 	}
 	if (s.mending != nil || s.closed) && s.forming != nil {
 		close(s.forming.done) // they wait with the others

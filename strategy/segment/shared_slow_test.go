@@ -55,3 +55,32 @@ func TestSharedSlowRedis(t *testing.T) {
 		closeAll(t, s)
 	})
 }
+
+// What an allocation meets that ends after another node has mended the cursor is not what later callers are told.
+func TestSharedFailureEndsWithTheMending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, redis := memory.New(time.Now), &redisModel{}
+		h := &hanging{Store: mem}
+		a := node(t, h, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+		b := node(t, mem, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+		numbers(t, a, 5)
+		time.Sleep(5 * time.Second)
+		h.hang.Store(true)
+		redis.lose()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_ = a.Generate(ctx, 1, &seqd.Sequence{}) // a claims the seed, its store hangs
+		time.Sleep(2 * time.Second)
+		numbers(t, b, 1)             // b seeds
+		time.Sleep(20 * time.Second) // a's attempt ends
+		h.hang.Store(false)
+		time.Sleep(time.Hour)
+		a.mu.Lock()
+		failure, mending := a.failure, a.mending != nil
+		a.mu.Unlock()
+		if failure != nil && !mending {
+			t.Errorf("an hour after all is well: %v", failure)
+		}
+		closeAll(t, a, b)
+	})
+}
