@@ -54,7 +54,9 @@ type Shared struct {
 	highest   int64         // the guard: the highest number this process has issued
 	ceil      int64         // the highest number that is known to have been in the cursor
 	seen      int64         // the highest number that is known to exist: in the cursor, issued or allocated
-	served    time.Time     // when the last take that brought numbers was sent
+	served    time.Time     // when the last take that brought numbers was sent, or a look of checkRedis that was answered
+	checked   time.Time     // when checkRedis began last
+	unwell    *seqd.Error   // what its look found wrong, nil for nothing or when a take has brought numbers since
 	watching  bool          // watchStore runs
 	outage    outage
 	stopping  chan struct{} // closed by Close
@@ -286,7 +288,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.callFailed(began)
 		look = nil
 	case brought > 0:
-		s.failing, s.failures, s.served = time.Time{}, 0, began
+		s.failing, s.failures, s.served, s.unwell = time.Time{}, 0, began, nil
 		back, s.outage.rejected = s.outage.rejected, false
 		s.startStandby(began)
 	}
@@ -400,10 +402,31 @@ func (s *Shared) awayUnasked() *seqd.Error {
 		return nil
 	}
 	since, cause := s.env.RedisAway()
-	if cause == nil || s.served.After(since) {
-		return nil // in a Redis Cluster the server of this counter may be well while another is not
+	switch {
+	case cause == nil:
+		return nil
+	case !s.served.After(since):
+		return redisAway(cause)
 	}
-	return redisAway(cause)
+	// In a Redis Cluster the server of this counter may be well while another is not: so this node's own takes tell, or a look where there are none.
+	if now := time.Now(); now.Sub(s.served) > lastPause && now.Sub(s.checked) > lastPause && s.start(s.checkRedis) {
+		s.checked = now
+	}
+	return s.unwell
+}
+
+// checkRedis looks whether Redis serves the cursor.
+func (s *Shared) checkRedis() {
+	began := time.Now()
+	_, err := s.peek(context.Background(), false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil && began.After(s.served):
+		s.served, s.unwell = began, nil
+	case err != nil && began.After(s.served):
+		s.unwell = redisAway(err)
+	}
 }
 
 // Degraded returns why the node issues, but not as it should.
