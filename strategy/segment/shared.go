@@ -93,8 +93,9 @@ type batch struct {
 	runs []persist.Range
 }
 
-// await waits until the take is back. A caller that is in a hurry leaves on time. One that can only be cancelled stays until then, which the
-// time-out of Redis bounds: a wait for two things at once costs as much as the rest of joining.
+// await waits, in a caller that does not send the take itself, until it is back. One that is in a hurry leaves on time. One that can only be
+// cancelled stays until then, which the time-out of Redis bounds: a wait for two things at once costs as much as the rest of joining. So does
+// the caller that sends the take, even when it is in a hurry: others wait for what it brings.
 func (b *batch) await(ctx context.Context) error {
 	if _, hurry := ctx.Deadline(); !hurry {
 		<-b.done
@@ -193,7 +194,8 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	s.taking = true
 	s.mu.Unlock()
 	if leader {
-		// In the caller's own goroutine: an idle system pays for no switch between goroutines.
+		// In the caller's own goroutine: an idle system pays for no switch between goroutines. It stays until the take is back, past its own deadline
+		// if need be.
 		if s.takeOnce() {
 			go s.takeOn()
 		}
@@ -443,9 +445,14 @@ func (s *Shared) Degraded() *seqd.Error {
 	return s.storeAway()
 }
 
-// Close ends issuing and gives back the numbers that only this node had. It waits for what is under way until ctx ends.
+// Close ends issuing and gives back the numbers that only this node had. It waits for what is under way until ctx ends. Only the first call
+// does anything.
 func (s *Shared) Close(ctx context.Context) error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
 	s.closed = true
 	close(s.stopping)
 	if s.mending != nil {
