@@ -100,8 +100,8 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, bizT
 
 // hasCursor reports whether the nodes take the numbers of a biz type from a cursor in Redis.
 func hasCursor(cfg *config.Config, bizType string) bool {
-	if !cfg.Redis.Configured() || cfg.Store.Driver != "mongo" {
-		return false
+	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
+		return false // a store of one node needs none
 	}
 	return slices.ContainsFunc(cfg.BizTypes, func(b seqd.BizType) bool {
 		o, ok := b.Settings.(seqd.Orderer)

@@ -123,3 +123,31 @@ func TestStandbyAfterARestore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Redis is out of memory from the moment at which a refill for waiting callers is on its way: the store is not asked again and again.
+func TestOutOfMemoryBurnsNoRanges(t *testing.T) {
+	server, store, name := testenv.StartRedis(t), memory.New(time.Now), testenv.Unique()
+	s, c := issuer(t, store, server, name, func(s *segment.Settings) { s.ReserveSegments, s.OnRedisDown = 0, segment.Reject })
+	numbers(t, s, 1)
+	full := false
+	c.install = func(rediscursor.Install) {
+		if !full {
+			full = true
+			command(t, server.Client(), "CONFIG", "SET", "maxmemory", "1")
+		}
+	}
+	before := readCounter(t, store, name)
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), 1500, &seq); err == nil {
+		t.Error("Redis without memory took a range")
+	}
+	after := readCounter(t, store, name)
+	if burned := after.Max - before.Max; burned > 20*before.Step || !full {
+		t.Errorf("one request burned %d numbers, step %d → %d", burned, before.Step, after.Step)
+	}
+	command(t, server.Client(), "CONFIG", "SET", "maxmemory", "0")
+	eventually(t, "numbers come again", func() error { return s.Generate(context.Background(), 1, &seqd.Sequence{}) })
+	if err := s.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
