@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // ErrRaise is returned by Raise for an argument that it cannot do anything with. Nothing was opened then.
@@ -23,12 +24,21 @@ var ErrRaise = errors.New("nothing to raise")
 type Raised struct {
 	// Before and After are the highest number that counts as issued, before and after. They are equal when nothing changed.
 	Before, After int64
+	// Waiting is up to where numbers wait in Redis, when that is above the number that was asked for; else 0. They count as issued.
+	Waiting int64
 	// Created is true when the store had no counter for the biz type and has one now; Before is 0 then.
 	Created bool
 }
 
 // String says it in a line.
 func (r Raised) String() string {
+	if r.Waiting > 0 {
+		return fmt.Sprintf("%s; numbers up to %d wait in Redis", r.change(), r.Waiting)
+	}
+	return r.change()
+}
+
+func (r Raised) change() string {
 	switch {
 	case r.Created:
 		return fmt.Sprintf("no counter → %d: the store had none, and has one now", r.After)
@@ -41,8 +51,12 @@ func (r Raised) String() string {
 // Raise makes everything up to number count as issued for a biz type of the configuration: the step after restoring a backup of the store, which
 // does not know what was issued since. It never lowers a counter, and doing it twice changes nothing more. number is 1 to 2^53 − 1.
 //
-// No seqd may reach the store from before the backup is restored until Raise has returned: what one issues in between could be issued again. After an
-// error the counter may have been raised or not; it is safe to call again. Raise is bounded by the time-outs of the store and by ctx.
+// Where nodes take from a cursor in Redis, everything that ever was in it counts as issued too: it may wait there still, and a node that cannot reach
+// Redis must not get it from the store. When Redis cannot be asked, Raise changes nothing and returns an error.
+//
+// Every seqd must be stopped from before the backup is restored until Raise has returned. One that runs, even if it cannot reach the store meanwhile, holds
+// ranges that number does not cover, and issues them later; what it issues in between could be issued again. After an error the counter may have been
+// raised or not; it is safe to call again. Raise is bounded by the time-outs of the store and of Redis, and by ctx.
 func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64) (r Raised, err error) {
 	if err := checkRaise(cfg, bizType, number); err != nil {
 		return r, err
@@ -52,7 +66,49 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 		return r, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return raise(ctx, store.Counters(), bizType, number, time.Now())
+	waiting, err := inCursor(ctx, cfg, store, bizType)
+	if err != nil {
+		return r, err
+	}
+	if waiting <= number {
+		waiting = 0
+	}
+	r, err = raise(ctx, store.Counters(), bizType, max(number, waiting), time.Now())
+	r.Waiting = waiting
+	return r, err
+}
+
+// inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 where there is none.
+func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, bizType string) (ceil int64, err error) {
+	if !hasCursor(cfg, bizType) {
+		return 0, nil
+	}
+	cluster, err := persist.ClusterID(ctx, store, time.Now)
+	if err != nil {
+		return 0, err
+	}
+	client, err := newRedis(cfg.Redis)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, bizType)
+	if err != nil {
+		return 0, fmt.Errorf("numbers may wait in Redis that nobody must get from the store, and Redis cannot be asked up to where, so nothing was changed: %w. "+
+			"Start Redis; or make sure that what seqd kept there is gone, and run this command with a configuration without redis.addrs and with ordering: per-node", err)
+	}
+	return ceil, nil
+}
+
+// hasCursor reports whether the nodes take the numbers of a biz type from a cursor in Redis.
+func hasCursor(cfg *config.Config, bizType string) bool {
+	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
+		return false // a store of one node needs none
+	}
+	return slices.ContainsFunc(cfg.BizTypes, func(b seqd.BizType) bool {
+		o, ok := b.Settings.(seqd.Orderer)
+		return b.Name == bizType && ok && o.Strict()
+	})
 }
 
 // checkRaise refuses what cannot be meant.

@@ -3,11 +3,15 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
 )
 
 // busy is counters that somebody else changes whenever they have been read.
@@ -98,5 +102,66 @@ func TestRaiseBesideOthers(t *testing.T) {
 	}}
 	if raised, err := raise(t.Context(), beside, "order", 1000, time.Now()); err != nil || raised != (Raised{Before: 7, After: 1000}) {
 		t.Errorf("%+v, %v", raised, err)
+	}
+}
+
+func TestRaisedTellsWhatWaitsInRedis(t *testing.T) {
+	if got, want := (Raised{Before: 5, After: 3000, Waiting: 3000}).String(), "5 → 3000; numbers up to 3000 wait in Redis"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// answering is a Redis server whose scripts all return the same array of texts.
+func answering(t *testing.T, words ...string) string {
+	reply := fmt.Sprintf("*%d\r\n", len(words))
+	for _, word := range words {
+		reply += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	}
+	addr, _ := fakeRedis(t, func(line string) string {
+		switch line {
+		case "hello":
+			return "%0\r\n"
+		case "evalsha":
+			return reply
+		}
+		return ""
+	})
+	return addr
+}
+
+// What was ever in the cursor of a biz type counts as issued; where that cannot be found out, nothing goes on.
+func TestRaiseAsksRedis(t *testing.T) {
+	const strict, perNode = "ordering: strict", "ordering: per-node"
+	const nowhere = "127.0.0.1:1"
+	for name, test := range map[string]struct {
+		addr, ordering, driver string
+		ceil                   int64
+		errs                   string
+	}{
+		"a cursor":            {answering(t, "live", "g", "3000", "0", "0", "7", "2994"), strict, "mongo", 3000, ""},
+		"a cursor that waits": {answering(t, "stub", "g", "3000", "1"), strict, "mongo", 3000, ""},
+		"no cursor yet":       {answering(t, "stub", "g", "0", "1"), strict, "mongo", 0, ""},
+		"another cluster's":   {answering(t, "foreign", "x"), strict, "mongo", 0, "belongs to a cluster with another store"},
+		"a newer one":         {answering(t, "newer", "9"), strict, "mongo", 0, "newer version"},
+		"a replica":           {answering(t, "replica"), strict, "mongo", 0, "replica"},
+		"nonsense":            {answering(t, "took"), strict, "mongo", 0, "does not understand"},
+		"nothing there":       {nowhere, strict, "mongo", 0, "redis.addrs: "},
+		"per-node":            {nowhere, perNode, "mongo", 0, ""},
+		"an embedded store":   {nowhere, strict, "bolt", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Sprintf("store: {driver: %s, mongo: {uri: \"mongodb://h\"}}\nredis: {addrs: [%q], timeout: 1s}\nsegment: {%s}\nbizTypes: [{name: order}]\n", test.driver, test.addr, test.ordering)
+			cfg, err := config.LoadYAML([]byte(text), config.Sources{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ceil, err := inCursor(t.Context(), cfg, memory.New(time.Now), "order")
+			if test.errs == "" && (err != nil || ceil != test.ceil) {
+				t.Errorf("%d, %v; want %d", ceil, err, test.ceil)
+			}
+			if test.errs != "" && (err == nil || !strings.Contains(err.Error(), test.errs) || !strings.Contains(err.Error(), "Start Redis; or ")) {
+				t.Errorf("%d, %v; want an error with %q and what to do", ceil, err, test.errs)
+			}
+		})
 	}
 }

@@ -30,7 +30,8 @@ Usage:
   seqd [serve] --config FILE [--KEY VALUE ...]   run the service
   seqd check-config --config FILE                check the configuration and exit
   seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
-                                                 No seqd may reach the store until it has returned. It never lowers anything.
+                                                 Every seqd must be stopped from before the restore until it has returned.
+                                                 It never lowers anything. What waits in Redis counts as issued.
   seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
                                                  a machine ID but those that stand begin above all that may have been granted
   seqd version                                   print the version and exit

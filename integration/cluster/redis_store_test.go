@@ -2,8 +2,7 @@ package cluster
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -137,17 +136,10 @@ func TestStoreRestoredAndRedisLost(t *testing.T) {
 	})
 }
 
-// raise runs seqd raise with a file of its own.
+// raise runs seqd raise with the settings of the first node.
 func (f *fleet) raise(to int64) {
 	f.t.Helper()
-	dir := f.t.TempDir()
-	file := filepath.Join(dir, "seqd.yaml")
-	text := fmt.Sprintf("store: {driver: mongo, mongo: {uri: %q, database: %q}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order, strategy: segment, start: 100}]\n",
-		f.mongo.URI(), f.mongo.Database())
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
-	out, code := node.Command(f.t, dir, nil, "raise", "order", strconv.FormatInt(to, 10), "--config", file)
+	out, code := node.Command(f.t, f.t.TempDir(), append(slices.Clone(f.env), f.members[0].env...), "raise", "order", strconv.FormatInt(to, 10))
 	if code != 0 {
 		f.t.Fatalf("seqd raise ended with %d:\n%s", code, out)
 	}

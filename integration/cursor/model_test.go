@@ -37,9 +37,9 @@ func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 	if free := 1 + t.Reserve - len(m.queue); t.Count > 0 && t.Count <= m.buffer.Last-m.cur &&
 		(free <= 0 || float64(m.cur+t.Count-m.buffer.First+1) < t.Threshold*float64(m.buffer.Size())) {
 		m.cur += t.Count
-		return rediscursor.Taken{Runs: []persist.Range{{First: m.cur - t.Count + 1, Last: m.cur}}}
+		return rediscursor.Taken{Ceil: m.ceil, Runs: []persist.Range{{First: m.cur - t.Count + 1, Last: m.cur}}}
 	}
-	taken := rediscursor.Taken{Ceil: m.ceil}
+	taken := rediscursor.Taken{Gen: m.gen, Ceil: m.ceil}
 	wanted, promoted := t.Count, 0
 	for wanted > 0 {
 		if m.cur == m.buffer.Last {
@@ -174,7 +174,7 @@ func (r *modelRun) take(*rapid.T) {
 	}
 	anew := !r.model.exists || !r.model.trusted
 	want := r.model.take(take)
-	if want.Ceil > 0 || want.Stub {
+	if want.Gen != "" || want.Stub {
 		want.Gen = r.adopt(got.Gen, anew)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {

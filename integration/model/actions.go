@@ -30,6 +30,7 @@ const (
 	storeFails
 	backsUp
 	restoresRaised
+	restoresStopped
 	restoresBare
 	savesSnapshot
 	evicts
@@ -74,6 +75,7 @@ var actions = [actionsInAll]struct {
 	storeFails:      {3, (*world).storeFails},
 	backsUp:         {3, (*world).backsUp},
 	restoresRaised:  {2, (*world).restoresRaised},
+	restoresStopped: {2, (*world).restoresStopped},
 	restoresBare:    {4, (*world).restoresBare},
 	savesSnapshot:   {3, (*world).savesSnapshot},
 	evicts:          {3, (*world).evicts},

@@ -23,8 +23,28 @@ func (w *world) backsUp() bool {
 	return true
 }
 
-// restoresRaised is the documented way to restore a backup: while no node reaches the store the copy is put back and raised above everything
-// that ever left the store. Redis may have been lost too.
+// restoresStopped is the documented way to restore a backup: every process is stopped, the copy is put back and raised above everything that was
+// issued, and by seqd raise itself above the ceil of the cursor, which stays as it is.
+func (w *world) restoresStopped() bool {
+	primary := w.onlyPrimary()
+	if primary == nil || w.store.counter == w.store.backup || w.fragile() {
+		return false
+	}
+	for _, n := range w.nodes {
+		if n.mode != down {
+			n.die("stopped for a restore")
+		}
+	}
+	w.inFlight = nil
+	w.restore()
+	w.store.counter.Max = max(w.store.counter.Max, w.check.taken, primary.ceil())
+	w.say("store: restored and raised to %d, where the cursor of %s ends or what was issued", w.store.counter.Max, primary.name)
+	w.count("restored while stopped")
+	return true
+}
+
+// restoresRaised is the same with more than is asked for, while nodes run: when none reaches the store the copy is put back and raised
+// above everything that ever left the store. Redis may have been lost too.
 func (w *world) restoresRaised() bool {
 	if w.store.counter == w.store.backup || w.fragile() {
 		return false

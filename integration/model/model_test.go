@@ -127,7 +127,7 @@ const searched = 20_000
 // mustHappen is what a thousand worlds cannot but come to, unless the model went astray.
 var mustHappen = []string{
 	"append ok", "append moved", "append stale", "append full", "seed ok", "seed moved", "advance ok", "advance moved", "advance stale",
-	"left", "returned", "guard", "given back", "store behind", "restored bare", "restored and raised", "promoted", "split brain", "took",
+	"left", "returned", "guard", "given back", "store behind", "restored bare", "restored and raised", "restored while stopped", "promoted", "split brain", "took",
 }
 
 // Each rule is needed: without it something breaks, and the model notices. Seeds whose number divided by the number of rules leaves the rule's

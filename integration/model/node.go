@@ -101,6 +101,8 @@ func (n *node) looked(o *op, l look) {
 		n.took(o, l)
 	case mending:
 		n.mend(o, l)
+	case standingBy:
+		n.fetch(o)
 	case probing:
 		n.probed(o, l)
 	}
@@ -113,7 +115,7 @@ func (n *node) took(o *op, l look) {
 	n.share(o, runs)
 	if len(runs) > 0 && n.standby.First <= max(n.ceil, n.highest) && n.ops[standingBy] == nil && !n.settings.reject {
 		n.standby = persist.Range{}
-		n.fetch(n.begin(standingBy))
+		n.sendTake(n.begin(standingBy), 0, false)
 	}
 	if l.low == claimedByMe && !l.stub {
 		n.refill(l.gen)

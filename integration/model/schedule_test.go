@@ -110,18 +110,18 @@ func TestReturnAfterAFailedReturn(t *testing.T) {
 }
 
 // The store was restored without the documented step, and the cursor went on by more than restoreGap since a node took from it last. Its standby
-// range, allocated from what it had seen, lies among numbers that others have issued. It has looked at the cursor since.
+// range, allocated from what it saw when it looked for that, lies among numbers that others have issued. It has looked at the cursor since.
 func TestStandbyBelowACeilThatWasSeen(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
 		out[standbyAboveCeil] = broken
 		w, n1, n2 := quiet(t, out)
-		reply := func(m *message) bool { return m.op.node == n1 && m.op.task == taking && m.to == toNode }
+		reply := func(m *message) bool { return m.op.node == n1 && m.op.task == standingBy && m.to == toNode }
 		others := func(m *message) bool { return m.op.node == n2 && m.op.task == standingBy }
 		n2.call(1)
 		pass(w, others)
 		n1.call(1)
-		pass(w, or(others, reply)) // what it takes comes late
+		pass(w, or(others, reply)) // what it sees of the cursor comes late
 		for range restoreGap {
 			n2.call(3)
 			pass(w, or(others, reply))

@@ -152,7 +152,7 @@ func readLook(words []string) (l look) {
 	case "stub":
 		return look{stub: true, gen: words[1], ceil: number(words[2]), low: number(words[3])}
 	case "took":
-		return look{runs: []persist.Range{{First: number(words[1]), Last: number(words[2])}}}
+		return look{ceil: number(words[1]), runs: []persist.Range{{First: number(words[2]), Last: number(words[3])}}}
 	case "live":
 	default:
 		panic(fmt.Sprintf("take.lua answered %q", words))

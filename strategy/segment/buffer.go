@@ -41,7 +41,7 @@ type reason int
 const (
 	filling  reason = iota // a buffer gets its first range, which says nothing about consumption
 	consumed               // buffer 1 was used up to its mark, or altogether
-	retrying               // an attempt failed; its range may have been taken all the same
+	retrying               // an attempt failed; its range may have been taken all the same, or was lost on its way to Redis
 	standing               // for the case that the back ends go away: exactly as many numbers as wanted
 )
 
@@ -92,6 +92,23 @@ func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, flo
 
 // take adds n numbers to seq, 1 ≤ n ≤ seqd.MaxCount.
 func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
+	var p patience
+	return b.takeWith(ctx, n, seq, &p)
+}
+
+// patience is until when a caller waits; zero while it has not had to. It lasts for all that a call waits for.
+type patience struct{ until time.Time }
+
+// timer starts the patience unless that was done, and returns what rings at its end.
+func (p *patience) timer(wait time.Duration) *time.Timer {
+	if p.until.IsZero() {
+		p.until = time.Now().Add(wait)
+	}
+	return time.NewTimer(time.Until(p.until))
+}
+
+// takeWith is take for a caller that may have waited already.
+func (b *buffer) takeWith(ctx context.Context, n int, seq *seqd.Sequence, p *patience) error {
 	if uint(n)-1 >= seqd.MaxCount {
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
 	}
@@ -105,7 +122,7 @@ func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 		}
 		return nil
 	}
-	return b.takeSlow(ctx, blk, first, n, seq)
+	return b.takeSlow(ctx, blk, first, n, seq, p)
 }
 
 // takeRest keeps what an add that began at first got of the block, and returns how many numbers are still missing of n.
@@ -119,24 +136,24 @@ func (blk *block) takeRest(first int64, n int, seq *seqd.Sequence) (missing int)
 }
 
 // takeSlow goes on after an add ran past the end of blk: over as many blocks as the call needs, waiting where there is none.
-func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, seq *seqd.Sequence) error {
+func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, seq *seqd.Sequence, p *patience) error {
 	missing := blk.takeRest(first, n, seq)
-	var patience *time.Timer
+	var late *time.Timer
 	for missing > 0 {
 		next, wake, err := b.advance(blk, int64(missing))
 		if err != nil {
 			return b.giveUp(n-missing, err)
 		}
 		if next == nil {
-			if patience == nil {
-				patience = time.NewTimer(b.wait)
-				defer patience.Stop()
+			if late == nil {
+				late = p.timer(b.wait)
+				defer late.Stop()
 			}
 			select {
 			case <-wake:
 				b.leave(missing)
 				continue
-			case <-patience.C:
+			case <-late.C:
 				err = b.outOfPatience()
 			case <-ctx.Done():
 				err = seqd.AsError(ctx.Err())

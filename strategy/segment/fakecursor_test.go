@@ -97,7 +97,7 @@ func (r *redisModel) Take(ctx context.Context, t rediscursor.Take) (taken redisc
 		if free := 1 + t.Reserve - len(h.queue); t.Count > 0 && h.cur+t.Count <= h.last &&
 			(free <= 0 || float64(h.cur+t.Count-h.first+1) < t.Threshold*float64(h.last-h.first+1)) {
 			h.cur += t.Count
-			taken = rediscursor.Taken{Runs: []persist.Range{{First: h.cur - t.Count + 1, Last: h.cur}}}
+			taken = rediscursor.Taken{Ceil: h.ceil, Runs: []persist.Range{{First: h.cur - t.Count + 1, Last: h.cur}}}
 			return nil
 		}
 		for promoted := 0; t.Count > 0; {

@@ -18,6 +18,8 @@ const (
 	claimPatience = 250 * time.Millisecond
 	// redisPatience is how long Redis may fail before the node does without it.
 	redisPatience = 250 * time.Millisecond
+	// oldFailure is after how long a failed call to Redis says nothing about the next one. While Redis is away there is one a second, or one that hangs.
+	oldFailure = 5 * time.Second
 	// slowStore is how long a refill may take before the reserve may be used.
 	slowStore = 100 * time.Millisecond
 	// soonPause is the pause before looking again where another node is at it.
@@ -44,6 +46,8 @@ type mender struct {
 	look *rediscursor.Taken
 	// claimed is since when another node has been at it, zero while none is.
 	claimed time.Time
+	// slow is set when Redis answers, but takes longer than peekTimeout.
+	slow bool
 	// idle is how long the last wait for a range of this node's own was, at most.
 	idle time.Duration
 }
@@ -53,7 +57,7 @@ func (s *Shared) startMending(look *rediscursor.Taken) {
 	if s.mending != nil {
 		return
 	}
-	s.mending, s.mendBegan = make(chan struct{}), time.Now()
+	s.mending, s.mendBegan, s.failure = make(chan struct{}), time.Now(), nil
 	m := &mender{Shared: s, look: look}
 	s.start(m.run)
 }
@@ -111,13 +115,22 @@ func (m *mender) step() next {
 		m.mu.Lock()
 		refilling := m.refilling
 		m.mu.Unlock()
-		seen, err := m.peek(refilling == nil) // else the refill's own look would find it claimed
+		ctx, cancel := context.Background(), context.CancelFunc(func() {})
+		if !m.slow {
+			ctx, cancel = context.WithTimeout(ctx, peekTimeout)
+		}
+		began := time.Now()
+		seen, err := m.peek(ctx, refilling == nil) // else the refill's own look would find it claimed
+		cancel()
 		if err != nil {
-			return m.redisFailed(err)
+			return m.redisFailed(began, err)
 		}
 		look = &seen
 	}
 	m.mu.Lock()
+	if time.Since(m.failed) > oldFailure {
+		m.failures = 0
+	}
 	if m.failures >= manyFailures && m.failure != nil && time.Since(m.failing) > redisPatience {
 		failure := m.failure.Err
 		m.mu.Unlock()
@@ -162,12 +175,12 @@ func (m *mender) step() next {
 func (m *mender) awaitRefill(look *rediscursor.Taken) next {
 	m.mu.Lock()
 	m.startRefill(look.Gen, look.Free)
-	refilling := m.refilling
+	refilling, failures := m.refilling, m.failures
 	m.mu.Unlock()
 	m.wait(refilling) // nil when the strategy is closing
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refusal != nil {
+	if m.refusal != nil || m.failures > failures {
 		return later // the refill cannot succeed as things are
 	}
 	return again
@@ -185,13 +198,11 @@ func (m *mender) wait(done <-chan struct{}) bool {
 	return false
 }
 
-// peekTimeout bounds a look while callers wait.
+// peekTimeout bounds a look while callers wait. All others last as long as the client lets them: a slow Redis is better than none.
 const peekTimeout = 250 * time.Millisecond
 
 // peek looks at the cursor without taking. claim is whether this node would bring a range that is wanted.
-func (s *Shared) peek(claim bool) (rediscursor.Taken, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), peekTimeout)
-	defer cancel()
+func (s *Shared) peek(ctx context.Context, claim bool) (rediscursor.Taken, error) {
 	t := s.look(0, false)
 	if !claim {
 		t.Claim = 0
@@ -213,15 +224,7 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
 	answer, err := m.put(mode, look.Gen, r)
 	switch {
 	case err != nil:
-		// Whether the range is in the cursor, the next look will tell. A Redis that can be looked at but takes no range is away all the same.
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.failing.IsZero() {
-			m.failing = time.Now()
-		}
-		m.failures++
-		m.failure = redisAway(err)
-		return later
+		return later // whether the range is in the cursor, the next look will tell
 	case answer.Verdict != rediscursor.Installed:
 		return again
 	}
@@ -276,16 +279,19 @@ func (m *mender) awaitSpare(gen string) next {
 // fetchSpare allocates a range that lets all waiting callers go on.
 func (s *Shared) fetchSpare(gen string, done chan struct{}) {
 	s.mu.Lock()
-	wanted, seen := s.wanted, s.seen
+	wanted, seen, why := s.wanted, s.seen, filling
+	if s.spoiled {
+		why = retrying
+	}
 	s.mu.Unlock()
-	r, err := s.allocateAbove(wanted, seen, filling)
+	r, err := s.allocateAbove(wanted, seen, why)
 	if err == nil {
 		s.keepSpare(r, gen)
 	}
 	s.mu.Lock()
-	if err != nil {
+	if err != nil && s.mending != nil {
 		s.failure = seqd.AsError(refusal(err))
-		if isFinal(err) && s.mending != nil {
+		if isFinal(err) {
 			s.refuse(s.failure)
 		}
 	}
@@ -301,10 +307,17 @@ func (s *Shared) allocateAbove(want, floor int64, why reason) (persist.Range, er
 	defer s.mu.Unlock()
 	if err == nil {
 		s.see(r.Last)
-	} else if !s.watching {
-		s.watching = s.start(s.watchStore)
+	} else {
+		s.startWatch()
 	}
 	return r, err
+}
+
+// startWatch has the store looked at until it answers, unless that is under way. mu is held.
+func (s *Shared) startWatch() {
+	if !s.watching {
+		s.watching = s.start(s.watchStore)
+	}
 }
 
 // watchStore looks whether a store that was away answers again, while nothing else of this node would find out: else an idle node would call it
@@ -338,14 +351,20 @@ func (s *Shared) drop(r persist.Range, why error) {
 	}
 }
 
-// put installs a range, once (invariant U2), and tells what came of it.
+// put installs a range, once (invariant U2), and tells what came of it. A Redis that can be looked at but takes no range counts as away all the same.
 func (s *Shared) put(mode rediscursor.Mode, gen string, r persist.Range) (rediscursor.Answer, error) {
+	began := time.Now()
 	answer, err := s.cursor.Install(context.Background(), rediscursor.Install{Mode: mode, Gen: gen, Range: r, Reserve: s.settings.ReserveSegments})
-	if err != nil {
+	s.mu.Lock()
+	if s.spoiled = err != nil; s.spoiled {
+		s.callFailed(began)
+		if s.mending != nil {
+			s.failure = redisAway(err)
+		}
+		s.mu.Unlock()
 		s.drop(r, err)
 		return answer, err
 	}
-	s.mu.Lock()
 	s.seeCeil(answer.Ceil)
 	if answer.Verdict == rediscursor.Installed {
 		s.seeCeil(r.Last)
@@ -376,12 +395,10 @@ func (s *Shared) refuse(reason *seqd.Error) {
 }
 
 // redisFailed decides what a look that failed means.
-func (m *mender) redisFailed(err error) next {
+func (m *mender) redisFailed(began time.Time, err error) next {
 	m.mu.Lock()
 	m.failure = redisAway(err)
-	if m.failing.IsZero() {
-		m.failing = time.Now()
-	}
+	m.redisFailing(began, time.Now())
 	impatient := time.Since(m.failing) > redisPatience
 	if errors.Is(err, rediscursor.ErrForeign) || errors.Is(err, rediscursor.ErrNewer) {
 		m.refuse(&seqd.Error{Code: seqd.CodeConflict, Detail: err.Error()})
@@ -422,11 +439,11 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 	failed := false
 	for pause := firstPause; free > 0; {
 		s.mu.Lock()
-		wanted, seen := s.wanted, s.seen
+		wanted, seen, spoiled := s.wanted, s.seen, s.spoiled
 		s.mu.Unlock()
 		why := filling
 		switch {
-		case failed:
+		case failed, spoiled:
 			why = retrying
 		case free == 1: // the others fill the queue for the first time, or after an outage
 			why = consumed
@@ -456,7 +473,7 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 				return
 			}
 			pause = min(2*pause, lastPause)
-			look, err := s.peek(true)
+			look, err := s.peek(context.Background(), true)
 			if err != nil || look.Stub || look.Gen != gen {
 				return
 			}

@@ -67,12 +67,10 @@ func (s *Shared) startStandby(now time.Time) {
 
 // fetchStandby allocates a standby range, trying until it has one.
 func (s *Shared) fetchStandby() {
-	for failed := false; ; failed = true {
-		if failed {
-			// What this node has seen may be old by now; a store that was restored meanwhile must not go below what others have.
-			if _, err := s.peek(false); err != nil && s.pause(lastPause) {
-				continue
-			}
+	for {
+		// What this node has seen may be old by now; a store that was restored meanwhile must not go below what others have.
+		if _, err := s.peek(context.Background(), false); err != nil && s.pause(lastPause) {
+			continue
 		}
 		s.mu.Lock()
 		o := &s.outage
@@ -167,41 +165,46 @@ func (s *Shared) comeBack(local *buffer) {
 		if early {
 			continue
 		}
-		if s.reachable(local) {
-			s.goBack(local)
+		if ok, slow := s.reachable(local); ok {
+			s.goBack(local, slow)
 			return
 		}
 	}
 }
 
 // reachable reports whether the cursor answers and, where it will have to be moved, the store has given the range for that: a node that cannot
-// go back for want of it goes on with what it has.
-func (s *Shared) reachable(local *buffer) bool {
-	look, err := s.peek(false)
+// go back for want of it goes on with what it has. slow is whether looks have to be waited for.
+func (s *Shared) reachable(local *buffer) (ok, slow bool) {
+	began := time.Now()
+	look, err := s.peek(context.Background(), false)
 	if err != nil {
-		return false
+		return false, false
 	}
+	slow = time.Since(began) > peekTimeout
 	s.mu.Lock()
-	issued, seen := max(s.highest, local.issued()), s.seen
+	issued, seen, why := max(s.highest, local.issued()), s.seen, filling
+	if s.spoiled {
+		why = retrying
+	}
 	ready := s.outage.spareGen == look.Gen && s.outage.spare.First > issued
 	s.mu.Unlock()
 	if !look.Stub && look.Next > issued || ready {
-		return true
+		return true, slow
 	}
-	r, err := s.allocateAbove(0, max(seen, local.top()), filling)
+	r, err := s.allocateAbove(0, max(seen, local.top()), why)
 	if err != nil {
-		return false
+		return false, false
 	}
 	s.keepSpare(r, look.Gen)
-	return true
+	return true, slow
 }
 
 // goBack closes the local buffer and lets callers wait until the cursor is above every number that was taken out of it. What is left in it is
 // dropped.
-func (s *Shared) goBack(local *buffer) {
-	m := &mender{Shared: s}
+func (s *Shared) goBack(local *buffer, slow bool) {
+	m := &mender{Shared: s, slow: slow}
 	s.mu.Lock()
-	s.mending, s.mendBegan = make(chan struct{}), time.Now()
+	s.mending, s.mendBegan, s.failure = make(chan struct{}), time.Now(), nil
 	s.failing, s.failures = time.Time{}, 0
 	s.local.Store(nil)
 	s.mu.Unlock()
@@ -216,5 +219,8 @@ func (s *Shared) goBack(local *buffer) {
 	s.outage.ahead = s.outage.ahead || issued > 0
 	s.highest = max(s.highest, issued)
 	s.see(local.top())
+	if s.storeAway() != nil {
+		s.startWatch() // so the local buffer found, and it asks no more
+	}
 	s.start(m.run)
 }

@@ -117,12 +117,12 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		req := persist.Request{BizTag: s.name, Floor: floor}
 		step := s.settings.step(counter.Step, 0, 0)
 		switch {
+		case why == retrying, why != standing && s.storeAway() != nil:
+			// A store that takes ranges but cannot say so would burn a segment an attempt. So would a Redis that takes none.
+			step = s.settings.Step
 		case why == consumed:
 			step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
 			req.Step = step
-		case why == retrying && want == 0:
-			// A store that takes ranges but cannot say so would burn a segment an attempt.
-			step = s.settings.Step
 		case why == standing:
 			step = 1
 		}

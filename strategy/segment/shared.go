@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -41,17 +42,21 @@ type Shared struct {
 	mending   chan struct{} // closed when waiting callers shall look again; nil while all is well
 	mendBegan time.Time     // when the mending under way began
 	wanted    int64         // numbers that waiting callers still need
-	failure   *seqd.Error   // what mending found wrong last
+	failure   *seqd.Error   // what the mending under way found wrong last
 	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
 	failing   time.Time     // when Redis began to fail, zero while it does not
-	failures  int           // takes that failed since
+	failed    time.Time     // when a call to Redis failed last
+	failures  int           // takes and installs that failed since failing
+	spoiled   bool          // the last install failed: what is allocated next may be lost likewise
 	sparing   chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
 	refilling chan struct{} // closed when the background refill under way ends; nil while there is none
 	refillAt  time.Time     // when that refill began
 	highest   int64         // the guard: the highest number this process has issued
 	ceil      int64         // the highest number that is known to have been in the cursor
 	seen      int64         // the highest number that is known to exist: in the cursor, issued or allocated
-	served    time.Time     // when the last take that brought numbers was sent
+	served    time.Time     // when the last take that brought numbers was sent, or a look of checkRedis that was answered
+	checked   time.Time     // when checkRedis began last
+	unwell    *seqd.Error   // what its look found wrong, nil for nothing or when a take has brought numbers since
 	watching  bool          // watchStore runs
 	outage    outage
 	stopping  chan struct{} // closed by Close
@@ -88,8 +93,9 @@ type batch struct {
 	runs []persist.Range
 }
 
-// await waits until the take is back. A caller that is in a hurry leaves on time. One that can only be cancelled stays until then, which the
-// time-out of Redis bounds: a wait for two things at once costs as much as the rest of joining.
+// await waits, in a caller that does not send the take itself, until it is back. One that is in a hurry leaves on time. One that can only be
+// cancelled stays until then, which the time-out of Redis bounds: a wait for two things at once costs as much as the rest of joining. So does
+// the caller that sends the take, even when it is in a hurry: others wait for what it brings.
 func (b *batch) await(ctx context.Context) error {
 	if _, hurry := ctx.Deadline(); !hurry {
 		<-b.done
@@ -126,25 +132,26 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
 	}
 	goal := seq.Len() + n
-	var patience *time.Timer
+	var p patience
+	var late *time.Timer
 	for {
 		missing := goal - seq.Len()
 		if missing == 0 {
 			return nil
 		}
 		if local := s.local.Load(); local != nil {
-			if err := local.take(ctx, missing, seq); err != errLeft {
+			if err := local.takeWith(ctx, missing, seq, &p); err != errLeft {
 				return err
 			}
 			continue
 		}
 		wake, err := s.join(ctx, int64(missing), seq)
 		if err == nil && wake != nil {
-			if patience == nil {
-				patience = time.NewTimer(s.settings.AcquireTimeout)
-				defer patience.Stop()
+			if late == nil {
+				late = p.timer(s.settings.AcquireTimeout)
+				defer late.Stop()
 			}
-			err = s.await(ctx, wake, patience.C, int64(missing))
+			err = s.await(ctx, wake, late.C, int64(missing))
 		}
 		if err != nil {
 			if taken := n - (goal - seq.Len()); taken > 0 {
@@ -187,7 +194,8 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	s.taking = true
 	s.mu.Unlock()
 	if leader {
-		// In the caller's own goroutine: an idle system pays for no switch between goroutines.
+		// In the caller's own goroutine: an idle system pays for no switch between goroutines. It stays until the take is back, past its own deadline
+		// if need be.
 		if s.takeOnce() {
 			go s.takeOn()
 		}
@@ -200,11 +208,11 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 }
 
 // await waits until what is wrong was mended. It ends the need that join registered.
-func (s *Shared) await(ctx context.Context, wake <-chan struct{}, patience <-chan time.Time, n int64) error {
+func (s *Shared) await(ctx context.Context, wake <-chan struct{}, late <-chan time.Time, n int64) error {
 	var err error
 	select {
 	case <-wake:
-	case <-patience:
+	case <-late:
 		err = errLate
 	case <-ctx.Done():
 		err = seqd.AsError(ctx.Err())
@@ -248,9 +256,14 @@ func (s *Shared) takeOnce() (more bool) {
 		take.Claim = 0 // it would keep the claim from the refill's own look, and from other nodes
 	}
 	s.mu.Unlock()
-	taken, err := s.cursor.Take(context.Background(), take)
-	return s.deliver(b, began, taken, err)
+	taken, err := rediscursor.Taken{}, errPanic
+	defer func() { more = s.deliver(b, began, taken, err) }() // also when the client panics: others wait for it
+	taken, err = s.cursor.Take(context.Background(), take)
+	return more
 }
+
+// errPanic is what a take comes to that panics.
+var errPanic = errors.New("the call to Redis panicked")
 
 // look is a take of n numbers, 0 only to look.
 func (s *Shared) look(n int64, useReserve bool) rediscursor.Take {
@@ -274,13 +287,10 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	look, back := &taken, false
 	switch {
 	case err != nil:
-		if s.failing.IsZero() {
-			s.failing = began
-		}
-		s.failures++
-		s.failure, look = redisAway(err), nil
+		s.callFailed(began)
+		look = nil
 	case brought > 0:
-		s.failing, s.failures, s.served = time.Time{}, 0, began
+		s.failing, s.failures, s.served, s.unwell = time.Time{}, 0, began, nil
 		back, s.outage.rejected = s.outage.rejected, false
 		s.startStandby(began)
 	}
@@ -292,6 +302,9 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 			look = nil // a take that got all it wanted does not look further
 		}
 		s.startMending(look)
+		if err != nil {
+			s.failure = redisAway(err)
+		}
 	}
 	if (s.mending != nil || s.closed) && s.forming != nil {
 		close(s.forming.done) // they wait with the others
@@ -310,6 +323,20 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.redisBack()
 	}
 	return more
+}
+
+// callFailed counts a call to Redis, begun then, that failed although looks may work. mu is held.
+func (s *Shared) callFailed(began time.Time) {
+	s.redisFailing(began, began)
+	s.failures++
+}
+
+// redisFailing notes that a call to Redis, begun then, failed. Redis counts as failing since that time, unless it has been for longer. mu is held.
+func (s *Shared) redisFailing(began, since time.Time) {
+	if s.failing.IsZero() || began.Sub(s.failed) > oldFailure {
+		s.failing, s.failures = since, 0
+	}
+	s.failed = time.Now()
 }
 
 // guard keeps only numbers above every number this process has issued, and notes them as issued. dropped is how many were kept back.
@@ -377,10 +404,31 @@ func (s *Shared) awayUnasked() *seqd.Error {
 		return nil
 	}
 	since, cause := s.env.RedisAway()
-	if cause == nil || s.served.After(since) {
-		return nil // in a Redis Cluster the server of this counter may be well while another is not
+	switch {
+	case cause == nil:
+		return nil
+	case !s.served.After(since):
+		return redisAway(cause)
 	}
-	return redisAway(cause)
+	// In a Redis Cluster the server of this counter may be well while another is not: so this node's own takes tell, or a look where there are none.
+	if now := time.Now(); now.Sub(s.served) > lastPause && now.Sub(s.checked) > lastPause && s.start(s.checkRedis) {
+		s.checked = now
+	}
+	return s.unwell
+}
+
+// checkRedis looks whether Redis serves the cursor.
+func (s *Shared) checkRedis() {
+	began := time.Now()
+	_, err := s.peek(context.Background(), false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil && began.After(s.served):
+		s.served, s.unwell = began, nil
+	case err != nil && began.After(s.served):
+		s.unwell = redisAway(err)
+	}
 }
 
 // Degraded returns why the node issues, but not as it should.
@@ -397,9 +445,14 @@ func (s *Shared) Degraded() *seqd.Error {
 	return s.storeAway()
 }
 
-// Close ends issuing and gives back the numbers that only this node had. It waits for what is under way until ctx ends.
+// Close ends issuing and gives back the numbers that only this node had. It waits for what is under way until ctx ends. Only the first call
+// does anything.
 func (s *Shared) Close(ctx context.Context) error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
 	s.closed = true
 	close(s.stopping)
 	if s.mending != nil {

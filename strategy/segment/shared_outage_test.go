@@ -41,6 +41,22 @@ func (c *rcursor) Install(ctx context.Context, in rediscursor.Install) (rediscur
 	return c.redisModel.Install(ctx, in)
 }
 
+// cuttable returns the cursor of one node, and what cuts that node off from Redis.
+func cuttable(redis *redisModel) (*rcursor, *atomic.Bool) {
+	cut := &atomic.Bool{}
+	check := func() error {
+		if cut.Load() {
+			return errDown
+		}
+		return nil
+	}
+	return &rcursor{
+		redisModel: redis,
+		take:       func(rediscursor.Take) error { return check() },
+		install:    func(rediscursor.Install) error { return check() },
+	}, cut
+}
+
 // Reject: three takes in a row fail while looks work (Redis out of memory for a second). When Redis is well again the node
 // must issue again by itself.
 func TestSharedRejectRecoversFromFailingTakes(t *testing.T) {
@@ -227,7 +243,7 @@ func TestSharedCloseWhileLeaving(t *testing.T) {
 		down.Store(true)
 		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }()
 		time.Sleep(300 * time.Millisecond) // the look that will make the node leave is under way
-		closeAll(t, s)
+		closeAll(t, s, s)                  // the second time does nothing
 		t.Log("max", before, counter(t, store).Max, "given back", o.numbers(seqd.EventGivenBack), "abandoned", o.numbers(seqd.EventAbandoned))
 		if o.numbers(seqd.EventGivenBack) == 0 && o.numbers(seqd.EventAbandoned) == 0 {
 			t.Error("the standby range is neither given back nor reported as skipped")
@@ -372,6 +388,103 @@ func TestSharedHangingStoreOfOneNode(t *testing.T) {
 		}
 		if failed > 0 {
 			t.Errorf("the cursor had numbers, but node a refused %d calls in a row for %v", failed, time.Since(began))
+		}
+		closeAll(t, a, b)
+	})
+}
+
+// A take that panics in the goroutine of its caller, which the issuer recovers from, leaves nobody waiting for it.
+func TestSharedPanicInATake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics atomic.Bool
+		c := &rcursor{redisModel: &redisModel{}, take: func(tk rediscursor.Take) error {
+			time.Sleep(time.Millisecond)
+			if tk.Count > 0 && panics.CompareAndSwap(true, false) {
+				panic("in the client")
+			}
+			return nil
+		}}
+		s := node(t, memory.New(time.Now), c, &observer{}, nil)
+		numbers(t, s, 10)
+		synctest.Wait()
+		panics.Store(true)
+		func() {
+			defer func() { _ = recover() }() // as the issuer does
+			_ = s.Generate(t.Context(), 1, &seqd.Sequence{})
+		}()
+		numbers(t, s, 1)
+		synctest.Wait()
+		// With others in line, who cannot leave on their own.
+		panics.Store(true)
+		for range 10 {
+			go func() {
+				defer func() { _ = recover() }()
+				_ = s.Generate(context.Background(), 1, &seqd.Sequence{})
+			}()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		numbers(t, s, 1)
+		closeAll(t, s)
+	})
+}
+
+// A caller that waited for the cursor, and then for the node's own buffer, waits acquireTimeout in all.
+func TestSharedWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		h := &hanging{Store: memory.New(time.Now)}
+		var down atomic.Bool
+		c := &rcursor{redisModel: redis, take: func(rediscursor.Take) error {
+			if down.Load() {
+				return errDown
+			}
+			return nil
+		}}
+		s := node(t, h, c, &observer{}, func(s *Settings) { s.ReserveSegments = 0 })
+		numbers(t, s, 10)
+		time.Sleep(5 * time.Second)
+		h.hang.Store(true)
+		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil }) // used up by others
+		began := time.Now()
+		go func() { time.Sleep(1200 * time.Millisecond); down.Store(true) }()
+		_, code := try(t, s, 5000)
+		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
+			t.Errorf("%s after %v; acquireTimeout is %v", code, waited, s.settings.AcquireTimeout)
+		}
+		down.Store(false)
+		h.hang.Store(false)
+		time.Sleep(30 * time.Second)
+		closeAll(t, s)
+	})
+}
+
+// A node on its own found the store away, and goes back to the cursor without asking it again: it finds out when the store is back.
+func TestSharedStoreAwayFoundOnItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, redis := memory.New(time.Now), &redisModel{}
+		storeA := &flaky{Store: mem}
+		storeA.well.Store(true)
+		ca, cut := cuttable(redis)
+		a := node(t, storeA, ca, &observer{}, nil)
+		b := node(t, mem, redis, &observer{}, nil)
+		numbers(t, a, 10)
+		numbers(t, b, 10)
+		time.Sleep(5 * time.Second)
+		redis.change(func(r *redisModel) { r.down = errDown })
+		cut.Store(true)
+		storeA.down.Store(true)
+		numbers(t, a, 50) // of its standby range; its buffer 2 cannot be filled
+		numbers(t, b, 300)
+		redis.change(func(r *redisModel) { r.down = nil })
+		time.Sleep(5 * time.Second) // b is back, and has moved the cursor above a's numbers
+		numbers(t, b, 1)
+		cut.Store(false)
+		time.Sleep(5 * time.Second) // a is back, without a range of its own
+		storeA.down.Store(false)
+		time.Sleep(time.Hour)
+		if a.Degraded() != nil || a.Health() != nil {
+			t.Errorf("an hour after all is well: health %v, degraded %v", a.Health(), a.Degraded())
 		}
 		closeAll(t, a, b)
 	})

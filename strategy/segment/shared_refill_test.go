@@ -1,12 +1,17 @@
 package segment
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // The store was away for some seconds while the cursor had plenty. When it is back the refill must be repeated before the cursor is
@@ -63,5 +68,241 @@ func starved(t *testing.T, every time.Duration) {
 			t.Error("see above")
 		}
 		closeAll(t, s)
+	})
+}
+
+// Redis is out of memory from the moment at which a refill is on its way: it can be looked at, and takes no range. The store is asked for few.
+func TestSharedOutOfMemoryBurnsNoRanges(t *testing.T) {
+	for _, reserve := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			redis := &redisModel{}
+			var oom atomic.Bool
+			c := &rcursor{redisModel: redis}
+			c.take = func(tk rediscursor.Take) error {
+				time.Sleep(time.Millisecond)
+				if !oom.Load() {
+					return nil
+				}
+				claims := false // a look that writes nothing but reads goes through when Redis is out of memory
+				redis.change(func(r *redisModel) { claims = tk.Claim > 0 && !r.hash.claim.After(time.Now()) })
+				if tk.Count > 0 || claims {
+					return errOOM
+				}
+				return nil
+			}
+			c.install = func(rediscursor.Install) error {
+				time.Sleep(time.Millisecond)
+				if oom.Load() {
+					return errOOM
+				}
+				return nil
+			}
+			store := memory.New(time.Now)
+			o := &observer{}
+			s := node(t, store, c, o, func(s *Settings) { s.ReserveSegments = reserve; s.OnRedisDown = Reject })
+			numbers(t, s, 1)
+			time.Sleep(5 * time.Second)
+			// The cursor is used up by others; the take that finds out claims the refill, then Redis is full.
+			redis.change(func(r *redisModel) {
+				r.hash.cur, r.hash.queue, r.hash.claim = r.hash.last, r.hash.queue[:0], time.Time{}
+			})
+			before := counter(t, store)
+			fired := false
+			inner := c.install
+			c.install = func(in rediscursor.Install) error {
+				if !fired {
+					fired = true
+					oom.Store(true)
+				}
+				return inner(in)
+			}
+			_, code := try(t, s, 1)
+			time.Sleep(10 * time.Second)
+			after := counter(t, store)
+			if burned := after.Max - before.Max; burned > 20*before.Step || after.Step > 2*before.Step {
+				t.Errorf("reserve %d: %s; one request burned %d numbers in %d ranges, step %d → %d", reserve, code, burned, o.count(seqd.EventRefilled), before.Step, after.Step)
+			}
+			oom.Store(false)
+			time.Sleep(10 * time.Second)
+			closeAll(t, s)
+		})
+	}
+}
+
+// Only installs fail, for long: the node does without Redis, and hardly asks the store for what it cannot install.
+func TestSharedInstallsThatFailBurnFewRanges(t *testing.T) {
+	for _, mode := range []string{Degrade, Reject} {
+		synctest.Test(t, func(t *testing.T) {
+			redis := &redisModel{}
+			var bad atomic.Bool
+			c := &rcursor{redisModel: redis}
+			c.take = func(rediscursor.Take) error { time.Sleep(time.Millisecond); return nil }
+			c.install = func(rediscursor.Install) error {
+				time.Sleep(time.Millisecond)
+				if bad.Load() {
+					return errOOM
+				}
+				return nil
+			}
+			store := memory.New(time.Now)
+			o := &observer{}
+			s := node(t, store, c, o, func(s *Settings) { s.ReserveSegments = 0; s.OnRedisDown = mode })
+			numbers(t, s, 1)
+			time.Sleep(5 * time.Second)
+			bad.Store(true)
+			before := counter(t, store)
+			failed := 0
+			for range 30 {
+				if _, code := try(t, s, 100); code != "" {
+					failed++
+				}
+			}
+			time.Sleep(10 * time.Second)
+			after := counter(t, store)
+			if burned := after.Max - before.Max; burned > 100*before.Step {
+				t.Errorf("%s: %d calls failed; %d numbers were burned in %d ranges, step %d → %d", mode, failed, burned, o.count(seqd.EventRefilled), before.Step, after.Step)
+			}
+			if left := o.count(seqd.EventRedisAway) > 0; !left || mode == Degrade && failed > 0 {
+				t.Errorf("%s: the node left the cursor: %t, %d calls failed", mode, left, failed)
+			}
+			bad.Store(false)
+			time.Sleep(3 * time.Minute)
+			closeAll(t, s)
+		})
+	}
+}
+
+// unheard is a store that takes every write and cannot say so: a MongoDB primary without a majority that stays primary (primary, secondary, arbiter, the
+// secondary down), or a connection that loses replies.
+type unheard struct {
+	persist.Store
+	lost atomic.Bool
+}
+
+func (u *unheard) Counters() persist.Counters { return unheardCounters{u.Store.Counters(), u} }
+
+type unheardCounters struct {
+	persist.Counters
+	u *unheard
+}
+
+func (c unheardCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	r, err := c.Counters.Allocate(ctx, req)
+	if c.u.lost.Load() {
+		return persist.Range{}, errors.New("write concern: waiting for replication timed out")
+	}
+	return r, err
+}
+
+// grow gives the counter the step of a busy one.
+func grow(t testing.TB, store persist.Store, step int64) {
+	t.Helper()
+	c := counter(t, store)
+	c.Step = step
+	if err := store.Counters().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// grown is a step that must not be burned again and again.
+const grown = 50_000_000
+
+// A store that takes writes and cannot say so is asked for small ranges: for a beginning of the cursor,
+func TestUnheardStoreBurnsNoSpares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		store := &unheard{Store: memory.New(time.Now)}
+		s := node(t, store, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+		numbers(t, s, 1)
+		time.Sleep(5 * time.Second)
+		grow(t, store, grown)
+		store.lost.Store(true)
+		redis.lose()
+		before := counter(t, store).Max
+		_, _ = try(t, s, 1) // the only request
+		time.Sleep(10 * time.Minute)
+		burned := counter(t, store).Max - before
+		if burned > 2*grown {
+			t.Errorf("one request burned %d numbers in ten minutes", burned)
+		}
+		store.lost.Store(false)
+		time.Sleep(5 * time.Second)
+		closeAll(t, s)
+	})
+}
+
+// ... for the way back of a node that is on its own,
+func TestUnheardStoreWhileComingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		store := &unheard{Store: memory.New(time.Now)}
+		s := node(t, store, redis, &observer{}, nil)
+		numbers(t, s, 1)
+		time.Sleep(5 * time.Second)
+		grow(t, store, grown)
+		redis.change(func(r *redisModel) { r.down = errDown })
+		numbers(t, s, 1)
+		store.lost.Store(true)
+		redis.change(func(r *redisModel) { r.down = nil })
+		before := counter(t, store).Max
+		time.Sleep(10 * time.Minute) // nobody asks for anything
+		burned := counter(t, store).Max - before
+		if burned > 2*grown {
+			t.Errorf("an idle node burned %d numbers in ten minutes", burned)
+		}
+		store.lost.Store(false)
+		time.Sleep(5 * time.Second)
+		closeAll(t, s)
+	})
+}
+
+// ... while callers wait,
+func TestUnheardStoreWhileCallersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		store := &unheard{Store: memory.New(time.Now)}
+		s := node(t, store, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+		numbers(t, s, 1)
+		time.Sleep(5 * time.Second)
+		grow(t, store, grown)
+		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil })
+		store.lost.Store(true)
+		before := counter(t, store).Max
+		for began := time.Now(); time.Since(began) < 10*time.Minute; {
+			if _, code := try(t, s, 1); code == "" {
+				t.Fatal("a number came")
+			}
+		}
+		burned := counter(t, store).Max - before
+		if burned > 2*grown {
+			t.Errorf("callers who wait for one number each burned %d in ten minutes", burned)
+		}
+		store.lost.Store(false)
+		time.Sleep(5 * time.Second)
+		closeAll(t, s)
+	})
+}
+
+// ... and for a node's own buffer.
+func TestUnheardStorePerNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &unheard{Store: memory.New(time.Now)}
+		s, _ := newStrategy(t, store, nil)
+		start(t, s, true)
+		grow(t, store, grown)
+		store.lost.Store(true)
+		before := counter(t, store).Max
+		for began := time.Now(); time.Since(began) < 10*time.Minute; {
+			if _, code := try(t, s, 1); code == "" {
+				t.Fatal("a number came")
+			}
+		}
+		burned := counter(t, store).Max - before
+		if burned > 2*grown {
+			t.Errorf("callers who wait for one number each burned %d in ten minutes", burned)
+		}
+		store.lost.Store(false)
+		time.Sleep(5 * time.Second)
+		_ = s.Close(t.Context())
 	})
 }

@@ -182,3 +182,91 @@ func TestSharedOldFailureForgotten(t *testing.T) {
 		closeAll(t, s)
 	})
 }
+
+// One take that failed long ago, whose caller had gone, and 60 ms without Redis now are not 250 ms of failing.
+func TestSharedOldFailedTakeForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		o := &observer{}
+		c, down := cuttable(redis)
+		s := node(t, memory.New(time.Now), c, o, nil)
+		numbers(t, s, 10)
+		time.Sleep(5 * time.Second)
+		down.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_ = s.Generate(ctx, 1, &seqd.Sequence{}) // its caller leaves
+		down.Store(false)
+		time.Sleep(10 * time.Minute)
+		if s.Health() != nil || s.Degraded() != nil {
+			t.Fatal(s.Health(), s.Degraded())
+		}
+		down.Store(true)
+		go func() { time.Sleep(60 * time.Millisecond); down.Store(false) }()
+		numbers(t, s, 1)
+		if n := o.count(seqd.EventRedisAway); n > 0 {
+			t.Errorf("the node left a cursor that was away for 60 ms")
+		}
+		time.Sleep(5 * time.Second)
+		closeAll(t, s)
+	})
+}
+
+// Every node was stopped, the store restored from an older copy and raised above all that was issued; Redis kept its cursor. A new node learns
+// from its first take, which finds plenty, what waits there: its standby range lies above.
+func TestSharedStandbyOfANewNodeAfterRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		old, _ := newShared(t, store, redis, nil)
+		numbers(t, old, 10)
+		time.Sleep(5 * time.Second)
+		closeAll(t, old)
+		restore(t, store, 500)
+		ca, cut := cuttable(redis)
+		a := node(t, store, ca, &observer{}, nil)
+		b := node(t, store, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+		given := map[int64]bool{}
+		note := func(got []int64) {
+			for _, n := range got {
+				if given[n] {
+					t.Errorf("%d was given twice", n)
+				}
+				given[n] = true
+			}
+		}
+		note(numbers(t, a, 1))
+		synctest.Wait()
+		note(numbers(t, b, 900))
+		synctest.Wait()
+		cut.Store(true)
+		note(numbers(t, a, 1))
+		closeAll(t, a, b)
+	})
+}
+
+// A node looks at the cursor right before it allocates its first standby range: what its take saw may be old by then.
+func TestSharedLooksBeforeTheFirstStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		old, _ := newShared(t, store, redis, nil)
+		numbers(t, old, 10)
+		time.Sleep(5 * time.Second)
+		closeAll(t, old)
+		const theirs = 700_000 // what other nodes bring in between
+		c := &rcursor{redisModel: redis, take: func(tk rediscursor.Take) error {
+			if tk.Count == 0 {
+				redis.change(func(r *redisModel) { r.hash.ceil = theirs })
+			}
+			return nil
+		}}
+		s := node(t, store, c, &observer{}, nil)
+		numbers(t, s, 1)
+		synctest.Wait()
+		s.mu.Lock()
+		if s.outage.standby.First <= theirs {
+			t.Errorf("the standby range is %+v, the cursor goes up to %d", s.outage.standby, theirs)
+		}
+		s.mu.Unlock()
+		closeAll(t, s)
+	})
+}

@@ -68,6 +68,12 @@ func Look(ctx context.Context, opts Options) error {
 	return explain(err, opts)
 }
 
+// Ceil returns the highest number that was ever installed in the cursor of a counter, 0 for none. It takes no number. It returns the errors of [Check].
+func Ceil(ctx context.Context, opts Options, counter string) (int64, error) {
+	seen, err := Open(opts, counter).Take(ctx, Take{Threshold: 1})
+	return seen.Ceil, explain(err, opts)
+}
+
 // checkServer checks what one server says of itself.
 func checkServer(ctx context.Context, client *redis.Client, mode string) error {
 	raw, err := Do(ctx, client, "info")

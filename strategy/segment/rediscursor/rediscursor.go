@@ -102,8 +102,8 @@ const (
 	WantsRefill            // one is, and it is the caller's to bring it
 )
 
-// Taken is what came of a Take. A Take that got all it wanted out of buffer 1, while the cursor wants no range, brings Runs alone: that is the
-// common case, and it is made as short as can be.
+// Taken is what came of a Take. A Take that got all it wanted out of buffer 1, while the cursor wants no range, brings Ceil and Runs alone: that
+// is the common case, and it is made as short as can be.
 type Taken struct {
 	// Stub means that the cursor holds nothing and waits for a seed; only Gen, Ceil and Low are set then.
 	Stub bool
@@ -177,8 +177,9 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 	}
 	var taken Taken
 	switch {
-	case reply.is("took", 3):
-		taken.Runs = reply.runs(1, t.Count, persist.MaxNumber)
+	case reply.is("took", 4):
+		taken.Ceil = reply.number(1)
+		taken.Runs = reply.runs(2, t.Count, taken.Ceil)
 	case reply.is("stub", 4):
 		taken = Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3)}
 	case reply.is("live", 7):

@@ -12,7 +12,7 @@
 -- ARGV[8]  for how many ms a refill that is asked for is left to this caller; 0 claims nothing
 --
 -- Returns an array that begins with one of
---   'took'     first, last: all the numbers wanted, and the cursor wants no range.
+--   'took'     ceil, first, last: all the numbers wanted, and the cursor wants no range.
 --   'live'     gen, ceil, low, free, next, hand, then first and last of every run that was taken, ascending. low is 0 (no refill needed), 1 (it is,
 --              and another node has claimed it) or 2 (it is, and this caller has claimed it); free is how many ranges the queue has room for;
 --              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are; a take that
@@ -40,14 +40,14 @@ local function trusted(replid)
 end
 
 -- Most takes find all they want in buffer 1 and no range wanted: they read and write as little as they can.
-local f = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'live', 'first', 'cur', 'last', 'queued')
+local f = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'live', 'first', 'cur', 'last', 'queued', 'ceil')
 if f[1] == ARGV[1] and f[2] == ARGV[2] and f[4] == '1' and primary and trusted(f[3]) then
   local wanted, first, cur, last = tonumber(ARGV[4]), tonumber(f[5]), tonumber(f[6]), tonumber(f[7])
   local taken = cur + wanted
   if wanted > 0 and taken <= last and (1 + ARGV[6] - f[8] <= 0 or taken - first + 1 < ARGV[5] * (last - first + 1)) then
     local now = text(taken)
     redis.call('HSET', KEYS[1], 'cur', now)
-    return {'took', text(cur + 1), now}
+    return {'took', f[9], text(cur + 1), now}
   end
 end
 
