@@ -229,7 +229,7 @@ func TestStartWithoutBackEnds(t *testing.T) {
 	t.Run("store", func(t *testing.T) {
 		underBoth(t, func(f *fleet) {
 			const large = 20_000 // in hand is enough for as long as the store is away
-			f.env = append(f.env, fmt.Sprint("SEQD_SEGMENT_STEP=", large), fmt.Sprint("SEQD_SEGMENT_MAXSTEP=", large))
+			f.env = append(f.env, fmt.Sprint("SEQD_SEGMENT_STEP=", large), fmt.Sprint("SEQD_SEGMENT_MAXSTEP=", large), "SEQD_SEGMENT_ACQUIRETIMEOUT=10s")
 			r := testenv.StartRedis(f.t)
 			f.sail("old", redisAt(r.Addr()))
 			f.members[0].burn(large / 2) // and a refill is over
