@@ -20,6 +20,8 @@ type BizType struct {
 	Settings any
 	// Plugins stand around the strategy, in the order of the configuration.
 	Plugins []PluginBinding
+	// Rejected are told of refusals, in this order.
+	Rejected []RejectedBinding
 }
 
 // PluginBinding puts a plugin into the chain of one biz type. One plugin may be bound to many biz types, and many to one.
@@ -29,6 +31,14 @@ type PluginBinding struct {
 	// Order is its place in the chain: smaller runs first.
 	Order int
 	// Settings are the plugin's own settings for this binding, of the type the plugin registered.
+	Settings any
+}
+
+// RejectedBinding is a rejection handler as the configuration asks for it. Biz types that take the default of their strategy share one binding.
+type RejectedBinding struct {
+	// Name is the registered name of the handler.
+	Name string
+	// Settings are the handler's own settings, of the type the handler registered.
 	Settings any
 }
 

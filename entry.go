@@ -3,6 +3,8 @@ package seqd
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ type entry struct {
 	// ready is set once Init succeeded; the hot path reads nothing else of the state. It and what issuing needs of the definition stand
 	// first, in one cache line.
 	ready atomic.Bool
+	chain []*link
 	Definition
 
 	mu      sync.Mutex   // guards what follows
@@ -132,8 +135,26 @@ func (e *entry) stop() {
 	e.mu.Unlock()
 }
 
-// close waits for the attempt under way and closes the strategy when anything was asked of it. It comes after stop.
+// close waits for the attempt under way, closes the strategy when anything was asked of it, and then the plugins. It comes after stop.
 func (e *entry) close(ctx context.Context) error {
+	failed := []error{e.closeStrategy(ctx)}
+	for _, l := range e.chain {
+		if err := l.close(ctx); err != nil {
+			failed = append(failed, fmt.Errorf("plugin %s: %w", l.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (l *link) close(ctx context.Context) (err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	if c, ok := l.Plugin.(Closer); ok {
+		return c.Close(ctx)
+	}
+	return nil
+}
+
+func (e *entry) closeStrategy(ctx context.Context) error {
 	e.mu.Lock()
 	pending := e.pending
 	e.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -42,9 +43,14 @@ type Options struct {
 	Rejected RejectedHandler
 	// Observer counts; default: nothing.
 	Observer Observer
+	// PluginTimeout is how long a request waits in all for plugins that are not [BoundPlugin].Quick; default: 5 s.
+	PluginTimeout time.Duration
 	// Log gets what an operator should see; default: [slog.Default].
 	Log *slog.Logger
 }
+
+// pluginTimeout is the default of [Options].PluginTimeout.
+const pluginTimeout = 5 * time.Second
 
 // Issuer hands out numbers: definition → Before of each plugin → strategy → After of each plugin → rejection. It is safe
 // for concurrent use.
@@ -53,13 +59,14 @@ type Issuer struct {
 	rejected RejectedHandler
 	observer Observer
 	log      *slog.Logger
+	patience time.Duration // with plugins
 }
 
 // NewIssuer returns an issuer for the given biz types, or an error that names the one that is wrong.
 func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
 		entries:  make(map[string]*entry, len(definitions)),
-		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log,
+		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
 	}
 	if is.log == nil {
 		is.log = slog.Default()
@@ -80,12 +87,10 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 		if _, twice := is.entries[d.BizType.Name]; twice {
 			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
 		}
-		d.Plugins = slices.Clone(d.Plugins)
-		slices.SortStableFunc(d.Plugins, func(a, b BoundPlugin) int { return cmp.Compare(a.Order, b.Order) })
 		if d.Rejected == nil {
 			d.Rejected = is.rejected
 		}
-		is.entries[d.BizType.Name] = &entry{Definition: d}
+		is.entries[d.BizType.Name] = &entry{Definition: d, chain: newChain(d.Plugins)}
 	}
 	return is, nil
 }
@@ -103,6 +108,7 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 // numbers a failed call had taken are skipped.
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.Sequence.Reset()
+	call.Limit = Limit{}
 	e, err := is.lookup(call.BizType)
 	if err != nil {
 		return err
@@ -111,10 +117,11 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
 	}
 	count := call.Count
-	entered, err := is.run(ctx, e, call)
+	w := walk{patience: is.patience}
+	entered, err := is.run(ctx, e, call, &w)
 	call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
 	if err != nil {
-		return is.reject(ctx, e, call, entered, err)
+		return is.reject(ctx, e, call, &w, entered, err)
 	}
 	is.observer.Issued(call.BizType, count)
 	return nil
@@ -132,10 +139,10 @@ func (is *Issuer) lookup(name string) (*entry, error) {
 }
 
 // run walks the chain and returns how many plugins were entered.
-func (is *Issuer) run(ctx context.Context, e *entry, call *Call) (entered int, err error) {
+func (is *Issuer) run(ctx context.Context, e *entry, call *Call, w *walk) (entered int, err error) {
 	count := call.Count
-	for i := range e.Plugins {
-		if err := before(ctx, &e.Plugins[i], call); err != nil {
+	for _, l := range e.chain {
+		if err := w.before(ctx, l, call); err != nil {
 			return entered, err
 		}
 		entered++
@@ -151,13 +158,12 @@ func (is *Issuer) run(ctx context.Context, e *entry, call *Call) (entered int, e
 	if got := call.Sequence.Len(); got != count {
 		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", e.BizType.Strategy, got, count)
 	}
-	for i := range e.Plugins {
-		p := &e.Plugins[i]
-		if err := after(ctx, p, call); err != nil {
+	for _, l := range e.chain {
+		if err := w.after(ctx, l, call); err != nil {
 			return entered, err
 		}
 		if err := call.Sequence.check(count); err != nil {
-			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", p.Name, err)
+			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", l.Name, err)
 		}
 	}
 	return entered, nil
@@ -169,14 +175,14 @@ func generate(ctx context.Context, e *entry, n int, seq *Sequence) (err error) {
 }
 
 // reject tells the plugins that were entered, the rejection handler and the observer, and returns what the caller gets.
-func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, entered int, err error) error {
+func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, entered int, err error) error {
 	refusal := AsError(err)
 	call.Sequence.Reset()
 	if refusal.Code == CodeInternal || refusal.Code == CodePluginPanic {
 		is.log.Error("request failed", "bizType", call.BizType, "requestId", call.Caller.RequestID, "error", refusal)
 	}
-	for i := range entered {
-		if err := onError(ctx, &e.Plugins[i], call, refusal); err != nil {
+	for _, l := range e.chain[:entered] {
+		if err := w.onError(ctx, l, call, refusal); err != nil {
 			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
 		}
 	}
@@ -185,22 +191,6 @@ func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, entered int,
 	}
 	is.observer.Rejected(call.BizType, refusal.Code)
 	return refusal
-}
-
-func before(ctx context.Context, b *BoundPlugin, call *Call) (err error) {
-	defer recoverFrom(CodePluginPanic, "plugin", b.Name, &err)
-	return b.Plugin.Before(ctx, call)
-}
-
-func after(ctx context.Context, b *BoundPlugin, call *Call) (err error) {
-	defer recoverFrom(CodePluginPanic, "plugin", b.Name, &err)
-	return b.Plugin.After(ctx, call)
-}
-
-func onError(ctx context.Context, b *BoundPlugin, call *Call, refusal *Error) (err error) {
-	defer recoverFrom(CodePluginPanic, "plugin", b.Name, &err)
-	b.Plugin.OnError(ctx, call, refusal)
-	return nil
 }
 
 // tell calls the rejection handler.
@@ -225,6 +215,8 @@ type Parsed struct {
 	Valid bool
 	// Time is when the number was made, the zero time where it does not say.
 	Time time.Time
+	// Period is what the date in the ID says, 0 where there is none.
+	Period Period
 	// MachineID and Sequence are nil where the number does not say.
 	MachineID, Sequence *int64
 }
@@ -235,22 +227,70 @@ func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 	if err != nil {
 		return Parsed{}, err
 	}
+	p, shown, err := e.read(id)
+	if err != nil {
+		return Parsed{}, err
+	}
 	most := MaxNumber
 	parser, ok := e.Strategy.(Parser)
 	if ok {
 		most = math.MaxInt64
 	}
-	number, err := strconv.ParseInt(id, 10, 64)
+	number, err := strconv.ParseInt(shown, 10, 64)
 	switch {
 	case err != nil && errors.Is(err, strconv.ErrRange), err == nil && (number < 1 || number > most):
-		return Parsed{}, Errorf(CodeInvalidID, "%s is outside 1 to %d, where all IDs of %s are", shorten(id), most, bizType)
-	case err != nil || strconv.FormatInt(number, 10) != id:
+		return Parsed{}, Errorf(CodeInvalidID, "%s is outside 1 to %d, where all numbers of %s are", shorten(shown), most, bizType)
+	case err != nil || strconv.FormatInt(number, 10) != shown:
 		return Parsed{}, Errorf(CodeInvalidID, "%s is no ID of %s: an ID is a decimal number without sign or leading zeros",
-			shorten(id), bizType)
+			shorten(shown), bizType)
 	case ok:
-		return parser.Parse(number)
+		valid, period := p.Valid, p.Period
+		p, err = parser.Parse(number)
+		p.Valid, p.Period = p.Valid && valid, period
+		return p, err
 	}
-	return Parsed{Number: number, Valid: true}, nil
+	p.Number = number
+	return p, nil
+}
+
+// read takes back what plugins made of a number, the last one first.
+func (e *entry) read(id string) (p Parsed, shown string, err error) {
+	p.Valid, shown = true, id
+	for _, l := range slices.Backward(e.chain) {
+		reader, ok := l.Plugin.(Reader)
+		switch {
+		case ok:
+			reading, err := l.read(reader, shown)
+			if err != nil {
+				return p, "", err
+			}
+			shown, p.Valid = reading.Shown, p.Valid && !reading.Invalid
+			p.Period = cmp.Or(p.Period, reading.Period)
+		case l.Rewrites:
+			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s has no way to", e.BizType.Name, l.Name)
+		}
+	}
+	return p, shown, nil
+}
+
+func (l *link) read(reader Reader, shown string) (r Reading, err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	return reader.Read(shown)
+}
+
+// Resource returns what a plugin has to show of a biz type; see [Resource].
+func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
+	e, err := is.lookup(bizType)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range e.chain {
+		if r, ok := l.Plugin.(Resource); ok && r.ResourceName() == name {
+			defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+			return r.Show(ctx, query)
+		}
+	}
+	return nil, Errorf(CodeNotFound, "the biz type %s has no plugin that shows %s", bizType, shorten(name))
 }
 
 // shorten quotes text of unknown length for an error message.

@@ -21,16 +21,18 @@ type Run struct {
 // [Sequence.Show]; the numbers themselves are never rewritten. A Sequence belongs to one request, must not be copied
 // and is not safe for concurrent use. [Sequence.Reset] keeps its memory for the next request.
 type Sequence struct {
-	runs  []Run
-	count int
+	runs   []Run
+	count  int
+	period Period
 	// The display forms one after another, and where each ends. Empty while nothing was rewritten.
 	text, spareText []byte
 	ends, spareEnds []int
+	digits          [20]byte // room for the digits of one number
 }
 
 // Reset empties the sequence.
 func (s *Sequence) Reset() {
-	s.runs, s.count = s.runs[:0], 0
+	s.runs, s.count, s.period = s.runs[:0], 0, 0
 	s.text, s.ends = s.text[:0], s.ends[:0]
 }
 
@@ -48,6 +50,12 @@ func (s *Sequence) Add(first int64, count int, stride int64) {
 	s.runs = append(s.runs, Run{First: first, Stride: stride, Count: count})
 	s.count += count
 }
+
+// In says that the numbers are those of a period. A strategy whose numbers begin again calls it, so that number and date belong together.
+func (s *Sequence) In(p Period) { s.period = p }
+
+// Period is what [Sequence.In] said, 0 where numbers never begin again.
+func (s *Sequence) Period() Period { return s.period }
 
 // Len is how many numbers the sequence holds.
 func (s *Sequence) Len() int { return s.count }
@@ -82,10 +90,9 @@ func (s *Sequence) Numbers() iter.Seq[int64] {
 // the new one to dst. The present form is only valid during the call.
 func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []byte) {
 	text, ends := s.spareText[:0], s.spareEnds[:0]
-	var digits [20]byte
 	start, i := 0, 0
 	for number := range s.Numbers() {
-		shown := digits[:0]
+		shown := s.digits[:0]
 		if len(s.ends) > 0 {
 			shown = s.text[start:s.ends[i]]
 			start = s.ends[i]
@@ -137,18 +144,37 @@ func (s *Sequence) appendShown(dst []byte, open, end, sep string) []byte {
 // IDs are the display forms as strings of their own.
 func (s *Sequence) IDs() []string {
 	ids := make([]string, 0, s.count)
-	if len(s.ends) == 0 {
-		for number := range s.Numbers() {
-			ids = append(ids, strconv.FormatInt(number, 10))
-		}
-		return ids
-	}
-	start := 0
-	for _, stop := range s.ends {
-		ids = append(ids, string(s.text[start:stop]))
-		start = stop
+	for shown := range s.Displays() {
+		ids = append(ids, string(shown))
 	}
 	return ids
+}
+
+// Displays yields every display form in order. Each is only valid until the next.
+func (s *Sequence) Displays() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if !s.Shown() {
+			for number := range s.Numbers() {
+				if !yield(strconv.AppendInt(s.digits[:0], number, 10)) {
+					return
+				}
+			}
+			return
+		}
+		start := 0
+		for _, end := range s.ends {
+			if !yield(s.text[start:end]) {
+				return
+			}
+			start = end
+		}
+	}
+}
+
+// copyFrom makes s what other is.
+func (s *Sequence) copyFrom(other *Sequence) {
+	s.runs, s.count, s.period = append(s.runs[:0], other.runs...), other.count, other.period
+	s.text, s.ends = append(s.text[:0], other.text...), append(s.ends[:0], other.ends...)
 }
 
 // Shown reports whether a plugin rewrote how the numbers are shown; if not, they are shown as decimal digits.
@@ -165,12 +191,10 @@ func (s *Sequence) check(count int) error {
 	if len(s.ends) != count {
 		return fmt.Errorf("%d numbers are shown instead of %d", len(s.ends), count)
 	}
-	start := 0
-	for _, end := range s.ends {
-		if end <= start {
+	for shown := range s.Displays() {
+		if len(shown) == 0 {
 			return errors.New("a number is shown as nothing")
 		}
-		start = end
 	}
 	if bytes.ContainsAny(s.text, "\r\n") {
 		return errors.New("a number is shown with a line break")

@@ -33,3 +33,23 @@ type RedisUser interface {
 	// UsesRedis returns the key of the setting that needs Redis, "" when none does.
 	UsesRedis() (key string)
 }
+
+// Dated is what the settings of a strategy implement whose numbers begin again, or whose biz types lie in a time zone.
+type Dated interface {
+	// Calendar says when and where. The settings are valid when it is called.
+	Calendar() Calendar
+}
+
+// Bounded is what the settings of a strategy implement when the numbers that it will make are known to lie between bounds.
+type Bounded interface {
+	// Bounds returns the first number that may come next on a new biz type, and the last one that may ever come.
+	Bounds() (first, last int64)
+}
+
+// BoundsOf returns the bounds of a biz type: 1 to [MaxNumber] unless its settings are [Bounded].
+func BoundsOf(b BizType) (first, last int64) {
+	if bounded, ok := b.Settings.(Bounded); ok {
+		return bounded.Bounds()
+	}
+	return 1, MaxNumber
+}

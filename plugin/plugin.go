@@ -3,7 +3,9 @@
 package plugin
 
 import (
+	"cmp"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,14 +45,30 @@ type Factory struct {
 	Name string
 	// Order is the place in the chain of a binding that says none: smaller runs first.
 	Order int
+	// Quick says that the plugin returns promptly whatever happens, or when the context ends; see seqd.BoundPlugin.
+	Quick bool
 	// Settings returns a pointer to a new copy of the settings with their defaults: a struct whose fields carry `config` tags with
 	// the names of the keys; "name" and "order" are taken. It may implement seqd.Validator.
 	Settings func() any
-	// New makes the plugin of one binding, whose Settings are what Settings returned, decoded and validated.
+	// Check, where it is set, returns what is wrong with a binding in the chain of this biz type, none when it fits. The biz type and the settings are
+	// valid by themselves. It does no I/O.
+	Check func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
+	// New makes the plugin of one binding, whose Settings are what Settings returned, decoded and validated. Where the plugin implements seqd.Closer, it is
+	// closed at the end.
 	New func(env Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error)
 	// Shape is for a plugin that rewrites how numbers are shown; nil for others. It returns a text that changes with every setting that
 	// could make an ID appear a second time, secrets as a hash (see seqd.Claim).
 	Shape func(bizType seqd.BizType, binding seqd.PluginBinding) string
+	// ShowsPeriod reports whether IDs of different periods differ by what the plugin shows: only then may the numbers of the biz type begin again. nil
+	// for plugins that never do.
+	ShowsPeriod func(bizType seqd.BizType, binding seqd.PluginBinding) bool
+}
+
+// Chain returns the bindings of a biz type in the order in which they run.
+func Chain(bizType seqd.BizType) []seqd.PluginBinding {
+	bindings := slices.Clone(bizType.Plugins)
+	slices.SortStableFunc(bindings, func(a, b seqd.PluginBinding) int { return cmp.Compare(a.Order, b.Order) })
+	return bindings
 }
 
 var factories = registry.New[Factory]("plugins")

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,9 @@ func (r *runtime) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Rejected: r.rejected, Observer: r.observer, Log: r.log}); err != nil {
+	if r.issuer, err = seqd.NewIssuer(definitions, seqd.Options{
+		Rejected: r.rejected, Observer: r.observer, Log: r.log, PluginTimeout: r.cfg.Server.PluginTimeout,
+	}); err != nil {
 		return err
 	}
 	r.api.Ready(r.issuer)
@@ -193,9 +194,7 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 	}
 	shape := factory.Shape(bizType)
 	// In the order in which they run: the order of the lines in a configuration changes no ID.
-	bindings := slices.Clone(bizType.Plugins)
-	slices.SortStableFunc(bindings, func(a, b seqd.PluginBinding) int { return cmp.Compare(a.Order, b.Order) })
-	for _, binding := range bindings {
+	for _, binding := range plugin.Chain(bizType) {
 		factory, err := plugin.Lookup(binding.Name)
 		if err != nil {
 			return d, err
@@ -204,13 +203,70 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 		if err != nil {
 			return d, fmt.Errorf("plugin %s: %w", binding.Name, err)
 		}
-		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: binding.Name, Order: binding.Order, Plugin: made})
+		d.Plugins = append(d.Plugins, seqd.BoundPlugin{
+			Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
+		})
 		if factory.Shape != nil {
 			shape += fmt.Sprintf(" %s(%s)", binding.Name, factory.Shape(bizType, binding))
 		}
 	}
 	d.Claim = claim{r, bizType.Name, shape}
-	return d, nil
+	d.Rejected, err = r.rejectedOf(bizType.Rejected)
+	return d, err
+}
+
+// rejectedOf returns the rejection handler of a biz type, nil for the default. A binding that biz types share has one handler.
+func (r *runtime) rejectedOf(bindings []seqd.RejectedBinding) (seqd.RejectedHandler, error) {
+	var all rejectedAll
+	for _, binding := range bindings {
+		key := handlerKey{binding.Name, binding.Settings}
+		made := r.handlers[key]
+		if made == nil {
+			factory, err := plugin.LookupRejected(binding.Name)
+			if err != nil {
+				return nil, err
+			}
+			if made, err = factory.New(plugin.Env(r.env()), binding); err != nil {
+				return nil, fmt.Errorf("rejection handler %s: %w", binding.Name, err)
+			}
+			r.handlers[key] = made
+		}
+		all = append(all, made)
+	}
+	switch len(all) {
+	case 0:
+		return nil, nil
+	case 1:
+		return all[0], nil
+	}
+	return all, nil
+}
+
+// handlerKey is what biz types share a rejection handler by: its name and the pointer to its settings.
+type handlerKey struct {
+	name     string
+	settings any
+}
+
+// rejectedAll tells several handlers.
+type rejectedAll []seqd.RejectedHandler
+
+// Rejected tells each of them.
+func (all rejectedAll) Rejected(ctx context.Context, call *seqd.Call, err *seqd.Error) {
+	for _, h := range all {
+		h.Rejected(ctx, call, err)
+	}
+}
+
+// closeHandlers ends the rejection handlers.
+func (r *runtime) closeHandlers(ctx context.Context) error {
+	var failed []error
+	for _, h := range r.handlers {
+		if c, ok := h.(seqd.Closer); ok {
+			failed = append(failed, c.Close(ctx))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // claim keeps the shape of a biz type in the store (invariant U6).

@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	if o.log == nil {
 		o.log = NewLogger(cfg.Log, os.Stderr)
 	}
-	r := &runtime{cfg: cfg, options: o, failed: make(chan error, 1)}
+	r := &runtime{cfg: cfg, options: o, handlers: make(map[handlerKey]seqd.RejectedHandler), failed: make(chan error, 1)}
 	return r.run(ctx)
 }
 
@@ -84,7 +84,8 @@ type runtime struct {
 	redisAway func() (time.Time, error)
 	issuer    *seqd.Issuer
 	alone     map[string]bool // the biz types that can issue although the store was not reached since the start
-	failed    chan error      // what ends a run that serves
+	handlers  map[handlerKey]seqd.RejectedHandler
+	failed    chan error // what ends a run that serves
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -200,7 +201,7 @@ func (r *runtime) release() error {
 	if r.issuer != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Server.StopTimeout)
 		defer cancel()
-		failed = append(failed, r.issuer.Close(ctx))
+		failed = append(failed, r.issuer.Close(ctx), r.closeHandlers(ctx))
 	}
 	if r.redis != nil {
 		// Its errors are those of connections that were broken anyway: nothing is lost by them.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/plugin"
 )
 
 // Config is the whole configuration. [Load] returns a validated one.
@@ -46,6 +47,8 @@ type Server struct {
 	ReadTimeout       time.Duration `config:"readTimeout"`
 	WriteTimeout      time.Duration `config:"writeTimeout"`
 	IdleTimeout       time.Duration `config:"idleTimeout"`
+	// PluginTimeout is how long a request waits in all for plugins that may block, 100ms to 1m.
+	PluginTimeout time.Duration `config:"pluginTimeout"`
 	// MaxHeaderBytes is how large the request line and headers may be, 1 KiB to 1 MiB; about 4 KiB more are tolerated.
 	MaxHeaderBytes int `config:"maxHeaderBytes"`
 	// MaxBodyBytes is how large a request's body may be; bodies carry no meaning today. 0 allows none.
@@ -105,6 +108,7 @@ func Default() Config {
 			ReadTimeout:       5 * time.Second, // as ReadHeaderTimeout: net/http then sets one deadline instead of two
 			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       2 * time.Minute,
+			PluginTimeout:     5 * time.Second,
 			MaxHeaderBytes:    16 << 10,
 			MaxBodyBytes:      64 << 10,
 		},
@@ -181,6 +185,12 @@ func (c *Config) Validate() error {
 		for j, binding := range b.Plugins {
 			p.settings(pluginPath(path, j)+".", binding.Settings)
 		}
+		for j, binding := range b.Rejected {
+			p.settings(rejectedPath(path, j)+".", binding.Settings)
+		}
+		if len(p) == 0 {
+			p.chain(path, b)
+		}
 	}
 	return p.err()
 }
@@ -210,11 +220,43 @@ func (c *Config) validate(p *problems) {
 			p.check(c.Redis.Configured(), bizTypePath(i)+"."+u.UsesRedis(), "redis needs redis.addrs")
 		}
 		if w, ok := b.Settings.(seqd.Waiter); ok {
-			spare := c.spareTime()
-			p.check(w.MaxWait()+spare <= c.Server.WriteTimeout, "server.writeTimeout",
-				"%s is too short: %s may wait %s for numbers, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, w.MaxWait(), spare)
+			spare, wait := c.spareTime(), w.MaxWait()
+			if mayBlock(b) {
+				wait += c.Server.PluginTimeout
+			}
+			p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
+				"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
 		}
 	}
+}
+
+// mayBlock reports whether a request may have to wait for a plugin of the biz type.
+func mayBlock(b seqd.BizType) bool {
+	return slices.ContainsFunc(b.Plugins, func(binding seqd.PluginBinding) bool {
+		factory, err := plugin.Lookup(binding.Name)
+		return err == nil && !factory.Quick
+	})
+}
+
+// chain checks how the plugins of a biz type go together. Everything is valid by itself.
+func (p *problems) chain(path string, b seqd.BizType) {
+	shown := false
+	for i, binding := range b.Plugins {
+		factory, err := plugin.Lookup(binding.Name)
+		if err != nil {
+			p.add(pluginPath(path, i)+".name", err)
+			continue
+		}
+		if factory.Check != nil {
+			for _, problem := range factory.Check(b, binding) {
+				p.check(false, pluginPath(path, i)+"."+problem.Key, "%s", problem.Text)
+			}
+		}
+		shown = shown || factory.ShowsPeriod != nil && factory.ShowsPeriod(b, binding)
+	}
+	reset := seqd.CalendarOf(b).Reset
+	p.check(shown || reset == seqd.ResetNever, path+".reset",
+		"%s makes numbers begin again, so IDs would repeat: it needs a plugin that shows the date, such as format with {date:20060102}", reset)
 }
 
 // spareTime is what writeTimeout must leave after the longest wait: else numbers would be taken whose answer cannot be written.
@@ -231,6 +273,8 @@ func (c *Config) spareTime() time.Duration {
 func bizTypePath(i int) string { return fmt.Sprintf("%s[%d]", bizTypesKey, i) }
 
 func pluginPath(bizType string, i int) string { return fmt.Sprintf("%s.plugins[%d]", bizType, i) }
+
+func rejectedPath(owner string, i int) string { return fmt.Sprintf("%s.rejected[%d]", owner, i) }
 
 func (p *problems) name(path, name string) {
 	if err := seqd.CheckName(name); err != nil {
@@ -267,6 +311,7 @@ func (s *Server) validate(p *problems) {
 	p.duration("server.readTimeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
 	p.duration("server.writeTimeout", s.WriteTimeout, spareTime, time.Hour)
 	p.duration("server.idleTimeout", s.IdleTimeout, 100*time.Millisecond, 24*time.Hour)
+	p.duration("server.pluginTimeout", s.PluginTimeout, 100*time.Millisecond, time.Minute)
 	p.check(s.MaxHeaderBytes >= 1<<10 && s.MaxHeaderBytes <= 1<<20, "server.maxHeaderBytes", "%d is outside 1024 to 1048576", s.MaxHeaderBytes)
 	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)
 }

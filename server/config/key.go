@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -21,6 +22,9 @@ const bizTypesKey = "bizTypes"
 
 // pluginsKey is the list of bindings inside a biz type.
 const pluginsKey = "plugins"
+
+// rejectedKey is the list of rejection handlers inside a biz type or the section of a strategy.
+const rejectedKey = "rejected"
 
 // Key is one setting.
 type Key struct {
@@ -97,6 +101,7 @@ type section struct {
 	factory  strategy.Factory
 	settings any // pointer to the struct the keys point into
 	keys     []Key
+	rejected []seqd.RejectedBinding
 }
 
 func sections() []section {
@@ -107,7 +112,7 @@ func sections() []section {
 			continue
 		}
 		settings := factory.Settings()
-		list = append(list, section{factory, settings, keysOf(name+".", reflect.ValueOf(settings).Elem())})
+		list = append(list, section{factory: factory, settings: settings, keys: keysOf(name+".", reflect.ValueOf(settings).Elem())})
 	}
 	return list
 }

@@ -59,12 +59,32 @@ type loader struct {
 	viper    *viper.Viper
 	keys     []Key
 	bizTypes any // the list as the strongest source gives it
+	rejected []rejectedList
+}
+
+// rejectedList is the list of rejection handlers in the section of a strategy, as the strongest source gives it.
+type rejectedList struct {
+	path string
+	raw  any
+}
+
+// rejectedOf returns where the list with this path goes, nil when there is none.
+func (l *loader) rejectedOf(path string) *any {
+	for i := range l.rejected {
+		if strings.EqualFold(l.rejected[i].path, path) {
+			return &l.rejected[i].raw
+		}
+	}
+	return nil
 }
 
 func load(tree map[string]any, src Sources) (*Config, error) {
 	c := Default()
 	strategies := sections()
 	l := &loader{viper: viper.New(), keys: allKeys(&c, strategies)}
+	for _, s := range strategies {
+		l.rejected = append(l.rejected, rejectedList{path: s.factory.Name + "." + rejectedKey})
+	}
 	l.file(tree)
 	l.environment(src.Env)
 	l.flags(src.Flags)
@@ -73,8 +93,9 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 			l.add(k.Path, k.assign(k.field, raw))
 		}
 	}
-	for _, s := range strategies {
+	for i, s := range strategies {
 		l.settings(s.factory.Name+".", s.settings)
+		strategies[i].rejected = l.rejectedList(s.factory.Name, l.rejected[i].raw)
 	}
 	c.BizTypes = l.decodeBizTypes(strategies)
 	c.validate(&l.problems)
@@ -105,10 +126,10 @@ func (l *loader) environment(env []string) {
 			continue
 		}
 		source := "environment variable " + name
-		if name == EnvPrefix+strings.ToUpper(bizTypesKey) {
-			list, err := jsonList(text)
+		if list := l.listOf(name); list != nil {
+			items, err := jsonList(text)
 			l.add(source, err)
-			l.bizTypes = list
+			*list = items
 			continue
 		}
 		k, known := byName[name]
@@ -117,6 +138,19 @@ func (l *loader) environment(env []string) {
 			l.set(k, source, text)
 		}
 	}
+}
+
+// listOf returns where the list goes that an environment variable gives as JSON, nil when it gives none.
+func (l *loader) listOf(env string) *any {
+	if env == EnvPrefix+strings.ToUpper(bizTypesKey) {
+		return &l.bizTypes
+	}
+	for i := range l.rejected {
+		if env == (Key{Path: l.rejected[i].path}).Env() {
+			return &l.rejected[i].raw
+		}
+	}
+	return nil
 }
 
 // flags applies values given by key on the command line.
@@ -180,13 +214,63 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 		l.take(values, path, k)
 	}
 	b.Plugins = l.plugins(path, values)
+	b.Rejected = strategies[at].rejected
+	if raw, ok := takeKey(values, rejectedKey); ok {
+		l.check(raw != nil, path+"."+rejectedKey, "it has no value; a list is needed")
+		b.Rejected = l.rejectedList(path, raw)
+	}
 	l.rest(values, path, "the strategy "+b.Strategy)
 	sectionWrong := slices.ContainsFunc(strategies[at].keys, func(k Key) bool { return l.has(k.Path) })
 	if len(l.problems) == before && !sectionWrong { // else it would only say the same again
 		l.settings(path+".", settings.Interface())
 	}
 	b.Settings = settings.Interface()
+	if len(l.problems) == before && !sectionWrong {
+		l.chain(path, b)
+	}
 	return b
+}
+
+// rejectedList decodes a list of rejection handlers.
+func (l *loader) rejectedList(owner string, raw any) (bindings []seqd.RejectedBinding) {
+	items, ok := raw.([]any)
+	if !ok && raw != nil {
+		l.add(owner+"."+rejectedKey, wrongType("a list", raw))
+	}
+	for i, item := range items {
+		bindings = append(bindings, l.rejectedBinding(rejectedPath(owner, i), item))
+	}
+	return bindings
+}
+
+func (l *loader) rejectedBinding(path string, raw any) (b seqd.RejectedBinding) {
+	values, ok := raw.(map[string]any)
+	if !ok {
+		l.add(path, wrongType("a section with name and settings", raw))
+		return b
+	}
+	values = l.once(path+".", values)
+	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(&b.Name).Elem()})
+	factory, err := plugin.LookupRejected(b.Name)
+	if err != nil {
+		l.add(path+".name", err)
+		return b
+	}
+	b.Settings = factory.Settings()
+	l.fill(values, path, "the rejection handler "+b.Name, b.Settings)
+	return b
+}
+
+// fill decodes what is left of a section into settings, and checks them.
+func (l *loader) fill(values map[string]any, path, owner string, settings any) {
+	before := len(l.problems)
+	for _, k := range keysOf("", reflect.ValueOf(settings).Elem()) {
+		l.take(values, path, k)
+	}
+	l.rest(values, path, owner)
+	if len(l.problems) == before {
+		l.settings(path+".", settings)
+	}
 }
 
 // plugins takes the list of plugins out of a biz type.
@@ -221,14 +305,7 @@ func (l *loader) plugin(path string, raw any) (b seqd.PluginBinding) {
 	b.Order = factory.Order
 	l.take(values, path, Key{Path: "order", field: reflect.ValueOf(&b.Order).Elem()})
 	b.Settings = factory.Settings()
-	before := len(l.problems)
-	for _, k := range keysOf("", reflect.ValueOf(b.Settings).Elem()) {
-		l.take(values, path, k)
-	}
-	l.rest(values, path, "the plugin "+b.Name)
-	if len(l.problems) == before {
-		l.settings(path+".", b.Settings)
-	}
+	l.fill(values, path, "the plugin "+b.Name, b.Settings)
 	return b
 }
 

@@ -28,6 +28,20 @@ func init() {
 		Order:    200,
 		Settings: func() any { return &stampSettings{Digits: 8} },
 		New:      func(plugin.Env, seqd.BizType, seqd.PluginBinding) (seqd.Plugin, error) { return nil, nil },
+		Check: func(b seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Problem) {
+			if binding.Settings.(*stampSettings).Text == b.Name {
+				problems = append(problems, seqd.Problem{Key: "text", Text: "is the name of the biz type"})
+			}
+			return problems
+		},
+		ShowsPeriod: func(_ seqd.BizType, binding seqd.PluginBinding) bool {
+			return binding.Settings.(*stampSettings).Text == "date"
+		},
+	})
+	plugin.RegisterRejected(plugin.RejectedFactory{
+		Name:     "shout",
+		Settings: func() any { return &stampSettings{Digits: 8} },
+		New:      func(plugin.Env, seqd.RejectedBinding) (seqd.RejectedHandler, error) { return nil, nil },
 	})
 }
 
@@ -63,9 +77,76 @@ func TestWrongPlugins(t *testing.T) {
 		`[{name: stamp, digits: 0}]`:        "bizTypes[0].plugins[0].digits: must be at least 1",
 		`[{name: stamp, text: 5}]`:          "bizTypes[0].plugins[0].text: 5 is not text",
 		`[{name: stamp, text: a, TEXT: b}]`: "twice",
+		`[{name: stamp, text: order}]`:      "bizTypes[0].plugins[0].text: is the name of the biz type",
 		`~`:                                 "bizTypes[0].plugins: it has no value",
 	} {
 		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, plugins: "+yaml+"}]\n"), config.Sources{})
 		wantError(t, err, want)
 	}
+}
+
+// Numbers begin again only where IDs show the date.
+func TestResetNeedsADate(t *testing.T) {
+	for _, plugins := range []string{"", ", plugins: [{name: stamp}]"} {
+		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, reset: daily"+plugins+"}]\n"), config.Sources{})
+		wantError(t, err, "bizTypes[0].reset: daily makes numbers begin again")
+	}
+	c := mustLoad(t, "bizTypes: [{name: order, reset: daily, timeZone: Asia/Shanghai, plugins: [{name: stamp, text: date}]}]\n", config.Sources{})
+	if calendar := seqd.CalendarOf(c.BizTypes[0]); calendar.Reset != seqd.ResetDaily || calendar.Zone.String() != "Asia/Shanghai" {
+		t.Errorf("calendar %+v", calendar)
+	}
+	c.BizTypes[0].Plugins = nil
+	wantError(t, c.Validate(), "bizTypes[0].reset: daily makes numbers begin again")
+}
+
+// A biz type has the handlers of its strategy's section unless it names its own; those of the section are shared.
+func TestRejected(t *testing.T) {
+	const file = `
+segment: {rejected: [{name: log}, {name: shout, text: a}]}
+bizTypes:
+  - {name: a}
+  - {name: b, rejected: [{name: shout, digits: 3}]}
+  - {name: c, rejected: []}
+  - {name: d}
+  - {name: e, strategy: snowflake}
+`
+	names := func(b seqd.BizType) (names []string) {
+		for _, r := range b.Rejected {
+			names = append(names, r.Name)
+		}
+		return names
+	}
+	for _, test := range []struct {
+		env  []string
+		want [][]string
+	}{
+		{nil, [][]string{{"log", "shout"}, {"shout"}, nil, {"log", "shout"}, nil}},
+		{[]string{`SEQD_SEGMENT_REJECTED=[{"name":"log"}]`, `SEQD_SNOWFLAKE_REJECTED=[{"name":"shout"}]`}, [][]string{{"log"}, {"shout"}, nil, {"log"}, {"shout"}}},
+	} {
+		c := mustLoad(t, file, config.Sources{Env: test.env})
+		for i, b := range c.BizTypes {
+			if got := names(b); !slices.Equal(got, test.want[i]) {
+				t.Errorf("%v: %s has %v, want %v", test.env, b.Name, got, test.want[i])
+			}
+		}
+		if a, d := c.BizTypes[0].Rejected[0], c.BizTypes[3].Rejected[0]; a.Settings != d.Settings {
+			t.Error("the default of the section is not shared")
+		}
+	}
+}
+
+func TestWrongRejected(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"segment: {rejected: log}":                                        "segment.rejected: \"log\" is not a list",
+		"segment: {rejected: ~}":                                          "segment.rejected: it has no value",
+		"segment: {rejected: [{name: lag}]}":                              "segment.rejected[0].name: \"lag\" is not one of the rejection handlers",
+		"segment: {rejected: [{name: shout, digits: 0}]}":                 "segment.rejected[0].digits: must be at least 1",
+		"bizTypes: [{name: order, rejected: [{name: log, level: warn}]}]": "bizTypes[0].rejected[0].level: there is no such key for the rejection handler log",
+		"bizTypes: [{name: order, rejected: ~}]":                          "bizTypes[0].rejected: it has no value",
+	} {
+		_, err := config.LoadYAML([]byte(yaml+"\n"), config.Sources{})
+		wantError(t, err, want)
+	}
+	_, err := config.LoadYAML([]byte(someBizType), config.Sources{Env: []string{"SEQD_SEGMENT_REJECTED=log"}})
+	wantError(t, err, "environment variable SEQD_SEGMENT_REJECTED: it is not a JSON list of sections")
 }

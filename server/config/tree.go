@@ -30,12 +30,12 @@ func decode(text []byte) (map[string]any, error) {
 // jsonList reads a JSON list.
 func jsonList(text string) ([]any, error) {
 	if !json.Valid([]byte(text)) {
-		return nil, errors.New("it is not a JSON list of biz types")
+		return nil, errors.New("it is not a JSON list of sections")
 	}
 	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
 	var list []any
 	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("it is not a JSON list of biz types: %w", err)
+		return nil, fmt.Errorf("it is not a JSON list of sections: %w", err)
 	}
 	return list, nil
 }
@@ -63,6 +63,9 @@ func (l *loader) section(prefix string, tree map[string]any) map[string]any {
 		case strings.EqualFold(path, bizTypesKey):
 			l.check(raw != nil, bizTypesKey, "it has no value; a list is needed")
 			l.bizTypes = raw
+		case l.rejectedOf(path) != nil:
+			l.check(raw != nil, path, "it has no value; a list is needed")
+			*l.rejectedOf(path) = raw
 		case known && isSection:
 			l.check(false, k.Path, "%s is a value, not a section", k.Path)
 		case known:

@@ -31,6 +31,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"server.readTimeout":       {"0s", "-1s", "99ms", "1h1s"},
 		"server.writeTimeout":      {"0s", "-1s", "2999ms", "1h1s"},
 		"server.idleTimeout":       {"0s", "-1s", "99ms", "24h1s"},
+		"server.pluginTimeout":     {"0s", "99ms", "1m1s"},
 		"server.maxHeaderBytes":    {"0", "-1", "1023", "1048577"},
 		"server.maxBodyBytes":      {"-1", "1073741825"},
 		"log.level":                {"loud", "INFO", "Warn"},
@@ -94,6 +95,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"server.readTimeout":       {"100ms", "1h"},
 		"server.writeTimeout":      {"5s", "1h"}, // 3s, but for the acquireTimeout of 2s
 		"server.idleTimeout":       {"100ms", "24h"},
+		"server.pluginTimeout":     {"100ms", "1m"},
 		"server.maxHeaderBytes":    {"1024", "1048576"},
 		"server.maxBodyBytes":      {"0", "1073741824"},
 		"log.level":                {"debug", "info", "warn", "error"},

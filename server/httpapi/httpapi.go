@@ -57,6 +57,7 @@ func New(opts Options) (*API, error) {
 	e.GET("/seq/:bizType", a.issue)
 	e.POST("/seq/:bizType", a.issue)
 	e.GET("/seq/:bizType/parse/:id", a.parse)
+	e.GET("/biz-types/:bizType/:resource", a.resource)
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)

@@ -52,7 +52,11 @@ func (a *API) issue(c *gin.Context) {
 	x.call.Count = count
 	x.call.Caller.Addr = a.clientAddr(c)
 	x.call.Caller.RequestID = requestID(c)
-	if err := issuer.Issue(c.Request.Context(), &x.call); err != nil {
+	err = issuer.Issue(c.Request.Context(), &x.call)
+	if x.call.Limit.Quota > 0 {
+		writeLimit(c.Writer.Header(), x.call.Limit)
+	}
+	if err != nil {
 		a.fail(c, err)
 		return
 	}
@@ -86,11 +90,13 @@ func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
 	if !seq.Shown() {
 		return seq.AppendIDs(dst, `"`, `"`, ",")
 	}
-	for i, id := range seq.IDs() {
-		if i > 0 {
+	first := true
+	for shown := range seq.Displays() {
+		if !first {
 			dst = append(dst, ',')
 		}
-		dst = appendQuoted(dst, id)
+		first = false
+		dst = appendQuoted(dst, shown)
 	}
 	return dst
 }
@@ -163,6 +169,8 @@ type parsed struct {
 	ID      string `json:"id"`
 	Number  string `json:"number"`
 	Valid   bool   `json:"valid"`
+	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026.
+	Period string `json:"period,omitempty"`
 	// What the strategy's numbers say beyond that: when it was made, in UTC to the millisecond, by which machine ID and as which one of that millisecond.
 	Time      string `json:"time,omitempty"`
 	MachineID *int64 `json:"machineId,omitempty"`
@@ -190,10 +198,31 @@ func (a *API) parse(c *gin.Context) {
 		return
 	}
 	answer := parsed{
-		BizType: bizType, ID: id, Number: strconv.FormatInt(p.Number, 10), Valid: p.Valid, MachineID: p.MachineID, Sequence: p.Sequence,
+		BizType: bizType, ID: id, Number: strconv.FormatInt(p.Number, 10), Valid: p.Valid, Period: p.Period.String(), MachineID: p.MachineID, Sequence: p.Sequence,
 	}
 	if !p.Time.IsZero() {
 		answer.Time = p.Time.UTC().Format(timeFormat)
 	}
 	writeJSON(c, http.StatusOK, jsonType, answer)
+}
+
+// resource answers GET /biz-types/{bizType}/{resource}: what a plugin has to show.
+func (a *API) resource(c *gin.Context) {
+	issuer := a.issuer.Load()
+	if issuer == nil {
+		a.fail(c, a.waiting.Load())
+		return
+	}
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		a.fail(c, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read"))
+		return
+	}
+	shown, err := issuer.Resource(c.Request.Context(), c.Param("bizType"), c.Param("resource"), query)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	writeJSON(c, http.StatusOK, jsonType, shown)
 }

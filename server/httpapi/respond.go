@@ -195,12 +195,34 @@ func write(c *gin.Context, code int, contentType []string, body []byte) {
 }
 
 // appendQuoted appends s as a JSON string without HTML escaping.
-func appendQuoted(dst []byte, s string) []byte {
+func appendQuoted(dst []byte, s []byte) []byte {
+	if plain(s) {
+		dst = append(dst, '"')
+		dst = append(dst, s...)
+		return append(dst, '"')
+	}
 	var buf bytes.Buffer
 	encoder := json.NewEncoder(&buf)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(s); err != nil {
+	if err := encoder.Encode(string(s)); err != nil {
 		panic(err) // a string always can be encoded
 	}
 	return append(dst, bytes.TrimRight(buf.Bytes(), "\n")...)
+}
+
+// plain reports whether a JSON string holds s as it is.
+func plain(s []byte) bool {
+	for _, c := range s {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// writeLimit says where the caller stands against a rate limit, in the fields of draft-ietf-httpapi-ratelimit-headers-07; reset is in seconds, rounded up.
+func writeLimit(header http.Header, limit seqd.Limit) {
+	header["Ratelimit-Limit"] = []string{strconv.FormatInt(limit.Quota, 10)}
+	header["Ratelimit-Remaining"] = []string{strconv.FormatInt(limit.Remaining, 10)}
+	header["Ratelimit-Reset"] = []string{strconv.FormatInt(int64(math.Ceil(limit.Reset.Seconds())), 10)}
 }

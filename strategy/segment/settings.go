@@ -1,8 +1,10 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"time"
+	_ "time/tzdata" // a container without the database has all time zones too
 
 	"github.com/seqd/seqd"
 )
@@ -34,6 +36,10 @@ type Settings struct {
 	// RestoreGap is how far above all numbers seen a range begins when the store turns out to be older than they are, 0 to 10^12; ten steps where
 	// that is more.
 	RestoreGap int64 `config:"restoreGap"`
+	// Reset is when numbers begin at Start again: never, daily, monthly or yearly.
+	Reset seqd.Reset `config:"reset"`
+	// TimeZone is where days begin and end, a name of the IANA database such as Asia/Shanghai.
+	TimeZone string `config:"timeZone"`
 }
 
 // DefaultSettings are the settings of a biz type that says nothing.
@@ -50,6 +56,9 @@ func DefaultSettings() Settings {
 		OnRedisDown:     Degrade,
 		ReserveSegments: 1,
 		RestoreGap:      1_000_000,
+
+		Reset:    seqd.ResetNever,
+		TimeZone: "UTC",
 	}
 }
 
@@ -87,8 +96,31 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.OnRedisDown == Degrade || s.OnRedisDown == Reject, "onRedisDown", "%q is not one of %q", s.OnRedisDown, []string{Degrade, Reject})
 	check(s.ReserveSegments >= 0 && s.ReserveSegments <= mostReserve, "reserveSegments", "%d is outside 0 to %d", s.ReserveSegments, mostReserve)
 	check(s.RestoreGap >= 0 && s.RestoreGap <= mostStep, "restoreGap", "%d is outside 0 to %d", s.RestoreGap, int64(mostStep))
+	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
+	_, err := s.zone()
+	check(err == nil, "timeZone", "%q is not the name of a time zone, such as Asia/Shanghai or UTC", s.TimeZone)
 	return problems
 }
+
+// zone returns the time zone.
+func (s *Settings) zone() (*time.Location, error) {
+	if s.TimeZone == "" || s.TimeZone == "Local" { // which time.LoadLocation takes for UTC and for whatever the machine has
+		return nil, errors.New("no name of a time zone")
+	}
+	return time.LoadLocation(s.TimeZone)
+}
+
+// Calendar implements [seqd.Dated].
+func (s *Settings) Calendar() seqd.Calendar {
+	zone, err := s.zone()
+	if err != nil {
+		zone = time.UTC // not after Validate
+	}
+	return seqd.Calendar{Reset: s.Reset, Zone: zone}
+}
+
+// Bounds implements [seqd.Bounded].
+func (s *Settings) Bounds() (first, last int64) { return s.Start, seqd.MaxNumber }
 
 // MaxWait is AcquireTimeout.
 func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
@@ -100,6 +132,8 @@ var (
 	_ seqd.Validator = (*Settings)(nil)
 	_ seqd.Orderer   = (*Settings)(nil)
 	_ seqd.Waiter    = (*Settings)(nil)
+	_ seqd.Dated     = (*Settings)(nil)
+	_ seqd.Bounded   = (*Settings)(nil)
 )
 
 // step returns how many numbers to fetch next, from what the store recorded: all nodes that share the store come to the same

@@ -1,0 +1,116 @@
+package seqd
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// link is a plugin in the chain of one biz type.
+type link struct {
+	BoundPlugin
+	abandoned atomic.Int64 // calls that nobody waits for any more and that have not returned
+}
+
+// mostAbandoned is how many calls of one plugin may hang; further ones are refused, so that a plugin that blocks for ever does not eat the memory.
+const mostAbandoned = 100
+
+// newChain puts plugins in their order.
+func newChain(plugins []BoundPlugin) []*link {
+	plugins = slices.Clone(plugins)
+	slices.SortStableFunc(plugins, func(a, b BoundPlugin) int { return cmp.Compare(a.Order, b.Order) })
+	chain := make([]*link, len(plugins))
+	for i, p := range plugins {
+		chain[i] = &link{BoundPlugin: p}
+	}
+	return chain
+}
+
+// walk is one call on its way through a chain.
+type walk struct {
+	patience time.Duration
+	deadline time.Time // until when plugins that may block are waited for in all; zero while there was none
+}
+
+func (w *walk) before(ctx context.Context, l *link, call *Call) error {
+	if l.Quick {
+		return l.callBefore(ctx, call)
+	}
+	return w.apart(ctx, l, call, l.callBefore)
+}
+
+func (w *walk) after(ctx context.Context, l *link, call *Call) error {
+	if l.Quick {
+		return l.callAfter(ctx, call)
+	}
+	return w.apart(ctx, l, call, l.callAfter)
+}
+
+func (w *walk) onError(ctx context.Context, l *link, call *Call, refusal *Error) error {
+	if l.Quick {
+		return l.callOnError(ctx, call, refusal)
+	}
+	return w.apart(ctx, l, call, func(ctx context.Context, call *Call) error { return l.callOnError(ctx, call, refusal) })
+}
+
+func (l *link) callBefore(ctx context.Context, call *Call) (err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	return l.Plugin.Before(ctx, call)
+}
+
+func (l *link) callAfter(ctx context.Context, call *Call) (err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	return l.Plugin.After(ctx, call)
+}
+
+func (l *link) callOnError(ctx context.Context, call *Call, refusal *Error) (err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	l.Plugin.OnError(ctx, call, refusal)
+	return nil
+}
+
+// The states of a call apart.
+const (
+	running int32 = iota
+	returned
+	left
+)
+
+// apart runs f in a goroutine of its own, on a copy of call that nobody else uses, and stops waiting at the deadline. What f made of the copy counts when it
+// returned in time.
+func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Context, *Call) error) error {
+	if l.abandoned.Load() >= mostAbandoned {
+		return &Error{Code: CodeTimeout, Detail: "plugin " + l.Name + " hangs", RetryAfter: time.Second}
+	}
+	if w.deadline.IsZero() {
+		w.deadline = time.Now().Add(w.patience)
+	}
+	late, cancel := context.WithDeadline(ctx, w.deadline)
+	defer cancel()
+	own := &Call{BizType: call.BizType, Count: call.Count, Caller: call.Caller, Limit: call.Limit}
+	own.Sequence.copyFrom(&call.Sequence)
+	var state atomic.Int32
+	done := make(chan error, 1)
+	go func() {
+		done <- f(late, own)
+		if !state.CompareAndSwap(running, returned) {
+			l.abandoned.Add(-1)
+		}
+	}()
+	select {
+	case err := <-done:
+		call.Limit = own.Limit
+		call.Sequence.copyFrom(&own.Sequence)
+		return err
+	case <-late.Done():
+		if state.CompareAndSwap(running, left) {
+			l.abandoned.Add(1)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &Error{Code: CodeTimeout, Detail: "plugin " + l.Name + " did not return in time", RetryAfter: time.Second}
+	}
+}

@@ -1,0 +1,77 @@
+package seqd
+
+import (
+	"fmt"
+	"time"
+)
+
+// Reset says when the numbers of a biz type begin again.
+type Reset string
+
+// The values of Reset.
+const (
+	ResetNever   Reset = "never"
+	ResetDaily   Reset = "daily"
+	ResetMonthly Reset = "monthly"
+	ResetYearly  Reset = "yearly"
+)
+
+// Valid reports whether r is one of the values.
+func (r Reset) Valid() bool {
+	return r == ResetNever || r == ResetDaily || r == ResetMonthly || r == ResetYearly
+}
+
+// Period is the day, month or year that a number belongs to where numbers begin again: year·10000 + month·100 + day, with zeros for what it does not
+// say; 0 where numbers never begin again. Later periods are larger.
+type Period int32
+
+// Of returns the period that t, in its own time zone, lies in: years 1 to 9999.
+func (r Reset) Of(t time.Time) Period {
+	year, month, day := t.Date()
+	p := Period(year) * 10000
+	switch r {
+	case ResetDaily:
+		return p + Period(month)*100 + Period(day)
+	case ResetMonthly:
+		return p + Period(month)*100
+	case ResetYearly:
+		return p
+	}
+	return 0
+}
+
+// Date is a time in the period for writing its date: noon of its first day in UTC, which has every date exactly once. The time of day says nothing.
+func (p Period) Date() time.Time {
+	return time.Date(int(p/10000), time.Month(max(1, p/100%100)), int(max(1, p%100)), 12, 0, 0, 0, time.UTC)
+}
+
+// String is 2026-11-20, 2026-11 or 2026, and "" for 0.
+func (p Period) String() string {
+	switch {
+	case p == 0:
+		return ""
+	case p%10000 == 0:
+		return fmt.Sprintf("%04d", p/10000)
+	case p%100 == 0:
+		return fmt.Sprintf("%04d-%02d", p/10000, p/100%100)
+	}
+	return fmt.Sprintf("%04d-%02d-%02d", p/10000, p/100%100, p%100)
+}
+
+// Calendar says when numbers of a biz type begin again, and where its days begin and end.
+type Calendar struct {
+	Reset Reset
+	// Zone is never nil.
+	Zone *time.Location
+}
+
+// Now returns the period that t lies in.
+func (c Calendar) Now(t time.Time) Period { return c.Reset.Of(t.In(c.Zone)) }
+
+// CalendarOf returns the calendar of a biz type: UTC and no reset unless its settings are [Dated].
+func CalendarOf(b BizType) Calendar {
+	if d, ok := b.Settings.(Dated); ok {
+		return d.Calendar()
+	}
+	return Calendar{Reset: ResetNever, Zone: time.UTC}
+}
