@@ -2,6 +2,7 @@ package seqd
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -38,6 +39,25 @@ func (r Reset) Of(t time.Time) Period {
 		return p
 	}
 	return 0
+}
+
+// layouts are how a period stands in the name of its counter.
+var layouts = map[Reset]string{ResetDaily: "20060102", ResetMonthly: "200601", ResetYearly: "2006"}
+
+// Parse reads a period as it stands in the name of a counter: 20261120, 202611 or 2026.
+func (r Reset) Parse(digits string) (p Period, ok bool) {
+	layout, ok := layouts[r]
+	if !ok {
+		return 0, false
+	}
+	t, err := time.Parse(layout, digits)
+	return r.Of(t), err == nil
+}
+
+// Counter is the name of the counter that the numbers of a biz type come from in this period: order@20261120, order@202611 or order@2026. No biz type has
+// such a name.
+func (p Period) Counter(bizType string) string {
+	return bizType + "@" + strings.ReplaceAll(p.String(), "-", "")
 }
 
 // Date is a time in the period for writing its date: noon of its first day in UTC, which has every date exactly once. The time of day says nothing.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -48,7 +49,8 @@ func (r Raised) change() string {
 	return fmt.Sprintf("%d → %d", r.Before, r.After)
 }
 
-// Raise makes everything up to number count as issued for a biz type of the configuration: the step after restoring a backup of the store, which
+// Raise makes everything up to number count as issued for a biz type of the configuration, or, where its numbers begin again, for one of its periods, as
+// order@20261120: the step after restoring a backup of the store, which
 // does not know what was issued since. It never lowers a counter, and doing it twice changes nothing more. number is 1 to 2^53 − 1.
 //
 // Where nodes take from a cursor in Redis, everything that ever was in it counts as issued too: it may wait there still, and a node that cannot reach
@@ -100,22 +102,31 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, bizT
 	return ceil, nil
 }
 
-// hasCursor reports whether the nodes take the numbers of a biz type from a cursor in Redis.
-func hasCursor(cfg *config.Config, bizType string) bool {
+// hasCursor reports whether the nodes take the numbers of a counter from a cursor in Redis.
+func hasCursor(cfg *config.Config, counter string) bool {
 	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
 		return false // a store of one node needs none
 	}
+	owner, _, _ := strings.Cut(counter, "@")
 	return slices.ContainsFunc(cfg.BizTypes, func(b seqd.BizType) bool {
 		o, ok := b.Settings.(seqd.Orderer)
-		return b.Name == bizType && ok && o.Strict()
+		return b.Name == owner && ok && o.Strict()
 	})
 }
 
 // checkRaise refuses what cannot be meant.
-func checkRaise(cfg *config.Config, bizType string, number int64) error {
+func checkRaise(cfg *config.Config, counter string, number int64) error {
+	bizType, digits, period := strings.Cut(counter, "@")
 	i := slices.IndexFunc(cfg.BizTypes, func(b seqd.BizType) bool { return b.Name == bizType })
 	if i < 0 {
 		return fmt.Errorf("%w: the configuration has no biz type %q", ErrRaise, bizType)
+	}
+	reset := seqd.CalendarOf(cfg.BizTypes[i]).Reset
+	switch _, ok := reset.Parse(digits); {
+	case reset == seqd.ResetNever && period:
+		return fmt.Errorf("%w: the numbers of %s never begin again: it has no periods", ErrRaise, bizType)
+	case reset != seqd.ResetNever && !ok:
+		return fmt.Errorf("%w: the numbers of %s begin again %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
 	}
 	if factory, err := strategy.Lookup(cfg.BizTypes[i].Strategy); err != nil || factory.Restored != nil {
 		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, cfg.BizTypes[i].Strategy)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
+	"github.com/seqd/seqd/strategy/segment"
 )
 
 // busy is counters that somebody else changes whenever they have been read.
@@ -163,5 +166,40 @@ func TestRaiseAsksRedis(t *testing.T) {
 				t.Errorf("%d, %v; want an error with %q and what to do", ceil, err, test.errs)
 			}
 		})
+	}
+}
+
+// Where numbers begin again, a period is raised.
+func TestRaisePeriod(t *testing.T) {
+	today := &segment.Settings{}
+	*today = segment.DefaultSettings()
+	today.Reset = seqd.ResetDaily
+	never := segment.DefaultSettings()
+	cfg := config.Default()
+	cfg.Store.Bolt.Path = filepath.Join(t.TempDir(), "seqd.db")
+	cfg.BizTypes = []seqd.BizType{{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never}}
+	store, err := newStore(t.Context(), cfg.Store, time.Now, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for counter, want := range map[string]string{
+		"order":           "the numbers of order begin again daily: name the period, such as order@20",
+		"order@":          "name the period",
+		"order@202611":    "name the period",
+		"order@20261131":  "name the period",
+		"order@2026-11-2": "name the period",
+		"invite@20261120": "the numbers of invite never begin again",
+		"other@20261120":  "the configuration has no biz type \"other\"",
+	} {
+		if _, err := Raise(t.Context(), &cfg, counter, 7); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", counter, err, want)
+		}
+	}
+	r, err := Raise(t.Context(), &cfg, "order@20261120", 7)
+	if err != nil || !r.Created || r.After != 7 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

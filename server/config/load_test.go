@@ -151,6 +151,7 @@ var another = map[string]struct{ yaml, text string }{
 	"segment.restoreGap":       {"7", "7"},
 	"segment.reset":            {"daily", "daily"},
 	"segment.timeZone":         {"Asia/Shanghai", "Asia/Shanghai"},
+	"segment.periodRetention":  {"70h", "70h"},
 	"snowflake.epoch":          {`"2024-07-07T07:07:07Z"`, "2024-07-07T07:07:07Z"},
 	"snowflake.bitsMachine":    {"7", "7"},
 	"snowflake.bitsSequence":   {"7", "7"},

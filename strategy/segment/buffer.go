@@ -232,6 +232,13 @@ func (b *buffer) openSecond() {
 	}
 }
 
+// prepare fills a buffer that nobody has taken from.
+func (b *buffer) prepare() {
+	if b.current.Load() == spent {
+		b.openSecond()
+	}
+}
+
 // startRefill starts the one goroutine that refills. mu is held.
 func (b *buffer) startRefill() {
 	if b.refilling != nil {

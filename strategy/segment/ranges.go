@@ -23,7 +23,8 @@ const gapSteps = 10
 // ranges is where the ranges of one counter come from: the store, as many numbers at a time as the step rule says. It is safe for concurrent use.
 type ranges struct {
 	env      strategy.Env
-	name     string
+	name     string // of the counter
+	bizType  string // whose it is, for events
 	settings *Settings
 
 	noteMu  sync.Mutex // guards what follows
@@ -201,7 +202,7 @@ func (s *ranges) storeUnknown() {
 
 // report implements [fetcher].
 func (s *ranges) report(e seqd.Event) {
-	e.BizType = s.name
+	e.BizType = s.bizType
 	if e.Kind == seqd.EventOutOfOrder {
 		s.env.Log.Error("the store gave a range below numbers already seen; it is refused", "bizType", s.name, "numbers", e.Numbers)
 	}

@@ -19,16 +19,42 @@ func init() {
 		Name:     Name,
 		Settings: func() any { s := DefaultSettings(); return &s },
 		New:      build,
-		Shape:    func(seqd.BizType) string { return Name },
+		Shape:    shape,
 	})
 }
 
-// build makes the strategy that the ordering and the back ends ask for.
+// build makes the strategy that the ordering, the back ends and the calendar ask for.
 func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
-	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Redis != nil && env.Store.Shared() {
-		return NewShared(env, bizType, rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, bizType.Name))
+	if settings, ok := bizType.Settings.(*Settings); ok && settings.Reset != seqd.ResetNever {
+		name := bizType.Name
+		return newPeriodic(env, bizType, func(period seqd.BizType) (counting, error) { return count(env, period, name) })
 	}
-	return New(env, bizType)
+	return count(env, bizType, bizType.Name)
+}
+
+// count makes the strategy of one counter, which has the name of bizType. owner is the biz type whose it is.
+func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, error) {
+	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Redis != nil && env.Store.Shared() {
+		s, err := NewShared(env, bizType, rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, bizType.Name))
+		if err == nil {
+			s.bizType = owner
+		}
+		return s, err
+	}
+	s, err := New(env, bizType)
+	if err == nil {
+		s.bizType = owner
+	}
+	return s, err
+}
+
+// shape says what the numbers look like. Where they begin again, the day that a number belongs to is a part of it.
+func shape(bizType seqd.BizType) string {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok || settings.Reset == seqd.ResetNever {
+		return Name
+	}
+	return fmt.Sprintf("%s %s in %s", Name, settings.Reset, settings.TimeZone)
 }
 
 // Strategy issues the numbers of one biz type from this node's own double buffer. It is safe for concurrent use.
@@ -48,7 +74,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	if !ok {
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
-	s := &Strategy{ranges: ranges{env: env, name: bizType.Name, settings: settings}}
+	s := &Strategy{ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings}}
 	s.buffer.init(s, settings.Threshold, settings.AcquireTimeout, settings.Start-1)
 	return s, nil
 }
@@ -63,6 +89,12 @@ func (s *Strategy) Health() error { return s.buffer.health() }
 
 // Degraded implements [seqd.DegradedReporter].
 func (s *Strategy) Degraded() *seqd.Error { return s.storeAway() }
+
+// prepare implements [counting].
+func (s *Strategy) prepare() { s.buffer.prepare() }
+
+// forget implements [counting].
+func (s *Strategy) forget(context.Context) error { return nil }
 
 // Close gives the numbers that nobody got back to the store, so that the next start goes on where this one stopped.
 func (s *Strategy) Close(ctx context.Context) error {

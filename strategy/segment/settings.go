@@ -40,6 +40,8 @@ type Settings struct {
 	Reset seqd.Reset `config:"reset"`
 	// TimeZone is where days begin and end, a name of the IANA database such as Asia/Shanghai.
 	TimeZone string `config:"timeZone"`
+	// PeriodRetention is how long after its end the counter of a period is kept, 0 (for ever) or 48h to 10 years.
+	PeriodRetention time.Duration `config:"periodRetention"`
 }
 
 // DefaultSettings are the settings of a biz type that says nothing.
@@ -59,6 +61,8 @@ func DefaultSettings() Settings {
 
 		Reset:    seqd.ResetNever,
 		TimeZone: "UTC",
+
+		PeriodRetention: 90 * 24 * time.Hour,
 	}
 }
 
@@ -75,6 +79,12 @@ const (
 )
 
 const mostReserve = 100
+
+// Bounds of PeriodRetention: clocks and time zones may be far apart.
+const (
+	leastRetention = 48 * time.Hour
+	mostRetention  = 87_600 * time.Hour
+)
 
 const mostStep = 1_000_000_000_000
 
@@ -98,6 +108,8 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.RestoreGap >= 0 && s.RestoreGap <= mostStep, "restoreGap", "%d is outside 0 to %d", s.RestoreGap, int64(mostStep))
 	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
 	_, err := s.zone()
+	check(s.PeriodRetention == 0 || s.PeriodRetention >= leastRetention && s.PeriodRetention <= mostRetention, "periodRetention",
+		"%s is neither 0s nor from %s to %s", s.PeriodRetention, leastRetention, mostRetention)
 	check(err == nil, "timeZone", "%q is not the name of a time zone, such as Asia/Shanghai or UTC", s.TimeZone)
 	return problems
 }

@@ -78,7 +78,7 @@ func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, 
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
 	return &Shared{
-		ranges:   ranges{env: env, name: bizType.Name, settings: settings},
+		ranges:   ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings},
 		cursor:   cursor,
 		seen:     settings.Start - 1,
 		stopping: make(chan struct{}),
@@ -443,6 +443,23 @@ func (s *Shared) Degraded() *seqd.Error {
 		return reason
 	}
 	return s.storeAway()
+}
+
+// prepare has the cursor looked at, which begins it where there is none and fills it where it is short.
+func (s *Shared) prepare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.startMending(nil)
+	}
+}
+
+// forget removes the cursor.
+func (s *Shared) forget(ctx context.Context) error {
+	if c, ok := s.cursor.(interface{ Drop(context.Context) error }); ok {
+		return c.Drop(ctx)
+	}
+	return nil
 }
 
 // Close ends issuing and gives back the numbers that only this node had. It waits for what is under way until ctx ends. Only the first call

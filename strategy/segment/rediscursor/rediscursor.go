@@ -1,4 +1,4 @@
-// Package rediscursor is the cursor that all nodes of a cluster take the numbers of one counter from: a hash in Redis that only the two
+// Package rediscursor is the cursor that all nodes of a cluster take the numbers of one counter from: a hash in Redis that only the
 // scripts in lua/ touch (invariant U4). Each file says what it takes and returns.
 //
 // The hash is trusted only under the replication ID it was written under, and only on a primary (invariant U3): a server that was
@@ -30,9 +30,12 @@ var (
 	takeSource string
 	//go:embed lua/install.lua
 	installSource string
+	//go:embed lua/drop.lua
+	dropSource string
 
 	takeScript    = newScript(takeSource)
 	installScript = newScript(installSource)
+	dropScript    = newScript(dropSource)
 )
 
 // script is a script and the name that Redis keeps it under.
@@ -222,6 +225,12 @@ func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 		return Answer{}, reply.err
 	}
 	return answer, nil
+}
+
+// Drop removes the cursor, whose period is over. It loses what is in it.
+func (c *Cursor) Drop(ctx context.Context) error {
+	_, err := c.run(ctx, dropScript)
+	return err
 }
 
 // run runs a script by its hash, or by its text on a server that does not have it: one that says so has not run it.

@@ -1,0 +1,432 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+)
+
+// Periodic issues the numbers of one biz type that begin again each period. Every period has a counter of its own, which a strategy of its own takes from, so
+// numbers of one period never repeat whatever the clocks of nodes say: a clock that is off only decides which period's number a caller gets, and the
+// sequence says which one that was. It is safe for concurrent use.
+type Periodic struct {
+	env      strategy.Env
+	bizType  seqd.BizType
+	settings *Settings
+	calendar seqd.Calendar
+	// open makes the strategy that takes from the counter of one period. It touches nothing.
+	open func(bizType seqd.BizType) (counting, error)
+
+	view atomic.Pointer[view] // what the last caller who asked the calendar found
+
+	mu     sync.Mutex // guards what follows
+	spans  map[seqd.Period]*span
+	uses   int64         // grows with every use of a span by turn
+	purged seqd.Period   // the period in which periods were last purged
+	failed seqd.Period   // the period whose counter could not be opened when that was tried last, 0 for none
+	err    *seqd.Error   // why
+	tried  time.Time     // when
+	ending chan struct{} // closed by Close
+	closed bool
+	work   sync.WaitGroup // goroutines; added to under mu and before closed
+}
+
+// counting is the strategy of one period.
+type counting interface {
+	seqd.Strategy
+	seqd.HealthReporter
+	seqd.DegradedReporter
+	// prepare fetches numbers ahead of the first request.
+	prepare()
+	// forget removes what is kept outside the store, when the period is over.
+	forget(ctx context.Context) error
+}
+
+// span is one period that this node issues numbers of, or tries to.
+type span struct {
+	period seqd.Period
+	counting
+	used   int64         // when it was used last, by Periodic.uses
+	opened chan struct{} // closed when opening ended
+	err    *seqd.Error   // why it failed; valid once opened is closed
+}
+
+// view is which period it is, and for how long that is known.
+type view struct {
+	*span
+	from, until int64 // ms since the Unix epoch; until is excluded
+	prepare     int64 // from when the next period is worth preparing; the end of time when this one lasts longer
+	prepared    atomic.Bool
+}
+
+const (
+	// outlook is for how long the calendar is not asked again.
+	outlook = time.Hour
+	// ahead is how long before its beginning a period is prepared, at most; the least is a fifth of it.
+	ahead = 5 * time.Minute
+	// mostSpans is how many periods a node keeps open: the present one, and the one before or after.
+	mostSpans = 2
+	// openPause is the least pause between two attempts to open one period.
+	openPause = 100 * time.Millisecond
+)
+
+var (
+	_ seqd.Strategy         = (*Periodic)(nil)
+	_ seqd.HealthReporter   = (*Periodic)(nil)
+	_ seqd.DegradedReporter = (*Periodic)(nil)
+	_ seqd.DetailReporter   = (*Periodic)(nil)
+)
+
+func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType) (counting, error)) (*Periodic, error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	}
+	return &Periodic{
+		env: env, bizType: bizType, settings: settings, calendar: settings.Calendar(), open: open,
+		spans: make(map[seqd.Period]*span), ending: make(chan struct{}),
+	}, nil
+}
+
+// Init opens the present period.
+func (s *Periodic) Init(ctx context.Context, _ bool) error {
+	_, err := s.turn(ctx)
+	return err
+}
+
+// Generate adds n numbers of the period that it is when the call begins.
+func (s *Periodic) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	before := seq.Len()
+	for attempt := 0; ; attempt++ {
+		v, err := s.now(ctx)
+		if err != nil {
+			return err
+		}
+		err = v.Generate(ctx, n, seq)
+		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !s.isClosed() {
+			s.view.CompareAndSwap(v, nil) // the clock has jumped back to a period that was just closed
+			continue
+		}
+		seq.In(v.period)
+		return err
+	}
+}
+
+// now returns which period it is, open.
+func (s *Periodic) now(ctx context.Context) (*view, error) {
+	v, now := s.view.Load(), s.env.Now().UnixMilli()
+	if v == nil || now < v.from || now >= v.until {
+		return s.turn(ctx)
+	}
+	if now >= v.prepare && v.prepared.CompareAndSwap(false, true) {
+		s.prepareNext(v)
+	}
+	return v, nil
+}
+
+// turn asks the calendar and opens the period that it is.
+func (s *Periodic) turn(ctx context.Context) (*view, error) {
+	now := s.env.Now()
+	sp, err := s.begin(s.calendar.Now(now))
+	if err != nil {
+		return nil, err
+	}
+	late := time.NewTimer(s.settings.AcquireTimeout)
+	defer late.Stop()
+	select {
+	case <-sp.opened:
+	default:
+		select {
+		case <-sp.opened:
+		case <-late.C:
+			return nil, &seqd.Error{Code: seqd.CodeTimeout, Detail: "the period " + sp.period.String() + " did not begin in time", RetryAfter: time.Second}
+		case <-ctx.Done():
+			return nil, seqd.AsError(ctx.Err())
+		}
+	}
+	if sp.err != nil {
+		return nil, sp.err
+	}
+	v := s.look(sp, now)
+	s.view.Store(v)
+	return v, nil
+}
+
+// look returns for how long from now on it is the period of a span.
+func (s *Periodic) look(sp *span, now time.Time) *view {
+	v := &view{span: sp, from: now.UnixMilli(), until: now.Add(outlook).UnixMilli(), prepare: math.MaxInt64}
+	if s.calendar.Now(time.UnixMilli(v.until)) == sp.period {
+		return v
+	}
+	// The first millisecond of the next period, by bisection: what a time zone does at midnight is for the calendar to know.
+	low := v.from
+	for low+1 < v.until {
+		if middle := low + (v.until-low)/2; s.calendar.Now(time.UnixMilli(middle)) == sp.period {
+			low = middle
+		} else {
+			v.until = middle
+		}
+	}
+	v.prepare = v.until - s.lead().Milliseconds()
+	return v
+}
+
+// lead is how long before its beginning this node prepares a period of this biz type: not all at once.
+func (s *Periodic) lead() time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(s.bizType.Name + " " + s.env.Addr))
+	return ahead/5 + time.Duration(h.Sum32()%1000)*(ahead-ahead/5)/1000
+}
+
+// prepareNext opens the period after a view and fetches numbers for it, in the background.
+func (s *Periodic) prepareNext(v *view) {
+	sp, err := s.begin(s.calendar.Now(time.UnixMilli(v.until)))
+	if err != nil {
+		return
+	}
+	s.start(func() {
+		<-sp.opened
+		if sp.err == nil {
+			sp.prepare()
+		}
+	})
+}
+
+// begin returns the span of a period, whose opening it starts when nobody has.
+func (s *Periodic) begin(p seqd.Period) (*span, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	if sp := s.spans[p]; sp != nil {
+		sp.used = s.uses
+		return sp, nil
+	}
+	if s.failed == p && time.Since(s.tried) < openPause {
+		return nil, s.err
+	}
+	named := s.bizType
+	named.Name = p.Counter(s.bizType.Name)
+	counting, err := s.open(named)
+	if err != nil {
+		return nil, err
+	}
+	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{})}
+	if !s.startLocked(func() { s.openSpan(sp) }) {
+		return nil, errStopping
+	}
+	s.spans[p] = sp
+	return sp, nil
+}
+
+// openSpan makes a period ready, or gives it up for the next caller to try again.
+func (s *Periodic) openSpan(sp *span) {
+	ctx, cancel := s.context()
+	defer cancel()
+	err := s.initSpan(ctx, sp)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(sp.opened)
+	if err != nil {
+		sp.err = seqd.AsError(err)
+		if s.failed != sp.period || s.err.Error() != sp.err.Error() {
+			s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", sp.err)
+		}
+		s.failed, s.err, s.tried = sp.period, sp.err, time.Now()
+		delete(s.spans, sp.period)
+		return
+	}
+	if s.failed == sp.period {
+		s.failed, s.err = 0, nil
+	}
+	s.env.Log.Debug("period", "bizType", s.bizType.Name, "period", sp.period)
+	s.retire(sp)
+	if s.settings.PeriodRetention > 0 && sp.period > s.purged {
+		s.purged = sp.period
+		s.startLocked(s.purge)
+	}
+}
+
+// initSpan creates the counter of a period, unless it was there before: then it must be there still. The claim of a period is recorded after its counter, as that of
+// a biz type is.
+func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
+	if err := s.checkPurged(ctx, sp.period); err != nil {
+		return err
+	}
+	claim := persist.Shape{BizTag: sp.period.Counter(s.bizType.Name), Shape: Name, Timestamp: s.env.Now().UnixMilli()}
+	_, err := s.env.Store.Shapes().Read(ctx, claim.BizTag)
+	fresh := isNotFound(err)
+	if err != nil && !fresh {
+		return refusal(err)
+	}
+	if err := sp.Init(ctx, fresh); err != nil || !fresh {
+		return err
+	}
+	// A period that was purged since the first look has left its tombstone: the counter that was just created began again.
+	if err := s.checkPurged(ctx, sp.period); err != nil {
+		return err
+	}
+	err = s.env.Store.Shapes().Create(ctx, claim)
+	if isExists(err) {
+		return nil
+	}
+	return refusal(err)
+}
+
+// retire closes the spans that were used longest ago, but for keep. mu is held.
+func (s *Periodic) retire(keep *span) {
+	for len(s.spans) > mostSpans {
+		oldest := keep
+		for _, sp := range s.spans {
+			if sp != keep && sp.isOpen() && (oldest == keep || sp.used < oldest.used) {
+				oldest = sp
+			}
+		}
+		if oldest == keep || !s.startLocked(func() { s.closeSpan(oldest) }) {
+			return
+		}
+		delete(s.spans, oldest.period)
+	}
+}
+
+func (sp *span) isOpen() bool {
+	select {
+	case <-sp.opened:
+		return sp.err == nil
+	default:
+		return false
+	}
+}
+
+// closeSpan ends the use of a period.
+func (s *Periodic) closeSpan(sp *span) {
+	ctx, cancel := s.context()
+	defer cancel()
+	err := sp.Close(ctx)
+	if err == nil && sp.period < s.calendar.Now(s.env.Now()) {
+		err = sp.forget(ctx)
+	}
+	if err != nil {
+		s.env.Log.Info("what was kept of a past period could not be tidied up", "bizType", s.bizType.Name, "period", sp.period, "error", err)
+	}
+}
+
+// context is one for work in the background.
+func (s *Periodic) context() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
+	go func() {
+		select {
+		case <-s.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// start runs f in the background unless the strategy is closing.
+func (s *Periodic) start(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.startLocked(f)
+}
+
+// startLocked is start; mu is held.
+func (s *Periodic) startLocked(f func()) bool {
+	if s.closed {
+		return false
+	}
+	s.work.Go(f)
+	return true
+}
+
+func (s *Periodic) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// present returns the open span of the present period, or why the last attempt to open it failed; nothing when nobody asked yet.
+func (s *Periodic) present() (*span, *seqd.Error) {
+	p := s.calendar.Now(s.env.Now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sp := s.spans[p]; sp != nil && sp.isOpen() {
+		return sp, nil
+	}
+	if s.failed == p {
+		return nil, s.err
+	}
+	return nil, nil
+}
+
+// Health implements [seqd.HealthReporter].
+func (s *Periodic) Health() error {
+	sp, err := s.present()
+	switch {
+	case err != nil:
+		return err
+	case sp == nil:
+		return nil
+	}
+	return sp.Health()
+}
+
+// Degraded implements [seqd.DegradedReporter].
+func (s *Periodic) Degraded() *seqd.Error {
+	if sp, _ := s.present(); sp != nil {
+		return sp.Degraded()
+	}
+	return nil
+}
+
+// Details implements [seqd.DetailReporter].
+func (s *Periodic) Details() map[string]any {
+	return map[string]any{"period": s.calendar.Now(s.env.Now()).String()}
+}
+
+// Close ends issuing and gives back the numbers that only this node had, of every period.
+func (s *Periodic) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.ending)
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() { s.work.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.closeAll(ctx)
+}
+
+// closeAll closes the spans that are open, at the same time.
+func (s *Periodic) closeAll(ctx context.Context) error {
+	s.mu.Lock()
+	spans := slices.Collect(maps.Values(s.spans))
+	s.mu.Unlock()
+	failed := make([]error, len(spans))
+	var wg sync.WaitGroup
+	for i, sp := range spans {
+		if sp.isOpen() {
+			wg.Go(func() { failed[i] = sp.Close(ctx) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}

@@ -1,0 +1,529 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+)
+
+// clock is one that tests turn.
+type clock struct{ ms atomic.Int64 }
+
+func clockAt(text string) *clock {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	c := &clock{}
+	c.ms.Store(t.UnixMilli())
+	return c
+}
+
+func (c *clock) Now() time.Time       { return time.UnixMilli(c.ms.Load()) }
+func (c *clock) turn(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+func (c *clock) set(text string)      { c.ms.Store(clockAt(text).ms.Load()) }
+func (c *clock) shifted(d time.Duration) func() time.Time {
+	return func() time.Time { return c.Now().Add(d) }
+}
+
+func daily(s *Settings) { s.Reset, s.Step, s.MaxStep = seqd.ResetDaily, 10, 10 }
+
+var redisMu sync.Mutex // guards the map of cursors that nodes share
+
+// periodic is a node whose numbers begin again. redis, where it is not nil, gives the cursor of each counter.
+func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *Periodic {
+	t.Helper()
+	settings := DefaultSettings()
+	change(&settings)
+	if problems := settings.Validate(); problems != nil {
+		t.Fatal(problems)
+	}
+	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
+	s, err := newPeriodic(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, func(b seqd.BizType) (counting, error) {
+		if redis == nil {
+			return New(env, b)
+		}
+		redisMu.Lock()
+		defer redisMu.Unlock()
+		if redis[b.Name] == nil {
+			redis[b.Name] = &redisModel{}
+		}
+		return NewShared(env, b, redis[b.Name])
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// dated asks for n numbers, which must come, and returns them with their period before each.
+func dated(t testing.TB, s *Periodic, n int) string {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), n, &seq); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(seq.Period().String(), slices.Collect(seq.Numbers()))
+}
+
+func wantDated(t testing.TB, s *Periodic, n int, want string) {
+	t.Helper()
+	if got := dated(t, s, n); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func wantRefused(t testing.TB, s *Periodic, want seqd.Code) {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), 1, &seq); seqd.CodeOf(err) != want {
+		t.Errorf("got %v and %v, want %s", slices.Collect(seq.Numbers()), err, want)
+	}
+}
+
+func closed(t testing.TB, s *Periodic) {
+	t.Helper()
+	if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNumbersBeginAgain(t *testing.T) {
+	store, c := memory.New(time.Now), clockAt("2026-11-20T15:59:59Z")
+	shanghai := func(s *Settings) { daily(s); s.Start, s.TimeZone = 100, "Asia/Shanghai" }
+	s := periodic(t, store, c.Now, nil, shanghai)
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	wantDated(t, s, 3, "2026-11-20[100 101 102]")
+	c.turn(time.Second)
+	wantDated(t, s, 2, "2026-11-21[100 101]")
+	c.turn(-time.Second)
+	wantDated(t, s, 1, "2026-11-20[103]")
+	closed(t, s)
+	wantRefused(t, s, seqd.CodeStopping)
+
+	// The next start goes on where this one stopped, in either period.
+	s = periodic(t, store, c.Now, nil, shanghai)
+	wantDated(t, s, 1, "2026-11-20[104]")
+	c.turn(time.Second)
+	wantDated(t, s, 1, "2026-11-21[102]")
+	if got := s.Details()["period"]; got != "2026-11-21" {
+		t.Errorf("the details say %v", got)
+	}
+	closed(t, s)
+}
+
+func TestMonthsAndYears(t *testing.T) {
+	for reset, want := range map[seqd.Reset][]string{
+		seqd.ResetMonthly: {"2026-11[1]", "2026-11[2]", "2026-12[1]", "2027-01[1]", "2027-12[1]", "2028-01[1]"},
+		seqd.ResetYearly:  {"2026[1]", "2026[2]", "2026[3]", "2027[1]", "2027[2]", "2028[1]"},
+	} {
+		c := clockAt("2026-11-01T00:00:00Z")
+		s := periodic(t, memory.New(time.Now), c.Now, nil, func(s *Settings) { s.Reset = reset })
+		var got []string
+		for _, at := range []string{"2026-11-01T00:00:00Z", "2026-11-30T23:59:59Z", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z", "2027-12-31T23:59:59Z", "2028-01-01T00:00:00Z"} {
+			c.set(at)
+			got = append(got, dated(t, s, 1))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", reset, got, want)
+		}
+		closed(t, s)
+	}
+}
+
+// The period that numbers get is the one that the calendar says, at every time of the days on which clocks are changed, years end, or a day is missing.
+func TestDaysOfTimeZones(t *testing.T) {
+	for zone, from := range map[string]string{
+		"America/New_York":  "2026-10-30T00:00:00Z", // an hour twice, on November 1st
+		"America/Sao_Paulo": "2018-11-02T00:00:00Z", // no midnight on November 4th
+		"America/Havana":    "2026-10-30T00:00:00Z", // midnight twice
+		"Pacific/Apia":      "2011-12-28T00:00:00Z", // no December 30th
+		"Asia/Shanghai":     "2026-12-30T00:00:00Z",
+		"Africa/Cairo":      "2026-04-22T00:00:00Z",
+		"UTC":               "2027-12-30T00:00:00Z",
+	} {
+		c := clockAt(from)
+		s := periodic(t, memory.New(time.Now), c.Now, nil, func(s *Settings) { daily(s); s.TimeZone, s.PeriodRetention = zone, 0 })
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := c.Now().Add(5 * 24 * time.Hour); c.Now().Before(end); c.turn(61 * time.Second) {
+			got, want := dated(t, s, 1), c.Now().In(location).Format("2006-01-02[")
+			if !strings.HasPrefix(got, want) {
+				t.Fatalf("%s at %s: %s", zone, c.Now().In(location), got)
+			}
+		}
+		closed(t, s)
+	}
+}
+
+// Many nodes with clocks apart issue around several midnights: no number twice in a period, and ascending on each node, whatever stops.
+func TestClocksApartAroundMidnight(t *testing.T) {
+	for name, redis := range map[string]map[string]*redisModel{"per node": nil, "strict": {}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, c := memory.New(time.Now), clockAt("2026-12-30T22:30:00Z")
+				histories := map[string]*history.History{}
+				var mu sync.Mutex
+				skews := []time.Duration{-time.Hour, -time.Second, 0, 3 * time.Second, time.Hour}
+				nodes := make([]*Periodic, len(skews))
+				for range 60 {
+					var wg sync.WaitGroup
+					for i, skew := range skews {
+						if nodes[i] == nil {
+							nodes[i] = periodic(t, store, c.shifted(skew), redis, daily)
+						}
+						for worker := range 3 {
+							wg.Go(func() {
+								var seq seqd.Sequence
+								for k := range 20 {
+									seq.Reset()
+									mu.Lock()
+									began := map[string]int64{}
+									for p, h := range histories {
+										began[p] = h.Now()
+									}
+									mu.Unlock()
+									if err := nodes[i].Generate(t.Context(), 1+k%7, &seq); err != nil {
+										t.Error(err)
+										return
+									}
+									mu.Lock()
+									p := seq.Period().String()
+									if histories[p] == nil {
+										histories[p] = history.New()
+									}
+									histories[p].Add(began[p], fmt.Sprint("node ", i, " worker ", worker), slices.Collect(seq.Numbers()))
+									mu.Unlock()
+								}
+							})
+						}
+					}
+					wg.Wait()
+					c.turn(time.Minute + time.Duration(rand.IntN(120))*time.Second)
+					if stopped := rand.IntN(len(nodes) * 2); stopped < len(nodes) {
+						closed(t, nodes[stopped])
+						nodes[stopped] = nil
+					}
+				}
+				for _, s := range nodes {
+					if s != nil {
+						closed(t, s)
+					}
+				}
+				if len(histories) < 2 {
+					t.Errorf("only %v", slices.Collect(maps.Keys(histories)))
+				}
+				for p, h := range histories {
+					if err := h.Duplicates(); err != nil {
+						t.Errorf("%s: %v", p, err)
+					}
+					if redis != nil {
+						if err := h.Order(); err != nil {
+							t.Errorf("%s: %v", p, err)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// A clock that jumps between many days: each period goes on where it was.
+func TestClockJumpsAround(t *testing.T) {
+	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
+	s := periodic(t, store, c.Now, nil, daily)
+	h := map[seqd.Period]int64{}
+	for range 500 {
+		c.set("2026-11-20T12:00:00Z")
+		c.turn(time.Duration(rand.IntN(6*24)) * time.Hour)
+		var seq seqd.Sequence
+		if err := s.Generate(t.Context(), 1, &seq); err != nil {
+			t.Fatal(err)
+		}
+		if p := seq.Period(); seq.First() <= h[p] {
+			t.Fatalf("%s: %d after %d", p, seq.First(), h[p])
+		}
+		h[seq.Period()] = seq.First()
+	}
+	if len(h) != 7 || len(s.spans) > mostSpans {
+		t.Errorf("%d periods, %d of them open", len(h), len(s.spans))
+	}
+	closed(t, s)
+}
+
+// listed are the counters and claims that the store holds.
+func listed(t testing.TB, store persist.Store) (counters, claims []string) {
+	t.Helper()
+	all, err := store.Counters().List(t.Context(), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		counters = append(counters, c.BizTag)
+	}
+	shapes, err := store.Shapes().List(t.Context(), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range shapes {
+		claims = append(claims, c.BizTag)
+	}
+	return counters, claims
+}
+
+func TestPastPeriodsAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		for _, name := range []string{"order", "order@2025", "order@20250101x", "orders@20250101", "other@20250101"} { // none of them a period's
+			if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Step: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, _ := listed(t, store)
+		s := periodic(t, store, time.Now, nil, func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour })
+		for range 250 { // 2000-01-01 is the first day in a bubble
+			numbers(t, s, 1)
+			time.Sleep(24 * time.Hour)
+		}
+		numbers(t, s, 1)
+		synctest.Wait()
+		want := append(before[:1:1], "order@", "order@20000905", "order@20000906", "order@20000907")
+		want = append(want, before[1:]...)
+		slices.Sort(want)
+		counters, claims := listed(t, store)
+		if !slices.Equal(counters, want) || !slices.Equal(claims, []string{"order@20000905", "order@20000906", "order@20000907"}) {
+			t.Errorf("the store holds the counters %v and the claims %v", counters, claims)
+		}
+		closed(t, s)
+
+		// A clock that was set back to a day that was removed, or to the last one: that does not begin again.
+		for _, days := range []int{3, 100, 300} {
+			s = periodic(t, store, func() time.Time { return time.Now().AddDate(0, 0, -days) }, nil, daily)
+			wantRefused(t, s, seqd.CodeClockRollback)
+			if seqd.CodeOf(s.Health()) != seqd.CodeClockRollback {
+				t.Errorf("%d days: healthy, or not for that reason: %v", days, s.Health())
+			}
+			closed(t, s)
+		}
+		// One that was set back less goes on there.
+		s = periodic(t, store, func() time.Time { return time.Now().AddDate(0, 0, -2) }, nil, daily)
+		wantDated(t, s, 1, "2000-09-05[2]")
+		closed(t, s)
+	})
+}
+
+// A node whose clock is years ahead takes the present for long past: it removes nothing.
+func TestClockAheadRemovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		s := periodic(t, store, time.Now, nil, daily)
+		wantDated(t, s, 1, "2000-01-01[1]")
+		ahead := periodic(t, store, func() time.Time { return time.Now().AddDate(5, 0, 0) }, nil, daily)
+		wantDated(t, ahead, 1, "2005-01-01[1]")
+		synctest.Wait()
+		if counters, _ := listed(t, store); !slices.Equal(counters, []string{"order@20000101", "order@20050101"}) {
+			t.Errorf("the store holds %v", counters)
+		}
+		closed(t, s)
+		closed(t, ahead)
+	})
+}
+
+// hooked is a store that runs something just before a counter is created.
+type hooked struct {
+	persist.Store
+	before func()
+}
+
+func (h hooked) Counters() persist.Counters { return hookedCounters{h.Store.Counters(), h.before} }
+
+type hookedCounters struct {
+	persist.Counters
+	before func()
+}
+
+func (h hookedCounters) Create(ctx context.Context, c persist.Counter) error {
+	h.before()
+	return h.Counters.Create(ctx, c)
+}
+
+// A node with an old clock looks at the tombstone, is paused while the period is removed, and then creates the counter: it must not issue.
+func TestRemovedWhileItBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		used := periodic(t, store, time.Now, nil, daily)
+		wantDated(t, used, 5, "2000-01-01[1 2 3 4 5]")
+		closed(t, used)
+		if err := store.Shapes().Delete(t.Context(), "order@20000101"); err != nil { // as if the crash came right after the first range
+			t.Fatal(err)
+		}
+		if err := store.Counters().Delete(t.Context(), "order@20000101"); err != nil {
+			t.Fatal(err)
+		}
+		purge := func() {
+			s := periodic(t, store, time.Now, nil, daily)
+			if err := s.bury(t.Context(), 20000101); err != nil {
+				t.Error(err)
+			}
+		}
+		late := periodic(t, hooked{store, purge}, time.Now, nil, daily)
+		wantRefused(t, late, seqd.CodeClockRollback)
+		closed(t, late)
+	})
+}
+
+// The counter of a period that the store knew is gone: it does not begin again.
+func TestLostPeriod(t *testing.T) {
+	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
+	s := periodic(t, store, c.Now, nil, daily)
+	wantDated(t, s, 1, "2026-11-20[1]")
+	closed(t, s)
+	if err := store.Counters().Delete(t.Context(), "order@20261120"); err != nil {
+		t.Fatal(err)
+	}
+	s = periodic(t, store, c.Now, nil, daily)
+	wantRefused(t, s, seqd.CodeConflict)
+	c.turn(24 * time.Hour)
+	wantDated(t, s, 1, "2026-11-21[1]")
+	closed(t, s)
+}
+
+// The store goes away a minute before midnight: the next day has begun in advance, on a node that was asked for numbers.
+func TestStoreAwayAtMidnight(t *testing.T) {
+	for name, redis := range map[string]map[string]*redisModel{"per node": nil, "strict": {}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &flaky{Store: memory.New(time.Now)}
+				store.well.Store(true)
+				s := periodic(t, unreadable{store, &store.down}, time.Now, redis, daily)
+				time.Sleep(24*time.Hour - ahead/5)
+				wantDated(t, s, 1, "2000-01-01[1]")
+				time.Sleep(time.Second)
+				wantDated(t, s, 1, "2000-01-01[2]")
+				time.Sleep(time.Second)
+				synctest.Wait()
+				store.down.Store(true)
+				time.Sleep(ahead)
+				wantDated(t, s, 3, "2000-01-02[1 2 3]")
+				closeBestEffort(s)
+			})
+		})
+	}
+}
+
+func closeBestEffort(s *Periodic) { _ = s.Close(context.Background()) }
+
+// unreadable is a store that cannot be read while it is down.
+type unreadable struct {
+	persist.Store
+	down *atomic.Bool
+}
+
+type unreadableCounters struct {
+	persist.Counters
+	down *atomic.Bool
+}
+
+func (u unreadable) Counters() persist.Counters {
+	return unreadableCounters{u.Store.Counters(), u.down}
+}
+
+func (u unreadableCounters) Read(ctx context.Context, id string) (persist.Counter, error) {
+	if u.down.Load() {
+		return persist.Counter{}, persist.ErrUnavailable
+	}
+	return u.Counters.Read(ctx, id)
+}
+
+// A period that cannot begin now begins as soon as the store is back, and the node says meanwhile that it cannot issue.
+func TestPeriodBeginsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := periodic(t, unreadable{memory.New(time.Now), &down}, time.Now, nil, daily)
+		if err := s.Init(t.Context(), true); err != nil || s.Health() != nil {
+			t.Fatal(err, s.Health())
+		}
+		time.Sleep(24 * time.Hour)
+		down.Store(true)
+		if s.Health() != nil {
+			t.Error("nobody has asked yet", s.Health())
+		}
+		for range 3 {
+			wantRefused(t, s, seqd.CodeStoreUnavailable)
+		}
+		if seqd.CodeOf(s.Health()) != seqd.CodeStoreUnavailable {
+			t.Errorf("health is %v", s.Health())
+		}
+		down.Store(false)
+		time.Sleep(openPause)
+		wantDated(t, s, 1, "2000-01-02[1]")
+		if s.Health() != nil || s.Degraded() != nil {
+			t.Error(s.Health(), s.Degraded())
+		}
+		closed(t, s)
+	})
+}
+
+// waitingStore answers reads when it is told to.
+type waitingStore struct {
+	persist.Store
+	wait chan struct{}
+}
+
+type waitingCounters struct {
+	persist.Counters
+	wait chan struct{}
+}
+
+func (w waitingStore) Counters() persist.Counters { return waitingCounters{w.Store.Counters(), w.wait} }
+
+func (w waitingCounters) Read(ctx context.Context, id string) (persist.Counter, error) {
+	select {
+	case <-w.wait:
+		return w.Counters.Read(ctx, id)
+	case <-ctx.Done():
+		return persist.Counter{}, ctx.Err()
+	}
+}
+
+// A store that hangs costs a caller acquireTimeout or its own patience, and Close does not wait for it.
+func TestPeriodThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := periodic(t, waitingStore{memory.New(time.Now), make(chan struct{})}, time.Now, nil, daily)
+		began := time.Now()
+		wantRefused(t, s, seqd.CodeTimeout)
+		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
+			t.Errorf("waited %s", waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := s.Generate(ctx, 1, &seqd.Sequence{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		began = time.Now()
+		closed(t, s)
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("Close waited %s", waited)
+		}
+	})
+}
