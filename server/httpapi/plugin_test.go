@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,4 +220,68 @@ func wantIDs(t *testing.T, body []byte, batch bool, count int) {
 	if answer.BizType != "order" || batch != (answer.ID == nil) || len(answer.IDs) != count || answer.IDs[0] == "" {
 		t.Errorf("the answer is %s; want biz type order and %d IDs, none empty", body, count)
 	}
+}
+
+// A limit is told with the numbers and with the refusal.
+func TestLimitHeaders(t *testing.T) {
+	left := int64(1)
+	limit := plugin{before: func(call *seqd.Call) error {
+		left--
+		call.Limit.Tighten(seqd.Limit{Quota: 20, Remaining: max(left, 0), Reset: 1500 * time.Millisecond})
+		if left < 0 {
+			return &seqd.Error{Code: seqd.CodeRateLimited, Detail: "too many", RetryAfter: time.Second}
+		}
+		return nil
+	}}
+	api := newAPI(t, define("order", newCounter(1), limit), define("other", newCounter(1)))
+	for _, status := range []int{200, 429} {
+		w := do(t, api, "GET", "/seq/order")
+		h := w.Header()
+		if w.Code != status || h.Get("RateLimit-Limit") != "20" || h.Get("RateLimit-Remaining") != "0" || h.Get("RateLimit-Reset") != "2" {
+			t.Errorf("%d, %v; want %d and a limit", w.Code, h, status)
+		}
+	}
+	// The call is used again by other requests, which have no limit.
+	for range 10 {
+		if h := do(t, api, "GET", "/seq/other").Header(); h.Get("RateLimit-Limit") != "" {
+			t.Errorf("a limit where there is none: %v", h)
+		}
+	}
+}
+
+// showing is a plugin with a resource.
+type showing struct {
+	plugin
+	show func(url.Values) (any, error)
+}
+
+func (s showing) ResourceName() string { return "things" }
+
+func (s showing) Show(_ context.Context, query url.Values) (any, error) { return s.show(query) }
+
+func TestResource(t *testing.T) {
+	d := define("order", newCounter(1))
+	d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: "things", Plugin: showing{show: func(query url.Values) (any, error) {
+		switch query.Get("a") {
+		case "wrong":
+			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "a is wrong")
+		case "panic":
+			panic("boom")
+		case "channel":
+			return make(chan int), nil
+		}
+		return map[string]string{"a": query.Get("a")}, nil
+	}}})
+	api := newAPI(t, d)
+	if w := do(t, api, "GET", "/biz-types/order/things?a=7"); w.Code != 200 || w.Body.String() != `{"a":"7"}` || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
+	}
+	wantProblem(t, do(t, api, "GET", "/biz-types/order/things?a=wrong"), 400, "invalid_request")
+	wantProblem(t, do(t, api, "GET", "/biz-types/order/things?a=%zz"), 400, "invalid_request")
+	wantProblem(t, do(t, api, "GET", "/biz-types/order/things?a=panic"), 500, "plugin_panic")
+	wantProblem(t, do(t, api, "GET", "/biz-types/order/things?a=channel"), 500, "internal")
+	wantProblem(t, do(t, api, "GET", "/biz-types/order/other"), 404, "not_found")
+	wantProblem(t, do(t, api, "GET", "/biz-types/other/things"), 404, "unknown_biz_type")
+	wantProblem(t, do(t, api, "POST", "/biz-types/order/things"), 405, "method_not_allowed")
+	wantProblem(t, do(t, newStarting(t), "GET", "/biz-types/order/things"), 503, "starting")
 }
