@@ -57,8 +57,9 @@ type Factory struct {
 	// closed at the end.
 	New func(env Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error)
 	// Shape is for a plugin that rewrites how numbers are shown; nil for others. It returns a text that changes with every setting that
-	// could make an ID appear a second time, secrets as a hash (see seqd.Claim).
-	Shape func(bizType seqd.BizType, binding seqd.PluginBinding) string
+	// could make an ID appear a second time, secrets as a hash (see seqd.Claim). It is called after New, with the same binding. What it cannot read is an error:
+	// a text made without it would be taken for another shape.
+	Shape func(bizType seqd.BizType, binding seqd.PluginBinding) (string, error)
 	// ShowsPeriod reports whether IDs of different periods differ by what the plugin shows: only then may the numbers of the biz type begin again. nil
 	// for plugins that never do.
 	ShowsPeriod func(bizType seqd.BizType, binding seqd.PluginBinding) bool

@@ -207,7 +207,11 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 			Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
 		})
 		if factory.Shape != nil {
-			shape += fmt.Sprintf(" %s(%s)", binding.Name, factory.Shape(bizType, binding))
+			own, err := factory.Shape(bizType, binding)
+			if err != nil {
+				return d, fmt.Errorf("plugin %s: %w", binding.Name, err)
+			}
+			shape += fmt.Sprintf(" %s(%s)", binding.Name, own)
 		}
 	}
 	d.Claim = claim{r, bizType.Name, shape}

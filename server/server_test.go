@@ -333,7 +333,12 @@ func init() {
 			}
 			return stamp{text(b)}, nil
 		},
-		Shape: func(_ seqd.BizType, b seqd.PluginBinding) string { return text(b) },
+		Shape: func(_ seqd.BizType, b seqd.PluginBinding) (string, error) {
+			if text(b) == "lost" {
+				return "", errors.New("a shape that cannot be read")
+			}
+			return text(b), nil
+		},
 	})
 }
 
@@ -369,10 +374,12 @@ func TestPlugins(t *testing.T) {
 	run("[{name: stamp, text: B-}]", refuses)
 	run("[]", refuses)
 	run("[{name: stamp, text: A-, order: 1}, {name: stamp, text: B-, order: 2}]", issues(`"B-A-3"`))
-	cfg := load(t, fmt.Sprintf(text, "[{name: stamp, text: bad}]"))
-	if err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler))); err == nil ||
-		!strings.Contains(err.Error(), "biz type order: plugin stamp: a text that only New can refuse") {
-		t.Errorf("error %v", err)
+	for stamp, want := range map[string]string{"bad": "a text that only New can refuse", "lost": "a shape that cannot be read"} {
+		cfg := load(t, fmt.Sprintf(text, "[{name: stamp, text: "+stamp+"}]"))
+		if err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler))); err == nil ||
+			!strings.Contains(err.Error(), "biz type order: plugin stamp: "+want) {
+			t.Errorf("error %v", err)
+		}
 	}
 }
 

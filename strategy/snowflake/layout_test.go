@@ -1,6 +1,7 @@
 package snowflake
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -125,4 +126,23 @@ func FuzzDecompose(f *testing.F) {
 			t.Errorf("%d is read as %v, %d, %d", number, when, machine, sequence)
 		}
 	})
+}
+
+// What makes the numbers shorter must know that they are long from the first day.
+func TestBounds(t *testing.T) {
+	s := DefaultSettings()
+	l, wrong := newLayout(&s)
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	before := time.Now().UnixMilli()
+	first, last := s.Bounds()
+	made, _, _, err := l.decompose(first)
+	if err != nil || made.UnixMilli() < before || made.After(time.Now()) || last != math.MaxInt64 {
+		t.Errorf("bounds %d of %s and %d, error %v", first, made, last, err)
+	}
+	s.Epoch = "never"
+	if first, last = s.Bounds(); first != 1 || last != math.MaxInt64 {
+		t.Errorf("bounds %d and %d of a wrong layout", first, last)
+	}
 }

@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -175,7 +176,17 @@ func (s *Settings) UsesRedis() (key string) {
 	return ""
 }
 
+// Bounds implements [seqd.Bounded]: numbers begin at about the one that the present time makes.
+func (s *Settings) Bounds() (first, last int64) {
+	l, wrong := newLayout(s)
+	if wrong != nil {
+		return 1, math.MaxInt64 // not after Validate
+	}
+	return max(1, l.first(min(time.Now().UnixMilli(), l.last()), 0)), math.MaxInt64
+}
+
 var (
+	_ seqd.Bounded   = (*Settings)(nil)
 	_ seqd.RedisUser = (*Settings)(nil)
 	_ seqd.Validator = (*Settings)(nil)
 	_ seqd.Waiter    = (*Settings)(nil)
