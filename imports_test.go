@@ -44,13 +44,14 @@ var rules = map[string]struct {
 	"server": {[]string{".", "persist", "persist/memory", "persist/bolt", "persist/mongo", "plugin", "strategy", "server/config", "server/httpapi",
 		"strategy/segment/rediscursor"},
 		"the runtime knows strategies and plugins by their registered names only; it asks the cursor's scripts whether Redis can be used, before it starts"},
-	"server/config":       {[]string{".", "persist/mongo", "plugin", "strategy"}, "the configuration opens nothing; it lets the driver check its URI"},
-	"server/httpapi":      {[]string{"."}, "HTTP knows the issuer and nothing behind it"},
-	"cmd/seqd":            {[]string{"server", "server/config", "standard"}, "main is flags and signals"},
-	"persist/persisttest": {[]string{"persist"}, "a suite for drivers knows only the interface"},
-	"internal/registry":   {nil, "it keeps names and knows nothing of what they stand for"},
-	"internal/node":       {[]string{"internal/history"}, "it knows seqd from outside only"},
-	"internal/history":    {nil, "the checker must not depend on what it checks"},
+	"server/config":         {[]string{".", "persist/mongo", "plugin", "strategy"}, "the configuration opens nothing; it lets the driver check its URI"},
+	"server/httpapi":        {[]string{"."}, "HTTP knows the issuer and nothing behind it"},
+	"cmd/seqd":              {[]string{"server", "server/config", "standard"}, "main is flags and signals"},
+	"examples/customplugin": {[]string{".", "persist", "plugin", "strategy", "server", "server/config", "standard"}, "an example uses what a user's program may"},
+	"persist/persisttest":   {[]string{"persist"}, "a suite for drivers knows only the interface"},
+	"internal/registry":     {nil, "it keeps names and knows nothing of what they stand for"},
+	"internal/node":         {[]string{"internal/history"}, "it knows seqd from outside only"},
+	"internal/history":      {nil, "the checker must not depend on what it checks"},
 }
 
 func TestImports(t *testing.T) {
