@@ -32,6 +32,17 @@ func TestObfuscate(t *testing.T) {
 	for range 3 {
 		seen[run("digits: 8, keyFile: "+keyFile, http.StatusOK)] = true
 	}
+	s := start(t, load(t, fmt.Sprintf(text, "digits: 8, keyFile: "+keyFile)))
+	for body := range seen {
+		_, id, _ := strings.Cut(strings.TrimRight(strings.TrimSpace(body), `"}`), `"id":"`)
+		if answer := s.await("/seq/order/parse/"+id, http.StatusOK); !strings.Contains(answer, `"id":"`+id+`","number":"`) {
+			t.Errorf("%s reads as %s", body, answer)
+		}
+	}
+	wantCode(t, s.await("/seq/order/parse/123", http.StatusBadRequest), seqd.CodeInvalidID)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
 	if len(seen) != 3 {
 		t.Errorf("the answers %v are not three", seen)
 	}

@@ -2,8 +2,8 @@
 // permutation, which takes no memory and no lookup, and which whoever has the key reads back.
 //
 // It is obfuscation, not encryption. Every ID is a valid one for somebody: of a domain of 10^8 in which 10^6 IDs were issued, one guess in a hundred hits. The key
-// lies in the configuration of every node. And 64 bits of state in eight rounds were chosen for speed, not to withstand those who collect pairs of
-// numbers and IDs. An ID must never be what gives access to something.
+// lies with every node. Whoever collects most pairs of numbers and IDs of a small domain needs no key. An ID must never be what gives access to something.
+// docs/plugins/obfuscate.md says more.
 package obfuscate
 
 import (
