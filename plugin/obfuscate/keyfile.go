@@ -24,16 +24,19 @@ func checksum(key []byte) string {
 }
 
 // readOrMakeKey returns the key in a file, which it makes with a random key when there is none. Of processes that do so at once, all return the key of the
-// same one.
-func readOrMakeKey(path string) ([]byte, error) {
-	key, err := readKey(path)
+// same one, and one of them reports that it made it.
+func readOrMakeKey(path string) (key []byte, made bool, err error) {
+	key, err = readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
+		return key, false, err
 	}
-	if err := makeKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("keyFile %s cannot be made: %w", path, err)
+	err = makeKey(path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, false, fmt.Errorf("keyFile %s cannot be made: %w", path, err)
 	}
-	return readKey(path)
+	made = err == nil
+	key, err = readKey(path)
+	return key, made, err
 }
 
 // readKey returns the key in a file. The error holds nothing of what the file says.

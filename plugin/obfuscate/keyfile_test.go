@@ -3,16 +3,21 @@ package obfuscate
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
 func TestKeyFileIsMadeOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "obfuscate.key")
-	first := newPlugin(t, &Settings{Digits: 8, KeyFile: path})
+	r := &recorder{}
+	logged := env()
+	logged.Log = slog.New(slog.NewTextHandler(r, nil))
+	first := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
 	stat, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +25,14 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	if stat.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", stat.Mode())
 	}
-	second := newPlugin(t, &Settings{Digits: 8, KeyFile: path})
+	second := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
+	key, err := readKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log := r.log.String(); strings.Count(log, "a new key was made") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
+		t.Errorf("the log says %s", log)
+	}
 	if first.permutation.k0 != second.permutation.k0 {
 		t.Error("another key the second time")
 	}
@@ -47,17 +59,24 @@ func TestKeyFileIsMadeAtOnce(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "new", "key")
 		keys := make([]string, 16)
+		var makers atomic.Int64
 		var all sync.WaitGroup
 		for i := range keys {
 			all.Go(func() {
-				key, err := readOrMakeKey(path)
+				key, made, err := readOrMakeKey(path)
 				if err != nil {
 					t.Error(err)
+				}
+				if made {
+					makers.Add(1)
 				}
 				keys[i] = string(key)
 			})
 		}
 		all.Wait()
+		if makers.Load() != 1 {
+			t.Errorf("%d made it", makers.Load())
+		}
 		for _, key := range keys {
 			if key != keys[0] || len(key) != 64 {
 				t.Fatalf("keys of %d and %d bytes that differ", len(key), len(keys[0]))
@@ -158,7 +177,7 @@ func TestFolderThatCannotBeWritten(t *testing.T) {
 func made(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
-	if _, err := readOrMakeKey(path); err != nil {
+	if _, _, err := readOrMakeKey(path); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -102,6 +102,9 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 	if err != nil {
 		return nil, err
 	}
+	if made.made { // which is wrong where there was one: a volume that is not mounted, another node's key that was not copied
+		env.Log.Warn("a new key was made: copy its file to all other nodes and to the backups", "bizType", bizType.Name, "keyFile", settings.KeyFile)
+	}
 	p := &Plugin{env: env, bizType: bizType.Name, digits: settings.Digits, permutation: made.permutation}
 	p.rewrite = p.show
 	return p, nil

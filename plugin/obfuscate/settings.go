@@ -42,6 +42,7 @@ type Settings struct {
 type material struct {
 	permutation *permutation
 	fingerprint string // tells keys apart and is no secret for a strong key
+	made        bool   // the file of the key was not there before
 }
 
 // Secret is text that is not shown by anything that prints or encodes it.
@@ -148,8 +149,9 @@ func (s *Settings) material() (*material, error) {
 	}
 	var key []byte
 	var err error
+	made := false
 	if s.KeyFile != "" {
-		key, err = readOrMakeKey(s.KeyFile)
+		key, made, err = readOrMakeKey(s.KeyFile)
 	} else {
 		key, err = s.given()
 	}
@@ -160,7 +162,7 @@ func (s *Settings) material() (*material, error) {
 		return nil, errors.New("the key is empty")
 	}
 	fingerprint := derive("fingerprint", 0, key)
-	s.known = &material{newPermutation(key, s.size()), fmt.Sprintf("%x", fingerprint[:16])}
+	s.known = &material{newPermutation(key, s.size()), fmt.Sprintf("%x", fingerprint[:16]), made}
 	return s.known, nil
 }
 
