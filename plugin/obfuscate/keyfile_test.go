@@ -1,0 +1,195 @@
+package obfuscate
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func TestKeyFileIsMadeOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "obfuscate.key")
+	r := &recorder{}
+	logged := env()
+	logged.Log = slog.New(slog.NewTextHandler(r, nil))
+	first := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
+	stat, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v", stat.Mode())
+	}
+	second := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
+	key, err := readKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log := r.log.String(); strings.Count(log, "a new key was made") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
+		t.Errorf("the log says %s", log)
+	}
+	if first.permutation.k0 != second.permutation.k0 {
+		t.Error("another key the second time")
+	}
+	if shapeOf(t, &Settings{Digits: 8, KeyFile: path}) == shapeOf(t, &Settings{Digits: 8, KeyFile: filepath.Join(t.TempDir(), "key")}) {
+		t.Error("two files have the same key")
+	}
+	wantAlone(t, path)
+}
+
+// wantAlone fails when there is anything beside a file.
+func wantAlone(t *testing.T, path string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("the folder holds %v", entries)
+	}
+}
+
+// Whoever makes the file at the same time, all have the key that stays.
+func TestKeyFileIsMadeAtOnce(t *testing.T) {
+	for range 20 {
+		path := filepath.Join(t.TempDir(), "new", "key")
+		keys := make([]string, 16)
+		var makers atomic.Int64
+		var all sync.WaitGroup
+		for i := range keys {
+			all.Go(func() {
+				key, made, err := readOrMakeKey(path)
+				if err != nil {
+					t.Error(err)
+				}
+				if made {
+					makers.Add(1)
+				}
+				keys[i] = string(key)
+			})
+		}
+		all.Wait()
+		if makers.Load() != 1 {
+			t.Errorf("%d made it", makers.Load())
+		}
+		for _, key := range keys {
+			if key != keys[0] || len(key) != 64 {
+				t.Fatalf("keys of %d and %d bytes that differ", len(key), len(keys[0]))
+			}
+		}
+		wantAlone(t, path)
+	}
+}
+
+func TestKeyFileThatIsRefused(t *testing.T) {
+	good, err := os.ReadFile(made(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	another := []byte(strings.Replace(string(good), "key-1 ", "key-1 0", 1))
+	for name, test := range map[string]struct {
+		text []byte
+		mode fs.FileMode
+		want string
+	}{
+		"empty":             {nil, 0o600, "is empty"},
+		"zeros":             {make([]byte, 94), 0o600, "is damaged"},
+		"cut":               {good[:50], 0o600, "is damaged"},
+		"without its end":   {good[:len(good)-1], 0o600, "is damaged"},
+		"longer":            {append(good[:len(good):len(good)], '\n'), 0o600, "is damaged"},
+		"one digit moved":   {another, 0o600, "is damaged"},
+		"one digit changed": {flip(good, 40), 0o600, "is damaged"},
+		"checksum":          {flip(good, len(good)-2), 0o600, "is damaged"},
+		"somebody's own":    {[]byte("correct horse\n"), 0o600, "is damaged, or not a file that seqd made"},
+		"for all":           {good, 0o644, "chmod 600"},
+		"for the group":     {good, 0o640, "chmod 600"},
+	} {
+		path := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(path, test.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, test.mode); err != nil {
+			t.Fatal(err)
+		}
+		wantRefused(t, name, path, test.want)
+		if text, err := os.ReadFile(path); err != nil || string(text) != string(test.text) {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+	wantRefused(t, "a folder", t.TempDir(), "is not a regular file")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "a link to nothing", link, "no such file")
+	wantRefused(t, "below a file", filepath.Join(made(t), "key"), "keyFile")
+}
+
+// wantRefused fails unless neither plugin nor shape come of a file, with an error that says why and not what the file holds.
+func wantRefused(t *testing.T, name, path, want string) {
+	t.Helper()
+	settings := &Settings{Digits: 8, KeyFile: path}
+	_, err := New(env(), bizTypeWith(), binding(settings))
+	_, shapeErr := shape(bizTypeWith(), binding(settings))
+	for _, err := range []error{err, shapeErr} {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error %v, want %q and the path", name, err, want)
+		} else if text, _ := os.ReadFile(path); len(text) > 50 && strings.Contains(err.Error(), string(text[21:40])) {
+			t.Errorf("%s: error %v holds the key", name, err)
+		}
+	}
+}
+
+// A file that changes between New and Shape, or that cannot be read for a while, is never taken for another key.
+func TestKeyFileIsReadOnce(t *testing.T) {
+	path := made(t)
+	settings := &Settings{Digits: 8, KeyFile: path}
+	newPlugin(t, settings)
+	before := shapeOf(t, settings)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if after := shapeOf(t, settings); after != before {
+		t.Errorf("the shape %s became %s", before, after)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file was made again: %v", err)
+	}
+}
+
+func TestFolderThatCannotBeWritten(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "folder", filepath.Join(dir, "key"), "cannot be made")
+}
+
+// made returns the path of a new file with a key.
+func made(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "key")
+	if _, _, err := readOrMakeKey(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// flip changes the hexadecimal digit at i.
+func flip(text []byte, i int) []byte {
+	changed := append([]byte(nil), text...)
+	if changed[i] == '0' {
+		changed[i] = '1'
+	} else {
+		changed[i] = '0'
+	}
+	return changed
+}

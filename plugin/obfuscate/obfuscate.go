@@ -1,0 +1,224 @@
+// Package obfuscate is the plugin that shows each number as another one of a fixed domain, so that IDs neither count up nor tell how many there are: a keyed
+// permutation, which takes no memory and no lookup, and which whoever has the key reads back.
+//
+// It is obfuscation, not encryption. Every ID is a valid one for somebody: of a domain of 10^8 in which 10^6 IDs were issued, one guess in a hundred hits. The key
+// lies with every node. Whoever collects most pairs of numbers and IDs of a small domain needs no key. An ID must never be what gives access to something.
+// docs/plugins/obfuscate.md says more.
+package obfuscate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+)
+
+// Name is what a binding says.
+const Name = "obfuscate"
+
+// order is the place in the chain of a binding that says none: ahead of format, which writes what it made.
+const order = 100
+
+func init() {
+	plugin.Register(plugin.Factory{
+		Name:     Name,
+		Order:    order,
+		Quick:    true,
+		Settings: func() any { return &Settings{} },
+		Check:    check,
+		New: func(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
+			return New(env, bizType, binding)
+		},
+		Shape: shape,
+	})
+}
+
+// check returns what is wrong with a binding: a domain that the first number is not in, or a plugin before it that rewrites what numbers look like.
+func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Problem) {
+	settings, ok := binding.Settings.(*Settings)
+	if !ok {
+		return nil // New says so
+	}
+	key, value := settings.domain()
+	if first, _ := seqd.BoundsOf(bizType); first >= 0 && uint64(first) >= settings.size() {
+		problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(
+			"%d is too small: it has room for numbers up to %d, and those of %s begin at about %d", value, settings.size()-1, bizType.Name, first)})
+	}
+	for _, before := range plugin.Chain(bizType) {
+		if before.Settings == binding.Settings {
+			break
+		}
+		if factory, err := plugin.Lookup(before.Name); err == nil && factory.Shape != nil {
+			problems = append(problems, seqd.Problem{Key: "order", Text: fmt.Sprintf(
+				"%s, whose order is %d, comes first and rewrites the numbers: obfuscate must be the first that does", before.Name, before.Order)})
+		}
+	}
+	return problems
+}
+
+// shape changes with all that decides which ID stands for a number. It holds the key as a hash.
+func shape(_ seqd.BizType, binding seqd.PluginBinding) (string, error) {
+	settings, ok := binding.Settings.(*Settings)
+	if !ok {
+		return "", wrongSettings(binding)
+	}
+	made, err := settings.material()
+	if err != nil {
+		return "", err
+	}
+	key, value := settings.domain()
+	return fmt.Sprintf("%d %s=%d key=%s", version, key, value, made.fingerprint), nil
+}
+
+func wrongSettings(binding seqd.PluginBinding) error {
+	return fmt.Errorf("settings of type %T are not *obfuscate.Settings", binding.Settings)
+}
+
+// Plugin shows numbers as others. It is safe for concurrent use.
+type Plugin struct {
+	seqd.NopPlugin
+	env         plugin.Env
+	bizType     string
+	digits      int // that an ID has; 0 where it is written without zeros in front
+	permutation *permutation
+	rewrite     func(dst []byte, number int64, shown []byte) []byte // p.show, made once: a method value costs an allocation
+	warnAgain   atomic.Int64                                        // from when on another warning is due, in ns since the Unix epoch
+}
+
+// New makes the plugin of a binding whose Settings are a valid *Settings. Where the key is in a file, it reads that, or makes it. What is wrong with the key is an error that
+// does not show it.
+func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plugin, error) {
+	settings, ok := binding.Settings.(*Settings)
+	if !ok {
+		return nil, wrongSettings(binding)
+	}
+	made, err := settings.material()
+	if err != nil {
+		return nil, err
+	}
+	if made.made { // which is wrong where there was one: a volume that is not mounted, another node's key that was not copied
+		env.Log.Warn("a new key was made: copy its file to all other nodes and to the backups", "bizType", bizType.Name, "keyFile", settings.KeyFile)
+	}
+	p := &Plugin{env: env, bizType: bizType.Name, digits: settings.Digits, permutation: made.permutation}
+	p.rewrite = p.show
+	return p, nil
+}
+
+var errRewritten = errors.New("obfuscate: another plugin has rewritten the numbers before")
+
+// After shows each number as another one. A number that the domain has no room for is an [seqd.Error] with [seqd.CodeExhausted].
+func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
+	if call.Sequence.Shown() {
+		return errRewritten // the check of the configuration lets no such chain pass
+	}
+	size := p.permutation.size
+	largest := uint64(0)
+	for _, run := range call.Sequence.Runs() {
+		last := run.First + int64(run.Count-1)*run.Stride
+		largest = max(largest, uint64(run.First), uint64(last)) // a negative one is larger than every size
+	}
+	if largest >= size {
+		return p.exhausted()
+	}
+	if left := size - 1 - largest; left < (size+99)/100 {
+		p.warn(left)
+	}
+	call.Sequence.Show(p.rewrite)
+	return nil
+}
+
+// exhausted is the refusal of a number that the domain has no room for.
+func (p *Plugin) exhausted() *seqd.Error {
+	return seqd.Errorf(seqd.CodeExhausted, "%s has come to a number above %d, the last that IDs of %s have room for: it needs a new biz type with longer ones",
+		p.bizType, p.permutation.size-1, p.domain())
+}
+
+// domain describes the domain.
+func (p *Plugin) domain() string {
+	if p.digits > 0 {
+		return fmt.Sprintf("%d digits", p.digits)
+	}
+	return fmt.Sprintf("the numbers below %d", p.permutation.size)
+}
+
+// warnEvery is the shortest time between two warnings.
+const warnEvery = time.Minute
+
+// warn says, at most once a minute, that few numbers are left.
+func (p *Plugin) warn(left uint64) {
+	now, due := p.env.Now().UnixNano(), p.warnAgain.Load()
+	if now < due && due-now <= int64(warnEvery) || !p.warnAgain.CompareAndSwap(due, now+int64(warnEvery)) { // a clock that was set back does not silence it
+		return
+	}
+	p.env.Log.Warn("nearly all numbers that the IDs have room for are used up", "bizType", p.bizType, "left", left, "last", p.permutation.size-1)
+	p.env.Observer.Event(seqd.Event{BizType: p.bizType, Kind: seqd.EventNearlyExhausted, Numbers: int64(left)})
+}
+
+// show appends what number is shown as. It is in the domain.
+func (p *Plugin) show(dst []byte, number int64, _ []byte) []byte {
+	y := p.permutation.forward(uint64(number))
+	if p.digits == 0 {
+		return strconv.AppendUint(dst, y, 10)
+	}
+	return appendPadded(dst, y, p.digits)
+}
+
+const zeros = "0000000000000000000"
+
+// appendPadded appends n with zeros in front up to a length of at most 19.
+func appendPadded(dst []byte, n uint64, length int) []byte {
+	start := len(dst)
+	dst = strconv.AppendUint(dst, n, 10)
+	if missing := start + length - len(dst); missing > 0 { // for one number in ten
+		dst = append(dst, zeros[:missing]...)
+		copy(dst[start+missing:], dst[start:])
+		copy(dst[start:], zeros[:missing])
+	}
+	return dst
+}
+
+// Read implements [seqd.Reader].
+func (p *Plugin) Read(shown string) (seqd.Reading, error) {
+	y, ok := p.parse(shown)
+	if !ok {
+		return seqd.Reading{}, p.invalid()
+	}
+	number := p.permutation.backward(y)
+	if number == 0 || number > math.MaxInt64 {
+		return seqd.Reading{}, seqd.Errorf(seqd.CodeInvalidID, "it stands for a number that is never issued")
+	}
+	return seqd.Reading{Shown: strconv.FormatUint(number, 10)}, nil
+}
+
+// parse returns the number that an ID is written as, in the one way that show writes it.
+func (p *Plugin) parse(shown string) (y uint64, ok bool) {
+	if len(shown) == 0 || len(shown) > mostDigits || p.digits > 0 && len(shown) != p.digits || p.digits == 0 && len(shown) > 1 && shown[0] == '0' {
+		return 0, false
+	}
+	for _, c := range []byte(shown) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		y = 10*y + uint64(c-'0') // at most 19 digits
+	}
+	return y, y < p.permutation.size
+}
+
+// invalid is the refusal of a text that is never shown.
+func (p *Plugin) invalid() *seqd.Error {
+	if p.digits > 0 {
+		return seqd.Errorf(seqd.CodeInvalidID, "an ID has exactly %d digits", p.digits)
+	}
+	return seqd.Errorf(seqd.CodeInvalidID, "an ID is a number from 0 to %d without zeros in front", p.permutation.size-1)
+}
+
+var (
+	_ seqd.Plugin = (*Plugin)(nil)
+	_ seqd.Reader = (*Plugin)(nil)
+)

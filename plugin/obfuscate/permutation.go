@@ -1,0 +1,144 @@
+package obfuscate
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// version is that of the algorithm. It is a part of the shape: any change of what a number becomes needs another one.
+const version = 1
+
+// How often a half of the number is changed, by turns; even. docs/adr/0012-obfuscation.md says why so many. Up to smallSize, where rounds hide less, there are
+// more of them, and a table makes up for it.
+const (
+	rounds      = 8
+	smallRounds = 32
+	smallSize   = 1024
+)
+
+// permutation is a keyed bijection of the numbers 0 to size − 1: a Feistel network over the pairs (l, r) with 0 ≤ l < a, 0 ≤ r < b, that stand for
+// l·b + r. It is immutable.
+//
+// a is the square root of size, rounded up, and b is as small as a·b ≥ size allows. So fewer than a of the a·b pairs stand for nothing: whoever gets to one
+// goes on from there (cycle walking), which for a large domain nobody ever does, and where size is a square nobody can.
+type permutation struct {
+	size, a, b uint64
+	k0, k1     uint64 // the key of SipHash
+	rounds     uint64
+	table      []uint16 // what stands for each number, up to smallSize
+}
+
+// newPermutation returns the permutation of a key. size is 2 to 10^19; the key has any length. Another size makes an unrelated permutation of the same key.
+func newPermutation(key []byte, size uint64) *permutation {
+	a := rootUp(size)
+	derived := derive("permutation", size, key)
+	p := &permutation{
+		size: size, a: a, b: (size-1)/a + 1, rounds: rounds,
+		k0: binary.LittleEndian.Uint64(derived[:]), k1: binary.LittleEndian.Uint64(derived[8:]),
+	}
+	if size <= smallSize {
+		p.rounds = smallRounds
+		table := make([]uint16, size)
+		for x := range table {
+			table[x] = uint16(p.forward(uint64(x)))
+		}
+		p.table = table
+	}
+	return p
+}
+
+// derive hashes a key for one purpose, so that what one of them gives away says nothing of the others.
+func derive(purpose string, size uint64, key []byte) [sha256.Size]byte {
+	text := append(fmt.Appendf(nil, "seqd obfuscate %d ", version), purpose...)
+	text = append(text, 0)
+	text = binary.BigEndian.AppendUint64(text, size)
+	return sha256.Sum256(append(text, key...))
+}
+
+// rootUp returns the square root of n, rounded up; n is 1 to 10^19.
+func rootUp(n uint64) uint64 {
+	root := uint64(math.Sqrt(float64(n))) // off by one at most
+	for root > 0 && root*root >= n {
+		root--
+	}
+	for root*root < n {
+		root++
+	}
+	return root
+}
+
+// forward returns what stands for x. x is below size.
+func (p *permutation) forward(x uint64) uint64 {
+	if p.table != nil {
+		return uint64(p.table[x])
+	}
+	for {
+		l, r := x/p.b, x%p.b
+		for i := uint64(0); i < p.rounds; i += 2 {
+			l = add(l, p.below(p.a, i, r), p.a)
+			r = add(r, p.below(p.b, i+1, l), p.b)
+		}
+		if x = l*p.b + r; x < p.size {
+			return x
+		}
+	}
+}
+
+// backward returns what y stands for: forward(backward(y)) = y. y is below size.
+func (p *permutation) backward(y uint64) uint64 {
+	for {
+		l, r := y/p.b, y%p.b
+		for i := p.rounds; i > 0; i -= 2 {
+			r = add(r, p.b-p.below(p.b, i-1, l), p.b)
+			l = add(l, p.a-p.below(p.a, i-2, r), p.a)
+		}
+		if y = l*p.b + r; y < p.size {
+			return y
+		}
+	}
+}
+
+// add returns (x + y) mod n; x < n, y ≤ n, n ≤ 2^32.
+func add(x, y, n uint64) uint64 {
+	sum := x + y
+	if sum >= n {
+		sum -= n
+	}
+	return sum
+}
+
+// below is the keyed function of a round: a value below n, which is at most 2^32, so that none is more likely than another by over 2^-32 of what it should be.
+func (p *permutation) below(n, round, half uint64) uint64 {
+	value, _ := bits.Mul64(sip13(p.k0, p.k1, half|round<<32), n)
+	return value
+}
+
+// sip13 is SipHash-1-3 (Aumasson and Bernstein, SipHash: a fast short-input PRF) of the five low bytes of message, the lowest first. The others are zero.
+// So short a message is one block, which is one round of compression and three at the end.
+func sip13(k0, k1, message uint64) uint64 {
+	const length = 5
+	message |= length << 56
+	v0, v1, v2, v3 := k0^0x736f6d6570736575, k1^0x646f72616e646f6d, k0^0x6c7967656e657261, k1^0x7465646279746573^message
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0^message, v1, v2^0xff, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	return v0 ^ v1 ^ v2 ^ v3
+}
+
+func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
+	v0 += v1
+	v2 += v3
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v0 = bits.RotateLeft64(v0, 32)
+	v2 += v1
+	v0 += v3
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	v2 = bits.RotateLeft64(v2, 32)
+	return v0, v1, v2, v3
+}

@@ -1,0 +1,281 @@
+package obfuscate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// power returns base^exponent.
+func power(base uint64, exponent int) uint64 {
+	n := uint64(1)
+	for range exponent {
+		n *= base
+	}
+	return n
+}
+
+// sizes are those of all settings: 19 of digits, then 63 of bits.
+func sizes() (list []uint64) {
+	for digits := 1; digits <= mostDigits; digits++ {
+		list = append(list, power(10, digits))
+	}
+	for n := 1; n <= mostBits; n++ {
+		list = append(list, 1<<n)
+	}
+	return list
+}
+
+// bijective fails unless a permutation maps 0 to size − 1 onto themselves and back.
+func bijective(t *testing.T, key string, size uint64) {
+	t.Helper()
+	p := newPermutation([]byte(key), size)
+	seen := make([]bool, size)
+	for x := range size {
+		y := p.forward(x)
+		if y >= size || seen[y] {
+			t.Fatalf("size %d, key %q: %d becomes %d, which is too large or taken", size, key, x, y)
+		}
+		seen[y] = true
+		if back := p.backward(y); back != x {
+			t.Fatalf("size %d, key %q: %d becomes %d, which goes back to %d", size, key, x, y, back)
+		}
+	}
+}
+
+func TestBijectionOnEverySmallSize(t *testing.T) {
+	for size := uint64(2); size <= 2100; size++ {
+		bijective(t, "a key", size)
+	}
+	for _, key := range []string{"another key", "a third key", "\x00", ""} {
+		for size := uint64(2); size <= 130; size++ {
+			bijective(t, key, size)
+		}
+	}
+}
+
+func TestBijectionOnEverySmallSetting(t *testing.T) {
+	for digits := 1; digits <= 5; digits++ {
+		bijective(t, "a key", power(10, digits))
+	}
+	for n := 1; n <= 16; n++ {
+		bijective(t, "a key", 1<<n)
+	}
+}
+
+// On a domain that cannot be gone through, nothing collides in a window, and everything goes back.
+func TestBijectionOnLargeSizes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, size := range sizes() {
+		p := newPermutation([]byte("a key"), size)
+		start := random.Uint64N(size)
+		seen := make(map[uint64]uint64)
+		for i := range min(size, 2000) {
+			x := (start + i) % size
+			if i%2 == 1 {
+				x = random.Uint64N(size)
+			}
+			y := p.forward(x)
+			if other, taken := seen[y]; y >= size || taken && other != x {
+				t.Fatalf("size %d: %d becomes %d, which is too large or stands for %d", size, x, y, other)
+			}
+			seen[y] = x
+			if back := p.backward(y); back != x {
+				t.Fatalf("size %d: %d becomes %d, which goes back to %d", size, x, y, back)
+			}
+		}
+	}
+}
+
+// The halves cover the domain with as little over as can be, and fit in 32 bits, which is what a round has room for.
+func TestHalves(t *testing.T) {
+	list := append(sizes(), 3, 5, 7, 1023, 1024, 1025, 1<<62+1, 1<<63-1, 1<<63, power(10, 19)-1)
+	for _, size := range list {
+		p := newPermutation(nil, size)
+		if p.a > 1<<32 || p.b > p.a || p.a*p.b < size || p.a*p.b-size >= p.a {
+			t.Errorf("size %d: halves of %d and %d", size, p.a, p.b)
+		}
+		if root := rootUp(size); root*root < size || (root-1)*(root-1) >= size {
+			t.Errorf("the root of %d is not %d", size, root)
+		}
+	}
+}
+
+// The reference implementation says so, for the key 0 and the message 0, 1, 2, 3, 4.
+func TestSipHash(t *testing.T) {
+	if got := sip13(0, 0, 0x0403020100); got != 0x5abe2169dff36275 {
+		t.Errorf("%#x", got)
+	}
+}
+
+// A key makes unrelated permutations of different sizes, and different keys make different ones.
+func TestKeys(t *testing.T) {
+	size := power(10, 9)
+	seen := make(map[uint64]string)
+	for i := range 1000 {
+		key := fmt.Sprint("key ", i)
+		y := newPermutation([]byte(key), size).forward(1)
+		if other, taken := seen[y]; taken {
+			t.Errorf("%q and %q make %d of 1", key, other, y)
+		}
+		seen[y] = key
+	}
+	if newPermutation([]byte("key"), size).k0 == newPermutation([]byte("key"), size+1).k0 {
+		t.Error("two sizes have the same key of rounds")
+	}
+}
+
+// golden are what numbers have become since the first release. A change here means that issued IDs come again: it needs another version, and the old
+// algorithm must stay.
+var golden = []struct {
+	digits, bits int
+	key          string
+	number, want uint64
+}{
+	{1, 0, "correct horse", 1, 9},
+	{1, 0, "correct horse", 2, 2},
+	{1, 0, "correct horse", 3, 5},
+	{1, 0, "correct horse", 9, 3},
+	{1, 0, "another key", 1, 6},
+	{1, 0, "another key", 2, 0},
+	{1, 0, "another key", 3, 8},
+	{1, 0, "another key", 9, 3},
+	{2, 0, "correct horse", 1, 98},
+	{2, 0, "correct horse", 2, 33},
+	{2, 0, "correct horse", 33, 46},
+	{2, 0, "correct horse", 99, 64},
+	{2, 0, "another key", 1, 77},
+	{2, 0, "another key", 2, 83},
+	{2, 0, "another key", 33, 43},
+	{2, 0, "another key", 99, 49},
+	{3, 0, "correct horse", 1, 931},
+	{3, 0, "correct horse", 2, 904},
+	{3, 0, "correct horse", 333, 25},
+	{3, 0, "correct horse", 999, 412},
+	{3, 0, "another key", 1, 776},
+	{3, 0, "another key", 2, 792},
+	{3, 0, "another key", 333, 864},
+	{3, 0, "another key", 999, 119},
+	{4, 0, "correct horse", 1, 5831},
+	{4, 0, "correct horse", 2, 9596},
+	{4, 0, "correct horse", 3333, 2061},
+	{4, 0, "correct horse", 9999, 9984},
+	{4, 0, "another key", 1, 6647},
+	{4, 0, "another key", 2, 9875},
+	{4, 0, "another key", 3333, 5398},
+	{4, 0, "another key", 9999, 3464},
+	{5, 0, "correct horse", 1, 32140},
+	{5, 0, "correct horse", 2, 4130},
+	{5, 0, "correct horse", 33333, 18900},
+	{5, 0, "correct horse", 99999, 50682},
+	{5, 0, "another key", 1, 97849},
+	{5, 0, "another key", 2, 82260},
+	{5, 0, "another key", 33333, 51512},
+	{5, 0, "another key", 99999, 21526},
+	{8, 0, "correct horse", 1, 7227013},
+	{8, 0, "correct horse", 2, 90337977},
+	{8, 0, "correct horse", 33333333, 62124607},
+	{8, 0, "correct horse", 99999999, 80024707},
+	{8, 0, "another key", 1, 36241112},
+	{8, 0, "another key", 2, 19705636},
+	{8, 0, "another key", 33333333, 94571888},
+	{8, 0, "another key", 99999999, 2187485},
+	{9, 0, "correct horse", 1, 655450154},
+	{9, 0, "correct horse", 2, 786945802},
+	{9, 0, "correct horse", 333333333, 992440627},
+	{9, 0, "correct horse", 999999999, 940187119},
+	{9, 0, "another key", 1, 792199090},
+	{9, 0, "another key", 2, 633739640},
+	{9, 0, "another key", 333333333, 737049979},
+	{9, 0, "another key", 999999999, 543206302},
+	{10, 0, "correct horse", 1, 8645890766},
+	{10, 0, "correct horse", 2, 3313817076},
+	{10, 0, "correct horse", 3333333333, 6425879901},
+	{10, 0, "correct horse", 9999999999, 5323404961},
+	{10, 0, "another key", 1, 8817798859},
+	{10, 0, "another key", 2, 3769924258},
+	{10, 0, "another key", 3333333333, 2583287420},
+	{10, 0, "another key", 9999999999, 3132810024},
+	{16, 0, "correct horse", 1, 5779288150999144},
+	{16, 0, "correct horse", 2, 2247846082358952},
+	{16, 0, "correct horse", 3333333333333333, 2195984269987343},
+	{16, 0, "correct horse", 9999999999999999, 6794625147260347},
+	{16, 0, "another key", 1, 9256491575382043},
+	{16, 0, "another key", 2, 8171353647369069},
+	{16, 0, "another key", 3333333333333333, 9036749441030242},
+	{16, 0, "another key", 9999999999999999, 1443459759105234},
+	{19, 0, "correct horse", 1, 4267689563589940109},
+	{19, 0, "correct horse", 2, 4310465459196580639},
+	{19, 0, "correct horse", 3333333333333333333, 5533147986337711213},
+	{19, 0, "correct horse", 9223372036854775807, 8096095660805653573},
+	{19, 0, "another key", 1, 6339087658988536260},
+	{19, 0, "another key", 2, 9499779794450676980},
+	{19, 0, "another key", 3333333333333333333, 1871210035737704145},
+	{19, 0, "another key", 9223372036854775807, 3994919604260396929},
+	{0, 1, "correct horse", 0, 1},
+	{0, 1, "correct horse", 1, 0},
+	{0, 7, "correct horse", 1, 61},
+	{0, 7, "correct horse", 42, 4},
+	{0, 7, "correct horse", 127, 68},
+	{0, 10, "correct horse", 1, 478},
+	{0, 10, "correct horse", 341, 1018},
+	{0, 10, "correct horse", 1023, 236},
+	{0, 11, "correct horse", 1, 20},
+	{0, 11, "correct horse", 682, 732},
+	{0, 11, "correct horse", 2047, 711},
+	{0, 32, "correct horse", 1, 3441182563},
+	{0, 32, "correct horse", 1431655765, 1126928788},
+	{0, 32, "correct horse", 4294967295, 2678853763},
+	{0, 53, "correct horse", 1, 5169989543435612},
+	{0, 53, "correct horse", 3002399751580330, 8654089157086624},
+	{0, 53, "correct horse", 9007199254740991, 1147916816569227},
+	{0, 63, "correct horse", 1, 8065584994713222325},
+	{0, 63, "correct horse", 3074457345618258602, 3009650307236442723},
+	{0, 63, "correct horse", 9223372036854775807, 5896600976734947649},
+}
+
+func TestGolden(t *testing.T) {
+	for _, g := range golden {
+		s := Settings{Digits: g.digits, Bits: g.bits}
+		p := newPermutation([]byte(g.key), s.size())
+		if got := p.forward(g.number); got != g.want {
+			t.Errorf("{%d, %d, %q, %d, %d},", g.digits, g.bits, g.key, g.number, got)
+		}
+		if got := p.backward(g.want); got != g.number {
+			t.Errorf("digits %d, bits %d, key %q: %d goes back to %d, want %d", g.digits, g.bits, g.key, g.want, got, g.number)
+		}
+	}
+	if version != 1 {
+		t.Error("another version needs golden values of its own beside these")
+	}
+}
+
+func FuzzPermute(f *testing.F) {
+	f.Add([]byte("a key"), uint64(10), uint64(1))
+	f.Add([]byte{}, power(10, 19), uint64(1<<63))
+	f.Add([]byte{0}, uint64(1<<63), uint64(1<<62))
+	f.Fuzz(func(t *testing.T, key []byte, size, x uint64) {
+		size = 2 + size%(power(10, 19)-1)
+		x %= size
+		p := newPermutation(key, size)
+		y := p.forward(x)
+		if y >= size {
+			t.Fatalf("%d becomes %d, not below %d", x, y, size)
+		}
+		if back := p.backward(y); back != x {
+			t.Fatalf("%d becomes %d, which goes back to %d", x, y, back)
+		}
+	})
+}
+
+func BenchmarkForward(b *testing.B) {
+	for digits := 1; digits <= mostDigits; digits++ {
+		b.Run(fmt.Sprintf("digits=%d", digits), func(b *testing.B) {
+			p := newPermutation([]byte("a key"), power(10, digits))
+			b.ReportAllocs()
+			for x := uint64(0); b.Loop(); {
+				x = p.forward(x)
+			}
+		})
+	}
+}
