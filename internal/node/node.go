@@ -26,6 +26,9 @@ const (
 	interval     = 5 * time.Millisecond
 )
 
+// program is the package of the binary.
+var program = "./cmd/seqd"
+
 // build makes the binary once per test process.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "seqd-node-")
@@ -34,7 +37,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	binary := filepath.Join(dir, "seqd")
 	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/seqd")
+	cmd := exec.Command("go", "build", "-o", binary, program)
 	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(here))) // the tests may be those of another module
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.Join(fmt.Errorf("build seqd: %w: %s", err, out), os.RemoveAll(dir))
@@ -49,6 +52,12 @@ func Main(m *testing.M) {
 		_ = os.RemoveAll(filepath.Dir(binary))
 	}
 	os.Exit(code)
+}
+
+// MainOf is Main for tests that run another program than seqd itself: a package, by its path from the root of this module, such as ./cmd/seqd.
+func MainOf(m *testing.M, pkg string) {
+	program = pkg
+	Main(m)
 }
 
 // Node is one seqd process.
