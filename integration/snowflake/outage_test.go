@@ -57,6 +57,7 @@ func TestRegistryAway(t *testing.T) {
 	faults := map[string]func(l *testenv.Link){"cut": (*testenv.Link).Cut, "hangs": (*testenv.Link).Hang}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			onBothLinked(t, 10, func(s linked) {
 				a := s.start("a", "")
 				a.traffic.More(s.t, 100)
@@ -198,18 +199,26 @@ func TestRedisFailsOver(t *testing.T) {
 	if err := primary.Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
+	t.Log(0, time.Now())
 	a, b := r.start("a", ""), r.start("b", "")
 	a.traffic.More(t, 100)
-	replication.Cut()
+	replication.Hang()
 	// The primary goes on for a second and more: what it grants now is lost.
+	t.Log(1, time.Now())
 	c := r.launch("c", "")
 	c.load()
 	c.traffic.More(t, 20)
 	a.traffic.More(t, 20)
+	t.Log(2, time.Now())
 	link.Cut()
 	replica.Promote()
+	if n := len((&onRedis{fleet: r.fleet, redis: replica}).slots()); n != 2 {
+		t.Fatalf("the replica knows %d leases: none was lost", n)
+	}
+	t.Log(3, time.Now())
 	link.Switch(replica.Addr())
 	link.Restore()
+	t.Log(4, time.Now())
 	over := time.Now()
 	d := r.launch("d", "")
 	d.load()
@@ -237,6 +246,11 @@ func TestRestoredFromACopy(t *testing.T) {
 			for _, l := range []*life{a, b, c} {
 				l.AwaitReadiness(200, "")
 				l.traffic.More(t, 100)
+			}
+			// A holder that was not granted more since has nothing to notice by.
+			for _, l := range []*life{a, b} {
+				was := m.slots()[l.machine()].Until
+				m.await("a renewal", func() bool { h, _ := l.held(); return h.until > was })
 			}
 			m.mongo.Kill()
 			m.mongo.RestoreSnapshot(copied)
