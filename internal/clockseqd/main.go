@@ -1,5 +1,6 @@
 // Command clockseqd is seqd with a clock that a test can turn while it runs: the environment variable SEQD_TEST_CLOCK names a file that holds how far
-// it is off, in ns, as 8 bytes with the lowest first. It is configured by the environment alone. It stands in the main module, and not beside the tests that run it, so that
+// it is off, in ns, as 8 bytes with the lowest first. SEQD_TEST_NODES says how many nodes it is, 1
+// unless it says more. It is configured by the environment alone. It stands in the main module, and not beside the tests that run it, so that
 // it is made of the same versions of everything as seqd.
 package main
 
@@ -11,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -45,7 +47,21 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return server.Run(ctx, cfg, server.WithLogger(server.NewLogger(cfg.Log, errs)), server.WithClock(now))
+	nodes := 1
+	if text := os.Getenv("SEQD_TEST_NODES"); text != "" {
+		if nodes, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("SEQD_TEST_NODES: %w", err)
+		}
+	}
+	logger := server.NewLogger(cfg.Log, errs)
+	ended := make(chan error, nodes)
+	for range nodes {
+		go func() { ended <- server.Run(ctx, cfg, server.WithLogger(logger), server.WithClock(now)) }()
+	}
+	for range nodes {
+		err = errors.Join(err, <-ended)
+	}
+	return err
 }
 
 // clock returns the time of day, off by what the file says at that moment; the file stays open.

@@ -66,7 +66,7 @@ type Node struct {
 	URL    string
 	t      testing.TB
 	cmd    *exec.Cmd
-	log    logBuffer
+	log    *logBuffer
 	client *http.Client
 	exited chan struct{} // closed when the process has ended and err is set
 	err    error
@@ -126,11 +126,11 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, cmd: command(binary, dir, env), exited: make(chan struct{}), client: &http.Client{
+	n := &Node{t: t, cmd: command(binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 		Timeout:   time.Minute, // longer than any node is paused
 	}}
-	n.cmd.Stderr = &n.log
+	n.cmd.Stderr = n.log
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func Start(t testing.TB, dir string, env ...string) *Node {
 		switch {
 		case n.URL != "":
 		case ended:
-			t.Fatalf("seqd ended: %v\n%s", n.err, &n.log)
+			t.Fatalf("seqd ended: %v\n%s", n.err, n.log)
 		default:
 			time.Sleep(time.Millisecond)
 		}
@@ -168,6 +168,11 @@ func StartReady(t testing.TB, dir string, env ...string) *Node {
 	n := Start(t, dir, env...)
 	n.Await("/readyz", http.StatusOK)
 	return n
+}
+
+// At is the same process at another of the addresses that it listens on.
+func (n *Node) At(url string) *Node {
+	return &Node{URL: url, t: n.t, cmd: n.cmd, client: n.client, exited: n.exited, log: n.log}
 }
 
 // Kill ends the process as kill -9 does.
@@ -231,10 +236,10 @@ func (n *Node) Fails() string {
 	select {
 	case <-n.exited:
 	case <-time.After(20 * time.Second):
-		n.t.Fatalf("seqd goes on\n%s", &n.log)
+		n.t.Fatalf("seqd goes on\n%s", n.log)
 	}
 	if n.err == nil {
-		n.t.Errorf("seqd ended without an error\n%s", &n.log)
+		n.t.Errorf("seqd ended without an error\n%s", n.log)
 	}
 	return n.log.String()
 }
