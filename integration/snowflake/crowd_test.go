@@ -1,0 +1,57 @@
+package snowflake
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/node"
+)
+
+// A hundred nodes register at once: each gets a machine ID of its own. They are as many runtimes in one process, which is all that they share.
+func TestHundredNodes(t *testing.T) {
+	t.Parallel()
+	const nodes = 100
+	onBoth(t, 10, func(s system) {
+		began := time.Now()
+		crowd := node.Launch(s.t, s.t.TempDir(), append(s.env, fmt.Sprintf("SEQD_TEST_NODES=%d", nodes), "SEQD_SNOWFLAKE_HORIZON=5s", "SEQD_SNOWFLAKE_RENEWINTERVAL=1s",
+			"SEQD_STORE_MONGO_TIMEOUT=5s", "SEQD_REDIS_TIMEOUT=2s", "SEQD_SNOWFLAKE_MAXSKEW=500ms")...)
+		var urls []string
+		s.await("all listen", func() bool { urls = listening(crowd.Log()); return len(urls) == nodes })
+		had := make(map[int64]int)
+		h := history.New()
+		for i, url := range urls {
+			n := crowd.At(url)
+			n.AwaitReadiness(200, "")
+			numbers, err := n.Take("order", 50)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			h.Add(h.Now(), fmt.Sprint("node ", i), numbers)
+			_, machine := s.parse(numbers[0])
+			had[machine]++
+		}
+		s.t.Logf("%d nodes were ready after %v", nodes, time.Since(began))
+		if len(had) != nodes || len(s.slots()) != nodes {
+			s.t.Errorf("%d nodes have %d machine IDs, on record are %d", nodes, len(had), len(s.slots()))
+		}
+		if err := h.Duplicates(); err != nil {
+			s.t.Error(err)
+		}
+		crowd.Stop()
+	})
+}
+
+// listening returns where a process listens, as its log has it.
+func listening(log string) (urls []string) {
+	for line := range strings.SplitSeq(log, "\n") {
+		var entry struct{ Msg, Addr string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
+			urls = append(urls, "http://"+entry.Addr)
+		}
+	}
+	return urls
+}
