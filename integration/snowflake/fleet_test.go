@@ -195,7 +195,11 @@ func (l *life) logged() {
 			From, Until time.Time
 		}
 		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "machine ID" {
-			l.keep(span{entry.MachineID, max(0, entry.From.UnixMilli()), entry.Until.UnixMilli()})
+			from := entry.From.UnixMilli()
+			if from == 1 {
+				from = 0 // an ID that nobody had
+			}
+			l.keep(span{entry.MachineID, from, entry.Until.UnixMilli()})
 		}
 	}
 }

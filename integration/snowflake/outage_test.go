@@ -80,7 +80,7 @@ func TestRegistryAway(t *testing.T) {
 }
 
 // offline is how far nodes with a reservation go on.
-const offline = 5 * time.Second
+const offline = 3 * time.Second
 
 // With offlineStart a node that was killed gets its own machine ID back at once.
 func TestOwnMachineIDBack(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRedisFailsOver(t *testing.T) {
 	a.traffic.More(t, 20)
 	link.Cut()
 	replica.Promote()
-	replication.Cut()
+	replication.Resume()
 	if n := len((&onRedis{fleet: r.fleet, redis: replica}).slots()); n != 2 {
 		t.Fatalf("the replica knows %d leases: none was lost", n)
 	}
