@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,12 +24,14 @@ const openRetry = time.Second
 
 // open opens the store and Redis, builds the issuer and lets requests in. When ctx ends before that, it returns an error.
 func (r *runtime) open(ctx context.Context) error {
-	if err := r.awaitStore(ctx, r.openStore); err != nil {
-		return err
-	}
-	r.log.Info("store open", "promise", r.store.Describe())
-	if err := r.awaitStore(ctx, r.readCluster); err != nil {
-		return err
+	if !r.openAlone(ctx) {
+		if err := r.awaitStore(ctx, r.openStore); err != nil {
+			return err
+		}
+		r.log.Info("store open", "promise", r.store.Describe())
+		if err := r.awaitStore(ctx, r.readCluster); err != nil {
+			return err
+		}
 	}
 	if err := r.openRedis(ctx); err != nil {
 		return err
@@ -42,6 +45,72 @@ func (r *runtime) open(ctx context.Context) error {
 	}
 	r.api.Ready(r.issuer)
 	return nil
+}
+
+// openAlone begins without the store, where that cannot be reached now and biz types of this node can issue all the same. The others wait for it.
+func (r *runtime) openAlone(ctx context.Context) bool {
+	if r.cfg.Store.Driver != "mongo" {
+		return false
+	}
+	r.alone = make(map[string]bool)
+	cluster := ""
+	for _, b := range r.cfg.BizTypes {
+		factory, err := strategy.Lookup(b.Strategy)
+		if err != nil || factory.Alone == nil || len(b.Plugins) > 0 { // what plugins make of the numbers nobody vouches for
+			continue
+		}
+		if remembered, ok := factory.Alone(r.env(), b); ok && (cluster == "" || cluster == remembered) {
+			cluster, r.alone[b.Name] = remembered, true
+		}
+	}
+	if len(r.alone) == 0 {
+		return false
+	}
+	err := r.openStore(ctx)
+	if err == nil {
+		err = r.readCluster(ctx)
+	}
+	switch {
+	case err == nil:
+		r.log.Info("store open", "promise", r.store.Describe())
+		return true
+	case !errors.Is(err, persist.ErrUnavailable):
+		return false // opening it again will say so
+	}
+	if r.store == nil {
+		unreached, openErr := newStore(ctx, r.cfg.Store, r.now, true)
+		if openErr != nil {
+			return false
+		}
+		r.store = unreached
+	}
+	r.cluster = cluster
+	r.log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it", "bizTypes", slices.Sorted(maps.Keys(r.alone)), "error", err)
+	go r.confirmCluster(ctx)
+	return true
+}
+
+// confirmCluster compares the ID of the cluster that was remembered with what the store says, as soon as that can be reached. Another one ends the run: what
+// this node keeps elsewhere carries the wrong one.
+func (r *runtime) confirmCluster(ctx context.Context) {
+	for {
+		known, err := persist.ClusterID(ctx, r.store, r.now)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && known == r.cluster:
+			r.log.Info("store open", "promise", r.store.Describe())
+			return
+		case err == nil:
+			r.failed <- fmt.Errorf("the store is that of the cluster %s, the reservation on disk is of %s", known, r.cluster)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(openRetry):
+		}
+	}
 }
 
 // awaitStore does what needs the store, again and again while that fails for a reason that can pass. A reason is logged once, not at every attempt.
@@ -66,7 +135,7 @@ func (r *runtime) awaitStore(ctx context.Context, attempt func(context.Context) 
 }
 
 func (r *runtime) openStore(ctx context.Context) error {
-	store, err := newStore(ctx, r.cfg.Store, r.now)
+	store, err := newStore(ctx, r.cfg.Store, r.now, false)
 	if err == nil {
 		r.store = store
 	}
@@ -79,12 +148,12 @@ func (r *runtime) readCluster(ctx context.Context) (err error) {
 	return err
 }
 
-func newStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
+func newStore(ctx context.Context, cfg config.Store, now func() time.Time, unreached bool) (persist.Store, error) {
 	switch cfg.Driver {
 	case "memory":
 		return memory.New(now), nil
 	case "mongo":
-		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now})
+		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now, Unreached: unreached})
 	case "bolt":
 		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
 	}
@@ -156,6 +225,8 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return true, nil
+	case errors.Is(err, persist.ErrUnavailable) && c.alone[c.name]:
+		return false, nil // it has issued in this shape before
 	case err != nil:
 		return false, unavailable(err)
 	case known.Shape != c.shape:

@@ -47,7 +47,7 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	if err := checkRaise(cfg, bizType, number); err != nil {
 		return r, err
 	}
-	store, err := newStore(ctx, cfg.Store, time.Now)
+	store, err := newStore(ctx, cfg.Store, time.Now, false)
 	if err != nil {
 		return r, err
 	}
@@ -91,7 +91,7 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		return err
 	}
 	r := &runtime{cfg: cfg, options: options{now: time.Now, log: slog.New(slog.DiscardHandler), observer: seqd.NopObserver{}}, addr: cfg.Server.Addr}
-	if r.store, err = newStore(ctx, cfg.Store, r.now); err != nil {
+	if r.store, err = newStore(ctx, cfg.Store, r.now, false); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.store.Close()) }()

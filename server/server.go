@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	if o.log == nil {
 		o.log = NewLogger(cfg.Log, os.Stderr)
 	}
-	r := &runtime{cfg: cfg, options: o}
+	r := &runtime{cfg: cfg, options: o, failed: make(chan error, 1)}
 	return r.run(ctx)
 }
 
@@ -83,6 +83,8 @@ type runtime struct {
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
 	redisAway func() (time.Time, error)
 	issuer    *seqd.Issuer
+	alone     map[string]bool // the biz types that can issue although the store was not reached since the start
+	failed    chan error      // what ends a run that serves
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -111,6 +113,8 @@ func (r *runtime) run(ctx context.Context) error {
 	select {
 	case err = <-served:
 		return r.broken(err, stop, nil)
+	case err = <-r.failed:
+		return errors.Join(err, r.stop(served))
 	case <-ctx.Done():
 		r.drain()
 		return r.stop(served)

@@ -53,6 +53,9 @@ type Factory struct {
 	// Shape returns what the numbers look like, for seqd.Claim: it changes with every setting that could make a number appear
 	// a second time.
 	Shape func(bizType seqd.BizType) string
+	// Alone, where it is set, reports whether the biz type can issue although the store could not be reached since the start, and the ID of the cluster that it
+	// remembers. It says so only where the biz type has issued before, with the same Shape. Store, Cluster and Redis are not set in env.
+	Alone func(env Env, bizType seqd.BizType) (cluster string, ok bool)
 	// Restored, where it is set, does what must follow when the state of the strategy was restored from a backup, and says in a line what it did. It is
 	// safe to call again. A strategy without it takes numbers from a counter, which is raised instead.
 	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)

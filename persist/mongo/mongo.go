@@ -28,6 +28,8 @@ type Options struct {
 	Database string
 	// Timeout bounds every operation; more than 0.
 	Timeout time.Duration
+	// Unreached opens the store although it cannot be reached now: its operations return persist.ErrUnavailable until it can.
+	Unreached bool
 	// Now is the clock of the timestamps.
 	Now func() time.Time
 	// Configure, when not nil, changes the options of the client last. It is meant for tests.
@@ -106,8 +108,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
 	defer cancel()
-	if err := client.Ping(ctx, nil); err != nil {
-		err = errors.Join(translate(err), client.Disconnect(ctx))
+	if err := translate(client.Ping(ctx, nil)); err != nil && !(opts.Unreached && errors.Is(err, persist.ErrUnavailable)) {
+		err = errors.Join(err, client.Disconnect(ctx))
 		return nil, fmt.Errorf("store.mongo.uri: reach MongoDB at %v: %w", o.Hosts, err)
 	}
 	db := client.Database(opts.Database)

@@ -159,7 +159,7 @@ var another = map[string]struct{ yaml, text string }{
 	"snowflake.renewInterval":  {"700ms", "700ms"},
 	"snowflake.pollInterval":   {"7s", "7s"},
 	"snowflake.maxWait":        {"7ms", "7ms"},
-	"snowflake.maxSkew":        {"7s", "7s"},
+	"snowflake.maxSkew":        {"700ms", "700ms"},
 	"snowflake.randomStart":    {"true", "true"},
 	"snowflake.offlineStart":   {"7s", "7s"},
 	"snowflake.stateDir":       {"y", "y"},

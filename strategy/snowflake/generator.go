@@ -23,6 +23,7 @@ type generator struct {
 	stopped  *seqd.Error
 	machine  int64
 	lower    int64       // times are above it, in ms since the Unix epoch
+	floored  bool        // lower is the floor of a registry, and not a time that was used
 	bound    int64       // and not above it
 	last     int64       // the last time used
 	start    int64       // the sequence that the last time began with
@@ -60,13 +61,13 @@ var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no ma
 
 // set installs or extends a lease: a machine ID and the times above lower up to bound. The last time used stays: numbers of a node increase whichever
 // machine ID it has.
-func (g *generator) set(machine, lower, bound int64) {
+func (g *generator) set(machine, lower, bound int64, floored bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if machine != g.machine || g.stopped != nil {
 		g.used = 1 << g.layout.bitsSequence // of the last time nothing more is used: another machine ID may make a lower number
 	}
-	g.machine, g.lower, g.bound, g.stopped, g.refusal = machine, lower, bound, nil, nil
+	g.machine, g.lower, g.bound, g.floored, g.stopped, g.refusal = machine, lower, bound, floored, nil, nil
 }
 
 // stop ends issuing until set is called, and returns the last time that was used, 0 for none.
@@ -174,7 +175,11 @@ func (g *generator) outside(ms int64) *seqd.Error {
 	case ms <= g.layout.epoch:
 		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Second, Detail: fmt.Sprintf("the clock says %s, which is before the epoch", at(ms))}
 	case ms <= g.lower:
-		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Duration(g.lower+1-ms) * time.Millisecond,
+		code := seqd.CodeClockRollback
+		if g.floored {
+			code = seqd.CodeStarting
+		}
+		return &seqd.Error{Code: code, RetryAfter: time.Duration(g.lower+1-ms) * time.Millisecond,
 			Detail: fmt.Sprintf("the lease of machine ID %d begins at %s; the clock says %s", g.machine, at(g.lower+1), at(ms))}
 	case ms > g.layout.last():
 		return seqd.Errorf(seqd.CodeExhausted, "the times of this layout ended at %s", at(g.layout.last()))

@@ -43,7 +43,7 @@ func testGenerator(t testing.TB, opts generatorOptions) (*generator, *hands) {
 		opts.now = clock.now
 	}
 	g := newGenerator(testLayout(t, 10, 12), opts)
-	g.set(5, someTime-1000, someTime+10_000)
+	g.set(5, someTime-1000, someTime+10_000, false)
 	return g, clock
 }
 
@@ -81,7 +81,7 @@ func TestNumbersSayWhatTheyAreMadeOf(t *testing.T) {
 func TestBatchOverMilliseconds(t *testing.T) {
 	g, _ := testGenerator(t, generatorOptions{now: time.Now})
 	now := time.Now().UnixMilli()
-	g.set(5, now-1000, now+60_000)
+	g.set(5, now-1000, now+60_000, false)
 	list := numbers(t, g, 100_000)
 	for i := 1; i < len(list); i++ {
 		if list[i] <= list[i-1] {
@@ -143,7 +143,7 @@ func TestLeaseBoundsTimes(t *testing.T) {
 	numbers(t, g, 1)
 	clock.ms.Store(someTime + 10_001)
 	refused(t, g, 1, seqd.CodeNoMachineID)
-	g.set(5, someTime-1000, someTime+20_000)
+	g.set(5, someTime-1000, someTime+20_000, false)
 	numbers(t, g, 1)
 	if last := g.stop(errStopping); last != someTime+10_001 {
 		t.Errorf("the last time was %d", last)
@@ -156,7 +156,7 @@ func TestAnotherMachineID(t *testing.T) {
 	g, clock := testGenerator(t, generatorOptions{})
 	before := numbers(t, g, 1)[0]
 	g.stop(errSeeking)
-	g.set(2, someTime-1, someTime+1000)
+	g.set(2, someTime-1, someTime+1000, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var seq seqd.Sequence
@@ -271,7 +271,7 @@ func TestManyCallers(t *testing.T) {
 			mu.Lock()
 			leases = append(leases, l)
 			mu.Unlock()
-			g.set(l.machine, l.lower, l.bound)
+			g.set(l.machine, l.lower, l.bound, false)
 		case 2:
 			clock.ms.Add(-dice.Int64N(20))
 		default:
@@ -326,7 +326,7 @@ func BenchmarkTake(b *testing.B) {
 		b.Run(map[int]string{1: "one", 100: "hundred"}[n], func(b *testing.B) {
 			g, _ := testGenerator(b, generatorOptions{now: time.Now})
 			now := time.Now().UnixMilli()
-			g.set(5, now-1, now+time.Hour.Milliseconds())
+			g.set(5, now-1, now+time.Hour.Milliseconds(), false)
 			var seq seqd.Sequence
 			b.ReportAllocs()
 			for b.Loop() {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,12 +35,16 @@ type holder struct {
 	bound   int64              // how far the generator may go: the lease's until, or further on the reservation
 	state   state              // what the holder is at
 	failure *seqd.Error        // why there is no machine ID, or why it is not renewed
+	users   []string           // the biz types, sorted
 	first   chan struct{}      // closed when the first attempt to get a machine ID ended
 	stop    context.CancelFunc // ends run; nil until it runs
 	over    bool               // end was called
 	done    chan struct{}      // closed when run ended
 
-	file *statefile.File // used by run alone; nil without offlineStart
+	// What follows is used by run alone.
+	file *statefile.File // nil without offlineStart
+	// pending is a lease that may be on record although it is not used: the answer was lost, or the file could not be written. The next attempt takes it up.
+	pending lease
 }
 
 // state is what a holder is at.
@@ -180,6 +185,7 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15
 // run seeks, holds and renews until ctx ends, and then gives the machine ID up.
 func (h *holder) run(ctx context.Context) {
 	defer close(h.done)
+	h.reach = holders.reach(h)
 	first := sync.OnceFunc(func() { close(h.first) })
 	defer first()
 	fromFile := true
@@ -235,15 +241,16 @@ func refusal(err error) *seqd.Error {
 	switch {
 	case errors.As(err, &e):
 		return e
-	case errors.Is(err, errLayout), errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid), errors.Is(err, statefile.ErrForeign),
-		errors.Is(err, redisslots.ErrUnfit), errors.Is(err, redisslots.ErrForeign):
+	case errors.Is(err, errLayout), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
 		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
+	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid): // what an operator changes without a restart
+		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errStandby):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errSkew):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errFile):
-		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "the file of the reservation cannot be used", RetryAfter: time.Second, Err: err}
+		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "stateDir: the file of the reservation cannot be used", RetryAfter: time.Second, Err: err}
 	}
 	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the registry of machine IDs cannot be asked", RetryAfter: time.Second, Err: err}
 }
@@ -313,18 +320,58 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 		if err != nil {
 			return err
 		}
-		swap, l, err := h.acquire(t, h.ms())
+		swap, l, err := h.next(t)
 		if err != nil {
 			return err
 		}
+		h.pending = l
 		made, err := h.registry.Swap(ctx, h.name, swap)
 		if err != nil {
-			return err // it may be ours now, or later: nobody uses that token
+			return err
 		}
 		if made {
 			return h.use(l, l.until)
 		}
 	}
+}
+
+// next returns the change that takes up the pending lease where it is on record, or else one that is free.
+func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, lease, error) {
+	if h.pending.token != "" {
+		if swap, l, err := h.renew(t, h.pending, h.ms(), 0); err == nil {
+			return swap, l, nil
+		}
+	}
+	return h.acquire(t, h.ms())
+}
+
+// serves notes a biz type whose shape is on record in the store, or will be at once.
+func (h *holder) serves(bizType string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i, known := slices.BinarySearch(h.users, bizType); !known {
+		h.users = slices.Insert(h.users, i, bizType)
+	}
+}
+
+// mostNames is how long the list of biz types in the file may be, in bytes; those behind it need the store at the start.
+const mostNames = 4 << 10
+
+// names are the biz types as the file has them.
+func (h *holder) names() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := ""
+	for _, name := range h.users {
+		if len(names)+1+len(name) > mostNames {
+			break
+		}
+		if names != "" {
+			names += ","
+		}
+		names += name
+	}
+	return names
 }
 
 // use lets the generator go on with a lease up to bound. With offlineStart the file has it first.
@@ -333,6 +380,7 @@ func (h *holder) use(l lease, bound int64) error {
 		// After an offline start the interval begins above until: progress, which is never below lower, says so.
 		err := h.file.Store(statefile.State{
 			MachineID: l.id, Token: l.token, Lower: min(l.lower, l.until), Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
+			Users: h.names(),
 		})
 		if err != nil {
 			return fmt.Errorf("%w: %w", errFile, err)
@@ -341,8 +389,8 @@ func (h *holder) use(l lease, bound int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	changed := h.state == seeking || h.lease.id != l.id || h.lease.token != l.token
-	h.lease, h.bound = l, bound
-	h.gen.set(l.id, l.lower, bound)
+	h.lease, h.bound, h.pending = l, bound, lease{}
+	h.gen.set(l.id, l.lower, bound, l.floored)
 	if changed {
 		h.state = holding
 		h.env.Log.Info("machine ID", "machineId", l.id, "key", h.key, "from", at(l.lower+1), "until", at(bound))
@@ -355,7 +403,7 @@ var errFile = errors.New("the file of the reservation")
 
 // hold renews until the lease is lost or ctx ends.
 func (h *holder) hold(ctx context.Context) {
-	for h.pause(ctx, h.settings.RenewInterval) {
+	for pause := h.settings.RenewInterval; h.pause(ctx, pause); {
 		err := h.renewOnce(ctx)
 		if errors.Is(err, errLost) {
 			h.lose(err)
@@ -364,9 +412,14 @@ func (h *holder) hold(ctx context.Context) {
 		if err != nil && ctx.Err() != nil {
 			return
 		}
-		if err != nil && h.settings.OfflineStart > 0 {
-			if goErr := h.goAlone(); goErr != nil {
-				err = errors.Join(err, goErr)
+		pause = h.settings.RenewInterval
+		if err != nil {
+			pause = min(pause, h.settings.Horizon/10)
+			// A clock that is off, or a registry that refuses this node, is no reason to go on without asking.
+			if h.settings.OfflineStart > 0 && refusal(err).Code == seqd.CodeStoreUnavailable {
+				if goErr := h.goAlone(); goErr != nil {
+					err = errors.Join(err, goErr)
+				}
 			}
 		}
 		h.note(err)
@@ -375,7 +428,7 @@ func (h *holder) hold(ctx context.Context) {
 
 // renewOnce extends the lease in the registry, then on disk, then for the generator.
 func (h *holder) renewOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, h.settings.Horizon/2) // one that hangs must not keep the next one from coming in time
+	ctx, cancel := context.WithTimeout(ctx, h.settings.Horizon/3) // one that hangs must leave time for another
 	defer cancel()
 	h.mu.Lock()
 	l, progress := h.lease, h.bound
@@ -386,6 +439,9 @@ func (h *holder) renewOnce(ctx context.Context) error {
 			return err
 		}
 		swap, next, err := h.renew(t, l, h.ms(), progress)
+		if errors.Is(err, errLost) {
+			return errors.Join(err, h.cover(ctx, t, l))
+		}
 		if err != nil {
 			return err
 		}
@@ -395,13 +451,39 @@ func (h *holder) renewOnce(ctx context.Context) error {
 		}
 		if made {
 			if swap.NewSet != nil {
-				h.env.Log.Error("the registry of machine IDs was put back to an older copy; what it grants from now on begins above everything it may have granted",
-					"registry", h.name, "machineId", l.id, "from", at(swap.NewSet.Floor+1))
-				h.event(seqd.EventStoreBehind, nil)
+				h.behind(l.id, swap.NewSet.Floor)
 			}
 			return h.use(next, next.until)
 		}
 	}
+}
+
+// cover gives a registry that does not know a lease of this node a floor above it, before anything else is asked of it.
+func (h *holder) cover(ctx context.Context, t persist.SlotTable, l lease) error {
+	for {
+		swap := h.covered(t, l)
+		if swap == nil {
+			return nil
+		}
+		made, err := h.registry.Swap(ctx, h.name, *swap)
+		if err != nil {
+			return err
+		}
+		if made {
+			h.behind(l.id, swap.NewSet.Floor)
+			return nil
+		}
+		if t, err = h.registry.Look(ctx, h.name, l.id); err != nil {
+			return err
+		}
+	}
+}
+
+// behind tells that the registry was put back.
+func (h *holder) behind(id, floor int64) {
+	h.env.Log.Error("the registry of machine IDs was put back to an older copy; what it grants from now on begins above everything it may have granted",
+		"registry", h.name, "machineId", id, "from", at(floor+1))
+	h.event(seqd.EventStoreBehind, nil)
 }
 
 // goAlone extends what the generator may use on the reservation, when the lease is about to end.
@@ -431,7 +513,8 @@ func (h *holder) event(kind seqd.EventKind, err error) {
 	h.env.Observer.Event(seqd.Event{Kind: kind, Err: err})
 }
 
-// release gives the machine ID up: issuing has ended, the file cannot be used any more, then others may go on above what was used.
+// release gives the machine ID up: issuing has ended, the file cannot be used any more, then others may go on above what was used. While the registry cannot be asked, the
+// file stays what the next start may need.
 func (h *holder) release() {
 	last := h.gen.stop(errStopping)
 	if h.file != nil {
@@ -441,36 +524,48 @@ func (h *holder) release() {
 	l := h.lease
 	h.mu.Unlock()
 	if l.token == "" {
+		l = h.pending
+	}
+	if l.token == "" {
 		return
 	}
-	if h.file != nil {
-		if err := h.file.Invalidate(); err != nil {
-			h.env.Log.Warn("the machine ID stays taken: its reservation cannot be removed", "machineId", l.id, "error", err)
-			return
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), attempt)
-	defer cancel()
-	t, err := h.registry.Look(ctx, h.name, l.id)
-	for err == nil && t.Set != nil {
-		var swap persist.SlotSwap
-		if swap, err = h.member.release(t, l, last); err != nil {
-			break
-		}
-		var made bool
-		if made, err = h.registry.Swap(ctx, h.name, swap); made || err != nil {
-			break
-		}
-		t, err = h.registry.Look(ctx, h.name, l.id)
-	}
-	if err != nil {
-		h.env.Log.Warn("the machine ID could not be given up; it stays taken until its lease ends", "machineId", l.id, "until", at(l.until), "error", err)
+	if err := h.giveUp(l, last); err != nil {
+		h.env.Log.Warn("the machine ID could not be given up; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
 	}
 }
 
+func (h *holder) giveUp(l lease, last int64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), attempt)
+	defer cancel()
+	for first := true; ; first = false {
+		t, err := h.registry.Look(ctx, h.name, l.id)
+		if err != nil {
+			return err
+		}
+		if first && h.file != nil {
+			if err := h.file.Invalidate(); err != nil {
+				return err
+			}
+		}
+		swap, err := h.member.release(t, l, last)
+		if err != nil {
+			return err
+		}
+		if made, err := h.registry.Swap(ctx, h.name, swap); made || err != nil {
+			return err
+		}
+	}
+}
+
+// path is where the reservation is kept.
+func (h *holder) path() string { return filepath.Join(h.settings.StateDir, h.fileName) }
+
 // discardFile makes a reservation of an earlier process worthless.
 func (h *holder) discardFile() error {
-	if _, err := os.Lstat(filepath.Join(h.settings.StateDir, h.fileName)); errors.Is(err, fs.ErrNotExist) {
+	if holders.reserves(h.path()) {
+		return nil // another holder of this process
+	}
+	if _, err := os.Lstat(h.path()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	file, err := statefile.Open(h.settings.StateDir, h.fileName, h.identity)
@@ -493,7 +588,7 @@ func (h *holder) openFile() (*statefile.State, error) {
 	switch {
 	case errors.Is(err, statefile.ErrNone):
 		return nil, nil
-	case errors.Is(err, statefile.ErrForeign), errors.Is(err, statefile.ErrNewer):
+	case errors.Is(err, statefile.ErrForeign) && h.floored, errors.Is(err, statefile.ErrNewer):
 		return nil, err // somebody else may still need it
 	case err == nil && (saved.MachineID < h.member.first || saved.MachineID > h.last):
 		err = fmt.Errorf("machine ID %d is not one of those that this node may use, %d to %d", saved.MachineID, h.member.first, h.last)

@@ -106,7 +106,7 @@ func TestOverflow(t *testing.T) {
 	clock := &hands{}
 	clock.ms.Store(l.last() + 1)
 	g := newGenerator(l, generatorOptions{now: clock.now})
-	g.set(1, l.last()-10, l.last()+10)
+	g.set(1, l.last()-10, l.last()+10, false)
 	refused(t, g, 1, seqd.CodeExhausted)
 	clock.ms.Store(l.last())
 	if n := numbers(t, g, 1)[0]; n < 0 {

@@ -39,6 +39,8 @@ type member struct {
 	horizon     int64 // how far ahead of its clock its lease reaches
 	maxSkew     int64 // how far its clock may be off the registry's
 	offline     int64 // for how long it reserves times beyond its lease; 0 for not at all
+	// reach is how far ahead of the registry's clock a lease of any member of this process on the registry can reach; at least ahead.
+	reach int64
 	// floored is whether a registry that is new may have been an older one that was lost: not where nobody else can reach it.
 	floored bool
 }
@@ -71,7 +73,7 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	if set != nil && set.Layout != m.layout {
 		return nil, fmt.Errorf("%w: %s; this node has %s", errLayout, set.Layout, m.layout)
 	}
-	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: m.ahead()}
+	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach)}
 	switch {
 	case set == nil:
 		next.Incarnation = drawn()
@@ -91,7 +93,7 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 
 // refloor returns the change that gives a registry which was restored from a backup a new floor, and the time from which it grants then.
 func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64) {
-	next := persist.SlotSet{Incarnation: drawn(), Layout: m.layout, Source: t.Source, Ahead: m.ahead()}
+	next := persist.SlotSet{Incarnation: drawn(), Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach)}
 	if t.Set != nil {
 		next.Layout, next.Ahead = t.Set.Layout, max(next.Ahead, t.Set.Ahead)
 		next.Floor = t.Set.Floor
@@ -219,6 +221,18 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	return swap, next, nil
 }
 
+// covered returns the change that gives the registry a floor above a lease that it does not know, or nil where there is one, or none is needed: it was put back to
+// an older copy, and others may have lost more than this node.
+func (m *member) covered(t persist.SlotTable, l lease) *persist.SlotSwap {
+	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
+	if i >= 0 && t.Slots[i].Until >= l.until || t.Set == nil || t.Set.Floor >= l.until {
+		return nil
+	}
+	set := *t.Set
+	set.Floor = max(set.Floor, floor(t, set.Ahead))
+	return &persist.SlotSwap{OldSet: t.Set, NewSet: changed(t.Set, set), Source: t.Source}
+}
+
 // noticed returns the bootstrap part, with a new floor when the slot shows that the registry was put back to an older copy: other nodes may have
 // lost more than this one.
 func (m *member) noticed(t persist.SlotTable, slot persist.Slot, l lease) persist.SlotSet {
@@ -246,9 +260,13 @@ func (m *member) release(t persist.SlotTable, l lease, last int64) (persist.Slot
 	}
 	slot := t.Slots[i]
 	used := max(last, l.lower)
-	return persist.SlotSwap{OldSet: t.Set, NewSet: changed(t.Set, m.noticed(t, slot, l)), OldSlot: &slot, Source: t.Source, NewSlot: &persist.Slot{
+	swap := persist.SlotSwap{OldSet: t.Set, OldSlot: &slot, Source: t.Source, NewSlot: &persist.Slot{
 		ID: l.id, Key: m.key, Until: used, Reserved: used, RenewedAt: t.Now,
-	}}, nil
+	}}
+	if t.Set != nil {
+		swap.NewSet = changed(t.Set, m.noticed(t, slot, l))
+	}
+	return swap, nil
 }
 
 // skewed returns why a clock is too far off the registry's: the registry was looked at between before and after.

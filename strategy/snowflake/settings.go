@@ -31,7 +31,7 @@ type Settings struct {
 	// Horizon is how far ahead of the clock a lease reaches, 500ms to 1h: for how long issuing goes on when the registry cannot be reached, and how
 	// long the machine ID of a node that died stays taken.
 	Horizon time.Duration `config:"horizon"`
-	// RenewInterval is the pause between two renewals, 50ms to half of Horizon.
+	// RenewInterval is the pause between two renewals, 50ms to a third of Horizon.
 	RenewInterval time.Duration `config:"renewInterval"`
 	// PollInterval is the pause between two attempts to get a machine ID, 50ms to 1h.
 	PollInterval time.Duration `config:"pollInterval"`
@@ -123,8 +123,9 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 		}
 	}
 	duration("horizon", s.Horizon, 500*time.Millisecond, time.Hour)
-	check(s.RenewInterval >= 50*time.Millisecond && s.RenewInterval <= s.Horizon/2, "renewInterval",
-		"%s is outside 50ms to half of the horizon (%s)", s.RenewInterval, s.Horizon/2)
+	check(s.RenewInterval >= 50*time.Millisecond && s.RenewInterval <= s.Horizon/3, "renewInterval",
+		"%s is outside 50ms to a third of the horizon (%s)", s.RenewInterval, s.Horizon/3)
+	check(s.MaxSkew <= s.Horizon/2, "maxSkew", "%s is more than half of the horizon (%s): a lease of a node whose clock is behind by that would hardly last", s.MaxSkew, s.Horizon/2)
 	duration("pollInterval", s.PollInterval, 50*time.Millisecond, time.Hour)
 	duration("maxWait", s.MaxWaitRollback, 0, time.Second)
 	duration("maxSkew", s.MaxSkew, 100*time.Millisecond, time.Minute)

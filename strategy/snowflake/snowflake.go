@@ -9,9 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +36,7 @@ func init() {
 		New:      func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) { return New(env, bizType) },
 		Shape:    shape,
 		Restored: restored,
+		Alone:    aloneWith,
 	})
 }
 
@@ -46,7 +50,49 @@ func shape(bizType seqd.BizType) string {
 	if err != nil {
 		return Name
 	}
-	return Name + " " + l.text()
+	// In another registry the same machine ID may be held by another node.
+	return Name + " " + l.text() + " registry=" + settings.Registry
+}
+
+// aloneWith reports whether a biz type can issue while the store has not been reached since the start, and returns the cluster that it belongs to: when it is one of those
+// that the file of the reservation names, and the reservation lasts.
+func aloneWith(env strategy.Env, bizType seqd.BizType) (cluster string, ok bool) {
+	settings, valid := bizType.Settings.(*Settings)
+	if !valid || settings.OfflineStart == 0 {
+		return "", false
+	}
+	l, wrong := newLayout(settings)
+	if wrong != nil {
+		return "", false
+	}
+	name, key, err := instanceOf(env.Addr, settings)
+	if err != nil {
+		return "", false
+	}
+	identity, saved, err := statefile.Peek(settings.StateDir, name)
+	if err != nil {
+		if !errors.Is(err, statefile.ErrNone) && !errors.Is(err, fs.ErrNotExist) {
+			env.Log.Warn("the reservation on disk is of no use", "error", err)
+		}
+		return "", false
+	}
+	ok = identity.Layout == l.text() && identity.Key == key && env.Now().UnixMilli() <= saved.Reserved &&
+		slices.Contains(strings.Split(saved.Users, ","), bizType.Name)
+	return identity.Cluster, ok
+}
+
+// instanceOf returns the name of the file and the key of an instance that listens on an address.
+func instanceOf(addr string, settings *Settings) (file, key string, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", "", fmt.Errorf("the address %q that the node listens on: %w", addr, err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", "", fmt.Errorf("the address %q that the node listens on: %w", addr, err)
+	}
+	ip := ownIP(settings.AdvertiseIP, host)
+	return statefile.Name(settings.AppName, int(number), ip), settings.AppName + "." + port + "." + statefile.Number(ip), nil
 }
 
 // restored gives the registry a new floor, above all that may have been granted by nodes that ever registered, as far as the backup knows, or that have this
@@ -104,6 +150,7 @@ func openRegistry(env strategy.Env, settings *Settings) (persist.SlotStore, erro
 // Strategy issues the numbers of one biz type. It is safe for concurrent use.
 type Strategy struct {
 	holder *holder
+	name   string
 	layout *layout
 	key    holderKey
 	inited sync.Once
@@ -124,11 +171,52 @@ type holderKey struct {
 	settings Settings
 }
 
-// holders are the holders of this process and how many strategies use each.
-var holders = struct {
+// registered are holders and how many strategies use each.
+type registered struct {
 	sync.Mutex
 	of map[holderKey]*sharedHolder
-}{of: make(map[holderKey]*sharedHolder)}
+}
+
+// holders are those of this process.
+var holders = registered{of: make(map[holderKey]*sharedHolder)}
+
+// admit sees to it that a new holder and those there are fit together. The lock is held.
+func (r *registered) admit(h *holder) error {
+	for _, other := range r.of {
+		if other.env.Store != h.env.Store {
+			continue
+		}
+		if h.offline > 0 && other.offline > 0 && h.path() == other.path() {
+			return errors.New("offlineStart: biz types that set it must have the same settings, since they share the file of the reservation in stateDir; " +
+				"or give them a stateDir each")
+		}
+	}
+	return nil
+}
+
+// reach is how far the holders of this process on one registry reach.
+func (r *registered) reach(h *holder) (most int64) {
+	r.Lock()
+	defer r.Unlock()
+	for _, other := range r.of {
+		if other.name == h.name && other.env.Store == h.env.Store {
+			most = max(most, other.ahead())
+		}
+	}
+	return most
+}
+
+// reserves reports whether a holder keeps its reservation in a file.
+func (r *registered) reserves(path string) bool {
+	r.Lock()
+	defer r.Unlock()
+	for _, other := range r.of {
+		if other.offline > 0 && other.path() == path {
+			return true
+		}
+	}
+	return false
+}
 
 type sharedHolder struct {
 	*holder
@@ -146,13 +234,16 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	if wrong != nil {
 		return nil, fmt.Errorf("%s: %s", wrong.key, wrong.text)
 	}
-	s := &Strategy{layout: l, key: holderKey{env.Store, *settings}}
+	s := &Strategy{name: bizType.Name, layout: l, key: holderKey{env.Store, *settings}}
 	holders.Lock()
 	defer holders.Unlock()
 	shared := holders.of[s.key]
 	if shared == nil {
 		h, err := newHolder(env, settings, l)
 		if err != nil {
+			return nil, err
+		}
+		if err := holders.admit(h); err != nil {
 			return nil, err
 		}
 		shared = &sharedHolder{holder: h}
@@ -167,18 +258,13 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	if err := l.begun(env.Now()); err != nil {
 		return nil, fmt.Errorf("%s: %s", err.key, err.text)
 	}
-	host, port, err := net.SplitHostPort(env.Addr)
+	file, key, err := instanceOf(env.Addr, settings)
 	if err != nil {
-		return nil, fmt.Errorf("the address %q that the node listens on: %w", env.Addr, err)
+		return nil, err
 	}
-	portNumber, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("the address %q that the node listens on: %w", env.Addr, err)
-	}
-	ip := ownIP(settings.AdvertiseIP, host)
 	h := &holder{
 		name: registryName(l), settings: settings, env: env,
-		fileName: statefile.Name(settings.AppName, int(portNumber), ip),
+		fileName: file,
 		first:    make(chan struct{}), done: make(chan struct{}),
 	}
 	if h.registry, err = openRegistry(env, settings); err != nil {
@@ -188,7 +274,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 		h.check = func(ctx context.Context) error { return redisslots.Check(ctx, env.Redis) }
 	}
 	h.member = newMember(env, settings, l)
-	h.key = settings.AppName + "." + port + "." + statefile.Number(ip)
+	h.key = key
 	h.identity = statefile.Identity{Cluster: env.Cluster, Layout: h.layout, Key: h.key}
 	h.gen = newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: h.rolledBack})
 	env.Log.Info("snowflake", "layout", l.text(), "key", h.key, "machineIds", fmt.Sprintf("%d to %d", h.member.first, h.last), "overflow", l.overflow().Format(time.RFC3339))
@@ -234,6 +320,7 @@ func (s *Strategy) Init(ctx context.Context, _ bool) error {
 			shared.users++
 		}
 	})
+	s.holder.serves(s.name)
 	if err := s.holder.start(); err != nil {
 		return err
 	}

@@ -82,8 +82,7 @@ func checkServer(ctx context.Context, client redis.UniversalClient, alone bool) 
 		return err
 	}
 	if set.minReplicas < replicas {
-		return unfit("the server has %d replicas and its min-replicas-to-write is %d: set it to %d on every server, so that no replica can take over unnoticed, "+
-			"or keep the registry in the store", replicas, set.minReplicas, replicas)
+		return tooMany(replicas, set.minReplicas)
 	}
 	return nil
 }
@@ -157,4 +156,10 @@ func parseSettings(raw any) (s settings, err error) {
 		}
 	}
 	return s, nil
+}
+
+// tooMany refuses a server with more replicas than it waits for.
+func tooMany(replicas, minReplicas int) error {
+	return unfit("the server has %d replicas and its min-replicas-to-write is %d: set it to %d on every server, so that no replica can take over unnoticed, "+
+		"or keep the registry in the store", replicas, minReplicas, replicas)
 }

@@ -118,7 +118,7 @@ func (s *Slots) Look(ctx context.Context, registry string, ids ...int64) (persis
 // What look.lua says of a server.
 const (
 	unreplicated = "0"
-	followed     = "2"
+	followed     = "2 " // and the number of its replicas
 )
 
 // lag asks the server that holds a registry how long ago it may have confirmed what a failover takes. state is what look.lua said of the server.
@@ -139,8 +139,12 @@ func (s *Slots) lag(ctx context.Context, registry, state string) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	if single && state != followed && set.minReplicas == 0 {
+	count, replicated := strings.CutPrefix(state, followed)
+	if single && !replicated && set.minReplicas == 0 {
 		return set.left(), nil
+	}
+	if replicas, err := strconv.Atoi(count); replicated && (err != nil || replicas > set.minReplicas) {
+		return 0, tooMany(replicas, set.minReplicas)
 	}
 	return set.lag()
 }

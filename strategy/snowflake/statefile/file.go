@@ -68,6 +68,22 @@ func Open(dir, name string, identity Identity) (_ *File, err error) {
 	return f, nil
 }
 
+// Peek reads a state file that nobody has to have opened, and whose identity is not known, without the lock. The errors are those of Load.
+func Peek(dir, name string) (Identity, State, error) {
+	f := &File{path: filepath.Join(dir, name)}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Identity{}, State{}, fmt.Errorf("read state file %s: %w", f.path, err)
+	}
+	defer root.Close()
+	f.root = root
+	r, err := f.read()
+	if err != nil {
+		return Identity{}, State{}, fmt.Errorf("read state file %s: %w", f.path, err)
+	}
+	return r.identity, r.state, nil
+}
+
 // start takes the lock and cleans up.
 func (f *File) start() error {
 	if err := f.takeLock(); err != nil {

@@ -17,7 +17,7 @@ const (
 	formatVersion = 1
 	// maxText is the greatest length of a text, in bytes.
 	maxText = 1024
-	// maxSize is above the size of every file, in bytes: three texts of which each byte may become six.
+	// maxSize is above the size of every file, in bytes: four texts of which each byte may become six.
 	maxSize = 64 << 10
 	// header is a part of the format: a file with another one is refused.
 	header = "# The lease of a machine ID: seqd starts from it while the registry of machine IDs cannot be reached.\n" +
@@ -41,6 +41,7 @@ type State struct {
 	Until     int64  // the lease ends with it; at least Lower
 	Reserved  int64  // how far the lease may be extended without the registry; below Until when it may not
 	Progress  int64  // the highest time that may have been used without the registry; 0 for none
+	Users     string // who uses the lease: UTF-8 of at most 4 KiB
 }
 
 // inode says which file of a file system something is, whatever its name.
@@ -76,6 +77,7 @@ func (r *record) encode() []byte {
 		{"until", strconv.FormatInt(r.state.Until, 10)},
 		{"reserved", strconv.FormatInt(r.state.Reserved, 10)},
 		{"progress", strconv.FormatInt(r.state.Progress, 10)},
+		{"users", escape(r.state.Users)},
 		{"device", strconv.FormatUint(r.inode.device, 10)},
 		{"inode", strconv.FormatUint(r.inode.number, 10)},
 		{"born", strconv.FormatInt(r.inode.born, 10)},
@@ -172,7 +174,7 @@ func (r *record) fill(values map[string]string) error {
 		identity: Identity{Cluster: text("cluster"), Layout: text("layout"), Key: text("key")},
 		state: State{
 			MachineID: number("machineId"), Token: text("token"), Lower: number("lower"),
-			Until: number("until"), Reserved: number("reserved"), Progress: number("progress"),
+			Until: number("until"), Reserved: number("reserved"), Progress: number("progress"), Users: text("users"),
 		},
 		inode: inode{device: unsigned("device"), number: unsigned("inode"), born: number("born")},
 	}
@@ -198,8 +200,14 @@ func (s *State) validate() error {
 	if s.Until < s.Lower {
 		return fmt.Errorf("%w: until %d is below lower %d", ErrInvalid, s.Until, s.Lower)
 	}
+	if len(s.Users) > maxUsers || !utf8.ValidString(s.Users) {
+		return fmt.Errorf("%w: users is not at most %d bytes of UTF-8", ErrInvalid, maxUsers)
+	}
 	return validText("token", s.Token)
 }
+
+// maxUsers is the size of State.Users, in bytes.
+const maxUsers = 4 << 10
 
 func validText(name, text string) error {
 	if text == "" || len(text) > maxText || !utf8.ValidString(text) {

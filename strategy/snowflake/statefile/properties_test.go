@@ -10,7 +10,7 @@ import (
 func sample() record {
 	return record{
 		identity: Identity{Cluster: "00112233445566778899aabbccddeeff", Layout: ` unit=1ms, \ ü 😀`, Key: "shop.8080.10.0.0.1"},
-		state:    State{MachineID: 7, Token: "a1", Lower: 1000, Until: 6000, Reserved: 60000, Progress: 7000},
+		state:    State{MachineID: 7, Token: "a1", Lower: 1000, Until: 6000, Reserved: 60000, Progress: 7000, Users: "order,user"},
 		inode:    inode{device: 65024, number: 12, born: 1_700_000_000_123_456_789},
 	}
 }
@@ -27,6 +27,7 @@ lower=1000
 until=6000
 reserved=60000
 progress=7000
+users=order,user
 device=65024
 inode=12
 born=1700000000123456789

@@ -7,7 +7,7 @@
 --
 -- Returns an array that begins with one of
 --   'ok'       replid, now, state, set, then machine ID and slot of every slot that was found, in no order. replid is the server's replication
---              ID; now is its clock in ms; state is 2 when it has replicas, else 1 when it was a replica itself or is told to require replicas,
+--              ID; now is its clock in ms; state is 2 and how many there are when it has replicas, else 1 when it was a replica itself or is told to require replicas,
 --              else 0; set is the bootstrap part, nil for none.
 --   'replica'  this server is no primary.
 --   'newer'    the format version of the hash, which this build does not know.
@@ -39,7 +39,7 @@ end
 
 local state = '0'
 if not string.find(info, 'connected_slaves:0', 1, true) then
-  state = '2'
+  state = '2 ' .. (string.match(info, 'connected_slaves:(%d+)') or '')
 elseif string.find(info, 'min_slaves_good_slaves', 1, true) or string.find(info, 'master_replid2:0*[1-9a-f]') then
   state = '1'
 end
