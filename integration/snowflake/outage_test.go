@@ -1,6 +1,7 @@
 package snowflake
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,8 @@ import (
 // linked is a system whose registry is reached through a link.
 type linked struct {
 	system
-	link *testenv.Link
+	link   *testenv.Link
+	direct []string // settings of a node that does not need the link
 }
 
 // onBothLinked is onBoth with a link that the nodes reach the registry by.
@@ -21,14 +23,15 @@ func onBothLinked(t *testing.T, bits int, test func(s linked), settings ...strin
 		m := newOnMongo(t, bits, settings...)
 		link := testenv.NewLink(t, m.mongo.Addr())
 		m.env = append(m.env, mongoAt(m.mongo, link.Addr())...)
-		test(linked{system{m.fleet, m}, link})
+		test(linked{system{m.fleet, m}, link, mongoAt(m.mongo, m.mongo.Addr())})
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		r := newOnRedis(t, bits, testenv.StartRedis(t), settings...)
+		r.found()
 		link := testenv.NewLink(t, r.redis.Addr())
 		r.env = append(r.env, "SEQD_REDIS_ADDRS="+link.Addr())
-		test(linked{system{r.fleet, r}, link})
+		test(linked{system{r.fleet, r}, link, []string{"SEQD_REDIS_ADDRS=" + r.redis.Addr()}})
 	})
 }
 
@@ -50,10 +53,32 @@ func TestStartsWithoutTheRegistry(t *testing.T) {
 	})
 }
 
+// The registry is away when a lease is to be renewed, and comes back before the lease ends: nobody is refused.
+func TestRegistryAwayForAMoment(t *testing.T) {
+	t.Parallel()
+	onBothLinked(t, 10, func(s linked) {
+		a := s.start("a", "")
+		machine := a.machine()
+		for range 2 {
+			a.traffic.More(s.t, 100)
+			s.link.Cut()
+			a.AwaitReadiness(200, "store_unavailable")
+			a.traffic.More(s.t, 100)
+			s.link.Restore()
+			a.AwaitReadiness(200, "")
+		}
+		a.logs("the machine ID cannot be renewed", 2)
+		a.logs("the registry of machine IDs answers again", 2)
+		if a.traffic.Failed() > 0 || a.machine() != machine {
+			s.t.Errorf("refused: %v; it has machine ID %d, want %d", a.traffic.Failures(), a.machine(), machine)
+		}
+		s.finish()
+	}, long)
+}
+
 // The registry goes away: issuing goes on until the lease ends, then it is refused; when the registry is back, it goes on by itself.
 func TestRegistryAway(t *testing.T) {
 	t.Parallel()
-	const longHorizon = 2 * time.Second
 	faults := map[string]func(l *testenv.Link){"cut": (*testenv.Link).Cut, "hangs": (*testenv.Link).Hang}
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -62,25 +87,30 @@ func TestRegistryAway(t *testing.T) {
 				a := s.start("a", "")
 				a.traffic.More(s.t, 100)
 				fault(s.link)
-				away := time.Now()
-				machine := a.machine()
 				a.AwaitReadiness(200, "store_unavailable")
+				a.goesOn()
 				a.AwaitReadiness(503, "no_machine_id")
-				s.within("to stop", away, longHorizon)
-				if went := a.latest(machine) - away.UnixMilli(); went < (longHorizon - renew - margin).Milliseconds() {
-					s.t.Errorf("it went on for %d ms", went)
-				}
 				s.link.Restore()
 				a.AwaitReadiness(200, "")
 				a.traffic.More(s.t, 100)
 				s.finish()
-			}, "SEQD_SNOWFLAKE_HORIZON="+longHorizon.String())
+			}, "SEQD_SNOWFLAKE_HORIZON=4s")
 		})
 	}
 }
 
-// offline is how far nodes with a reservation go on.
-const offline = 3 * time.Second
+// goesOn waits until the node has issued something of the present.
+func (l *life) goesOn() {
+	l.f.t.Helper()
+	now := time.Now().UnixMilli()
+	l.traffic.Await(l.f.t, "a number of the present", func() bool { ms, _ := l.f.parse(l.traffic.Highest()); return ms > now })
+}
+
+// Settings of nodes with a reservation: one that ends while a test waits for that, and one that does not end while a test is on its way.
+const (
+	reserved     = "SEQD_SNOWFLAKE_OFFLINESTART=4s"
+	longReserved = "SEQD_SNOWFLAKE_OFFLINESTART=2m"
+)
 
 // With offlineStart a node that was killed gets its own machine ID back at once.
 func TestOwnMachineIDBack(t *testing.T) {
@@ -98,63 +128,106 @@ func TestOwnMachineIDBack(t *testing.T) {
 			a.traffic.More(s.t, 100)
 		}
 		s.finish()
-	}, "SEQD_SNOWFLAKE_OFFLINESTART="+offline.String())
+	}, longReserved)
 }
 
-// The registry is away for longer than the horizon: a node with a reservation goes on, and stops when that ends.
+// The registry is away for longer than the horizon: a node with a reservation goes on, and stops when that ends. A start does not help then.
 func TestGoesOnAlone(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
-		a := s.start("a", "")
+		a := s.start("a0", "")
 		a.traffic.More(s.t, 100)
-		machine := a.machine()
 		s.link.Cut()
-		away := time.Now()
-		a.AwaitReadiness(200, "store_unavailable")
+		ends := s.slots()[a.machine()].Until
+		a.traffic.Await(s.t, "a number behind the lease", func() bool { ms, _ := s.parse(a.traffic.Highest()); return ms > ends })
 		a.AwaitReadiness(503, "no_machine_id")
-		s.within("to stop", away, horizon+offline)
-		if went := a.latest(machine) - away.UnixMilli(); went < (offline - margin).Milliseconds() {
-			s.t.Errorf("it went on for %d ms", went)
+		if latest, most := a.latest(a.machine()), s.slots()[a.machine()].Reserved; latest > most {
+			s.t.Errorf("it issued at %d, which is behind its reservation, %d", latest, most)
 		}
+		a.die()
+		a = s.launch("a1", a.dir, a.again())
+		a.AwaitReadiness(503, "store_unavailable")
+		a.load()
 		s.link.Restore()
 		a.AwaitReadiness(200, "")
 		a.traffic.More(s.t, 100)
 		s.finish()
-	}, "SEQD_SNOWFLAKE_OFFLINESTART="+offline.String())
+	}, reserved)
 }
 
-// A node with a reservation starts while the registry is away, twice, and goes on above what it issued before; others keep off its machine ID.
+// A node with a reservation starts while the registry is away, twice, and goes on above what it issued before. When the registry is back, it is
+// the same lease still. MongoDB is the store as well: there the node starts without that, too.
 func TestStartsAlone(t *testing.T) {
 	t.Parallel()
-	r := newOnRedis(t, 10, testenv.StartRedis(t), "SEQD_SNOWFLAKE_OFFLINESTART="+offline.String())
-	link := testenv.NewLink(t, r.redis.Addr())
-	a := r.start("a0", "", "SEQD_REDIS_ADDRS="+link.Addr())
-	b := r.start("b", "")
-	a.traffic.More(t, 100)
-	machine := a.machine()
-	link.Cut()
-	for _, name := range []string{"a1", "a2"} {
-		a.traffic.More(t, 100)
-		highest := a.traffic.Highest()
-		a.die()
-		a = r.launch(name, a.dir, a.again(), "SEQD_REDIS_ADDRS="+link.Addr())
-		a.AwaitReadiness(200, "store_unavailable")
-		a.load()
-		a.traffic.More(t, 100)
-		if got := a.machine(); got != machine {
-			t.Errorf("%s has machine ID %d, want %d", name, got, machine)
+	onBothLinked(t, 10, func(s linked) {
+		a, b := s.start("a0", ""), s.start("b", "", s.direct...)
+		machine := a.machine()
+		token := s.slots()[machine].Token
+		a.traffic.More(s.t, 100)
+		s.link.Cut()
+		for _, name := range []string{"a1", "a2"} {
+			a.AwaitReadiness(200, "store_unavailable")
+			highest := a.endAlone()
+			a = s.startAlone(name, a)
+			a.traffic.More(s.t, 100)
+			if numbers, err := a.Take("order", 1); err != nil || numbers[0] <= highest {
+				s.t.Errorf("%s issued %d, %v; the life before %d", name, numbers, err, highest)
+			}
 		}
-		numbers, err := a.Take("order", 1)
-		if err != nil || numbers[0] <= highest {
-			t.Errorf("%s issued %d, %v; the life before %d", name, numbers, err, highest)
+		ends := s.slots()[machine].Until
+		s.link.Restore()
+		a.AwaitReadiness(200, "")
+		a.traffic.More(s.t, 100)
+		if r := s.slots()[machine]; a.machine() != machine || r.Token != token || r.Until <= ends {
+			s.t.Errorf("it holds machine ID %d; on record is %+v, before it was %s until %d", a.machine(), r, token, ends)
 		}
-	}
-	b.traffic.More(t, 100)
-	a.AwaitReadiness(503, "no_machine_id")
-	link.Restore()
-	a.AwaitReadiness(200, "")
-	a.traffic.More(t, 100)
-	r.finish()
+		a.logs("the registry of machine IDs answers again", 1)
+		b.traffic.More(s.t, 100)
+		s.finish()
+	}, longReserved)
+}
+
+// endAlone kills a node that issued something without the registry, and returns the highest number of it.
+func (l *life) endAlone() int64 {
+	l.f.t.Helper()
+	l.traffic.More(l.f.t, 100)
+	l.die()
+	return l.traffic.Highest()
+}
+
+// startAlone starts a later life of a node while the registry is away.
+func (f *fleet) startAlone(name string, earlier *life) *life {
+	f.t.Helper()
+	l := f.launch(name, earlier.dir, earlier.again())
+	l.AwaitReadiness(200, "store_unavailable")
+	l.says("this node issues on its reservation")
+	l.load()
+	return l
+}
+
+// While a node goes on alone, another one takes its machine ID, whose lease is over: it begins above the reservation.
+func TestSucceededWhileAlone(t *testing.T) {
+	t.Parallel()
+	onBothLinked(t, 1, func(s linked) {
+		a, b := s.start("a0", ""), s.start("b", "", s.direct...)
+		machine := a.machine()
+		a.traffic.More(s.t, 100)
+		s.link.Cut()
+		a.endAlone()
+		a = s.startAlone("a1", a)
+		reservedUntil := s.slots()[machine].Reserved
+		c := s.launch("c", "", s.direct...)
+		c.load()
+		s.await("c has a machine ID", func() bool { _, ok := c.held(); return ok })
+		if h, _ := c.held(); h.machine != machine || h.from <= reservedUntil {
+			s.t.Errorf("c holds %+v, want %d, from behind %d on", h, machine, reservedUntil)
+		}
+		a.goesOn()
+		b.goesOn()
+		s.link.Restore()
+		a.says(lostMessage)
+		s.finish()
+	}, longReserved)
 }
 
 // The registry loses everything while nodes run and another one comes: whoever held an ID stops and registers anew, and nobody issues below the
@@ -170,7 +243,7 @@ func TestWiped(t *testing.T) {
 		c := s.launch("c", "")
 		c.load()
 		for _, l := range []*life{a, b} {
-			l.says(`"msg":"the machine ID was lost`)
+			l.says(lostMessage)
 		}
 		for _, l := range []*life{a, b, c} {
 			l.AwaitReadiness(200, "")
@@ -179,9 +252,34 @@ func TestWiped(t *testing.T) {
 				s.t.Errorf("%s has a lease from %s, and the registry was wiped at %s", l.name, time.UnixMilli(h.from), wiped)
 			}
 		}
-		s.within("to go on", wiped, horizon+2*maxSkew+poll)
+		s.took("to go on", wiped, horizon+2*maxSkew+poll)
 		s.finish()
 	})
+}
+
+// The registry loses everything while a node is cut off: that one goes on to the end of its lease, and nobody else issues with its machine ID before
+// that.
+func TestWipedWhileOneIsCutOff(t *testing.T) {
+	t.Parallel()
+	onBothLinked(t, 1, func(s linked) {
+		a := s.start("a", "")
+		a.traffic.More(s.t, 100)
+		s.link.Cut()
+		s.wipe()
+		b, c := s.launch("b", "", s.direct...), s.launch("c", "", s.direct...)
+		for _, l := range []*life{b, c} {
+			l.load()
+			l.AwaitReadiness(200, "")
+			l.traffic.More(s.t, 100)
+		}
+		a.AwaitReadiness(503, "no_machine_id")
+		s.link.Restore()
+		a.says(lostMessage)
+		b.leave()
+		a.AwaitReadiness(200, "")
+		a.traffic.More(s.t, 100)
+		s.finish()
+	}, "SEQD_SNOWFLAKE_HORIZON=4s")
 }
 
 // Redis fails over and has not replicated what it granted last.
@@ -201,15 +299,15 @@ func TestRedisFailsOver(t *testing.T) {
 	}
 	a, b := r.start("a", ""), r.start("b", "")
 	a.traffic.More(t, 100)
-	replication.Hang()
-	// The primary goes on for a second and more: what it grants now is lost.
+	// The replica says that it follows, and gets nothing: what the primary grants now is lost.
+	replication.Latency(time.Minute)
 	c := r.launch("c", "")
 	c.load()
 	c.traffic.More(t, 20)
 	a.traffic.More(t, 20)
 	link.Cut()
 	replica.Promote()
-	replication.Resume()
+	replication.Cut()
 	if n := len((&onRedis{fleet: r.fleet, redis: replica}).slots()); n != 2 {
 		t.Fatalf("the replica knows %d leases: none was lost", n)
 	}
@@ -222,51 +320,89 @@ func TestRedisFailsOver(t *testing.T) {
 		l.AwaitReadiness(200, "")
 		l.traffic.More(t, 20)
 	}
-	r.within("to go on after a failover", over, horizon+2*maxSkew+3*time.Second+poll)
+	r.took("to go on after a failover", over, horizon+2*maxSkew+3*time.Second+poll)
 	r.finish()
 }
 
-// The store is restored from an older copy while nodes run. With the documented step, or when a node has noticed: nodes that come take nothing that
-// the copy does not know of.
-func TestRestoredFromACopy(t *testing.T) {
+// The store is restored from an older copy by the documented steps, while nodes that are kept from it issue: what it grants from then on begins above
+// all that it does not know of.
+func TestRestored(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]bool{"told": true, "noticed": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := newOnMongo(t, 3, "SEQD_SNOWFLAKE_HORIZON=3s")
-			a, b := m.start("a", ""), m.start("b", "")
-			m.mongo.Kill()
-			copied := m.mongo.Snapshot()
-			m.mongo.Restart()
-			c := m.start("c", "") // the copy does not know it
-			for _, l := range []*life{a, b, c} {
-				l.AwaitReadiness(200, "")
-				l.traffic.More(t, 100)
-			}
-			// A holder that was not granted more since has nothing to notice by.
-			for _, l := range []*life{a, b} {
-				was := m.slots()[l.machine()].Until
-				m.await("a renewal", func() bool { h, _ := l.held(); return h.until > was })
-			}
-			m.mongo.Kill()
-			m.mongo.RestoreSnapshot(copied)
-			m.mongo.Restart()
-			if told {
-				m.restored()
-			} else {
-				m.await("a holder notices", func() bool { return strings.Contains(a.Log()+b.Log(), "was put back to an older copy") })
-			}
-			d, e := m.launch("d", ""), m.launch("e", "")
-			d.load()
-			e.load()
-			for _, l := range []*life{a, b, c, d, e} {
-				l.AwaitReadiness(200, "")
-				l.traffic.More(t, 100)
-			}
-			if !strings.Contains(c.Log(), `"msg":"the machine ID was lost`) {
-				t.Error("the node that the copy does not know did not lose its machine ID")
-			}
-			m.finish()
-		})
+	m := newOnMongo(t, 3, "SEQD_SNOWFLAKE_HORIZON=4s")
+	link := testenv.NewLink(t, m.mongo.Addr())
+	old := m.start("a", "", mongoAt(m.mongo, link.Addr())...)
+	copied := m.backUp()
+	young := m.start("b", "", mongoAt(m.mongo, link.Addr())...) // the copy does not know it
+	old.traffic.More(t, 100)
+	young.traffic.More(t, 100)
+	link.Cut()
+	m.restore(copied)
+	m.restored()
+	floor := time.Now().UnixMilli()
+	var list []*life
+	for i := range 7 { // all that the copy takes for free
+		l := m.launch(fmt.Sprint("c", i), "")
+		l.load()
+		list = append(list, l)
 	}
+	for _, l := range list {
+		l.AwaitReadiness(200, "")
+		l.traffic.More(t, 20)
+		if h, _ := l.held(); h.from <= floor {
+			t.Errorf("%s holds %+v, and the copy was restored before %d", l.name, h, floor)
+		}
+	}
+	list[0].leave()
+	link.Restore()
+	young.says(lostMessage)
+	for _, l := range []*life{old, young} {
+		l.AwaitReadiness(200, "")
+		l.traffic.More(t, 20)
+	}
+	m.finish()
+}
+
+// backUp makes a copy of the store as it is now. The server is away for that moment.
+func (m *onMongo) backUp() testenv.MongoSnapshot {
+	m.t.Helper()
+	m.mongo.Kill()
+	defer m.mongo.Restart()
+	return m.mongo.Snapshot()
+}
+
+// restore puts the store back to a copy.
+func (m *onMongo) restore(copied testenv.MongoSnapshot) {
+	m.t.Helper()
+	m.mongo.Kill()
+	m.mongo.RestoreSnapshot(copied)
+	m.mongo.Restart()
+}
+
+// The store is put back to an older copy, and nobody says so. A holder notices; nodes that come then take nothing that the copy does not know of.
+func TestPutBackUntold(t *testing.T) {
+	t.Parallel()
+	m := newOnMongo(t, 3, "SEQD_SNOWFLAKE_HORIZON=4s")
+	a, b := m.start("a", ""), m.start("b", "")
+	copied := m.backUp()
+	c := m.start("c", "") // the copy does not know it
+	for _, l := range []*life{a, b, c} {
+		l.AwaitReadiness(200, "")
+		l.traffic.More(t, 100)
+	}
+	// A holder that was not granted more since has nothing to notice by.
+	for _, l := range []*life{a, b} {
+		was := m.slots()[l.machine()].Until
+		m.await("a renewal", func() bool { h, _ := l.held(); return h.until > was })
+	}
+	m.restore(copied)
+	m.await("a holder notices", func() bool { return strings.Contains(a.Log()+b.Log()+c.Log(), "was put back to an older copy") })
+	d, e := m.launch("d", ""), m.launch("e", "")
+	d.load()
+	e.load()
+	for _, l := range []*life{a, b, c, d, e} {
+		l.AwaitReadiness(200, "")
+		l.traffic.More(t, 100)
+	}
+	c.logs(lostMessage, 1)
+	m.finish()
 }

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	patience     = 30 * time.Second // how long anything may take
-	stopPatience = time.Minute      // a clean stop has two phases of 15 s each
+	patience     = time.Minute // how long anything may take
+	stopPatience = time.Minute // a clean stop has two phases of 15 s each
 	interval     = 5 * time.Millisecond
 )
 
@@ -128,7 +128,7 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	}
 	n := &Node{t: t, cmd: command(binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-		Timeout:   time.Minute, // longer than any node is paused
+		Timeout:   2 * time.Minute, // longer than any node is paused
 	}}
 	n.cmd.Stderr = n.log
 	if err := n.cmd.Start(); err != nil {
