@@ -292,7 +292,7 @@ func TestWipedWhileOneIsCutOff(t *testing.T) {
 	}, "SEQD_SNOWFLAKE_HORIZON=4s")
 }
 
-// Redis fails over and has not replicated what it granted last.
+// Redis fails over and has not replicated what it granted last. Who holds that is cut off; the others get all machine IDs, and so its own, too.
 func TestRedisFailsOver(t *testing.T) {
 	t.Parallel()
 	const lag = "min-replicas-max-lag 1"
@@ -311,10 +311,11 @@ func TestRedisFailsOver(t *testing.T) {
 	a.traffic.More(t, 100)
 	// The replica says that it follows, and gets nothing: what the primary grants now is lost.
 	replication.Latency(time.Minute)
-	c := r.launch("c", "")
-	c.load()
+	own := testenv.NewLink(t, primary.Addr())
+	c := r.start("c", "", "SEQD_REDIS_ADDRS="+own.Addr())
 	c.traffic.More(t, 20)
 	a.traffic.More(t, 20)
+	own.Cut()
 	link.Cut()
 	replica.Promote()
 	replication.Cut()
@@ -324,13 +325,20 @@ func TestRedisFailsOver(t *testing.T) {
 	link.Switch(replica.Addr())
 	link.Restore()
 	over := time.Now()
-	d := r.launch("d", "")
+	d, e := r.launch("d", ""), r.launch("e", "")
 	d.load()
-	for _, l := range []*life{a, b, c, d} {
+	e.load()
+	for _, l := range []*life{a, b, d, e} {
 		l.AwaitReadiness(200, "")
 		l.traffic.More(t, 20)
 	}
 	r.took("to go on after a failover", over, horizon+2*maxSkew+3*time.Second+poll)
+	own.Switch(replica.Addr())
+	own.Restore()
+	c.says(lostMessage)
+	d.leave()
+	c.AwaitReadiness(200, "")
+	c.traffic.More(t, 20)
 	r.finish()
 }
 
