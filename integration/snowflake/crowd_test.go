@@ -17,7 +17,7 @@ func TestHundredNodes(t *testing.T) {
 	const nodes = 100
 	onBoth(t, 10, func(s system) {
 		began := time.Now()
-		crowd := node.Launch(s.t, s.t.TempDir(), append(s.env, fmt.Sprintf("SEQD_TEST_NODES=%d", nodes), "SEQD_SNOWFLAKE_HORIZON=5s", "SEQD_SNOWFLAKE_RENEWINTERVAL=1s",
+		crowd := node.Launch(s.t, s.t.TempDir(), append(s.env, fmt.Sprintf("SEQD_TEST_NODES=%d", nodes), long, "SEQD_SNOWFLAKE_RENEWINTERVAL=10s", "SEQD_SNOWFLAKE_POLLINTERVAL=1s",
 			"SEQD_STORE_MONGO_TIMEOUT=5s", "SEQD_REDIS_TIMEOUT=2s", "SEQD_SNOWFLAKE_MAXSKEW=500ms")...)
 		var urls []string
 		s.await("all listen", func() bool { urls = listening(crowd.Log()); return len(urls) == nodes })

@@ -67,7 +67,7 @@ func TestRegistryAwayForAMoment(t *testing.T) {
 			s.link.Restore()
 			a.AwaitReadiness(200, "")
 		}
-		a.logs("the registry of machine IDs answers again", 2)
+		a.says("the registry of machine IDs answers again")
 		if a.traffic.Failed() > 0 || a.machine() != machine {
 			s.t.Errorf("refused: %v; it has machine ID %d, want %d", a.traffic.Failures(), a.machine(), machine)
 		}
@@ -180,7 +180,7 @@ func TestStartsAlone(t *testing.T) {
 		if r := s.slots()[machine]; a.machine() != machine || r.Token != token || r.Until <= ends {
 			s.t.Errorf("it holds machine ID %d; on record is %+v, before it was %s until %d", a.machine(), r, token, ends)
 		}
-		a.logs("the registry of machine IDs answers again", 1)
+		a.says("the registry of machine IDs answers again")
 		b.traffic.More(s.t, 100)
 		s.finish()
 	}, longReserved)

@@ -3,11 +3,13 @@ package snowflake
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -128,19 +130,31 @@ func (r *onRedis) slots() map[int64]record {
 func (r *onRedis) rob(machine int64) {
 	r.t.Helper()
 	field := strconv.FormatInt(machine, 10)
-	text, err := r.redis.Client().HGet(r.t.Context(), r.key(), field).Result()
-	var slot persist.Slot
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &slot)
+	write := func(tx *redis.Tx) error {
+		text, err := tx.HGet(r.t.Context(), r.key(), field).Result()
+		if err != nil {
+			return err
+		}
+		var slot persist.Slot
+		if err := json.Unmarshal([]byte(text), &slot); err != nil {
+			return err
+		}
+		slot.Token, slot.Key = fmt.Sprintf("%032x", 2), "seqd.1.1"
+		raw, err := json.Marshal(slot)
+		if err != nil {
+			return err
+		}
+		_, err = tx.TxPipelined(r.t.Context(), func(p redis.Pipeliner) error { return p.HSet(r.t.Context(), r.key(), field, raw).Err() })
+		return err
 	}
-	slot.Token, slot.Key = fmt.Sprintf("%032x", 2), "seqd.1.1"
-	raw, encodeErr := json.Marshal(slot)
-	if err != nil || encodeErr != nil {
-		r.t.Fatal(err, encodeErr)
-	}
-	if err := r.redis.Client().HSet(r.t.Context(), r.key(), field, raw).Err(); err != nil {
-		r.t.Fatal(err)
-	}
+	// A renewal may come between: writing an older until would be more than robbing.
+	r.await("a record is robbed", func() bool {
+		err := r.redis.Client().Watch(r.t.Context(), write, r.key())
+		if err != nil && !errors.Is(err, redis.TxFailedErr) {
+			r.t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 func (r *onRedis) wipe() {
