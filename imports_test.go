@@ -40,6 +40,7 @@ var rules = map[string]struct {
 	"server/config":       {[]string{".", "persist/mongo", "plugin", "strategy"}, "the configuration opens nothing; it lets the driver check its URI"},
 	"server/httpapi":      {[]string{"."}, "HTTP knows the issuer and nothing behind it"},
 	"cmd/seqd":            {[]string{"server", "server/config", "standard"}, "main is flags and signals"},
+	"internal/clockseqd":  {[]string{"server", "server/config", "standard"}, "it is cmd/seqd with another clock"},
 	"persist/persisttest": {[]string{"persist"}, "a suite for drivers knows only the interface"},
 	"internal/registry":   {nil, "it keeps names and knows nothing of what they stand for"},
 	"internal/node":       {[]string{"internal/history"}, "it knows seqd from outside only"},
