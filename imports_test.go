@@ -48,6 +48,7 @@ var rules = map[string]struct {
 	"server/httpapi":        {[]string{"."}, "HTTP knows the issuer and nothing behind it"},
 	"cmd/seqd":              {[]string{"server", "server/config", "standard"}, "main is flags and signals"},
 	"examples/customplugin": {[]string{".", "persist", "plugin", "strategy", "server", "server/config", "standard"}, "an example uses what a user's program may"},
+	"internal/clockseqd":    {[]string{"server", "server/config", "standard"}, "it is cmd/seqd with another clock"},
 	"persist/persisttest":   {[]string{"persist"}, "a suite for drivers knows only the interface"},
 	"internal/registry":     {nil, "it keeps names and knows nothing of what they stand for"},
 	"internal/node":         {[]string{"internal/history"}, "it knows seqd from outside only"},

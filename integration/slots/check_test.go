@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 		"followed":                   {1, "CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 3", "", 5_000},
 		"followed by more":           {1, "CONFIG SET min-replicas-to-write 2", "", 12_000},
 		"followed, not told":         {1, "PING", "min-replicas-to-write", -1},
-		"followed, too few":          {2, "CONFIG SET min-replicas-to-write 1", "set it to 2", 12_000},
+		"followed, too few":          {2, "CONFIG SET min-replicas-to-write 1", "set it to 2", -1},
 		"followed, without a bound":  {1, "CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 0", "min-replicas-max-lag", -1},
 		"no CONFIG":                  {1, "ACL SETUSER default -config|get", "+config|get", -1},
 		"no INFO":                    {0, "ACL SETUSER default -info", "+info", -1},
@@ -61,6 +61,30 @@ func TestCheck(t *testing.T) {
 				t.Errorf("a look: %+v, %v", table, err)
 			}
 		})
+	}
+}
+
+// A replica that comes after the check could take over unnoticed: a look is refused until the server waits for it as well.
+func TestReplicaAddedAfterTheCheck(t *testing.T) {
+	t.Parallel()
+	const told = "min-replicas-to-write 1"
+	server := testenv.StartRedis(t, told, "min-replicas-max-lag 3")
+	testenv.StartReplica(t, server, told)
+	client := connect(t, server.Addr(), calm)
+	if err := redisslots.Check(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, client, "seqd:")
+	if lag := s.look().Lag; lag != 5_000 {
+		t.Errorf("the lag is %d", lag)
+	}
+	testenv.StartReplica(t, server, told)
+	if table, err := s.Look(t.Context(), registry, 5); !errors.Is(err, redisslots.ErrUnfit) || !strings.Contains(err.Error(), "set it to 2") {
+		t.Errorf("a look: %+v, %v", table, err)
+	}
+	command(t, client, "CONFIG", "SET", "min-replicas-to-write", "2")
+	if lag := s.look(5).Lag; lag != 5_000 {
+		t.Errorf("the lag is %d", lag)
 	}
 }
 

@@ -21,10 +21,13 @@ import (
 )
 
 const (
-	patience     = 30 * time.Second // how long anything may take
-	stopPatience = time.Minute      // a clean stop has two phases of 15 s each
+	patience     = time.Minute // how long anything may take
+	stopPatience = time.Minute // a clean stop has two phases of 15 s each
 	interval     = 5 * time.Millisecond
 )
+
+// program is the package of the binary.
+var program = "./cmd/seqd"
 
 // build makes the binary once per test process.
 var build = sync.OnceValues(func() (string, error) {
@@ -34,7 +37,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	binary := filepath.Join(dir, "seqd")
 	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/seqd")
+	cmd := exec.Command("go", "build", "-o", binary, program)
 	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(here))) // the tests may be those of another module
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.Join(fmt.Errorf("build seqd: %w: %s", err, out), os.RemoveAll(dir))
@@ -51,13 +54,19 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// MainOf is Main for tests that run another program than seqd itself: a package, by its path from the root of this module, such as ./cmd/seqd.
+func MainOf(m *testing.M, pkg string) {
+	program = pkg
+	Main(m)
+}
+
 // Node is one seqd process.
 type Node struct {
 	// URL is where it listens.
 	URL    string
 	t      testing.TB
 	cmd    *exec.Cmd
-	log    logBuffer
+	log    *logBuffer
 	client *http.Client
 	exited chan struct{} // closed when the process has ended and err is set
 	err    error
@@ -117,11 +126,11 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, cmd: command(binary, dir, env), exited: make(chan struct{}), client: &http.Client{
+	n := &Node{t: t, cmd: command(binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-		Timeout:   time.Minute, // longer than any node is paused
+		Timeout:   2 * time.Minute, // longer than any node is paused
 	}}
-	n.cmd.Stderr = &n.log
+	n.cmd.Stderr = n.log
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +154,7 @@ func Start(t testing.TB, dir string, env ...string) *Node {
 		switch {
 		case n.URL != "":
 		case ended:
-			t.Fatalf("seqd ended: %v\n%s", n.err, &n.log)
+			t.Fatalf("seqd ended: %v\n%s", n.err, n.log)
 		default:
 			time.Sleep(time.Millisecond)
 		}
@@ -159,6 +168,11 @@ func StartReady(t testing.TB, dir string, env ...string) *Node {
 	n := Start(t, dir, env...)
 	n.Await("/readyz", http.StatusOK)
 	return n
+}
+
+// At is the same process at another of the addresses that it listens on.
+func (n *Node) At(url string) *Node {
+	return &Node{URL: url, t: n.t, cmd: n.cmd, client: n.client, exited: n.exited, log: n.log}
 }
 
 // Kill ends the process as kill -9 does.
@@ -222,10 +236,10 @@ func (n *Node) Fails() string {
 	select {
 	case <-n.exited:
 	case <-time.After(20 * time.Second):
-		n.t.Fatalf("seqd goes on\n%s", &n.log)
+		n.t.Fatalf("seqd goes on\n%s", n.log)
 	}
 	if n.err == nil {
-		n.t.Errorf("seqd ended without an error\n%s", &n.log)
+		n.t.Errorf("seqd ended without an error\n%s", n.log)
 	}
 	return n.log.String()
 }

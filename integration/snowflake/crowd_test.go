@@ -1,0 +1,61 @@
+package snowflake
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/node"
+)
+
+// A hundred nodes register at once: each gets a machine ID of its own. They are as many runtimes in one process, which is all that they share.
+func TestHundredNodes(t *testing.T) {
+	t.Parallel()
+	const nodes = 100
+	onBoth(t, 10, func(s system) {
+		began := time.Now()
+		crowd := node.Launch(s.t, s.t.TempDir(), append(s.env, fmt.Sprintf("SEQD_TEST_NODES=%d", nodes), long, "SEQD_SNOWFLAKE_RENEWINTERVAL=10s", "SEQD_SNOWFLAKE_POLLINTERVAL=1s",
+			"SEQD_STORE_MONGO_TIMEOUT=5s", "SEQD_REDIS_TIMEOUT=2s", "SEQD_SNOWFLAKE_MAXSKEW=500ms")...)
+		var urls []string
+		s.await("all listen", func() bool { urls = listening(crowd.Log()); return len(urls) == nodes })
+		had := make(map[int64]bool)
+		for i, url := range urls {
+			l := &life{Node: crowd.At(url), f: s.fleet, name: fmt.Sprint("node ", i), history: history.New(), watched: make(chan struct{})}
+			close(l.watched) // a hundred that are watched all the time would be too slow
+			s.lives = append(s.lives, l)
+			l.AwaitReadiness(200, "")
+			had[l.machine()] = true
+			numbers, err := l.Take("order", 50)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			l.history.Add(l.history.Now(), l.name, numbers)
+			_, _ = l.held()
+		}
+		s.t.Logf("%d nodes were ready after %v", nodes, time.Since(began))
+		held := 0
+		for _, slot := range s.slots() {
+			if slot.Token != "" {
+				held++
+			}
+		}
+		if len(had) != nodes || held != nodes {
+			s.t.Errorf("%d nodes have %d machine IDs, on record are %d", nodes, len(had), held)
+		}
+		s.finish()
+	})
+}
+
+// listening returns where a process listens, as its log has it.
+func listening(log string) (urls []string) {
+	for line := range strings.SplitSeq(log, "\n") {
+		var entry struct{ Msg, Addr string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
+			urls = append(urls, "http://"+entry.Addr)
+		}
+	}
+	return urls
+}
