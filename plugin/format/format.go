@@ -132,7 +132,7 @@ func DisplayWidth(b seqd.BizType, binding seqd.PluginBinding) int {
 }
 
 // shape changes with every setting that could make an ID appear a second time.
-func (s *Settings) shape() string { return "v1 " + strconv.Quote(s.Template) + " " + s.Check }
+func (s Settings) shape() string { return "v1 " + strconv.Quote(s.Template) + " " + s.Check }
 
 // showsPeriod reports whether the template has dates and they determine the period.
 func (s *Settings) showsPeriod(calendar seqd.Calendar) bool {

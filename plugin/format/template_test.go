@@ -87,6 +87,20 @@ func TestGoodTemplates(t *testing.T) {
 	}
 }
 
+// What docs/plugins/format.md shows.
+func TestDocumented(t *testing.T) {
+	for _, test := range []struct{ template, check, want string }{
+		{"INV-{date:20060102}-{seq:06}{check}", "luhn", "INV-20261121-0000428"},
+		{"{seq:08r32}", "", "0000001A"},
+		{"{{{seq:03}}}", "", "{042}"},
+		{"T{seq:06r62}-{check}", "mod97", "T00000g-34"},
+	} {
+		if got := show(t, mustPlugin(t, Settings{test.template, test.check}, never(), 0), 0, 42); got != test.want {
+			t.Errorf("%s shows %s, want %s", test.template, got, test.want)
+		}
+	}
+}
+
 // Every radix gives and takes back every number, in one way.
 func TestRadixes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
