@@ -25,7 +25,7 @@ func init() {
 			return binding.Settings.(*Settings).fits(b, binding)
 		},
 		New: func(env plugin.Env, b seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
-			return New(*binding.Settings.(*Settings), seqd.CalendarOf(b), DisplayWidth(b, binding), env.Now)
+			return New(*binding.Settings.(*Settings), seqd.CalendarOf(b), displayWidth(b, binding), env.Now)
 		},
 		Shape: func(_ seqd.BizType, binding seqd.PluginBinding) string { return binding.Settings.(*Settings).shape() },
 		ShowsPeriod: func(b seqd.BizType, binding seqd.PluginBinding) bool {
@@ -121,8 +121,8 @@ func rewriter(b seqd.BizType, binding seqd.PluginBinding) (previous seqd.PluginB
 	return previous, ok
 }
 
-// DisplayWidth returns how many digits the plugins before this binding show, 0 where they show no zeros in front.
-func DisplayWidth(b seqd.BizType, binding seqd.PluginBinding) int {
+// displayWidth returns how many digits the plugins before this binding show, 0 where they show no zeros in front.
+func displayWidth(b seqd.BizType, binding seqd.PluginBinding) int {
 	if previous, ok := rewriter(b, binding); ok {
 		if d, ok := previous.Settings.(seqd.Decimal); ok {
 			return d.DisplayWidth()
