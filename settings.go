@@ -53,3 +53,11 @@ func BoundsOf(b BizType) (first, last int64) {
 	}
 	return 1, MaxNumber
 }
+
+// Decimal is what the settings of a plugin implement when the plugin shows every number as decimal digits and nothing else: a plugin that runs after it
+// can then take what it is given for a number, and give back the same digits when an ID is read.
+type Decimal interface {
+	// DisplayWidth is how many digits the plugin shows, at least 1, with zeros in front; 0 when it shows no zeros in front. The settings are valid
+	// when it is called.
+	DisplayWidth() int
+}

@@ -10,6 +10,7 @@
 package standard
 
 import (
+	_ "github.com/seqd/seqd/plugin/format"      // format: IDs by a template, with dates and check digits
 	_ "github.com/seqd/seqd/plugin/obfuscate"   // obfuscate: a keyed permutation of the number
 	_ "github.com/seqd/seqd/strategy/segment"   // segment: ranges of numbers from the store, double-buffered
 	_ "github.com/seqd/seqd/strategy/snowflake" // snowflake: time, sequence and a leased machine ID

@@ -119,6 +119,9 @@ func (s *Settings) given() ([]byte, error) {
 	return []byte(text), nil
 }
 
+// DisplayWidth implements [seqd.Decimal].
+func (s *Settings) DisplayWidth() int { return s.Digits }
+
 // size is the size of the domain: numbers are below it. The settings are valid.
 func (s *Settings) size() uint64 {
 	if s.Bits > 0 {
@@ -166,4 +169,7 @@ func (s *Settings) material() (*material, error) {
 	return s.known, nil
 }
 
-var _ seqd.Validator = (*Settings)(nil)
+var (
+	_ seqd.Validator = (*Settings)(nil)
+	_ seqd.Decimal   = (*Settings)(nil)
+)

@@ -1,0 +1,138 @@
+package format
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+func TestDates(t *testing.T) {
+	for _, test := range []struct {
+		reset    seqd.Reset
+		zone     string
+		template string
+		want     string // part of the error; empty for a good template
+	}{
+		{seqd.ResetDaily, "UTC", "{date:20060102}{seq}", ""},
+		{seqd.ResetDaily, "UTC", "{date:060102}{seq}", ""},
+		{seqd.ResetDaily, "UTC", "{date:2006002}{seq}", ""},
+		{seqd.ResetDaily, "UTC", "{date:02Jan2006}{seq}", ""},
+		{seqd.ResetDaily, "UTC", "{date:Mon-2006-01-02}{seq}", ""},
+		{seqd.ResetDaily, "UTC", "{date:Mon-06-01-02}{seq}", ""},
+		{seqd.ResetDaily, "UTC", "{date:2006}-{seq}-{date:0102}", ""},
+		{seqd.ResetMonthly, "UTC", "{date:2006-01}{seq}", ""},
+		{seqd.ResetMonthly, "UTC", "{date:Jan06}{seq}", ""},
+		{seqd.ResetYearly, "UTC", "{date:06}{seq}", ""},
+		{seqd.ResetDaily, "UTC", "A{date:200601}{seq}",
+			"byte 1: daily needs year, month and day in the date; {date:200601} shows the same for 2000-01-01 and 2000-01-02"},
+		{seqd.ResetDaily, "UTC", "{date:0102}{seq}", "shows the same for 2000-01-01 and 2001-01-01"},
+		{seqd.ResetDaily, "UTC", "{date:01}{seq}{date:2006}", "{date:01} and {date:2006} shows the same for 2000-01-01 and 2000-01-02"},
+		{seqd.ResetMonthly, "UTC", "{date:2006}{seq}", "monthly needs year and month in the date"},
+		{seqd.ResetYearly, "UTC", "{date:foo}{seq}", "yearly needs the year in the date"},
+		{seqd.ResetMonthly, "UTC", "{date:20060102}{seq}", "{date:20060102} shows more than which month it is"},
+		{seqd.ResetYearly, "UTC", "{date:2006}{seq}{date:01}", "byte 16: {date:01} shows more than which year it is"},
+		{seqd.ResetDaily, "UTC", "{date:2006010215}{seq}", "shows more than which day it is"},
+		{seqd.ResetDaily, "UTC", "{date:20060102PM}{seq}", "shows more than which day it is"},
+		{seqd.ResetDaily, "UTC", "{date:20060102MST}{seq}", "shows more than which day it is"},
+		{seqd.ResetDaily, "UTC", "{date:20060102-0700}{seq}", "shows more than which day it is"},
+		{seqd.ResetDaily, "UTC", "{date:20060102.000}{seq}", "shows more than which day it is"},
+		{seqd.ResetDaily, "UTC", "{date:2006-1-2}{seq}", "{date:2006-1-2} shows 2000-1-1 and 2000-1-10, which differ in length"},
+		{seqd.ResetNever, "UTC", "{date:January}{seq}", "differ in length"},
+		{seqd.ResetNever, "UTC", "{date:Monday}{seq}", "differ in length"},
+		{seqd.ResetNever, "UTC", "{date:3pm}{seq}", "differ in length"},
+		{seqd.ResetNever, "UTC", "{date:20060102T4}{seq}", "differ in length"},
+		{seqd.ResetNever, "UTC", "{date:20060102T5}{seq}", "differ in length"},
+		{seqd.ResetNever, "UTC", "{date:05.999}{seq}", "shows parts of a second"},
+		{seqd.ResetNever, "UTC", "{date:05.000}{seq}", "shows parts of a second"},
+		{seqd.ResetNever, "UTC", "{date:200601_2}{seq}", "cannot stand in an ID"},
+		{seqd.ResetNever, "Europe/London", "{date:20060102Z07}{seq}", "differ in length"},
+		{seqd.ResetNever, "Europe/Lisbon", "{date:20060102MST}{seq}", "differ in length"},
+		{seqd.ResetNever, "UTC", "{date:Mon}{seq}", "cannot be read back"},
+		{seqd.ResetNever, "UTC", "{date:05.2006}{seq}", "cannot be read back"},
+		{seqd.ResetNever, "Europe/London", "{date:20060102150405-0700}{seq}", ""},
+		{seqd.ResetNever, "Europe/London", "{date:2006010215MST}{seq}", ""},
+		{seqd.ResetNever, "Asia/Kathmandu", "{date:2006-01-02T15:04:05Z07:00}{seq}", ""},
+		{seqd.ResetNever, "UTC", "{date:03PM}{seq}", ""},
+		{seqd.ResetNever, "UTC", "{date:0102}{seq}", ""},
+		{seqd.ResetNever, "UTC", "{date:foo}{seq}", ""},
+	} {
+		_, err := New(Settings{Template: test.template}, calendar(t, test.reset, test.zone), 0, time.Now)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s, %s: %v, want %q", test.reset, test.template, err, test.want)
+		}
+	}
+}
+
+// The date is that of the period, also at midnight in whatever zone, at the ends of years and on leap days.
+func TestPeriodDates(t *testing.T) {
+	for _, test := range []struct {
+		reset    seqd.Reset
+		template string
+		period   seqd.Period
+		want     string
+	}{
+		{seqd.ResetDaily, "{date:20060102}-{seq}", 20261121, "20261121-7"},
+		{seqd.ResetDaily, "{date:060102}-{seq}", 20240229, "240229-7"},
+		{seqd.ResetDaily, "{date:060102}-{seq}", 20991231, "991231-7"},
+		{seqd.ResetDaily, "{date:2006}-{seq}-{date:0102}", 20240229, "2024-7-0229"},
+		{seqd.ResetDaily, "{date:Mon-06-01-02}-{seq}", 20701231, "Wed-70-12-31-7"},
+		{seqd.ResetDaily, "{date:20060102}-{seq}", 19750102, "19750102-7"},
+		{seqd.ResetDaily, "{date:20060102}-{seq}", 21000301, "21000301-7"},
+		{seqd.ResetMonthly, "{date:2006-01}-{seq}", 20261200, "2026-12-7"},
+		{seqd.ResetYearly, "{date:2006}-{seq}", 20270000, "2027-7"},
+	} {
+		for _, zone := range []string{"UTC", "Pacific/Kiritimati", "America/New_York"} {
+			p := mustPlugin(t, Settings{Template: test.template}, calendar(t, test.reset, zone), 0)
+			if got := show(t, p, test.period, 7); got != test.want {
+				t.Errorf("%s of %s shows %s, want %s", test.template, test.period, got, test.want)
+			}
+			if r, err := p.Read(test.want); err != nil || r.Period != test.period || r.Shown != "7" {
+				t.Errorf("%s: %s reads as %+v, %v", test.template, test.want, r, err)
+			}
+		}
+	}
+}
+
+// Where numbers never begin again, the date is that of issuing, where the biz type is.
+func TestIssuingDates(t *testing.T) {
+	clock := time.Date(2026, 11, 21, 15, 59, 59, 0, time.UTC)
+	p, err := New(Settings{Template: "{date:20060102150405}-{seq}"}, calendar(t, seqd.ResetNever, "Asia/Shanghai"), 0, func() time.Time { return clock })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"20261121235959-1", "20261122000000-2", "20261122000001-3"} {
+		if got := show(t, p, 0, int64(want[len(want)-1]-'0')); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		clock = clock.Add(time.Second)
+	}
+	clock = clock.AddDate(8000, 0, 0)
+	call := seqd.Call{Count: 1}
+	call.Sequence.Add(1, 1, 1)
+	if err := p.After(t.Context(), &call); err == nil || !strings.Contains(err.Error(), "15 bytes instead of 14") {
+		t.Errorf("the year 10026 gives %v", err)
+	}
+}
+
+// On days on which the clocks change, what was shown is read, and what never was is not.
+func TestClockChanges(t *testing.T) {
+	var clock time.Time
+	p, err := New(Settings{Template: "{date:20060102T1504}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0, func() time.Time { return clock })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, start := range []time.Time{time.Date(2026, 3, 8, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)} {
+		for i := range 24 * 4 {
+			clock = start.Add(time.Duration(i) * 15 * time.Minute)
+			id := show(t, p, 0, 5)
+			if _, err := p.Read(id); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	}
+	if _, err := p.Read("20260308T0230-5"); seqd.CodeOf(err) != seqd.CodeInvalidID {
+		t.Errorf("a time that New York left out gives %v", err)
+	}
+}

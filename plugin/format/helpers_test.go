@@ -1,0 +1,58 @@
+package format
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata"
+
+	"github.com/seqd/seqd"
+)
+
+// now is when tests take place.
+var now = time.Date(2026, 11, 21, 12, 34, 56, 789, time.UTC)
+
+func never() seqd.Calendar { return seqd.Calendar{Reset: seqd.ResetNever, Zone: time.UTC} }
+
+func calendar(tb testing.TB, reset seqd.Reset, zone string) seqd.Calendar {
+	tb.Helper()
+	loaded, err := time.LoadLocation(zone)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return seqd.Calendar{Reset: reset, Zone: loaded}
+}
+
+func mustPlugin(tb testing.TB, s Settings, c seqd.Calendar, width int) *Plugin {
+	tb.Helper()
+	p, err := New(s, c, width, func() time.Time { return now })
+	if err != nil {
+		tb.Fatalf("%+v: %v", s, err)
+	}
+	return p
+}
+
+// show returns how a number of a period is shown, given with the digits that the plugin expects.
+func show(tb testing.TB, p *Plugin, period seqd.Period, number int64) string {
+	tb.Helper()
+	call := seqd.Call{Count: 1}
+	call.Sequence.Add(number, 1, 1)
+	call.Sequence.In(period)
+	pad(&call.Sequence, p.given.width)
+	if err := p.After(tb.Context(), &call); err != nil {
+		tb.Fatal(err)
+	}
+	return call.Sequence.IDs()[0]
+}
+
+// pad does what a plugin does that shows numbers with zeros in front.
+func pad(s *seqd.Sequence, width int) {
+	if width == 0 {
+		return
+	}
+	s.Show(func(dst []byte, number int64, _ []byte) []byte {
+		digits := strconv.FormatInt(number, 10)
+		return append(append(dst, strings.Repeat("0", max(0, width-len(digits)))...), digits...)
+	})
+}

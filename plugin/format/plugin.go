@@ -1,0 +1,141 @@
+package format
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Plugin shows numbers by a template. It is safe for concurrent use.
+type Plugin struct {
+	seqd.NopPlugin
+	template template
+	numeral  numeral
+	given    decimal
+	check    *algorithm // nil without {check}
+	dates    *dates
+	now      func() time.Time
+	// frame is the last one, nil before the first. It is replaced when the date changes; who still has an older one makes its own.
+	frame atomic.Pointer[frame]
+}
+
+var (
+	_ seqd.Plugin = (*Plugin)(nil)
+	_ seqd.Reader = (*Plugin)(nil)
+)
+
+// New makes the plugin for a biz type with this calendar, or returns what is wrong with the settings. width is how many digits the numbers that it is
+// given are shown with, 0 where they have no zeros in front; see [seqd.Decimal]. now is the clock, for dates where numbers never begin again.
+func New(s Settings, calendar seqd.Calendar, width int, now func() time.Time) (*Plugin, error) {
+	for _, problem := range s.Validate() {
+		return nil, fmt.Errorf("%s: %s", problem.Key, problem.Text)
+	}
+	t, err := parse(s.Template)
+	if err != nil {
+		return nil, err
+	}
+	d, wrong := newDates(t.layouts(), calendar)
+	if wrong != nil {
+		return nil, fmt.Errorf("template: byte %d: %w", t.dateAt(wrong.index), wrong)
+	}
+	return &Plugin{
+		template: t, numeral: t[t.find(sequence)].numeral, given: decimal{width}, check: lookupAlgorithm(s.Check), dates: d, now: now,
+	}, nil
+}
+
+// frame is everything in a text but the number and its check digit, for one date.
+type frame struct {
+	// key is the period or, where numbers never begin again, the second since the Unix epoch.
+	key int64
+	// head stands before the number, middle between it and the check digit, tail behind that; without {check}, the tail is empty.
+	head, middle, tail string
+	// sum is the state of the check digit after head.
+	sum state
+}
+
+// After implements [seqd.Plugin].
+func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
+	f, err := p.current(call.Sequence.Period())
+	if err != nil {
+		return err
+	}
+	var bad error
+	call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte {
+		n, ok := p.given.value(shown)
+		if !ok {
+			bad = fmt.Errorf("format was given %.40q, which is not a decimal number of the promised form", shown)
+		}
+		return p.append(dst, f, n)
+	})
+	return bad
+}
+
+// append appends the text of n.
+func (p *Plugin) append(dst []byte, f *frame, n uint64) []byte {
+	dst = append(dst, f.head...)
+	covered := len(dst)
+	dst = append(p.numeral.append(dst, n), f.middle...)
+	if p.check == nil {
+		return dst
+	}
+	return append(p.check.end(dst, p.check.add(f.sum, dst[covered:])), f.tail...)
+}
+
+var errPeriod = errors.New("the strategy and its calendar do not agree about whether numbers begin again")
+
+// current returns the frame of a period or, for 0, of now.
+func (p *Plugin) current(period seqd.Period) (*frame, error) {
+	if (period != 0) != p.dates.resets() {
+		return nil, errPeriod // what is proven of the dates is for this calendar
+	}
+	key, t := int64(period), time.Time{}
+	if period == 0 && len(p.dates.layouts) > 0 {
+		t = p.now()
+		key = t.Unix()
+	}
+	if f := p.frame.Load(); f != nil && f.key == key {
+		return f, nil
+	}
+	if period != 0 {
+		t = period.Date()
+	} else {
+		t = t.In(p.dates.calendar.Zone)
+	}
+	f, err := p.build(key, t)
+	if err != nil {
+		return nil, err
+	}
+	p.frame.Store(f)
+	return f, nil
+}
+
+// build makes the frame of a date.
+func (p *Plugin) build(key int64, t time.Time) (*frame, error) {
+	dates, err := p.dates.show(t)
+	if err != nil {
+		return nil, err
+	}
+	var texts [3]strings.Builder
+	place := 0
+	for _, part := range p.template {
+		switch part.kind {
+		case literal:
+			texts[place].WriteString(part.text)
+		case date:
+			texts[place].WriteString(dates[0])
+			dates = dates[1:]
+		case sequence, check:
+			place++
+		}
+	}
+	f := &frame{key: key, head: texts[0].String(), middle: texts[1].String(), tail: texts[2].String()}
+	if p.check != nil {
+		f.sum = p.check.add(state{}, []byte(f.head))
+	}
+	return f, nil
+}

@@ -1,0 +1,94 @@
+package format
+
+import (
+	"strings"
+
+	"github.com/seqd/seqd"
+)
+
+// Read implements [seqd.Reader]: it cuts an ID into the parts of the template and returns the number as it was given to [Plugin.After]. A check digit that does not
+// fit makes the reading invalid; everything else that After never makes is an error.
+func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
+	length := len(id) - p.fixed()
+	if length < p.numeral.width {
+		return r, seqd.Errorf(seqd.CodeInvalidID, "an ID of this template has at least %d characters", p.fixed()+p.numeral.width)
+	}
+	var dates []string
+	at := 0
+	for _, part := range p.template {
+		end := at + p.width(part, len(dates), length)
+		text := id[at:end]
+		switch part.kind {
+		case literal:
+			if text != part.text {
+				return r, seqd.Errorf(seqd.CodeInvalidID, "character %d: the template has %q here", at, part.text)
+			}
+		case date:
+			dates = append(dates, text)
+		case sequence:
+			if r.Shown, err = p.readNumber(text, at); err != nil {
+				return r, err
+			}
+		case check:
+			if r.Invalid, err = p.readCheck(id, at, end); err != nil {
+				return r, err
+			}
+		}
+		at = end
+	}
+	if len(dates) == 0 {
+		return r, nil
+	}
+	if r.Period, err = p.dates.read(strings.Join(dates, between)); err != nil {
+		return r, seqd.Errorf(seqd.CodeInvalidID, "its date is none that the template shows, {date:%s}", strings.Join(p.dates.layouts, "} and {date:"))
+	}
+	return r, nil
+}
+
+// width returns how many characters a part has; earlier is how many dates stand before it, length is that of the number.
+func (p *Plugin) width(part part, earlier, length int) int {
+	switch part.kind {
+	case literal:
+		return len(part.text)
+	case date:
+		return p.dates.widths[earlier]
+	case check:
+		return p.check.digits
+	}
+	return length
+}
+
+// fixed returns how many characters there are without the number.
+func (p *Plugin) fixed() (sum int) {
+	dates := 0
+	for _, part := range p.template {
+		sum += p.width(part, dates, 0)
+		if part.kind == date {
+			dates++
+		}
+	}
+	return sum
+}
+
+func (p *Plugin) readNumber(text string, at int) (shown string, err error) {
+	n, ok := p.numeral.parse(text)
+	if !ok {
+		return "", seqd.Errorf(seqd.CodeInvalidID, "character %d: the number is not one of at least %d digits of %s, with no further zeros in front, up to 2^64 - 1",
+			at, p.numeral.width, p.numeral.alphabet)
+	}
+	if shown, ok = p.given.text(n); !ok {
+		return "", seqd.Errorf(seqd.CodeInvalidID, "character %d: the number has more than %d decimal digits", at, p.given.width)
+	}
+	return shown, nil
+}
+
+// readCheck reports whether the check digits, which stand from at to end, are wrong.
+func (p *Plugin) readCheck(id string, at, end int) (invalid bool, err error) {
+	for i := at; i < end; i++ {
+		if id[i] < '0' || id[i] > '9' {
+			return false, seqd.Errorf(seqd.CodeInvalidID, "character %d: a check digit is from 0 to 9", i)
+		}
+	}
+	right := p.check.end(nil, p.check.add(state{}, []byte(id[:at])))
+	return string(right) != id[at:end], nil
+}

@@ -1,0 +1,185 @@
+package format
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The limits of a template.
+const (
+	mostBytes = 256
+	mostWidth = 64
+)
+
+// kind says what a part of a template shows.
+type kind int
+
+// The kinds of parts.
+const (
+	literal kind = iota
+	date
+	sequence
+	check
+)
+
+// part is a part of a template.
+type part struct {
+	kind kind
+	// at is where it begins in the template, in bytes.
+	at int
+	// text is what a literal shows, and the layout of a date.
+	text string
+	// numeral is how a sequence is written.
+	numeral numeral
+}
+
+// template is a template in its parts: at least one sequence in it, and at most one check behind that.
+type template []part
+
+// count returns how many parts are of a kind.
+func (t template) count(k kind) (n int) {
+	for _, p := range t {
+		if p.kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// find returns where the first part of a kind is, −1 where there is none.
+func (t template) find(k kind) int {
+	for i, p := range t {
+		if p.kind == k {
+			return i
+		}
+	}
+	return -1
+}
+
+// layouts returns the layouts of all dates.
+func (t template) layouts() (layouts []string) {
+	for _, p := range t {
+		if p.kind == date {
+			layouts = append(layouts, p.text)
+		}
+	}
+	return layouts
+}
+
+// parse reads a template. Its errors say at which byte of it, counted from 0, something is wrong.
+func parse(text string) (template, error) {
+	if len(text) > mostBytes {
+		return nil, fmt.Errorf("byte %d: a template has at most %d bytes", mostBytes, mostBytes)
+	}
+	var t template
+	for at := 0; at < len(text); {
+		p, next, err := scan(text, at)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.takes(p); err != nil {
+			return nil, err
+		}
+		t, at = append(t, p), next
+	}
+	if t.count(sequence) == 0 {
+		return nil, fmt.Errorf("byte %d: the template ends without {seq}, the number itself", len(text))
+	}
+	return t, nil
+}
+
+// takes returns an error where p must not come next.
+func (t template) takes(p part) error {
+	switch {
+	case p.kind == sequence && t.count(sequence) > 0, p.kind == check && t.count(check) > 0:
+		return fmt.Errorf("byte %d: the template has this part already", p.at)
+	case p.kind == check && t.count(sequence) == 0:
+		return fmt.Errorf("byte %d: {check} stands before {seq}: it covers what stands before it, so the number would not be covered", p.at)
+	}
+	return nil
+}
+
+// scan reads the part that begins at a byte and returns where the next one begins.
+func scan(text string, at int) (p part, next int, err error) {
+	if text[at] != '{' || strings.HasPrefix(text[at:], "{{") {
+		return scanLiteral(text, at)
+	}
+	length := strings.IndexByte(text[at:], '}')
+	if length < 0 {
+		return p, 0, fmt.Errorf("byte %d: this brace is not closed; {{ shows a brace", at)
+	}
+	name, argument, has := strings.Cut(text[at+1:at+length], ":")
+	p.at = at
+	switch {
+	case name == "seq":
+		p.kind = sequence
+		p.numeral, err = scanNumeral(argument, has, at+len("{seq:"))
+	case name == "date" && argument != "":
+		p.kind, p.text = date, argument
+		err = checkBytes(argument, at+len("{date:"))
+	case name == "check" && !has:
+		p.kind = check
+	default:
+		err = fmt.Errorf("byte %d: %q is not one of the parts {date:LAYOUT}, {seq}, {seq:06}, {seq:r36}, {seq:08r32} and {check}", at, text[at:at+length+1])
+	}
+	return p, at + length + 1, err
+}
+
+// scanLiteral reads up to the next part.
+func scanLiteral(text string, at int) (p part, next int, err error) {
+	var shown strings.Builder
+	for next = at; next < len(text); next++ {
+		c := text[next]
+		doubled := (c == '{' || c == '}') && strings.HasPrefix(text[next+1:], string(c))
+		switch {
+		case doubled:
+			next++
+		case c == '{':
+			return part{kind: literal, at: at, text: shown.String()}, next, nil
+		case c == '}':
+			return p, 0, fmt.Errorf("byte %d: this brace closes nothing; }} shows a brace", next)
+		}
+		if err := checkBytes(text[next:next+1], next); err != nil {
+			return p, 0, err
+		}
+		shown.WriteByte(c)
+	}
+	return part{kind: literal, at: at, text: shown.String()}, next, nil
+}
+
+// plain reports whether a character may stand in an ID: visible ASCII, without those that end or alter a path of a URL or have to be escaped in JSON.
+func plain(c byte) bool { return c > ' ' && c < 0x7f && !strings.ContainsRune(`/?#%"\`, rune(c)) }
+
+// checkBytes returns an error for text, which stands at a byte of the template, when it has a character that is not plain.
+func checkBytes(text string, at int) error {
+	for i := range len(text) {
+		if !plain(text[i]) {
+			return fmt.Errorf(`byte %d: %q cannot stand in an ID: only visible ASCII characters can, without / ? # %% " \`, at+i, text[i:i+1])
+		}
+	}
+	return nil
+}
+
+// scanNumeral reads what stands behind {seq:, such as 06, r36 or 08r32; at is where that is.
+func scanNumeral(argument string, has bool, at int) (numeral, error) {
+	width, radix := 1, 10
+	digits, base, converts := strings.Cut(argument, "r")
+	if pads := digits != ""; pads {
+		n, err := strconv.ParseUint(strings.TrimPrefix(digits, "0"), 10, 16)
+		if err != nil || digits[0] != '0' || n < 1 || n > mostWidth || digits[1] == '0' {
+			return numeral{}, fmt.Errorf("byte %d: %q is not a padding such as 06: a zero and a width from 1 to %d", at, digits, mostWidth)
+		}
+		width = int(n)
+	} else if has && !converts {
+		return numeral{}, fmt.Errorf("byte %d: a padding such as 06 or a radix such as r36 is missing", at)
+	}
+	if converts {
+		radix, _ = strconv.Atoi(base)
+	}
+	alphabet := alphabets[radix]
+	if alphabet == "" || converts && strconv.Itoa(radix) != base {
+		return numeral{}, fmt.Errorf("byte %d: %q is not one of the radixes r10, r16, r32, r36 and r62", at+len(digits), "r"+base)
+	}
+	return numeral{width, alphabet}, nil
+}
