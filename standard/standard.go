@@ -1,4 +1,4 @@
-// Package standard registers every strategy that comes with seqd. A program that runs the server imports it for its side
+// Package standard registers every strategy, plugin and rejection handler that comes with seqd. A program that runs the server imports it for its side
 // effects, next to packages of its own:
 //
 //	import (
@@ -10,6 +10,8 @@
 package standard
 
 import (
+	_ "github.com/seqd/seqd/plugin/stats" // stats: totals and rates of a biz type, and a route that shows them
+
 	_ "github.com/seqd/seqd/strategy/segment"   // segment: ranges of numbers from the store, double-buffered
 	_ "github.com/seqd/seqd/strategy/snowflake" // snowflake: time, sequence and a leased machine ID
 )

@@ -79,7 +79,7 @@ func TestWrongPlugins(t *testing.T) {
 		`stamp`:                             "bizTypes[0].plugins: \"stamp\" is not a list",
 		`[stamp]`:                           "bizTypes[0].plugins[0]: \"stamp\" is not a section",
 		`[{}]`:                              "bizTypes[0].plugins[0].name: \"\" is not one of the plugins",
-		`[{name: stomp}]`:                   "bizTypes[0].plugins[0].name: \"stomp\" is not one of the plugins [\"stamp\"]",
+		`[{name: stomp}]`:                   "bizTypes[0].plugins[0].name: \"stomp\" is not one of the plugins [",
 		`[{name: stamp, colour: 1}]`:        "bizTypes[0].plugins[0].colour: there is no such key for the plugin stamp",
 		`[{name: stamp, order: x}]`:         "bizTypes[0].plugins[0].order: \"x\" is not a whole number",
 		`[{name: stamp, digits: 0}]`:        "bizTypes[0].plugins[0].digits: must be at least 1",
