@@ -12,6 +12,7 @@ package standard
 import (
 	_ "github.com/seqd/seqd/plugin/ratelimit" // rate-limit: a token bucket for each caller
 	_ "github.com/seqd/seqd/plugin/stats"     // stats: totals and rates of a biz type, and a route that shows them
+	_ "github.com/seqd/seqd/plugin/webhook"   // webhook: posts refusals to a URL
 
 	_ "github.com/seqd/seqd/strategy/segment"   // segment: ranges of numbers from the store, double-buffered
 	_ "github.com/seqd/seqd/strategy/snowflake" // snowflake: time, sequence and a leased machine ID
