@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -89,6 +93,56 @@ bizTypes:
 	}
 	if len(shared.conns) != 1 || !shared.secrets[""] || own.secrets[""] {
 		t.Errorf("%d connections to the shared receiver, signatures %v and %v", len(shared.conns), shared.secrets, own.secrets)
+	}
+}
+
+// grumpy is a rejection handler that panics, and whose Close waits until all of its kind are being closed.
+type grumpy struct{ closing *sync.WaitGroup }
+
+func (grumpy) Rejected(context.Context, *seqd.Call, *seqd.Error) { panic("not now") }
+
+func (g grumpy) Close(ctx context.Context) error {
+	all := make(chan struct{})
+	g.closing.Done()
+	go func() { g.closing.Wait(); close(all) }()
+	select {
+	case <-all:
+		return errors.New("good riddance")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func init() {
+	var closing sync.WaitGroup
+	plugin.RegisterRejected(plugin.RejectedFactory{
+		Name:     "grumpy",
+		Settings: func() any { return &stampSettings{} },
+		New: func(plugin.Env, seqd.RejectedBinding) (seqd.RejectedHandler, error) {
+			closing.Add(1)
+			return grumpy{&closing}, nil
+		},
+	})
+}
+
+// A handler that panics keeps no other from being told, and one that takes its time to close keeps no other from closing.
+func TestHandlersDoNotDisturbEachOther(t *testing.T) {
+	h := newHook(t)
+	s := start(t, load(t, fmt.Sprintf(`
+store: {driver: memory}
+bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{name: grumpy}, {name: webhook, url: "%s"}, {name: grumpy}]}]
+`, h.URL)))
+	s.await("/readyz", http.StatusOK)
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, body := s.get("/seq/a"); status != want {
+			t.Errorf("got %d, want %d: %s", status, want, body)
+		}
+	}
+	if err := s.stop(); err == nil || strings.Count(err.Error(), "close rejection handler grumpy: good riddance") != 2 {
+		t.Errorf("error %v", err)
+	}
+	if got := fmt.Sprint(h.rejected); got != "map[a rate_limited:1]" {
+		t.Errorf("the receiver got %s", got)
 	}
 }
 
