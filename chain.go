@@ -11,7 +11,8 @@ import (
 // link is a plugin in the chain of one biz type.
 type link struct {
 	BoundPlugin
-	abandoned atomic.Int64 // calls that nobody waits for any more and that have not returned
+	rejected  RejectedHandler // the plugin where it is one, else nil
+	abandoned atomic.Int64    // calls that nobody waits for any more and that have not returned
 }
 
 // mostAbandoned is how many calls of one plugin may hang; further ones are refused, so that a plugin that blocks for ever does not eat the memory.
@@ -24,6 +25,7 @@ func newChain(plugins []BoundPlugin) []*link {
 	chain := make([]*link, len(plugins))
 	for i, p := range plugins {
 		chain[i] = &link{BoundPlugin: p}
+		chain[i].rejected, _ = p.Plugin.(RejectedHandler)
 	}
 	return chain
 }
@@ -55,6 +57,14 @@ func (w *walk) onError(ctx context.Context, l *link, call *Call, refusal *Error)
 	return w.apart(ctx, l, call, func(ctx context.Context, call *Call) error { return l.callOnError(ctx, call, refusal) })
 }
 
+// rejected tells a plugin that wants to know of every refusal.
+func (w *walk) rejected(ctx context.Context, l *link, call *Call, refusal *Error) error {
+	if l.Quick {
+		return l.callRejected(ctx, call, refusal)
+	}
+	return w.apart(ctx, l, call, func(ctx context.Context, call *Call) error { return l.callRejected(ctx, call, refusal) })
+}
+
 func (l *link) callBefore(ctx context.Context, call *Call) (err error) {
 	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
 	return l.Plugin.Before(ctx, call)
@@ -68,6 +78,12 @@ func (l *link) callAfter(ctx context.Context, call *Call) (err error) {
 func (l *link) callOnError(ctx context.Context, call *Call, refusal *Error) (err error) {
 	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
 	l.Plugin.OnError(ctx, call, refusal)
+	return nil
+}
+
+func (l *link) callRejected(ctx context.Context, call *Call, refusal *Error) (err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	l.rejected.Rejected(ctx, call, refusal)
 	return nil
 }
 

@@ -11,6 +11,7 @@ require (
 	go.mongodb.org/mongo-driver/v2 v2.5.0
 	go.yaml.in/yaml/v3 v3.0.4
 	golang.org/x/sys v0.45.0
+	golang.org/x/time v0.14.0
 )
 
 require (

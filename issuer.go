@@ -174,7 +174,7 @@ func generate(ctx context.Context, e *entry, n int, seq *Sequence) (err error) {
 	return e.Strategy.Generate(ctx, n, seq)
 }
 
-// reject tells the plugins that were entered, the rejection handler and the observer, and returns what the caller gets.
+// reject tells the plugins that were entered, those that want to know of every refusal, the rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, entered int, err error) error {
 	refusal := AsError(err)
 	call.Sequence.Reset()
@@ -184,6 +184,14 @@ func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, ent
 	for _, l := range e.chain[:entered] {
 		if err := w.onError(ctx, l, call, refusal); err != nil {
 			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
+		}
+	}
+	for _, l := range e.chain {
+		if l.rejected == nil {
+			continue
+		}
+		if err := w.rejected(ctx, l, call, refusal); err != nil {
+			is.log.Error("plugin was not told of a refusal", "bizType", call.BizType, "error", err)
 		}
 	}
 	if err := tell(ctx, e, call, refusal); err != nil {

@@ -218,6 +218,50 @@ func TestChain(t *testing.T) {
 	}
 }
 
+// listening is a plugin that wants to know of every refusal.
+type listening struct {
+	tracing
+	panics bool
+}
+
+func (p listening) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) {
+	*p.trace = append(*p.trace, fmt.Sprintf("told %s %s %d", p.name, err.Code, call.Count))
+	if p.panics {
+		panic("boom")
+	}
+}
+
+// A plugin that is a RejectedHandler is told of every refusal once, wherever in the chain it was made, and may panic.
+func TestPluginsAreToldOfEveryRefusal(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		var trace []string
+		d := order(&counting{fail: seqd.Errorf(seqd.CodeExhausted, "no more")},
+			seqd.BoundPlugin{Order: 1, Quick: true, Plugin: tracing{name: "1", trace: &trace, before: func(c *seqd.Call) error {
+				if c.Count == 2 {
+					return seqd.Errorf(seqd.CodeRateLimited, "slowly")
+				}
+				return nil
+			}}},
+			seqd.BoundPlugin{Order: 2, Quick: quick, Plugin: listening{tracing{name: "2", trace: &trace}, true}},
+			seqd.BoundPlugin{Order: 3, Quick: quick, Plugin: listening{tracing: tracing{name: "3", trace: &trace}}})
+		d.Rejected = seqd.RejectedHandlerFunc(func(_ context.Context, _ *seqd.Call, err *seqd.Error) {
+			trace = append(trace, "rejected "+string(err.Code))
+		})
+		is := newIssuer(t, seqd.Options{}, d)
+		for count, want := range map[int][]string{
+			2: {"before 1", "told 2 rate_limited 2", "told 3 rate_limited 2", "rejected rate_limited"},
+			1: {"before 1", "before 2", "before 3", "error 1 exhausted", "error 2 exhausted", "error 3 exhausted",
+				"told 2 exhausted 1", "told 3 exhausted 1", "rejected exhausted"},
+		} {
+			trace = nil
+			_, err := is.Next(t.Context(), "order", count)
+			if err == nil || !slices.Equal(trace, want) {
+				t.Errorf("quick %v, %v: what ran was\n%q, want\n%q", quick, err, trace, want)
+			}
+		}
+	}
+}
+
 func TestEqualOrdersKeepTheirPlace(t *testing.T) {
 	var trace []string
 	var plugins []seqd.BoundPlugin

@@ -48,6 +48,9 @@ func (l *Limit) Tighten(other Limit) {
 
 // Plugin stands around issuing. It is safe for concurrent use. A panic in it is caught and becomes [CodePluginPanic]
 // of that one request.
+//
+// A plugin that also is a [RejectedHandler] is told of every refusal of its biz type, once each, after OnError: also of those that a plugin ahead of
+// it made, of which its own Before and OnError know nothing.
 type Plugin interface {
 	// Before runs ahead of the strategy. An error vetoes: later plugins and the strategy do not run, and the rejection
 	// handler is told. An [Error] reaches the caller as it is; any other error becomes [CodeInternal].
@@ -119,7 +122,7 @@ type BoundPlugin struct {
 	Plugin Plugin
 }
 
-// RejectedHandler is told of every request that a plugin or strategy refused. It runs in the request: it must be fast,
+// RejectedHandler is told of every request that a plugin or strategy refused. call.Sequence is empty. It runs in the request: it must be fast,
 // and safe for concurrent use. A panic in it is caught and logged.
 type RejectedHandler interface {
 	Rejected(ctx context.Context, call *Call, err *Error)

@@ -28,7 +28,7 @@ type Orderer interface {
 	Strict() bool
 }
 
-// RedisUser is what the settings of a strategy implement that may need Redis.
+// RedisUser is what the settings of a strategy or plugin implement that may need Redis.
 type RedisUser interface {
 	// UsesRedis returns the key of the setting that needs Redis, "" when none does.
 	UsesRedis() (key string)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -255,21 +256,36 @@ type handlerKey struct {
 // rejectedAll tells several handlers.
 type rejectedAll []seqd.RejectedHandler
 
-// Rejected tells each of them.
+// Rejected tells each of them, also those behind one that panics; the issuer catches the panic.
 func (all rejectedAll) Rejected(ctx context.Context, call *seqd.Call, err *seqd.Error) {
-	for _, h := range all {
-		h.Rejected(ctx, call, err)
+	if len(all) == 0 {
+		return
 	}
+	defer all[1:].Rejected(ctx, call, err)
+	all[0].Rejected(ctx, call, err)
 }
 
-// closeHandlers ends the rejection handlers.
+// closeHandlers ends the rejection handlers, all at once: one that hangs takes no time from the others.
 func (r *runtime) closeHandlers(ctx context.Context) error {
-	var failed []error
-	for _, h := range r.handlers {
-		if c, ok := h.(seqd.Closer); ok {
-			failed = append(failed, c.Close(ctx))
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex // guards failed
+		failed []error
+	)
+	for key, h := range r.handlers {
+		c, ok := h.(seqd.Closer)
+		if !ok {
+			continue
 		}
+		wg.Go(func() {
+			if err := c.Close(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, fmt.Errorf("close rejection handler %s: %w", key.name, err))
+			}
+		})
 	}
+	wg.Wait()
 	return errors.Join(failed...)
 }
 

@@ -1,4 +1,4 @@
-// Package standard registers every strategy and plugin that comes with seqd. A program that runs the server imports it for its side
+// Package standard registers every strategy, plugin and rejection handler that comes with seqd. A program that runs the server imports it for its side
 // effects, next to packages of its own:
 //
 //	import (
@@ -10,8 +10,12 @@
 package standard
 
 import (
-	_ "github.com/seqd/seqd/plugin/format"      // format: IDs by a template, with dates and check digits
-	_ "github.com/seqd/seqd/plugin/obfuscate"   // obfuscate: a keyed permutation of the number
+	_ "github.com/seqd/seqd/plugin/format"    // format: IDs by a template, with dates and check digits
+	_ "github.com/seqd/seqd/plugin/obfuscate" // obfuscate: a keyed permutation of the number
+	_ "github.com/seqd/seqd/plugin/ratelimit" // rate-limit: a token bucket for each caller
+	_ "github.com/seqd/seqd/plugin/stats"     // stats: totals and rates of a biz type, and a route that shows them
+	_ "github.com/seqd/seqd/plugin/webhook"   // webhook: posts refusals to a URL
+
 	_ "github.com/seqd/seqd/strategy/segment"   // segment: ranges of numbers from the store, double-buffered
 	_ "github.com/seqd/seqd/strategy/snowflake" // snowflake: time, sequence and a leased machine ID
 )

@@ -219,6 +219,11 @@ func (c *Config) validate(p *problems) {
 		if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
 			p.check(c.Redis.Configured(), bizTypePath(i)+"."+u.UsesRedis(), "redis needs redis.addrs")
 		}
+		for j, binding := range b.Plugins {
+			if u, ok := binding.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
+				p.check(c.Redis.Configured(), pluginPath(bizTypePath(i), j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
+			}
+		}
 		if w, ok := b.Settings.(seqd.Waiter); ok {
 			spare, wait := c.spareTime(), w.MaxWait()
 			if mayBlock(b) {

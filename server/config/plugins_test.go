@@ -15,6 +15,14 @@ type stampSettings struct {
 	Digits int    `config:"digits"`
 }
 
+// UsesRedis says that a text needs Redis.
+func (s *stampSettings) UsesRedis() (key string) {
+	if s.Text == "redis" {
+		return "text"
+	}
+	return ""
+}
+
 func (s *stampSettings) Validate() []seqd.Problem {
 	if s.Digits < 1 {
 		return []seqd.Problem{{Key: "digits", Text: "must be at least 1"}}
@@ -83,6 +91,16 @@ func TestWrongPlugins(t *testing.T) {
 		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, plugins: "+yaml+"}]\n"), config.Sources{})
 		wantError(t, err, want)
 	}
+}
+
+// A setting of a plugin that needs Redis is refused where there is none.
+func TestPluginNeedsRedis(t *testing.T) {
+	const file = "bizTypes: [{name: order}, {name: invite, plugins: [{name: stamp}, {name: stamp, text: redis}]}]\n"
+	_, err := config.LoadYAML([]byte(file), config.Sources{})
+	wantError(t, err, "bizTypes[1].plugins[1].text: it needs Redis: set redis.addrs")
+	c := mustLoad(t, file, config.Sources{Flags: map[string]string{"redis.addrs": "a:1"}})
+	c.Redis.Addrs = nil
+	wantError(t, c.Validate(), "bizTypes[1].plugins[1].text: it needs Redis")
 }
 
 // Numbers begin again only where IDs show the date.

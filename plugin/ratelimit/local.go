@@ -1,0 +1,97 @@
+package ratelimit
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// mostCallers is how many callers have a bucket each. Names come from the configured access tokens, so there are rarely so many; those who come
+	// when all are in use share one bucket.
+	mostCallers = 10_000
+	// sweepPause is how often at most full buckets are looked for, once there are mostCallers.
+	sweepPause = time.Second
+)
+
+// local are buckets in this process. They rest on the monotonic clock: setting the time of day changes nothing.
+type local struct {
+	now   func() time.Time
+	limit rate.Limit
+	size  int
+
+	unnamed *rate.Limiter // of callers without a name
+	crowd   *rate.Limiter // of those for whom there is no bucket left
+
+	// mu guards byName and swept. Taking tokens holds it for reading: a bucket that is dropped because it is full is not in use.
+	mu     sync.RWMutex
+	byName map[string]*rate.Limiter
+	swept  time.Time
+}
+
+func newLocal(settings Settings, now func() time.Time) *local {
+	l := &local{now: now, limit: rate.Limit(settings.Rate), size: int(settings.size()), byName: make(map[string]*rate.Limiter)}
+	l.unnamed, l.crowd = l.bucket(), l.bucket()
+	return l
+}
+
+// bucket returns a full one.
+func (l *local) bucket() *rate.Limiter { return rate.NewLimiter(l.limit, l.size) }
+
+// take implements [buckets]. It allocates only for a caller who comes for the first time.
+func (l *local) take(_ context.Context, caller string, cost int64) (left float64, ok bool, err error) {
+	now := l.now()
+	if caller == "" {
+		left, ok = takeFrom(l.unnamed, now, cost)
+		return left, ok, nil
+	}
+	l.mu.RLock()
+	b := l.byName[caller]
+	if b != nil {
+		left, ok = takeFrom(b, now, cost)
+	}
+	l.mu.RUnlock()
+	if b == nil {
+		left, ok = l.takeFirst(caller, now, cost)
+	}
+	return left, ok, nil
+}
+
+// takeFirst is take for a caller who has no bucket.
+func (l *local) takeFirst(caller string, now time.Time, cost int64) (left float64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.byName[caller]
+	if b == nil && len(l.byName) >= mostCallers {
+		l.sweep(now)
+	}
+	switch {
+	case b != nil:
+	case len(l.byName) >= mostCallers:
+		b = l.crowd
+	default:
+		b = l.bucket()
+		l.byName[caller] = b
+	}
+	return takeFrom(b, now, cost)
+}
+
+// sweep drops full buckets: a new one is no different. mu is held.
+func (l *local) sweep(now time.Time) {
+	if passed := now.Sub(l.swept); passed >= 0 && passed < sweepPause {
+		return
+	}
+	l.swept = now
+	for caller, b := range l.byName {
+		if b.TokensAt(now) >= float64(l.size) {
+			delete(l.byName, caller)
+		}
+	}
+}
+
+func takeFrom(b *rate.Limiter, now time.Time, cost int64) (left float64, ok bool) {
+	ok = b.AllowN(now, int(cost))
+	return b.TokensAt(now), ok
+}

@@ -1,0 +1,90 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Settings are those of one binding.
+type Settings struct {
+	// Rate is how many tokens come per second, above 0 and at most 10^9. It must be set.
+	Rate float64 `config:"rate"`
+	// Burst is how many tokens a full bucket holds, 1 to 10^9; 0, the default, stands for Rate rounded up. A bucket must fill within a year.
+	Burst int64 `config:"burst"`
+	// Scope is local (each node has buckets of its own) or cluster (all nodes share buckets in Redis).
+	Scope string `config:"scope"`
+	// Per is what costs a token: request, or number (a request costs its count).
+	Per string `config:"per"`
+}
+
+// The values of Scope.
+const (
+	Local   = "local"
+	Cluster = "cluster"
+)
+
+// The values of Per.
+const (
+	PerRequest = "request"
+	PerNumber  = "number"
+)
+
+const (
+	most        = 1_000_000_000
+	longestFill = 366 * 24 * time.Hour // keeps every duration far from overflow
+)
+
+// DefaultSettings are those of a binding that says nothing; it has no rate yet.
+func DefaultSettings() Settings { return Settings{Scope: Local, Per: PerRequest} }
+
+var (
+	_ seqd.Validator = (*Settings)(nil)
+	_ seqd.RedisUser = (*Settings)(nil)
+)
+
+// Validate implements [seqd.Validator].
+func (s *Settings) Validate() []seqd.Problem {
+	var problems []seqd.Problem
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	rated := s.Rate > 0 && s.Rate <= most
+	check(rated, "rate", "%v is not above 0 and at most %d; it is in tokens per second", s.Rate, most)
+	bounded := s.Burst >= 0 && s.Burst <= most
+	check(bounded, "burst", "%d is outside 1 to %d", s.Burst, most)
+	if rated && bounded {
+		check(float64(s.size()) <= s.Rate*longestFill.Seconds(), "rate", "%v is too low: a bucket of %d would need more than a year to fill", s.Rate, s.size())
+	}
+	check(s.Scope == Local || s.Scope == Cluster, "scope", "%q is not one of %q", s.Scope, []string{Local, Cluster})
+	check(s.Per == PerRequest || s.Per == PerNumber, "per", "%q is not one of %q", s.Per, []string{PerRequest, PerNumber})
+	return problems
+}
+
+// UsesRedis implements [seqd.RedisUser].
+func (s *Settings) UsesRedis() (key string) {
+	if s.Scope == Cluster {
+		return "scope"
+	}
+	return ""
+}
+
+// size is how many tokens a full bucket holds.
+func (s *Settings) size() int64 {
+	if s.Burst > 0 {
+		return s.Burst
+	}
+	return int64(math.Ceil(s.Rate))
+}
+
+// cost is what a request for count numbers costs.
+func (s *Settings) cost(count int) int64 {
+	if s.Per == PerNumber {
+		return int64(count)
+	}
+	return 1
+}

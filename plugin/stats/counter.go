@@ -1,0 +1,167 @@
+package stats
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+const (
+	// slotLength is how often the totals are noted: a rate over a window is one over at least that time, and at most slotLength more.
+	slotLength = 15 * time.Second
+	// mostSlots is how many notes are kept: those of 15 minutes and of the slot that has begun.
+	mostSlots = int64(15*time.Minute/slotLength) + 1
+	// mostCodes bounds how many codes are told apart. seqd has fewer; a plugin of a user's own might make them up.
+	mostCodes = 64
+)
+
+// counter counts, and remembers what its totals were at the beginning of each slot in which something happened. Totals only grow and a rate is a
+// difference of totals, so none is ever negative; issuing touches nothing but atomics, except for the first request of a slot.
+type counter struct {
+	now   func() time.Time
+	start time.Time // slots count from here, with the monotonic clock where the time has one
+
+	issued, requests, rejected atomic.Int64
+	last                       atomic.Int64 // when numbers were issued last, as what passed since start; 0 for never
+	slot                       atomic.Int64 // the slot that was noted last, -1 before the first; written with mu held
+
+	mu      sync.Mutex // guards what follows
+	begin   int64      // the first slot that rates can look back to
+	notes   *[mostSlots]note
+	byCodes map[seqd.Code]int64
+}
+
+// note is what the totals were before anything happened in a slot.
+type note struct {
+	slot                       int64
+	issued, requests, rejected int64
+}
+
+// never is the slot of a note that was not made.
+const never = -1
+
+func (c *counter) init(now func() time.Time) {
+	c.now, c.start = now, now()
+	c.slot.Store(never)
+}
+
+// issue counts one request that got n numbers.
+func (c *counter) issue(n int) {
+	passed := c.enter()
+	c.issued.Add(int64(n))
+	c.requests.Add(1)
+	c.last.Store(max(passed, 1))
+}
+
+// reject counts one that got none.
+func (c *counter) reject(code seqd.Code) {
+	c.enter()
+	c.rejected.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.byCodes[code]; !known && len(c.byCodes) >= mostCodes {
+		code = seqd.CodeInternal
+	}
+	if c.byCodes == nil {
+		c.byCodes = make(map[seqd.Code]int64)
+	}
+	c.byCodes[code]++
+}
+
+// enter notes the totals when a slot begins, and returns what passed since the start. It comes before the totals change.
+func (c *counter) enter() (passed int64) {
+	passed = c.passed()
+	if slot := passed / int64(slotLength); slot != c.slot.Load() {
+		c.mu.Lock()
+		c.note(slot)
+		c.mu.Unlock()
+	}
+	return passed
+}
+
+// passed is what passed since the start, in ns and at least 0.
+func (c *counter) passed() int64 { return max(0, int64(c.now().Sub(c.start))) }
+
+// note notes the totals for a slot, once. A clock that was set back by more than a slot makes what is known of later slots worthless: rates begin
+// anew. mu is held.
+func (c *counter) note(slot int64) {
+	last := c.slot.Load()
+	if slot == last || slot == last-1 { // the latter from a request that looked at the clock before another one
+		return
+	}
+	switch {
+	case c.notes == nil:
+		c.notes = new([mostSlots]note)
+		c.forget()
+	case slot < last:
+		c.forget()
+		c.begin = slot
+	}
+	c.notes[slot%mostSlots] = note{slot, c.issued.Load(), c.requests.Load(), c.rejected.Load()}
+	c.slot.Store(slot)
+}
+
+// forget drops all notes. mu is held.
+func (c *counter) forget() {
+	for i := range c.notes {
+		c.notes[i].slot = never
+	}
+}
+
+// report returns all but the name.
+func (c *counter) report() Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed := c.passed()
+	if c.notes != nil {
+		c.note(passed / int64(slotLength)) // so that a clock that was set back since the last request is seen
+	}
+	r := Report{
+		Since: c.start.UTC(), Issued: c.issued.Load(), Requests: c.requests.Load(), Rejected: make(map[seqd.Code]int64, len(c.byCodes)),
+		Rates: Rates{
+			OneMinute:      c.rate(passed, time.Minute),
+			FiveMinutes:    c.rate(passed, 5*time.Minute),
+			FifteenMinutes: c.rate(passed, 15*time.Minute),
+		},
+	}
+	for code, n := range c.byCodes {
+		r.Rejected[code] = n
+	}
+	if last := c.last.Load(); last > 0 {
+		at := c.start.Add(time.Duration(last)).UTC()
+		r.Last = &at
+	}
+	return r
+}
+
+// rate is the rate from the beginning of the slot in which the window begins, or from where counting begins if that is later, until now. mu is held.
+func (c *counter) rate(passed int64, window time.Duration) Rate {
+	length := int64(slotLength)
+	first := max(c.begin, passed/length-int64(window)/length)
+	base, found := c.noteFrom(first)
+	if !found {
+		return Rate{} // nothing happened since
+	}
+	// In the first second a rate would be larger than what there was.
+	seconds := max(time.Duration(passed-first*length).Seconds(), 1)
+	return Rate{
+		Issued:   float64(c.issued.Load()-base.issued) / seconds,
+		Requests: float64(c.requests.Load()-base.requests) / seconds,
+		Rejected: float64(c.rejected.Load()-base.rejected) / seconds,
+	}
+}
+
+// noteFrom finds the totals at the beginning of a slot: they are those of the first slot from there on in which something happened. mu is held.
+func (c *counter) noteFrom(first int64) (base note, found bool) {
+	if c.notes == nil {
+		return note{}, false
+	}
+	for _, n := range c.notes {
+		if n.slot >= first && (!found || n.slot < base.slot) {
+			base, found = n, true
+		}
+	}
+	return base, found
+}

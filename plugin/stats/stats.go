@@ -1,0 +1,112 @@
+// Package stats is the plugin that counts what a biz type issued and refused, and shows it at GET /biz-types/{name}/stats: totals since the start of
+// this node, and rates over the last 1, 5 and 15 minutes. Each node counts for itself.
+package stats
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+)
+
+// name is the name of the plugin and of what it shows.
+const name = "stats"
+
+func init() {
+	plugin.Register(plugin.Factory{
+		Name:     name,
+		Order:    950,
+		Quick:    true,
+		Settings: func() any { return &struct{}{} },
+		Check:    check,
+		New: func(env plugin.Env, bizType seqd.BizType, _ seqd.PluginBinding) (seqd.Plugin, error) {
+			return New(bizType.Name, env.Now), nil
+		},
+	})
+}
+
+// check refuses a second binding: both would show the same under one name.
+func check(bizType seqd.BizType, _ seqd.PluginBinding) []seqd.Problem {
+	named := func(b seqd.PluginBinding) bool { return b.Name == name }
+	first := slices.IndexFunc(bizType.Plugins, named)
+	if first < 0 || !slices.ContainsFunc(bizType.Plugins[first+1:], named) {
+		return nil
+	}
+	return []seqd.Problem{{Key: "name", Text: name + " is bound more than once to " + bizType.Name + "; once is enough"}}
+}
+
+// Stats is the plugin of one biz type. It is safe for concurrent use.
+type Stats struct {
+	seqd.NopPlugin
+	bizType string
+	counter counter
+}
+
+var (
+	_ seqd.Plugin          = (*Stats)(nil)
+	_ seqd.RejectedHandler = (*Stats)(nil)
+	_ seqd.Resource        = (*Stats)(nil)
+)
+
+// New returns a plugin that begins to count at what the clock says.
+func New(bizType string, now func() time.Time) *Stats {
+	s := &Stats{bizType: bizType}
+	s.counter.init(now)
+	return s
+}
+
+// After counts what was issued. It does not allocate, but for 2 KiB at the first request.
+func (s *Stats) After(_ context.Context, call *seqd.Call) error {
+	s.counter.issue(call.Count)
+	return nil
+}
+
+// Rejected counts a refusal, whoever made it.
+func (s *Stats) Rejected(_ context.Context, _ *seqd.Call, err *seqd.Error) {
+	s.counter.reject(err.Code)
+}
+
+// ResourceName implements [seqd.Resource].
+func (s *Stats) ResourceName() string { return name }
+
+// Report is what [Stats.Show] returns.
+type Report struct {
+	BizType string `json:"bizType"`
+	// Since is when this node began to count.
+	Since time.Time `json:"since"`
+	// Issued is how many numbers were issued, in Requests requests.
+	Issued   int64 `json:"issued"`
+	Requests int64 `json:"requests"`
+	// Rejected is how many requests were refused, by code.
+	Rejected map[seqd.Code]int64 `json:"rejected"`
+	Rates    Rates               `json:"rates"`
+	// Last is when numbers were issued last, nil when none were.
+	Last *time.Time `json:"last,omitempty"`
+}
+
+// Rates are the rates over the three windows.
+type Rates struct {
+	OneMinute      Rate `json:"1m"`
+	FiveMinutes    Rate `json:"5m"`
+	FifteenMinutes Rate `json:"15m"`
+}
+
+// Rate is how much there was per second.
+type Rate struct {
+	Issued   float64 `json:"issued"`
+	Requests float64 `json:"requests"`
+	Rejected float64 `json:"rejected"`
+}
+
+// Show returns a [Report]. It takes no query parameters: one is an error with [seqd.CodeInvalidRequest].
+func (s *Stats) Show(_ context.Context, query url.Values) (any, error) {
+	for parameter := range query {
+		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "there is no query parameter %.40q; stats takes none", parameter)
+	}
+	report := s.counter.report()
+	report.BizType = s.bizType
+	return report, nil
+}

@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Settings are those of one binding.
+type Settings struct {
+	// URL is where to post, http or https. It must be set. It may hold a token and is never logged.
+	URL string `config:"url" secret:"true"`
+	// Timeout bounds each POST, 100ms to 1m.
+	Timeout time.Duration `config:"timeout"`
+	// Queue is how many refusals may wait, 1 to 100,000; further ones are dropped and counted.
+	Queue int `config:"queue"`
+	// Batch is how many refusals one POST holds at most, 1 to 10,000.
+	Batch int `config:"batch"`
+	// Retries is how often a POST is repeated that failed for a reason that can pass, 0 to 10.
+	Retries int `config:"retries"`
+	// Secret is the key of the signature, "" for none.
+	Secret string `config:"secret" secret:"true"`
+}
+
+// DefaultSettings are those of a binding that says nothing; it has no URL yet.
+func DefaultSettings() Settings {
+	return Settings{Timeout: 5 * time.Second, Queue: 1000, Batch: 100, Retries: 3}
+}
+
+var _ seqd.Validator = (*Settings)(nil)
+
+// Validate implements [seqd.Validator]. No problem repeats the URL or the secret.
+func (s *Settings) Validate() []seqd.Problem {
+	var problems []seqd.Problem
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	check(s.URL != "", "url", "it must be set")
+	_, err := parseURL(s.URL)
+	check(s.URL == "" || err == nil, "url", "%v; it is not shown, as it may hold a secret", err)
+	check(s.Timeout >= 100*time.Millisecond && s.Timeout <= time.Minute, "timeout", "%s is outside 100ms to 1m", s.Timeout)
+	check(s.Queue >= 1 && s.Queue <= 100_000, "queue", "%d is outside 1 to 100000", s.Queue)
+	check(s.Batch >= 1 && s.Batch <= 10_000, "batch", "%d is outside 1 to 10000", s.Batch)
+	check(s.Retries >= 0 && s.Retries <= 10, "retries", "%d is outside 0 to 10", s.Retries)
+	return problems
+}
+
+// parseURL returns an error that says what is wrong without showing the URL.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("it is no URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("it does not begin with http:// or https://")
+	case u.Hostname() == "" || u.Opaque != "":
+		return nil, fmt.Errorf("it names no host")
+	case u.Fragment != "":
+		return nil, fmt.Errorf("it has a fragment, which is never sent")
+	}
+	if _, err := url.Parse(u.String()); err != nil { // as a request is made of it: zones of addresses are read more loosely than they are written
+		return nil, fmt.Errorf("it is no URL")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("its port is outside 1 to 65535")
+		}
+	}
+	return u, nil
+}

@@ -1,0 +1,178 @@
+// Package webhook is the rejection handler that posts refusals as JSON to a URL. It has a queue of its own and one goroutine that posts, so that a
+// receiver that is slow, hangs or is gone never slows issuing: what does not fit into the queue is counted and said in the next POST.
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+)
+
+const name = "webhook"
+
+func init() {
+	plugin.RegisterRejected(plugin.RejectedFactory{
+		Name: name,
+		Settings: func() any {
+			s := DefaultSettings()
+			return &s
+		},
+		New: func(env plugin.Env, binding seqd.RejectedBinding) (seqd.RejectedHandler, error) {
+			settings, ok := binding.Settings.(*Settings)
+			if !ok {
+				return nil, fmt.Errorf("the settings are a %T", binding.Settings)
+			}
+			return New(*settings, env.Now, env.Log)
+		},
+	})
+}
+
+// Refusal is one refusal as it is posted.
+type Refusal struct {
+	BizType string    `json:"bizType"`
+	Code    seqd.Code `json:"code"`
+	// Detail is what the caller saw, never the cause behind it.
+	Detail string `json:"detail"`
+	// Count is how many numbers were asked for.
+	Count     int       `json:"count"`
+	Caller    string    `json:"caller,omitempty"`
+	Addr      string    `json:"addr,omitempty"`
+	RequestID string    `json:"requestId,omitempty"`
+	Time      time.Time `json:"time"`
+}
+
+// Post is the body of a POST.
+type Post struct {
+	// Rejected are in the order in which they were refused, as far as there is one.
+	Rejected []Refusal `json:"rejected"`
+	// Dropped is how many refusals were not posted since the last POST that was taken: the queue was full, or a POST was given up.
+	Dropped int64 `json:"dropped"`
+}
+
+// Webhook posts refusals. It is safe for concurrent use.
+type Webhook struct {
+	settings Settings
+	url      *url.URL
+	client   *http.Client
+	now      func() time.Time
+	log      *slog.Logger
+
+	queue   chan Refusal
+	dropped atomic.Int64
+
+	begin    sync.Once     // starts the worker at the first refusal
+	stop     sync.Once     // closes stopping
+	stopping chan struct{} // closed when no more refusals come
+	done     chan struct{} // closed when the worker has ended
+	sending  context.Context
+	cut      context.CancelFunc // ends sending, and with it the POST under way
+	failing  bool               // the last POST failed; only the worker uses it
+}
+
+var (
+	_ seqd.RejectedHandler = (*Webhook)(nil)
+	_ seqd.Closer          = (*Webhook)(nil)
+)
+
+// New returns a handler, or an error for a URL that is none. It connects to nothing before the first refusal.
+func New(settings Settings, now func() time.Time, log *slog.Logger) (*Webhook, error) {
+	target, err := parseURL(settings.URL)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	w := &Webhook{
+		settings: settings, url: target, client: newClient(), now: now, log: log.With("rejected", name, "host", target.Host),
+		queue: make(chan Refusal, settings.Queue), stopping: make(chan struct{}), done: make(chan struct{}),
+	}
+	w.sending, w.cut = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// Rejected queues a refusal, or counts it when the queue is full. It never waits. A caller who went away is no news.
+func (w *Webhook) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) {
+	if err.Code == seqd.CodeCanceled {
+		return
+	}
+	w.begin.Do(func() { go w.work() })
+	refusal := Refusal{
+		BizType: call.BizType, Code: err.Code, Detail: err.Detail, Count: call.Count,
+		Caller: call.Caller.Name, Addr: call.Caller.Addr, RequestID: call.Caller.RequestID, Time: w.now().UTC(),
+	}
+	select {
+	case w.queue <- refusal:
+	default:
+		w.dropped.Add(1)
+	}
+}
+
+// Close posts what is queued, each POST once, and returns when that is done or ctx ends: what is left then is lost, which is an error. A receiver that
+// fails meanwhile gets no second chance; that is logged.
+func (w *Webhook) Close(ctx context.Context) error {
+	w.stop.Do(func() { close(w.stopping) })
+	w.begin.Do(func() { close(w.done) }) // nothing was ever refused
+	defer w.client.CloseIdleConnections()
+	select {
+	case <-w.done:
+		w.cut()
+		return nil
+	case <-ctx.Done():
+	}
+	w.cut()
+	<-w.done // which a POST that is cut off does not hold up
+	return fmt.Errorf("webhook to %s: %d refusals were not posted: %w", w.url.Host, w.dropped.Load(), ctx.Err())
+}
+
+// work posts until the end.
+func (w *Webhook) work() {
+	defer close(w.done)
+	for w.running() {
+		select {
+		case first := <-w.queue:
+			w.post(w.collect(first))
+		case <-w.stopping:
+		}
+	}
+	w.flush()
+}
+
+// flush posts what is left, until a POST fails.
+func (w *Webhook) flush() {
+	for taken := true; ; {
+		select {
+		case first := <-w.queue:
+			batch := w.collect(first)
+			if !taken {
+				w.dropped.Add(int64(len(batch)))
+				continue
+			}
+			taken = w.post(batch)
+		default:
+			if lost := w.dropped.Load(); lost > 0 {
+				w.log.Warn("refusals were not posted before the end", "dropped", lost)
+			}
+			return
+		}
+	}
+}
+
+// collect returns a refusal and those that wait behind it, as many as go into one POST.
+func (w *Webhook) collect(first Refusal) []Refusal {
+	batch := append(make([]Refusal, 0, min(w.settings.Batch, len(w.queue)+1)), first)
+	for len(batch) < w.settings.Batch {
+		select {
+		case next := <-w.queue:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}

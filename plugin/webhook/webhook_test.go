@@ -1,0 +1,315 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+)
+
+// receiver is a server that keeps what was posted and answers as the test says.
+type receiver struct {
+	*httptest.Server
+	answer func(n int, w http.ResponseWriter, r *http.Request) // n counts requests from 1; nil is 204
+
+	mu      sync.Mutex
+	posts   []Post
+	bodies  []string
+	headers []http.Header
+}
+
+func newReceiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	r := &receiver{answer: answer}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	var post Post
+	err := json.Unmarshal(body, &post)
+	r.mu.Lock()
+	r.posts, r.bodies, r.headers = append(r.posts, post), append(r.bodies, string(body)), append(r.headers, req.Header)
+	n := len(r.posts)
+	r.mu.Unlock()
+	switch {
+	case err != nil:
+		w.WriteHeader(http.StatusBadRequest)
+	case r.answer != nil:
+		r.answer(n, w, req)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (r *receiver) received() []Post {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.posts
+}
+
+func open(t testing.TB, url string, change func(*Settings)) (*Webhook, *strings.Builder) {
+	t.Helper()
+	settings, log := DefaultSettings(), &strings.Builder{}
+	settings.URL = url
+	if change != nil {
+		change(&settings)
+	}
+	if p := settings.Validate(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	w, err := New(settings, time.Now, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, log
+}
+
+// refuse refuses request i.
+func refuse(w *Webhook, i int) {
+	w.Rejected(context.Background(), &seqd.Call{BizType: "order", Count: i}, seqd.Errorf(seqd.CodeRateLimited, "slowly"))
+}
+
+func shut(t testing.TB, w *Webhook) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := w.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPost(t *testing.T) {
+	r := newReceiver(t, nil)
+	w, log := open(t, r.URL+"/hook?token=hunter2", func(s *Settings) { s.Secret = "key" })
+	call := &seqd.Call{BizType: "order", Count: 7, Caller: seqd.Caller{Name: "shop", Addr: "10.0.0.1", RequestID: "r1"}}
+	w.Rejected(t.Context(), call, &seqd.Error{Code: seqd.CodeTimeout, Detail: "late", Err: fmt.Errorf("inner")})
+	w.Rejected(t.Context(), call, seqd.Errorf(seqd.CodeCanceled, "gone"))
+	shut(t, w)
+	if len(r.received()) != 1 {
+		t.Fatalf("received %+v", r.received())
+	}
+	got := r.posts[0]
+	want := Refusal{BizType: "order", Code: seqd.CodeTimeout, Detail: "late", Count: 7, Caller: "shop", Addr: "10.0.0.1", RequestID: "r1", Time: got.Rejected[0].Time}
+	if len(got.Rejected) != 1 || got.Rejected[0] != want || got.Dropped != 0 || time.Since(want.Time) > time.Minute {
+		t.Errorf("received %+v", got)
+	}
+	if body := r.bodies[0]; strings.Contains(body, "inner") || !strings.HasPrefix(body, `{"rejected":[{"bizType":"order","code":"timeout","detail":"late","count":7,`) {
+		t.Errorf("the body is %s", body)
+	}
+	h := r.headers[0]
+	if h.Get("Content-Type") != "application/json" || h.Get("X-Seqd-Signature") != sign([]byte(r.bodies[0]), "key") {
+		t.Errorf("the headers are %v", h)
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged %s", log)
+	}
+}
+
+// The signature is what anybody computes: here RFC 4231, test case 2.
+func TestSignature(t *testing.T) {
+	const want = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+	if got := sign([]byte("what do ya want for nothing?"), "Jefe"); got != want {
+		t.Errorf("got %s", got)
+	}
+	r := newReceiver(t, nil)
+	w, _ := open(t, r.URL, nil)
+	refuse(w, 1)
+	shut(t, w)
+	if h := r.headers[0].Values(signatureHeader); len(h) > 0 {
+		t.Errorf("signed without a secret: %v", h)
+	}
+}
+
+// While one POST hangs, refusals neither wait nor grow without bound: the queue fills up, the rest is counted. What was kept arrives in order, in
+// batches, and the number of the others with the next POST.
+func TestQueue(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			close(arrived)
+			<-release
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	w, _ := open(t, r.URL, func(s *Settings) { s.Queue, s.Batch, s.Timeout = 25, 10, time.Minute })
+	refuse(w, 1)
+	<-arrived
+	for i := 2; i <= 1000; i++ {
+		refuse(w, i) // returns though nobody takes anything
+	}
+	close(release)
+	shut(t, w)
+	posts, next := r.received(), 1
+	var dropped []int64
+	for _, p := range posts {
+		dropped = append(dropped, p.Dropped)
+		for _, refusal := range p.Rejected {
+			if refusal.Count != next {
+				t.Errorf("received %d, want %d", refusal.Count, next)
+			}
+			next++
+		}
+	}
+	if want := []int64{0, 999 - 25, 0, 0}; fmt.Sprint(dropped) != fmt.Sprint(want) || next != 27 {
+		t.Errorf("%d refusals in %d posts, dropped %v", next-1, len(posts), dropped)
+	}
+}
+
+// A stop does not outlast its time, however the receiver hangs, and says how much was lost.
+func TestCloseIsBounded(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	r := newReceiver(t, func(_ int, _ http.ResponseWriter, req *http.Request) { arrived <- struct{}{}; <-req.Context().Done() })
+	w, _ := open(t, r.URL, func(s *Settings) { s.Timeout = time.Minute })
+	refuse(w, 1)
+	<-arrived
+	refuse(w, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Close(ctx); err == nil || !strings.Contains(err.Error(), "2 refusals were not posted") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCloseOfWhatNeverBegan(t *testing.T) {
+	w, _ := open(t, "http://127.0.0.1:1", nil)
+	shut(t, w)
+	refuse(w, 1) // against the contract; it does nothing
+}
+
+// A redirect is not followed: refusals go where the configuration says, or nowhere.
+func TestRedirect(t *testing.T) {
+	other := newReceiver(t, nil)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, other.URL, http.StatusTemporaryRedirect)
+	})
+	w, log := open(t, r.URL, nil)
+	refuse(w, 1)
+	shut(t, w)
+	if len(r.received()) != 1 || len(other.received()) != 0 || !strings.Contains(log.String(), "the answer is 307") {
+		t.Errorf("%d and %d posts, logged %s", len(r.received()), len(other.received()), log)
+	}
+}
+
+// An answer without end is not read to its end.
+func TestEndlessAnswer(t *testing.T) {
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, req *http.Request) {
+		for req.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				return
+			}
+		}
+	})
+	w, log := open(t, r.URL, nil)
+	refuse(w, 1)
+	shut(t, w)
+	if log.Len() > 0 {
+		t.Errorf("logged %s", log)
+	}
+}
+
+// Nothing that the URL holds but its host is logged.
+func TestLogHidesTheURL(t *testing.T) {
+	w, log := open(t, "http://user:hunter2@127.0.0.1:1/hunter2?token=hunter2", nil)
+	refuse(w, 1)
+	shut(t, w)
+	if text := log.String(); strings.Contains(text, "hunter2") || strings.Contains(text, "user") || !strings.Contains(text, "host=127.0.0.1:1") {
+		t.Errorf("logged %s", text)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	with := func(change func(*Settings)) Settings {
+		s := DefaultSettings()
+		s.URL = "https://example.com/hook"
+		change(&s)
+		return s
+	}
+	url := func(u string) Settings { return with(func(s *Settings) { s.URL = u }) }
+	for _, s := range []Settings{url("http://a"), url("https://u:p@a:65535/b?c=d"), url("http://[::1]:80/"), url("HTTPS://a")} {
+		if p := s.Validate(); len(p) > 0 {
+			t.Errorf("%s: %v", s.URL, p)
+		}
+	}
+	for key, list := range map[string][]Settings{
+		"url": {url(""), url("hunter2"), url("ftp://hunter2"), url("http://"), url("http:///hunter2"), url("http://a:0/hunter2"), url("http://a:99999/hunter2"),
+			url("http://a:b/hunter2"), url("http://a/%zzhunter2"), url("http://hunter2 a/"), url("http:hunter2"), url("http://a/#hunter2"), url("//hunter2"), url("http://a\nhunter2")},
+		"timeout": {with(func(s *Settings) { s.Timeout = 0 }), with(func(s *Settings) { s.Timeout = time.Hour })},
+		"queue":   {with(func(s *Settings) { s.Queue = 0 }), with(func(s *Settings) { s.Queue = 100_001 })},
+		"batch":   {with(func(s *Settings) { s.Batch = 0 }), with(func(s *Settings) { s.Batch = 10_001 })},
+		"retries": {with(func(s *Settings) { s.Retries = -1 }), with(func(s *Settings) { s.Retries = 11 })},
+	} {
+		for _, s := range list {
+			if p := s.Validate(); len(p) != 1 || p[0].Key != key || strings.Contains(p[0].Text, "hunter2") {
+				t.Errorf("%+v: %v, want a problem with %s that does not show the URL", s, p, key)
+			}
+		}
+	}
+}
+
+func TestRegistered(t *testing.T) {
+	factory, err := plugin.LookupRejected("webhook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := factory.Settings().(*Settings)
+	env := plugin.Env{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	if _, err := factory.New(env, seqd.RejectedBinding{Settings: settings}); err == nil {
+		t.Error("it was made without a URL")
+	}
+	settings.URL = "http://a"
+	if h, err := factory.New(env, seqd.RejectedBinding{Settings: settings}); err != nil || h == nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, text := range []string{"http://a", "https://u:p@a:1/b?c#d", "http://[::1%25eth0]:80", "", "http://%41:1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := parseURL(text)
+		if err != nil {
+			return
+		}
+		if _, err := http.NewRequest(http.MethodPost, u.String(), nil); err != nil {
+			t.Errorf("%q passes, and no request can be made of it: %v", text, err)
+		}
+	})
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, text := range []string{"", "5", "-1", "99999999999999999999", "Sat, 21 Nov 2026 12:00:00 GMT", "1.5"} {
+		f.Add(text)
+	}
+	now := time.Date(2026, 11, 21, 11, 59, 50, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		if d := retryAfter(text, now); d < 0 || d > longestPause {
+			t.Errorf("%q: %s", text, d)
+		}
+	})
+}
+
+// BenchmarkRejected is what a refusal costs its request, when the queue is full and when it is not.
+func BenchmarkRejected(b *testing.B) {
+	r := newReceiver(b, nil)
+	w, _ := open(b, r.URL, func(s *Settings) { s.Queue = 100_000; s.Batch = 10_000 })
+	call, err := &seqd.Call{BizType: "order", Count: 1}, seqd.Errorf(seqd.CodeRateLimited, "slowly")
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Rejected(b.Context(), call, err)
+	}
+	b.StopTimer()
+	shut(b, w)
+}

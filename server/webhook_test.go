@@ -1,0 +1,196 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/config"
+)
+
+// hook is a receiver of refusals.
+type hook struct {
+	*httptest.Server
+	mu       sync.Mutex
+	rejected map[string]int // by biz type and code
+	secrets  map[string]bool
+	conns    map[string]bool // the addresses of the other side
+}
+
+func newHook(t *testing.T) *hook {
+	h := &hook{rejected: make(map[string]int), secrets: make(map[string]bool), conns: make(map[string]bool)}
+	h.Server = httptest.NewServer(h)
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	var post struct {
+		Rejected []struct{ BizType, Code, Detail, RequestID string }
+		Dropped  int
+	}
+	err := json.NewDecoder(r.Body).Decode(&post)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil || post.Dropped != 0 {
+		h.rejected["unreadable or dropped"]++
+	}
+	h.secrets[r.Header.Get("X-Seqd-Signature")] = true
+	h.conns[r.RemoteAddr] = true
+	for _, refusal := range post.Rejected {
+		if refusal.Detail == "" || refusal.RequestID == "" {
+			refusal.Code = "incomplete"
+		}
+		h.rejected[refusal.BizType+" "+refusal.Code]++
+	}
+}
+
+// Biz types have the webhook of their strategy's section, which they share, or their own; a stop posts what is queued. Stats count the same refusals,
+// though the plugin that refuses runs before them.
+func TestWebhook(t *testing.T) {
+	shared, own := newHook(t), newHook(t)
+	s := start(t, load(t, fmt.Sprintf(`
+store: {bolt: {path: %s}}
+segment: {rejected: [{name: webhook, url: "%s/x"}]}
+bizTypes:
+  - {name: a, plugins: [&limit {name: rate-limit, rate: 0.001, burst: 2}, {name: stats}]}
+  - {name: b, plugins: [*limit]}
+  - {name: c, plugins: [*limit], rejected: [{name: log}, {name: webhook, url: "%s", secret: s}]}
+  - {name: d, plugins: [*limit], rejected: []}
+`, filepath.Join(t.TempDir(), "seqd.db"), shared.URL, own.URL)))
+	s.await("/readyz", http.StatusOK)
+	for range 5 {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			s.get("/seq/" + name)
+		}
+	}
+	_, stats := s.get("/biz-types/a/stats")
+	for _, want := range []string{`"issued":2,"requests":2,"rejected":{"rate_limited":3}`, `"bizType":"a"`} {
+		if !strings.Contains(stats, want) {
+			t.Errorf("stats are %s", stats)
+		}
+	}
+	if status, body := s.get("/biz-types/a/stats?from=x"); status != http.StatusBadRequest {
+		t.Errorf("a query parameter of stats: %d, %s", status, body)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(shared.rejected); got != "map[a rate_limited:3 b rate_limited:3]" {
+		t.Errorf("the shared receiver got %s", got)
+	}
+	if got := fmt.Sprint(own.rejected); got != "map[c rate_limited:3]" {
+		t.Errorf("the receiver of c got %s", got)
+	}
+	if len(shared.conns) != 1 || !shared.secrets[""] || own.secrets[""] {
+		t.Errorf("%d connections to the shared receiver, signatures %v and %v", len(shared.conns), shared.secrets, own.secrets)
+	}
+}
+
+// grumpy is a rejection handler that panics, and whose Close waits until all of its kind are being closed.
+type grumpy struct{ closing *sync.WaitGroup }
+
+func (grumpy) Rejected(context.Context, *seqd.Call, *seqd.Error) { panic("not now") }
+
+func (g grumpy) Close(ctx context.Context) error {
+	all := make(chan struct{})
+	g.closing.Done()
+	go func() { g.closing.Wait(); close(all) }()
+	select {
+	case <-all:
+		return errors.New("good riddance")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func init() {
+	var closing sync.WaitGroup
+	plugin.RegisterRejected(plugin.RejectedFactory{
+		Name:     "grumpy",
+		Settings: func() any { return &stampSettings{} },
+		New: func(plugin.Env, seqd.RejectedBinding) (seqd.RejectedHandler, error) {
+			closing.Add(1)
+			return grumpy{&closing}, nil
+		},
+	})
+}
+
+// A handler that panics keeps no other from being told, and one that takes its time to close keeps no other from closing.
+func TestHandlersDoNotDisturbEachOther(t *testing.T) {
+	h := newHook(t)
+	s := start(t, load(t, fmt.Sprintf(`
+store: {driver: memory}
+bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{name: grumpy}, {name: webhook, url: "%s"}, {name: grumpy}]}]
+`, h.URL)))
+	s.await("/readyz", http.StatusOK)
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, body := s.get("/seq/a"); status != want {
+			t.Errorf("got %d, want %d: %s", status, want, body)
+		}
+	}
+	if err := s.stop(); err == nil || strings.Count(err.Error(), "close rejection handler grumpy: good riddance") != 2 {
+		t.Errorf("error %v", err)
+	}
+	if got := fmt.Sprint(h.rejected); got != "map[a rate_limited:1]" {
+		t.Errorf("the receiver got %s", got)
+	}
+}
+
+// Over the limit, the answer says so in the headers that callers know.
+func TestRateLimit(t *testing.T) {
+	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order, plugins: [{name: rate-limit, rate: 0.4, burst: 2, per: number}]}]"))
+	s.await("/readyz", http.StatusOK)
+	for _, want := range []struct {
+		query, remaining, retryAfter string
+		status                       int
+	}{
+		{"", "1", "", http.StatusOK},
+		{"?count=2", "1", "3", http.StatusTooManyRequests},
+		{"?count=3", "1", "", http.StatusBadRequest},
+		{"", "0", "", http.StatusOK},
+		{"", "0", "3", http.StatusTooManyRequests},
+	} {
+		resp, err := http.Get(s.url + "/seq/order" + want.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		h := resp.Header
+		if resp.StatusCode != want.status || h.Get("RateLimit-Limit") != "2" || h.Get("RateLimit-Remaining") != want.remaining || h.Get("Retry-After") != want.retryAfter {
+			t.Errorf("%+v: %d, %v", want, resp.StatusCode, h)
+		}
+	}
+}
+
+// What is wrong with the built-in plugins is said at load, without what must not be seen.
+func TestWrongBuiltIns(t *testing.T) {
+	for list, want := range map[string]string{
+		`plugins: [{name: rate-limit}]`:                                   "bizTypes[0].plugins[0].rate: 0 is not above 0",
+		`plugins: [{name: rate-limit, rate: fast}]`:                       "bizTypes[0].plugins[0].rate: \"fast\" is not a number",
+		`plugins: [{name: rate-limit, rate: 1, scope: cluster}]`:          "bizTypes[0].plugins[0].scope: it needs Redis: set redis.addrs",
+		`plugins: [{name: stats}, {name: stats}]`:                         "bizTypes[0].plugins[0].name: stats is bound more than once",
+		`plugins: [{name: stats, window: 1m}]`:                            "bizTypes[0].plugins[0].window: there is no such key for the plugin stats",
+		`rejected: [{name: webhook}]`:                                     "bizTypes[0].rejected[0].url: it must be set",
+		`rejected: [{name: webhook, url: "hunter2://x"}]`:                 "bizTypes[0].rejected[0].url: it does not begin with http",
+		`rejected: [{name: webhook, url: [hunter2]}]`:                     "bizTypes[0].rejected[0].url: its value, which is not shown",
+		`rejected: [{name: webhook, url: "http://a", secret: [hunter2]}]`: "bizTypes[0].rejected[0].secret: its value, which is not shown",
+		`rejected: [{name: webhook, url: "http://hunter2@a", queue: 0}]`:  "bizTypes[0].rejected[0].queue: 0 is outside",
+		`rejected: [{name: webhook, url: "http://a", timeout: 5, }]`:      "bizTypes[0].rejected[0].timeout: 5 is not a duration",
+		`rejected: [{name: webhook, url: "http://a"}, {name: web-hook}]`:  "bizTypes[0].rejected[1].name: ",
+	} {
+		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, "+list+"}]\n"), config.Sources{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: error %v, want %s", list, err, want)
+		}
+	}
+}
