@@ -59,6 +59,7 @@ var figures = []figure{
 	{"active", benchActive},
 	{"snowflake", benchSnowflake},
 	{"snowflakehttp", benchSnowflakeHTTP},
+	{"plugins", benchPlugins},
 }
 
 func main() {

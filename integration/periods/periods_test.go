@@ -31,7 +31,6 @@ type fleet struct {
 	t       *testing.T
 	env     []string
 	history *history.History
-	began   time.Time
 	nodes   []*life
 }
 
