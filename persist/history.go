@@ -2,6 +2,7 @@ package persist
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -79,13 +80,17 @@ const (
 	historyCountDigits  = 12
 	historyIDLength     = historyTimeDigits + historyOriginDigits + historyCountDigits
 	mostHistoryTime     = 1<<(4*historyTimeDigits) - 1
-	mostHistoryCount    = 1<<(4*historyCountDigits) - 1
 )
 
 // HistoryID makes the ID of a record: time, in ms since the Unix epoch (0 to 2^48 − 1), then origin, which is drawn at random by whoever writes, then n (0 to
-// 2^48 − 1), which that writer never uses twice. What is outside is cut to its bounds.
+// 2^48 − 1), which that writer never uses twice. A time outside is moved to its bound, of n the lowest 48 bits count.
 func HistoryID(time int64, origin, n uint64) string {
-	return fmt.Sprintf("%012x%016x%012x", clampTime(time), origin, n&mostHistoryCount)
+	var raw [historyIDLength / 2]byte
+	binary.BigEndian.PutUint64(raw[:], uint64(clampTime(time))<<16)
+	binary.BigEndian.PutUint64(raw[6:], origin)
+	binary.BigEndian.PutUint32(raw[14:], uint32(n>>16))
+	binary.BigEndian.PutUint16(raw[18:], uint16(n))
+	return hex.EncodeToString(raw[:])
 }
 
 func clampTime(time int64) int64 { return min(max(time, 0), mostHistoryTime) }

@@ -1,4 +1,4 @@
-// Package standard registers every strategy that comes with seqd. A program that runs the server imports it for its side
+// Package standard registers every strategy and plugin that comes with seqd. A program that runs the server imports it for its side
 // effects, next to packages of its own:
 //
 //	import (
@@ -10,6 +10,7 @@
 package standard
 
 import (
+	_ "github.com/seqd/seqd/plugin/history"     // history: what was issued, to whom and when, in the store or in files
 	_ "github.com/seqd/seqd/strategy/segment"   // segment: ranges of numbers from the store, double-buffered
 	_ "github.com/seqd/seqd/strategy/snowflake" // snowflake: time, sequence and a leased machine ID
 )

@@ -111,13 +111,11 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(historyBucket).Cursor()
-		key, value := cursor.Seek([]byte(high))
-		if key == nil {
-			key, value = cursor.Last()
-		} else {
-			key, value = cursor.Prev()
+		before := cursor.Prev
+		if key, _ := cursor.Seek([]byte(high)); key == nil {
+			before = cursor.Last
 		}
-		for ; key != nil && bytes.Compare(key, []byte(low)) >= 0 && len(list) < query.Limit; key, value = cursor.Prev() {
+		for key, value := before(); key != nil && bytes.Compare(key, []byte(low)) >= 0 && len(list) < query.Limit; key, value = cursor.Prev() {
 			r, err := persist.Decode[persist.HistoryRecord](value)
 			if err == nil && r.PersistID() != string(key) {
 				err = fmt.Errorf("%w: its record is that of %q", persist.ErrInvalid, r.PersistID())
