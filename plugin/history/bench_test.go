@@ -1,7 +1,9 @@
 package history
 
 import (
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 )
@@ -35,6 +37,32 @@ func BenchmarkAfter(b *testing.B) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// One number costs one allocation at most: that of its display form.
+func TestAfterAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for want, rewrite := range []func([]byte, int64, []byte) []byte{nil, func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, 'I'), shown...) }} {
+		p := &Plugin{bizType: "order", pipe: &pipe{queue: newQueue(Settings{Queue: 10, Batch: 10, OnOverflow: Drop}, time.Now, slog.Default())}}
+		call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: "shop", Addr: "192.0.2.1", RequestID: "1234abcd-1"}}
+		call.Sequence.Add(1_000_000, 1, 1)
+		if rewrite != nil {
+			call.Sequence.Show(rewrite)
+		}
+		allocs := testing.AllocsPerRun(1000, func() {
+			if p.Before(t.Context(), call) != nil || p.After(t.Context(), call) != nil {
+				t.Error("refused")
+			}
+			taken := p.pipe.take()
+			p.pipe.giveBack(taken)
+			p.pipe.release(len(taken))
+		})
+		if allocs > float64(want) {
+			t.Errorf("%v allocations, want %d", allocs, want)
 		}
 	}
 }

@@ -82,19 +82,16 @@ func (f *files) open() error {
 	if err != nil {
 		return err
 	}
+	if err := endLine(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
 	from, last := noTimes()
 	size, unreadable, err := readLines(file, -1, func(id, _ []byte, _ int64) {
 		if at, err := persist.HistoryTime(string(id)); err == nil {
 			from, last = min(from, at), max(last, at)
 		}
 	})
-	if err == nil && size > 0 {
-		size, err = endLine(file, size)
-	}
-	if err == nil {
-		err = errors.Join(file.Truncate(size), syncDir(filepath.Dir(f.path)))
-	}
-	if err != nil {
+	if err = errors.Join(err, syncDir(filepath.Dir(f.path))); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	if unreadable > 0 {
@@ -107,14 +104,18 @@ func (f *files) open() error {
 // noTimes are the bounds of nothing.
 func noTimes() (from, last int64) { return 1<<63 - 1, -1 }
 
-// endLine makes sure that the file ends with a line break, and returns its size.
-func endLine(file *os.File, size int64) (int64, error) {
-	var end [1]byte
-	if _, err := file.ReadAt(end[:], size-1); err != nil || end[0] == '\n' {
-		return size, err
+// endLine makes sure that the file ends with a line break.
+func endLine(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
 	}
-	_, err := file.WriteAt([]byte("\n"), size)
-	return size + 1, err
+	var end [1]byte
+	if _, err := file.ReadAt(end[:], info.Size()-1); err != nil || end[0] == '\n' {
+		return err
+	}
+	_, err = file.WriteAt([]byte("\n"), info.Size())
+	return err
 }
 
 // line is a record as it is written.
