@@ -124,8 +124,8 @@ func (s *finding) keep(id string, text []byte) {
 	}
 }
 
-// List implements [persist.HistoryStore]. It reads the files that can hold records of the query, the newest first, until it has enough.
-func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist.HistoryRecord, error) {
+// newFinding returns what a query is about, or persist.ErrInvalid.
+func newFinding(query persist.HistoryQuery) (*finding, error) {
 	low, high, err := query.Range()
 	if err != nil {
 		return nil, err
@@ -134,9 +134,17 @@ func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist
 	if err != nil {
 		return nil, err
 	}
-	s := finding{query: query, low: low, high: high, begins: append([]byte(`","bizType":`), name...), bad: make(map[string]bool)}
+	return &finding{query: query, low: low, high: high, begins: append([]byte(`","bizType":`), name...), bad: make(map[string]bool)}, nil
+}
+
+// List implements [persist.HistoryStore]. It reads the files that can hold records of the query, the newest first, until it has enough.
+func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist.HistoryRecord, error) {
+	s, err := newFinding(query)
+	if err != nil {
+		return nil, err
+	}
 	for {
-		if err := f.search(ctx, &s); err != nil {
+		if err := f.search(ctx, s); err != nil {
 			return nil, err
 		}
 		// Only what is wanted is decoded. Where that shows damage, others are wanted in its place.
@@ -197,7 +205,7 @@ func (s *finding) records() (list []persist.HistoryRecord, ok bool) {
 	known := len(s.bad)
 	for _, p := range slices.Backward(s.places) {
 		r, err := decodeLine(p.text)
-		if err != nil {
+		if err != nil || r.ID != p.id || r.BizType != s.query.BizType {
 			s.bad[string(p.text)] = true
 		}
 		list = append(list, r)
