@@ -73,6 +73,10 @@ func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error
 	return w.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(historyBucket)) })
 }
 
+// fillPercent is how full a page is left when it is split. Records come in the order of their keys but for those of other biz types, so little is put
+// between them later.
+const fillPercent = 0.9
+
 // Append implements [persist.HistoryStore].
 func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) error {
 	keys, values := make([][]byte, len(records)), make([][]byte, len(records))
@@ -84,6 +88,7 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 		keys[i], values[i] = []byte(r.PersistID()), value
 	}
 	return h.update(ctx, func(b *bbolt.Bucket) error {
+		b.FillPercent = fillPercent
 		for i, key := range keys {
 			if b.Get(key) != nil {
 				continue
