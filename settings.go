@@ -16,7 +16,7 @@ type Validator interface {
 	Validate() []Problem
 }
 
-// Waiter is what the settings of a strategy implement when a request may wait for numbers.
+// Waiter is what the settings of a strategy or of a quick plugin implement when a request may wait there.
 type Waiter interface {
 	// MaxWait is the longest such wait. The answer must still be writable after it.
 	MaxWait() time.Duration

@@ -168,6 +168,8 @@ type Store interface {
 	Clusters() Repository[Cluster]
 	// Slots holds the registries of machine IDs.
 	Slots() SlotStore
+	// History holds what was issued to whom, where a biz type keeps it.
+	History() HistoryStore
 	// Shared reports whether other processes can allocate from the same store while this one does.
 	Shared() bool
 	// Describe says in a sentence what the store promises, for the log at start.

@@ -11,6 +11,7 @@ package standard
 
 import (
 	_ "github.com/seqd/seqd/plugin/format"    // format: IDs by a template, with dates and check digits
+	_ "github.com/seqd/seqd/plugin/history"   // history: what was issued, to whom and when, in the store or in files
 	_ "github.com/seqd/seqd/plugin/obfuscate" // obfuscate: a keyed permutation of the number
 	_ "github.com/seqd/seqd/plugin/ratelimit" // rate-limit: a token bucket for each caller
 	_ "github.com/seqd/seqd/plugin/stats"     // stats: totals and rates of a biz type, and a route that shows them

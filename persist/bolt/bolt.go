@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,27 +44,29 @@ type Options struct {
 // Store is a [persist.Store] in one bbolt file, safe for concurrent use.
 type Store struct {
 	opened
-	path     string
 	writer   *writer
 	counters counters
 	shapes   repository[persist.Shape]
 	clusters repository[persist.Cluster]
 	slots    slots
+	history  history
 }
 
 var _ persist.Store = (*Store)(nil)
 
 // Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other needs a human.
 func Open(opts Options) (*Store, error) {
-	file, err := openFile(opts)
+	file, err := openFile(opts, countersBucket, shapesBucket, clustersBucket, slotsBucket)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opened: file, path: opts.Path}
-	if err := errors.Join(guarded(s.check), s.stillThere()); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.db.Close())
+	s := &Store{opened: file}
+	if err := s.verify(countersBucket, shapesBucket); err != nil {
+		return nil, err
 	}
-	s.writer = startWriter(s.db, s.stillThere)
+	s.writer = startWriter(s.db, s.stillThere, true)
+	s.history.opts = opts
+	s.history.opts.Path += historySuffix
 	s.counters = counters{repository[persist.Counter]{bucket{s, countersBucket}}, opts.Now}
 	s.shapes = repository[persist.Shape]{bucket{s, shapesBucket}}
 	s.clusters = repository[persist.Cluster]{bucket{s, clustersBucket}}
@@ -93,19 +96,28 @@ func (s *Store) complete() error {
 	})
 }
 
+// verify closes the file again unless it can be used and has the buckets.
+func (o *opened) verify(buckets ...[]byte) error {
+	err := errors.Join(guarded(func() error { return o.check(buckets) }), o.stillThere())
+	if err != nil {
+		return errors.Join(fmt.Errorf("open store file %s: %w", o.path, err), o.db.Close())
+	}
+	return nil
+}
+
 // check reads the format, after making sure that the file is as long as it says: bbolt maps it into memory, and pages beyond its end
 // would end the process when they are touched.
-func (s *Store) check() error {
-	info, err := os.Stat(s.path)
+func (o *opened) check(buckets [][]byte) error {
+	info, err := os.Stat(o.path)
 	if err != nil {
 		return err
 	}
-	return s.db.View(func(tx *bbolt.Tx) error {
+	return o.db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
 			return fmt.Errorf("%w: it is damaged: %d bytes long instead of %d", persist.ErrInvalid, info.Size(), tx.Size())
 		}
 		meta := tx.Bucket(metaBucket)
-		if meta == nil || tx.Bucket(countersBucket) == nil || tx.Bucket(shapesBucket) == nil {
+		if meta == nil || slices.ContainsFunc(buckets, func(name []byte) bool { return tx.Bucket(name) == nil }) {
 			return fmt.Errorf("%w: it is a bbolt file but not a store of seqd", persist.ErrInvalid)
 		}
 		format, err := strconv.Atoi(string(meta.Get(formatKey)))
@@ -121,10 +133,10 @@ func (s *Store) check() error {
 
 // stillThere returns an error when the file was removed or replaced. Ranges taken from a file without a name would be lost with
 // the process, and the next one would issue them again.
-func (s *Store) stillThere() error {
-	info, err := os.Stat(s.path)
-	if err != nil || !os.SameFile(info, s.file) {
-		return fmt.Errorf("%w: %s; stop seqd and put it back", errMoved, s.path)
+func (o *opened) stillThere() error {
+	info, err := os.Stat(o.path)
+	if err != nil || !os.SameFile(info, o.file) {
+		return fmt.Errorf("%w: %s; stop seqd and put it back", errMoved, o.path)
 	}
 	return nil
 }
@@ -143,6 +155,9 @@ func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clust
 // Slots returns the registries of machine IDs.
 func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
+// History returns what was issued, which is kept in a file of its own beside the store's.
+func (s *Store) History() persist.HistoryStore { return &s.history }
+
 // Shared is false: the file lock keeps other processes out.
 func (s *Store) Shared() bool { return false }
 
@@ -157,7 +172,7 @@ func (s *Store) Describe() string {
 // Close waits for the write under way, refuses those that come later and closes the file.
 func (s *Store) Close() error {
 	s.writer.stop()
-	return s.db.Close()
+	return errors.Join(s.history.close(), s.db.Close())
 }
 
 type record[M any] interface {

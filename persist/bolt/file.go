@@ -17,20 +17,22 @@ import (
 
 // opened is a data file that this process has the lock of.
 type opened struct {
+	path    string
 	db      *bbolt.DB
 	file    os.FileInfo // of the file itself, whatever its name leads to by now
 	created bool
 }
 
-// openFile opens the data file under an exclusive lock, creating it first when it does not exist.
-func openFile(opts Options) (o opened, err error) {
+// openFile opens a data file under an exclusive lock, creating it first, with the buckets, when it does not exist.
+func openFile(opts Options, buckets ...[]byte) (o opened, err error) {
+	o.path = opts.Path
 	dir := filepath.Dir(opts.Path)
 	if err := makeFolders(dir); err != nil {
 		return o, fmt.Errorf("create the data folder for %s: %w", opts.Path, outOfSpace(err))
 	}
 	switch info, err := os.Stat(opts.Path); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := create(opts.Path); err != nil {
+		if err := create(opts.Path, buckets); err != nil {
 			return o, fmt.Errorf("create store file %s: %w", opts.Path, outOfSpace(err))
 		}
 		o.created = true
@@ -112,7 +114,7 @@ func makeFolders(dir string) error {
 // create makes a complete store under a temporary name and then links it into place. So a crash or a full disk in between
 // leaves nothing that looks like a store, and of two processes that create at once exactly one wins (a rename would put the
 // loser's file over the winner's, which then issues from a file without a name).
-func create(path string) error {
+func create(path string, buckets [][]byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
 		return err
@@ -126,12 +128,16 @@ func create(path string) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{metaBucket, countersBucket, shapesBucket, clustersBucket, slotsBucket} {
+		for _, name := range buckets {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		return tx.Bucket(metaBucket).Put(formatKey, formatValue(persist.FormatVersion))
+		meta, err := tx.CreateBucket(metaBucket)
+		if err != nil {
+			return err
+		}
+		return meta.Put(formatKey, formatValue(persist.FormatVersion))
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err

@@ -22,6 +22,7 @@ const most = 1000
 type writer struct {
 	update  func(func(*bbolt.Tx) error) error // bbolt's Update
 	check   func() error
+	twice   bool // each transaction is followed by an empty one, see transact
 	queue   chan *write
 	quit    chan struct{}
 	stopped chan struct{}
@@ -36,8 +37,8 @@ type write struct {
 	done chan struct{}
 }
 
-func startWriter(db *bbolt.DB, check func() error) *writer {
-	w := &writer{update: db.Update, check: check, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
+func startWriter(db *bbolt.DB, check func() error, twice bool) *writer {
+	w := &writer{update: db.Update, check: check, twice: twice, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
 	go w.loop()
 	return w
 }
@@ -132,8 +133,10 @@ func (w *writer) transact(batch []*write) (err error) {
 	}
 	// bbolt keeps two meta pages, written in turn, and where the newer one is damaged it silently opens the state of the older one: the
 	// last ranges would be handed out again. After a second, empty transaction both pages know them.
-	if err := w.update(func(*bbolt.Tx) error { return nil }); err != nil {
-		return err
+	if w.twice {
+		if err := w.update(func(*bbolt.Tx) error { return nil }); err != nil {
+			return err
+		}
 	}
 	return w.check() // the file may have gone meanwhile
 }

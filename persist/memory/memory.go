@@ -19,6 +19,7 @@ type Store struct {
 	shapes   repository[persist.Shape]
 	clusters repository[persist.Cluster]
 	slots    slots
+	history  history
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -32,6 +33,7 @@ func New(now func() time.Time) *Store {
 	s.clusters.records = make(map[string]persist.Cluster)
 	s.slots.now = now
 	s.slots.registries = make(map[string]persist.Registry)
+	s.history.records = make(map[string][]persist.HistoryRecord)
 	return s
 }
 
@@ -47,6 +49,9 @@ func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clust
 // Slots returns the registries of machine IDs.
 func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
+// History returns what was issued, of each biz type the newest million records.
+func (s *Store) History() persist.HistoryStore { return &s.history }
+
 // Shared is false: nobody else can see the memory of a process.
 func (s *Store) Shared() bool { return false }
 
@@ -61,6 +66,7 @@ func (s *Store) Close() error {
 	s.shapes.close()
 	s.clusters.close()
 	s.slots.close()
+	s.history.close()
 	return nil
 }
 

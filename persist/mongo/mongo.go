@@ -84,6 +84,7 @@ type Store struct {
 	shapes   repository[persist.Shape, storedShape]
 	clusters repository[persist.Cluster, storedCluster]
 	slots    slots
+	history  history
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -117,6 +118,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.counters = counters{repository[persist.Counter, storedCounter]{db.Collection("counters"), opts.Timeout}, opts.Now}
 	s.shapes = repository[persist.Shape, storedShape]{db.Collection("shapes"), opts.Timeout}
 	s.clusters = repository[persist.Cluster, storedCluster]{db.Collection("clusters"), opts.Timeout}
+	s.history = history{db.Collection("history"), opts.Timeout}
 	s.slots = slots{db.Collection("slots"), client.Database("admin"), opts.Timeout}
 	return s, nil
 }
@@ -132,6 +134,9 @@ func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clust
 
 // Slots returns the registries of machine IDs.
 func (s *Store) Slots() persist.SlotStore { return &s.slots }
+
+// History returns what was issued.
+func (s *Store) History() persist.HistoryStore { return &s.history }
 
 // Shared is true: any number of processes can use one database.
 func (s *Store) Shared() bool { return true }

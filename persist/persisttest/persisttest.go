@@ -84,6 +84,10 @@ func Run(t *testing.T, open Factory) {
 		store := open(t, now)
 		return store.Slots(), store.Close
 	})
+	RunHistory(t, false, func(t *testing.T) (persist.HistoryStore, func() error) {
+		store := open(t, time.Now)
+		return store.History(), store.Close
+	})
 }
 
 func (s *suite) must(err error) {

@@ -224,15 +224,29 @@ func (c *Config) validate(p *problems) {
 				p.check(c.Redis.Configured(), pluginPath(bizTypePath(i), j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
 			}
 		}
-		if w, ok := b.Settings.(seqd.Waiter); ok {
-			spare, wait := c.spareTime(), w.MaxWait()
-			if mayBlock(b) {
-				wait += c.Server.PluginTimeout
-			}
+		if wait, may := c.wait(b); may {
+			spare := c.spareTime()
 			p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
 				"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
 		}
 	}
+}
+
+// wait returns how long a request may wait for numbers and plugins, if it may at all.
+func (c *Config) wait(b seqd.BizType) (wait time.Duration, may bool) {
+	settings := []any{b.Settings}
+	for _, binding := range b.Plugins {
+		settings = append(settings, binding.Settings)
+	}
+	for _, s := range settings {
+		if w, ok := s.(seqd.Waiter); ok {
+			wait, may = wait+w.MaxWait(), true
+		}
+	}
+	if may && mayBlock(b) {
+		wait += c.Server.PluginTimeout
+	}
+	return wait, may
 }
 
 // mayBlock reports whether a request may have to wait for a plugin of the biz type.

@@ -264,12 +264,35 @@ func (l *loader) rejectedBinding(path string, raw any) (b seqd.RejectedBinding) 
 // fill decodes what is left of a section into settings, and checks them.
 func (l *loader) fill(values map[string]any, path, owner string, settings any) {
 	before := len(l.problems)
-	for _, k := range keysOf("", reflect.ValueOf(settings).Elem()) {
+	keys := keysOf("", reflect.ValueOf(settings).Elem())
+	l.flatten(values, path, keys)
+	for _, k := range keys {
 		l.take(values, path, k)
 	}
 	l.rest(values, path, owner)
 	if len(l.problems) == before {
 		l.settings(path+".", settings)
+	}
+}
+
+// flatten puts what stands in a nested section, such as file: {path: x}, where a key with a dot is looked for.
+func (l *loader) flatten(values map[string]any, path string, keys []Key) {
+	for _, k := range keys {
+		section, _, nested := strings.Cut(k.Path, ".")
+		if !nested {
+			continue
+		}
+		raw, ok := takeKey(values, section)
+		if !ok {
+			continue // or an earlier key of the section has taken it out
+		}
+		inner, ok := raw.(map[string]any)
+		if !ok {
+			l.add(path+"."+section, wrongType("a section", raw))
+		}
+		for key, value := range l.once(path+"."+section+".", inner) {
+			values[section+"."+key] = value
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package config_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/plugin"
@@ -13,6 +14,10 @@ import (
 type stampSettings struct {
 	Text   string `config:"text"`
 	Digits int    `config:"digits"`
+	Ink    struct {
+		Colour string        `config:"colour"`
+		Dries  time.Duration `config:"dries"`
+	} `config:"ink"`
 }
 
 // UsesRedis says that a text needs Redis.
@@ -22,6 +27,8 @@ func (s *stampSettings) UsesRedis() (key string) {
 	}
 	return ""
 }
+
+func (s *stampSettings) MaxWait() time.Duration { return s.Ink.Dries }
 
 func (s *stampSettings) Validate() []seqd.Problem {
 	if s.Digits < 1 {
@@ -66,7 +73,7 @@ func TestPlugins(t *testing.T) {
 	for _, b := range bindings {
 		got = append(got, *b.Settings.(*stampSettings))
 	}
-	if want := []stampSettings{{"a", 8}, {"", 2}}; !slices.Equal(got, want) {
+	if want := []stampSettings{{Text: "a", Digits: 8}, {Digits: 2}}; !slices.Equal(got, want) {
 		t.Errorf("settings %+v, want %+v", got, want)
 	}
 	if bindings[0].Order != 200 || bindings[1].Order != -3 || bindings[0].Name != "stamp" {
@@ -74,19 +81,37 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
+// Settings can have sections.
+func TestPluginSections(t *testing.T) {
+	for _, ink := range []string{"ink: {colour: red}", "INK: {Colour: red}", "ink.colour: red"} {
+		c := mustLoad(t, "bizTypes: [{name: order, plugins: [{name: stamp, "+ink+"}]}]\n", config.Sources{})
+		if got := c.BizTypes[0].Plugins[0].Settings.(*stampSettings).Ink.Colour; got != "red" {
+			t.Errorf("%s: %q", ink, got)
+		}
+	}
+}
+
 func TestWrongPlugins(t *testing.T) {
 	for yaml, want := range map[string]string{
-		`stamp`:                             "bizTypes[0].plugins: \"stamp\" is not a list",
-		`[stamp]`:                           "bizTypes[0].plugins[0]: \"stamp\" is not a section",
-		`[{}]`:                              "bizTypes[0].plugins[0].name: \"\" is not one of the plugins [",
-		`[{name: stomp}]`:                   "bizTypes[0].plugins[0].name: \"stomp\" is not one of the plugins [",
-		`[{name: stamp, colour: 1}]`:        "bizTypes[0].plugins[0].colour: there is no such key for the plugin stamp",
-		`[{name: stamp, order: x}]`:         "bizTypes[0].plugins[0].order: \"x\" is not a whole number",
-		`[{name: stamp, digits: 0}]`:        "bizTypes[0].plugins[0].digits: must be at least 1",
-		`[{name: stamp, text: 5}]`:          "bizTypes[0].plugins[0].text: 5 is not text",
-		`[{name: stamp, text: a, TEXT: b}]`: "twice",
-		`[{name: stamp, text: order}]`:      "bizTypes[0].plugins[0].text: is the name of the biz type",
-		`~`:                                 "bizTypes[0].plugins: it has no value",
+		`stamp`:                              "bizTypes[0].plugins: \"stamp\" is not a list",
+		`[stamp]`:                            "bizTypes[0].plugins[0]: \"stamp\" is not a section",
+		`[{}]`:                               "bizTypes[0].plugins[0].name: \"\" is not one of the plugins",
+		`[{name: stomp}]`:                    "bizTypes[0].plugins[0].name: \"stomp\" is not one of the plugins [",
+		`[{name: stamp, colour: 1}]`:         "bizTypes[0].plugins[0].colour: there is no such key for the plugin stamp",
+		`[{name: stamp, order: x}]`:          "bizTypes[0].plugins[0].order: \"x\" is not a whole number",
+		`[{name: stamp, digits: 0}]`:         "bizTypes[0].plugins[0].digits: must be at least 1",
+		`[{name: stamp, text: 5}]`:           "bizTypes[0].plugins[0].text: 5 is not text",
+		`[{name: stamp, text: a, TEXT: b}]`:  "twice",
+		`[{name: stamp, text: order}]`:       "bizTypes[0].plugins[0].text: is the name of the biz type",
+		`[{name: history}, {name: history}]`: "bizTypes[0].plugins[0].name: history stands here twice",
+		`[{name: history, file: {size: 1}}]`: "bizTypes[0].plugins[0].file.size: there is no such key for the plugin history",
+		`[{name: history, retention: 5s}]`:   "bizTypes[0].plugins[0].retention: 5s is neither 0 (for ever) nor at least 1m",
+		`[{name: history, onOverflow: x}]`:   "bizTypes[0].plugins[0].onOverflow: \"x\" is not one of [\"drop\" \"block\" \"reject\"]",
+		`[{name: stamp, ink: red}]`:          "bizTypes[0].plugins[0].ink: \"red\" is not a section",
+		`[{name: stamp, ink: {x: 1}}]`:       "bizTypes[0].plugins[0].ink.x: there is no such key for the plugin stamp",
+		`[{name: stamp, ink: {colour: 1}}]`:  "bizTypes[0].plugins[0].ink.colour: 1 is not text",
+		`[{name: stamp, ink: {dries: 1h}}]`:  "server.writeTimeout: ",
+		`~`:                                  "bizTypes[0].plugins: it has no value",
 	} {
 		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, plugins: "+yaml+"}]\n"), config.Sources{})
 		wantError(t, err, want)

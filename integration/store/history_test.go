@@ -1,0 +1,102 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mongo"
+)
+
+func historyBatch(from, to int64) (batch []persist.HistoryRecord) {
+	for n := from; n <= to; n++ {
+		batch = append(batch, persist.HistoryRecord{ID: persist.HistoryID(n, 1, uint64(n)), BizType: "order", Time: n, First: n, Last: n, Count: 1})
+	}
+	return batch
+}
+
+// A batch whose answer got lost is given again until the server answers: every record is there once.
+func TestHistoryLostReply(t *testing.T) {
+	server := testenv.StartMongo(t)
+	link := testenv.NewLink(t, server.Addr())
+	s := open(t, "mongodb://"+link.Addr()+"/", func(o *mongo.Options) { o.Timeout = time.Second })
+	if err := s.History().Append(t.Context(), historyBatch(1, 100)); err != nil {
+		t.Fatal(err)
+	}
+	link.DropReplies()
+	if err := s.History().Append(t.Context(), historyBatch(101, 300)); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("without an answer: %v", err)
+	}
+	link.Restore()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		err := s.History().Append(t.Context(), historyBatch(101, 310))
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	list, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1000})
+	if err != nil || len(list) != 310 || list[0].First != 310 || list[309].First != 1 {
+		t.Errorf("%d records, %v", len(list), err)
+	}
+}
+
+// Inserts ask for majority and journal, are not repeated by the driver, and do not stop at a record that is there already.
+func TestHistoryCommands(t *testing.T) {
+	server := testenv.StartMongo(t)
+	var c commands
+	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
+	for range 2 {
+		if err := s.History().Append(t.Context(), historyBatch(1, 3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inserts := c.with("insert")
+	if len(inserts) != 2 {
+		t.Errorf("%d inserts", len(inserts))
+	}
+	for _, command := range inserts {
+		if !strings.Contains(command, `"writeConcern": {"w": "majority","j": true}`) || strings.Contains(command, "txnNumber") ||
+			!strings.Contains(command, `"ordered": false`) {
+			t.Errorf("not unordered, once, with majority and journal: %s", command)
+		}
+	}
+}
+
+// A document that a newer seqd wrote, or that was damaged, is not read as something else.
+func TestHistoryDocumentsThatAreNotOurs(t *testing.T) {
+	server := testenv.StartMongo(t)
+	database := "seqd_" + testenv.Unique()
+	s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
+	c := server.Client().Database(database).Collection("history")
+	for name, test := range map[string]struct {
+		change bson.M
+		want   error
+	}{
+		"newer":            {bson.M{"v": persist.FormatVersion + 1}, persist.ErrNewer},
+		"no version":       {bson.M{"v": 0}, persist.ErrInvalid},
+		"another biz type": {bson.M{"bizType": "other"}, persist.ErrInvalid},
+		"no count":         {bson.M{"count": int64(0)}, persist.ErrInvalid},
+		"another time":     {bson.M{"time": bson.DateTime(9)}, persist.ErrInvalid},
+	} {
+		if _, err := c.DeleteMany(t.Context(), bson.M{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.History().Append(t.Context(), historyBatch(1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": test.change}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5}); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// historySuffix makes the name of the file that history is in.
+const historySuffix = "-history"
+
+var historyBucket = []byte("history")
+
+// history is kept in a file of its own, made when it is first used: a large history neither makes ranges wait for its writes nor grows the one file that must be
+// backed up, and when it is damaged or fills its disk, numbers go on.
+type history struct {
+	opts Options
+
+	mu     sync.Mutex // guards what follows
+	file   opened
+	writer *writer // nil until the file is open
+	closed bool
+}
+
+var _ persist.HistoryStore = (*history)(nil)
+
+// open returns the writer and the file, which it opens when nobody has yet.
+func (h *history) open() (*writer, *bbolt.DB, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return nil, nil, persist.ErrClosed
+	case h.writer != nil:
+		return h.writer, h.file.db, nil
+	}
+	file, err := openFile(h.opts, historyBucket)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := file.verify(historyBucket); err != nil {
+		return nil, nil, err
+	}
+	// Once is enough: where a damaged page takes back the last batch, nothing is issued twice.
+	h.file, h.writer = file, startWriter(file.db, file.stillThere, false)
+	return h.writer, h.file.db, nil
+}
+
+func (h *history) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed = true; h.writer == nil {
+		return nil
+	}
+	h.writer.stop()
+	return h.file.db.Close()
+}
+
+// update runs f in a write transaction and returns once it is on disk. f writes nothing when it returns an error.
+func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w, _, err := h.open()
+	if err != nil {
+		return err
+	}
+	return w.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(historyBucket)) })
+}
+
+// fillPercent is how full a page is left when it is split. Records come in the order of their keys but for those of other biz types, so little is put
+// between them later.
+const fillPercent = 0.9
+
+// Append implements [persist.HistoryStore].
+func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) error {
+	keys, values := make([][]byte, len(records)), make([][]byte, len(records))
+	for i, r := range records {
+		value, err := persist.Encode(r)
+		if err != nil {
+			return err
+		}
+		keys[i], values[i] = []byte(r.PersistID()), value
+	}
+	return h.update(ctx, func(b *bbolt.Bucket) error {
+		b.FillPercent = fillPercent
+		for i, key := range keys {
+			if b.Get(key) != nil {
+				continue
+			}
+			if err := b.Put(key, values[i]); err != nil {
+				return err // of the arguments, and so of the first one
+			}
+		}
+		return nil
+	})
+}
+
+// List implements [persist.HistoryStore].
+func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []persist.HistoryRecord, err error) {
+	low, high, err := query.Range()
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	_, db, err := h.open()
+	if err != nil {
+		return nil, err
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(historyBucket).Cursor()
+		before := cursor.Prev
+		if key, _ := cursor.Seek([]byte(high)); key == nil {
+			before = cursor.Last
+		}
+		for key, value := before(); key != nil && bytes.Compare(key, []byte(low)) >= 0 && len(list) < query.Limit; key, value = cursor.Prev() {
+			r, err := persist.Decode[persist.HistoryRecord](value)
+			if err == nil && r.PersistID() != string(key) {
+				err = fmt.Errorf("%w: its record is that of %q", persist.ErrInvalid, r.PersistID())
+			}
+			if err != nil {
+				return fmt.Errorf("%q: %w", key, err)
+			}
+			list = append(list, r)
+		}
+		return nil
+	})
+	return list, translate(err)
+}
+
+// Purge implements [persist.HistoryStore].
+func (h *history) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
+	low, high, err := persist.PurgeRange(bizType, before)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	err = h.update(ctx, func(b *bbolt.Bucket) error {
+		var keys [][]byte
+		cursor := b.Cursor()
+		for key, _ := cursor.Seek([]byte(low)); key != nil && string(key) < high && len(keys) < limit; key, _ = cursor.Next() {
+			keys = append(keys, bytes.Clone(key))
+		}
+		for _, key := range keys {
+			if err := b.Delete(key); err != nil {
+				return err
+			}
+		}
+		n = len(keys)
+		return nil
+	})
+	if err != nil {
+		return 0, err // and n may yet be written to
+	}
+	return n, nil
+}

@@ -1,0 +1,86 @@
+package bolt
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
+
+func someHistory(n int64) []persist.HistoryRecord {
+	return []persist.HistoryRecord{{ID: persist.HistoryID(n, 1, 1), BizType: "order", Time: n, First: n, Last: n, Count: 1}}
+}
+
+// History is in a file of its own, which is made when it is first used and is there after reopening.
+func TestHistoryFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	s := open(t, path)
+	if _, err := os.Stat(path + historySuffix); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is there before anything was kept: %v", err)
+	}
+	if err := s.History().Append(t.Context(), someHistory(5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := open(t, path).History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5})
+	if err != nil || len(list) != 1 || list[0].First != 5 {
+		t.Errorf("after reopening %+v, %v", list, err)
+	}
+}
+
+// A history that cannot be opened, written or read is an error of its own; ranges go on.
+func TestDamagedHistory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	if err := os.WriteFile(path+historySuffix, []byte("no bbolt file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	addCounter(t, s, "order")
+	if err := s.History().Append(t.Context(), someHistory(5)); err == nil {
+		t.Error("a damaged file was written to")
+	}
+	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}); err != nil {
+		t.Error(err)
+	}
+	// Once it is out of the way, a new one is made, without a restart.
+	if err := os.Remove(path + historySuffix); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.History().Append(t.Context(), someHistory(5)); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(path + historySuffix); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.History().Append(t.Context(), someHistory(6)); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("written to a file without a name: %v", err)
+	}
+	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}); err != nil {
+		t.Error(err)
+	}
+}
+
+func BenchmarkHistoryAppend(b *testing.B) {
+	s, err := Open(Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	n := int64(0)
+	for b.Loop() {
+		batch := make([]persist.HistoryRecord, 0, 500)
+		for range 500 {
+			n++
+			batch = append(batch, someHistory(n)...)
+		}
+		if err := s.History().Append(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/record")
+}

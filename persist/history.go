@@ -1,0 +1,171 @@
+package persist
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// HistoryRun is Count numbers: First, First+Stride, First+2·Stride and so on.
+type HistoryRun struct {
+	First  int64 `json:"first,string" bson:"first"`
+	Stride int64 `json:"stride,string" bson:"stride"`
+	Count  int   `json:"count" bson:"count"`
+}
+
+// HistoryRecord says what was issued in answer to one request. It is written once and never changed.
+type HistoryRecord struct {
+	// ID is a [HistoryID]: unique, and in the order of time.
+	ID string `json:"id"`
+	// BizType is the name of the biz type.
+	BizType string `json:"bizType"`
+	// Time is when the numbers were issued, in ms since the Unix epoch, as in ID.
+	Time int64 `json:"time"`
+	// First and Last are the first and the last number in the order they were taken, Count how many there are. As text in JSON: they can be above 2^53.
+	First int64 `json:"first,string"`
+	Last  int64 `json:"last,string"`
+	Count int   `json:"count"`
+	// Runs are the numbers; none where they lie evenly between First and Last. Where there were more than a record holds, the last ones are missing.
+	Runs []HistoryRun `json:"runs,omitempty"`
+	// IDs is how the numbers were shown, none where as decimal digits: all, or where there are fewer than Count, the first and the last.
+	IDs []string `json:"ids,omitempty"`
+	// Caller, Addr and RequestID are who asked; see seqd.Caller.
+	Caller    string `json:"caller,omitempty"`
+	Addr      string `json:"addr,omitempty"`
+	RequestID string `json:"requestId,omitempty"`
+}
+
+// PersistID is the biz type and the ID: byte order is that of time within each biz type.
+func (r HistoryRecord) PersistID() string { return r.BizType + historySeparator + r.ID }
+
+// historySeparator is in no name of a biz type and in no ID.
+const historySeparator = "/"
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (r HistoryRecord) Validate() error {
+	if err := checkHistoryBizType(r.BizType); err != nil {
+		return err
+	}
+	at, err := HistoryTime(r.ID)
+	switch {
+	case err != nil:
+		return err
+	case at != r.Time:
+		return invalid("time %d is not that of ID %s", r.Time, r.ID)
+	case r.Count < 1:
+		return invalid("count %d is less than 1", r.Count)
+	}
+	for _, text := range append([]string{r.Caller, r.Addr, r.RequestID}, r.IDs...) {
+		if !utf8.ValidString(text) {
+			return invalid("%q is not UTF-8", text)
+		}
+	}
+	return nil
+}
+
+func checkHistoryBizType(name string) error {
+	if name == "" || strings.Contains(name, historySeparator) || !utf8.ValidString(name) {
+		return invalid("biz type %q", name)
+	}
+	return nil
+}
+
+// The parts of an ID, in hexadecimal digits.
+const (
+	historyTimeDigits   = 12
+	historyOriginDigits = 16
+	historyCountDigits  = 12
+	historyIDLength     = historyTimeDigits + historyOriginDigits + historyCountDigits
+	mostHistoryTime     = 1<<(4*historyTimeDigits) - 1
+)
+
+// HistoryID makes the ID of a record: time, in ms since the Unix epoch (0 to 2^48 − 1), then origin, which is drawn at random by whoever writes, then n (0 to
+// 2^48 − 1), which that writer never uses twice. A time outside is moved to its bound, of n the lowest 48 bits count.
+func HistoryID(time int64, origin, n uint64) string {
+	var raw [historyIDLength / 2]byte
+	binary.BigEndian.PutUint64(raw[:], uint64(clampTime(time))<<16)
+	binary.BigEndian.PutUint64(raw[6:], origin)
+	binary.BigEndian.PutUint32(raw[14:], uint32(n>>16))
+	binary.BigEndian.PutUint16(raw[18:], uint16(n))
+	return hex.EncodeToString(raw[:])
+}
+
+func clampTime(time int64) int64 { return min(max(time, 0), mostHistoryTime) }
+
+// HistoryTime returns the time in an ID, in ms since the Unix epoch, or ErrInvalid for what [HistoryID] never makes.
+func HistoryTime(id string) (int64, error) {
+	var raw [historyIDLength / 2]byte
+	if len(id) != historyIDLength || id != strings.ToLower(id) {
+		return 0, invalid("history ID %.50q", id)
+	}
+	if _, err := hex.Decode(raw[:], []byte(id)); err != nil {
+		return 0, invalid("history ID %.50q", id)
+	}
+	time := int64(0)
+	for _, b := range raw[:historyTimeDigits/2] {
+		time = time<<8 | int64(b)
+	}
+	return time, nil
+}
+
+// HistoryQuery asks for the records of one biz type.
+type HistoryQuery struct {
+	BizType string
+	// Before, unless empty, is an ID: only records below it, which is how the next page is asked for.
+	Before string
+	// From and To bound the time, in ms since the Unix epoch: From ≤ time < To. 0 for no bound.
+	From, To int64
+	// Limit is how many records to return at most; none for 0 or less.
+	Limit int
+}
+
+// Range returns the persist IDs that the query is about: low ≤ persist ID < high; or ErrInvalid.
+func (q HistoryQuery) Range() (low, high string, err error) {
+	if err := checkHistoryBizType(q.BizType); err != nil {
+		return "", "", err
+	}
+	if q.Before != "" {
+		if _, err := HistoryTime(q.Before); err != nil {
+			return "", "", err
+		}
+	}
+	below := historyAbove
+	if q.To != 0 {
+		below = fmt.Sprintf("%012x", clampTime(q.To))
+	}
+	if q.Before != "" {
+		below = min(below, q.Before)
+	}
+	prefix := q.BizType + historySeparator
+	return prefix + fmt.Sprintf("%012x", clampTime(q.From)), prefix + below, nil
+}
+
+// PurgeRange returns the persist IDs of the records of a biz type whose time is before the given one, in ms since the Unix epoch: low ≤ persist ID < high;
+// or ErrInvalid.
+func PurgeRange(bizType string, before int64) (low, high string, err error) {
+	if err := checkHistoryBizType(bizType); err != nil {
+		return "", "", err
+	}
+	prefix := bizType + historySeparator
+	return prefix, prefix + fmt.Sprintf("%012x", clampTime(before)), nil
+}
+
+// historyAbove is greater than every ID.
+const historyAbove = "g"
+
+// HistoryStore keeps what was issued to whom. It is safe for concurrent use. How many records it keeps is up to who purges it, unless a driver says
+// otherwise.
+type HistoryStore interface {
+	// Append stores records. One whose ID is there already stays as it is, so that after an error, when any of them may or may not be stored, all of
+	// them can be given again. Once it returns nil, they are as durable as the store is.
+	Append(ctx context.Context, records []HistoryRecord) error
+	// List returns records in the order of their IDs, the greatest first: the newest. Whoever asks for the next page with the last ID of the one
+	// before sees every record once that was there when the first page was read, whatever is appended meanwhile.
+	List(ctx context.Context, query HistoryQuery) ([]HistoryRecord, error)
+	// Purge removes the oldest records of a biz type whose time is before the given one, in ms since the Unix epoch, at most limit of them, and returns how
+	// many it removed: fewer than limit when there are no more. Several processes may purge at once.
+	Purge(ctx context.Context, bizType string, before int64, limit int) (int, error)
+}

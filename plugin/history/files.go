@@ -1,0 +1,294 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// files keeps records as lines of JSON: in one file that grows, and in those before it, whose names say from when to when their records are. The lock file
+// keeps other processes out.
+//
+// Invariants:
+//  1. Whatever is in the growing file up to size is synced lines. A write that failed is repeated at the same place.
+//  2. The older files never change.
+type files struct {
+	path             string
+	maxSize, maxSpan int64 // bytes, ms; maxSpan 0 for no bound
+	maxFiles         int
+	log              *slog.Logger
+
+	mu         sync.Mutex // guards what follows, and the folder
+	lock       *os.File
+	file       *os.File // the one that grows; nil while it must be opened
+	size       int64
+	from, last int64 // the least and the greatest time in it, ms; from > last while it is empty
+	unreadable int   // lines that could not be read when that was last logged
+	closed     bool
+}
+
+var _ persist.HistoryStore = (*files)(nil)
+
+// openFiles takes the lock and opens the growing file, after making its folder.
+func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
+	path, err := filepath.Abs(s.File.Path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o750)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("file.path: %w", err)
+	}
+	f = &files{path: path, maxSize: s.File.MaxSize, maxFiles: s.File.MaxFiles, maxSpan: (s.Retention / 10).Milliseconds(), log: log}
+	if f.lock, err = os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, fmt.Errorf("file.path: %w", err)
+	}
+	err = lockFile(f.lock)
+	if err == nil {
+		err = f.open()
+	}
+	if err != nil {
+		f.close()
+		return nil, fmt.Errorf("file.path: %s: %w", path, err)
+	}
+	return f, nil
+}
+
+func (f *files) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	if f.file != nil {
+		_ = f.file.Close() // everything in it is synced
+		f.file = nil
+	}
+	_ = f.lock.Close()
+}
+
+// open opens the growing file and finds out what is in it. What a crash left of the last line gets an end, so that it is one line that cannot be read. mu
+// is held, or nobody else knows f.
+func (f *files) open() error {
+	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := endLine(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	from, last := noTimes()
+	size, unreadable, err := readLines(file, -1, func(id, _ []byte, _ int64) {
+		if at, err := persist.HistoryTime(string(id)); err == nil {
+			from, last = min(from, at), max(last, at)
+		}
+	})
+	if err = errors.Join(err, syncDir(filepath.Dir(f.path))); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if unreadable > 0 {
+		f.log.Warn("history: lines cannot be read, such as one that a crash tore", "file", f.path, "lines", unreadable)
+	}
+	f.file, f.size, f.from, f.last = file, size, from, last
+	return nil
+}
+
+// noTimes are the bounds of nothing.
+func noTimes() (from, last int64) { return 1<<63 - 1, -1 }
+
+// endLine makes sure that the file ends with a line break.
+func endLine(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	var end [1]byte
+	if _, err := file.ReadAt(end[:], info.Size()-1); err != nil || end[0] == '\n' {
+		return err
+	}
+	_, err = file.WriteAt([]byte("\n"), info.Size())
+	return err
+}
+
+// line is a record as it is written.
+type line struct {
+	Version int `json:"v"`
+	persist.HistoryRecord
+}
+
+// Append implements [persist.HistoryStore].
+func (f *files) Append(ctx context.Context, records []persist.HistoryRecord) error {
+	var text bytes.Buffer
+	from, last := noTimes()
+	for _, r := range records {
+		if err := r.Validate(); err != nil {
+			return err
+		}
+		if err := json.NewEncoder(&text).Encode(line{persist.FormatVersion, r}); err != nil {
+			return err
+		}
+		from, last = min(from, r.Time), max(last, r.Time)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.usable(ctx); err != nil || text.Len() == 0 {
+		return err
+	}
+	spans := f.maxSpan > 0 && max(last, f.last)-min(from, f.from) > f.maxSpan
+	if f.size > 0 && (f.size+int64(text.Len()) > f.maxSize || spans) {
+		if err := f.rotate(); err != nil {
+			return err
+		}
+	}
+	if _, err := f.file.WriteAt(text.Bytes(), f.size); err != nil {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	if err := f.file.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	f.size += int64(text.Len())
+	f.from, f.last = min(f.from, from), max(f.last, last)
+	return nil
+}
+
+// usable opens the growing file where that is due: also when somebody moved it away, as tools that rotate do. mu is held.
+func (f *files) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if f.closed {
+		return persist.ErrClosed
+	}
+	if f.file != nil {
+		ours, err1 := f.file.Stat()
+		named, err2 := os.Stat(f.path)
+		if err1 == nil && err2 == nil && os.SameFile(ours, named) {
+			return nil
+		}
+		_ = f.file.Close()
+		f.file = nil
+	}
+	if err := f.open(); err != nil {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// older is a file that does not grow any more.
+type older struct {
+	path       string
+	from, last int64 // the least and the greatest time in it, ms
+}
+
+// olderName is path.<from>-<last>-<number>, the times in ms with 15 digits, so that names sort by time. The number tells files of the same times apart.
+const olderName = "%s.%015d-%015d-%03d"
+
+// rotate gives the growing file its last name and begins the next one. mu is held.
+func (f *files) rotate() error {
+	name := ""
+	for i := 0; ; i++ {
+		name = fmt.Sprintf(olderName, f.path, max(0, min(f.from, f.last)), max(0, f.last), i)
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			break
+		} else if err != nil {
+			return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+		}
+	}
+	if err := os.Rename(f.path, name); err != nil {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	_ = f.file.Close() // everything in it is synced
+	f.file = nil
+	if err := f.open(); err != nil {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	list, err := f.olderFiles()
+	if err != nil {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	for f.maxFiles > 0 && len(list) > f.maxFiles {
+		if err := os.Remove(list[0].path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+		}
+		list = list[1:]
+	}
+	return nil
+}
+
+// olderFiles lists them, the oldest first.
+func (f *files) olderFiles() ([]older, error) {
+	entries, err := os.ReadDir(filepath.Dir(f.path))
+	if err != nil {
+		return nil, err
+	}
+	var list []older
+	for _, e := range entries {
+		o := older{path: filepath.Join(filepath.Dir(f.path), e.Name())}
+		rest, ours := strings.CutPrefix(o.path, f.path)
+		number := 0
+		if _, err := fmt.Sscanf(rest, ".%d-%d-%d", &o.from, &o.last, &number); !ours || err != nil || o.path != fmt.Sprintf(olderName, f.path, o.from, o.last, number) {
+			continue // not made by rotate
+		}
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b older) int { return strings.Compare(a.path, b.path) })
+	return list, nil
+}
+
+// Purge implements [persist.HistoryStore], for all biz types at once: it removes files that hold nothing else than what is too old, and returns 0.
+func (f *files) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
+	if _, _, err := persist.PurgeRange(bizType, before); err != nil || limit <= 0 {
+		return 0, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.usable(ctx); err != nil {
+		return 0, err
+	}
+	if f.size > 0 && f.last < before {
+		if err := f.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	list, err := f.olderFiles()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	for _, o := range list {
+		if o.last >= before {
+			continue
+		}
+		if err := os.Remove(o.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+		}
+	}
+	return 0, nil
+}
+
+// timesOf returns from when to when, in ms, the records of a query can be: from ≤ time < to.
+func timesOf(q persist.HistoryQuery) (from, to int64) {
+	to = 1 << 52
+	if q.To != 0 {
+		to = q.To
+	}
+	if at, err := persist.HistoryTime(q.Before); err == nil {
+		to = min(to, at+1)
+	}
+	return q.From, to
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

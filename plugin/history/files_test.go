@@ -1,0 +1,287 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/persisttest"
+	"github.com/seqd/seqd/plugin"
+)
+
+func openAt(t testing.TB, path string, log *logged, change func(*files)) *files {
+	t.Helper()
+	if log == nil {
+		log = &logged{}
+	}
+	s := DefaultSettings()
+	s.To, s.File.Path = ToFile, path
+	f, err := openFiles(s, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(f)
+	}
+	t.Cleanup(f.close)
+	return f
+}
+
+// line n of the tests is of the time n.
+func lines(from, to int64) (list []persist.HistoryRecord) {
+	for n := from; n <= to; n++ {
+		list = append(list, persist.HistoryRecord{ID: persist.HistoryID(n, 7, uint64(n)), BizType: "order", Time: n, First: n, Last: n, Count: 1})
+	}
+	return list
+}
+
+func write(t testing.TB, f *files, records []persist.HistoryRecord) {
+	t.Helper()
+	if err := f.Append(context.Background(), records); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func oldFiles(t testing.TB, f *files) []older {
+	t.Helper()
+	list, err := f.olderFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// The files pass the suite of histories whatever their size, down to one batch in each.
+func TestFilesConformance(t *testing.T) {
+	for _, size := range []int64{1, 5000, 1 << 30} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			persisttest.RunHistory(t, true, func(t *testing.T) (persist.HistoryStore, func() error) {
+				f := openAt(t, filepath.Join(t.TempDir(), "a", "history.jsonl"), nil, func(f *files) { f.maxSize = size })
+				return f, func() error {
+					f.close()
+					return nil
+				}
+			})
+		})
+	}
+}
+
+func TestFilesRotate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	f := openAt(t, path, nil, func(f *files) { f.maxSize, f.maxFiles = 2000, 3 })
+	for n := int64(1); n <= 200; n += 4 {
+		write(t, f, lines(n, n+3))
+	}
+	list := oldFiles(t, f)
+	if len(list) != 3 {
+		t.Fatalf("%d older files", len(list))
+	}
+	for _, o := range list {
+		if info, err := os.Stat(o.path); err != nil || info.Size() > 2000 || info.Mode().Perm() != 0o600 {
+			t.Errorf("%+v: %v, %v", o, info, err)
+		}
+	}
+	got := kept(t, f, "order")
+	if len(got) < 20 || got[0] != 200 || got[len(got)-1] != list[0].from {
+		t.Errorf("%d records, %v", len(got), got)
+	}
+	// Files with anything in them that is not too old stay.
+	if _, err := f.Purge(t.Context(), "order", list[1].last, 500); err != nil {
+		t.Fatal(err)
+	}
+	if left := oldFiles(t, f); len(left) != 2 || left[0] != list[1] {
+		t.Errorf("left are %v of %v", left, list)
+	}
+	if _, err := f.Purge(t.Context(), "order", 1000, 500); err != nil {
+		t.Fatal(err)
+	}
+	if got := kept(t, f, "order"); len(got) != 0 || len(oldFiles(t, f)) != 0 {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// Under a retention no file spans more than a tenth of it.
+func TestFilesRotateByTime(t *testing.T) {
+	f := openAt(t, filepath.Join(t.TempDir(), "history.jsonl"), nil, func(f *files) { f.maxSpan = 10 })
+	for n := int64(1); n <= 100; n++ {
+		write(t, f, lines(n, n))
+	}
+	for _, o := range oldFiles(t, f) {
+		if o.last-o.from > 10 {
+			t.Errorf("%+v", o)
+		}
+	}
+	once(t, kept(t, f, "order"), 100)
+}
+
+// Wherever a crash cuts the last write, what was written before is there, what is written later is there, and the damage is reported.
+func TestFilesTorn(t *testing.T) {
+	dir := t.TempDir()
+	f := openAt(t, filepath.Join(dir, "history.jsonl"), nil, nil)
+	write(t, f, lines(1, 3))
+	f.close()
+	whole, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
+	for cut := begins; cut <= len(whole); cut++ {
+		path, log := filepath.Join(dir, fmt.Sprint("cut", cut)), &logged{}
+		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := openAt(t, path, log, nil)
+		write(t, f, lines(10, 10))
+		got, want := fmt.Sprint(kept(t, f, "order")), "[10 2 1]"
+		if cut >= len(whole)-1 {
+			want = "[10 3 2 1]" // all of it but the line break
+		}
+		if got != want {
+			t.Errorf("cut at %d: %s, want %s", cut, got, want)
+		}
+		if reported := log.count("cannot be read") > 0; reported != (cut > begins && cut < len(whole)-1) {
+			t.Errorf("cut at %d: logged %q", cut, log.buf.String())
+		}
+		f.close()
+	}
+}
+
+// Lines that only look like records are left out, and a page is full all the same.
+func TestFilesDamaged(t *testing.T) {
+	path, log := filepath.Join(t.TempDir(), "history.jsonl"), &logged{}
+	f := openAt(t, path, log, nil)
+	write(t, f, lines(1, 9))
+	f.close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(`"time":8`), []byte(`"time:8`), 1)
+	text = bytes.Replace(text, []byte(`"time":6`), []byte(`"time":5`), 1)
+	text = append(text, "something else\n\n{}\n"+strings.Repeat("x", 3*longestLine)+"\n"...)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f = openAt(t, path, log, nil)
+	list, err := f.List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5})
+	if err != nil || len(list) != 5 || list[0].First != 9 || list[4].First != 3 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if log.count("lines=6") != 1 {
+		t.Errorf("logged %s", log.buf.String())
+	}
+}
+
+// A file that a tool moved away is begun anew.
+func TestFilesMovedAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	f := openAt(t, path, nil, nil)
+	write(t, f, lines(1, 3))
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, f, lines(4, 5))
+	if got := fmt.Sprint(kept(t, f, "order")); got != "[5 4]" {
+		t.Error(got)
+	}
+}
+
+// A write that failed is made again at the same place.
+func TestFilesFailedWrite(t *testing.T) {
+	f := openAt(t, filepath.Join(t.TempDir(), "history.jsonl"), nil, nil)
+	write(t, f, lines(1, 3))
+	readOnly, err := os.Open(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.file, readOnly = readOnly, f.file
+	if err := f.Append(t.Context(), lines(4, 6)); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("written to a file that cannot be: %v", err)
+	}
+	f.file, readOnly = readOnly, f.file
+	if _, err := f.file.WriteAt([]byte(`{"v":1,"id":"half a line`), f.size); err != nil {
+		t.Fatal(err)
+	}
+	write(t, f, lines(4, 6))
+	once(t, kept(t, f, "order"), 6)
+	_ = readOnly.Close()
+}
+
+// Two that write to one file would overwrite each other.
+func TestFilesLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	file := func(s *Settings) { s.To, s.File.Path = ToFile, path }
+	store := memory.New(nil)
+	a, b := startAs(t, "a", store, nil, file), startAs(t, "b", store, nil, file)
+	s := DefaultSettings()
+	file(&s)
+	s.Batch = 3
+	_, err := New(plugin.Env{Store: store, Log: slog.Default()}, seqd.BizType{Name: "c"}, seqd.PluginBinding{Settings: &s})
+	if err == nil || !strings.Contains(err.Error(), "file.path") || !strings.Contains(err.Error(), path) {
+		t.Errorf("opened twice: %v", err)
+	}
+	for _, p := range []*Plugin{a, b} {
+		if err := issue(t.Context(), p, 1); err != nil {
+			t.Fatal(err)
+		}
+		stop(t, p)
+	}
+	f := openAt(t, path, nil, nil)
+	once(t, kept(t, f, "a"), 1)
+	once(t, kept(t, f, "b"), 1)
+}
+
+// Whatever stands in a file, reading it neither fails nor invents records, and a line that is written after it is found.
+func FuzzFiles(f *testing.F) {
+	made := openAt(f, filepath.Join(f.TempDir(), "made"), nil, nil)
+	write(f, made, lines(1, 2))
+	good, err := os.ReadFile(made.path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range [][]byte{good, good[:len(good)-1], good[:len(good)-20], bytes.Replace(good, []byte("\n"), nil, 1), []byte("\n\n{}")} {
+		f.Add(seed)
+	}
+	query := persist.HistoryQuery{BizType: "order", Limit: 5}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := newFinding(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := search(t, s, data)
+		for i, r := range list {
+			if r.BizType != "order" || r.Validate() != nil || i > 0 && r.ID >= list[i-1].ID || len(list) > query.Limit {
+				t.Errorf("%+v", list)
+			}
+		}
+		last := bytes.Replace(good[:bytes.IndexByte(good, '\n')+1], []byte(persist.HistoryID(1, 7, 1)), []byte(persist.HistoryID(1<<48-1, 1<<64-1, 1<<48-1)), 1)
+		last = bytes.Replace(last, []byte(`"time":1,`), []byte(`"time":281474976710655,`), 1)
+		list = search(t, s, slices.Concat(data, []byte("\n"), last))
+		if len(list) == 0 || list[0].Time != 1<<48-1 {
+			t.Fatalf("%+v", list)
+		}
+	})
+}
+
+// search is what List does with one file.
+func search(t *testing.T, s *finding, text []byte) []persist.HistoryRecord {
+	for {
+		s.places, s.unreadable = nil, 0
+		if err := s.look(bytes.NewReader(text), -1); err != nil {
+			t.Fatal(err)
+		}
+		if list, ok := s.records(); ok {
+			return list
+		}
+	}
+}

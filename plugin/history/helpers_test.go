@@ -1,0 +1,173 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/plugin"
+)
+
+// fakeStore is a store whose history fails or hangs when told to, and that watches how much there is.
+type fakeStore struct {
+	persist.Store
+	persist.HistoryStore
+	mu      sync.Mutex
+	fail    error         // what Append returns
+	late    bool          // Append stores all the same
+	hang    chan struct{} // Append waits for it to be closed
+	forget  bool          // Append keeps nothing; set before use
+	appends int
+	most    int // records in one Append
+}
+
+func newFake() *fakeStore {
+	s := memory.New(time.Now)
+	return &fakeStore{Store: s, HistoryStore: s.History()}
+}
+
+func (s *fakeStore) History() persist.HistoryStore { return s }
+
+func (s *fakeStore) set(fail error, late bool, hang chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail, s.late, s.hang = fail, late, hang
+}
+
+// seen returns how often Append was called, and with how many records at most.
+func (s *fakeStore) seen() (appends, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.appends, s.most
+}
+
+func (s *fakeStore) Append(ctx context.Context, records []persist.HistoryRecord) error {
+	s.mu.Lock()
+	fail, late, hang := s.fail, s.late, s.hang
+	s.appends++
+	s.most = max(s.most, len(records))
+	s.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if s.forget {
+		return nil
+	}
+	if fail != nil && !late {
+		return fail
+	}
+	return errors.Join(s.HistoryStore.Append(ctx, records), fail)
+}
+
+// logged collects what is logged.
+type logged struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logged) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), text)
+}
+
+// start makes a plugin of the biz type order.
+func start(t testing.TB, store persist.Store, log *logged, change func(*Settings)) *Plugin {
+	t.Helper()
+	return startAs(t, "order", store, log, change)
+}
+
+func startAs(t testing.TB, bizType string, store persist.Store, log *logged, change func(*Settings)) *Plugin {
+	t.Helper()
+	s := DefaultSettings()
+	if change != nil {
+		change(&s)
+	}
+	if problems := s.Validate(); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if log == nil {
+		log = &logged{}
+	}
+	env := plugin.Env{Store: store, Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil))}
+	p, err := New(env, seqd.BizType{Name: bizType}, seqd.PluginBinding{Name: name, Settings: &s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// issue is one request for a number.
+func issue(ctx context.Context, p *Plugin, number int64) error {
+	call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: "shop", Addr: "192.0.2.1", RequestID: fmt.Sprint("r", number)}}
+	if err := p.Before(ctx, call); err != nil {
+		return err
+	}
+	call.Sequence.Add(number, 1, 1)
+	return p.After(ctx, call)
+}
+
+func stop(t testing.TB, p *Plugin) {
+	t.Helper()
+	if err := p.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// kept returns the first numbers of all records, the newest first.
+func kept(t testing.TB, h persist.HistoryStore, bizType string) (numbers []int64) {
+	t.Helper()
+	query := persist.HistoryQuery{BizType: bizType, Limit: 1000}
+	for {
+		list, err := h.List(context.Background(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list {
+			numbers = append(numbers, r.First)
+		}
+		if len(list) < query.Limit {
+			return numbers
+		}
+		query.Before = list[len(list)-1].ID
+	}
+}
+
+// once checks that each of 1 to n is there, and once.
+func once(t testing.TB, numbers []int64, n int) {
+	t.Helper()
+	seen := make(map[int64]bool)
+	for _, number := range numbers {
+		if seen[number] {
+			t.Errorf("%d is there twice", number)
+		}
+		seen[number] = true
+	}
+	for number := int64(1); number <= int64(n); number++ {
+		if !seen[number] {
+			t.Fatalf("%d is not there", number)
+		}
+	}
+	if len(numbers) != n {
+		t.Errorf("%d records, want %d", len(numbers), n)
+	}
+}

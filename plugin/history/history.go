@@ -1,0 +1,165 @@
+// Package history is the plugin that keeps what was issued, to whom and when: one record per answered request, written in batches to the store or to
+// rotating files. Issuing never waits for a write; what happens when records come faster than they are written is a setting.
+package history
+
+import (
+	"context"
+	"strings"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/plugin"
+)
+
+// name is what a binding says.
+const name = "history"
+
+func init() {
+	plugin.Register(plugin.Factory{
+		Name:  name,
+		Order: 900, // after what rewrites how numbers are shown
+		Quick: true,
+		Settings: func() any {
+			s := DefaultSettings()
+			return &s
+		},
+		Check: check,
+		New: func(env plugin.Env, b seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
+			return New(env, b, binding)
+		},
+	})
+}
+
+// check refuses a second history in one chain: there would be two to ask and one path to ask at.
+func check(bizType seqd.BizType, _ seqd.PluginBinding) []seqd.Problem {
+	bound := 0
+	for _, binding := range bizType.Plugins {
+		if binding.Name == name {
+			bound++
+		}
+	}
+	if bound < 2 {
+		return nil
+	}
+	return []seqd.Problem{{Key: "name", Text: "history stands here twice; a biz type has one at most"}}
+}
+
+// Plugin keeps the history of one biz type. It is safe for concurrent use.
+type Plugin struct {
+	seqd.NopPlugin
+	bizType string
+	pipe    *pipe
+}
+
+var (
+	_ seqd.Plugin   = (*Plugin)(nil)
+	_ seqd.Closer   = (*Plugin)(nil)
+	_ seqd.Resource = (*Plugin)(nil)
+)
+
+// New makes the plugin of one binding. Under to: file it opens the file and returns an error when it cannot be used.
+func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plugin, error) {
+	p, err := join(env, *binding.Settings.(*Settings), bizType.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{bizType: bizType.Name, pipe: p}, nil
+}
+
+// Before refuses the request while there is no room for its record, under reject and block: before numbers are spent on it.
+func (h *Plugin) Before(ctx context.Context, _ *seqd.Call) error { return h.pipe.room(ctx) }
+
+// After puts the record into the queue. Under reject and block it fails when others took the room meanwhile.
+func (h *Plugin) After(ctx context.Context, call *seqd.Call) error {
+	c := &call.Caller
+	e := entry{bizType: h.bizType, caller: seqd.Caller{Name: cut(c.Name), Addr: cut(c.Addr), RequestID: cut(c.RequestID)}}
+	e.take(&call.Sequence)
+	return h.pipe.put(ctx, &e)
+}
+
+// Close writes out what is in the queue once the last biz type that shares it is closed. What could not be written when ctx ended is counted in
+// the error.
+func (h *Plugin) Close(ctx context.Context) error { return h.pipe.leave(ctx, h.bizType) }
+
+// Bounds of what a record holds.
+const (
+	fewIDs   = 10  // display forms that are all kept; of more the first and the last
+	mostText = 256 // bytes of a text
+	mostRuns = 32
+)
+
+// entry is a record in the queue. It holds nothing that belongs to the call.
+type entry struct {
+	bizType     string
+	time        int64 // ms since the Unix epoch
+	n           uint64
+	first, last int64
+	count       int
+	runs        []persist.HistoryRun // none for a single run
+	id          string               // how a single number is shown, "" for decimal digits
+	ids         []string             // how several are shown
+	caller      seqd.Caller
+}
+
+// take copies what was issued. A single number costs one allocation where it is shown otherwise than in decimal digits, else none.
+func (e *entry) take(seq *seqd.Sequence) {
+	runs := seq.Runs()
+	end := runs[len(runs)-1]
+	e.first, e.last, e.count = seq.First(), end.First+int64(end.Count-1)*end.Stride, seq.Len()
+	if len(runs) > 1 {
+		e.runs = make([]persist.HistoryRun, 0, min(len(runs), mostRuns))
+		for _, r := range runs[:cap(e.runs)] {
+			e.runs = append(e.runs, persist.HistoryRun(r))
+		}
+	}
+	switch {
+	case !seq.Shown():
+	case e.count == 1:
+		for shown := range seq.Displays() {
+			e.id = cut(string(shown))
+		}
+	default:
+		e.ids = shownAs(seq)
+	}
+}
+
+// shownAs returns the display forms, or where there are many, the first and the last.
+func shownAs(seq *seqd.Sequence) []string {
+	ids := make([]string, 0, min(seq.Len(), fewIDs))
+	i := 0
+	for shown := range seq.Displays() {
+		i++
+		if seq.Len() <= fewIDs || i == 1 || i == seq.Len() {
+			ids = append(ids, cut(string(shown)))
+		}
+	}
+	return ids
+}
+
+// cut bounds a text.
+func cut(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	return strings.Clone(text[:mostText])
+}
+
+// record is the entry as it is stored.
+func (e *entry) record(origin uint64) persist.HistoryRecord {
+	id := persist.HistoryID(e.time, origin, e.n)
+	at, _ := persist.HistoryTime(id) // a clock before 1970 is cut there
+	r := persist.HistoryRecord{
+		ID: id, BizType: e.bizType, Time: at, First: e.first, Last: e.last, Count: e.count, Runs: e.runs,
+		Caller: text(e.caller.Name), Addr: text(e.caller.Addr), RequestID: text(e.caller.RequestID),
+	}
+	for _, id := range e.ids {
+		r.IDs = append(r.IDs, text(id))
+	}
+	if e.id != "" {
+		r.IDs = []string{text(e.id)}
+	}
+	return r
+}
+
+// text makes something that every store can hold.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,391 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// A batch is written when it is full, or when its first record is flushInterval old.
+func TestBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFake()
+		p := start(t, store, nil, func(s *Settings) { s.Batch = 5 })
+		for n := int64(1); n <= 5; n++ {
+			if err := issue(t.Context(), p, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		once(t, kept(t, store.HistoryStore, "order"), 5)
+		if err := issue(t.Context(), p, 6); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(199 * time.Millisecond)
+		synctest.Wait()
+		once(t, kept(t, store.HistoryStore, "order"), 5)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		once(t, kept(t, store.HistoryStore, "order"), 6)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if appends, most := store.seen(); appends != 2 || most != 5 {
+			t.Errorf("%d writes of at most %d", appends, most)
+		}
+		stop(t, p)
+	})
+}
+
+// While the store hangs the queue fills to its bound, and then each policy does what it says.
+func TestOverflow(t *testing.T) {
+	for _, policy := range []string{Drop, Block, Reject} {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, log, hang := newFake(), &logged{}, make(chan struct{})
+				store.set(nil, false, hang)
+				p := start(t, store, log, func(s *Settings) { s.Queue, s.Batch, s.OnOverflow = 10, 4, policy })
+				for n := int64(1); n <= 10; n++ {
+					if err := issue(t.Context(), p, n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				began := time.Now()
+				for n := int64(11); n <= 13; n++ {
+					err := issue(t.Context(), p, n)
+					if policy == Drop && err != nil || policy != Drop && seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+						t.Errorf("%d: %v", n, err)
+					}
+				}
+				took, want := time.Since(began), time.Duration(0)
+				if policy == Block {
+					want = 6 * time.Second
+				}
+				if took != want {
+					t.Errorf("took %s, want %s", took, want)
+				}
+				if p.pipe.left() != 10 {
+					t.Errorf("%d are held", p.pipe.left())
+				}
+				store.set(nil, false, nil)
+				close(hang)
+				synctest.Wait()
+				time.Sleep(time.Second)
+				stop(t, p)
+				once(t, kept(t, store.HistoryStore, "order"), 10)
+				if policy == Drop && (log.count("records are dropped") != 2 || log.count("inAll=3") != 1) {
+					t.Errorf("logged %s", log.buf.String())
+				}
+			})
+		})
+	}
+}
+
+// Under block, those who wait get room in turn, and nobody's context is outlived.
+func TestBlockWaitsInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, hang := newFake(), make(chan struct{})
+		store.set(nil, false, hang)
+		p := start(t, store, nil, func(s *Settings) { s.Queue, s.Batch, s.OnOverflow = 3, 1, Block })
+		for n := int64(1); n <= 3; n++ {
+			if err := issue(t.Context(), p, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var wg sync.WaitGroup
+		for n := int64(4); n <= 6; n++ {
+			wg.Go(func() {
+				if err := issue(context.Background(), p, n); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := issue(ctx, p, 7); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		store.set(nil, false, nil)
+		close(hang)
+		wg.Wait()
+		stop(t, p)
+		once(t, kept(t, store.HistoryStore, "order"), 6)
+	})
+}
+
+// A batch is tried again until it is stored; what an attempt of unknown outcome stored is not stored twice, and the episode is logged once.
+func TestRetry(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store, log := newFake(), &logged{}
+			store.set(persist.ErrUnavailable, late, nil)
+			p := start(t, store, log, nil)
+			for n := int64(1); n <= 3; n++ {
+				if err := issue(t.Context(), p, n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Minute)
+			if appends, _ := store.seen(); appends < 10 || appends > 30 {
+				t.Errorf("%d attempts in a minute", appends)
+			}
+			store.set(nil, false, nil)
+			time.Sleep(mostPause)
+			synctest.Wait()
+			once(t, kept(t, store.HistoryStore, "order"), 3)
+			if log.count("cannot be written") != 1 || log.count("written again") != 1 {
+				t.Errorf("logged %s", log.buf.String())
+			}
+			stop(t, p)
+		})
+	}
+}
+
+// What is in the queue is written at the stop, also when the store comes back only then; never longer than the context lasts.
+func TestStop(t *testing.T) {
+	for name, test := range map[string]struct {
+		back time.Duration // when the store works again
+		lost bool
+	}{"at once": {0, false}, "in time": {3 * time.Second, false}, "too late": {time.Hour, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, log := newFake(), &logged{}
+				p := start(t, store, log, nil)
+				store.set(persist.ErrUnavailable, false, nil)
+				time.AfterFunc(test.back, func() { store.set(nil, false, nil) })
+				for n := int64(1); n <= 7; n++ {
+					if err := issue(t.Context(), p, n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				began := time.Now()
+				err := p.Close(ctx)
+				if took := time.Since(began); took > 5*time.Second+grace || !test.lost && took > test.back+lastPause {
+					t.Errorf("closing took %s", took)
+				}
+				if test.lost {
+					if err == nil || !strings.Contains(err.Error(), "7 records") || log.count("records=7") != 1 {
+						t.Errorf("%v; logged %s", err, log.buf.String())
+					}
+					return
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				once(t, kept(t, store.HistoryStore, "order"), 7)
+			})
+		})
+	}
+}
+
+// Biz types with the same settings share a queue and a writer, which end with the last of them.
+func TestShared(t *testing.T) {
+	store := newFake()
+	a, b := startAs(t, "a", store, nil, nil), startAs(t, "b", store, nil, nil)
+	c := startAs(t, "c", store, nil, func(s *Settings) { s.Batch = 7 })
+	d := startAs(t, "d", newFake(), nil, nil)
+	if a.pipe != b.pipe || a.pipe == c.pipe || a.pipe == d.pipe {
+		t.Error("not shared as it should be")
+	}
+	for _, p := range []*Plugin{a, b} {
+		if err := issue(t.Context(), p, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop(t, a)
+	if err := issue(t.Context(), b, 2); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, b)
+	stop(t, c)
+	stop(t, d)
+	once(t, kept(t, store.HistoryStore, "a"), 1)
+	once(t, kept(t, store.HistoryStore, "b"), 2)
+	if len(pipes.by) != 0 {
+		t.Errorf("%d pipes are left", len(pipes.by))
+	}
+}
+
+// Old records are removed by small steps, of this biz type only, and the others stay.
+func TestRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFake()
+		p := start(t, store, nil, func(s *Settings) { s.Retention = time.Hour })
+		for n := int64(1); n <= 1200; n++ {
+			if err := issue(t.Context(), p, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(50 * time.Minute)
+		if err := issue(t.Context(), p, 1201); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		once(t, kept(t, store.HistoryStore, "order"), 1201)
+		time.Sleep(17 * time.Minute)
+		if got := kept(t, store.HistoryStore, "order"); len(got) != 1 || got[0] != 1201 {
+			t.Errorf("%d records are left", len(got))
+		}
+		stop(t, p)
+	})
+}
+
+// Records are bounded whatever is issued.
+func TestRecord(t *testing.T) {
+	store := newFake()
+	p := start(t, store, nil, nil)
+	long := strings.Repeat("x", 10_000)
+	send := func(caller seqd.Caller, shown func(int64) string, runs ...seqd.Run) {
+		call := &seqd.Call{Count: 1, Caller: caller}
+		for _, r := range runs {
+			call.Sequence.Add(r.First, r.Count, r.Stride)
+		}
+		if shown != nil {
+			call.Sequence.Show(func(dst []byte, n int64, _ []byte) []byte { return append(dst, shown(n)...) })
+		}
+		if err := p.After(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var many []seqd.Run
+	for i := range 100 {
+		many = append(many, seqd.Run{First: int64(i * 10), Count: 2, Stride: 1})
+	}
+	inv := func(n int64) string { return fmt.Sprintf("INV-%d", n) }
+	send(seqd.Caller{}, nil, seqd.Run{First: 1 << 62, Count: 1000, Stride: 1 << 20})
+	send(seqd.Caller{}, inv, seqd.Run{First: 5, Count: 3, Stride: 1})
+	send(seqd.Caller{}, inv, seqd.Run{First: 5, Count: 11, Stride: 1})
+	send(seqd.Caller{Name: "a\xff", Addr: long, RequestID: long}, func(int64) string { return long }, seqd.Run{First: 5, Count: 1, Stride: 1})
+	send(seqd.Caller{}, nil, many...)
+	stop(t, p)
+	list, err := store.List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 10})
+	if err != nil || len(list) != 5 {
+		t.Fatal(list, err)
+	}
+	for i := range list {
+		list[i].ID, list[i].BizType, list[i].Time = "", "", 0
+	}
+	cutLong := long[:mostText]
+	var firstRuns []persist.HistoryRun
+	for _, r := range many[:mostRuns] {
+		firstRuns = append(firstRuns, persist.HistoryRun(r))
+	}
+	want := []persist.HistoryRecord{
+		{First: 0, Last: 991, Count: 200, Runs: firstRuns},
+		{First: 5, Last: 5, Count: 1, IDs: []string{cutLong}, Caller: "a\uFFFD", Addr: cutLong, RequestID: cutLong},
+		{First: 5, Last: 15, Count: 11, IDs: []string{"INV-5", "INV-15"}},
+		{First: 5, Last: 7, Count: 3, IDs: []string{"INV-5", "INV-6", "INV-7"}},
+		{First: 1 << 62, Last: 1<<62 + 999<<20, Count: 1000},
+	}
+	if !reflect.DeepEqual(list, want) {
+		t.Errorf("got  %+v\nwant %+v", list, want)
+	}
+}
+
+func TestShow(t *testing.T) {
+	store := newFake()
+	p := start(t, store, nil, nil)
+	at := func(n int64) int64 { return time.Date(2026, 1, 31, 12, 0, int(n), 0, time.UTC).UnixMilli() }
+	var list []persist.HistoryRecord
+	for n := int64(1); n <= 5; n++ {
+		list = append(list, persist.HistoryRecord{ID: persist.HistoryID(at(n), 1, 1), BizType: "order", Time: at(n), First: n, Last: n, Count: 1, Caller: "shop"})
+	}
+	if err := store.Append(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	next := ""
+	for _, test := range []struct {
+		query string
+		want  []int64
+		more  bool
+	}{
+		{"", []int64{5, 4, 3, 2, 1}, false},
+		{"limit=5", []int64{5, 4, 3, 2, 1}, false},
+		{"limit=2", []int64{5, 4}, true},
+		{"limit=2&after=NEXT", []int64{3, 2}, true},
+		{"limit=2&after=NEXT", []int64{1}, false},
+		{"from=2026-01-31T12:00:02Z&to=2026-01-31T13:00:04%2B01:00", []int64{3, 2}, false},
+	} {
+		query, err := url.ParseQuery(strings.Replace(test.query, "NEXT", next, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := p.Show(t.Context(), query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := shown.(page)
+		var got []int64
+		for _, r := range answer.Records {
+			got = append(got, r.First)
+		}
+		if !reflect.DeepEqual(got, test.want) || (answer.Next != "") != test.more || answer.BizType != "order" {
+			t.Errorf("%s: %+v, want %v", test.query, answer, test.want)
+		}
+		next = answer.Next
+	}
+	stop(t, p)
+}
+
+func TestWrongQueries(t *testing.T) {
+	p := start(t, newFake(), nil, nil)
+	defer stop(t, p)
+	for query, want := range map[string]string{
+		"limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "limit=": "limit", "limit=1&limit=2": "limit",
+		"after=x": "after", "after=": "after", "after=" + strings.Repeat("G", 40): "after",
+		"from=yesterday": "from", "to=2026-01-31": "to", "from=": "from", "colour=red": "colour", "Limit=5": "Limit",
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Show(t.Context(), values); seqd.CodeOf(err) != seqd.CodeInvalidRequest || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+func TestWrongSettings(t *testing.T) {
+	for key, change := range map[string]func(*Settings){
+		"to":            func(s *Settings) { s.To = "mongo" },
+		"queue":         func(s *Settings) { s.Queue, s.Batch = 0, 1 },
+		"batch":         func(s *Settings) { s.Queue, s.Batch = 10, 11 },
+		"flushInterval": func(s *Settings) { s.FlushInterval = 0 },
+		"onOverflow":    func(s *Settings) { s.OnOverflow = "" },
+		"blockTimeout":  func(s *Settings) { s.BlockTimeout = time.Hour },
+		"retention":     func(s *Settings) { s.Retention = time.Second },
+		"file.path":     func(s *Settings) { s.To, s.File.Path = ToFile, "" },
+		"file.maxSize":  func(s *Settings) { s.File.MaxSize = 10 },
+		"file.maxFiles": func(s *Settings) { s.File.MaxFiles = -1 },
+	} {
+		s := DefaultSettings()
+		change(&s)
+		if problems := s.Validate(); len(problems) != 1 || problems[0].Key != key {
+			t.Errorf("%s: %v", key, problems)
+		}
+	}
+	s := DefaultSettings()
+	if problems := s.Validate(); len(problems) > 0 || s.MaxWait() != 0 {
+		t.Errorf("the defaults: %v", problems)
+	}
+	twice := seqd.BizType{Name: "order", Plugins: []seqd.PluginBinding{{Name: name}, {Name: "stats"}, {Name: name}}}
+	if len(check(twice, twice.Plugins[0])) != 1 {
+		t.Error("two in one chain are accepted")
+	}
+	twice.Plugins = twice.Plugins[:2]
+	if len(check(twice, twice.Plugins[0])) != 0 {
+		t.Error("one in one chain is refused")
+	}
+}

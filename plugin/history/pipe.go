@@ -1,0 +1,240 @@
+package history
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/plugin"
+)
+
+// pipe is a queue with its writer. Biz types whose settings are equal share one: a hundred thousand of them cost one goroutine, and their records are
+// written together.
+type pipe struct {
+	queue
+	target target
+	store  persist.HistoryStore
+	origin uint64 // of the IDs that this pipe makes
+	end    func() // gives up what the store needs; nil for nothing
+
+	ctx     context.Context // ends when nothing is waited for any more
+	cancel  context.CancelFunc
+	closing chan struct{}
+	writer  chan struct{} // closed when the writer is done
+	purger  chan struct{} // closed when the purger is done
+	away    bool          // the last write failed; only the writer uses it
+
+	members map[string]int // biz types, and how many plugins each has; guarded by pipes.mu
+}
+
+// target is what pipes are shared by. The store is nil for a file.
+type target struct {
+	store    persist.Store
+	settings Settings
+}
+
+// pipes are those that are in use.
+var pipes = struct {
+	mu sync.Mutex // guards by, and the members of each
+	by map[target]*pipe
+}{by: make(map[target]*pipe)}
+
+// join returns the pipe for these settings, which it makes when nobody has it.
+func join(env plugin.Env, settings Settings, bizType string) (*pipe, error) {
+	to := target{store: env.Store, settings: settings}
+	if settings.To == ToFile {
+		to.store = nil
+	}
+	pipes.mu.Lock()
+	defer pipes.mu.Unlock()
+	p := pipes.by[to]
+	if p == nil {
+		var err error
+		if p, err = newPipe(env, to); err != nil {
+			return nil, err
+		}
+		pipes.by[to] = p
+	}
+	p.members[bizType]++
+	return p, nil
+}
+
+func newPipe(env plugin.Env, to target) (*pipe, error) {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	p := &pipe{
+		queue: newQueue(to.settings, env.Now, env.Log), target: to, origin: binary.BigEndian.Uint64(random[:]),
+		closing: make(chan struct{}), writer: make(chan struct{}), purger: make(chan struct{}), members: make(map[string]int),
+	}
+	if to.settings.To == ToFile {
+		f, err := openFiles(to.settings, env.Log)
+		if err != nil {
+			return nil, err
+		}
+		p.store, p.end = f, f.close
+	} else {
+		p.store = env.Store.History()
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	go p.write()
+	if to.settings.Retention > 0 {
+		go p.purge()
+	} else {
+		close(p.purger)
+	}
+	return p, nil
+}
+
+// leave ends the pipe when the last one leaves: what is pending is written until ctx ends.
+func (p *pipe) leave(ctx context.Context, bizType string) error {
+	pipes.mu.Lock()
+	if p.members[bizType]--; p.members[bizType] == 0 {
+		delete(p.members, bizType)
+	}
+	last := len(p.members) == 0
+	if last {
+		delete(pipes.by, p.target)
+	}
+	pipes.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return p.close(ctx)
+}
+
+// grace is how long what was cancelled may take to return.
+const grace = 100 * time.Millisecond
+
+func (p *pipe) close(ctx context.Context) error {
+	defer p.cancel()
+	close(p.closing)
+	done := make(chan struct{})
+	go func() {
+		<-p.writer
+		<-p.purger
+		if p.end != nil {
+			p.end()
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		p.cancel()
+		select {
+		case <-done:
+		case <-time.After(grace):
+		}
+	}
+	p.mu.Lock()
+	p.report()
+	if left := p.left(); left > 0 {
+		p.log.Error("history: records could not be written before the stop and are lost", "records", left)
+		return fmt.Errorf("%d records could not be written: %w", left, ctx.Err())
+	}
+	return nil
+}
+
+// write runs until the pipe is closed.
+func (p *pipe) write() {
+	defer close(p.writer)
+	for {
+		select {
+		case <-p.first:
+		case <-p.closing:
+			p.flush()
+			return
+		}
+		old := time.NewTimer(p.settings.FlushInterval)
+		select {
+		case <-p.full:
+		case <-old.C:
+		case <-p.closing:
+		}
+		old.Stop()
+		p.flush()
+	}
+}
+
+// flush writes what is pending.
+func (p *pipe) flush() {
+	taken := p.take()
+	records := make([]persist.HistoryRecord, 0, min(len(taken), p.settings.Batch))
+	for rest := taken; len(rest) > 0; {
+		n := min(len(rest), p.settings.Batch)
+		records = records[:0]
+		for i := range n {
+			records = append(records, rest[i].record(p.origin))
+		}
+		if !p.append(records) {
+			return
+		}
+		rest = rest[n:]
+		p.release(n)
+	}
+	p.giveBack(taken)
+}
+
+// Pauses between attempts to write a batch.
+const (
+	firstPause = 50 * time.Millisecond
+	mostPause  = 5 * time.Second
+	lastPause  = 200 * time.Millisecond // while closing
+)
+
+// appendTimeout bounds one attempt.
+const appendTimeout = 10 * time.Second
+
+// append writes one batch, again and again until it is stored: the IDs keep what was stored by an attempt of unknown outcome from being stored twice. It
+// returns false when it was told to give up.
+func (p *pipe) append(records []persist.HistoryRecord) bool {
+	closing := p.closing
+	for pause := firstPause; p.ctx.Err() == nil; pause = min(2*pause, mostPause) {
+		err := p.attempt(records)
+		if err == nil {
+			p.back()
+			return true
+		}
+		if !p.away && p.ctx.Err() == nil {
+			p.away = true
+			p.log.Error("history cannot be written; it is tried again", "to", p.settings.To, "onOverflow", p.settings.OnOverflow, "error", err)
+		}
+		if closing == nil {
+			pause = min(pause, lastPause)
+		}
+		select {
+		case <-time.After(pause):
+		case <-closing:
+			closing = nil
+		case <-p.ctx.Done():
+		}
+	}
+	return false
+}
+
+func (p *pipe) attempt(records []persist.HistoryRecord) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // a driver's bug must not end the process, nor the writer
+			err = fmt.Errorf("writing the history panicked: %v", r)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(p.ctx, appendTimeout)
+	defer cancel()
+	return p.store.Append(ctx, records)
+}
+
+// back ends an episode in which nothing could be written.
+func (p *pipe) back() {
+	if !p.away {
+		return
+	}
+	p.away = false
+	p.log.Log(p.ctx, slog.LevelInfo, "history is written again")
+	p.mu.Lock()
+	p.report()
+}

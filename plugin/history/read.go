@@ -1,0 +1,240 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Every line that this build writes begins like this, then come an ID and the name of the biz type.
+var (
+	lineBegins = []byte(`{"v":1,"id":"`)
+	afterID    = []byte(`","bizType":"`)
+)
+
+const idLength = 40
+
+// longestLine is how long a line can be that this build writes, and more.
+const longestLine = 64 << 10
+
+// readLines calls found with the ID, the whole and the offset of each line of r, up to size bytes of them; -1 for all. They are valid during the call. It
+// returns how many bytes it read and how many lines are none of ours: a write that a crash tore, something else's, or of a newer version.
+func readLines(r io.Reader, size int64, found func(id, line []byte, offset int64)) (read int64, unreadable int, err error) {
+	if size >= 0 {
+		r = io.LimitReader(r, size)
+	}
+	lines := bufio.NewReaderSize(r, longestLine)
+	for {
+		text, err := lines.ReadSlice('\n')
+		start := read
+		read += int64(len(text))
+		whole := err == nil
+		for errors.Is(err, bufio.ErrBufferFull) { // too long to be ours
+			text, err = lines.ReadSlice('\n')
+			read += int64(len(text))
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return read, unreadable, err
+		}
+		if id, ok := idOf(text); ok && whole {
+			found(id, text, start)
+		} else if read > start {
+			unreadable++
+		}
+		if err != nil {
+			return read, unreadable, nil
+		}
+	}
+}
+
+// idOf returns the ID in a line. That what follows is JSON is looked at when the record is wanted.
+func idOf(text []byte) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(text, lineBegins)
+	if !ok || len(rest) < idLength || !bytes.HasPrefix(rest[idLength:], afterID) || !bytes.HasSuffix(rest, []byte("}\n")) {
+		return nil, false
+	}
+	_, err := persist.HistoryTime(string(rest[:idLength]))
+	return rest[:idLength], err == nil
+}
+
+// decodeLine returns the record in a line.
+func decodeLine(text []byte) (persist.HistoryRecord, error) {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return l.HistoryRecord, err
+	}
+	return l.HistoryRecord, l.Validate()
+}
+
+// finding is the greatest IDs below a bound that were found so far, ascending, and where they stand.
+type finding struct {
+	query      persist.HistoryQuery
+	low, high  string // see HistoryQuery.Range
+	begins     []byte // of each line of this biz type, after the ID
+	places     []place
+	bad        map[string]bool // lines that look like records and are none
+	unreadable int
+}
+
+type place struct {
+	id   string
+	text []byte
+}
+
+// look reads one file.
+func (s *finding) look(r io.Reader, size int64) error {
+	prefix := len(s.query.BizType) + 1
+	low, high := []byte(s.low[prefix:]), []byte(s.high[prefix:])
+	_, unreadable, err := readLines(r, size, func(id, text []byte, _ int64) {
+		if bytes.Compare(id, low) < 0 || bytes.Compare(id, high) >= 0 || !bytes.HasPrefix(text[len(lineBegins)+idLength:], s.begins) {
+			return
+		}
+		if len(s.places) == s.query.Limit && string(id) <= s.places[0].id {
+			return
+		}
+		if s.bad[string(text)] {
+			s.unreadable++
+			return
+		}
+		s.keep(string(id), bytes.Clone(text))
+	})
+	s.unreadable += unreadable
+	return err
+}
+
+// keep puts a line in its place; the least one goes when there are too many.
+func (s *finding) keep(id string, text []byte) {
+	at, there := slices.BinarySearchFunc(s.places, id, func(p place, id string) int { return strings.Compare(p.id, id) })
+	if there {
+		return
+	}
+	s.places = slices.Insert(s.places, at, place{id, text})
+	if len(s.places) > s.query.Limit {
+		s.places = s.places[1:]
+	}
+}
+
+// newFinding returns what a query is about, or persist.ErrInvalid.
+func newFinding(query persist.HistoryQuery) (*finding, error) {
+	low, high, err := query.Range()
+	if err != nil {
+		return nil, err
+	}
+	name, err := json.Marshal(query.BizType)
+	if err != nil {
+		return nil, err
+	}
+	return &finding{query: query, low: low, high: high, begins: append([]byte(`","bizType":`), name...), bad: make(map[string]bool)}, nil
+}
+
+// List implements [persist.HistoryStore]. It reads the files that can hold records of the query, the newest first, until it has enough.
+func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist.HistoryRecord, error) {
+	s, err := newFinding(query)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err := f.search(ctx, s); err != nil {
+			return nil, err
+		}
+		// Only what is wanted is decoded. Where that shows damage, others are wanted in its place.
+		if list, ok := s.records(); ok {
+			f.reportUnreadable(s.unreadable)
+			return list, nil
+		}
+	}
+}
+
+// search finds what s is about.
+func (f *files) search(ctx context.Context, s *finding) error {
+	s.places, s.unreadable = nil, 0
+	growing, size, list, err := f.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	if s.query.Limit <= 0 {
+		return growing.Close()
+	}
+	err = errors.Join(s.look(growing, size), growing.Close())
+	// By their last times: a file whose last record is older than all that were found adds nothing.
+	slices.SortFunc(list, func(a, b older) int { return cmp.Compare(b.last, a.last) })
+	from, to := timesOf(s.query)
+	for _, o := range list {
+		if err != nil || ctx.Err() != nil || s.done(o) {
+			break
+		}
+		if o.last >= from && o.from < to {
+			err = s.lookInto(o)
+		}
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// done reports whether a file, and so those that are older, can add nothing.
+func (s *finding) done(o older) bool {
+	if len(s.places) < s.query.Limit {
+		return false
+	}
+	least, _ := persist.HistoryTime(s.places[0].id)
+	return o.last < least
+}
+
+func (s *finding) lookInto(o older) error {
+	file, err := os.Open(o.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // purged since
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.look(file, -1), file.Close())
+}
+
+// records returns what was found, the newest first, or false after adding to bad.
+func (s *finding) records() (list []persist.HistoryRecord, ok bool) {
+	known := len(s.bad)
+	for _, p := range slices.Backward(s.places) {
+		r, err := decodeLine(p.text)
+		if err != nil || r.ID != p.id || r.BizType != s.query.BizType {
+			s.bad[string(p.text)] = true
+		}
+		list = append(list, r)
+	}
+	return list, len(s.bad) == known
+}
+
+// snapshot returns the growing file, how much of it counts, and the older ones, as they were at one moment.
+func (f *files) snapshot(ctx context.Context) (*os.File, int64, []older, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.usable(ctx); err != nil {
+		return nil, 0, nil, err
+	}
+	list, err := f.olderFiles()
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	growing, err := os.Open(f.path)
+	return growing, f.size, list, err
+}
+
+// reportUnreadable logs how many lines could not be read, when that is another number than before.
+func (f *files) reportUnreadable(n int) {
+	f.mu.Lock()
+	known := f.unreadable
+	f.unreadable = n
+	f.mu.Unlock()
+	if n > 0 && n != known {
+		f.log.Warn("history: lines cannot be read and are left out, such as one that a crash tore", "file", f.path, "lines", n)
+	}
+}

@@ -1,0 +1,108 @@
+package history
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Settings are the settings of one binding. Bindings whose settings are equal share one queue and one writer.
+type Settings struct {
+	// To is where records go: store (the one that numbers come from) or file.
+	To string `config:"to"`
+	// File says which files; it has no effect under To store.
+	File FileSettings `config:"file"`
+	// Queue is how many records wait to be written at most, 1 to 1,000,000. It is never exceeded; those that are being written count.
+	Queue int `config:"queue"`
+	// Batch is how many records are written at once at most, 1 to Queue and at most 10,000.
+	Batch int `config:"batch"`
+	// FlushInterval is how old the first record of a batch gets before the batch is written although it is not full, 1ms to 1m.
+	FlushInterval time.Duration `config:"flushInterval"`
+	// OnOverflow is what happens to a request while the queue is full: drop (it is answered and its record is lost, which is counted and logged),
+	// block (it waits for BlockTimeout, then it is refused) or reject (it is refused at once).
+	OnOverflow string `config:"onOverflow"`
+	// BlockTimeout is how long a request waits for room under block, before it takes numbers and once more after it, 1ms to 1m.
+	BlockTimeout time.Duration `config:"blockTimeout"`
+	// Retention is after how long records are removed, 0 (never) or 1m and more.
+	Retention time.Duration `config:"retention"`
+}
+
+// FileSettings say which files records go to.
+type FileSettings struct {
+	// Path is the file that is written; the older ones stand beside it.
+	Path string `config:"path"`
+	// MaxSize is how many bytes a file has before the next one is begun, 64 KiB to 1 TiB.
+	MaxSize int64 `config:"maxSize"`
+	// MaxFiles is how many older files are kept, 0 (all) to 100,000.
+	MaxFiles int `config:"maxFiles"`
+}
+
+// The values of To.
+const (
+	ToStore = "store"
+	ToFile  = "file"
+)
+
+// The values of OnOverflow.
+const (
+	Drop   = "drop"
+	Block  = "block"
+	Reject = "reject"
+)
+
+// DefaultSettings are the settings of a binding that says nothing.
+func DefaultSettings() Settings {
+	return Settings{
+		To:            ToStore,
+		File:          FileSettings{Path: "data/history.jsonl", MaxSize: 100 << 20},
+		Queue:         10_000,
+		Batch:         500,
+		FlushInterval: 200 * time.Millisecond,
+		OnOverflow:    Drop,
+		BlockTimeout:  2 * time.Second,
+	}
+}
+
+const (
+	mostQueue = 1_000_000
+	mostBatch = 10_000
+	mostFiles = 100_000
+
+	leastSize, mostSize = 64 << 10, 1 << 40
+)
+
+// Validate returns every setting that is out of its range.
+func (s *Settings) Validate() []seqd.Problem {
+	var problems []seqd.Problem
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	within := func(d, least, most time.Duration) bool { return d >= least && d <= most }
+	check(s.To == ToStore || s.To == ToFile, "to", "%q is not one of %q", s.To, []string{ToStore, ToFile})
+	check(s.Queue >= 1 && s.Queue <= mostQueue, "queue", "%d is outside 1 to %d", s.Queue, mostQueue)
+	check(s.Batch >= 1 && s.Batch <= min(max(1, s.Queue), mostBatch), "batch", "%d is outside 1 to %d, and at most queue, which is %d", s.Batch, mostBatch, s.Queue)
+	check(within(s.FlushInterval, time.Millisecond, time.Minute), "flushInterval", "%s is outside 1ms to 1m", s.FlushInterval)
+	check(s.OnOverflow == Drop || s.OnOverflow == Block || s.OnOverflow == Reject, "onOverflow", "%q is not one of %q", s.OnOverflow, []string{Drop, Block, Reject})
+	check(within(s.BlockTimeout, time.Millisecond, time.Minute), "blockTimeout", "%s is outside 1ms to 1m", s.BlockTimeout)
+	check(s.Retention == 0 || s.Retention >= time.Minute, "retention", "%s is neither 0 (for ever) nor at least 1m", s.Retention)
+	check(s.To != ToFile || s.File.Path != "", "file.path", "is empty")
+	check(s.File.MaxSize >= leastSize && s.File.MaxSize <= mostSize, "file.maxSize", "%d is outside %d to %d bytes", s.File.MaxSize, leastSize, int64(mostSize))
+	check(s.File.MaxFiles >= 0 && s.File.MaxFiles <= mostFiles, "file.maxFiles", "%d is outside 0 to %d", s.File.MaxFiles, mostFiles)
+	return problems
+}
+
+// MaxWait is how long a request may wait for room.
+func (s *Settings) MaxWait() time.Duration {
+	if s.OnOverflow != Block {
+		return 0
+	}
+	return 2 * s.BlockTimeout
+}
+
+var (
+	_ seqd.Validator = (*Settings)(nil)
+	_ seqd.Waiter    = (*Settings)(nil)
+)

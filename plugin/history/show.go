@@ -1,0 +1,125 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// ResourceName implements [seqd.Resource]: GET /biz-types/{name}/history.
+func (h *Plugin) ResourceName() string { return name }
+
+const (
+	defaultLimit = 100
+	mostLimit    = 1000
+)
+
+// page is the answer to one request. Records are the newest first.
+type page struct {
+	BizType string   `json:"bizType"`
+	Records []record `json:"records"`
+	// Next is what to give as "after" for the next page, "" on the last one.
+	Next string `json:"next,omitempty"`
+}
+
+// record is a record as it is shown; numbers are text, for they can be above 2^53.
+type record struct {
+	Time  string `json:"time"`
+	First int64  `json:"first,string"`
+	Last  int64  `json:"last,string"`
+	Count int    `json:"count"`
+	// Runs and IDs are as in [persist.HistoryRecord].
+	Runs      []persist.HistoryRun `json:"runs,omitempty"`
+	IDs       []string             `json:"ids,omitempty"`
+	Caller    string               `json:"caller"`
+	Addr      string               `json:"addr"`
+	RequestID string               `json:"requestId"`
+}
+
+// Show implements [seqd.Resource]. What is still in the queue of a node is not shown.
+func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
+	q, err := parse(query)
+	if err != nil {
+		return nil, err
+	}
+	limit := q.Limit
+	q.BizType = h.bizType
+	q.Limit++ // one more says whether there is a next page
+	list, err := h.pipe.store.List(ctx, q)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, persist.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return nil, &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the history cannot be read now", RetryAfter: time.Second, Err: err}
+	case err != nil:
+		return nil, err
+	}
+	answer := page{BizType: h.bizType, Records: make([]record, 0, min(len(list), limit))}
+	if len(list) > limit {
+		list = list[:limit]
+		answer.Next = list[limit-1].ID
+	}
+	for _, r := range list {
+		answer.Records = append(answer.Records, record{
+			Time: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00"), First: r.First, Last: r.Last, Count: r.Count, Runs: r.Runs, IDs: r.IDs,
+			Caller: r.Caller, Addr: r.Addr, RequestID: r.RequestID,
+		})
+	}
+	return answer, nil
+}
+
+// parse reads the parameters.
+func parse(query url.Values) (persist.HistoryQuery, error) {
+	q := persist.HistoryQuery{Limit: defaultLimit}
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		values := query[key]
+		if len(values) != 1 {
+			return q, wrong(key, "stands there %d times", len(values))
+		}
+		if err := set(&q, key, values[0]); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}
+
+func set(q *persist.HistoryQuery, key, value string) (err error) {
+	switch key {
+	case "limit":
+		if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 1 || q.Limit > mostLimit {
+			return wrong(key, "is not a number from 1 to %d", mostLimit)
+		}
+	case "after":
+		if _, err := persist.HistoryTime(value); err != nil {
+			return wrong(key, "is not what an answer gave as next")
+		}
+		q.Before = value
+	case "from":
+		q.From, err = moment(key, value)
+	case "to":
+		q.To, err = moment(key, value)
+	default:
+		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no parameter %.40q; there are limit, after, from and to", key)
+	}
+	return err
+}
+
+// moment returns a time in ms since the Unix epoch. A record of exactly this ms is in from and not in to.
+func moment(key, value string) (int64, error) {
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return 0, wrong(key, "is not a time such as 2026-01-31T23:59:59Z (a + is written %%2B)")
+	}
+	return max(1, t.UnixMilli()), nil // 0 would be no bound
+}
+
+func wrong(key, format string, args ...any) error {
+	return seqd.Errorf(seqd.CodeInvalidRequest, "the parameter "+key+" "+format, args...)
+}
