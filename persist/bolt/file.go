@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/seqd/seqd/internal/folder"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -27,7 +28,7 @@ type opened struct {
 func openFile(opts Options, buckets ...[]byte) (o opened, err error) {
 	o.path = opts.Path
 	dir := filepath.Dir(opts.Path)
-	if err := makeFolders(dir); err != nil {
+	if err := folder.Make(dir, 0o750); err != nil {
 		return o, fmt.Errorf("create the data folder for %s: %w", opts.Path, outOfSpace(err))
 	}
 	switch info, err := os.Stat(opts.Path); {
@@ -53,7 +54,7 @@ func openFile(opts Options, buckets ...[]byte) (o opened, err error) {
 		return o, fmt.Errorf("open store file %s: %w", opts.Path, outOfSpace(err))
 	}
 	// The name must survive a power loss before any number does.
-	if err := syncDir(dir); err != nil {
+	if err := folder.Sync(dir); err != nil {
 		return o, errors.Join(fmt.Errorf("sync data folder %s: %w", dir, err), o.db.Close())
 	}
 	return o, nil
@@ -92,25 +93,6 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// makeFolders is os.MkdirAll that syncs the folder above each new one: the name of the file survives a power loss only when the names of
-// its folders do.
-func makeFolders(dir string) error {
-	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	above := filepath.Dir(dir)
-	if above == dir {
-		return fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
-	}
-	if err := makeFolders(above); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(above)
-}
-
 // create makes a complete store under a temporary name and then links it into place. So a crash or a full disk in between
 // leaves nothing that looks like a store, and of two processes that create at once exactly one wins (a rename would put the
 // loser's file over the winner's, which then issues from a file without a name).
@@ -146,14 +128,6 @@ func create(path string, buckets [][]byte) error {
 		return err
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // noSpace reports whether an error says that there is no room, which can pass without anybody touching seqd.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seqd/seqd/internal/folder"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -91,7 +92,7 @@ func (f *files) open() error {
 			from, last = min(from, at), max(last, at)
 		}
 	})
-	if err = errors.Join(err, syncDir(filepath.Dir(f.path))); err != nil {
+	if err = errors.Join(err, folder.Sync(filepath.Dir(f.path))); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	if unreadable > 0 {
@@ -283,12 +284,4 @@ func timesOf(q persist.HistoryQuery) (from, to int64) {
 		to = min(to, at+1)
 	}
 	return q.From, to
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+
+	"github.com/seqd/seqd/internal/folder"
 )
 
 // keyLine is what a file with a key holds: a line that says what it is, the key, which is 64 hexadecimal digits as they stand here, and a checksum of it, so that
@@ -82,7 +84,7 @@ func parseKey(path string, text []byte) ([]byte, error) {
 // once exactly one wins (a rename would put the loser's key over one that is in use). It returns fs.ErrExist when there is a file already.
 func makeKey(path string) error {
 	dir := filepath.Dir(path)
-	if err := makeFolders(dir); err != nil {
+	if err := folder.Make(dir, 0o750); err != nil {
 		return err
 	}
 	file, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // its mode is 0600
@@ -100,32 +102,5 @@ func makeKey(path string) error {
 	if err := os.Link(file.Name(), path); err != nil {
 		return err
 	}
-	return syncFolder(dir)
-}
-
-// makeFolders is os.MkdirAll that syncs the folder above each new one.
-func makeFolders(dir string) error {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	above := filepath.Dir(dir)
-	if above == dir {
-		return fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
-	}
-	if err := makeFolders(above); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncFolder(above)
-}
-
-// syncFolder makes the names in a folder survive a power loss.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return folder.Sync(dir)
 }

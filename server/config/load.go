@@ -233,32 +233,46 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 
 // rejectedList decodes a list of rejection handlers.
 func (l *loader) rejectedList(owner string, raw any) (bindings []seqd.RejectedBinding) {
-	items, ok := raw.([]any)
-	if !ok && raw != nil {
-		l.add(owner+"."+rejectedKey, wrongType("a list", raw))
-	}
-	for i, item := range items {
-		bindings = append(bindings, l.rejectedBinding(rejectedPath(owner, i), item))
-	}
+	l.list(owner+"."+rejectedKey, raw, func(i int, item any) {
+		var b seqd.RejectedBinding
+		path := rejectedPath(owner, i)
+		values := l.named(path, item, &b.Name)
+		if factory, err := plugin.LookupRejected(b.Name); values != nil && !l.wrong(path+".name", err) {
+			b.Settings = factory.Settings()
+			l.fill(values, path, "the rejection handler "+b.Name, b.Settings)
+		}
+		bindings = append(bindings, b)
+	})
 	return bindings
 }
 
-func (l *loader) rejectedBinding(path string, raw any) (b seqd.RejectedBinding) {
+// list calls each with the items of a list; none for nil.
+func (l *loader) list(path string, raw any, each func(i int, item any)) {
+	items, ok := raw.([]any)
+	if !ok && raw != nil {
+		l.add(path, wrongType("a list", raw))
+	}
+	for i, item := range items {
+		each(i, item)
+	}
+}
+
+// named takes the name out of a section and returns what else is in it, nil when it is none.
+func (l *loader) named(path string, raw any, name *string) (values map[string]any) {
 	values, ok := raw.(map[string]any)
 	if !ok {
 		l.add(path, wrongType("a section with name and settings", raw))
-		return b
+		return nil
 	}
 	values = l.once(path+".", values)
-	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(&b.Name).Elem()})
-	factory, err := plugin.LookupRejected(b.Name)
-	if err != nil {
-		l.add(path+".name", err)
-		return b
-	}
-	b.Settings = factory.Settings()
-	l.fill(values, path, "the rejection handler "+b.Name, b.Settings)
-	return b
+	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(name).Elem()})
+	return values
+}
+
+// wrong notes an error, and reports whether there is one.
+func (l *loader) wrong(path string, err error) bool {
+	l.add(path, err)
+	return err != nil
 }
 
 // fill decodes what is left of a section into settings, and checks them.
@@ -299,30 +313,19 @@ func (l *loader) flatten(values map[string]any, path string, keys []Key) {
 // plugins takes the list of plugins out of a biz type.
 func (l *loader) plugins(path string, values map[string]any) (bindings []seqd.PluginBinding) {
 	raw, ok := takeKey(values, pluginsKey)
-	if !ok {
-		return nil
-	}
-	items, ok := raw.([]any)
-	if !ok {
+	if ok && raw == nil {
 		l.add(path+"."+pluginsKey, wrongType("a list", raw))
 	}
-	for i, item := range items {
+	l.list(path+"."+pluginsKey, raw, func(i int, item any) {
 		bindings = append(bindings, l.plugin(pluginPath(path, i), item))
-	}
+	})
 	return bindings
 }
 
 func (l *loader) plugin(path string, raw any) (b seqd.PluginBinding) {
-	values, ok := raw.(map[string]any)
-	if !ok {
-		l.add(path, wrongType("a section with name and settings", raw))
-		return b
-	}
-	values = l.once(path+".", values)
-	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(&b.Name).Elem()})
+	values := l.named(path, raw, &b.Name)
 	factory, err := plugin.Lookup(b.Name)
-	if err != nil {
-		l.add(path+".name", err)
+	if values == nil || l.wrong(path+".name", err) {
 		return b
 	}
 	b.Order = factory.Order

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/seqd/seqd/internal/folder"
 )
 
 // File is the state file of one instance, under the lock of this process. All methods are safe for concurrent use; they run one at a time, and
@@ -56,7 +58,7 @@ func Open(dir, name string, identity Identity) (_ *File, err error) {
 	if err := identity.validate(); err != nil {
 		return nil, fmt.Errorf("open state file %s: %w", f.path, err)
 	}
-	if err := makeFolders(filepath.Clean(dir)); err != nil {
+	if err := folder.Make(filepath.Clean(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of state file %s: %w", f.path, err)
 	}
 	if f.root, err = os.OpenRoot(dir); err != nil {
@@ -422,27 +424,4 @@ func (f *File) syncDir() error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// makeFolders is os.MkdirAll that syncs the folder above each new one: the name of the file survives a power loss only when the names of its
-// folders do.
-func makeFolders(dir string) error {
-	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	above := filepath.Dir(dir)
-	if above == dir {
-		return fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
-	}
-	if err := makeFolders(above); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	opened, err := os.Open(above)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
 }
