@@ -61,6 +61,12 @@ const cluster = "0123456789abcdef0123456789abcdef"
 // instance returns a strategy of an instance that listens on a port.
 func instance(t *testing.T, r *registry, port string, change func(*Settings)) *Strategy {
 	t.Helper()
+	return instanceWith(t, r, time.Now, port, change)
+}
+
+// instanceWith is instance for a store that is no registry, and with a clock of its own.
+func instanceWith(t *testing.T, store persist.Store, now func() time.Time, port string, change func(*Settings)) *Strategy {
+	t.Helper()
 	s := DefaultSettings()
 	s.Epoch = "1999-12-31T00:00:00Z"
 	s.StateDir = filepath.Join(t.TempDir(), "state")
@@ -72,7 +78,7 @@ func instance(t *testing.T, r *registry, port string, change func(*Settings)) *S
 		t.Fatal(problems)
 	}
 	env := strategy.Env{
-		Store: r, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:" + port, Cluster: cluster,
+		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:" + port, Cluster: cluster,
 	}
 	made, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &s})
 	if err != nil {
@@ -109,6 +115,15 @@ func one(t *testing.T, s *Strategy) int64 {
 		t.Fatal(err)
 	}
 	return seq.First()
+}
+
+// try is one where it may be refused.
+func try(s *Strategy) (int64, error) {
+	var seq seqd.Sequence
+	if err := s.Generate(context.Background(), 1, &seq); err != nil {
+		return 0, err
+	}
+	return seq.First(), nil
 }
 
 func cannot(t *testing.T, s *Strategy, want seqd.Code) {
@@ -312,6 +327,41 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 				t.Errorf("still held: %+v", slot)
 			}
 		}
+	})
+}
+
+// A strategy whose Init was never called, as when its claim is in conflict, has no part in the holder that others issue with.
+func TestCloseWithoutInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		same := func(s *Settings) { s.StateDir = dir }
+		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		ready(t, a)
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		one(t, a)
+		if err := b.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStopping {
+			t.Errorf("got %v after Close", err)
+		}
+	})
+}
+
+func TestCloseTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		same := func(s *Settings) { s.StateDir = dir }
+		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		ready(t, a)
+		ready(t, b)
+		for range 2 {
+			if err := b.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		one(t, a)
 	})
 }
 

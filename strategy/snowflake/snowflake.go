@@ -153,8 +153,9 @@ type Strategy struct {
 	name   string
 	layout *layout
 	key    holderKey
-	inited sync.Once
 	closed atomic.Bool
+	// counted is whether it is one of the users of its holder; the lock of holders guards it.
+	counted bool
 }
 
 var (
@@ -216,6 +217,37 @@ func (r *registered) reserves(path string) bool {
 		}
 	}
 	return false
+}
+
+// count makes a strategy a user of its holder, once, and reports false when it is closed.
+func (r *registered) count(s *Strategy) bool {
+	r.Lock()
+	defer r.Unlock()
+	if s.closed.Load() {
+		return false
+	}
+	if shared := r.of[s.key]; !s.counted && shared != nil && shared.holder == s.holder {
+		s.counted = true
+		shared.users++
+	}
+	return true
+}
+
+// leave closes a strategy and reports whether it was the last user of its holder, which is forgotten then.
+func (r *registered) leave(s *Strategy) (last bool) {
+	r.Lock()
+	defer r.Unlock()
+	s.closed.Store(true)
+	shared := r.of[s.key]
+	if !s.counted || shared == nil || shared.holder != s.holder {
+		return false
+	}
+	s.counted = false
+	if shared.users--; shared.users > 0 {
+		return false
+	}
+	delete(r.of, s.key)
+	return true
 }
 
 type sharedHolder struct {
@@ -313,13 +345,9 @@ func ownIP(configured, host string) netip.Addr {
 // Init implements [seqd.Strategy]: it begins to look for a machine ID, and returns an error until there is one that can be used. What a registry lacks is
 // made safe by its floor, so fresh does not matter.
 func (s *Strategy) Init(ctx context.Context, _ bool) error {
-	s.inited.Do(func() {
-		holders.Lock()
-		defer holders.Unlock()
-		if shared := holders.of[s.key]; shared != nil && shared.holder == s.holder {
-			shared.users++
-		}
-	})
+	if !holders.count(s) {
+		return errStopping
+	}
 	s.holder.serves(s.name)
 	if err := s.holder.start(); err != nil {
 		return err
@@ -358,22 +386,9 @@ func (s *Strategy) Parse(number int64) (seqd.Parsed, error) {
 	return seqd.Parsed{Number: number, Valid: true, Time: t, MachineID: &machine, Sequence: &sequence}, nil
 }
 
-// Close ends issuing. When no other strategy uses the machine ID it is given up, so that another node can have it at once.
+// Close ends issuing. When no other strategy uses the machine ID it is given up, so that another node can have it at once. Further calls do nothing.
 func (s *Strategy) Close(ctx context.Context) error {
-	s.closed.Store(true)
-	holders.Lock()
-	shared := holders.of[s.key]
-	if shared == nil || shared.holder != s.holder {
-		holders.Unlock()
-		return nil
-	}
-	shared.users--
-	last := shared.users == 0
-	if last {
-		delete(holders.of, s.key)
-	}
-	holders.Unlock()
-	if !last {
+	if !holders.leave(s) {
 		return nil
 	}
 	return s.holder.end(ctx)
