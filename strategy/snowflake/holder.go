@@ -45,6 +45,10 @@ type holder struct {
 	file *statefile.File // nil without offlineStart
 	// pending is a lease that may be on record although it is not used: the answer was lost, or the file could not be written. The next attempt takes it up.
 	pending lease
+	// owed is a lease that was granted and that the registry does not know any more: it gets a floor above it before anything else is asked of it.
+	owed lease
+	// fromFile is whether the reservation of an earlier process is still to be looked at.
+	fromFile bool
 }
 
 // state is what a holder is at.
@@ -188,16 +192,15 @@ func (h *holder) run(ctx context.Context) {
 	h.reach = holders.reach(h)
 	first := sync.OnceFunc(func() { close(h.first) })
 	defer first()
-	fromFile := true
+	h.fromFile = true
 	for ctx.Err() == nil {
-		err := h.seek(ctx, fromFile)
+		err := h.seek(ctx)
 		h.note(err)
 		first()
 		if err != nil {
 			h.pause(ctx, h.settings.PollInterval)
 			continue
 		}
-		fromFile = false
 		h.hold(ctx)
 	}
 	h.release()
@@ -291,7 +294,7 @@ func (h *holder) prepared(ctx context.Context, ids ...int64) (persist.SlotTable,
 }
 
 // seek gets a machine ID: the one that the file reserves, else one that is free.
-func (h *holder) seek(ctx context.Context, fromFile bool) error {
+func (h *holder) seek(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	if h.check != nil {
@@ -299,21 +302,11 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 			return err
 		}
 	}
-	if h.settings.OfflineStart > 0 {
-		saved, err := h.openFile()
-		if err != nil {
-			return err
-		}
-		if fromFile && saved != nil {
-			err := h.resume(ctx, *saved)
-			if err == nil || !errors.Is(err, errLost) {
-				return err
-			}
-		}
-	} else if fromFile {
-		if err := h.discardFile(); err != nil {
-			return fmt.Errorf("%w: offlineStart is off, but an older reservation cannot be removed: %w", errFile, err)
-		}
+	if err := h.reservation(ctx); err != nil || h.held() {
+		return err
+	}
+	if err := h.cover(ctx); err != nil {
+		return err
 	}
 	for {
 		t, err := h.prepared(ctx)
@@ -324,7 +317,9 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 		if err != nil {
 			return err
 		}
-		h.pending = l
+		if l.token != h.pending.token { // a renewal of the pending one may not be made: what it is known to have been granted stays
+			h.pending = l
+		}
 		made, err := h.registry.Swap(ctx, h.name, swap)
 		if err != nil {
 			return err
@@ -333,6 +328,36 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 			return h.use(l, l.until)
 		}
 	}
+}
+
+// held reports whether there is a machine ID.
+func (h *holder) held() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state == holding
+}
+
+// reservation goes on with what an earlier process reserved, where that can be used; without offlineStart it makes it worthless.
+func (h *holder) reservation(ctx context.Context) error {
+	if h.settings.OfflineStart == 0 {
+		if !h.fromFile {
+			return nil
+		}
+		if err := h.discardFile(); err != nil {
+			return fmt.Errorf("%w: offlineStart is off, but an older reservation cannot be removed: %w", errFile, err)
+		}
+		h.fromFile = false
+		return nil
+	}
+	saved, err := h.openFile()
+	if err != nil || saved == nil || !h.fromFile {
+		return err
+	}
+	if err := h.resume(ctx, *saved); !errors.Is(err, errLost) {
+		return err
+	}
+	h.fromFile = false // it is known to be lost, also when the registry cannot be asked the next time
+	return nil
 }
 
 // next returns the change that takes up the pending lease where it is on record, or else one that is free.
@@ -389,7 +414,7 @@ func (h *holder) use(l lease, bound int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	changed := h.state == seeking || h.lease.id != l.id || h.lease.token != l.token
-	h.lease, h.bound, h.pending = l, bound, lease{}
+	h.lease, h.bound, h.pending, h.fromFile = l, bound, lease{}, false
 	h.gen.set(l.id, l.lower, bound, l.floored)
 	if changed {
 		h.state = holding
@@ -440,7 +465,7 @@ func (h *holder) renewOnce(ctx context.Context) error {
 		}
 		swap, next, err := h.renew(t, l, h.ms(), progress)
 		if errors.Is(err, errLost) {
-			return errors.Join(err, h.cover(ctx, t, l))
+			h.owed = l
 		}
 		if err != nil {
 			return err
@@ -458,11 +483,16 @@ func (h *holder) renewOnce(ctx context.Context) error {
 	}
 }
 
-// cover gives a registry that does not know a lease of this node a floor above it, before anything else is asked of it.
-func (h *holder) cover(ctx context.Context, t persist.SlotTable, l lease) error {
-	for {
-		swap := h.covered(t, l)
+// cover gives a registry that does not know a lease of this node a floor above it. Until that is done the lease is owed.
+func (h *holder) cover(ctx context.Context) error {
+	for h.owed.token != "" {
+		t, err := h.prepared(ctx, h.owed.id)
+		if err != nil {
+			return err
+		}
+		swap := h.covered(t, h.owed)
 		if swap == nil {
+			h.owed = lease{}
 			return nil
 		}
 		made, err := h.registry.Swap(ctx, h.name, *swap)
@@ -470,13 +500,11 @@ func (h *holder) cover(ctx context.Context, t persist.SlotTable, l lease) error 
 			return err
 		}
 		if made {
-			h.behind(l.id, swap.NewSet.Floor)
-			return nil
-		}
-		if t, err = h.registry.Look(ctx, h.name, l.id); err != nil {
-			return err
+			h.behind(h.owed.id, swap.NewSet.Floor)
+			h.owed = lease{}
 		}
 	}
+	return nil
 }
 
 // behind tells that the registry was put back.
@@ -523,14 +551,31 @@ func (h *holder) release() {
 	h.mu.Lock()
 	l := h.lease
 	h.mu.Unlock()
-	if l.token == "" {
+	granted := l.token != "" // a pending one may never have been
+	if !granted {
 		l = h.pending
 	}
 	if l.token == "" {
+		h.coverLast()
 		return
 	}
-	if err := h.giveUp(l, last); err != nil {
+	err := h.giveUp(l, last)
+	if granted && errors.Is(err, errLost) {
+		h.owed = l
+		h.coverLast()
+	}
+	if err != nil {
 		h.env.Log.Warn("the machine ID could not be given up; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
+	}
+}
+
+// coverLast does at the end what is owed to the registry, if that can be asked.
+func (h *holder) coverLast() {
+	ctx, cancel := context.WithTimeout(context.Background(), attempt)
+	defer cancel()
+	if err := h.cover(ctx); err != nil {
+		h.env.Log.Error("the registry of machine IDs was put back to an older copy, and could not be given a floor above what it may have granted; run seqd restored",
+			"registry", h.name, "machineId", h.owed.id, "error", err)
 	}
 }
 
@@ -625,6 +670,9 @@ func (h *holder) resume(ctx context.Context, saved statefile.State) error {
 func (h *holder) resumeOnline(ctx context.Context, t persist.SlotTable, l lease) error {
 	for {
 		swap, next, err := h.renew(t, l, h.ms(), l.lower)
+		if errors.Is(err, errLost) {
+			h.owed, h.spent = l, spent{l.id, l.lower}
+		}
 		if err != nil {
 			return err
 		}
@@ -633,6 +681,9 @@ func (h *holder) resumeOnline(ctx context.Context, t persist.SlotTable, l lease)
 			return err
 		}
 		if made {
+			if swap.NewSet != nil {
+				h.behind(l.id, swap.NewSet.Floor)
+			}
 			return h.use(next, next.until)
 		}
 		if t, err = h.prepared(ctx, l.id); err != nil {

@@ -23,7 +23,16 @@ type registry struct {
 	persist.Store
 	shared bool
 	away   atomic.Bool
-	skew   atomic.Int64 // ms
+	skew   atomic.Int64                 // ms
+	other  atomic.Pointer[memory.Store] // takes the place of Store's registries, when there is one
+}
+
+// behind is where the registries are.
+func (r *registry) behind() persist.Store {
+	if other := r.other.Load(); other != nil {
+		return other
+	}
+	return r.Store
 }
 
 func (r *registry) Shared() bool             { return r.shared }
@@ -35,7 +44,7 @@ func (r *registry) Look(ctx context.Context, name string, ids ...int64) (persist
 	if r.away.Load() {
 		return persist.SlotTable{}, errAway
 	}
-	t, err := r.Store.Slots().Look(ctx, name, ids...)
+	t, err := r.behind().Slots().Look(ctx, name, ids...)
 	t.Now += r.skew.Load()
 	return t, err
 }
@@ -44,11 +53,11 @@ func (r *registry) Swap(ctx context.Context, name string, swap persist.SlotSwap)
 	if r.away.Load() {
 		return false, errAway
 	}
-	return r.Store.Slots().Swap(ctx, name, swap)
+	return r.behind().Slots().Swap(ctx, name, swap)
 }
 
 func (r *registry) Drop(ctx context.Context, name string) error {
-	return r.Store.Slots().Drop(ctx, name)
+	return r.behind().Slots().Drop(ctx, name)
 }
 
 func newRegistry(shared bool) *registry {
@@ -137,7 +146,7 @@ func cannot(t *testing.T, s *Strategy, want seqd.Code) {
 // slots returns what the registry has on record.
 func slots(t *testing.T, s *Strategy, r *registry) persist.SlotTable {
 	t.Helper()
-	table, err := r.Store.Slots().Look(t.Context(), s.holder.name)
+	table, err := r.behind().Slots().Look(t.Context(), s.holder.name)
 	if err != nil {
 		t.Fatal(err)
 	}
