@@ -244,7 +244,7 @@ func refusal(err error) *seqd.Error {
 	switch {
 	case errors.As(err, &e):
 		return e
-	case errors.Is(err, errLayout), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
+	case errors.Is(err, errLayout), errors.Is(err, errCluster), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
 		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
 	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid): // what an operator changes without a restart
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
@@ -574,8 +574,8 @@ func (h *holder) coverLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), attempt)
 	defer cancel()
 	if err := h.cover(ctx); err != nil {
-		h.env.Log.Error("the registry of machine IDs was put back to an older copy, and could not be given a floor above what it may have granted; run seqd restored",
-			"registry", h.name, "machineId", h.owed.id, "error", err)
+		h.env.Log.Error("the registry of machine IDs does not know a lease that it granted, and could not be asked to grant only times above it; if it was put back to an older copy, run seqd restored",
+			"registry", h.name, "machineId", h.owed.id, "until", at(max(h.owed.until, h.owed.reserved)), "error", err)
 	}
 }
 

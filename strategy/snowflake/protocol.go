@@ -26,14 +26,17 @@ var (
 	errLost = errors.New("the machine ID is held by another node, or its record is gone")
 	// errLayout means that the registry belongs to nodes that make numbers in another way.
 	errLayout = errors.New("the registry of machine IDs belongs to another layout")
+	// errCluster means that the registry is that of another cluster: what is granted there says nothing about this one's numbers.
+	errCluster = errors.New("the registry of machine IDs belongs to another cluster")
 	// errSkew means that the node's clock is too far off the registry's.
 	errSkew = errors.New("the clock is off")
 )
 
 // member is what an instance registers with.
 type member struct {
-	layout string
-	key    string // app.port.ip
+	layout  string
+	cluster string // "" where none is known
+	key     string // app.port.ip
 	// first and last are the machine IDs it may hold.
 	first, last int64
 	horizon     int64 // how far ahead of its clock its lease reaches
@@ -86,7 +89,10 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	if set != nil && set.Layout != m.layout {
 		return nil, fmt.Errorf("%w: %s; this node has %s", errLayout, set.Layout, m.layout)
 	}
-	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach)}
+	if set != nil && set.Cluster != "" && m.cluster != "" && set.Cluster != m.cluster {
+		return nil, fmt.Errorf("%w: %s; this node's is %s", errCluster, set.Cluster, m.cluster)
+	}
+	next := m.part(t)
 	switch {
 	case set == nil:
 		next.Incarnation = drawn()
@@ -94,9 +100,10 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 			next.Floor = floor(t, next.Ahead)
 		}
 	case set.Source != t.Source: // grants may have been lost
-		next.Incarnation, next.Ahead = set.Incarnation, max(set.Ahead, next.Ahead)
+		next.Incarnation = set.Incarnation
 		next.Floor = max(set.Floor, floor(t, next.Ahead))
-	case set.Ahead < next.Ahead: // before anything is granted that reaches further
+	case set.Ahead < next.Ahead, // before anything is granted that reaches further
+		set.Cluster != next.Cluster:
 		next.Incarnation, next.Floor = set.Incarnation, set.Floor
 	default:
 		return nil, nil
@@ -104,12 +111,22 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	return &persist.SlotSwap{OldSet: set, NewSet: &next, Source: t.Source}, nil
 }
 
+// part returns the bootstrap part that a registry must have, but for its incarnation and its floor.
+func (m *member) part(t persist.SlotTable) persist.SlotSet {
+	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach), Cluster: m.cluster}
+	if t.Set != nil {
+		next.Ahead = max(next.Ahead, t.Set.Ahead)
+		next.Cluster = cmp.Or(next.Cluster, t.Set.Cluster)
+	}
+	return next
+}
+
 // refloor returns the change that gives a registry which was restored from a backup a new floor, and the time from which it grants then.
 func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64) {
-	next := persist.SlotSet{Incarnation: drawn(), Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach)}
+	next := m.part(t)
+	next.Incarnation = drawn()
 	if t.Set != nil {
-		next.Layout, next.Ahead = t.Set.Layout, max(next.Ahead, t.Set.Ahead)
-		next.Floor = t.Set.Floor
+		next.Layout, next.Floor = t.Set.Layout, t.Set.Floor
 	}
 	next.Floor = max(next.Floor, floor(t, next.Ahead))
 	return persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}, next.Floor + 1

@@ -127,7 +127,7 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 func newMember(env strategy.Env, settings *Settings, l *layout) member {
 	first, last := settings.machineIDs()
 	return member{
-		layout: l.text(), first: first, last: last,
+		layout: l.text(), cluster: env.Cluster, first: first, last: last,
 		horizon: settings.Horizon.Milliseconds(), maxSkew: settings.MaxSkew.Milliseconds(), offline: settings.OfflineStart.Milliseconds(),
 		floored: settings.Registry == registryRedis || env.Store.Shared(),
 	}
