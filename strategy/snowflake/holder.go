@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ type holder struct {
 	bound   int64              // how far the generator may go: the lease's until, or further on the reservation
 	state   state              // what the holder is at
 	failure *seqd.Error        // why there is no machine ID, or why it is not renewed
-	users   []string           // the biz types, sorted
+	users   map[string]string  // the biz types, and what the file says of each: see users.go
 	first   chan struct{}      // closed when the first attempt to get a machine ID ended
 	stop    context.CancelFunc // ends run; nil until it runs
 	over    bool               // end was called
@@ -43,6 +42,7 @@ type holder struct {
 
 	// What follows is used by run alone.
 	file *statefile.File // nil without offlineStart
+	kept statefile.State // what the file holds, the zero State where that is of no use
 	// pending is a lease that may be on record although it is not used: the answer was lost, or the file could not be written. The next attempt takes it up.
 	pending lease
 	// owed is a lease that was granted and that the registry does not know any more: it gets a floor above it before anything else is asked of it.
@@ -370,45 +370,16 @@ func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, lease, error) {
 	return h.acquire(t, h.ms())
 }
 
-// serves notes a biz type whose shape is on record in the store, or will be at once.
-func (h *holder) serves(bizType string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i, known := slices.BinarySearch(h.users, bizType); !known {
-		h.users = slices.Insert(h.users, i, bizType)
-	}
-}
-
-// mostNames is how long the list of biz types in the file may be, in bytes; those behind it need the store at the start.
-const mostNames = 4 << 10
-
-// names are the biz types as the file has them.
-func (h *holder) names() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	names := ""
-	for _, name := range h.users {
-		if len(names)+1+len(name) > mostNames {
-			break
-		}
-		if names != "" {
-			names += ","
-		}
-		names += name
-	}
-	return names
-}
-
 // use lets the generator go on with a lease up to bound. With offlineStart the file has it first.
 func (h *holder) use(l lease, bound int64) error {
 	if h.file != nil {
 		// After an offline start the interval begins above until: progress, which is never below lower, says so.
-		err := h.file.Store(statefile.State{
+		err := h.keep(statefile.State{
 			MachineID: l.id, Token: l.token, Lower: min(l.lower, l.until), Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
 			Users: h.names(),
 		})
 		if err != nil {
-			return fmt.Errorf("%w: %w", errFile, err)
+			return err
 		}
 	}
 	h.mu.Lock()
@@ -446,6 +417,7 @@ func (h *holder) hold(ctx context.Context) {
 					err = errors.Join(err, goErr)
 				}
 			}
+			err = errors.Join(err, h.vouch())
 		}
 		h.note(err)
 	}
@@ -547,6 +519,9 @@ func (h *holder) release() {
 	last := h.gen.stop(errStopping)
 	if h.file != nil {
 		defer func() { _ = h.file.Close() }() // the process ends
+		if err := h.vouch(); err != nil {
+			h.env.Log.Error("the file of the reservation still names biz types that it must not", "error", err)
+		}
 	}
 	h.mu.Lock()
 	l := h.lease
@@ -588,6 +563,7 @@ func (h *holder) giveUp(l lease, last int64) error {
 			return err
 		}
 		if first && h.file != nil {
+			h.kept = statefile.State{}
 			if err := h.file.Invalidate(); err != nil {
 				return err
 			}
@@ -630,6 +606,7 @@ func (h *holder) openFile() (*statefile.State, error) {
 		h.file = file
 	}
 	saved, err := h.file.Load()
+	h.kept = statefile.State{}
 	switch {
 	case errors.Is(err, statefile.ErrNone):
 		return nil, nil
@@ -641,6 +618,11 @@ func (h *holder) openFile() (*statefile.State, error) {
 	if err != nil {
 		h.env.Log.Warn("the reservation on disk is of no use", "error", err)
 		return nil, nil
+	}
+	h.kept = saved
+	h.remember(saved.Users)
+	if err := h.vouch(); err != nil {
+		return nil, err
 	}
 	return &saved, nil
 }

@@ -12,9 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,9 +52,9 @@ func shape(bizType seqd.BizType) string {
 	return Name + " " + l.text() + " registry=" + settings.Registry
 }
 
-// aloneWith reports whether a biz type can issue while the store has not been reached since the start, and returns the cluster that it belongs to: when it is one of those
-// that the file of the reservation names, and the reservation lasts.
-func aloneWith(env strategy.Env, bizType seqd.BizType) (cluster string, ok bool) {
+// aloneWith reports whether a biz type can issue while the store has not been reached since the start, and returns the cluster that it belongs to: when the
+// file of the reservation names it with the same shape, and the reservation lasts.
+func aloneWith(env strategy.Env, bizType seqd.BizType, shape string) (cluster string, ok bool) {
 	settings, valid := bizType.Settings.(*Settings)
 	if !valid || settings.OfflineStart == 0 {
 		return "", false
@@ -77,7 +75,7 @@ func aloneWith(env strategy.Env, bizType seqd.BizType) (cluster string, ok bool)
 		return "", false
 	}
 	ok = identity.Layout == l.text() && identity.Key == key && env.Now().UnixMilli() <= saved.Reserved &&
-		slices.Contains(strings.Split(saved.Users, ","), bizType.Name)
+		parseUsers(saved.Users)[bizType.Name] == shapeHash(shape)
 	return identity.Cluster, ok
 }
 
@@ -164,6 +162,7 @@ var (
 	_ seqd.DegradedReporter = (*Strategy)(nil)
 	_ seqd.DetailReporter   = (*Strategy)(nil)
 	_ seqd.Parser           = (*Strategy)(nil)
+	_ strategy.ShapeKeeper  = (*Strategy)(nil)
 )
 
 // holderKey is what strategies that share a holder have in common.
@@ -282,6 +281,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 		holders.of[s.key] = shared
 	}
 	s.holder = shared.holder
+	s.holder.serves(s.name)
 	return s, nil
 }
 
@@ -296,8 +296,8 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	}
 	h := &holder{
 		name: registryName(l), settings: settings, env: env,
-		fileName: file,
-		first:    make(chan struct{}), done: make(chan struct{}),
+		fileName: file, users: make(map[string]string),
+		first: make(chan struct{}), done: make(chan struct{}),
 	}
 	if h.registry, err = openRegistry(env, settings); err != nil {
 		return nil, err
@@ -348,12 +348,14 @@ func (s *Strategy) Init(ctx context.Context, _ bool) error {
 	if !holders.count(s) {
 		return errStopping
 	}
-	s.holder.serves(s.name)
 	if err := s.holder.start(); err != nil {
 		return err
 	}
 	return s.holder.ready(ctx)
 }
+
+// OnRecord implements [strategy.ShapeKeeper]: the file of the reservation says for which biz types it may be used without the store.
+func (s *Strategy) OnRecord(shape string) { s.holder.onRecord(s.name, shape) }
 
 // Generate adds n numbers to seq, ascending, their times within the lease.
 func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
