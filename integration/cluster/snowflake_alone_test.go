@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/node"
@@ -38,8 +37,8 @@ func TestSnowflakeWithoutTheStore(t *testing.T) {
 		last = numbers[len(numbers)-1]
 	}
 	n := node.Start(t, dir, env...)
-	takes(n)                // after the floor
-	time.Sleep(time.Second) // the next renewal writes that the shape is on record
+	takes(n) // after the floor
+	n.AwaitReadiness(http.StatusOK, "")
 	n.Kill()
 	mongo.Kill()
 

@@ -35,6 +35,7 @@ type holder struct {
 	state   state              // what the holder is at
 	failure *seqd.Error        // why there is no machine ID, or why it is not renewed
 	users   map[string]string  // the biz types, and what the file says of each: see users.go
+	listed  chan struct{}      // gets a value when users changed; it holds one
 	first   chan struct{}      // closed when the first attempt to get a machine ID ended
 	stop    context.CancelFunc // ends run; nil until it runs
 	over    bool               // end was called
@@ -206,13 +207,20 @@ func (h *holder) run(ctx context.Context) {
 	h.release()
 }
 
-// pause waits, and reports false when ctx ended.
+// pause waits, and reports false when ctx ended. Meanwhile it keeps the list of biz types in the file up to date.
 func (h *holder) pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
+	over := time.After(d)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over:
+			return true
+		case <-h.listed:
+			if err := h.vouch(); err != nil { // the next renewal writes it again
+				h.env.Log.Warn("the list of biz types in the file of the reservation could not be written", "error", err)
+			}
+		}
 	}
 }
 

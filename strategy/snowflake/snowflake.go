@@ -296,7 +296,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	}
 	h := &holder{
 		name: registryName(l), settings: settings, env: env,
-		fileName: file, users: make(map[string]string),
+		fileName: file, users: make(map[string]string), listed: make(chan struct{}, 1),
 		first: make(chan struct{}), done: make(chan struct{}),
 	}
 	if h.registry, err = openRegistry(env, settings); err != nil {

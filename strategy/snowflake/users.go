@@ -78,8 +78,8 @@ func (h *holder) names() string {
 	return strings.Join(list, ",")
 }
 
-// onRecord notes the shape that the store has on record; "" for another than this process makes. The file has it when it is written next: at the next
-// renewal or failure of one; a file that nobody uses yet, at once.
+// onRecord notes the shape that the store has on record; "" for another than this process makes. The file has it as soon as the holder comes to it; one that
+// nobody uses yet, at once.
 func (h *holder) onRecord(bizType, shape string) {
 	h.mu.Lock()
 	h.users[bizType] = struck
@@ -88,6 +88,10 @@ func (h *holder) onRecord(bizType, shape string) {
 	}
 	idle := h.stop == nil
 	h.mu.Unlock()
+	select {
+	case h.listed <- struct{}{}:
+	default:
+	}
 	if idle && shape == "" && h.settings.OfflineStart > 0 {
 		if err := h.strike(); err != nil {
 			h.env.Log.Error("the file of the reservation still names a biz type that it must not", "bizType", bizType, "error", err)

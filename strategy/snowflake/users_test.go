@@ -27,12 +27,12 @@ func TestAloneInTheShapeOnRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := shape(seqd.BizType{Settings: s.holder.settings}) + " obfuscate(12)"
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1300 * time.Millisecond)
 		if alone(s, "user", whole) {
 			t.Error("nothing was seen on record")
 		}
 		s.OnRecord(whole)
-		time.Sleep(time.Second) // the next renewal
+		time.Sleep(100 * time.Millisecond) // long before the next renewal
 		crash(s)
 		if !alone(s, "user", whole) {
 			t.Error("it may not begin alone in the shape on record")
