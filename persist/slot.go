@@ -20,6 +20,8 @@ type SlotSet struct {
 	Ahead int64 `json:"ahead"`
 	// Source is the [SlotTable.Source] under which the part was written.
 	Source string `json:"source"`
+	// Cluster is the ID of the cluster that the registry belongs to; "" in one that was made before this was kept.
+	Cluster string `json:"cluster,omitempty"`
 }
 
 // Validate returns ErrInvalid and the field that is out of its range.
@@ -34,6 +36,8 @@ func (s SlotSet) Validate() error {
 		return invalid("floor %d is outside 0 to %d", s.Floor, MaxNumber)
 	case s.Ahead < 0 || s.Ahead > MaxNumber:
 		return invalid("ahead %d is outside 0 to %d", s.Ahead, MaxNumber)
+	case s.Cluster != "":
+		return Cluster{ID: s.Cluster}.Validate()
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 
 // Env is what a plugin is built from.
 type Env struct {
-	// Store is where a plugin may keep what it must remember. It is open.
+	// Store is where a plugin may keep what it must remember. It is open, but may not be reached yet.
 	Store persist.Store
 	// Now is the clock.
 	Now func() time.Time

@@ -25,7 +25,7 @@ func (unreadShapes) Read(context.Context, string) (persist.Shape, error) {
 }
 
 func newClaim(store persist.Store, shape string) claim {
-	return claim{&runtime{store: store, options: options{now: time.Now}}, "order", shape}
+	return claim{runtime: &runtime{store: store, options: options{now: time.Now}}, name: "order", shape: shape}
 }
 
 // A store that cannot be asked has not said that the biz type is new: a lost counter would begin again.

@@ -56,8 +56,10 @@ func TestObfuscate(t *testing.T) {
 	if err := os.Truncate(keyFile, 30); err != nil {
 		t.Fatal(err)
 	}
-	err := server.Run(t.Context(), load(t, fmt.Sprintf(text, "digits: 8, keyFile: "+keyFile)), server.WithLogger(slog.New(slog.DiscardHandler)))
-	if err == nil || !strings.Contains(err.Error(), "biz type order: plugin obfuscate: keyFile "+keyFile+" is damaged") {
-		t.Errorf("error %v", err)
+	var log syncLog
+	s = start(t, load(t, fmt.Sprintf(text, "digits: 8, keyFile: "+keyFile)), server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeConflict)
+	if err := s.stop(); err != nil || log.count("plugin obfuscate: keyFile "+keyFile+" is damaged") != 1 {
+		t.Errorf("error %v; the log does not say once that the file is damaged", err)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,74 +43,11 @@ func (r *runtime) open(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if r.gate != nil {
+		go r.confirmAlone(ctx)
+	}
 	r.api.Ready(r.issuer)
 	return nil
-}
-
-// openAlone begins without the store, where that cannot be reached now and biz types of this node can issue all the same. The others wait for it.
-func (r *runtime) openAlone(ctx context.Context) bool {
-	if r.cfg.Store.Driver != "mongo" {
-		return false
-	}
-	r.alone = make(map[string]bool)
-	cluster := ""
-	for _, b := range r.cfg.BizTypes {
-		factory, err := strategy.Lookup(b.Strategy)
-		if err != nil || factory.Alone == nil || len(b.Plugins) > 0 { // what plugins make of the numbers nobody vouches for
-			continue
-		}
-		if remembered, ok := factory.Alone(r.env(), b); ok && (cluster == "" || cluster == remembered) {
-			cluster, r.alone[b.Name] = remembered, true
-		}
-	}
-	if len(r.alone) == 0 {
-		return false
-	}
-	err := r.openStore(ctx)
-	if err == nil {
-		err = r.readCluster(ctx)
-	}
-	switch {
-	case err == nil:
-		r.log.Info("store open", "promise", r.store.Describe())
-		return true
-	case !errors.Is(err, persist.ErrUnavailable):
-		return false // opening it again will say so
-	}
-	if r.store == nil {
-		unreached, openErr := newStore(ctx, r.cfg.Store, r.now, true)
-		if openErr != nil {
-			return false
-		}
-		r.store = unreached
-	}
-	r.cluster = cluster
-	r.log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it", "bizTypes", slices.Sorted(maps.Keys(r.alone)), "error", err)
-	go r.confirmCluster(ctx)
-	return true
-}
-
-// confirmCluster compares the ID of the cluster that was remembered with what the store says, as soon as that can be reached. Another one ends the run: what
-// this node keeps elsewhere carries the wrong one.
-func (r *runtime) confirmCluster(ctx context.Context) {
-	for {
-		known, err := persist.ClusterID(ctx, r.store, r.now)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil && known == r.cluster:
-			r.log.Info("store open", "promise", r.store.Describe())
-			return
-		case err == nil:
-			r.failed <- fmt.Errorf("the store is that of the cluster %s, the reservation on disk is of %s", known, r.cluster)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(openRetry):
-		}
-	}
 }
 
 // awaitStore does what needs the store, again and again while that fails for a reason that can pass. A reason is logged once, not at every attempt.
@@ -183,42 +118,89 @@ func (r *runtime) env() strategy.Env {
 	}
 }
 
+// wholeShape is what the numbers of a biz type look like, with what its plugins make of them.
+func wholeShape(bizType seqd.BizType) (string, error) {
+	factory, err := strategy.Lookup(bizType.Strategy)
+	if err != nil {
+		return "", err
+	}
+	shape := factory.Shape(bizType)
+	for _, binding := range plugin.Chain(bizType) {
+		factory, err := plugin.Lookup(binding.Name)
+		if err != nil {
+			return "", err
+		}
+		if factory.Shape == nil {
+			continue
+		}
+		own, err := factory.Shape(bizType, binding)
+		if err != nil {
+			return "", fmt.Errorf("plugin %s: %w", binding.Name, err)
+		}
+		shape += fmt.Sprintf(" %s(%s)", binding.Name, own)
+	}
+	return shape, nil
+}
+
 func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error) {
 	d.BizType = bizType
+	if d.Rejected, err = r.rejectedOf(bizType.Rejected); err != nil {
+		return d, err
+	}
+	c := claim{runtime: r, name: bizType.Name}
+	if d.Plugins, err = r.plugins(bizType); err == nil {
+		c.shape, err = wholeShape(bizType)
+	}
+	if err != nil { // such as a key file that cannot be read: the other biz types go on
+		d.Strategy = unusable{err}
+		return d, nil
+	}
 	factory, err := strategy.Lookup(bizType.Strategy)
 	if err != nil {
 		return d, err
 	}
-	env := r.env()
-	if d.Strategy, err = factory.New(env, bizType); err != nil {
+	if d.Strategy, err = factory.New(r.env(), bizType); err != nil {
 		return d, err
 	}
-	shape := factory.Shape(bizType)
-	// In the order in which they run: the order of the lines in a configuration changes no ID.
+	c.keeper, _ = d.Strategy.(strategy.ShapeKeeper)
+	r.claims = append(r.claims, c)
+	d.Claim = c
+	return d, nil
+}
+
+// plugins makes the plugins of a biz type.
+func (r *runtime) plugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
 	for _, binding := range plugin.Chain(bizType) {
 		factory, err := plugin.Lookup(binding.Name)
 		if err != nil {
-			return d, err
+			return bound, err
 		}
-		made, err := factory.New(plugin.Env(env), bizType, binding)
+		made, err := factory.New(plugin.Env(r.env()), bizType, binding)
 		if err != nil {
-			return d, fmt.Errorf("plugin %s: %w", binding.Name, err)
+			return bound, fmt.Errorf("plugin %s: %w", binding.Name, err)
 		}
-		d.Plugins = append(d.Plugins, seqd.BoundPlugin{
+		bound = append(bound, seqd.BoundPlugin{
 			Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
 		})
-		if factory.Shape != nil {
-			own, err := factory.Shape(bizType, binding)
-			if err != nil {
-				return d, fmt.Errorf("plugin %s: %w", binding.Name, err)
-			}
-			shape += fmt.Sprintf(" %s(%s)", binding.Name, own)
-		}
 	}
-	d.Claim = claim{r, bizType.Name, shape}
-	d.Rejected, err = r.rejectedOf(bizType.Rejected)
-	return d, err
+	return bound, nil
 }
+
+// unusable stands for the strategy of a biz type that cannot be built.
+type unusable struct{ err error }
+
+// Init refuses, for good.
+func (u unusable) Init(context.Context, bool) error {
+	return &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of this biz type cannot be used; the log of the service says more", Err: u.err}
+}
+
+// Generate refuses.
+func (u unusable) Generate(ctx context.Context, _ int, _ *seqd.Sequence) error {
+	return u.Init(ctx, false)
+}
+
+// Close has nothing to do.
+func (unusable) Close(context.Context) error { return nil }
 
 // rejectedOf returns the rejection handler of a biz type, nil for the default. A binding that biz types share has one handler.
 func (r *runtime) rejectedOf(bindings []seqd.RejectedBinding) (seqd.RejectedHandler, error) {
@@ -293,34 +275,59 @@ func (r *runtime) closeHandlers(ctx context.Context) error {
 type claim struct {
 	*runtime
 	name, shape string
+	keeper      strategy.ShapeKeeper // nil where the strategy is none
 }
 
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {
-	known, err := c.store.Shapes().Read(ctx, c.name)
+	fresh, err = c.compare(ctx, c.store)
+	if errors.Is(err, persist.ErrUnavailable) && c.beganAlone(c.name) {
+		return false, nil // it has issued in this shape before; confirmAlone compares it yet
+	}
+	return fresh, err
+}
+
+// compare returns fresh = true when a store has no shape on record, and a conflict when it has another one.
+func (c claim) compare(ctx context.Context, store persist.Store) (fresh bool, err error) {
+	known, err := store.Shapes().Read(ctx, c.name)
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return true, nil
-	case errors.Is(err, persist.ErrUnavailable) && c.alone[c.name]:
-		return false, nil // it has issued in this shape before
 	case err != nil:
 		return false, unavailable(err)
 	case known.Shape != c.shape:
-		return false, seqd.Errorf(seqd.CodeConflict,
-			"%s has issued numbers in the shape %q; the configuration now says %q, which could repeat them: use a new name, or put it back",
-			c.name, known.Shape, c.shape)
+		c.remember("")
+		return false, &seqd.Error{
+			Code:   seqd.CodeConflict,
+			Detail: c.name + " has issued numbers in another shape than the configuration now says, which could repeat them: use a new name, or put it back",
+			Err:    fmt.Errorf("the store has %q, the configuration says %q", known.Shape, c.shape), // in the log alone: it may tell something of a key
+		}
 	}
+	c.remember(c.shape)
 	return false, nil
 }
 
 // Record implements [seqd.Claim].
-func (c claim) Record(ctx context.Context) error {
-	err := c.store.Shapes().Create(ctx, persist.Shape{BizTag: c.name, Shape: c.shape, Timestamp: c.now().UnixMilli()})
+func (c claim) Record(ctx context.Context) error { return c.create(ctx, c.store) }
+
+// create puts the shape on record in a store.
+func (c claim) create(ctx context.Context, store persist.Store) error {
+	err := store.Shapes().Create(ctx, persist.Shape{BizTag: c.name, Shape: c.shape, Timestamp: c.now().UnixMilli()})
 	if errors.Is(err, persist.ErrExists) {
-		_, err = c.Check(ctx) // another node was first; it must have said the same
+		_, err = c.compare(ctx, store) // another node was first; it must have said the same
 		return err
 	}
+	if err == nil {
+		c.remember(c.shape)
+	}
 	return unavailable(err)
+}
+
+// remember tells the strategy what the store has on record.
+func (c claim) remember(shape string) {
+	if c.keeper != nil {
+		c.keeper.OnRecord(shape)
+	}
 }
 
 func unavailable(err error) error {

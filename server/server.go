@@ -83,7 +83,9 @@ type runtime struct {
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
 	redisAway func() (time.Time, error)
 	issuer    *seqd.Issuer
-	alone     map[string]bool // the biz types that can issue although the store was not reached since the start
+	claims    []claim         // of all biz types
+	gate      *gate           // before the store, where that could not be reached at the start; else nil
+	alone     map[string]bool // the biz types that began without it
 	handlers  map[handlerKey]seqd.RejectedHandler
 	failed    chan error // what ends a run that serves
 }

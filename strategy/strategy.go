@@ -17,7 +17,7 @@ import (
 
 // Env is what a strategy is built from.
 type Env struct {
-	// Store is where ranges come from. It is open.
+	// Store is where ranges come from. It is open; where the biz type began alone it may not be reached yet.
 	Store persist.Store
 	// Now is the clock.
 	Now func() time.Time
@@ -54,11 +54,18 @@ type Factory struct {
 	// a second time.
 	Shape func(bizType seqd.BizType) string
 	// Alone, where it is set, reports whether the biz type can issue although the store could not be reached since the start, and the ID of the cluster that it
-	// remembers. It says so only where the biz type has issued before, with the same Shape. Store, Cluster and Redis are not set in env.
-	Alone func(env Env, bizType seqd.BizType) (cluster string, ok bool)
+	// remembers. It says so only where shape is the one that [ShapeKeeper.OnRecord] was told last. Store, Cluster and Redis are not set in env.
+	Alone func(env Env, bizType seqd.BizType, shape string) (cluster string, ok bool)
 	// Restored, where it is set, does what must follow when the state of the strategy was restored from a backup, and says in a line what it did. It is
 	// safe to call again. A strategy without it takes numbers from a counter, which is raised instead.
 	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)
+}
+
+// ShapeKeeper is implemented by the strategies of a factory with Alone: they remember outside the store in which shape the biz type is on record there.
+type ShapeKeeper interface {
+	// OnRecord is told the whole shape of the biz type, with what its plugins make of the numbers, when the store was seen to have it on record; "" when the
+	// store has another one: what is remembered must go. It is safe for concurrent use, also before Init.
+	OnRecord(shape string)
 }
 
 var factories = registry.New[Factory]("strategies")

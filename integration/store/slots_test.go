@@ -126,6 +126,8 @@ func TestSlotDocumentsThatAreNotOurs(t *testing.T) {
 		"floor below 0":      {set("set.floor", -7), persist.ErrInvalid, "floor -7"},
 		"layout is a number": {set("set.layout", 12), persist.ErrInvalid, "set.layout"},
 		"no source":          {unset("set.source"), persist.ErrInvalid, "set.source"},
+		"empty cluster":      {set("set.cluster", ""), persist.ErrInvalid, "set.cluster"},
+		"cluster is a name":  {set("set.cluster", "ours"), persist.ErrInvalid, "cluster ID"},
 		"no slots":           {unset("slots"), persist.ErrInvalid, "slots"},
 		"text slots":         {set("slots", "x"), persist.ErrInvalid, "slots"},
 		"slots in a row":     {set("slots", bson.A{}), persist.ErrInvalid, "slots"},

@@ -141,11 +141,16 @@ func slotPath(id int64) string { return "slots." + slotKey(id) }
 // slotKey is the name of a slot among the others.
 func slotKey(id int64) string { return strconv.FormatInt(id, 10) }
 
+// setDocument leaves the cluster out where there is none, as those who did not know of it do.
 func setDocument(s persist.SlotSet) bson.D {
-	return bson.D{
+	d := bson.D{
 		{Key: "incarnation", Value: s.Incarnation}, {Key: "layout", Value: s.Layout}, {Key: "floor", Value: s.Floor},
 		{Key: "ahead", Value: s.Ahead}, {Key: "source", Value: s.Source},
 	}
+	if s.Cluster != "" {
+		d = append(d, bson.E{Key: "cluster", Value: s.Cluster})
+	}
+	return d
 }
 
 func slotDocument(s persist.Slot) bson.D {
@@ -187,6 +192,9 @@ func seen(registry string, swap persist.SlotSwap) bson.D {
 		filter = append(filter, absent("set"))
 	} else {
 		filter = append(filter, under("set", setDocument(*swap.OldSet))...)
+		if swap.OldSet.Cluster == "" {
+			filter = append(filter, absent("set.cluster"))
+		}
 	}
 	switch {
 	case swap.NewSlot == nil:
@@ -227,6 +235,12 @@ func table(registry string, raw bson.Raw) (t persist.SlotTable, err error) {
 		f := fields{document: set}
 		t.Set = &persist.SlotSet{
 			Incarnation: f.text("incarnation"), Layout: f.text("layout"), Floor: f.number("floor"), Ahead: f.number("ahead"), Source: f.text("source"),
+		}
+		if !f.value("cluster").IsZero() {
+			t.Set.Cluster = f.text("cluster")
+			if t.Set.Cluster == "" { // nobody writes that
+				f.damaged = "cluster"
+			}
 		}
 		if f.damaged != "" {
 			return t, damagedField(registry, "set."+f.damaged)

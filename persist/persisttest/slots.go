@@ -66,7 +66,7 @@ func RunSlots(t *testing.T, open SlotFactory) {
 }
 
 var (
-	setA = persist.SlotSet{Incarnation: strings.Repeat("a1", 16), Layout: "12/10/1ms", Floor: 100, Ahead: 5000, Source: "here"}
+	setA = persist.SlotSet{Incarnation: strings.Repeat("a1", 16), Layout: "12/10/1ms", Floor: 100, Ahead: 5000, Source: "here", Cluster: strings.Repeat("c3", 16)}
 	setB = persist.SlotSet{Incarnation: strings.Repeat("b2", 16), Layout: "11/11/1ms", Floor: persist.MaxNumber, Ahead: persist.MaxNumber}
 )
 
@@ -164,6 +164,8 @@ func testSlotsCompare(s *slotSuite) {
 		func(set *persist.SlotSet) { set.Floor++ },
 		func(set *persist.SlotSet) { set.Ahead-- },
 		func(set *persist.SlotSet) { set.Source = "" },
+		func(set *persist.SlotSet) { set.Cluster = strings.Repeat("d4", 16) },
+		func(set *persist.SlotSet) { set.Cluster = "" },
 		func(set *persist.SlotSet) { *set = persist.SlotSet{} },
 	} {
 		set := setA
@@ -428,6 +430,7 @@ func testSlotsBad(s *slotSuite) {
 		func(set *persist.SlotSet) { set.Layout = "" },
 		func(set *persist.SlotSet) { set.Layout = "\xff" },
 		func(set *persist.SlotSet) { set.Source = "\xff" },
+		func(set *persist.SlotSet) { set.Cluster = "another" },
 		func(set *persist.SlotSet) { set.Floor = -1 },
 		func(set *persist.SlotSet) { set.Floor = persist.MaxNumber + 1 },
 		func(set *persist.SlotSet) { set.Ahead = -1 },

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +34,8 @@ type holder struct {
 	bound   int64              // how far the generator may go: the lease's until, or further on the reservation
 	state   state              // what the holder is at
 	failure *seqd.Error        // why there is no machine ID, or why it is not renewed
-	users   []string           // the biz types, sorted
+	users   map[string]string  // the biz types, and what the file says of each: see users.go
+	listed  chan struct{}      // gets a value when users changed; it holds one
 	first   chan struct{}      // closed when the first attempt to get a machine ID ended
 	stop    context.CancelFunc // ends run; nil until it runs
 	over    bool               // end was called
@@ -43,8 +43,13 @@ type holder struct {
 
 	// What follows is used by run alone.
 	file *statefile.File // nil without offlineStart
+	kept statefile.State // what the file holds, the zero State where that is of no use
 	// pending is a lease that may be on record although it is not used: the answer was lost, or the file could not be written. The next attempt takes it up.
 	pending lease
+	// owed is a lease that was granted and that the registry does not know any more: it gets a floor above it before anything else is asked of it.
+	owed lease
+	// fromFile is whether the reservation of an earlier process is still to be looked at.
+	fromFile bool
 }
 
 // state is what a holder is at.
@@ -188,28 +193,34 @@ func (h *holder) run(ctx context.Context) {
 	h.reach = holders.reach(h)
 	first := sync.OnceFunc(func() { close(h.first) })
 	defer first()
-	fromFile := true
+	h.fromFile = true
 	for ctx.Err() == nil {
-		err := h.seek(ctx, fromFile)
+		err := h.seek(ctx)
 		h.note(err)
 		first()
 		if err != nil {
 			h.pause(ctx, h.settings.PollInterval)
 			continue
 		}
-		fromFile = false
 		h.hold(ctx)
 	}
 	h.release()
 }
 
-// pause waits, and reports false when ctx ended.
+// pause waits, and reports false when ctx ended. Meanwhile it keeps the list of biz types in the file up to date.
 func (h *holder) pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
+	over := time.After(d)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over:
+			return true
+		case <-h.listed:
+			if err := h.vouch(); err != nil { // the next renewal writes it again
+				h.env.Log.Warn("the list of biz types in the file of the reservation could not be written", "error", err)
+			}
+		}
 	}
 }
 
@@ -241,7 +252,7 @@ func refusal(err error) *seqd.Error {
 	switch {
 	case errors.As(err, &e):
 		return e
-	case errors.Is(err, errLayout), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
+	case errors.Is(err, errLayout), errors.Is(err, errCluster), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
 		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
 	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid): // what an operator changes without a restart
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
@@ -291,7 +302,7 @@ func (h *holder) prepared(ctx context.Context, ids ...int64) (persist.SlotTable,
 }
 
 // seek gets a machine ID: the one that the file reserves, else one that is free.
-func (h *holder) seek(ctx context.Context, fromFile bool) error {
+func (h *holder) seek(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	if h.check != nil {
@@ -299,21 +310,11 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 			return err
 		}
 	}
-	if h.settings.OfflineStart > 0 {
-		saved, err := h.openFile()
-		if err != nil {
-			return err
-		}
-		if fromFile && saved != nil {
-			err := h.resume(ctx, *saved)
-			if err == nil || !errors.Is(err, errLost) {
-				return err
-			}
-		}
-	} else if fromFile {
-		if err := h.discardFile(); err != nil {
-			return fmt.Errorf("%w: offlineStart is off, but an older reservation cannot be removed: %w", errFile, err)
-		}
+	if err := h.reservation(ctx); err != nil || h.held() {
+		return err
+	}
+	if err := h.cover(ctx); err != nil {
+		return err
 	}
 	for {
 		t, err := h.prepared(ctx)
@@ -324,7 +325,9 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 		if err != nil {
 			return err
 		}
-		h.pending = l
+		if l.token != h.pending.token { // a renewal of the pending one may not be made: what it is known to have been granted stays
+			h.pending = l
+		}
 		made, err := h.registry.Swap(ctx, h.name, swap)
 		if err != nil {
 			return err
@@ -333,6 +336,36 @@ func (h *holder) seek(ctx context.Context, fromFile bool) error {
 			return h.use(l, l.until)
 		}
 	}
+}
+
+// held reports whether there is a machine ID.
+func (h *holder) held() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state == holding
+}
+
+// reservation goes on with what an earlier process reserved, where that can be used; without offlineStart it makes it worthless.
+func (h *holder) reservation(ctx context.Context) error {
+	if h.settings.OfflineStart == 0 {
+		if !h.fromFile {
+			return nil
+		}
+		if err := h.discardFile(); err != nil {
+			return fmt.Errorf("%w: offlineStart is off, but an older reservation cannot be removed: %w", errFile, err)
+		}
+		h.fromFile = false
+		return nil
+	}
+	saved, err := h.openFile()
+	if err != nil || saved == nil || !h.fromFile {
+		return err
+	}
+	if err := h.resume(ctx, *saved); !errors.Is(err, errLost) {
+		return err
+	}
+	h.fromFile = false // it is known to be lost, also when the registry cannot be asked the next time
+	return nil
 }
 
 // next returns the change that takes up the pending lease where it is on record, or else one that is free.
@@ -345,51 +378,22 @@ func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, lease, error) {
 	return h.acquire(t, h.ms())
 }
 
-// serves notes a biz type whose shape is on record in the store, or will be at once.
-func (h *holder) serves(bizType string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i, known := slices.BinarySearch(h.users, bizType); !known {
-		h.users = slices.Insert(h.users, i, bizType)
-	}
-}
-
-// mostNames is how long the list of biz types in the file may be, in bytes; those behind it need the store at the start.
-const mostNames = 4 << 10
-
-// names are the biz types as the file has them.
-func (h *holder) names() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	names := ""
-	for _, name := range h.users {
-		if len(names)+1+len(name) > mostNames {
-			break
-		}
-		if names != "" {
-			names += ","
-		}
-		names += name
-	}
-	return names
-}
-
 // use lets the generator go on with a lease up to bound. With offlineStart the file has it first.
 func (h *holder) use(l lease, bound int64) error {
 	if h.file != nil {
 		// After an offline start the interval begins above until: progress, which is never below lower, says so.
-		err := h.file.Store(statefile.State{
+		err := h.keep(statefile.State{
 			MachineID: l.id, Token: l.token, Lower: min(l.lower, l.until), Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
 			Users: h.names(),
 		})
 		if err != nil {
-			return fmt.Errorf("%w: %w", errFile, err)
+			return err
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	changed := h.state == seeking || h.lease.id != l.id || h.lease.token != l.token
-	h.lease, h.bound, h.pending = l, bound, lease{}
+	h.lease, h.bound, h.pending, h.fromFile = l, bound, lease{}, false
 	h.gen.set(l.id, l.lower, bound, l.floored)
 	if changed {
 		h.state = holding
@@ -421,6 +425,7 @@ func (h *holder) hold(ctx context.Context) {
 					err = errors.Join(err, goErr)
 				}
 			}
+			err = errors.Join(err, h.vouch())
 		}
 		h.note(err)
 	}
@@ -440,7 +445,7 @@ func (h *holder) renewOnce(ctx context.Context) error {
 		}
 		swap, next, err := h.renew(t, l, h.ms(), progress)
 		if errors.Is(err, errLost) {
-			return errors.Join(err, h.cover(ctx, t, l))
+			h.owed = l
 		}
 		if err != nil {
 			return err
@@ -458,11 +463,16 @@ func (h *holder) renewOnce(ctx context.Context) error {
 	}
 }
 
-// cover gives a registry that does not know a lease of this node a floor above it, before anything else is asked of it.
-func (h *holder) cover(ctx context.Context, t persist.SlotTable, l lease) error {
-	for {
-		swap := h.covered(t, l)
+// cover gives a registry that does not know a lease of this node a floor above it. Until that is done the lease is owed.
+func (h *holder) cover(ctx context.Context) error {
+	for h.owed.token != "" {
+		t, err := h.prepared(ctx, h.owed.id)
+		if err != nil {
+			return err
+		}
+		swap := h.covered(t, h.owed)
 		if swap == nil {
+			h.owed = lease{}
 			return nil
 		}
 		made, err := h.registry.Swap(ctx, h.name, *swap)
@@ -470,13 +480,11 @@ func (h *holder) cover(ctx context.Context, t persist.SlotTable, l lease) error 
 			return err
 		}
 		if made {
-			h.behind(l.id, swap.NewSet.Floor)
-			return nil
-		}
-		if t, err = h.registry.Look(ctx, h.name, l.id); err != nil {
-			return err
+			h.behind(h.owed.id, swap.NewSet.Floor)
+			h.owed = lease{}
 		}
 	}
+	return nil
 }
 
 // behind tells that the registry was put back.
@@ -519,18 +527,38 @@ func (h *holder) release() {
 	last := h.gen.stop(errStopping)
 	if h.file != nil {
 		defer func() { _ = h.file.Close() }() // the process ends
+		if err := h.vouch(); err != nil {
+			h.env.Log.Error("the file of the reservation still names biz types that it must not", "error", err)
+		}
 	}
 	h.mu.Lock()
 	l := h.lease
 	h.mu.Unlock()
-	if l.token == "" {
+	granted := l.token != "" // a pending one may never have been
+	if !granted {
 		l = h.pending
 	}
 	if l.token == "" {
+		h.coverLast()
 		return
 	}
-	if err := h.giveUp(l, last); err != nil {
+	err := h.giveUp(l, last)
+	if granted && errors.Is(err, errLost) {
+		h.owed = l
+		h.coverLast()
+	}
+	if err != nil {
 		h.env.Log.Warn("the machine ID could not be given up; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
+	}
+}
+
+// coverLast does at the end what is owed to the registry, if that can be asked.
+func (h *holder) coverLast() {
+	ctx, cancel := context.WithTimeout(context.Background(), attempt)
+	defer cancel()
+	if err := h.cover(ctx); err != nil {
+		h.env.Log.Error("the registry of machine IDs does not know a lease that it granted, and could not be asked to grant only times above it; if it was put back to an older copy, run seqd restored",
+			"registry", h.name, "machineId", h.owed.id, "until", at(max(h.owed.until, h.owed.reserved)), "error", err)
 	}
 }
 
@@ -543,6 +571,7 @@ func (h *holder) giveUp(l lease, last int64) error {
 			return err
 		}
 		if first && h.file != nil {
+			h.kept = statefile.State{}
 			if err := h.file.Invalidate(); err != nil {
 				return err
 			}
@@ -585,6 +614,7 @@ func (h *holder) openFile() (*statefile.State, error) {
 		h.file = file
 	}
 	saved, err := h.file.Load()
+	h.kept = statefile.State{}
 	switch {
 	case errors.Is(err, statefile.ErrNone):
 		return nil, nil
@@ -596,6 +626,11 @@ func (h *holder) openFile() (*statefile.State, error) {
 	if err != nil {
 		h.env.Log.Warn("the reservation on disk is of no use", "error", err)
 		return nil, nil
+	}
+	h.kept = saved
+	h.remember(saved.Users)
+	if err := h.vouch(); err != nil {
+		return nil, err
 	}
 	return &saved, nil
 }
@@ -625,6 +660,9 @@ func (h *holder) resume(ctx context.Context, saved statefile.State) error {
 func (h *holder) resumeOnline(ctx context.Context, t persist.SlotTable, l lease) error {
 	for {
 		swap, next, err := h.renew(t, l, h.ms(), l.lower)
+		if errors.Is(err, errLost) {
+			h.owed, h.spent = l, spent{l.id, l.lower}
+		}
 		if err != nil {
 			return err
 		}
@@ -633,6 +671,9 @@ func (h *holder) resumeOnline(ctx context.Context, t persist.SlotTable, l lease)
 			return err
 		}
 		if made {
+			if swap.NewSet != nil {
+				h.behind(l.id, swap.NewSet.Floor)
+			}
 			return h.use(next, next.until)
 		}
 		if t, err = h.prepared(ctx, l.id); err != nil {

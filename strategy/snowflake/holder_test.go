@@ -23,7 +23,16 @@ type registry struct {
 	persist.Store
 	shared bool
 	away   atomic.Bool
-	skew   atomic.Int64 // ms
+	skew   atomic.Int64                 // ms
+	other  atomic.Pointer[memory.Store] // takes the place of Store's registries, when there is one
+}
+
+// behind is where the registries are.
+func (r *registry) behind() persist.Store {
+	if other := r.other.Load(); other != nil {
+		return other
+	}
+	return r.Store
 }
 
 func (r *registry) Shared() bool             { return r.shared }
@@ -35,7 +44,7 @@ func (r *registry) Look(ctx context.Context, name string, ids ...int64) (persist
 	if r.away.Load() {
 		return persist.SlotTable{}, errAway
 	}
-	t, err := r.Store.Slots().Look(ctx, name, ids...)
+	t, err := r.behind().Slots().Look(ctx, name, ids...)
 	t.Now += r.skew.Load()
 	return t, err
 }
@@ -44,11 +53,11 @@ func (r *registry) Swap(ctx context.Context, name string, swap persist.SlotSwap)
 	if r.away.Load() {
 		return false, errAway
 	}
-	return r.Store.Slots().Swap(ctx, name, swap)
+	return r.behind().Slots().Swap(ctx, name, swap)
 }
 
 func (r *registry) Drop(ctx context.Context, name string) error {
-	return r.Store.Slots().Drop(ctx, name)
+	return r.behind().Slots().Drop(ctx, name)
 }
 
 func newRegistry(shared bool) *registry {
@@ -61,6 +70,12 @@ const cluster = "0123456789abcdef0123456789abcdef"
 // instance returns a strategy of an instance that listens on a port.
 func instance(t *testing.T, r *registry, port string, change func(*Settings)) *Strategy {
 	t.Helper()
+	return instanceWith(t, r, time.Now, port, change)
+}
+
+// instanceWith is instance for a store that is no registry, and with a clock of its own.
+func instanceWith(t *testing.T, store persist.Store, now func() time.Time, port string, change func(*Settings)) *Strategy {
+	t.Helper()
 	s := DefaultSettings()
 	s.Epoch = "1999-12-31T00:00:00Z"
 	s.StateDir = filepath.Join(t.TempDir(), "state")
@@ -72,7 +87,7 @@ func instance(t *testing.T, r *registry, port string, change func(*Settings)) *S
 		t.Fatal(problems)
 	}
 	env := strategy.Env{
-		Store: r, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:" + port, Cluster: cluster,
+		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:" + port, Cluster: cluster,
 	}
 	made, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &s})
 	if err != nil {
@@ -111,6 +126,15 @@ func one(t *testing.T, s *Strategy) int64 {
 	return seq.First()
 }
 
+// try is one where it may be refused.
+func try(s *Strategy) (int64, error) {
+	var seq seqd.Sequence
+	if err := s.Generate(context.Background(), 1, &seq); err != nil {
+		return 0, err
+	}
+	return seq.First(), nil
+}
+
 func cannot(t *testing.T, s *Strategy, want seqd.Code) {
 	t.Helper()
 	var seq seqd.Sequence
@@ -122,7 +146,7 @@ func cannot(t *testing.T, s *Strategy, want seqd.Code) {
 // slots returns what the registry has on record.
 func slots(t *testing.T, s *Strategy, r *registry) persist.SlotTable {
 	t.Helper()
-	table, err := r.Store.Slots().Look(t.Context(), s.holder.name)
+	table, err := r.behind().Slots().Look(t.Context(), s.holder.name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,6 +336,41 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 				t.Errorf("still held: %+v", slot)
 			}
 		}
+	})
+}
+
+// A strategy whose Init was never called, as when its claim is in conflict, has no part in the holder that others issue with.
+func TestCloseWithoutInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		same := func(s *Settings) { s.StateDir = dir }
+		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		ready(t, a)
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		one(t, a)
+		if err := b.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStopping {
+			t.Errorf("got %v after Close", err)
+		}
+	})
+}
+
+func TestCloseTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		same := func(s *Settings) { s.StateDir = dir }
+		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		ready(t, a)
+		ready(t, b)
+		for range 2 {
+			if err := b.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		one(t, a)
 	})
 }
 

@@ -92,6 +92,7 @@ const (
 	setMade
 	sourceSeen
 	olderCopyNoticed
+	lostCovered
 	late
 	failedOver
 	restoredBare
@@ -102,7 +103,7 @@ const (
 
 var eventNames = [eventsInAll]string{
 	"processes", "acquired", "released", "change refused", "ID lost", "went on alone", "started alone", "skew refused", "broke after the end", "bootstrap part made",
-	"new source seen", "older copy noticed", "arrived late", "failed over", "restored bare", "restored by the procedure", "split",
+	"new source seen", "older copy noticed", "lost lease covered", "arrived late", "failed over", "restored bare", "restored by the procedure", "split",
 }
 
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
@@ -143,6 +144,10 @@ var temptations = [rulesInAll][]action{
 	standMargin:     {failsOver, registryClock, pauses, disconnects},
 	nowBound:        {clockJumps, wipes},
 	splitStand:      {failsOver},
+	coverOwed:       {backsUp, restoresBare},
+	coverAnew:       {backsUp, restoresBare, wipes},
+	reservedKept:    {backsUp, restoresBare, clockDrifts},
+	spentKept:       {backsUp, restoresBare, kills},
 	freshPart:       {wipes, holdsBack, timeLeaps},
 }
 
@@ -423,6 +428,7 @@ func (w *world) restoresBare() bool {
 	w.say("registry: an older copy is restored without the documented step")
 	w.events[restoredBare]++
 	w.check.bare = true
+	w.restores++
 	w.becomes(w.registry.backup)
 	return true
 }

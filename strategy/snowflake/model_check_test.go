@@ -9,6 +9,7 @@ const (
 	outside   = "outside"   // a time was used that the process was not granted
 	lostUse   = "lost"      // a time was used after the token was seen to be another one
 	backwards = "backwards" // a recorded until went down, and it was no clean stop
+	lowered   = "lowered"   // the file was to go back under one token
 	liveness  = "liveness"  // a node cannot issue although nothing is wrong
 )
 
@@ -24,8 +25,8 @@ type piece struct {
 // checker watches what is granted for use, and what is used.
 //
 // It excuses one thing. When the registry was put back to an older copy without the documented step, no protocol can know: until a holder renews whose
-// slot shows it, what is granted may overlap with what the registry forgot, and so may what such a grant is extended to as long as it stands. What begins
-// after that must not overlap with anything.
+// slot shows it, or one that lost its lease gives it a floor, what is granted may overlap with what the registry forgot, and so may what such a grant is
+// extended to as long as it stands. What begins after that must not overlap with anything, nor must what a node begins that has seen it.
 type checker struct {
 	w      *world
 	broken string // the first violation

@@ -33,6 +33,7 @@ const (
 	resuming  task = "resume"
 	renewing  task = "renew"
 	releasing task = "release"
+	covering  task = "cover"
 )
 
 // op is one attempt at the registry, with at most one message or reply on its way.
@@ -46,6 +47,7 @@ type op struct {
 	next      lease // what its change will have granted
 	preparing bool
 	drops     int  // the world's when the registry was looked at
+	restores  int  // the same
 	stands    bool // it goes on with a lease that had not ended
 	answered  bool // the registry was looked at
 }
@@ -66,6 +68,8 @@ type node struct {
 	fromFile bool
 	lease    lease
 	bound    int64
+	owed     lease
+	knows    bool // it saw that the registry was put back, and has not given it a floor
 	op       *op
 	waits    int // the step before which it does not try again
 
@@ -131,6 +135,15 @@ func (n *node) seek() {
 	} else if n.fromFile {
 		n.disk = nil
 	}
+	n.acquires()
+}
+
+// acquires is the rest of holder.seek: first what is owed.
+func (n *node) acquires() {
+	if n.owed.token != "" {
+		n.look(&op{n: n, task: covering, l: n.owed})
+		return
+	}
 	n.look(&op{n: n, task: acquiring})
 }
 
@@ -147,9 +160,10 @@ func (n *node) look(o *op) {
 
 // swap sends a change.
 func (n *node) swap(o *op, s persist.SlotSwap) {
-	m := &message{o: o, swap: s, drops: o.drops}
+	m := &message{o: o, swap: s, drops: o.drops, restores: o.restores}
+	m.covers = o.task == covering && !o.preparing
 	if !o.preparing && o.task != acquiring {
-		m.held = o.l.until
+		m.held, m.reserved = o.l.until, o.l.reserved
 	}
 	n.w.inFlight = append(n.w.inFlight, m)
 }
@@ -164,7 +178,7 @@ func (n *node) receive(m *message) {
 	case m.refused:
 		n.failed(o, errUnanswered)
 	case m.look:
-		o.drops = m.drops
+		o.drops, o.restores = m.drops, m.restores
 		n.looked(o, m.table)
 	case o.preparing || !m.made:
 		o.preparing = false
@@ -172,6 +186,8 @@ func (n *node) receive(m *message) {
 	case o.task == releasing:
 		n.w.events[released]++
 		n.die()
+	case o.task == covering:
+		n.covered(false)
 	default:
 		n.abandon()
 		if o.task == acquiring {
@@ -211,6 +227,14 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 		return
 	}
 	o.answered = true
+	if o.task == covering {
+		if swap := n.covers(t, o.l); swap != nil {
+			n.swap(o, *swap)
+			return
+		}
+		n.covered(n.member.covered(t, o.l) != nil)
+		return
+	}
 	var change persist.SlotSwap
 	if o.task == acquiring {
 		change, o.next, err = n.takes(t, n.clock())
@@ -223,10 +247,25 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 		change, o.next, err = n.extends(t, o.l, n.clock(), progress)
 	}
 	if err != nil {
+		n.knows = n.knows || errors.Is(err, errLost) && n.member.covered(t, o.l) != nil
 		n.failed(o, err)
 		return
 	}
 	n.swap(o, change)
+}
+
+// covered ends what is owed. knows is whether the registry should have got a floor.
+func (n *node) covered(knows bool) {
+	n.abandon()
+	n.owed, n.knows = lease{}, n.knows && knows
+	n.acquires()
+}
+
+// owes notes a lease that the registry does not know any more.
+func (n *node) owes(l lease) {
+	if !n.w.out.rules[coverOwed] {
+		n.owed = l
+	}
 }
 
 // failed ends an attempt.
@@ -239,6 +278,7 @@ func (n *node) failed(o *op, err error) {
 		n.die()
 	case renewing:
 		if gone {
+			n.owes(o.l)
 			n.lose()
 		} else if n.offline > 0 {
 			if want := min(n.clock()+n.horizon, n.lease.reserved); want > n.bound {
@@ -249,7 +289,12 @@ func (n *node) failed(o *op, err error) {
 		}
 	case resuming:
 		if gone {
-			n.look(&op{n: n, task: acquiring})
+			n.fromFile = false
+			n.owes(o.l)
+			if !n.w.out.rules[spentKept] {
+				n.spent = spent{o.l.id, o.l.lower}
+			}
+			n.acquires()
 		} else if errors.Is(err, errUnanswered) && !o.answered && n.clock() <= o.l.reserved {
 			n.w.say("%s: starts alone", n.name)
 			n.w.events[startedAlone]++
@@ -265,8 +310,12 @@ func (n *node) use(l lease, bound int64, bare, stands bool) {
 			n.w.say("%s: cannot write its file", n.name)
 			return
 		}
+		if f := n.disk; f != nil && f.token == l.token && (l.until < f.until || l.reserved < f.reserved || max(bound, l.until) < f.progress) {
+			n.w.check.fail(lowered, "%s: its file says %+v, and shall say %+v", n.name, *f, l)
+		}
 		n.disk = &file{l.id, l.token, l.lower, l.until, l.reserved, max(bound, l.until)}
 	}
+	bare, n.knows = bare && !n.knows, false // what it knows excuses nothing that it does
 	n.lease, n.bound = l, bound
 	n.mode, n.fromFile, n.waits = having, false, n.w.step+n.w.dice.below(10)
 	n.open, n.lost = true, false

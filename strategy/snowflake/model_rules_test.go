@@ -34,6 +34,10 @@ const (
 	reservedBound               // reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
 	nowBound                    // a grant takes the node's clock for at most maxSkew ahead of the registry's
 	splitStand                  // a lease that is older than the floor goes on without a break only when it stands for Lag yet
+	coverOwed                   // a node whose lease the registry does not know any more gives that a floor above it before it takes another
+	coverAnew                   // also where there is a floor already that the lease ends with
+	reservedKept                // a renewal reserves no less than the lease that it extends
+	spentKept                   // a restart whose lease is not on record uses nothing of the same ID that its file names
 
 	// Limits, which ADR 11 names: what no rule of the protocol covers. TestLimits shows what breaks there.
 
@@ -66,6 +70,10 @@ var ruleNames = [rulesInAll]string{
 	standMargin:     "take over only after maxSkew",
 	reservedBound:   "reserved bound by the clock",
 	nowBound:        "clock bound by the registry's",
+	coverOwed:       "cover a lost lease",
+	coverAnew:       "cover a lost lease that ends with the floor",
+	reservedKept:    "reserved does not go down",
+	spentKept:       "restart above its file without its lease",
 	aheadKept:       "Ahead is not lost",
 	splitStand:      "an old lease stands for Lag",
 	freshPart:       "no bootstrap part by an old look",
@@ -181,6 +189,9 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 				progress = max(progress, l.until)
 				seen.until = s.Until
 			}
+			if s.ID == l.id {
+				seen.reserved = min(seen.reserved, s.Reserved)
+			}
 		}
 	}
 	swap, next, err := n.renew(t, seen, now, progress)
@@ -191,6 +202,12 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 		swap.NewSet.Floor += lag
 	}
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
+	if out[reservedKept] {
+		next.reserved = max(t.Slots[i].Reserved, next.until)
+		if n.offline > 0 {
+			next.reserved = max(next.reserved, n.member.bounded(t, now)+n.horizon+n.offline)
+		}
+	}
 	if out[standsKnown] && t.Slots[i].Until >= t.Now+t.Lag {
 		next.lower = l.lower
 	}
@@ -222,4 +239,12 @@ func (n *node) gives(t persist.SlotTable, l lease, last int64) (persist.SlotSwap
 		swap.NewSet = nil
 	}
 	return swap, err
+}
+
+// covers is member.covered.
+func (n *node) covers(t persist.SlotTable, l lease) *persist.SlotSwap {
+	if n.w.out.rules[coverAnew] && t.Set.Floor >= l.until {
+		return nil
+	}
+	return n.member.covered(t, l)
 }

@@ -134,7 +134,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
 	}
-	kinds := map[rule]string{stopsAtUntil: repeat, stopsAtLost: lostUse, closeFirst: repeat}
+	kinds := map[rule]string{stopsAtUntil: repeat, stopsAtLost: lostUse, closeFirst: repeat, reservedKept: lowered}
 	for r := range firstLimit {
 		if slices.Contains(spare, r) || r == standMargin { // see TestClockSetBackInAFailover
 			continue
@@ -154,6 +154,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 // spare are the rules without which nothing breaks: another one does the same.
 var spare = []rule{
 	lowerUntil, // reserved is never below until
+	spentKept,  // what covers the lost lease covers it too, as long as the registry's clock is what it should be
 }
 
 func TestSpareRules(t *testing.T) {

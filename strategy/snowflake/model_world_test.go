@@ -84,18 +84,21 @@ func (r *simulated) exchange() {
 
 // message is a request or its reply on its way. Each has a connection of its own, so they overtake each other.
 type message struct {
-	o       *op
-	reply   bool
-	look    bool
-	id      int64 // of a look: the slot that is asked for, -1 for all
-	swap    persist.SlotSwap
-	held    int64             // of a renewal: the highest time its sender was granted
-	table   persist.SlotTable // of a reply to a look
-	made    bool              // of a reply to a swap
-	refused bool              // of a reply: an error
-	bare    bool              // of a reply to a swap: the registry was an older copy that nobody had noticed
-	drops   int               // of a swap: the world's when the registry was looked at
-	after   int               // the step before which it does not arrive
+	o        *op
+	reply    bool
+	look     bool
+	id       int64 // of a look: the slot that is asked for, -1 for all
+	swap     persist.SlotSwap
+	held     int64             // of a renewal: the highest time its sender was granted
+	reserved int64             // and reserved
+	covers   bool              // it gives the registry a floor above a lease that was lost
+	table    persist.SlotTable // of a reply to a look
+	made     bool              // of a reply to a swap
+	refused  bool              // of a reply: an error
+	bare     bool              // of a reply to a swap: the registry was an older copy that nobody had noticed
+	drops    int               // of a swap: the world's when the registry was looked at
+	restores int               // the same
+	after    int               // the step before which it does not arrive
 }
 
 // world is a registry, its nodes and the network between them.
@@ -119,6 +122,7 @@ type world struct {
 	healing  bool
 	sources  int
 	drops    int               // how often the registry lost its bootstrap part
+	restores int               // how often it was put back and nobody was told
 	names    map[string]string // of tokens, which are drawn where the seed has no say
 	events   [eventsInAll]int
 	trace    func(text string)
@@ -259,8 +263,12 @@ func (w *world) apply(m *message) bool {
 			w.check.noticed()
 		}
 	}
-	if swap.OldSlot != nil && swap.OldSlot.Until < m.held {
+	switch {
+	case swap.OldSlot != nil && (swap.OldSlot.Until < m.held || swap.OldSlot.Reserved < m.reserved):
 		w.events[olderCopyNoticed]++
+		w.check.noticed()
+	case m.covers && m.restores == w.restores:
+		w.events[lostCovered]++
 		w.check.noticed()
 	}
 	r.remember(w.now)
@@ -295,7 +303,7 @@ func (w *world) arrive(m *message) {
 			w.registry.aside = false
 		}()
 	}
-	answer := &message{o: m.o, reply: true, look: m.look, drops: w.drops}
+	answer := &message{o: m.o, reply: true, look: m.look, drops: w.drops, restores: w.restores}
 	switch {
 	case w.registry.down || m.o.n.cut:
 		answer.refused = true

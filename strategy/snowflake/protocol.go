@@ -26,14 +26,17 @@ var (
 	errLost = errors.New("the machine ID is held by another node, or its record is gone")
 	// errLayout means that the registry belongs to nodes that make numbers in another way.
 	errLayout = errors.New("the registry of machine IDs belongs to another layout")
+	// errCluster means that the registry is that of another cluster: what is granted there says nothing about this one's numbers.
+	errCluster = errors.New("the registry of machine IDs belongs to another cluster")
 	// errSkew means that the node's clock is too far off the registry's.
 	errSkew = errors.New("the clock is off")
 )
 
 // member is what an instance registers with.
 type member struct {
-	layout string
-	key    string // app.port.ip
+	layout  string
+	cluster string // "" where none is known
+	key     string // app.port.ip
 	// first and last are the machine IDs it may hold.
 	first, last int64
 	horizon     int64 // how far ahead of its clock its lease reaches
@@ -43,6 +46,19 @@ type member struct {
 	reach int64
 	// floored is whether a registry that is new may have been an older one that was lost: not where nobody else can reach it.
 	floored bool
+	// spent is what an earlier process may have used, although the registry does not know of it.
+	spent spent
+}
+
+// spent is the times of a machine ID up to one.
+type spent struct{ id, until int64 }
+
+// of returns up to where the times of a machine ID may have been used, 0 where nothing is known.
+func (s spent) of(id int64) int64 {
+	if s.id != id {
+		return 0
+	}
+	return s.until
 }
 
 // ahead is how far ahead of the registry's clock its lease can reach. The second maxSkew is for a registry whose clock was set back since.
@@ -73,7 +89,10 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	if set != nil && set.Layout != m.layout {
 		return nil, fmt.Errorf("%w: %s; this node has %s", errLayout, set.Layout, m.layout)
 	}
-	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach)}
+	if set != nil && set.Cluster != "" && m.cluster != "" && set.Cluster != m.cluster {
+		return nil, fmt.Errorf("%w: %s; this node's is %s", errCluster, set.Cluster, m.cluster)
+	}
+	next := m.part(t)
 	switch {
 	case set == nil:
 		next.Incarnation = drawn()
@@ -81,9 +100,10 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 			next.Floor = floor(t, next.Ahead)
 		}
 	case set.Source != t.Source: // grants may have been lost
-		next.Incarnation, next.Ahead = set.Incarnation, max(set.Ahead, next.Ahead)
+		next.Incarnation = set.Incarnation
 		next.Floor = max(set.Floor, floor(t, next.Ahead))
-	case set.Ahead < next.Ahead: // before anything is granted that reaches further
+	case set.Ahead < next.Ahead, // before anything is granted that reaches further
+		set.Cluster != next.Cluster:
 		next.Incarnation, next.Floor = set.Incarnation, set.Floor
 	default:
 		return nil, nil
@@ -91,12 +111,22 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	return &persist.SlotSwap{OldSet: set, NewSet: &next, Source: t.Source}, nil
 }
 
+// part returns the bootstrap part that a registry must have, but for its incarnation and its floor.
+func (m *member) part(t persist.SlotTable) persist.SlotSet {
+	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach), Cluster: m.cluster}
+	if t.Set != nil {
+		next.Ahead = max(next.Ahead, t.Set.Ahead)
+		next.Cluster = cmp.Or(next.Cluster, t.Set.Cluster)
+	}
+	return next
+}
+
 // refloor returns the change that gives a registry which was restored from a backup a new floor, and the time from which it grants then.
 func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64) {
-	next := persist.SlotSet{Incarnation: drawn(), Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach)}
+	next := m.part(t)
+	next.Incarnation = drawn()
 	if t.Set != nil {
-		next.Layout, next.Ahead = t.Set.Layout, max(next.Ahead, t.Set.Ahead)
-		next.Floor = t.Set.Floor
+		next.Layout, next.Floor = t.Set.Layout, t.Set.Floor
 	}
 	next.Floor = max(next.Floor, floor(t, next.Ahead))
 	return persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}, next.Floor + 1
@@ -112,7 +142,7 @@ func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 	if !ok {
 		return swap, l, m.standby(t)
 	}
-	lower := max(slot.Until, slot.Reserved)
+	lower := max(slot.Until, slot.Reserved, m.spent.of(slot.ID))
 	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor > lower}
 	now = m.bounded(t, now)
 	l.until = max(l.lower, now+m.horizon)
@@ -131,9 +161,9 @@ func (m *member) standby(t persist.SlotTable) error {
 // bounded is the clock that a grant goes by: one that jumped ahead since it was compared must not make a lease that no floor covers.
 func (m *member) bounded(t persist.SlotTable, now int64) int64 { return min(now, t.Now+m.maxSkew) }
 
-// grant returns the change that records a lease. old is what the slot was; granted is whether there was one.
+// grant returns the change that records a lease. old is what the slot was; granted is whether there was one. What the lease reserves is never less than it was.
 func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *lease, now int64) persist.SlotSwap {
-	l.reserved = max(old.Reserved, l.until)
+	l.reserved = max(l.reserved, old.Reserved, l.until)
 	if m.offline > 0 { // from now on, and not beyond an until that a floor put far ahead: the next floor would not cover that
 		l.reserved = max(l.reserved, now+m.horizon+m.offline)
 	}
@@ -175,8 +205,8 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 				continue
 			}
 		}
-		if max(c.Until, c.Reserved, t.Set.Floor) > max(now, t.Set.Floor) {
-			c.rank[0] = max(c.Until, c.Reserved) // the sooner it can be used
+		if used := max(c.Until, c.Reserved, m.spent.of(id)); used > max(now, t.Set.Floor) {
+			c.rank[0] = used // the sooner it can be used
 		}
 		switch {
 		case c.granted && c.Key == m.key:
@@ -207,7 +237,7 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	slot := t.Slots[i]
 	used := max(slot.Until, l.until, progress)
 	set := m.noticed(t, slot, l)
-	next := lease{id: l.id, token: l.token, lower: l.lower, floored: l.floored}
+	next := lease{id: l.id, token: l.token, lower: l.lower, reserved: l.reserved, floored: l.floored}
 	// Since the floor was set others may have been granted what is below it, where what was on record then was lost. Only a lease that stands goes on
 	// below it without a break: nobody else got the ID. It must be the one that the holder knows of that stands, since the one on record may be a renewal that it did
 	// not hear of, and that began with a break; and it must stand for as long as a server that was replaced may go on granting.
@@ -223,21 +253,32 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 
 // covered returns the change that gives the registry a floor above a lease that it does not know, or nil where there is one, or none is needed: it was put back to
 // an older copy, and others may have lost more than this node.
+//
+// Only a floor above all of the lease was set after it was granted, and so covers whatever else was granted until then. One that the lease begins or ends with was there
+// before, and others may have been granted more since.
 func (m *member) covered(t persist.SlotTable, l lease) *persist.SlotSwap {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
-	if i >= 0 && t.Slots[i].Until >= l.until || t.Set == nil || t.Set.Floor >= l.until {
+	if i >= 0 && !older(t.Slots[i], l) || t.Set == nil || t.Set.Floor > max(l.until, l.reserved) {
 		return nil
 	}
 	set := *t.Set
 	set.Floor = max(set.Floor, floor(t, set.Ahead))
-	return &persist.SlotSwap{OldSet: t.Set, NewSet: changed(t.Set, set), Source: t.Source}
+	if set == *t.Set { // set just now
+		return nil
+	}
+	return &persist.SlotSwap{OldSet: t.Set, NewSet: &set, Source: t.Source}
+}
+
+// older reports whether a slot is from before a lease was granted. Whoever has it, it never knows less than that: all but a put back registry goes up.
+func older(slot persist.Slot, l lease) bool {
+	return slot.Until < l.until || slot.Reserved < l.reserved
 }
 
 // noticed returns the bootstrap part, with a new floor when the slot shows that the registry was put back to an older copy: other nodes may have
 // lost more than this one.
 func (m *member) noticed(t persist.SlotTable, slot persist.Slot, l lease) persist.SlotSet {
 	set := *t.Set
-	if slot.Until < l.until {
+	if older(slot, l) {
 		set.Floor = max(set.Floor, floor(t, set.Ahead))
 	}
 	return set

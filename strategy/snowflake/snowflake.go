@@ -12,9 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,9 +52,9 @@ func shape(bizType seqd.BizType) string {
 	return Name + " " + l.text() + " registry=" + settings.Registry
 }
 
-// aloneWith reports whether a biz type can issue while the store has not been reached since the start, and returns the cluster that it belongs to: when it is one of those
-// that the file of the reservation names, and the reservation lasts.
-func aloneWith(env strategy.Env, bizType seqd.BizType) (cluster string, ok bool) {
+// aloneWith reports whether a biz type can issue while the store has not been reached since the start, and returns the cluster that it belongs to: when the
+// file of the reservation names it with the same shape, and the reservation lasts.
+func aloneWith(env strategy.Env, bizType seqd.BizType, shape string) (cluster string, ok bool) {
 	settings, valid := bizType.Settings.(*Settings)
 	if !valid || settings.OfflineStart == 0 {
 		return "", false
@@ -77,7 +75,7 @@ func aloneWith(env strategy.Env, bizType seqd.BizType) (cluster string, ok bool)
 		return "", false
 	}
 	ok = identity.Layout == l.text() && identity.Key == key && env.Now().UnixMilli() <= saved.Reserved &&
-		slices.Contains(strings.Split(saved.Users, ","), bizType.Name)
+		parseUsers(saved.Users)[bizType.Name] == shapeHash(shape)
 	return identity.Cluster, ok
 }
 
@@ -127,7 +125,7 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 func newMember(env strategy.Env, settings *Settings, l *layout) member {
 	first, last := settings.machineIDs()
 	return member{
-		layout: l.text(), first: first, last: last,
+		layout: l.text(), cluster: env.Cluster, first: first, last: last,
 		horizon: settings.Horizon.Milliseconds(), maxSkew: settings.MaxSkew.Milliseconds(), offline: settings.OfflineStart.Milliseconds(),
 		floored: settings.Registry == registryRedis || env.Store.Shared(),
 	}
@@ -153,8 +151,9 @@ type Strategy struct {
 	name   string
 	layout *layout
 	key    holderKey
-	inited sync.Once
 	closed atomic.Bool
+	// counted is whether it is one of the users of its holder; the lock of holders guards it.
+	counted bool
 }
 
 var (
@@ -163,6 +162,7 @@ var (
 	_ seqd.DegradedReporter = (*Strategy)(nil)
 	_ seqd.DetailReporter   = (*Strategy)(nil)
 	_ seqd.Parser           = (*Strategy)(nil)
+	_ strategy.ShapeKeeper  = (*Strategy)(nil)
 )
 
 // holderKey is what strategies that share a holder have in common.
@@ -218,6 +218,37 @@ func (r *registered) reserves(path string) bool {
 	return false
 }
 
+// count makes a strategy a user of its holder, once, and reports false when it is closed.
+func (r *registered) count(s *Strategy) bool {
+	r.Lock()
+	defer r.Unlock()
+	if s.closed.Load() {
+		return false
+	}
+	if shared := r.of[s.key]; !s.counted && shared != nil && shared.holder == s.holder {
+		s.counted = true
+		shared.users++
+	}
+	return true
+}
+
+// leave closes a strategy and reports whether it was the last user of its holder, which is forgotten then.
+func (r *registered) leave(s *Strategy) (last bool) {
+	r.Lock()
+	defer r.Unlock()
+	s.closed.Store(true)
+	shared := r.of[s.key]
+	if !s.counted || shared == nil || shared.holder != s.holder {
+		return false
+	}
+	s.counted = false
+	if shared.users--; shared.users > 0 {
+		return false
+	}
+	delete(r.of, s.key)
+	return true
+}
+
 type sharedHolder struct {
 	*holder
 	users int
@@ -250,6 +281,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 		holders.of[s.key] = shared
 	}
 	s.holder = shared.holder
+	s.holder.serves(s.name)
 	return s, nil
 }
 
@@ -264,8 +296,8 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	}
 	h := &holder{
 		name: registryName(l), settings: settings, env: env,
-		fileName: file,
-		first:    make(chan struct{}), done: make(chan struct{}),
+		fileName: file, users: make(map[string]string), listed: make(chan struct{}, 1),
+		first: make(chan struct{}), done: make(chan struct{}),
 	}
 	if h.registry, err = openRegistry(env, settings); err != nil {
 		return nil, err
@@ -313,19 +345,17 @@ func ownIP(configured, host string) netip.Addr {
 // Init implements [seqd.Strategy]: it begins to look for a machine ID, and returns an error until there is one that can be used. What a registry lacks is
 // made safe by its floor, so fresh does not matter.
 func (s *Strategy) Init(ctx context.Context, _ bool) error {
-	s.inited.Do(func() {
-		holders.Lock()
-		defer holders.Unlock()
-		if shared := holders.of[s.key]; shared != nil && shared.holder == s.holder {
-			shared.users++
-		}
-	})
-	s.holder.serves(s.name)
+	if !holders.count(s) {
+		return errStopping
+	}
 	if err := s.holder.start(); err != nil {
 		return err
 	}
 	return s.holder.ready(ctx)
 }
+
+// OnRecord implements [strategy.ShapeKeeper]: the file of the reservation says for which biz types it may be used without the store.
+func (s *Strategy) OnRecord(shape string) { s.holder.onRecord(s.name, shape) }
 
 // Generate adds n numbers to seq, ascending, their times within the lease.
 func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
@@ -358,22 +388,9 @@ func (s *Strategy) Parse(number int64) (seqd.Parsed, error) {
 	return seqd.Parsed{Number: number, Valid: true, Time: t, MachineID: &machine, Sequence: &sequence}, nil
 }
 
-// Close ends issuing. When no other strategy uses the machine ID it is given up, so that another node can have it at once.
+// Close ends issuing. When no other strategy uses the machine ID it is given up, so that another node can have it at once. Further calls do nothing.
 func (s *Strategy) Close(ctx context.Context) error {
-	s.closed.Store(true)
-	holders.Lock()
-	shared := holders.of[s.key]
-	if shared == nil || shared.holder != s.holder {
-		holders.Unlock()
-		return nil
-	}
-	shared.users--
-	last := shared.users == 0
-	if last {
-		delete(holders.of, s.key)
-	}
-	holders.Unlock()
-	if !last {
+	if !holders.leave(s) {
 		return nil
 	}
 	return s.holder.end(ctx)

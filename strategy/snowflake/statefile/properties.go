@@ -41,7 +41,7 @@ type State struct {
 	Until     int64  // the lease ends with it; at least Lower
 	Reserved  int64  // how far the lease may be extended without the registry; below Until when it may not
 	Progress  int64  // the highest time that may have been used without the registry; 0 for none
-	Users     string // who uses the lease: UTF-8 of at most 4 KiB
+	Users     string // who may use the lease: UTF-8 of at most 4 KiB
 }
 
 // inode says which file of a file system something is, whatever its name.

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/node"
+)
+
+// A node with a reservation starts while its store is away, and goes on with the store when that is back; a store that is another one by then ends it.
+func TestSnowflakeWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	mongo := testenv.StartMongo(t)
+	mongo.Kill()
+	empty := mongo.Snapshot()
+	mongo.Restart()
+	dir := t.TempDir()
+	env := []string{
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + mongo.Database(), "SEQD_STORE_MONGO_TIMEOUT=1s",
+		`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SERVER_ADDR=" + freeAddr(t),
+		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=500ms", "SEQD_SNOWFLAKE_OFFLINESTART=15s",
+	}
+	last := int64(0)
+	takes := func(n *node.Node) {
+		t.Helper()
+		n.Await("/readyz", http.StatusOK)
+		numbers, err := n.Take("order", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if numbers[0] <= last {
+			t.Errorf("%d follows %d", numbers[0], last)
+		}
+		last = numbers[len(numbers)-1]
+	}
+	n := node.Start(t, dir, env...)
+	takes(n) // after the floor
+	n.AwaitReadiness(http.StatusOK, "")
+	n.Kill()
+	mongo.Kill()
+
+	n = node.Start(t, dir, env...)
+	takes(n)
+	mongo.Restart()
+	n.AwaitReadiness(http.StatusOK, "")
+	takes(n)
+	if log := n.Log(); !strings.Contains(log, "begin without it") || !strings.Contains(log, "store open") {
+		t.Errorf("the log says nothing of it:\n%s", log)
+	}
+	n.Kill()
+	mongo.Kill()
+
+	n = node.Start(t, dir, env...)
+	takes(n)
+	mongo.RestoreSnapshot(empty)
+	mongo.Restart()
+	if log := n.Fails(); !strings.Contains(log, "the store is new") {
+		t.Errorf("it ended with\n%s", log)
+	}
+}
+
+// freeAddr returns an address that nobody listens on, for a node that must have the same one after a restart.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}

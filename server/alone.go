@@ -1,0 +1,289 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+)
+
+// openAlone begins without the store, where that cannot be reached now and biz types of this node can issue all the same. The others wait for it.
+func (r *runtime) openAlone(ctx context.Context) bool {
+	if r.cfg.Store.Driver != "mongo" {
+		return false
+	}
+	alone, cluster := r.canAlone()
+	if len(alone) == 0 {
+		return false
+	}
+	err := r.openStore(ctx)
+	if err == nil {
+		err = r.readCluster(ctx)
+	}
+	switch {
+	case err == nil:
+		r.log.Info("store open", "promise", r.store.Describe())
+		return true
+	case !errors.Is(err, persist.ErrUnavailable):
+		return false // opening it again will say so
+	}
+	if r.store == nil {
+		unreached, openErr := newStore(ctx, r.cfg.Store, r.now, true)
+		if openErr != nil {
+			return false
+		}
+		r.store = unreached
+	}
+	r.begin(alone, cluster)
+	r.log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it", "bizTypes", slices.Sorted(maps.Keys(alone)), "error", err)
+	return true
+}
+
+// canAlone returns the biz types that can issue without the store, all of one cluster, and that cluster.
+func (r *runtime) canAlone() (alone map[string]bool, cluster string) {
+	alone = make(map[string]bool)
+	for _, b := range r.cfg.BizTypes {
+		factory, err := strategy.Lookup(b.Strategy)
+		if err != nil || factory.Alone == nil {
+			continue
+		}
+		shape, err := wholeShape(b)
+		if err != nil {
+			continue // building it will say so
+		}
+		if remembered, ok := factory.Alone(r.env(), b, shape); ok && (cluster == "" || cluster == remembered) {
+			cluster, alone[b.Name] = remembered, true
+		}
+	}
+	return alone, cluster
+}
+
+// begin puts the gate before the store.
+func (r *runtime) begin(alone map[string]bool, cluster string) {
+	r.gate = &gate{Store: r.store}
+	r.store, r.alone, r.cluster = r.gate, alone, cluster
+}
+
+// confirmAlone opens the gate as soon as the store can be reached and is the one that the biz types remember which began without it. Where it is not it ends the
+// run: what this node keeps elsewhere carries the wrong cluster, or its numbers have another shape than those before (invariant U6).
+func (r *runtime) confirmAlone(ctx context.Context) {
+	logged := ""
+	for {
+		err := r.confirm(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			r.gate.open.Store(true)
+			r.log.Info("store open", "promise", r.store.Describe())
+			return
+		case seqd.CodeOf(err) == seqd.CodeConflict:
+			r.failed <- err
+			return
+		}
+		if reason := err.Error(); reason != logged {
+			r.log.Error("the store cannot be asked yet whether it is the one of before", "error", err)
+			logged = reason
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(openRetry):
+		}
+	}
+}
+
+// confirm asks the store behind the gate. It writes nothing before it knows that the store is that of this node's cluster.
+func (r *runtime) confirm(ctx context.Context) error {
+	store := r.gate.Store
+	known, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return seqd.Errorf(seqd.CodeConflict, "the store is new, the reservation on disk is of the cluster %s", r.cluster)
+	case err != nil:
+		return unavailable(err)
+	case known.ID != r.cluster:
+		return seqd.Errorf(seqd.CodeConflict, "the store is that of the cluster %s, the reservation on disk is of %s", known.ID, r.cluster)
+	}
+	for _, c := range r.claims {
+		if !r.alone[c.name] {
+			continue
+		}
+		fresh, err := c.compare(ctx, store)
+		if err == nil && fresh { // an older copy of the store: it has issued all the same
+			err = c.create(ctx, store)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beganAlone reports whether a biz type began without the store, and that could not be reached since.
+func (r *runtime) beganAlone(bizType string) bool {
+	return r.gate != nil && !r.gate.open.Load() && r.alone[bizType]
+}
+
+// gate is a store that could not be reached when the run began. Until it is known to be that of this node's cluster every operation returns
+// persist.ErrUnavailable: a store that answers may be another one by now.
+type gate struct {
+	persist.Store
+	open atomic.Bool
+}
+
+var _ persist.Store = (*gate)(nil)
+
+var errGate = fmt.Errorf("%w: it could not be reached at the start, and is still to be compared with the cluster that the reservation on disk is of", persist.ErrUnavailable)
+
+// shut returns why the store must not be used.
+func (g *gate) shut() error {
+	if g.open.Load() {
+		return nil
+	}
+	return errGate
+}
+
+// Counters implements [persist.Store].
+func (g *gate) Counters() persist.Counters {
+	counters := g.Store.Counters()
+	return gatedCounters{gated[persist.Counter]{g, counters}, counters}
+}
+
+// Shapes implements [persist.Store].
+func (g *gate) Shapes() persist.Repository[persist.Shape] {
+	return gated[persist.Shape]{g, g.Store.Shapes()}
+}
+
+// Clusters implements [persist.Store].
+func (g *gate) Clusters() persist.Repository[persist.Cluster] {
+	return gated[persist.Cluster]{g, g.Store.Clusters()}
+}
+
+// Slots implements [persist.Store].
+func (g *gate) Slots() persist.SlotStore { return gatedSlots{g, g.Store.Slots()} }
+
+// History implements [persist.Store].
+func (g *gate) History() persist.HistoryStore { return gatedHistory{g, g.Store.History()} }
+
+// gated is a repository behind a gate.
+type gated[M persist.Model] struct {
+	gate *gate
+	to   persist.Repository[M]
+}
+
+func (r gated[M]) Create(ctx context.Context, m M) error {
+	if err := r.gate.shut(); err != nil {
+		return err
+	}
+	return r.to.Create(ctx, m)
+}
+
+func (r gated[M]) Read(ctx context.Context, id string) (m M, err error) {
+	if err := r.gate.shut(); err != nil {
+		return m, err
+	}
+	return r.to.Read(ctx, id)
+}
+
+func (r gated[M]) Update(ctx context.Context, m M) error {
+	if err := r.gate.shut(); err != nil {
+		return err
+	}
+	return r.to.Update(ctx, m)
+}
+
+func (r gated[M]) Delete(ctx context.Context, id string) error {
+	if err := r.gate.shut(); err != nil {
+		return err
+	}
+	return r.to.Delete(ctx, id)
+}
+
+func (r gated[M]) List(ctx context.Context, after string, limit int) ([]M, error) {
+	if err := r.gate.shut(); err != nil {
+		return nil, err
+	}
+	return r.to.List(ctx, after, limit)
+}
+
+// gatedCounters are counters behind a gate.
+type gatedCounters struct {
+	gated[persist.Counter]
+	to persist.Allocator
+}
+
+func (c gatedCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	if err := c.gate.shut(); err != nil {
+		return persist.Range{}, err
+	}
+	return c.to.Allocate(ctx, req)
+}
+
+func (c gatedCounters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
+	if err := c.gate.shut(); err != nil {
+		return false, err
+	}
+	return c.to.GiveBack(ctx, bizTag, r)
+}
+
+// gatedSlots are registries behind a gate.
+type gatedSlots struct {
+	gate *gate
+	to   persist.SlotStore
+}
+
+func (s gatedSlots) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
+	if err := s.gate.shut(); err != nil {
+		return persist.SlotTable{}, err
+	}
+	return s.to.Look(ctx, registry, ids...)
+}
+
+func (s gatedSlots) Swap(ctx context.Context, registry string, swap persist.SlotSwap) (bool, error) {
+	if err := s.gate.shut(); err != nil {
+		return false, err
+	}
+	return s.to.Swap(ctx, registry, swap)
+}
+
+func (s gatedSlots) Drop(ctx context.Context, registry string) error {
+	if err := s.gate.shut(); err != nil {
+		return err
+	}
+	return s.to.Drop(ctx, registry)
+}
+
+// gatedHistory is a history behind a gate.
+type gatedHistory struct {
+	gate *gate
+	to   persist.HistoryStore
+}
+
+func (h gatedHistory) Append(ctx context.Context, records []persist.HistoryRecord) error {
+	if err := h.gate.shut(); err != nil {
+		return err
+	}
+	return h.to.Append(ctx, records)
+}
+
+func (h gatedHistory) List(ctx context.Context, q persist.HistoryQuery) ([]persist.HistoryRecord, error) {
+	if err := h.gate.shut(); err != nil {
+		return nil, err
+	}
+	return h.to.List(ctx, q)
+}
+
+func (h gatedHistory) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
+	if err := h.gate.shut(); err != nil {
+		return 0, err
+	}
+	return h.to.Purge(ctx, bizType, before, limit)
+}

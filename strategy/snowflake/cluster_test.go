@@ -1,0 +1,88 @@
+package snowflake
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// Registries of other clusters.
+
+// foreign gives a registry the bootstrap part of another cluster.
+func foreign(t *testing.T, s *Strategy, other persist.SlotStore) {
+	t.Helper()
+	set := persist.SlotSet{Incarnation: drawn(), Layout: s.holder.layout, Ahead: 86_400_000, Floor: 1, Cluster: strings.Repeat("f", 32)}
+	if ok, err := other.Swap(t.Context(), s.holder.name, persist.SlotSwap{NewSet: &set}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+}
+
+// A node that finds another cluster's registry where its own should be takes nothing from it and changes nothing in it.
+func TestRegistryOfAnotherCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine, other := newRegistry(true), newRegistry(true)
+		dir := t.TempDir()
+		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, dir }
+		s := instance(t, mine, "1", offline)
+		_ = s.Init(t.Context(), true)
+		time.Sleep(100500 * time.Millisecond)
+		one(t, s)
+		foreign(t, s, other)
+		before := slots(t, s, other)
+		crash(s)
+		again := instance(t, other, "1", offline)
+		closes(t, again)
+		if err := again.Init(t.Context(), false); seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), "another cluster") {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		cannot(t, again, seqd.CodeNoMachineID)
+		if after := slots(t, s, other); *after.Set != *before.Set || len(after.Slots) > 0 {
+			t.Errorf("the other cluster's registry was changed: %+v, %+v", after.Set, after.Slots)
+		}
+	})
+}
+
+// The same while it runs.
+func TestRegistryBecomesAnotherClusters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, other := newRegistry(true), memory.New(time.Now)
+		s := instance(t, r, "1", nil)
+		closes(t, s)
+		_ = s.Init(t.Context(), true)
+		time.Sleep(20 * time.Second)
+		one(t, s)
+		foreign(t, s, other.Slots())
+		r.other.Store(other)
+		time.Sleep(1500 * time.Millisecond)
+		if d := s.Degraded(); d == nil || d.Code != seqd.CodeConflict {
+			t.Errorf("degraded: %v", d)
+		}
+		time.Sleep(5 * time.Second)
+		cannot(t, s, seqd.CodeNoMachineID)
+		if set := slots(t, s, r).Set; set.Floor != 1 {
+			t.Errorf("the other cluster's nodes that start now begin to issue at %s", at(set.Floor))
+		}
+	})
+}
+
+// A registry from before the cluster was kept gets it, and keeps the rest.
+func TestRegistryWithoutCluster(t *testing.T) {
+	m := member{layout: "l", cluster: cluster, horizon: 5000, maxSkew: 2000, floored: true}
+	set := persist.SlotSet{Incarnation: drawn(), Layout: "l", Ahead: 20_000, Floor: 7}
+	swap, err := m.prepare(persist.SlotTable{Now: someTime, Set: &set})
+	if err != nil || swap == nil {
+		t.Fatal(swap, err)
+	}
+	if set.Cluster = cluster; *swap.NewSet != set {
+		t.Errorf("got %+v", *swap.NewSet)
+	}
+	if swap, err = m.prepare(persist.SlotTable{Now: someTime, Set: &set}); err != nil || swap != nil {
+		t.Errorf("again: %+v, %v", swap, err)
+	}
+}

@@ -1,0 +1,252 @@
+package snowflake
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// Registries that are put back to an older copy under nodes that know better.
+
+// putBack is a registry that can be put back, and that fails to make changes of its bootstrap part alone.
+type putBack struct {
+	*registry
+	failing  atomic.Int64 // how many such changes fail from now on
+	granting atomic.Bool  // whether all others do
+}
+
+func (r *putBack) Slots() persist.SlotStore { return r }
+
+func (r *putBack) Swap(ctx context.Context, name string, swap persist.SlotSwap) (bool, error) {
+	if swap.NewSlot == nil && swap.OldSet != nil && r.failing.Load() > 0 {
+		r.failing.Add(-1)
+		return false, errAway
+	}
+	if swap.NewSlot != nil && r.granting.Load() {
+		return false, errAway
+	}
+	return r.registry.Swap(ctx, name, swap)
+}
+
+// older puts the registry back to when it had the bootstrap part that it has now, and no slots.
+func (r *putBack) older(t *testing.T, name string) {
+	t.Helper()
+	table, err := r.behind().Slots().Look(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := memory.New(time.Now)
+	if ok, err := copied.Slots().Swap(t.Context(), name, persist.SlotSwap{NewSet: table.Set}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	r.other.Store(copied)
+}
+
+// portFor returns a port whose instance wants a machine ID of 0 and 1 first.
+func portFor(t *testing.T, id int64) string {
+	t.Helper()
+	for _, port := range []string{"3", "4", "5", "6", "7", "8", "9"} {
+		m := member{key: "seqd." + port + ".167772161", last: 1}
+		if slot, _, _ := m.choose(persist.SlotTable{Set: &persist.SlotSet{}}, 0); slot.ID == id {
+			return port
+		}
+	}
+	t.Fatal("no port")
+	return ""
+}
+
+// A holder that lost its lease in a registry that was put back gives that a floor before it takes a machine ID: that of another node, which has not looked yet, would
+// be granted below what that one uses. Also when the change fails at first.
+func TestLostLeaseIsCovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &putBack{registry: newRegistry(true)}
+		two := func(s *Settings) { s.BitsMachine = 1 }
+		b := instanceWith(t, r, time.Now, "2", two)
+		closes(t, b)
+		_ = b.Init(t.Context(), true)
+		time.Sleep(9500 * time.Millisecond)
+		a := instanceWith(t, r, time.Now, portFor(t, b.machineID()), two) // it gets the other one
+		ready(t, a)
+		one(t, a)
+		one(t, b)
+		time.Sleep(3600 * time.Millisecond) // A renews at ….5, B at ….0
+		floor := slots(t, a, r.registry).Set.Floor
+		r.older(t, a.holder.name)
+		r.failing.Store(1)
+		for range 3000 {
+			time.Sleep(time.Millisecond)
+			x, errX := try(a)
+			y, errY := try(b)
+			if errX == nil && errY == nil && x == y {
+				t.Fatalf("%d was issued by both", x)
+			}
+		}
+		if now := slots(t, a, r.registry).Set.Floor; now == floor || r.failing.Load() != 0 {
+			t.Errorf("the floor was %d and is %d; %d failures are left", floor, now, r.failing.Load())
+		}
+	})
+}
+
+// A restart whose file has a lease that the registry does not know gives that a floor, and uses no time again although its clock is back.
+func TestResumeOnARegistryThatWasPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &putBack{registry: newRegistry(true)}
+		var back atomic.Int64 // how far the clock is
+		clock := func() time.Time { return time.Now().Add(-time.Duration(back.Load()) * time.Millisecond) }
+		dir := t.TempDir()
+		offline := func(s *Settings) { s.OfflineStart, s.StateDir = 10*time.Second, dir }
+		a := instanceWith(t, r, clock, "1", offline)
+		_ = a.Init(t.Context(), true)
+		time.Sleep(30500 * time.Millisecond) // no crash comes at the moment of a renewal
+		n := one(t, a)
+		crash(a)
+		floor := slots(t, a, r.registry).Set.Floor
+		r.older(t, a.holder.name)
+		r.failing.Store(1)
+		back.Store(1)
+		again := instanceWith(t, r, clock, "1", offline)
+		closes(t, again)
+		if err := again.Init(t.Context(), true); err == nil || again.machineID() >= 0 {
+			t.Errorf("it has a machine ID, %v, although the floor is not set", err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if now := slots(t, a, r.registry).Set.Floor; now == floor {
+			t.Errorf("the floor is still %d", floor)
+		}
+		time.Sleep(20 * time.Second)
+		if m := one(t, again); m <= n {
+			t.Errorf("%d follows %d", m, n)
+		}
+	})
+}
+
+// What is known to be lost is not gone on with when the registry cannot be asked after that.
+func TestLostReservationIsNotResumedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &putBack{registry: newRegistry(true)}
+		dir := t.TempDir()
+		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, dir }
+		a := instanceWith(t, r, time.Now, "1", offline)
+		_ = a.Init(t.Context(), true)
+		time.Sleep(80500 * time.Millisecond) // no crash comes at the moment of a renewal
+		one(t, a)
+		crash(a)
+		r.older(t, a.holder.name)
+		r.failing.Store(1)
+		again := instanceWith(t, r, time.Now, "1", offline)
+		closes(t, again)
+		_ = again.Init(t.Context(), true)
+		r.away.Store(true)
+		time.Sleep(10 * time.Second)
+		if _, err := try(again); err == nil || again.machineID() >= 0 {
+			t.Errorf("it goes on with a lease that is lost, %v", err)
+		}
+	})
+}
+
+// A lease that was perhaps never granted is no sign that the registry was put back.
+func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &putBack{registry: newRegistry(true)}
+		r.granting.Store(true)
+		a := instanceWith(t, r, time.Now, "1", nil)
+		_ = a.Init(t.Context(), true)
+		time.Sleep(20 * time.Second)
+		floor := slots(t, a, r.registry).Set.Floor
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if now := slots(t, a, r.registry).Set.Floor; now != floor {
+			t.Errorf("the floor was %d and is %d", floor, now)
+		}
+	})
+}
+
+// A holder that is stopped before it could renew gives a registry that was put back its floor.
+func TestCoveredAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &putBack{registry: newRegistry(true)}
+		a := instanceWith(t, r, time.Now, "1", nil)
+		_ = a.Init(t.Context(), true)
+		time.Sleep(20500 * time.Millisecond)
+		floor := slots(t, a, r.registry).Set.Floor
+		r.older(t, a.holder.name)
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if now := slots(t, a, r.registry).Set.Floor; now == floor {
+			t.Errorf("the floor is still %d", floor)
+		}
+	})
+}
+
+func TestCovered(t *testing.T) {
+	m := member{horizon: 5000, maxSkew: 2000, floored: true}
+	now := int64(someTime)
+	lost := lease{id: 1, token: "t", lower: now - 1000, until: now + 3000, reserved: now + 3000}
+	above := now + m.ahead()
+	for name, test := range map[string]struct {
+		floor int64
+		slot  *persist.Slot
+		want  int64 // 0 for no change
+	}{
+		"gone":                    {floor: now - 1000, want: above},
+		"older":                   {floor: now - 1000, slot: &persist.Slot{ID: 1, Until: now + 2999, Reserved: now + 3000}, want: above},
+		"reserves less":           {floor: now - 1000, slot: &persist.Slot{ID: 1, Until: now + 3000, Reserved: now + 2999}, want: above},
+		"taken by another":        {floor: now - 1000, slot: &persist.Slot{ID: 1, Until: now + 9000, Reserved: now + 9000}},
+		"a floor since":           {floor: now + 3001},
+		"a floor that it ends at": {floor: now + 3000, want: above},
+		"a floor just now":        {floor: above},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := persist.SlotTable{Now: now, Set: &persist.SlotSet{Floor: test.floor, Ahead: m.ahead()}}
+			if test.slot != nil {
+				table.Slots = []persist.Slot{*test.slot}
+			}
+			got := int64(0)
+			if swap := m.covered(table, lost); swap != nil {
+				got = swap.NewSet.Floor
+			}
+			if got != test.want {
+				t.Errorf("floor %d, want %d", got-now, test.want-now)
+			}
+		})
+	}
+}
+
+// The file refuses a lease that reserves less than before under the same token.
+func TestRenewalKeepsWhatIsReserved(t *testing.T) {
+	m := member{layout: "l", key: "k", last: 1, horizon: 5000, maxSkew: 2000, offline: 60_000, floored: true}
+	l := lease{id: 0, token: "t", lower: 1, until: someTime + 5000, reserved: someTime + 65_000} // granted when the clock said someTime
+	table := persist.SlotTable{Now: someTime + 1000, Set: &persist.SlotSet{Layout: "l", Ahead: m.ahead()}, Slots: []persist.Slot{
+		{ID: 0, Key: "k", Token: "t", Until: someTime + 4000, Reserved: someTime + 64_000}, // put back by one renewal
+	}}
+	swap, next, err := m.renew(table, l, someTime-500, l.until) // the clock was set back, within maxSkew
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.reserved < l.reserved || swap.NewSlot.Reserved != next.reserved {
+		t.Errorf("reserved goes from %d to %d under one token, on record %d", l.reserved, next.reserved, swap.NewSlot.Reserved)
+	}
+	if *swap.OldSlot != table.Slots[0] {
+		t.Errorf("it expects %+v", *swap.OldSlot)
+	}
+}
+
+// What an earlier process used of a machine ID, although the registry does not know, is not granted again.
+func TestSpent(t *testing.T) {
+	m := member{layout: "l", key: "k", first: 3, last: 3, horizon: 5000, maxSkew: 2000, spent: spent{3, someTime + 1000}}
+	_, l, err := m.acquire(persist.SlotTable{Now: someTime, Set: &persist.SlotSet{Layout: "l", Ahead: m.ahead()}}, someTime)
+	if err != nil || l.lower != someTime+1000 {
+		t.Errorf("granted above %d, %v", l.lower, err)
+	}
+	m.first, m.last = 2, 3
+	if _, l, err = m.acquire(persist.SlotTable{Now: someTime, Set: &persist.SlotSet{Layout: "l", Ahead: m.ahead()}}, someTime); err != nil || l.id != 2 {
+		t.Errorf("machine ID %d, %v: the other one can be used at once", l.id, err)
+	}
+}

@@ -1,0 +1,157 @@
+package snowflake
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/snowflake/statefile"
+)
+
+// alone reports whether a biz type of an instance that crashed may begin without the store.
+func alone(s *Strategy, bizType, shape string) bool {
+	remembered, ok := aloneWith(s.holder.env, seqd.BizType{Name: bizType, Strategy: Name, Settings: s.holder.settings}, shape)
+	return ok && remembered == cluster
+}
+
+// The file vouches for the shape that is on record in the store and for no other one: not for that of another registry, nor for one without a plugin.
+func TestAloneInTheShapeOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		offline := func(s *Settings) { s.OfflineStart = time.Hour }
+		s := instance(t, r, "1", offline)
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		whole := shape(seqd.BizType{Settings: s.holder.settings}) + " obfuscate(12)"
+		time.Sleep(1300 * time.Millisecond)
+		if alone(s, "user", whole) {
+			t.Error("nothing was seen on record")
+		}
+		s.OnRecord(whole)
+		time.Sleep(100 * time.Millisecond) // long before the next renewal
+		crash(s)
+		if !alone(s, "user", whole) {
+			t.Error("it may not begin alone in the shape on record")
+		}
+		if changed := strings.Replace(whole, registryStore, registryRedis, 1); changed == whole || alone(s, "user", changed) {
+			t.Errorf("it may begin alone in the shape %q", changed)
+		}
+		if without := strings.TrimSuffix(whole, " obfuscate(12)"); alone(s, "user", without) {
+			t.Errorf("it may begin alone in the shape %q", without)
+		}
+		if alone(s, "order", whole) {
+			t.Error("another biz type may begin alone")
+		}
+	})
+}
+
+// A process that could not ask the store keeps what the file says.
+func TestAloneOverRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Hour, dir }
+		s := instance(t, r, "1", offline)
+		s.OnRecord("shape")
+		if err := s.Init(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		crash(s)
+		r.away.Store(true)
+		for range 2 {
+			s = instance(t, r, "1", offline)
+			_ = s.Init(t.Context(), false)
+			time.Sleep(6500 * time.Millisecond)
+			one(t, s)
+			crash(s)
+			if !alone(s, "user", "shape") {
+				t.Error("forgotten")
+			}
+		}
+	})
+}
+
+// When the store has another shape on record the file does not name the biz type any more, whatever the holder is at.
+func TestNotAloneAfterAConflict(t *testing.T) {
+	for name, conflict := range map[string]func(t *testing.T, r *registry, s *Strategy){
+		"before Init": func(_ *testing.T, _ *registry, s *Strategy) { s.OnRecord("") },
+		"while it holds": func(t *testing.T, _ *registry, s *Strategy) {
+			_ = s.Init(t.Context(), false)
+			s.OnRecord("")
+			time.Sleep(1500 * time.Millisecond)
+			crash(s)
+		},
+		"while the registry is away": func(t *testing.T, r *registry, s *Strategy) {
+			r.away.Store(true)
+			_ = s.Init(t.Context(), false)
+			s.OnRecord("")
+			time.Sleep(1500 * time.Millisecond)
+			crash(s)
+		},
+		"at the end": func(t *testing.T, r *registry, s *Strategy) {
+			r.away.Store(true)
+			_ = s.Init(t.Context(), false)
+			s.OnRecord("")
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRegistry(false)
+				dir := t.TempDir()
+				offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Hour, dir }
+				s := instance(t, r, "1", offline)
+				s.OnRecord("shape")
+				_ = s.Init(t.Context(), false)
+				time.Sleep(500 * time.Millisecond)
+				crash(s)
+				if !alone(s, "user", "shape") {
+					t.Fatal("it may not begin alone")
+				}
+				s = instance(t, r, "1", offline)
+				conflict(t, r, s)
+				if alone(s, "user", "shape") {
+					t.Error("it may begin alone")
+				}
+				if _, _, err := statefile.Peek(dir, s.holder.fileName); err != nil {
+					t.Errorf("the reservation is gone: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Files from before the shape was kept vouch for nothing.
+func TestUsersWithoutShape(t *testing.T) {
+	users := parseUsers("order,user=" + shapeHash("shape") + ",odd=")
+	if len(users) != 1 || users["user"] != shapeHash("shape") {
+		t.Errorf("got %v", users)
+	}
+}
+
+// The list fits into the file, however many there are.
+func TestManyUsers(t *testing.T) {
+	h := &holder{users: map[string]string{}}
+	for range 200 {
+		h.users[drawn()] = shapeHash("shape")
+	}
+	names := h.names()
+	if len(names) > mostUsers || len(parseUsers(names)) < 50 {
+		t.Errorf("%d names in %d bytes", len(parseUsers(names)), len(names))
+	}
+	f, err := statefile.Open(filepath.Join(t.TempDir(), "state"), "f", statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Store(statefile.State{Token: "t", Users: names}); err != nil {
+		t.Error(err)
+	}
+}
