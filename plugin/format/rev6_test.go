@@ -1,0 +1,29 @@
+package format
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// An offset with AM and PM for the time of day is accepted: days are tried at noon only, and then IDs issued on the days on which clocks change cannot be read back.
+func TestRev6OffsetWithoutHour(t *testing.T) {
+	for _, layout := range []string{"20060102PM-0700", "20060102PMMST"} {
+		var clock time.Time
+		p, err := New(Settings{Template: "{date:" + layout + "}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0, func() time.Time { return clock })
+		if err != nil {
+			continue // a layout that is refused is fine
+		}
+		for _, start := range []time.Time{time.Date(2026, 3, 8, 5, 0, 0, 0, time.UTC), time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC)} {
+			for i := range 24 {
+				clock = start.Add(time.Duration(i) * time.Hour)
+				id := show(t, p, 0, 5)
+				if _, err := p.Read(id); err != nil {
+					t.Errorf("%s, issued at %s: %v", id, clock, err)
+					break
+				}
+			}
+		}
+	}
+}

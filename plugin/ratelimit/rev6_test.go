@@ -1,0 +1,50 @@
+package ratelimit_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/plugin/ratelimit"
+)
+
+// A request that looked at the clock, and was then held up before it took its token, sets the bucket's clock back: what passed since counts twice. Each such
+// request gives away rate × (how long it was held up).
+func TestRev6HeldUpBetweenClockAndBucket(t *testing.T) {
+	start := time.Now()
+	var offset atomic.Int64
+	stale, goOn := make(chan struct{}), make(chan struct{})
+	var hold atomic.Bool
+	now := func() time.Time {
+		at := start.Add(time.Duration(offset.Load()))
+		if hold.CompareAndSwap(true, false) {
+			close(stale)
+			<-goOn
+		}
+		return at
+	}
+	p := ratelimit.New(settings(10, 10), now)
+	total := passes(p, "shop", 1) // 10, the burst
+	offset.Store(int64(time.Second - 1))
+	total += passes(p, "shop", 1) // 9 more
+	hold.Store(true)
+	held := make(chan int)
+	go func() {
+		n := 0
+		if _, err := ask(p, "shop", 1); err == nil {
+			n++
+		}
+		held <- n
+	}()
+	<-stale
+	offset.Store(int64(2 * time.Second)) // the held request read 1s, and it is 2s now
+	if _, err := ask(p, "shop", 1); err == nil {
+		total++
+	}
+	close(goOn)
+	total += <-held
+	total += passes(p, "shop", 1)
+	if most := 10 + 2*10; total > most {
+		t.Errorf("%d passed in 2 s, at most %d may", total, most)
+	}
+}

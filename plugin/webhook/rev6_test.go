@@ -1,0 +1,45 @@
+package webhook
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Whatever answers at the host, no log shows more of the URL than the host.
+func TestRev6EchoedURL(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	go func() {
+		for {
+			c, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // an echo service, or a proxy that says what it did not understand
+				defer c.Close()
+				line, _ := bufio.NewReader(c).ReadString('\n')
+				_, _ = c.Write([]byte(line))
+			}()
+		}
+	}()
+	redirects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Location"] = []string{"https://ops:8443:443" + r.URL.RequestURI()} // a redirect with two ports
+		w.WriteHeader(http.StatusMovedPermanently)
+	}))
+	defer redirects.Close()
+	for name, url := range map[string]string{"echo": "http://" + echo.Addr().String(), "redirect": redirects.URL} {
+		w, log := open(t, url+"/seqd?token=hunter2", func(s *Settings) { s.Retries = 0 })
+		refuse(w, 1)
+		shut(t, w)
+		if strings.Contains(log.String(), "hunter2") {
+			t.Errorf("%s: logged %s", name, log)
+		}
+	}
+}

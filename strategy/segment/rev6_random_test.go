@@ -1,0 +1,180 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// chaos is a store that is slow by chance and loses requests and replies.
+type chaos struct {
+	persist.Store
+	mu  sync.Mutex
+	rnd *rand.Rand
+}
+
+func (c *chaos) do(ctx context.Context, f func() error) error {
+	c.mu.Lock()
+	before, after, fate := time.Duration(c.rnd.IntN(30))*time.Millisecond, time.Duration(c.rnd.IntN(30))*time.Millisecond, c.rnd.IntN(40)
+	if c.rnd.IntN(20) == 0 {
+		before = time.Duration(c.rnd.IntN(3000)) * time.Millisecond
+	}
+	c.mu.Unlock()
+	time.Sleep(before)
+	if fate == 0 || ctx.Err() != nil {
+		return persist.ErrUnavailable
+	}
+	err := f()
+	time.Sleep(after)
+	if fate == 1 {
+		return persist.ErrUnavailable
+	}
+	return err
+}
+
+type chaosCounters struct {
+	persist.Counters
+	c *chaos
+}
+
+func (c *chaos) Counters() persist.Counters { return chaosCounters{c.Store.Counters(), c} }
+func (c *chaos) Shapes() persist.Repository[persist.Shape] {
+	return chaosShapes{c.Store.Shapes(), c}
+}
+func (x chaosCounters) Read(ctx context.Context, id string) (r persist.Counter, err error) {
+	err = x.c.do(ctx, func() (err error) { r, err = x.Counters.Read(ctx, id); return err })
+	return
+}
+func (x chaosCounters) Create(ctx context.Context, m persist.Counter) error {
+	return x.c.do(ctx, func() error { return x.Counters.Create(ctx, m) })
+}
+func (x chaosCounters) Update(ctx context.Context, m persist.Counter) error {
+	return x.c.do(ctx, func() error { return x.Counters.Update(ctx, m) })
+}
+func (x chaosCounters) Delete(ctx context.Context, id string) error {
+	return x.c.do(ctx, func() error { return x.Counters.Delete(ctx, id) })
+}
+func (x chaosCounters) Allocate(ctx context.Context, q persist.Request) (r persist.Range, err error) {
+	err = x.c.do(ctx, func() (err error) { r, err = x.Counters.Allocate(ctx, q); return err })
+	return
+}
+func (x chaosCounters) GiveBack(ctx context.Context, id string, q persist.Range) (g bool, err error) {
+	err = x.c.do(ctx, func() (err error) { g, err = x.Counters.GiveBack(ctx, id, q); return err })
+	return
+}
+
+type chaosShapes struct {
+	persist.Repository[persist.Shape]
+	c *chaos
+}
+
+func (x chaosShapes) Read(ctx context.Context, id string) (r persist.Shape, err error) {
+	err = x.c.do(ctx, func() (err error) { r, err = x.Repository.Read(ctx, id); return err })
+	return
+}
+func (x chaosShapes) Create(ctx context.Context, m persist.Shape) error {
+	return x.c.do(ctx, func() error { return x.Repository.Create(ctx, m) })
+}
+func (x chaosShapes) Delete(ctx context.Context, id string) error {
+	return x.c.do(ctx, func() error { return x.Repository.Delete(ctx, id) })
+}
+
+// Nodes with clocks that jump, over a store that loses requests and replies, with crashes and clean stops: no number of a period twice.
+func TestRev6Random(t *testing.T) {
+	runs, _ := strconv.Atoi(os.Getenv("REV6_RUNS"))
+	if runs == 0 {
+		runs = 20
+	}
+	failed := 0
+	for seed := range runs {
+		for _, strict := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) { failed += rev6Run(t, uint64(seed), strict) })
+			if failed > 3 {
+				return
+			}
+		}
+	}
+}
+
+func rev6Run(t *testing.T, seed uint64, strict bool) (failed int) {
+	rnd := rand.New(rand.NewPCG(seed, 6))
+	store := &chaos{Store: memory.New(time.Now), rnd: rand.New(rand.NewPCG(seed, 7))}
+	var redis map[string]*redisModel
+	if strict {
+		redis = make(map[string]*redisModel)
+	}
+	var mu sync.Mutex
+	seen := make(map[string]string)
+	issued := 0
+	var wg sync.WaitGroup
+	for node := range 4 {
+		r := rand.New(rand.NewPCG(seed, uint64(node)+100))
+		wg.Go(func() {
+			for life := range 6 {
+				offset := time.Duration(0)
+				var om sync.Mutex
+				now := func() time.Time { om.Lock(); defer om.Unlock(); return time.Now().Add(offset) }
+				if r.IntN(2) == 0 {
+					offset = -time.Duration(r.IntN(5*24)) * time.Hour
+				}
+				s := periodic(t, store, now, redis, func(s *Settings) {
+					daily(s)
+					s.PeriodRetention = 48 * time.Hour
+					s.RestoreGap = 0
+				})
+				for range 25 {
+					var calls sync.WaitGroup
+					for range 1 + r.IntN(3) {
+						n := 1 + r.IntN(7)
+						calls.Go(func() {
+							var seq seqd.Sequence
+							if s.Generate(context.Background(), n, &seq) != nil {
+								return
+							}
+							mu.Lock()
+							defer mu.Unlock()
+							for x := range seq.Numbers() {
+								key := fmt.Sprint(seq.Period(), "/", x)
+								who := fmt.Sprint("node ", node, " life ", life, " at ", time.Now().Format(time.DateTime))
+								if other, twice := seen[key]; twice {
+									failed++
+									t.Errorf("seed %d strict %v: %s by %s and by %s", seed, strict, key, other, who)
+								}
+								seen[key] = who
+								issued++
+							}
+						})
+					}
+					calls.Wait()
+					time.Sleep(time.Duration(r.IntN(5)) * time.Duration(r.IntN(3600)) * time.Second)
+					if r.IntN(4) == 0 {
+						om.Lock()
+						offset = time.Duration(r.IntN(8*24)-6*24) * time.Hour
+						om.Unlock()
+					}
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(5))*time.Second)
+				_ = s.Close(ctx)
+				cancel()
+				_ = s.closeAll(context.Background()) // so that the bubble ends
+			}
+		})
+	}
+	wg.Wait()
+	_ = rnd
+	time.Sleep(time.Minute)
+	if seed == 0 {
+		t.Log(issued, "numbers")
+	}
+	return failed
+}

@@ -1,0 +1,273 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// claimHook runs something once, just before a claim is read.
+type claimHook struct {
+	persist.Store
+	once *sync.Once
+	f    func()
+}
+
+type claimHookShapes struct {
+	persist.Repository[persist.Shape]
+	h claimHook
+}
+
+func (h claimHook) Shapes() persist.Repository[persist.Shape] {
+	return claimHookShapes{h.Store.Shapes(), h}
+}
+
+func (s claimHookShapes) Read(ctx context.Context, id string) (persist.Shape, error) {
+	s.h.once.Do(s.h.f)
+	return s.Repository.Read(ctx, id)
+}
+
+// U1: a node that opens a period while another purges it re-creates its counter before it sees the tombstone, and leaves it there. A third node, which
+// has the period open and has taken nothing of it yet, then gets numbers that were issued.
+func TestRev6PurgedPeriodComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
+		day1 := periodic(t, store, time.Now, nil, short)
+		wantDated(t, day1, 3, "2000-01-01[1 2 3]")
+		closed(t, day1)
+
+		time.Sleep(3 * 24 * time.Hour)
+		late := func() time.Time { return time.Now().AddDate(0, 0, -3) }
+		idle := periodic(t, store, late, nil, short) // C: opens 2000-01-01, takes nothing yet
+		if err := idle.Init(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		right := periodic(t, store, time.Now, nil, short) // B: purges
+		opening := periodic(t, claimHook{store, new(sync.Once), func() {
+			// A has looked at the tombstone and not yet at the claim.
+			var seq seqd.Sequence
+			if err := right.Generate(context.Background(), 1, &seq); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second) // B purges
+		}}, late, nil, short)
+		wantRefused(t, opening, seqd.CodeClockRollback)
+
+		var seq seqd.Sequence
+		err := idle.Generate(t.Context(), 3, &seq)
+		if err == nil {
+			t.Errorf("%s %v was issued again", seq.Period(), slices.Collect(seq.Numbers()))
+		}
+		counters, claims := listed(t, store)
+		t.Log(err, counters, claims)
+		closed(t, idle)
+		closed(t, right)
+		closed(t, opening)
+	})
+}
+
+// After Close, even one that ran out of time, nothing is issued. Other strategies keep to that.
+func TestRev6CloseOutOfTime(t *testing.T) {
+	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
+	s := periodic(t, store, c.Now, nil, daily)
+	wantDated(t, s, 1, "2026-11-20[1]")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	// Whether it is out of time is decided by a race in select; a goroutine under way decides it.
+	release := make(chan struct{})
+	s.start(func() { <-release })
+	err := s.Close(ctx)
+	close(release)
+	var seq seqd.Sequence
+	if again := s.Generate(t.Context(), 1, &seq); again == nil {
+		t.Errorf("Close returned %v, and then %s %v was issued", err, seq.Period(), slices.Collect(seq.Numbers()))
+	}
+}
+
+// On a store whose clock is that of the node (bolt, memory), a clock that was ahead for a moment removes the present period's counter, and buries it: with
+// reset: yearly the biz type is refused for the rest of the year.
+func TestRev6ClockAheadForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clockAt("2026-02-01T12:00:00Z")
+		store := memory.New(c.Now)
+		yearly := func(s *Settings) { daily(s); s.Reset = seqd.ResetYearly }
+		s := periodic(t, store, c.Now, nil, yearly)
+		wantDated(t, s, 1, "2026[1]")
+		c.set("2028-02-01T12:00:00Z")
+		wantDated(t, s, 1, "2028[1]")
+		synctest.Wait()
+		closed(t, s)
+		c.set("2026-02-01T12:00:05Z") // ntpd is back
+		s = periodic(t, store, c.Now, nil, yearly)
+		for range 10 {
+			c.turn(30 * 24 * time.Hour)
+			var seq seqd.Sequence
+			if err := s.Generate(t.Context(), 1, &seq); err != nil {
+				t.Errorf("%s: %v", c.Now().UTC().Format(time.DateOnly), err)
+			}
+			time.Sleep(time.Second)
+		}
+		closed(t, s)
+	})
+}
+
+// shapesFail lets deleting a claim fail once.
+type shapesFail struct {
+	persist.Store
+	fail *error
+}
+type shapesFailing struct {
+	persist.Repository[persist.Shape]
+	fail *error
+}
+
+func (s shapesFail) Shapes() persist.Repository[persist.Shape] {
+	return shapesFailing{s.Store.Shapes(), s.fail}
+}
+func (s shapesFailing) Delete(ctx context.Context, id string) error {
+	if err := *s.fail; err != nil {
+		*s.fail = nil
+		return err
+	}
+	return s.Repository.Delete(ctx, id)
+}
+
+// A purge that was cut off between counter and claim leaves the claim for ever.
+func TestRev6ClaimStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := errors.New("away")
+		store := memory.New(time.Now)
+		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
+		s := periodic(t, shapesFail{store, &fail}, time.Now, nil, short)
+		for range 20 {
+			dated(t, s, 1)
+			time.Sleep(24 * time.Hour)
+		}
+		counters, claims := listed(t, store)
+		if slices.Contains(claims, "order@20000101") {
+			t.Errorf("counters %v, claims %v", counters, claims)
+		}
+		closed(t, s)
+	})
+}
+
+// One lost period is a conflict, which the issuer takes for final: the biz type is refused also when the next period has begun.
+func TestRev6LostPeriodIsForEver(t *testing.T) {
+	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
+	s := periodic(t, store, c.Now, nil, daily)
+	wantDated(t, s, 1, "2026-11-20[1]")
+	closed(t, s)
+	if err := store.Counters().Delete(t.Context(), "order@20261120"); err != nil {
+		t.Fatal(err)
+	}
+	s = periodic(t, store, c.Now, nil, daily)
+	is, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: Name}, Strategy: s}},
+		seqd.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = is.Next(t.Context(), "order", 1)
+	if seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Fatal(err)
+	}
+	c.turn(24 * time.Hour)
+	if _, err := is.Next(t.Context(), "order", 1); err != nil {
+		t.Errorf("the next day: %v", err)
+	}
+	// The operator does what the error says and puts the counter of the day back.
+	_ = is.Close(context.Background())
+}
+
+// A node that could not open the day is out of rotation (readyz), so nobody asks it any more: it must notice by itself that it can issue again.
+func TestRev6NeverReadyAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		away := &awayStore{Store: store}
+		s := periodic(t, away, time.Now, nil, daily)
+		wantDated(t, s, 1, "2000-01-01[1]")
+		away.set(persist.ErrUnavailable)
+		time.Sleep(24 * time.Hour)
+		wantRefused(t, s, seqd.CodeStoreUnavailable)
+		away.set(nil)
+		time.Sleep(time.Hour)
+		if err := s.Health(); err != nil {
+			t.Errorf("the store has been back for an hour, and nobody may ask this node: %v", err)
+		}
+		closed(t, s)
+	})
+}
+
+type awayStore struct {
+	persist.Store
+	mu  sync.Mutex
+	err error
+}
+
+func (a *awayStore) set(err error) { a.mu.Lock(); a.err = err; a.mu.Unlock() }
+func (a *awayStore) Counters() persist.Counters {
+	return awayCounters{a.Store.Counters(), a}
+}
+
+type awayCounters struct {
+	persist.Counters
+	a *awayStore
+}
+
+func (c awayCounters) Read(ctx context.Context, id string) (persist.Counter, error) {
+	c.a.mu.Lock()
+	err := c.a.err
+	c.a.mu.Unlock()
+	if err != nil {
+		return persist.Counter{}, err
+	}
+	return c.Counters.Read(ctx, id)
+}
+
+// As TestRev6PurgedPeriodComesBack, with a cursor that nodes share; the third node has even been refused before.
+func TestRev6PurgedPeriodComesBackShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), make(map[string]*redisModel)
+		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
+		day1 := periodic(t, store, time.Now, redis, short)
+		wantDated(t, day1, 3, "2000-01-01[1 2 3]")
+		closed(t, day1)
+		time.Sleep(3 * 24 * time.Hour)
+		late := func() time.Time { return time.Now().AddDate(0, 0, -3) }
+		idle := periodic(t, store, late, redis, short)
+		if err := idle.Init(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		right := periodic(t, store, time.Now, redis, short)
+		opening := periodic(t, claimHook{store, new(sync.Once), func() {
+			var seq seqd.Sequence
+			if err := right.Generate(context.Background(), 1, &seq); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			redisMu.Lock()
+			*redis["order@20000101"] = redisModel{} // dropped, as drop.lua does
+			redisMu.Unlock()
+		}}, late, redis, short)
+		wantRefused(t, opening, seqd.CodeClockRollback)
+		var seq seqd.Sequence
+		if err := idle.Generate(t.Context(), 3, &seq); err == nil {
+			t.Errorf("%s %v was issued again", seq.Period(), slices.Collect(seq.Numbers()))
+		} else {
+			t.Log(err)
+		}
+		closed(t, idle)
+		closed(t, right)
+		closed(t, opening)
+	})
+}
