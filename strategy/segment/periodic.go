@@ -37,6 +37,7 @@ type Periodic struct {
 	failed seqd.Period   // the period whose counter could not be opened when that was tried last, 0 for none
 	err    *seqd.Error   // why
 	tried  time.Time     // when
+	again  bool          // reopen runs
 	ending chan struct{} // closed by Close
 	closed bool
 	work   sync.WaitGroup // goroutines; added to under mu and before closed
@@ -47,6 +48,8 @@ type counting interface {
 	seqd.Strategy
 	seqd.HealthReporter
 	seqd.DegradedReporter
+	// watch has alive asked after every range that is taken from the store. It comes before everything else.
+	watch(alive func(ctx context.Context) error)
 	// prepare fetches numbers ahead of the first request.
 	prepare()
 	// forget removes what is kept outside the store, when the period is over.
@@ -99,9 +102,12 @@ func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType)
 	}, nil
 }
 
-// Init opens the present period.
+// Init opens the present period. One that was lost stops no other: it is refused when it is asked for.
 func (s *Periodic) Init(ctx context.Context, _ bool) error {
 	_, err := s.turn(ctx)
+	if seqd.CodeOf(err) == seqd.CodeConflict {
+		return nil
+	}
 	return err
 }
 
@@ -207,6 +213,9 @@ func (s *Periodic) prepareNext(v *view) {
 func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errStopping
+	}
 	s.uses++
 	if sp := s.spans[p]; sp != nil {
 		sp.used = s.uses
@@ -221,6 +230,7 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	if err != nil {
 		return nil, err
 	}
+	counting.watch(func(ctx context.Context) error { return s.checkPurged(ctx, p) })
 	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{})}
 	if !s.startLocked(func() { s.openSpan(sp) }) {
 		return nil, errStopping
@@ -229,7 +239,7 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	return sp, nil
 }
 
-// openSpan makes a period ready, or gives it up for the next caller to try again.
+// openSpan makes a period ready, or gives it up for the next attempt.
 func (s *Periodic) openSpan(sp *span) {
 	ctx, cancel := s.context()
 	defer cancel()
@@ -237,13 +247,12 @@ func (s *Periodic) openSpan(sp *span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(sp.opened)
+	if s.closed {
+		sp.err = errStopping // it has issued nothing
+		return
+	}
 	if err != nil {
-		sp.err = seqd.AsError(err)
-		if s.failed != sp.period || s.err.Error() != sp.err.Error() {
-			s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", sp.err)
-		}
-		s.failed, s.err, s.tried = sp.period, sp.err, time.Now()
-		delete(s.spans, sp.period)
+		s.openFailed(sp, seqd.AsError(err))
 		return
 	}
 	if s.failed == sp.period {
@@ -254,6 +263,56 @@ func (s *Periodic) openSpan(sp *span) {
 	if s.settings.PeriodRetention > 0 && sp.period > s.purged {
 		s.purged = sp.period
 		s.startLocked(s.purge)
+	}
+}
+
+// openFailed notes why a period could not begin. mu is held.
+func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
+	sp.err = err
+	if s.failed != sp.period || s.err.Error() != err.Error() {
+		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", err)
+	}
+	s.failed, s.err, s.tried = sp.period, err, time.Now()
+	delete(s.spans, sp.period)
+	if canPass(err) && !s.again {
+		s.again = s.startLocked(func() { s.reopen(sp.period) })
+	}
+}
+
+// reopen tries again to open a period while it is the present one: a node that is taken out of rotation because it cannot issue must notice by itself
+// that it can again.
+func (s *Periodic) reopen(p seqd.Period) {
+	defer func() {
+		s.mu.Lock()
+		s.again = false
+		s.mu.Unlock()
+	}()
+	for pause := openPause; s.pause(pause) && s.calendar.Now(s.env.Now()) == p; pause = min(2*pause, lastPause) {
+		sp, err := s.begin(p)
+		if err != nil {
+			continue // somebody tried just now, or the strategy is closing
+		}
+		<-sp.opened
+		if sp.err == nil || !canPass(sp.err) {
+			return
+		}
+	}
+}
+
+// canPass reports whether what keeps a period from beginning can pass while it is the present one.
+func canPass(err *seqd.Error) bool {
+	return err.Code != seqd.CodeConflict && !errors.Is(err, errPurged)
+}
+
+// pause waits, and reports false when the strategy is closing.
+func (s *Periodic) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.ending:
+		return false
 	}
 }
 
@@ -407,12 +466,13 @@ func (s *Periodic) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() { s.work.Wait(); close(done) }()
+	var err error
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-	return s.closeAll(ctx)
+	return errors.Join(err, s.closeAll(ctx))
 }
 
 // closeAll closes the spans that are open, at the same time.

@@ -306,6 +306,7 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 		}
 		numbers(t, s, 1)
+		time.Sleep(purgeDelay + time.Second)
 		synctest.Wait()
 		want := append(before[:1:1], "order@", "order@20000905", "order@20000906", "order@20000907")
 		want = append(want, before[1:]...)
@@ -340,6 +341,7 @@ func TestClockAheadRemovesNothing(t *testing.T) {
 		wantDated(t, s, 1, "2000-01-01[1]")
 		ahead := periodic(t, store, func() time.Time { return time.Now().AddDate(5, 0, 0) }, nil, daily)
 		wantDated(t, ahead, 1, "2005-01-01[1]")
+		time.Sleep(purgeDelay + time.Second)
 		synctest.Wait()
 		if counters, _ := listed(t, store); !slices.Equal(counters, []string{"order@20000101", "order@20050101"}) {
 			t.Errorf("the store holds %v", counters)

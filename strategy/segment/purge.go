@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 const (
 	// purgeSkew is how far the node's clock may be from that of the store for it to remove anything: one that is far ahead would take the present for past.
 	purgeSkew = time.Hour
+	// purgeDelay is for how long a node must have found the present period to be present before it removes past ones: a clock that was ahead for a
+	// moment removes nothing, also where the store has no other clock.
+	purgeDelay = time.Hour
 	// purgePage is how many counters are read at a time.
 	purgePage = 100
 )
@@ -42,11 +46,20 @@ func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
 		Code:       seqd.CodeClockRollback,
 		Detail:     "the clock says that it is " + p.String() + ", and what was known of " + seqd.Period(gone.Max).String() + " and before was removed after periodRetention",
 		RetryAfter: time.Minute,
+		Err:        errPurged,
 	}
 }
 
 // purge removes what is kept of periods that ended longer than PeriodRetention ago.
 func (s *Periodic) purge() {
+	began, real := s.env.Now(), time.Now()
+	if !s.pause(purgeDelay) {
+		return
+	}
+	if moved := s.env.Now().Sub(began) - time.Since(real); moved.Abs() > purgeSkew/2 {
+		s.env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", s.bizType.Name, "by", moved.String())
+		return
+	}
 	ctx, cancel := s.context()
 	defer cancel()
 	removed, err := s.purgeBefore(ctx)
@@ -85,18 +98,29 @@ func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
 	}
 }
 
-// past returns the first periods before keep that there are counters of, ascending.
+// past returns the first periods before keep that there are counters or claims of, ascending.
 func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Period, err error) {
-	page, err := s.env.Store.Counters().List(ctx, s.tombstone(), purgePage)
+	counters, err := s.env.Store.Counters().List(ctx, s.tombstone(), purgePage)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range page {
-		if p, ok := s.periodOf(c.BizTag); ok && p < keep {
+	claims, err := s.env.Store.Shapes().List(ctx, s.tombstone(), purgePage)
+	if err != nil {
+		return nil, err
+	}
+	add := func(name string) {
+		if p, ok := s.periodOf(name); ok && p < keep {
 			past = append(past, p)
 		}
 	}
-	return past, nil
+	for _, c := range counters {
+		add(c.BizTag)
+	}
+	for _, c := range claims { // a removal may have been cut off between the two
+		add(c.BizTag)
+	}
+	slices.Sort(past)
+	return slices.Compact(past), nil
 }
 
 // periodOf reads the name of a period's counter.

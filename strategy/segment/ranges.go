@@ -26,6 +26,9 @@ type ranges struct {
 	name     string // of the counter
 	bizType  string // whose it is, for events
 	settings *Settings
+	// alive is asked after a range was taken whether the counter is still the one that it was opened as; nil where counters are never removed. An error
+	// abandons the range.
+	alive func(ctx context.Context) error
 
 	noteMu  sync.Mutex // guards what follows
 	failure string     // what was last logged as wrong, "" when all is well
@@ -131,6 +134,9 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		r, err := counters.Allocate(ctx, req)
 		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
 			continue // another node took some of what was left: look again
+		}
+		if err == nil && s.alive != nil {
+			err = s.alive(ctx)
 		}
 		if err == nil && behind {
 			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers go on above them",

@@ -93,6 +93,9 @@ func (s *Strategy) Degraded() *seqd.Error { return s.storeAway() }
 // prepare implements [counting].
 func (s *Strategy) prepare() { s.buffer.prepare() }
 
+// watch implements [counting].
+func (s *Strategy) watch(alive func(context.Context) error) { s.alive = alive }
+
 // forget implements [counting].
 func (s *Strategy) forget(context.Context) error { return nil }
 

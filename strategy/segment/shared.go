@@ -454,6 +454,9 @@ func (s *Shared) prepare() {
 	}
 }
 
+// watch implements [counting].
+func (s *Shared) watch(alive func(context.Context) error) { s.alive = alive }
+
 // forget removes the cursor.
 func (s *Shared) forget(ctx context.Context) error {
 	if c, ok := s.cursor.(interface{ Drop(context.Context) error }); ok {

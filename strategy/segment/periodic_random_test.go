@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,15 +88,11 @@ func (x chaosShapes) Delete(ctx context.Context, id string) error {
 }
 
 // Nodes with clocks that jump, over a store that loses requests and replies, with crashes and clean stops: no number of a period twice.
-func TestRev6Random(t *testing.T) {
-	runs, _ := strconv.Atoi(os.Getenv("REV6_RUNS"))
-	if runs == 0 {
-		runs = 20
-	}
+func TestPeriodsRandom(t *testing.T) {
 	failed := 0
-	for seed := range runs {
+	for seed := range *seeds {
 		for _, strict := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) { failed += rev6Run(t, uint64(seed), strict) })
+			synctest.Test(t, func(t *testing.T) { failed += randomPeriods(t, uint64(seed), strict) })
 			if failed > 3 {
 				return
 			}
@@ -106,7 +100,7 @@ func TestRev6Random(t *testing.T) {
 	}
 }
 
-func rev6Run(t *testing.T, seed uint64, strict bool) (failed int) {
+func randomPeriods(t *testing.T, seed uint64, strict bool) (failed int) {
 	rnd := rand.New(rand.NewPCG(seed, 6))
 	store := &chaos{Store: memory.New(time.Now), rnd: rand.New(rand.NewPCG(seed, 7))}
 	var redis map[string]*redisModel
