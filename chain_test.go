@@ -375,3 +375,37 @@ func TestPeriods(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A plugin whose Close blocks: Close of the issuer must end with its context, as it does for strategies and stores.
+func TestPluginCloseHangs(t *testing.T) {
+	stuck := make(chan struct{})
+	defer close(stuck)
+	is := newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Name: "stuck", Plugin: &closing{hooks{close: func(context.Context) error {
+		<-stuck
+		return nil
+	}}}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { _ = is.Close(ctx); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+		t.Error("Close of the issuer hangs 2 s after its context has ended")
+	}
+}
+
+// A plugin cannot put other numbers in the place of those that were issued.
+func TestPluginChangesNumbers(t *testing.T) {
+	p := &hooks{after: func(_ context.Context, call *seqd.Call) error {
+		call.Sequence.Reset()
+		call.Sequence.Add(7, call.Count, 1)
+		return nil
+	}}
+	is := newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Name: "p", Quick: true, Plugin: p}))
+	a, errA := is.Next(t.Context(), "order", 1)
+	b, errB := is.Next(t.Context(), "order", 1)
+	if errA == nil && errB == nil && a.First() == b.First() {
+		t.Errorf("%d was issued twice", a.First())
+	}
+}

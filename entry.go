@@ -146,12 +146,33 @@ func (e *entry) close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func (l *link) close(ctx context.Context) (err error) {
-	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
-	if c, ok := l.Plugin.(Closer); ok {
-		return c.Close(ctx)
+// close ends a plugin, or leaves it when it is not done as ctx ends.
+func (l *link) close(ctx context.Context) error {
+	c, ok := l.Plugin.(Closer)
+	if !ok {
+		return nil
 	}
-	return nil
+	done := make(chan error, 1)
+	go func() { done <- l.callClose(ctx, c) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select { // one that heeds ctx says what it could not do
+	case err := <-done:
+		return err
+	case <-time.After(closeGrace):
+		return fmt.Errorf("it did not close: %w", ctx.Err())
+	}
+}
+
+// closeGrace is how long a plugin may take to return after its context has ended.
+const closeGrace = 200 * time.Millisecond
+
+func (l *link) callClose(ctx context.Context, c Closer) (err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	return c.Close(ctx)
 }
 
 func (e *entry) closeStrategy(ctx context.Context) error {

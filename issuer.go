@@ -158,11 +158,15 @@ func (is *Issuer) run(ctx context.Context, e *entry, call *Call, w *walk) (enter
 	if got := call.Sequence.Len(); got != count {
 		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", e.BizType.Strategy, got, count)
 	}
+	if len(e.chain) == 0 {
+		return 0, nil
+	}
+	sum := call.Sequence.sum()
 	for _, l := range e.chain {
 		if err := w.after(ctx, l, call); err != nil {
 			return entered, err
 		}
-		if err := call.Sequence.check(count); err != nil {
+		if err := call.Sequence.check(count, sum); err != nil {
 			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", l.Name, err)
 		}
 	}

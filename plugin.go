@@ -96,7 +96,7 @@ type Reading struct {
 // Closer is what a plugin or a rejection handler implements that has something to finish.
 type Closer interface {
 	// Close finishes what is under way, such as a queue to be written out, and returns when ctx ends. It is called once, after the last call to
-	// everything else.
+	// everything else has returned or was given up on (see [BoundPlugin].Quick).
 	Close(ctx context.Context) error
 }
 

@@ -180,10 +180,25 @@ func (s *Sequence) copyFrom(other *Sequence) {
 // Shown reports whether a plugin rewrote how the numbers are shown; if not, they are shown as decimal digits.
 func (s *Sequence) Shown() bool { return len(s.ends) > 0 }
 
-// check returns an error unless there are count numbers, each shown as one line that is not empty.
-func (s *Sequence) check(count int) error {
+// sum changes with the numbers and their period, however they are shown.
+func (s *Sequence) sum() uint64 {
+	const prime = 0x100000001b3 // of FNV-1a
+	sum := uint64(s.period) ^ 0xcbf29ce484222325
+	for _, r := range s.runs {
+		for _, part := range [3]uint64{uint64(r.First), uint64(r.Stride), uint64(r.Count)} {
+			sum = (sum ^ part) * prime
+		}
+	}
+	return sum
+}
+
+// check returns an error unless there are count numbers, those of sum, each shown as one line that is not empty.
+func (s *Sequence) check(count int, sum uint64) error {
 	if s.count != count {
 		return fmt.Errorf("%d numbers instead of %d", s.count, count)
+	}
+	if s.sum() != sum {
+		return errors.New("other numbers than were issued")
 	}
 	if !s.Shown() {
 		return nil

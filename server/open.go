@@ -247,6 +247,23 @@ func (all rejectedAll) Rejected(ctx context.Context, call *seqd.Call, err *seqd.
 	all[0].Rejected(ctx, call, err)
 }
 
+// within runs f, or leaves it when it is not done soon after ctx has ended.
+func within(ctx context.Context, f func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(200 * time.Millisecond):
+		return ctx.Err()
+	}
+}
+
 // closeHandlers ends the rejection handlers, all at once: one that hangs takes no time from the others.
 func (r *runtime) closeHandlers(ctx context.Context) error {
 	var (
@@ -260,7 +277,7 @@ func (r *runtime) closeHandlers(ctx context.Context) error {
 			continue
 		}
 		wg.Go(func() {
-			if err := c.Close(ctx); err != nil {
+			if err := within(ctx, c.Close); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				failed = append(failed, fmt.Errorf("close rejection handler %s: %w", key.name, err))
