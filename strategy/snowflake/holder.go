@@ -238,7 +238,7 @@ func (h *holder) note(err error) {
 	switch {
 	case now == nil && was != nil && state == holding:
 		h.env.Log.Info("the registry of machine IDs answers again", "machineId", id)
-	case now == nil, was != nil && was.Error() == now.Error():
+	case now == nil, was != nil && was.Code == now.Code && was.Detail == now.Detail: // causes tell of ports and change all the time
 	case state == seeking:
 		h.env.Log.Warn("no machine ID", "registry", h.name, "error", now)
 	default:
