@@ -390,8 +390,8 @@ func (f *fleet) logged(text string) (n int) {
 }
 
 // lossOf is how many numbers one loss of the cursor may skip: the whole queue of 2 buffers and the reserve, and a range of every node, of which one
-// begins the new cursor.
-func lossOf(nodes int) int64 { return int64(2+reserve+nodes) * step }
+// begins the new cursor; and as much again of every node for the beginning of the first one.
+func lossOf(nodes int) int64 { return int64(2+reserve+2*nodes) * step }
 
 // retreatOf is how many numbers one node may skip that issued on its own and returns: two buffers, a standby range, and a range to return with that
 // came too late.
