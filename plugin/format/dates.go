@@ -166,6 +166,10 @@ func (d *dates) proveSteady(i int, layout string) *layoutError {
 		if aDay.Format(layout) != aDay.Add(123456789).Format(layout) {
 			return &layoutError{i, fmt.Sprintf("{date:%s} shows parts of a second, and a date can only show whole ones", layout)}
 		}
+		elsewhere := time.Date(aDay.Year(), aDay.Month(), aDay.Day(), aDay.Hour(), aDay.Minute(), aDay.Second(), 0, time.FixedZone("XYZ", 20700))
+		if aDay.Format(layout) != elsewhere.Format(layout) && !strings.Contains(layout, "15") {
+			return &layoutError{i, fmt.Sprintf("{date:%s} shows the time zone but not the hour (15): where clocks are changed it could not be read back", layout)}
+		}
 		return nil
 	}
 	period := d.calendar.Reset.Of(aDay)

@@ -20,7 +20,7 @@ type pipe struct {
 	target target
 	store  persist.HistoryStore
 	origin uint64 // of the IDs that this pipe makes
-	end    func() // gives up what the store needs; nil for nothing
+	finish func() // gives up what the store needs; nil for nothing
 
 	ctx     context.Context // ends when nothing is waited for any more
 	cancel  context.CancelFunc
@@ -76,7 +76,7 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.store, p.end = f, f.close
+		p.store, p.finish = f, f.close
 	} else {
 		p.store = env.Store.History()
 	}
@@ -112,13 +112,14 @@ const grace = 100 * time.Millisecond
 
 func (p *pipe) close(ctx context.Context) error {
 	defer p.cancel()
+	p.queue.end()
 	close(p.closing)
 	done := make(chan struct{})
 	go func() {
 		<-p.writer
 		<-p.purger
-		if p.end != nil {
-			p.end()
+		if p.finish != nil {
+			p.finish()
 		}
 		close(done)
 	}()

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -38,8 +39,30 @@ func (p *pipe) purge() {
 	}
 }
 
+// purgeSkew is how far the node's clock may be from that of the store for it to remove anything: one that is ahead would take what others must keep for
+// old.
+const purgeSkew = time.Hour
+
+// skew returns how far the clock is off the store's, where that has one of its own.
+func (p *pipe) skew(ctx context.Context) (time.Duration, error) {
+	if p.target.store == nil {
+		return 0, nil // files are this node's alone
+	}
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	table, err := p.target.store.Slots().Look(ctx, name)
+	return p.now().Sub(time.UnixMilli(table.Now)).Abs(), err
+}
+
 // purgeAll removes what is too old of every biz type.
 func (p *pipe) purgeAll(ctx context.Context) error {
+	skew, err := p.skew(ctx)
+	if err != nil {
+		return err
+	}
+	if skew > purgeSkew {
+		return fmt.Errorf("the clock is %s off the store's", skew)
+	}
 	pipes.mu.Lock()
 	names := slices.Collect(maps.Keys(p.members))
 	pipes.mu.Unlock()

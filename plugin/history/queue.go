@@ -22,6 +22,7 @@ type queue struct {
 	pending []entry
 	spare   []entry // what pending was before, for its memory
 	n       uint64  // records ever put
+	over    bool    // nobody writes any more
 	// held is how many records there are, pending or being written, with the places that waiters were given: at most settings.Queue.
 	held    int
 	waiters list.List // of chan struct{}, the longest waiting first; closed when a place is theirs
@@ -37,6 +38,16 @@ func newQueue(settings Settings, now func() time.Time, log *slog.Logger) queue {
 
 // errFull is what a request gets that there is no room for. The store, or the disk, that takes no records is the cause, and what an operator has to look at.
 var errFull = &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the history cannot be written, and its queue is full", RetryAfter: time.Second}
+
+// errOver is what a request gets whose record would not be written any more.
+var errOver = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+
+// end refuses all further records.
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over = true
+}
 
 // room returns nil when there is room for a record, which nobody keeps for the caller, and under drop in any case.
 func (q *queue) room(ctx context.Context) error {
@@ -66,6 +77,9 @@ func (q *queue) free() bool { return q.held < q.settings.Queue && q.waiters.Len(
 func (q *queue) put(ctx context.Context, e *entry) error {
 	q.mu.Lock()
 	switch {
+	case q.over:
+		q.mu.Unlock()
+		return errOver
 	case q.free():
 		q.held++
 	case q.settings.OnOverflow == Drop:
@@ -79,6 +93,11 @@ func (q *queue) put(ctx context.Context, e *entry) error {
 			return err
 		}
 		q.mu.Lock()
+		if q.over {
+			q.held--
+			q.mu.Unlock()
+			return errOver
+		}
 	}
 	defer q.mu.Unlock()
 	// Under the lock, so that records are written in the order of their times.

@@ -22,23 +22,31 @@ type local struct {
 	limit rate.Limit
 	size  int
 
-	unnamed *rate.Limiter // of callers without a name
-	crowd   *rate.Limiter // of those for whom there is no bucket left
+	unnamed *bucket // of callers without a name
+	crowd   *bucket // of those for whom there is no bucket left
 
 	// mu guards byName and swept. Taking tokens holds it for reading: a bucket that is dropped because it is full is not in use.
 	mu     sync.RWMutex
-	byName map[string]*rate.Limiter
+	byName map[string]*bucket
 	swept  time.Time
 }
 
 func newLocal(settings Settings, now func() time.Time) *local {
-	l := &local{now: now, limit: rate.Limit(settings.Rate), size: int(settings.size()), byName: make(map[string]*rate.Limiter)}
+	l := &local{now: now, limit: rate.Limit(settings.Rate), size: int(settings.size()), byName: make(map[string]*bucket)}
 	l.unnamed, l.crowd = l.bucket(), l.bucket()
 	return l
 }
 
+// bucket is one token bucket. A request may be held up between looking at the clock and taking tokens: mu guards limiter and latest, the highest time it was
+// asked at, so that no time counts twice.
+type bucket struct {
+	mu      sync.Mutex
+	limiter *rate.Limiter
+	latest  time.Time
+}
+
 // bucket returns a full one.
-func (l *local) bucket() *rate.Limiter { return rate.NewLimiter(l.limit, l.size) }
+func (l *local) bucket() *bucket { return &bucket{limiter: rate.NewLimiter(l.limit, l.size)} }
 
 // take implements [buckets]. It allocates only for a caller who comes for the first time.
 func (l *local) take(_ context.Context, caller string, cost int64) (left float64, ok bool, err error) {
@@ -85,13 +93,26 @@ func (l *local) sweep(now time.Time) {
 	}
 	l.swept = now
 	for caller, b := range l.byName {
-		if b.TokensAt(now) >= float64(l.size) {
+		if b.tokens(now) >= float64(l.size) {
 			delete(l.byName, caller)
 		}
 	}
 }
 
-func takeFrom(b *rate.Limiter, now time.Time, cost int64) (left float64, ok bool) {
-	ok = b.AllowN(now, int(cost))
-	return b.TokensAt(now), ok
+func takeFrom(b *bucket, now time.Time, cost int64) (left float64, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.Before(b.latest) {
+		now = b.latest
+	}
+	b.latest = now
+	ok = b.limiter.AllowN(now, int(cost))
+	return b.limiter.TokensAt(now), ok
+}
+
+// tokens is how many there are.
+func (b *bucket) tokens(now time.Time) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limiter.TokensAt(now)
 }

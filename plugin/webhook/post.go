@@ -5,14 +5,15 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -118,7 +119,12 @@ func (w *Webhook) attempt(body []byte) *failure {
 	if w.settings.Secret != "" {
 		req.Header.Set(signatureHeader, sign(body, w.settings.Secret))
 	}
-	resp, err := w.client.Do(req)
+	if u := w.url.User; u != nil {
+		password, _ := u.Password()
+		req.SetBasicAuth(u.Username(), password)
+	}
+	// Not by Do, which would read where a redirect leads.
+	resp, err := w.client.Transport.RoundTrip(req)
 	if err != nil {
 		return &failure{cause: quiet(err)}
 	}
@@ -152,12 +158,23 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// quiet takes the URL out of an error.
+// errNoHTTP stands for what the receiver sent that is no answer. Its text is not shown: it may hold the URL.
+var errNoHTTP = errors.New("the answer is no HTTP")
+
+// quiet returns an error whose text cannot hold the URL.
 func quiet(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+	for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, known) {
+			return known
+		}
 	}
-	return err
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return e
+	}
+	return errNoHTTP
 }
 
 // sign is the signature of a body: sha256= and the HMAC-SHA256 in hexadecimal digits.

@@ -10,7 +10,7 @@ import (
 
 // A request that looked at the clock, and was then held up before it took its token, sets the bucket's clock back: what passed since counts twice. Each such
 // request gives away rate × (how long it was held up).
-func TestRev6HeldUpBetweenClockAndBucket(t *testing.T) {
+func TestHeldUpBetweenClockAndBucket(t *testing.T) {
 	start := time.Now()
 	var offset atomic.Int64
 	stale, goOn := make(chan struct{}), make(chan struct{})

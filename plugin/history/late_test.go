@@ -37,7 +37,7 @@ func (o *one) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 }
 
 // Issuer.Close while a call is between strategy and history: the call is answered, Close says that all is well, and the record is nowhere.
-func TestRev6AnsweredAfterClose(t *testing.T) {
+func TestAnsweredAfterClose(t *testing.T) {
 	store := memory.New(time.Now)
 	h := start(t, store, nil, func(s *Settings) { s.OnOverflow = Block })
 	s := &slow{reached: make(chan struct{}), goOn: make(chan struct{})}
@@ -64,7 +64,7 @@ func TestRev6AnsweredAfterClose(t *testing.T) {
 }
 
 // One node whose clock is ahead removes what all others have written and must keep.
-func TestRev6ClockAheadRemovesHistory(t *testing.T) {
+func TestClockAheadRemovesHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
 		month := func(s *Settings) { s.OnOverflow, s.Retention = Block, 720*time.Hour }

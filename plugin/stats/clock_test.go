@@ -12,7 +12,7 @@ import (
 )
 
 // However a clock without monotonic part jumps, under concurrent requests, no rate is negative, not a number, or above what was issued a second.
-func TestRev6RatesWhereClocksJump(t *testing.T) {
+func TestRatesWhereClocksJump(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		c := newClock()

@@ -8,7 +8,7 @@ import (
 )
 
 // An offset with AM and PM for the time of day is accepted: days are tried at noon only, and then IDs issued on the days on which clocks change cannot be read back.
-func TestRev6OffsetWithoutHour(t *testing.T) {
+func TestOffsetWithoutHour(t *testing.T) {
 	for _, layout := range []string{"20060102PM-0700", "20060102PMMST"} {
 		var clock time.Time
 		p, err := New(Settings{Template: "{date:" + layout + "}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0, func() time.Time { return clock })

@@ -10,7 +10,7 @@ import (
 )
 
 // Whatever answers at the host, no log shows more of the URL than the host.
-func TestRev6EchoedURL(t *testing.T) {
+func TestEchoedURL(t *testing.T) {
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
