@@ -31,9 +31,9 @@ bizTypes:
 
 func TestWrongBizTypes(t *testing.T) {
 	tests := []struct{ name, yaml, want string }{
-		{"no list", "bizTypes: order", `bizTypes: "order" is not a list`},
-		{"an item that is text", "bizTypes: [order]", `bizTypes[0]: "order" is not a section`},
-		{"an item that is a list", "bizTypes: [[]]", "bizTypes[0]: [] is not a section"},
+		{"no list", "bizTypes: order", "bizTypes: a value is not a list"},
+		{"an item that is text", "bizTypes: [order]", "bizTypes[0]: a value is not a section"},
+		{"an item that is a list", "bizTypes: [[]]", "bizTypes[0]: a list is not a section"},
 		{"an item that is nothing", "bizTypes: [{name: a}, null]", "bizTypes[1]: it has no value"},
 		{"an empty item", "bizTypes: [{}]", "bizTypes[0].name: the biz type is empty"},
 		{"no name", "bizTypes: [{start: 5}]", "bizTypes[0].name: the biz type is empty"},
@@ -123,7 +123,7 @@ func TestBizTypesFromEnvironment(t *testing.T) {
 		`[{"name": "a"}] x`:             variable,
 		`[{"name": "a"}] []`:            variable,
 		`[{"name": "a"}]]`:              variable,
-		`["a"]`:                         `bizTypes[0]: "a" is not a section`,
+		`["a"]`:                         "bizTypes[0]: a value is not a section",
 		`[null]`:                        "bizTypes[0]: it has no value",
 		`[{"name": 5}]`:                 "bizTypes[0].name: 5 is not text",
 		`[{"name": "a", "start": "5"}]`: `bizTypes[0].start: "5" is not a whole number`,

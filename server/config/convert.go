@@ -75,14 +75,30 @@ func assignWord(field encoding.TextUnmarshaler, raw any) error {
 	return field.UnmarshalText([]byte(text))
 }
 
+// wrongType says what a setting that holds no secret is not. Of sections and lists it shows nothing: there may be secrets in them.
 func wrongType(want string, raw any) error {
+	switch v := raw.(type) {
+	case string:
+		return fmt.Errorf("%q is not %s", v, want)
+	case bool, int, int64, uint64, float64, time.Time:
+		return fmt.Errorf("%v is not %s", v, want)
+	}
+	return wrongKind(want, raw)
+}
+
+// wrongKind is wrongType for a place where a section with secrets can stand: whatever stands there is not shown.
+func wrongKind(want string, raw any) error {
 	if raw == nil {
 		return fmt.Errorf("it has no value; %s is needed", want)
 	}
-	if text, ok := raw.(string); ok {
-		return fmt.Errorf("%q is not %s", text, want)
+	kind := "a value"
+	switch reflect.TypeOf(raw).Kind() {
+	case reflect.Map:
+		kind = "a section"
+	case reflect.Slice:
+		kind = "a list"
 	}
-	return fmt.Errorf("%v is not %s", raw, want)
+	return fmt.Errorf("%s is not %s", kind, want)
 }
 
 func assignDuration(field reflect.Value, raw any) error {

@@ -180,7 +180,7 @@ func (l *loader) set(k Key, source, text string) {
 func (l *loader) decodeBizTypes(strategies []section) []seqd.BizType {
 	items, ok := l.bizTypes.([]any)
 	if !ok && l.bizTypes != nil {
-		l.add(bizTypesKey, wrongType("a list", l.bizTypes))
+		l.add(bizTypesKey, wrongKind("a list", l.bizTypes))
 	}
 	list := make([]seqd.BizType, 0, len(items))
 	for i, item := range items {
@@ -192,7 +192,7 @@ func (l *loader) decodeBizTypes(strategies []section) []seqd.BizType {
 func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizType {
 	values, ok := raw.(map[string]any)
 	if !ok {
-		l.add(path, wrongType("a section with name, strategy and settings", raw))
+		l.add(path, wrongKind("a section with name, strategy and settings", raw))
 		return seqd.BizType{}
 	}
 	b := seqd.BizType{Strategy: "segment"}
@@ -250,7 +250,7 @@ func (l *loader) rejectedList(owner string, raw any) (bindings []seqd.RejectedBi
 func (l *loader) list(path string, raw any, each func(i int, item any)) {
 	items, ok := raw.([]any)
 	if !ok && raw != nil {
-		l.add(path, wrongType("a list", raw))
+		l.add(path, wrongKind("a list", raw))
 	}
 	for i, item := range items {
 		each(i, item)
@@ -261,7 +261,7 @@ func (l *loader) list(path string, raw any, each func(i int, item any)) {
 func (l *loader) named(path string, raw any, name *string) (values map[string]any) {
 	values, ok := raw.(map[string]any)
 	if !ok {
-		l.add(path, wrongType("a section with name and settings", raw))
+		l.add(path, wrongKind("a section with name and settings", raw))
 		return nil
 	}
 	values = l.once(path+".", values)
@@ -302,7 +302,7 @@ func (l *loader) flatten(values map[string]any, path string, keys []Key) {
 		}
 		inner, ok := raw.(map[string]any)
 		if !ok {
-			l.add(path+"."+section, wrongType("a section", raw))
+			l.add(path+"."+section, wrongKind("a section", raw))
 		}
 		for key, value := range l.once(path+"."+section+".", inner) {
 			values[section+"."+key] = value
@@ -314,7 +314,7 @@ func (l *loader) flatten(values map[string]any, path string, keys []Key) {
 func (l *loader) plugins(path string, values map[string]any) (bindings []seqd.PluginBinding) {
 	raw, ok := takeKey(values, pluginsKey)
 	if ok && raw == nil {
-		l.add(path+"."+pluginsKey, wrongType("a list", raw))
+		l.add(path+"."+pluginsKey, wrongKind("a list", raw))
 	}
 	l.list(path+"."+pluginsKey, raw, func(i int, item any) {
 		bindings = append(bindings, l.plugin(pluginPath(path, i), item))

@@ -93,8 +93,8 @@ func TestPluginSections(t *testing.T) {
 
 func TestWrongPlugins(t *testing.T) {
 	for yaml, want := range map[string]string{
-		`stamp`:                              "bizTypes[0].plugins: \"stamp\" is not a list",
-		`[stamp]`:                            "bizTypes[0].plugins[0]: \"stamp\" is not a section",
+		`stamp`:                              "bizTypes[0].plugins: a value is not a list",
+		`[stamp]`:                            "bizTypes[0].plugins[0]: a value is not a section",
 		`[{}]`:                               "bizTypes[0].plugins[0].name: \"\" is not one of the plugins",
 		`[{name: stomp}]`:                    "bizTypes[0].plugins[0].name: \"stomp\" is not one of the plugins [",
 		`[{name: stamp, colour: 1}]`:         "bizTypes[0].plugins[0].colour: there is no such key for the plugin stamp",
@@ -107,7 +107,7 @@ func TestWrongPlugins(t *testing.T) {
 		`[{name: history, file: {size: 1}}]`: "bizTypes[0].plugins[0].file.size: there is no such key for the plugin history",
 		`[{name: history, retention: 5s}]`:   "bizTypes[0].plugins[0].retention: 5s is neither 0 (for ever) nor at least 1m",
 		`[{name: history, onOverflow: x}]`:   "bizTypes[0].plugins[0].onOverflow: \"x\" is not one of [\"drop\" \"block\" \"reject\"]",
-		`[{name: stamp, ink: red}]`:          "bizTypes[0].plugins[0].ink: \"red\" is not a section",
+		`[{name: stamp, ink: red}]`:          "bizTypes[0].plugins[0].ink: a value is not a section",
 		`[{name: stamp, ink: {x: 1}}]`:       "bizTypes[0].plugins[0].ink.x: there is no such key for the plugin stamp",
 		`[{name: stamp, ink: {colour: 1}}]`:  "bizTypes[0].plugins[0].ink.colour: 1 is not text",
 		`[{name: stamp, ink: {dries: 1h}}]`:  "server.writeTimeout: ",
@@ -180,7 +180,7 @@ bizTypes:
 
 func TestWrongRejected(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"segment: {rejected: log}":                                        "segment.rejected: \"log\" is not a list",
+		"segment: {rejected: log}":                                        "segment.rejected: a value is not a list",
 		"segment: {rejected: ~}":                                          "segment.rejected: it has no value",
 		"segment: {rejected: [{name: lag}]}":                              "segment.rejected[0].name: \"lag\" is not one of the rejection handlers",
 		"segment: {rejected: [{name: shout, digits: 0}]}":                 "segment.rejected[0].digits: must be at least 1",

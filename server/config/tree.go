@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ func decode(text []byte) (map[string]any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var tree map[string]any
 	if err := decoder.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, quiet(err)
 	}
 	var more any
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
@@ -26,6 +27,12 @@ func decode(text []byte) (map[string]any, error) {
 	}
 	return tree, nil
 }
+
+// quoted are the places where an error of the YAML package shows values.
+var quoted = regexp.MustCompile("(?s)( `.*`|(anchor) '.*'|(invalid map key): .*)")
+
+// quiet takes values out of an error of the YAML package: any of them can be a secret.
+func quiet(err error) error { return errors.New(quoted.ReplaceAllString(err.Error(), "$2$3")) }
 
 // jsonList reads a JSON list.
 func jsonList(text string) ([]any, error) {
@@ -35,7 +42,7 @@ func jsonList(text string) ([]any, error) {
 	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
 	var list []any
 	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("it is not a JSON list of sections: %w", err)
+		return nil, fmt.Errorf("it is not a JSON list of sections: %w", quiet(err))
 	}
 	return list, nil
 }

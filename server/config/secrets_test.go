@@ -8,7 +8,7 @@ import (
 )
 
 // However a configuration is wrong, its error holds no secret.
-func TestRev6SecretsInErrors(t *testing.T) {
+func TestSecretsInErrors(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for name, text := range map[string]string{
 		"plugins without list":   "bizTypes: [{name: a, plugins: {name: obfuscate, digits: 8, key: " + secret + "}}]",
@@ -19,6 +19,13 @@ func TestRev6SecretsInErrors(t *testing.T) {
 		"biz types without list": "bizTypes: {name: a, plugins: [{name: obfuscate, digits: 8, key: " + secret + "}]}",
 		"biz types nested twice": "bizTypes: [[{name: a, plugins: [{name: obfuscate, digits: 8, key: " + secret + "}]}]]",
 		"alias":                  "bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, key: *" + secret + "}]}]",
+		"anchor in itself":       "bizTypes: &" + secret + " [*" + secret + "]",
+		"text alone":             "hunter2",
+		"no number":              "bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, key: !!int " + secret + "}]}]",
+		"section as key":         "bizTypes: [{name: a, plugins: [{{key: " + secret + "}: obfuscate}]}]",
+		"number as key":          "bizTypes: [{name: a, plugins: {1: " + secret + "}}]",
+		"plugins are the key":    "bizTypes: [{name: a, plugins: " + secret + "}]",
+		"in a list":              "server: {trustedProxies: [{key: " + secret + "}]}\nbizTypes: [{name: a}]",
 		"in another setting":     "bizTypes: [{name: a, plugins: [{name: obfuscate, digits: {key: " + secret + "}}]}]",
 		"name is section":        "bizTypes: [{name: a, plugins: [{name: {obfuscate: {key: " + secret + "}}}]}]",
 		"key as section":         "bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, key: {value: " + secret + "}}]}]",

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,10 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/plugin"
-	_ "github.com/seqd/seqd/plugin/format"
-	_ "github.com/seqd/seqd/plugin/obfuscate"
 	"github.com/seqd/seqd/server/config"
-	"log/slog"
 )
 
 type fixed struct {
@@ -21,11 +19,11 @@ type fixed struct {
 }
 
 // Whatever chain the configuration lets pass, two numbers have two IDs, and each is read back.
-func TestRev6Shown(t *testing.T) {
+func TestShown(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	accepted := 0
-	for round := range 600 {
+	for round := range 60 {
 		reset := pick("never", "daily", "monthly", "yearly")
 		zone := pick("UTC", "Asia/Shanghai", "America/Sao_Paulo", "Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu", "Europe/Dublin", "America/New_York")
 		var template strings.Builder
@@ -131,5 +129,7 @@ func TestRev6Shown(t *testing.T) {
 			}
 		}
 	}
-	t.Log(accepted, "accepted")
+	if accepted < 5 {
+		t.Errorf("only %d chains were accepted", accepted)
+	}
 }
