@@ -19,8 +19,10 @@ type pipe struct {
 	queue
 	target target
 	store  persist.HistoryStore
+	// trust returns an error where old records must stay, for the clock of this node may be ahead.
+	trust  func(ctx context.Context, now time.Time) error
 	origin uint64 // of the IDs that this pipe makes
-	finish func() // gives up what the store needs; nil for nothing
+	end    func() // gives up what the store needs; nil for nothing
 
 	ctx     context.Context // ends when nothing is waited for any more
 	cancel  context.CancelFunc
@@ -76,9 +78,11 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.store, p.finish = f, f.close
+		p.store, p.end = f, f.close
+		p.trust = func(ctx context.Context, now time.Time) error { return f.trust(ctx, now, to.settings.Retention) }
 	} else {
 		p.store = env.Store.History()
+		p.trust = func(ctx context.Context, now time.Time) error { return trustStore(ctx, env.Store.Slots(), now) }
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.write()
@@ -112,14 +116,14 @@ const grace = 100 * time.Millisecond
 
 func (p *pipe) close(ctx context.Context) error {
 	defer p.cancel()
-	p.queue.end()
+	p.shut() // before the last flush, so that nothing comes after it
 	close(p.closing)
 	done := make(chan struct{})
 	go func() {
 		<-p.writer
 		<-p.purger
-		if p.finish != nil {
-			p.finish()
+		if p.end != nil {
+			p.end()
 		}
 		close(done)
 	}()
@@ -176,7 +180,7 @@ func (p *pipe) flush() {
 			return
 		}
 		rest = rest[n:]
-		p.release(n)
+		p.wrote(n)
 	}
 	p.giveBack(taken)
 }

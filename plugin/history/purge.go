@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/seqd/seqd/persist"
 )
 
 const (
@@ -39,34 +41,16 @@ func (p *pipe) purge() {
 	}
 }
 
-// purgeSkew is how far the node's clock may be from that of the store for it to remove anything: one that is ahead would take what others must keep for
-// old.
-const purgeSkew = time.Hour
-
-// skew returns how far the clock is off the store's, where that has one of its own.
-func (p *pipe) skew(ctx context.Context) (time.Duration, error) {
-	if p.target.store == nil {
-		return 0, nil // files are this node's alone
-	}
-	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
-	defer cancel()
-	table, err := p.target.store.Slots().Look(ctx, name)
-	return p.now().Sub(time.UnixMilli(table.Now)).Abs(), err
-}
-
 // purgeAll removes what is too old of every biz type.
 func (p *pipe) purgeAll(ctx context.Context) error {
-	skew, err := p.skew(ctx)
-	if err != nil {
-		return err
-	}
-	if skew > purgeSkew {
-		return fmt.Errorf("the clock is %s off the store's", skew)
-	}
 	pipes.mu.Lock()
 	names := slices.Collect(maps.Keys(p.members))
 	pipes.mu.Unlock()
-	before := p.now().Add(-p.settings.Retention).UnixMilli()
+	now := p.now()
+	if err := p.trusts(ctx, now); err != nil {
+		return err
+	}
+	before := now.Add(-p.settings.Retention).UnixMilli()
 	for _, name := range names {
 		for {
 			n, err := p.purgeSome(ctx, name, before)
@@ -82,6 +66,61 @@ func (p *pipe) purgeAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (p *pipe) trusts(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	return p.trust(ctx, now)
+}
+
+// mostAhead is how far the clock of a node may be ahead of that of the store for it to purge.
+const mostAhead = time.Hour
+
+// trustStore compares the clock of this node with that of the store, which all nodes share: one that is ahead would remove what the others must keep.
+func trustStore(ctx context.Context, clock persist.SlotStore, now time.Time) error {
+	table, err := clock.Look(ctx, name)
+	if err != nil {
+		return err
+	}
+	if ahead := now.Sub(time.UnixMilli(table.Now)); ahead > mostAhead {
+		return fmt.Errorf("the clock of this node is %s ahead of the store's", ahead.Round(time.Second))
+	}
+	return nil
+}
+
+// mostIdle is how much longer ago than the retention the newest record of files may be for them to be purged. A process that runs removes the last
+// record within this time; where it did not, the clock was set, or the process did not run.
+const mostIdle = 2 * mostPurge
+
+// trust compares the clock with the newest record, since files have no clock.
+func (f *files) trust(ctx context.Context, now time.Time, retention time.Duration) error {
+	newest, err := f.newest(ctx)
+	if err != nil || newest < 0 {
+		return err
+	}
+	if at := time.UnixMilli(newest); now.Sub(at) > retention+mostIdle {
+		return fmt.Errorf("the newest record is of %s, so the clock may be ahead; nothing is removed before the next record", at.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// newest returns the greatest time of all records, in ms; −1 when there is none.
+func (f *files) newest(ctx context.Context) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.usable(ctx); err != nil {
+		return 0, err
+	}
+	list, err := f.olderFiles()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	newest := f.last
+	for _, o := range list {
+		newest = max(newest, o.last)
+	}
+	return newest, nil
 }
 
 func (p *pipe) purgeSome(ctx context.Context, name string, before int64) (int, error) {

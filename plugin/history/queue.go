@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -18,14 +19,16 @@ type queue struct {
 	first    chan struct{} // has a token when pending is not empty
 	full     chan struct{} // has a token when there is a batch in pending, or no room
 
+	closed atomic.Bool // nothing more is taken over; set under mu
+
 	mu      sync.Mutex // guards what follows
 	pending []entry
 	spare   []entry // what pending was before, for its memory
 	n       uint64  // records ever put
-	over    bool    // nobody writes any more
+	written uint64  // how many of them were written
 	// held is how many records there are, pending or being written, with the places that waiters were given: at most settings.Queue.
 	held    int
-	waiters list.List // of chan struct{}, the longest waiting first; closed when a place is theirs
+	waiters list.List // of chan error, the longest waiting first; they get nil when a place is theirs
 
 	dropped  int64 // records that were dropped in all
 	reported int64 // how many of them were logged
@@ -39,22 +42,23 @@ func newQueue(settings Settings, now func() time.Time, log *slog.Logger) queue {
 // errFull is what a request gets that there is no room for. The store, or the disk, that takes no records is the cause, and what an operator has to look at.
 var errFull = &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the history cannot be written, and its queue is full", RetryAfter: time.Second}
 
-// errOver is what a request gets whose record would not be written any more.
-var errOver = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+// errStopping is what a request gets when the last write is about to begin, or is done: nothing would write its record any more.
+var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the history is closed, since the service stops", RetryAfter: time.Second}
 
-// end refuses all further records.
-func (q *queue) end() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.over = true
-}
-
-// room returns nil when there is room for a record, which nobody keeps for the caller, and under drop in any case.
+// room returns nil when there is room for a record, which nobody keeps for the caller, and under drop in any case
+// until the queue is closed.
 func (q *queue) room(ctx context.Context) error {
+	if q.closed.Load() {
+		return errStopping
+	}
 	if q.settings.OnOverflow == Drop {
 		return nil
 	}
 	q.mu.Lock()
+	if q.closed.Load() { // before any wait: nobody would end it
+		q.mu.Unlock()
+		return errStopping
+	}
 	if q.free() {
 		q.mu.Unlock()
 		return nil
@@ -73,13 +77,13 @@ func (q *queue) room(ctx context.Context) error {
 // free reports whether there is a place for somebody who comes now: those who wait are first. mu is held.
 func (q *queue) free() bool { return q.held < q.settings.Queue && q.waiters.Len() == 0 }
 
-// put takes over a record.
+// put takes over a record, or refuses it: under each policy once the queue is closed, for then it would be lost for certain.
 func (q *queue) put(ctx context.Context, e *entry) error {
 	q.mu.Lock()
 	switch {
-	case q.over:
+	case q.closed.Load():
 		q.mu.Unlock()
-		return errOver
+		return errStopping
 	case q.free():
 		q.held++
 	case q.settings.OnOverflow == Drop:
@@ -93,13 +97,12 @@ func (q *queue) put(ctx context.Context, e *entry) error {
 			return err
 		}
 		q.mu.Lock()
-		if q.over {
-			q.held--
-			q.mu.Unlock()
-			return errOver
-		}
 	}
 	defer q.mu.Unlock()
+	if q.closed.Load() { // between a place that became free and now
+		q.held--
+		return errStopping
+	}
 	// Under the lock, so that records are written in the order of their times.
 	e.time, e.n = q.now().UnixMilli(), q.n
 	q.n++
@@ -122,15 +125,15 @@ func signal(c chan struct{}) {
 
 // await waits for a place, in turn. mu is held when it is called and not when it returns.
 func (q *queue) await(ctx context.Context) error {
-	ready := make(chan struct{})
+	ready := make(chan error, 1)
 	place := q.waiters.PushBack(ready)
 	q.mu.Unlock()
 	patience := time.NewTimer(q.settings.BlockTimeout)
 	defer patience.Stop()
 	var err error
 	select {
-	case <-ready:
-		return nil
+	case err := <-ready:
+		return err
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-patience.C:
@@ -138,9 +141,9 @@ func (q *queue) await(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	select {
-	case <-ready: // in the last moment
+	case err := <-ready: // in the last moment
 		q.mu.Unlock()
-		return nil
+		return err
 	default:
 	}
 	q.waiters.Remove(place)
@@ -155,7 +158,25 @@ func (q *queue) release(n int) {
 	q.held -= n
 	for q.held < q.settings.Queue && q.waiters.Len() > 0 {
 		q.held++
-		close(q.waiters.Remove(q.waiters.Front()).(chan struct{}))
+		q.waiters.Remove(q.waiters.Front()).(chan error) <- nil
+	}
+}
+
+// wrote gives up the places of n records that are written.
+func (q *queue) wrote(n int) {
+	q.mu.Lock()
+	q.written += uint64(n)
+	q.mu.Unlock()
+	q.release(n)
+}
+
+// shut closes the queue: what is in it stays, and who waits or comes is refused.
+func (q *queue) shut() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed.Store(true)
+	for q.waiters.Len() > 0 {
+		q.waiters.Remove(q.waiters.Front()).(chan error) <- errStopping
 	}
 }
 
@@ -217,5 +238,5 @@ func (q *queue) giveBack(taken []entry) {
 func (q *queue) left() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.held
+	return int(q.n - q.written)
 }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/plugin"
 )
 
 // slow stands before history and holds an issued number up until it is told to go on.
@@ -26,6 +24,7 @@ func (s *slow) After(context.Context, *seqd.Call) error {
 	return nil
 }
 
+// one is a strategy that counts.
 type one struct{ n int64 }
 
 func (o *one) Init(context.Context, bool) error { return nil }
@@ -36,7 +35,7 @@ func (o *one) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-// Issuer.Close while a call is between strategy and history: the call is answered, Close says that all is well, and the record is nowhere.
+// Issuer.Close while a call is between strategy and history: what is answered after a clean Close is in the history.
 func TestAnsweredAfterClose(t *testing.T) {
 	store := memory.New(time.Now)
 	h := start(t, store, nil, func(s *Settings) { s.OnOverflow = Block })
@@ -57,35 +56,51 @@ func TestAnsweredAfterClose(t *testing.T) {
 	}
 	close(s.goOn)
 	wg.Wait()
-	time.Sleep(50 * time.Millisecond)
 	if list := kept(t, store.History(), "order"); answered == nil && !slices.Contains(list, int64(1)) {
 		t.Errorf("1 was answered, Close was clean, and the history holds %v", list)
 	}
 }
 
-// One node whose clock is ahead removes what all others have written and must keep.
-func TestClockAheadRemovesHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(time.Now)
-		month := func(s *Settings) { s.OnOverflow, s.Retention = Block, 720*time.Hour }
-		good := start(t, store, nil, month)
-		if err := issue(t.Context(), good, 1); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		settings := DefaultSettings()
-		month(&settings)
-		settings.Batch-- // another process would have a queue of its own; so does another batch
-		env := plugin.Env{Store: store, Now: func() time.Time { return time.Now().AddDate(1, 0, 0) }, Log: slog.New(slog.DiscardHandler)}
-		ahead, err := New(env, seqd.BizType{Name: "order"}, seqd.PluginBinding{Name: name, Settings: &settings})
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Hour)
-		if list := kept(t, store.History(), "order"); !slices.Contains(list, int64(1)) {
-			t.Errorf("two hours later the history holds %v", list)
-		}
-		stop(t, good)
-		stop(t, ahead)
-	})
+// Once the last biz type is closed, each policy refuses, at once, and so it does those who wait.
+func TestClosed(t *testing.T) {
+	for _, policy := range []string{Drop, Block, Reject} {
+		synctest.Test(t, func(t *testing.T) {
+			store, hang := newFake(), make(chan struct{})
+			store.set(nil, false, hang)
+			p := start(t, store, nil, func(s *Settings) { s.Queue, s.Batch, s.OnOverflow, s.BlockTimeout = 2, 2, policy, time.Minute })
+			for n := int64(1); n <= 2; n++ {
+				if err := issue(t.Context(), p, n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var wg sync.WaitGroup
+			began := time.Now()
+			if policy == Block {
+				for range 2 {
+					wg.Go(func() {
+						if err := issue(t.Context(), p, 3); seqd.CodeOf(err) != seqd.CodeStopping {
+							t.Errorf("one who waited got %v", err)
+						}
+					})
+				}
+				synctest.Wait()
+			}
+			wg.Go(func() { stop(t, p) })
+			synctest.Wait()
+			call := &seqd.Call{Count: 1}
+			call.Sequence.Add(4, 1, 1)
+			if err := p.Before(t.Context(), call); seqd.CodeOf(err) != seqd.CodeStopping {
+				t.Errorf("%s: before it is %v", policy, err)
+			}
+			if err := p.After(t.Context(), call); seqd.CodeOf(err) != seqd.CodeStopping {
+				t.Errorf("%s: after it is %v", policy, err)
+			}
+			close(hang)
+			wg.Wait()
+			if took := time.Since(began); took > 0 {
+				t.Errorf("%s: it took %s", policy, took)
+			}
+			once(t, kept(t, store.HistoryStore, "order"), 2)
+		})
+	}
 }
