@@ -51,6 +51,7 @@ var rules = map[string]struct {
 	"internal/clockseqd":    {[]string{"server", "server/config", "standard"}, "it is cmd/seqd with another clock"},
 	"persist/persisttest":   {[]string{"persist"}, "a suite for drivers knows only the interface"},
 	"internal/folder":       {nil, "it knows only the file system"},
+	"internal/worlds":       {nil, "what models share knows none of them"},
 	"internal/registry":     {nil, "it keeps names and knows nothing of what they stand for"},
 	"internal/node":         {[]string{"internal/history"}, "it knows seqd from outside only"},
 	"internal/history":      {nil, "the checker must not depend on what it checks"},

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/seqd/seqd/internal/worlds"
+
 // action is a kind of step.
 type action int
 
@@ -90,7 +92,7 @@ var actions = [actionsInAll]struct {
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
 // that are likely to break one of the rules happen often.
 func (w *world) weigh() {
-	pure := w.dice.oneIn(2)
+	pure := w.dice.OneIn(2)
 	for a := range actions {
 		w.weights[a] = actions[a].base
 		switch {
@@ -98,10 +100,10 @@ func (w *world) weigh() {
 		case pure:
 			w.weights[a] = 0
 		default:
-			w.weights[a] *= pick(&w.dice, 0, 0, 0, 0, 1, 2)
+			w.weights[a] *= worlds.Pick(&w.dice, 0, 0, 0, 0, 1, 2)
 		}
 	}
-	w.weights[callerComes] /= pick(&w.dice, 1, 1, 3, 10)
+	w.weights[callerComes] /= worlds.Pick(&w.dice, 1, 1, 3, 10)
 	for _, a := range temptations[w.seed%uint64(rulesInAll)] {
 		w.weights[a] += 3 * actions[a].base
 	}
@@ -135,20 +137,13 @@ func (w *world) sum() {
 }
 
 // act does one action, if there is anything to do it to.
-func (w *world) act() bool {
-	roll := w.dice.below(w.weights[actionsInAll-1])
-	a := 0
-	for roll >= w.weights[a] {
-		a++
-	}
-	return actions[a].do(w)
-}
+func (w *world) act() bool { return actions[w.dice.Draw(w.weights[:])].do(w) }
 
 // fragile is whether Redis must not fail now, see restoresBare.
 func (w *world) fragile() bool { return w.restoredTo > 0 }
 
-func (w *world) someNode() *node     { return w.nodes[w.dice.below(len(w.nodes))] }
-func (w *world) someServer() *server { return w.servers[w.dice.below(2)] }
+func (w *world) someNode() *node     { return w.nodes[w.dice.Below(len(w.nodes))] }
+func (w *world) someServer() *server { return w.servers[w.dice.Below(2)] }
 
 // lucky is whether a node is spared from what may befall it: in some worlds it all befalls one node.
 func (w *world) lucky(n *node) bool { return w.unlucky != nil && n != w.unlucky }
@@ -166,7 +161,7 @@ func (w *world) arrives() bool {
 	if len(w.inFlight) == 0 {
 		return false
 	}
-	i := min(w.dice.below(len(w.inFlight)), w.dice.below(len(w.inFlight)))
+	i := min(w.dice.Below(len(w.inFlight)), w.dice.Below(len(w.inFlight)))
 	m := w.inFlight[i]
 	n := m.op.node
 	if m.until > w.step && !w.healing || m.to == toNode && n.paused && !m.op.over {
@@ -174,7 +169,7 @@ func (w *world) arrives() bool {
 	}
 	if w.repeats(m) {
 		again := *m
-		again.repeated, again.until = true, w.step+w.dice.below(100)
+		again.repeated, again.until = true, w.step+w.dice.Below(100)
 		w.send(&again)
 	}
 	w.remove(i)
@@ -188,7 +183,7 @@ func (w *world) arrives() bool {
 
 // repeats is whether the network delivers a message twice. It does so only to what a rule says is never repeated, when that is taken out.
 func (w *world) repeats(m *message) bool {
-	if m.repeated || !w.dice.oneIn(3) {
+	if m.repeated || !w.dice.OneIn(3) {
 		return false
 	}
 	return w.out[installOnce] && m.to == toRedis && m.install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
@@ -199,7 +194,7 @@ func (w *world) looses() bool {
 	if len(w.inFlight) == 0 || w.fragile() {
 		return false
 	}
-	i := w.dice.below(len(w.inFlight))
+	i := w.dice.Below(len(w.inFlight))
 	m := w.inFlight[i]
 	if w.lucky(m.op.node) {
 		return false
@@ -214,15 +209,15 @@ func (w *world) delays() bool {
 	if len(w.inFlight) == 0 {
 		return false
 	}
-	m := w.inFlight[w.dice.below(len(w.inFlight))]
-	if w.dice.oneIn(2) {
+	m := w.inFlight[w.dice.Below(len(w.inFlight))]
+	if w.dice.OneIn(2) {
 		for _, other := range w.inFlight {
 			if other.install && other.to == toRedis {
 				m = other // what comes late and counts is what matters
 			}
 		}
 	}
-	m.until = w.step + w.dice.below(200)
+	m.until = w.step + w.dice.Below(200)
 	w.say("late: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
 	return true
 }
@@ -232,7 +227,7 @@ func (w *world) callerComes() bool {
 	if n == nil || n.mode == stopping || len(n.waiting) > 3 {
 		return false
 	}
-	n.call(1 + w.dice.below(4))
+	n.call(1 + w.dice.Below(4))
 	return true
 }
 
@@ -242,8 +237,8 @@ func (w *world) callerGoes() bool {
 	if n == nil {
 		return false
 	}
-	if o := n.ops[taking]; o != nil && w.dice.oneIn(2) {
-		o.calls[w.dice.below(len(o.calls))].gone = true
+	if o := n.ops[taking]; o != nil && w.dice.OneIn(2) {
+		o.calls[w.dice.Below(len(o.calls))].gone = true
 	} else if len(n.waiting) > 0 {
 		n.waiting = n.waiting[1:]
 	} else {
@@ -259,8 +254,8 @@ func (w *world) timesOut() bool {
 	if n == nil {
 		return false
 	}
-	o := n.ops[w.dice.below(int(tasksInAll))]
-	if o == nil || w.awaited(o) && (w.healing || w.lucky(n) || !w.dice.oneIn(3)) {
+	o := n.ops[w.dice.Below(int(tasksInAll))]
+	if o == nil || w.awaited(o) && (w.healing || w.lucky(n) || !w.dice.OneIn(3)) {
 		return false
 	}
 	w.say("%s: %s times out", n.name, taskNames[o.task])
@@ -375,7 +370,7 @@ func (w *world) misled() bool {
 	if n == nil || !s.up || !s.replica {
 		return false
 	}
-	s.writable = w.dice.oneIn(2)
+	s.writable = w.dice.OneIn(2)
 	n.target = s
 	w.say("%s: takes the replica %s for the primary", n.name, s.name)
 	return true

@@ -53,7 +53,7 @@ func (w *world) restoresRaised() bool {
 	w.store.counter.Max = w.store.highest
 	w.say("store: restored and raised to %d", w.store.counter.Max)
 	w.count("restored and raised")
-	if primary := w.onlyPrimary(); primary != nil && w.dice.oneIn(2) {
+	if primary := w.onlyPrimary(); primary != nil && w.dice.OneIn(2) {
 		primary.remove(key)
 		w.say("%s: empty", primary.name)
 	}
@@ -99,7 +99,7 @@ func (w *world) replicates() bool {
 	if len(s.lag) == 0 {
 		return false
 	}
-	n := 1 + w.dice.below(len(s.lag))
+	n := 1 + w.dice.Below(len(s.lag))
 	s.catchUp(n)
 	w.say("%s: %d writes arrive, %d are still on their way", s.name, n, len(s.lag))
 	return true
@@ -138,10 +138,10 @@ func (w *world) evicts() bool {
 // load is what a starting server finds: nothing, or its last snapshot.
 func (w *world) load(s *server) {
 	s.keys = map[string]hash{}
-	if s.snapshot != nil && !w.dice.oneIn(3) {
+	if s.snapshot != nil && !w.dice.OneIn(3) {
 		s.keys = copyOf(s.snapshot)
 	}
-	s.clock += int64(w.dice.below(3)-1) * 50_000
+	s.clock += int64(w.dice.Below(3)-1) * 50_000
 }
 
 // serverRestarts restarts a primary at once; its replica will have to sync again.
@@ -168,7 +168,7 @@ func (w *world) serverDies() bool {
 	wasPrimary := !s.replica
 	s.up, s.synced, s.lag = false, false, nil
 	w.say("%s: dies", s.name)
-	if wasPrimary && s.peer.up && s.peer.replica && w.dice.oneIn(2) {
+	if wasPrimary && s.peer.up && s.peer.replica && w.dice.OneIn(2) {
 		w.promote(s.peer)
 	}
 	return true
@@ -196,7 +196,7 @@ func (w *world) serverStarts() bool {
 		s.lead(w.newReplid())
 		w.say("%s: starts as a primary, its hash is %v", s.name, s.keys[key])
 		return true
-	case s.replica && !s.peer.up && w.dice.oneIn(2):
+	case s.replica && !s.peer.up && w.dice.OneIn(2):
 		w.promote(s)
 		return true
 	}
@@ -204,7 +204,7 @@ func (w *world) serverStarts() bool {
 }
 
 // splitStart is whether a server starts as a primary beside another one.
-func (w *world) splitStart() bool { return !w.healing && !w.fragile() && w.dice.oneIn(6) }
+func (w *world) splitStart() bool { return !w.healing && !w.fragile() && w.dice.OneIn(6) }
 
 // failsOver promotes the replica and makes the primary its replica.
 func (w *world) failsOver() bool {
@@ -214,7 +214,7 @@ func (w *world) failsOver() bool {
 	}
 	w.promote(s)
 	s.peer.follow()
-	if w.dice.oneIn(2) {
+	if w.dice.OneIn(2) {
 		s.peer.sync()
 	}
 	return true
@@ -257,7 +257,7 @@ func (w *world) replicaAttaches() bool {
 
 func (w *world) clockJumps() bool {
 	s := w.someServer()
-	s.clock += int64(w.dice.below(400)-200) * 1000
+	s.clock += int64(w.dice.Below(400)-200) * 1000
 	w.say("%s: its clock jumps", s.name)
 	return true
 }

@@ -9,7 +9,7 @@ func (n *node) mend(o *op, l look) {
 	if n.w.out[guardRule] && !n.ahead {
 		below = false
 	}
-	patient := l.low == claimedByOther && !n.w.dice.oneIn(4)
+	patient := l.low == claimedByOther && !n.w.dice.OneIn(4)
 	switch {
 	case l.stub && patient:
 		n.lookAgain(o)

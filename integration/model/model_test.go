@@ -4,13 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/worlds"
 )
 
 // worldSteps is how long things go wrong in a world.
@@ -29,24 +28,11 @@ func defaultSeeds() int {
 	return 10_000
 }
 
-// failure is a seed under which something was broken.
-type failure struct {
-	seed   uint64
-	step   int
-	broken string
-}
-
-// kind is which promise was broken.
-func (f failure) kind() string {
-	kind, _, _ := strings.Cut(f.broken, ":")
-	return kind
-}
-
 // tally is what many worlds came to.
 type tally struct {
 	seeds, steps, scripts, numbers int
 	events                         map[string]int
-	failures                       []failure
+	failures                       []worlds.Failure
 }
 
 // survey runs so many seeds, first, first + step and so on, on all cores, until some have failed.
@@ -55,25 +41,17 @@ func survey(t *testing.T, out without, first, step rule, seeds, enough int) (sum
 	if err != nil {
 		t.Fatal(err)
 	}
-	var (
-		mu      sync.Mutex // guards sum
-		next    atomic.Int64
-		workers sync.WaitGroup
-	)
 	sum.events = map[string]int{}
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			l := newInterpreter(program)
-			for over := false; !over; {
-				i := next.Add(1) - 1
-				if i >= int64(seeds) {
-					return
-				}
-				seed := uint64(first) + uint64(step)*uint64(i)
-				before := l.runs
-				w := newWorld(l, out, seed)
-				steps := w.run(worldSteps, nil)
-				mu.Lock()
+	sum.failures = worlds.Survey(uint64(first), uint64(step), seeds, enough, func() func(uint64) (*worlds.Failure, func()) {
+		l := newInterpreter(program)
+		return func(seed uint64) (failed *worlds.Failure, add func()) {
+			before := l.runs
+			w := newWorld(l, out, seed)
+			steps := w.run(worldSteps, nil)
+			if w.check.broken != "" {
+				failed = &worlds.Failure{Seed: seed, Step: w.step, Broken: w.check.broken}
+			}
+			return failed, func() {
 				sum.seeds++
 				sum.steps += steps
 				sum.scripts += l.runs - before
@@ -81,16 +59,9 @@ func survey(t *testing.T, out without, first, step rule, seeds, enough int) (sum
 				for event, n := range w.events {
 					sum.events[event] += n
 				}
-				if w.check.broken != "" {
-					sum.failures = append(sum.failures, failure{seed, w.step, w.check.broken})
-				}
-				over = len(sum.failures) >= enough
-				mu.Unlock()
 			}
-		})
-	}
-	workers.Wait()
-	slices.SortFunc(sum.failures, func(a, b failure) int { return a.step - b.step })
+		}
+	})
 	return sum
 }
 
@@ -117,7 +88,7 @@ func TestProtocol(t *testing.T) {
 		}
 	}
 	for _, f := range sum.failures {
-		t.Errorf("seed %d: step %d: %s", f.seed, f.step, f.broken)
+		t.Errorf("seed %d: step %d: %s", f.Seed, f.Step, f.Broken)
 	}
 }
 
@@ -150,16 +121,16 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			sum := survey(t, out, r, rulesInAll, searched, 6)
 			kinds := map[string]int{}
 			for _, f := range sum.failures {
-				kinds[f.kind()]++
+				kinds[f.Kind()]++
 			}
-			i := slices.IndexFunc(sum.failures, func(f failure) bool { return strings.HasPrefix(f.broken, kind) && f.step < worldSteps })
+			i := slices.IndexFunc(sum.failures, func(f worlds.Failure) bool { return strings.HasPrefix(f.Broken, kind) && f.Step < worldSteps })
 			if i < 0 {
 				t.Fatalf("nothing broke in %d seeds, %d steps: %v", sum.seeds, sum.steps, kinds)
 			}
 			f := sum.failures[i]
 			needed := shorten(t, out, f)
-			t.Logf("without %q %d of %d seeds fail: %v. Seed %d needs %d of its steps:\n%s", r, len(sum.failures), sum.seeds, kinds, f.seed, len(needed),
-				replay(t, out, f.seed, needed))
+			t.Logf("without %q %d of %d seeds fail: %v. Seed %d needs %d of its steps:\n%s", r, len(sum.failures), sum.seeds, kinds, f.Seed, len(needed),
+				replay(t, out, f.Seed, needed))
 		})
 	}
 }
@@ -173,10 +144,6 @@ func replay(t *testing.T, out without, seed uint64, needed []int) string {
 	w := newWorld(newInterpreter(program), out, seed)
 	var schedule strings.Builder
 	w.trace = func(text string) { schedule.WriteString(text + "\n") }
-	var leftOut func(int) bool
-	if needed != nil {
-		leftOut = func(step int) bool { _, found := slices.BinarySearch(needed, step); return !found }
-	}
-	w.run(worldSteps, leftOut)
+	w.run(worldSteps, worlds.Except(needed))
 	return schedule.String()
 }

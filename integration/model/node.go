@@ -255,7 +255,7 @@ func (n *node) redisFailed() {
 	case n.settings.reject:
 		n.w.say("%s: refuses its %d callers", n.name, len(n.waiting))
 		n.waiting = nil
-	case n.w.dice.oneIn(2) && n.w.mayDegrade(n):
+	case n.w.dice.OneIn(2) && n.w.mayDegrade(n):
 		n.leave()
 	}
 }

@@ -1,48 +1,21 @@
 // Package model checks the protocol by which nodes issue the numbers of one counter in one order: random schedules of everything that can go wrong,
-// over the product's own Lua scripts in an interpreter, a model of Redis and of the store, and nodes as state machines.
-//
-// A world is determined by its seed: each step draws from a generator of its own, made of the seed and the step's number. So a step can be left out
-// and the others stay much the same, by which long schedules that found something are made short.
+// over the product's own Lua scripts in an interpreter, a model of Redis and of the store, and nodes as state machines. Package worlds says what a world is.
 package model
 
 import (
 	"fmt"
 	"strconv"
 
+	"github.com/seqd/seqd/internal/worlds"
 	"github.com/seqd/seqd/persist"
 )
-
-// dice is the random generator of one step (splitmix64).
-type dice uint64
-
-func newDice(seed, step uint64) dice {
-	d := dice(seed*0xd1342543de82ef95 + step)
-	d.next()
-	return d
-}
-
-func (d *dice) next() uint64 {
-	*d += 0x9e3779b97f4a7c15
-	z := uint64(*d)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// below returns a number from 0 to n − 1.
-func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
-
-func (d *dice) oneIn(n int) bool { return d.below(n) == 0 }
-
-// pick returns one of some values.
-func pick[T any](d *dice, values ...T) T { return values[d.below(len(values))] }
 
 // world is one cluster with its Redis, its store and the network between them.
 type world struct {
 	out   without
 	lua   *interpreter
 	seed  uint64
-	dice  dice
+	dice  worlds.Dice
 	step  int
 	drawn int64 // random texts and replication IDs so far
 
@@ -74,7 +47,7 @@ const start = 0
 func newWorld(l *interpreter, out without, seed uint64) *world {
 	w := &world{out: out, lua: l, seed: seed, away: map[*node]bool{}, served: map[*node]bool{}, events: map[string]int{}}
 	w.check.w = w
-	w.dice = newDice(seed, 1<<40)
+	w.dice = worlds.NewDice(seed, 1<<40)
 	a, b := &server{name: "A", up: true, keys: map[string]hash{}, clock: 1e15}, &server{name: "B", up: true, keys: map[string]hash{}, clock: 1e15}
 	a.peer, b.peer = b, a
 	w.servers = [2]*server{a, b}
@@ -83,13 +56,13 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	b.sync()
 	w.store.counter = persist.Counter{BizTag: "order", Max: start, Step: 1}
 	w.store.backup = w.store.counter
-	w.usual = pick(&w.dice, int64(3), 3, 4, 6)
-	for i := range pick(&w.dice, 2, 2, 3, 4) {
+	w.usual = worlds.Pick(&w.dice, int64(3), 3, 4, 6)
+	for i := range worlds.Pick(&w.dice, 2, 2, 3, 4) {
 		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}
 		w.nodes = append(w.nodes, n)
 		n.start(w.newSettings())
 	}
-	if w.dice.oneIn(2) {
+	if w.dice.OneIn(2) {
 		w.unlucky = w.nodes[0]
 	}
 	w.weigh()
@@ -98,10 +71,10 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 
 func (w *world) newSettings() settings {
 	return settings{
-		step:        pick(&w.dice, w.usual, w.usual, w.usual, 3, 4, 6, 10),
-		reserveText: pick(&w.dice, "0", "1", "2"),
-		threshold:   pick(&w.dice, "0.2", "0.5", "1"),
-		reject:      w.dice.oneIn(8),
+		step:        worlds.Pick(&w.dice, w.usual, w.usual, w.usual, 3, 4, 6, 10),
+		reserveText: worlds.Pick(&w.dice, "0", "1", "2"),
+		threshold:   worlds.Pick(&w.dice, "0.2", "0.5", "1"),
+		reject:      w.dice.OneIn(8),
 	}
 }
 
@@ -139,7 +112,7 @@ func (w *world) onlyPrimary() *server {
 
 // findPrimary is what a node finds that looks for the primary: any, if there are two, and where there is none what it has.
 func (w *world) findPrimary(n *node) *server {
-	s := w.servers[w.dice.below(2)]
+	s := w.servers[w.dice.Below(2)]
 	switch {
 	case s.primary():
 		return s
@@ -182,7 +155,7 @@ func (w *world) allHaveSeen(n int64) bool {
 
 // turn does one step and reports whether there was something to do.
 func (w *world) turn() bool {
-	w.dice = newDice(w.seed, uint64(w.step))
+	w.dice = worlds.NewDice(w.seed, uint64(w.step))
 	done := false
 	for tries := 0; tries < 20 && !done; tries++ {
 		done = w.act()

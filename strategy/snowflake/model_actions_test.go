@@ -1,5 +1,7 @@
 package snowflake
 
+import "github.com/seqd/seqd/internal/worlds"
+
 import "slices"
 
 // action is a kind of step.
@@ -109,12 +111,12 @@ var eventNames = [eventsInAll]string{
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
 // that are likely to break one of the rules happen often.
 func (w *world) weigh() {
-	pure := w.dice.oneIn(2)
+	pure := w.dice.OneIn(2)
 	temptation := temptations[w.tempted()]
 	for a := range actions {
 		w.weights[a] = actions[a].base
 		if action(a) >= firstFault {
-			w.weights[a] *= pick(&w.dice, 0, 0, 0, 1, 2, 4)
+			w.weights[a] *= worlds.Pick(&w.dice, 0, 0, 0, 1, 2, 4)
 			if pure && len(temptation) > 0 {
 				w.weights[a] = 0
 			}
@@ -152,23 +154,16 @@ var temptations = [rulesInAll][]action{
 }
 
 // act does one action, if there is anything to do it to.
-func (w *world) act() bool {
-	roll := w.dice.below(w.weights[actionsInAll-1])
-	a := 0
-	for roll >= w.weights[a] {
-		a++
-	}
-	return actions[a].do(w)
-}
+func (w *world) act() bool { return actions[w.dice.Draw(w.weights[:])].do(w) }
 
-func (w *world) someNode() *node { return w.nodes[w.dice.below(len(w.nodes))] }
+func (w *world) someNode() *node { return w.nodes[w.dice.Below(len(w.nodes))] }
 
 // arrives lets a message arrive, more often an old one.
 func (w *world) arrives() bool {
 	if len(w.inFlight) == 0 {
 		return false
 	}
-	i := min(w.dice.below(len(w.inFlight)), w.dice.below(len(w.inFlight)))
+	i := min(w.dice.Below(len(w.inFlight)), w.dice.Below(len(w.inFlight)))
 	m := w.inFlight[i]
 	if m.after > w.step || m.reply && m.o.n.paused && !m.o.over {
 		return false
@@ -191,7 +186,7 @@ func (w *world) timesOut() bool {
 		return false
 	}
 	for _, m := range w.inFlight {
-		if m.o == n.op && (w.healing || !w.dice.oneIn(3)) {
+		if m.o == n.op && (w.healing || !w.dice.OneIn(3)) {
 			return false
 		}
 	}
@@ -254,7 +249,7 @@ func (w *world) loses() bool {
 	if len(w.inFlight) == 0 {
 		return false
 	}
-	i := w.dice.below(len(w.inFlight))
+	i := w.dice.Below(len(w.inFlight))
 	m := w.inFlight[i]
 	w.say("lost: a message of the %s of %s", m.o.task, m.o.n.name)
 	w.remove(i)
@@ -266,8 +261,8 @@ func (w *world) holdsBack() bool {
 	if len(w.inFlight) == 0 {
 		return false
 	}
-	m := w.inFlight[w.dice.below(len(w.inFlight))]
-	m.after = w.step + w.dice.below(200)
+	m := w.inFlight[w.dice.Below(len(w.inFlight))]
+	m.after = w.step + w.dice.Below(200)
 	w.say("late: a message of the %s of %s", m.o.task, m.o.n.name)
 	return true
 }
@@ -315,7 +310,7 @@ func (w *world) disconnects() bool {
 // clockJumps sets a clock anywhere.
 func (w *world) clockJumps() bool {
 	n := w.someNode()
-	n.offset = w.registry.offset + w.dice.within(-500, 500)
+	n.offset = w.registry.offset + w.dice.Within(-500, 500)
 	w.say("%s: its clock jumps to %d", n.name, rel(n.clock()))
 	return true
 }
@@ -323,7 +318,7 @@ func (w *world) clockJumps() bool {
 // clockDrifts sets a clock as far off as maxSkew allows.
 func (w *world) clockDrifts() bool {
 	n := w.someNode()
-	n.offset = w.registry.offset + w.dice.within(-n.maxSkew, n.maxSkew)
+	n.offset = w.registry.offset + w.dice.Within(-n.maxSkew, n.maxSkew)
 	w.say("%s: its clock is %d", n.name, rel(n.clock()))
 	return true
 }
@@ -340,16 +335,16 @@ func (w *world) registryFails() bool {
 // registryClock sets the clock of the registry: back by at most the smallest maxSkew since it was ever looked at, or forward.
 func (w *world) registryClock() bool {
 	r := &w.registry
-	if forward := r.old == nil || r.old.until < w.now; forward && w.dice.oneIn(8) { // Lag is measured by that clock
-		r.offset += w.dice.within(0, 50)
+	if forward := r.old == nil || r.old.until < w.now; forward && w.dice.OneIn(8) { // Lag is measured by that clock
+		r.offset += w.dice.Within(0, 50)
 	}
-	r.wobble = w.dice.within(0, w.skew)
+	r.wobble = w.dice.Within(0, w.skew)
 	w.say("registry: its clock is %d", rel(r.clock(w.now)))
 	return true
 }
 
 func (w *world) timeLeaps() bool {
-	w.now += w.dice.within(0, pick(&w.dice, int64(20), 60, 200))
+	w.now += w.dice.Within(0, worlds.Pick(&w.dice, int64(20), 60, 200))
 	w.say("time passes")
 	return true
 }
@@ -443,22 +438,22 @@ func (w *world) failsOver() bool {
 	for first+1 < len(r.history) && r.history[first+1].at <= w.now-r.lag {
 		first++
 	}
-	v := r.history[first+w.dice.below(len(r.history)-first)]
+	v := r.history[first+w.dice.Below(len(r.history)-first)]
 	if !w.forgets(v.contents) {
 		return false
 	}
 	r.old = nil
-	if w.dice.oneIn(3) && !w.mixed && !w.check.bare {
+	if w.dice.OneIn(3) && !w.mixed && !w.check.bare {
 		r.old = &oldSide{r.contents, r.source, w.now + r.lag}
 		w.events[split]++
 	}
 	for _, n := range w.nodes {
-		if n.behind = r.old != nil && w.dice.oneIn(2); n.behind {
+		if n.behind = r.old != nil && w.dice.OneIn(2); n.behind {
 			w.say("%s: stays with the server that is given up", n.name)
 		}
 	}
 	r.contents, r.source = v.contents, w.newSource()
-	r.wobble = w.dice.within(0, w.skew) // it is the clock of another server
+	r.wobble = w.dice.Within(0, w.skew) // it is the clock of another server
 	r.history = nil
 	r.remember(w.now)
 	w.say("registry: fails over to %s with what it was at %d", r.source, rel(v.at))

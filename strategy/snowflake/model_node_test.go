@@ -271,7 +271,7 @@ func (n *node) owes(l lease) {
 // failed ends an attempt.
 func (n *node) failed(o *op, err error) {
 	n.abandon()
-	n.waits = n.w.step + n.w.dice.below(10)
+	n.waits = n.w.step + n.w.dice.Below(10)
 	gone := errors.Is(err, errLost)
 	switch o.task {
 	case releasing:
@@ -306,7 +306,7 @@ func (n *node) failed(o *op, err error) {
 // use is holder.use. bare and stands are for the checker.
 func (n *node) use(l lease, bound int64, bare, stands bool) {
 	if n.offline > 0 && !(n.w.out.rules[progressFirst] && bound > l.until) {
-		if n.w.weights[diskFails] > n.w.weights[diskFails-1] && n.w.dice.oneIn(10) && !n.w.healing {
+		if n.w.weights[diskFails] > n.w.weights[diskFails-1] && n.w.dice.OneIn(10) && !n.w.healing {
 			n.w.say("%s: cannot write its file", n.name)
 			return
 		}
@@ -317,7 +317,7 @@ func (n *node) use(l lease, bound int64, bare, stands bool) {
 	}
 	bare, n.knows = bare && !n.knows, false // what it knows excuses nothing that it does
 	n.lease, n.bound = l, bound
-	n.mode, n.fromFile, n.waits = having, false, n.w.step+n.w.dice.below(10)
+	n.mode, n.fromFile, n.waits = having, false, n.w.step+n.w.dice.Below(10)
 	n.open, n.lost = true, false
 	n.id, n.lower, n.upto = l.id, l.lower, bound
 	n.w.say("%s: may use %d to %d of ID %d with %s", n.name, rel(l.lower+1), rel(bound), l.id, n.w.named(l.token))

@@ -3,13 +3,12 @@ package snowflake
 import (
 	"flag"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/worlds"
 )
 
 var (
@@ -25,60 +24,32 @@ func defaultSeeds() int {
 	return 10_000
 }
 
-// failure is a seed under which something was broken.
-type failure struct {
-	seed   uint64
-	step   int
-	broken string
-}
-
-// kind is which promise was broken.
-func (f failure) kind() string {
-	kind, _, _ := strings.Cut(f.broken, ":")
-	return kind
-}
-
 // tally is what many worlds came to.
 type tally struct {
 	seeds, steps, issued int
 	events               [eventsInAll]int
-	failures             []failure
+	failures             []worlds.Failure
 }
 
 // survey runs so many seeds, first, first + step and so on, on all cores, until some have failed.
 func survey(out without, first, step rule, seeds, enough int) (sum tally) {
-	var (
-		mu      sync.Mutex // guards sum
-		next    atomic.Int64
-		workers sync.WaitGroup
-	)
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for over := false; !over; {
-				i := next.Add(1) - 1
-				if i >= int64(seeds) {
-					return
-				}
-				seed := uint64(first) + uint64(step)*uint64(i)
-				w := newWorld(out, seed)
-				steps := w.run(worldSteps, nil)
-				mu.Lock()
+	sum.failures = worlds.Survey(uint64(first), uint64(step), seeds, enough, func() func(uint64) (*worlds.Failure, func()) {
+		return func(seed uint64) (failed *worlds.Failure, add func()) {
+			w := newWorld(out, seed)
+			steps := w.run(worldSteps, nil)
+			if w.check.broken != "" {
+				failed = &worlds.Failure{Seed: seed, Step: w.step, Broken: w.check.broken}
+			}
+			return failed, func() {
 				sum.seeds++
 				sum.steps += steps
 				sum.issued += w.check.issued
 				for e, n := range w.events {
 					sum.events[e] += n
 				}
-				if w.check.broken != "" {
-					sum.failures = append(sum.failures, failure{seed, w.step, w.check.broken})
-				}
-				over = len(sum.failures) >= enough
-				mu.Unlock()
 			}
-		})
-	}
-	workers.Wait()
-	slices.SortFunc(sum.failures, func(a, b failure) int { return a.step - b.step })
+		}
+	})
 	return sum
 }
 
@@ -89,8 +60,8 @@ func TestModel(t *testing.T) {
 		t.Log("\n" + schedule)
 		if w := newWorld(without{}, uint64(*seedFlag)); strings.Contains(schedule, violation) {
 			w.run(worldSteps, nil)
-			f := failure{uint64(*seedFlag), w.step, w.check.broken}
-			t.Errorf("see the schedule's end. Of that this is needed:\n%s", replay(without{}, f.seed, shorten(without{}, f)))
+			f := worlds.Failure{Seed: uint64(*seedFlag), Step: w.step, Broken: w.check.broken}
+			t.Errorf("see the schedule's end. Of that this is needed:\n%s", replay(without{}, f.Seed, shorten(without{}, f)))
 		}
 		return
 	}
@@ -105,7 +76,7 @@ func TestModel(t *testing.T) {
 	}
 	t.Log(text)
 	for _, f := range sum.failures {
-		t.Errorf("seed %d: step %d: %s", f.seed, f.step, f.broken)
+		t.Errorf("seed %d: step %d: %s", f.Seed, f.Step, f.Broken)
 	}
 }
 
@@ -115,18 +86,18 @@ const searched = 20_000
 // needed shows what breaks without some rules, in worlds that are made for one of them.
 func needed(t *testing.T, r rule, out without) {
 	sum := survey(out, r, rulesInAll, searched, 6)
-	i := slices.IndexFunc(sum.failures, func(f failure) bool { return f.step < worldSteps })
+	i := slices.IndexFunc(sum.failures, func(f worlds.Failure) bool { return f.Step < worldSteps })
 	if i < 0 {
 		t.Fatalf("nothing broke in %d seeds, %d steps", sum.seeds, sum.steps)
 	}
 	f := sum.failures[i]
 	for _, other := range sum.failures[:min(i+3, len(sum.failures))] {
-		if other.step < worldSteps && len(shorten(out, other)) < len(shorten(out, f)) {
+		if other.Step < worldSteps && len(shorten(out, other)) < len(shorten(out, f)) {
 			f = other
 		}
 	}
 	steps := shorten(out, f)
-	t.Logf("%d of %d seeds fail. Seed %d needs %d of its steps:\n%s", len(sum.failures), sum.seeds, f.seed, len(steps), replay(out, f.seed, steps))
+	t.Logf("%d of %d seeds fail. Seed %d needs %d of its steps:\n%s", len(sum.failures), sum.seeds, f.Seed, len(steps), replay(out, f.Seed, steps))
 }
 
 // What breaks without each rule.
@@ -180,38 +151,19 @@ func replay(out without, seed uint64, steps []int) string {
 	w := newWorld(out, seed)
 	var schedule strings.Builder
 	w.trace = func(text string) { schedule.WriteString(text + "\n") }
-	var leftOut func(int) bool
-	if steps != nil {
-		leftOut = func(step int) bool { _, found := slices.BinarySearch(steps, step); return !found }
-	}
 	for _, n := range w.nodes {
 		w.say("%s: key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, n.key, n.first, n.member.last, n.horizon, n.maxSkew, n.offline)
 	}
-	w.run(worldSteps, leftOut)
+	w.run(worldSteps, worlds.Except(steps))
 	return schedule.String()
 }
 
-// shorten returns the steps of a failing seed that are needed for it to fail: it leaves out larger and smaller stretches, as long as the world still
-// fails before its faults end, and in the same way.
-func shorten(out without, f failure) (steps []int) {
-	fails := func(steps []int) bool {
-		w := newWorld(out, f.seed)
-		w.run(min(f.step+1, worldSteps-1), func(step int) bool { _, kept := slices.BinarySearch(steps, step); return !kept })
-		return failure{broken: w.check.broken}.kind() == f.kind()
-	}
-	for step := range min(f.step+1, worldSteps-1) {
-		steps = append(steps, step)
-	}
-	for size := len(steps) / 2; size > 0; size /= 2 {
-		for shorter := true; shorter; shorter = shorter && size == 1 {
-			shorter = false
-			for from := len(steps) - size; from > -size; from -= size {
-				trial := slices.Delete(slices.Clone(steps), max(from, 0), from+size)
-				if fails(trial) {
-					steps, shorter = trial, true
-				}
-			}
-		}
-	}
-	return steps
+// shorten returns the steps of a failing seed that are needed for it to fail before its faults end, and in the same way.
+func shorten(out without, f worlds.Failure) (steps []int) {
+	most := min(f.Step+1, worldSteps-1)
+	return worlds.Shorten(most, func(kept []int) bool {
+		w := newWorld(out, f.Seed)
+		w.run(most, worlds.Except(kept))
+		return worlds.KindOf(w.check.broken) == f.Kind()
+	})
 }

@@ -5,40 +5,12 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/seqd/seqd/internal/worlds"
 	"github.com/seqd/seqd/persist"
 )
 
-// The model: the functions of protocol.go in simulated nodes that go through the steps of holder.go, over a simulated registry. A world is determined
-// by its seed. Each step draws from a generator of its own, made of the seed and the step's number, so that a step can be left out and the others stay
-// much the same: by that, long schedules that found something are made short. One ms of the model stands for about a tenth of a second.
-
-// dice is the random generator of one step (splitmix64).
-type dice uint64
-
-func newDice(seed, step uint64) dice {
-	d := dice(seed*0xd1342543de82ef95 + step)
-	d.next()
-	return d
-}
-
-func (d *dice) next() uint64 {
-	*d += 0x9e3779b97f4a7c15
-	z := uint64(*d)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-// below returns a number from 0 to n − 1.
-func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
-
-// within returns a number from low to high.
-func (d *dice) within(low, high int64) int64 { return low + int64(d.next()%uint64(high-low+1)) }
-
-func (d *dice) oneIn(n int) bool { return d.below(n) == 0 }
-
-// pick returns one of some values.
-func pick[T any](d *dice, values ...T) T { return values[d.below(len(values))] }
+// The model: the functions of protocol.go in simulated nodes that go through the steps of holder.go, over a simulated registry. Package worlds says what a
+// world is. One ms of the model stands for about a tenth of a second.
 
 // contents are what a registry keeps.
 type contents struct {
@@ -105,7 +77,7 @@ type message struct {
 type world struct {
 	out   without
 	seed  uint64
-	dice  dice
+	dice  worlds.Dice
 	step  int
 	now   int64 // true time
 	bits  int
@@ -135,22 +107,22 @@ const begin = 100_000
 func newWorld(out without, seed uint64) *world {
 	w := &world{out: out, seed: seed, now: begin, names: map[string]string{}}
 	w.check.w = w
-	w.dice = newDice(seed, 1<<40)
+	w.dice = worlds.NewDice(seed, 1<<40)
 	d := &w.dice
-	w.bits = pick(d, 1, 1, 2, 3)
-	w.mixed = d.oneIn(3)
-	w.slow = pick(d, 4, 8)
-	w.skew = pick(d, int64(4), 8)
-	w.base = member{horizon: pick(d, int64(15), 30, 50), maxSkew: w.skew, offline: pick(d, int64(0), 0, 40, 120)}
-	if d.oneIn(2) {
-		w.registry.source, w.registry.lag = w.newSource(), pick(d, int64(5), 10, 30)
+	w.bits = worlds.Pick(d, 1, 1, 2, 3)
+	w.mixed = d.OneIn(3)
+	w.slow = worlds.Pick(d, 4, 8)
+	w.skew = worlds.Pick(d, int64(4), 8)
+	w.base = member{horizon: worlds.Pick(d, int64(15), 30, 50), maxSkew: w.skew, offline: worlds.Pick(d, int64(0), 0, 40, 120)}
+	if d.OneIn(2) {
+		w.registry.source, w.registry.lag = w.newSource(), worlds.Pick(d, int64(5), 10, 30)
 	}
 	if slices.Contains(temptations[w.tempted()], failsOver) && w.tempted() != aheadRaised {
 		w.bits, w.mixed, w.registry.source, w.registry.lag = 1, false, w.newSource(), 30
 	}
-	for i := range pick(d, 2, 2, 3, 4) {
+	for i := range worlds.Pick(d, 2, 2, 3, 4) {
 		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}
-		n.key = pick(d, n.name, n.name, "same")
+		n.key = worlds.Pick(d, n.name, n.name, "same")
 		w.nodes = append(w.nodes, n)
 		n.start()
 	}
@@ -169,17 +141,17 @@ func (w *world) newMember(key string) member {
 	d := &w.dice
 	m := w.base
 	if w.mixed {
-		m.horizon, m.maxSkew, m.offline = pick(d, int64(15), 30, 50), pick(d, w.skew, 2*w.skew), pick(d, int64(0), 0, 40, 120)
+		m.horizon, m.maxSkew, m.offline = worlds.Pick(d, int64(15), 30, 50), worlds.Pick(d, w.skew, 2*w.skew), worlds.Pick(d, int64(0), 0, 40, 120)
 	}
 	m.layout, m.key, m.floored = "layout", key, true
 	size := int64(1) << w.bits
 	m.last = size - 1
 	switch {
-	case d.oneIn(6): // a fixed machine ID
-		m.first = d.within(0, size-1)
+	case d.OneIn(6): // a fixed machine ID
+		m.first = d.Within(0, size-1)
 		m.last = m.first
-	case d.oneIn(6): // a rack
-		m.first = pick(d, 0, size/2)
+	case d.OneIn(6): // a rack
+		m.first = worlds.Pick(d, 0, size/2)
 		m.last = m.first + size/2 - 1
 	}
 	return m
@@ -323,8 +295,8 @@ func (w *world) remove(i int) { w.inFlight = slices.Delete(w.inFlight, i, i+1) }
 
 // turn does one step.
 func (w *world) turn() {
-	w.dice = newDice(w.seed, uint64(w.step))
-	if w.dice.oneIn(w.slow) {
+	w.dice = worlds.NewDice(w.seed, uint64(w.step))
+	if w.dice.OneIn(w.slow) {
 		w.now++
 	}
 	for tries := 0; tries < 20 && !w.act(); tries++ {
