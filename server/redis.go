@@ -34,7 +34,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 // connects to nothing.
 //
 // It sends each command once: a take or an install that was repeated would count twice. (The Cluster client follows MOVED and ASK, by which a server
-// says that it has not run the command; that it repeats nothing else is up to rediscursor.Do, which marks its commands.) It sends nothing at
+// says that it has not run the command; that it repeats nothing else is up to redisonce.Do, which marks its commands.) It sends nothing at
 // connecting but HELLO and SELECT, so that a user with few rights will do.
 func newRedis(cfg config.Redis) (redis.UniversalClient, error) {
 	dial, err := redisDialer(cfg)

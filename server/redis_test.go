@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -75,7 +76,7 @@ func TestCommandsAreBounded(t *testing.T) {
 			client := newTestRedis(t, change)
 			for range 3 {
 				began := time.Now()
-				_, err := rediscursor.Do(t.Context(), client, "evalsha", "x", 1, "key")
+				_, err := redisonce.Do(t.Context(), client, "evalsha", "x", 1, "key")
 				if took := time.Since(began); err == nil || took > 2*time.Second {
 					t.Errorf("after %s: %v", took, err)
 				}
@@ -99,7 +100,7 @@ func TestCommandsAreSentOnce(t *testing.T) {
 		return ""
 	})
 	client := newTestRedis(t, func(c *config.Redis) { c.Addrs = []string{addr} })
-	if _, err := rediscursor.Do(t.Context(), client, "evalsha", "x", 1, "key"); err == nil {
+	if _, err := redisonce.Do(t.Context(), client, "evalsha", "x", 1, "key"); err == nil {
 		t.Error("no error")
 	}
 	if sent.Load() != 1 || connections.Load() != 1 {
@@ -124,7 +125,7 @@ func TestPasswordIsNotInErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := newTestRedis(t, change)
 			opts := rediscursor.Options{Client: client, Prefix: "seqd:", Cluster: "c"}
-			_, single := rediscursor.Do(t.Context(), client, "get", "key")
+			_, single := redisonce.Do(t.Context(), client, "get", "key")
 			_, piped := client.Pipelined(t.Context(), func(p redis.Pipeliner) error { p.Get(t.Context(), "key"); return nil })
 			for _, err := range []error{single, piped, rediscursor.Check(t.Context(), opts)} {
 				if err == nil || strings.Contains(err.Error(), secret) {

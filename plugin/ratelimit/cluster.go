@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"crypto/sha1"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -15,20 +14,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/plugin"
 )
 
 var (
 	//go:embed lua/take.lua
 	takeSource string
-	takeHash   = hashOf(takeSource)
+	takeScript = redisonce.NewScript(takeSource)
 )
-
-// hashOf is the name that Redis keeps a script under.
-func hashOf(source string) string {
-	sum := sha1.Sum([]byte(source))
-	return hex.EncodeToString(sum[:])
-}
 
 const (
 	// patience is how long a request waits for Redis, however long redis.timeout is.
@@ -135,12 +129,7 @@ func (s *shared) turn(cause error) {
 func (s *shared) ask(ctx context.Context, caller string, cost int64) (left float64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	args := []any{"evalsha", takeHash, 1, s.key(caller), s.rate, s.size, cost}
-	raw, err := do(ctx, s.client, args)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it has not run
-		args[0], args[1] = "eval", takeSource
-		raw, err = do(ctx, s.client, args)
-	}
+	raw, err := takeScript.Run(ctx, s.client, s.key(caller), nil, s.rate, s.size, cost)
 	if err != nil {
 		return 0, false, err
 	}
@@ -162,18 +151,4 @@ func readReply(raw any) (left float64, ok bool, err error) {
 		return 0, false, errReply
 	}
 	return left, verdict == "1", nil
-}
-
-// once is a command that go-redis sends once: a request that was repeated would cost twice.
-type once struct{ *redis.Cmd }
-
-// NoRetry implements [redis.Cmder].
-func (once) NoRetry() bool { return true }
-
-func do(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
-	cmd := once{redis.NewCmd(ctx, args...)}
-	if err := client.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	return cmd.Result()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -76,7 +77,7 @@ func Ceil(ctx context.Context, opts Options, counter string) (int64, error) {
 
 // checkServer checks what one server says of itself.
 func checkServer(ctx context.Context, client *redis.Client, mode string) error {
-	raw, err := Do(ctx, client, "info")
+	raw, err := redisonce.Do(ctx, client, "info")
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ var explanations = []explanation{
 	{regexp.MustCompile(`(?i)NOPERM.*'info|not allowed from script|unknown.*command.*from.*script`),
 		"redis.addrs: scripts may not call INFO here, so a cursor could not tell a restored or promoted server; use a server and a user that may (ACL: +info)"},
 	{regexp.MustCompile(`(?i)NOPERM|no permissions|can't run this command`),
-		"redis.username: the user lacks rights; it needs ~PREFIX* +eval +evalsha +info +hmget +hset +time, and for redis.db +select, for a Redis Cluster +cluster|slots +asking"},
+		"redis.username: the user lacks rights; it needs ~PREFIX* +eval +evalsha +info +hmget +hset +time, +del where numbers begin again, and for redis.db +select, for a Redis Cluster +cluster|slots +asking"},
 	{regexp.MustCompile(`(^|: )MOVED `),
 		"redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers"},
 	{regexp.MustCompile(`cluster support disabled|unknown command.*cluster`),

@@ -8,9 +8,7 @@ package rediscursor
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -33,18 +32,10 @@ var (
 	//go:embed lua/drop.lua
 	dropSource string
 
-	takeScript    = newScript(takeSource)
-	installScript = newScript(installSource)
-	dropScript    = newScript(dropSource)
+	takeScript    = redisonce.NewScript(takeSource)
+	installScript = redisonce.NewScript(installSource)
+	dropScript    = redisonce.NewScript(dropSource)
 )
-
-// script is a script and the name that Redis keeps it under.
-type script struct{ source, hash string }
-
-func newScript(source string) script {
-	sum := sha1.Sum([]byte(source))
-	return script{source, hex.EncodeToString(sum[:])}
-}
 
 // Errors that no waiting mends. Every other error of this package means that Redis does not serve the cursor now.
 var (
@@ -59,7 +50,7 @@ var ErrReplica = errors.New("the Redis server is a replica, not a primary")
 
 // Options are what the cursors of one cluster share.
 type Options struct {
-	// Client must send a command once ([Do] sees to it) and bound every call in time by itself.
+	// Client must send a command once ([redisonce.Do] sees to it) and bound every call in time by itself.
 	Client redis.UniversalClient
 	// Prefix begins every key.
 	Prefix string
@@ -233,14 +224,9 @@ func (c *Cursor) Drop(ctx context.Context) error {
 	return err
 }
 
-// run runs a script by its hash, or by its text on a server that does not have it: one that says so has not run it.
-func (c *Cursor) run(ctx context.Context, s script, args ...any) (*reply, error) {
-	args = append([]any{"evalsha", s.hash, 1, c.key, FormatVersion, c.opts.Cluster, strconv.FormatUint(rand.Uint64(), 36)}, args...)
-	raw, err := Do(ctx, c.opts.Client, args...)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		args[0], args[1] = "eval", s.source
-		raw, err = Do(ctx, c.opts.Client, args...)
-	}
+// run runs a script and reads what all of them may answer.
+func (c *Cursor) run(ctx context.Context, s redisonce.Script, args ...any) (*reply, error) {
+	raw, err := s.Run(ctx, c.opts.Client, c.key, []any{FormatVersion, c.opts.Cluster, strconv.FormatUint(rand.Uint64(), 36)}, args...)
 	if err != nil {
 		return nil, err
 	}

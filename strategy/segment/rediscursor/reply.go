@@ -1,30 +1,11 @@
 package rediscursor
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/seqd/seqd/persist"
 )
-
-// once is a command that go-redis sends once: it neither repeats it after an error nor, in a Cluster, on another node. It still follows MOVED
-// and ASK, by which a node says that it has not run the command.
-type once struct{ *redis.Cmd }
-
-// NoRetry implements [redis.Cmder].
-func (once) NoRetry() bool { return true }
-
-// Do sends one command, once, and returns its reply.
-func Do(ctx context.Context, client redis.UniversalClient, args ...any) (any, error) {
-	cmd := once{redis.NewCmd(ctx, args...)}
-	if err := client.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	return cmd.Result()
-}
 
 // reply reads the array that a script returned. Whatever in it is not as it should be sets err.
 type reply struct {

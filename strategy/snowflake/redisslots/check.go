@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -50,7 +51,7 @@ func unfit(format string, args ...any) error {
 
 // checkServer checks one server. alone is whether no other one can take its place.
 func checkServer(ctx context.Context, client redis.UniversalClient, alone bool) error {
-	raw, err := do(ctx, client, "info", "everything")
+	raw, err := redisonce.Do(ctx, client, "info", "everything")
 	if err != nil {
 		return translate(err)
 	}
@@ -126,7 +127,7 @@ func (s settings) lag() (int64, error) {
 
 // askSettings asks a server for them.
 func askSettings(ctx context.Context, client redis.UniversalClient) (settings, error) {
-	raw, err := do(ctx, client, "config", "get", "min-replicas-*")
+	raw, err := redisonce.Do(ctx, client, "config", "get", "min-replicas-*")
 	if err != nil {
 		return settings{}, translate(err)
 	}

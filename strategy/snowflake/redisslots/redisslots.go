@@ -8,9 +8,7 @@ package redisslots
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -33,18 +32,10 @@ var (
 	//go:embed lua/drop.lua
 	dropSource string
 
-	lookScript = newScript(lookSource)
-	swapScript = newScript(swapSource)
-	dropScript = newScript(dropSource)
+	lookScript = redisonce.NewScript(lookSource)
+	swapScript = redisonce.NewScript(swapSource)
+	dropScript = redisonce.NewScript(dropSource)
 )
-
-// script is a script and the name that Redis keeps it under.
-type script struct{ source, hash string }
-
-func newScript(source string) script {
-	sum := sha1.Sum([]byte(source))
-	return script{source, hex.EncodeToString(sum[:])}
-}
 
 // Errors beside those of package persist.
 var (
@@ -192,17 +183,12 @@ func (s *Slots) about(registry string, err error) error {
 	return fmt.Errorf("redis key %q: %w", Key(s.opts.Prefix, registry), err)
 }
 
-// run runs a script by its hash, or by its text on a server that does not have it: one that says so has not run it.
-func (s *Slots) run(ctx context.Context, script script, registry string, args ...any) (*reply, error) {
+// run runs a script, once: a swap that was repeated would find its own change and be told that it lost. It reads what all scripts may answer.
+func (s *Slots) run(ctx context.Context, script redisonce.Script, registry string, args ...any) (*reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	args = append([]any{"evalsha", script.hash, 1, Key(s.opts.Prefix, registry), FormatVersion, s.opts.Cluster}, args...)
-	raw, err := do(ctx, s.opts.Client, args...)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		args[0], args[1] = "eval", script.source
-		raw, err = do(ctx, s.opts.Client, args...)
-	}
+	raw, err := script.Run(ctx, s.opts.Client, Key(s.opts.Prefix, registry), []any{FormatVersion, s.opts.Cluster}, args...)
 	if err != nil {
 		return nil, translate(err)
 	}

@@ -1,32 +1,13 @@
 package redisslots
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/seqd/seqd/persist"
 )
-
-// once is a command that go-redis sends once: it neither repeats it after an error nor, in a Cluster, on another node. It still follows MOVED
-// and ASK, by which a node says that it has not run the command. A swap that was repeated would find its own change and be told that it lost.
-type once struct{ *redis.Cmd }
-
-// NoRetry implements [redis.Cmder].
-func (once) NoRetry() bool { return true }
-
-// do sends one command, once, and returns its reply.
-func do(ctx context.Context, client redis.UniversalClient, args ...any) (any, error) {
-	cmd := once{redis.NewCmd(ctx, args...)}
-	if err := client.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	return cmd.Result()
-}
 
 // encode writes what a field of the hash holds, "" for nothing. The same value is always the same text: scripts compare it.
 func encode[T persist.SlotSet | persist.Slot](v *T) string {
