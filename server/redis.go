@@ -6,10 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -180,8 +182,9 @@ func redisTLS(cfg config.RedisTLS) (*tls.Config, error) {
 	return settings, nil
 }
 
-// The pauses between two looks at Redis, and the longest a check may take after the start, as a multiple of redis.timeout.
+// How often the start looks at a Redis that hangs up, the pauses between two looks at Redis later, and the longest a check may take after the start, as a multiple of redis.timeout.
 const (
+	firstLooks   = 10
 	firstLook    = 100 * time.Millisecond
 	nextLook     = time.Second
 	unfitLook    = 5 * time.Second
@@ -198,7 +201,14 @@ func (r *runtime) openRedis(ctx context.Context) (err error) {
 	if r.redis, err = newRedis(r.cfg.Redis); err != nil {
 		return err
 	}
-	err = r.checkRedis(ctx, r.cfg.Redis.Timeout)
+	start, cancel := context.WithTimeout(ctx, r.cfg.Redis.Timeout)
+	defer cancel()
+	for range firstLooks {
+		// A server that refuses a certificate says so and hangs up, and its hanging up can overtake what it said: then it is asked again.
+		if err = r.checkRedis(start, r.cfg.Redis.Timeout); err == nil || !r.cfg.Redis.TLS.Enabled || !hungUp(err) {
+			break
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -233,6 +243,11 @@ func (r *runtime) tolerated(err error) error {
 		return nil
 	}
 	return err
+}
+
+// hungUp reports whether the other side ended a connection that was there.
+func hungUp(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
 }
 
 // unfit reports whether a check found what only a human can mend.

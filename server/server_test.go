@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -541,6 +544,45 @@ func TestRedisThatIsNone(t *testing.T) {
 	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q]}\nbizTypes: [{name: order}]", strings.TrimPrefix(web.URL, "http://")))
 	err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
 	if !errors.Is(err, rediscursor.ErrUnfit) || !strings.Contains(err.Error(), "redis.addrs: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A server that refuses certificates ends the start, also where its hanging up overtakes its answer at first.
+func TestRedisThatHangsUp(t *testing.T) {
+	web := httptest.NewTLSServer(nil)
+	defer web.Close()
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for i := 0; ; i++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			settings := &tls.Config{Certificates: web.TLS.Certificates}
+			if i >= 3 {
+				settings.ClientAuth = tls.RequireAnyClientCert
+			}
+			err = tls.Server(conn, settings).Handshake()
+			if i < 3 {
+				_ = conn.(*net.TCPConn).SetLinger(0)
+			} else if err != nil {
+				_, _ = io.Copy(io.Discard, conn) // so that closing resets nothing
+			}
+			_ = conn.Close()
+		}
+	}()
+	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], timeout: 5s, tls: {enabled: true, caFile: %s}}\nbizTypes: [{name: order}]", listener.Addr(), ca))
+	err = server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
+	if !errors.Is(err, rediscursor.ErrUnfit) || !strings.Contains(err.Error(), "redis.tls.certFile: ") {
 		t.Errorf("error %v", err)
 	}
 }
