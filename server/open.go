@@ -247,6 +247,9 @@ func (all rejectedAll) Rejected(ctx context.Context, call *seqd.Call, err *seqd.
 	all[0].Rejected(ctx, call, err)
 }
 
+// grace is how long what was told to end may take to do so.
+const grace = 200 * time.Millisecond
+
 // within runs f, or leaves it when it is not done soon after ctx has ended.
 func within(ctx context.Context, f func(context.Context) error) error {
 	done := make(chan error, 1)
@@ -259,7 +262,7 @@ func within(ctx context.Context, f func(context.Context) error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(grace):
 		return ctx.Err()
 	}
 }

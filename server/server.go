@@ -218,12 +218,11 @@ func (r *runtime) release() error {
 
 // within closes something, or leaves it to the end of the process when it hangs.
 func (r *runtime) within(what string, shut func() error) error {
-	closed := make(chan error, 1)
-	go func() { closed <- shut() }()
-	select {
-	case err := <-closed:
-		return err
-	case <-time.After(r.cfg.Server.StopTimeout):
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Server.StopTimeout)
+	defer cancel()
+	err := within(ctx, func(context.Context) error { return shut() })
+	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s did not close within stopTimeout %s", what, r.cfg.Server.StopTimeout)
 	}
+	return err
 }

@@ -1,4 +1,4 @@
-// Package folder makes folders and names that survive a power loss: a file does only when its name does, and the names of its folders.
+// Package folder makes folders and names that survive a power loss (a file does only when its name does, and the names of its folders), and locks files.
 package folder
 
 import (
@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 )
+
+// ErrHeld is returned by [Lock] when somebody else has the lock.
+var ErrHeld = errors.New("held by another")
 
 // Make is os.MkdirAll that syncs the folder above each new one.
 func Make(dir string, mode fs.FileMode) error {

@@ -41,6 +41,8 @@ type files struct {
 
 var _ persist.HistoryStore = (*files)(nil)
 
+var errHeld = errors.New("another process, or a biz type with other settings, writes there")
+
 // openFiles takes the lock and opens the growing file, after making its folder.
 func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 	path, err := filepath.Abs(s.File.Path)
@@ -54,8 +56,10 @@ func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 	if f.lock, err = os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, fmt.Errorf("file.path: %w", err)
 	}
-	err = lockFile(f.lock)
-	if err == nil {
+	switch err = folder.Lock(f.lock); {
+	case errors.Is(err, folder.ErrHeld):
+		err = errHeld
+	case err == nil, errors.Is(err, errors.ErrUnsupported): // there it is up to the operator that one process writes to a file
 		err = f.open()
 	}
 	if err != nil {

@@ -163,14 +163,7 @@ func TestKeyFileIsReadOnce(t *testing.T) {
 }
 
 func TestFolderThatCannotBeWritten(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may write everywhere")
-	}
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
-	wantRefused(t, "folder", filepath.Join(dir, "key"), "cannot be made")
+	wantRefused(t, "folder", "/proc/self/key", "cannot be made") // not even root makes a file there
 }
 
 // made returns the path of a new file with a key.

@@ -27,12 +27,8 @@ const (
 	signatureHeader = "X-Seqd-Signature"
 )
 
-// newClient follows no redirects: they would take refusals, and what the URL holds, to where nobody configured them to go.
 func newClient() *http.Client {
-	return &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}}
 }
 
 // failure is why an attempt failed.
@@ -124,6 +120,7 @@ func (w *Webhook) attempt(body []byte) *failure {
 		req.SetBasicAuth(u.Username(), password)
 	}
 	// Not by Do, which would read where a redirect leads.
+	// The transport follows no redirects, as the client would: they would take refusals, and what the URL holds, to where nobody configured them to go.
 	resp, err := w.client.Transport.RoundTrip(req)
 	if err != nil {
 		return &failure{cause: quiet(err)}

@@ -28,17 +28,19 @@ type Periodic struct {
 	// open makes the strategy that takes from the counter of one period. It touches nothing.
 	open func(bizType seqd.BizType) (counting, error)
 
+	running context.Context // what runs in the background; until Close
+	end     context.CancelFunc
+
 	view atomic.Pointer[view] // what the last caller who asked the calendar found
 
 	mu     sync.Mutex // guards what follows
 	spans  map[seqd.Period]*span
-	uses   int64         // grows with every use of a span by turn
-	purged seqd.Period   // the period in which periods were last purged
-	failed seqd.Period   // the period whose counter could not be opened when that was tried last, 0 for none
-	err    *seqd.Error   // why
-	tried  time.Time     // when
-	again  bool          // reopen runs
-	ending chan struct{} // closed by Close
+	uses   int64       // grows with every use of a span by turn
+	purged seqd.Period // the period in which periods were last purged
+	failed seqd.Period // the period whose counter could not be opened when that was tried last, 0 for none
+	err    *seqd.Error // why
+	tried  time.Time   // when
+	again  bool        // reopen runs
 	closed bool
 	work   sync.WaitGroup // goroutines; added to under mu and before closed
 }
@@ -96,9 +98,10 @@ func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType)
 	if !ok {
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
+	running, end := context.WithCancel(context.Background())
 	return &Periodic{
 		env: env, bizType: bizType, settings: settings, calendar: settings.Calendar(), open: open,
-		spans: make(map[seqd.Period]*span), ending: make(chan struct{}),
+		spans: make(map[seqd.Period]*span), running: running, end: end,
 	}, nil
 }
 
@@ -311,7 +314,7 @@ func (s *Periodic) pause(d time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-s.ending:
+	case <-s.running.Done():
 		return false
 	}
 }
@@ -382,15 +385,7 @@ func (s *Periodic) closeSpan(sp *span) {
 
 // context is one for work in the background.
 func (s *Periodic) context() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
-	go func() {
-		select {
-		case <-s.ending:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	return context.WithTimeout(s.running, fetchDeadline)
 }
 
 // start runs f in the background unless the strategy is closing.
@@ -462,7 +457,7 @@ func (s *Periodic) Close(ctx context.Context) error {
 		return nil
 	}
 	s.closed = true
-	close(s.ending)
+	s.end()
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() { s.work.Wait(); close(done) }()

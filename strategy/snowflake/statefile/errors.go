@@ -39,6 +39,3 @@ var (
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the state file is closed")
 )
-
-// errHeld means that somebody else has a lock.
-var errHeld = errors.New("held")

@@ -102,8 +102,8 @@ func (f *File) takeLock() (err error) {
 	if f.lock, err = f.root.OpenFile(f.lockName(), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
 	}
-	switch err := lockFile(f.lock); {
-	case errors.Is(err, errHeld):
+	switch err := folder.Lock(f.lock); {
+	case errors.Is(err, folder.ErrHeld):
 		return fmt.Errorf("%w: its lock %s is held by %s", ErrLocked, f.path+".lock", holder(f.lock))
 	case err != nil:
 		return fmt.Errorf("lock %s: %w", f.path+".lock", err)

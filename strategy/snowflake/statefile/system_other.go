@@ -11,6 +11,4 @@ import (
 
 var errSystem = fmt.Errorf("state files are not supported on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 
-func lockFile(*os.File) error { return errSystem }
-
 func identify(*os.File) (inode, uint64, error) { return inode{}, 0, errSystem }
