@@ -20,6 +20,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrExists is returned by Create when the persist ID is taken.
 	ErrExists = errors.New("exists already")
+	// ErrConflict is returned by Update and Delete of [Documents] when the document has another revision.
+	ErrConflict = errors.New("another revision")
 	// ErrLowered is returned by Update when it would lower a counter's max, which would issue numbers again.
 	ErrLowered = errors.New("would lower the maximum")
 	// ErrExhausted is returned by Allocate when the range would end above MaxNumber. Nothing has changed then.
@@ -170,6 +172,8 @@ type Store interface {
 	Slots() SlotStore
 	// History holds what was issued to whom, where a biz type keeps it.
 	History() HistoryStore
+	// Documents holds what administrators change at run time, and what nodes tell one another.
+	Documents() Documents
 	// Shared reports whether other processes can allocate from the same store while this one does.
 	Shared() bool
 	// Describe says in a sentence what the store promises, for the log at start.

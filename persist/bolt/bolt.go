@@ -27,7 +27,12 @@ var (
 	clustersBucket = []byte("clusters")
 	slotsBucket    = []byte("slots")
 	formatKey      = []byte("format")
+
+	documentsBucket = []byte("documents")
 )
+
+// laterBuckets are those that files of the first versions lack.
+var laterBuckets = [][]byte{clustersBucket, slotsBucket, documentsBucket}
 
 func formatValue(version int) []byte { return []byte(strconv.Itoa(version)) }
 
@@ -50,13 +55,15 @@ type Store struct {
 	clusters repository[persist.Cluster]
 	slots    slots
 	history  history
+
+	documents documents
 }
 
 var _ persist.Store = (*Store)(nil)
 
 // Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other needs a human.
 func Open(opts Options) (*Store, error) {
-	file, err := openFile(opts, countersBucket, shapesBucket, clustersBucket, slotsBucket)
+	file, err := openFile(opts, append([][]byte{countersBucket, shapesBucket}, laterBuckets...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +78,7 @@ func Open(opts Options) (*Store, error) {
 	s.shapes = repository[persist.Shape]{bucket{s, shapesBucket}}
 	s.clusters = repository[persist.Cluster]{bucket{s, clustersBucket}}
 	s.slots = slots{bucket{s, slotsBucket}, opts.Now}
+	s.documents = documents{repository[persist.Document]{bucket{s, documentsBucket}}}
 	if err := s.complete(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
 	}
@@ -81,18 +89,19 @@ func Open(opts Options) (*Store, error) {
 func (s *Store) complete() error {
 	there := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		there = tx.Bucket(clustersBucket) != nil && tx.Bucket(slotsBucket) != nil
+		there = !slices.ContainsFunc(laterBuckets, func(name []byte) bool { return tx.Bucket(name) == nil })
 		return nil
 	})
 	if err != nil || there {
 		return err
 	}
 	return s.writer.do(context.Background(), func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(clustersBucket)
-		if err == nil {
-			_, err = tx.CreateBucketIfNotExists(slotsBucket)
+		for _, name := range laterBuckets {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }
 
@@ -157,6 +166,9 @@ func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
 // History returns what was issued, which is kept in a file of its own beside the store's.
 func (s *Store) History() persist.HistoryStore { return &s.history }
+
+// Documents returns the documents.
+func (s *Store) Documents() persist.Documents { return &s.documents }
 
 // Shared is false: the file lock keeps other processes out.
 func (s *Store) Shared() bool { return false }

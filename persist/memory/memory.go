@@ -20,6 +20,8 @@ type Store struct {
 	clusters repository[persist.Cluster]
 	slots    slots
 	history  history
+
+	documents documents
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -33,6 +35,7 @@ func New(now func() time.Time) *Store {
 	s.clusters.records = make(map[string]persist.Cluster)
 	s.slots.now = now
 	s.slots.registries = make(map[string]persist.Registry)
+	s.documents.records = make(map[string]persist.Document)
 	s.history.records = make(map[string][]persist.HistoryRecord)
 	return s
 }
@@ -52,6 +55,9 @@ func (s *Store) Slots() persist.SlotStore { return &s.slots }
 // History returns what was issued, of each biz type the newest million records.
 func (s *Store) History() persist.HistoryStore { return &s.history }
 
+// Documents returns the documents.
+func (s *Store) Documents() persist.Documents { return &s.documents }
+
 // Shared is false: nobody else can see the memory of a process.
 func (s *Store) Shared() bool { return false }
 
@@ -67,6 +73,7 @@ func (s *Store) Close() error {
 	s.clusters.close()
 	s.slots.close()
 	s.history.close()
+	s.documents.close()
 	return nil
 }
 

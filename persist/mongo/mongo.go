@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -85,6 +86,8 @@ type Store struct {
 	clusters repository[persist.Cluster, storedCluster]
 	slots    slots
 	history  history
+
+	documents documents
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -119,6 +122,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.shapes = repository[persist.Shape, storedShape]{db.Collection("shapes"), opts.Timeout}
 	s.clusters = repository[persist.Cluster, storedCluster]{db.Collection("clusters"), opts.Timeout}
 	s.history = history{db.Collection("history"), opts.Timeout}
+	s.documents = documents{repository[persist.Document, storedDocument]{db.Collection("documents"), opts.Timeout}, new(atomic.Bool)}
 	s.slots = slots{db.Collection("slots"), client.Database("admin"), opts.Timeout}
 	return s, nil
 }
@@ -137,6 +141,9 @@ func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
 // History returns what was issued.
 func (s *Store) History() persist.HistoryStore { return &s.history }
+
+// Documents returns the documents.
+func (s *Store) Documents() persist.Documents { return &s.documents }
 
 // Shared is true: any number of processes can use one database.
 func (s *Store) Shared() bool { return true }
@@ -250,6 +257,9 @@ func document(m persist.Record) bson.D {
 		d = append(d, bson.E{Key: "shape", Value: m.Shape}, bson.E{Key: "timestamp", Value: m.Timestamp})
 	case persist.Cluster:
 		d = append(d, bson.E{Key: "cluster", Value: m.ID}, bson.E{Key: "timestamp", Value: m.Timestamp})
+	case persist.Document:
+		d = append(d, bson.E{Key: "kind", Value: m.Kind}, bson.E{Key: "revision", Value: m.Revision}, bson.E{Key: "body", Value: m.Body},
+			bson.E{Key: "timestamp", Value: m.Timestamp}, bson.E{Key: "expires", Value: m.Expires})
 	}
 	return d
 }

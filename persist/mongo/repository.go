@@ -93,9 +93,13 @@ func (r *repository[M, D]) List(ctx context.Context, after string, limit int) (l
 	if limit <= 0 { // which would be no limit to the server
 		return nil, nil
 	}
+	return r.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
+}
+
+// find returns at most limit models, more than 0, that a filter selects, in byte order of their persist IDs.
+func (r *repository[M, D]) find(ctx context.Context, filter bson.D, limit int) (list []M, err error) {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}
 	cursor, err := r.collection.Find(ctx, filter, options.Find().SetSort(byIDAscending).SetLimit(int64(limit)))
 	if err != nil {
 		return nil, translate(err)

@@ -1,0 +1,103 @@
+package persist
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+)
+
+// Document is a text with a revision: what administrators change at run time, and what nodes tell one another.
+type Document struct {
+	// Kind is the set it belongs to, such as definition or token: 1 to 32 lower-case letters.
+	Kind string `json:"kind"`
+	// Key is its name in the set: 1 to 512 bytes of UTF-8.
+	Key string `json:"key"`
+	// Revision is 1 in a new document and one more with each change.
+	Revision int64 `json:"revision"`
+	// Body is what it says: at most 1 MiB of UTF-8. Drivers do not look into it.
+	Body string `json:"body"`
+	// Timestamp is when it was written, in ms since the Unix epoch.
+	Timestamp int64 `json:"timestamp"`
+	// Expires is when it may be purged, in ms since the Unix epoch; 0 for never. Until it is purged it is there.
+	Expires int64 `json:"expires,omitempty"`
+}
+
+// Bounds of documents.
+const (
+	longestKey  = 512
+	longestBody = 1 << 20
+)
+
+var kinds = regexp.MustCompile(`^[a-z]{1,32}$`)
+
+// PersistID is kind and key.
+func (d Document) PersistID() string { return d.Kind + "/" + d.Key }
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (d Document) Validate() error {
+	if err := CheckDocument(d.Kind, d.Key); err != nil {
+		return err
+	}
+	switch {
+	case d.Revision < 1:
+		return invalid("revision %d is below 1", d.Revision)
+	case len(d.Body) > longestBody || !utf8.ValidString(d.Body):
+		return invalid("the body of %s is not UTF-8 of at most %d bytes", d.PersistID(), longestBody)
+	case d.Expires < 0:
+		return invalid("expires %d is below 0", d.Expires)
+	}
+	return nil
+}
+
+// CheckNew returns ErrInvalid unless d is valid and of revision 1. Drivers call it before they create one.
+func (d Document) CheckNew() error {
+	if d.Revision != 1 {
+		return invalid("a new document has revision 1, not %d", d.Revision)
+	}
+	return d.Validate()
+}
+
+// CheckUpdate returns ErrConflict unless next is the revision after d.
+func (d Document) CheckUpdate(next Document) error {
+	if next.Revision != d.Revision+1 {
+		return fmt.Errorf("%w: %s has revision %d, and revision %d does not follow it", ErrConflict, d.PersistID(), d.Revision, next.Revision)
+	}
+	return nil
+}
+
+// CheckRevision returns ErrConflict when d has another revision.
+func (d Document) CheckRevision(revision int64) error {
+	if d.Revision != revision {
+		return fmt.Errorf("%w: %s has revision %d, not %d", ErrConflict, d.PersistID(), d.Revision, revision)
+	}
+	return nil
+}
+
+// CheckDocument returns ErrInvalid for a kind or key that no document can have. Drivers call it first.
+func CheckDocument(kind, key string) error {
+	switch {
+	case !kinds.MatchString(kind):
+		return invalid("kind %.100q is not 1 to 32 lower-case letters", kind)
+	case key == "" || len(key) > longestKey || !utf8.ValidString(key):
+		return invalid("key %.100q is not 1 to %d bytes of UTF-8", key, longestKey)
+	}
+	return nil
+}
+
+// Documents keeps documents. It is safe for concurrent use. When a write returns an error other than those named here, it may or may not have happened.
+type Documents interface {
+	// Create stores a document of revision 1 durably, or returns ErrExists.
+	Create(ctx context.Context, d Document) error
+	// Read returns a document, or ErrNotFound.
+	Read(ctx context.Context, kind, key string) (Document, error)
+	// Update replaces the revision before d.Revision in one atomic, durable step. It returns ErrConflict when the document has another revision, and
+	// ErrNotFound when there is none.
+	Update(ctx context.Context, d Document) error
+	// Delete removes a document of this revision. It returns ErrConflict when it has another one, and ErrNotFound when there is none.
+	Delete(ctx context.Context, kind, key string, revision int64) error
+	// List returns at most limit documents of a kind whose keys are greater than after, in byte order of their keys.
+	List(ctx context.Context, kind, after string, limit int) ([]Document, error)
+	// Purge removes at most limit documents of a kind that expired before a time, in ms since the Unix epoch, and returns how many.
+	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
+}

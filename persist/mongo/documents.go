@@ -1,0 +1,160 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// documents keeps each document under the _id "<kind>/<key>". A change selects the revision that it follows, so of two that come at once one wins.
+type documents struct {
+	repository[persist.Document, storedDocument]
+	indexed *atomic.Bool
+}
+
+var _ persist.Documents = (*documents)(nil)
+
+// storedDocument is how a document is read.
+type storedDocument struct {
+	ID        string        `bson:"_id"`
+	Version   bson.RawValue `bson:"v"`
+	BizTag    string        `bson:"bizTag"`
+	Kind      string        `bson:"kind"`
+	Revision  bson.RawValue `bson:"revision"`
+	Body      string        `bson:"body"`
+	Timestamp bson.RawValue `bson:"timestamp"`
+	Expires   bson.RawValue `bson:"expires"`
+}
+
+func (s storedDocument) model() (m persist.Document, err error) {
+	if err := checkDocument(s.ID, s.BizTag, s.Version); err != nil {
+		return m, err
+	}
+	m.Kind, m.Key, m.Body = s.Kind, strings.TrimPrefix(s.ID, s.Kind+"/"), s.Body
+	for field, from := range map[*int64]bson.RawValue{&m.Revision: s.Revision, &m.Timestamp: s.Timestamp, &m.Expires: s.Expires} {
+		var ok bool
+		if *field, ok = integer(from); !ok {
+			return m, damaged(s.ID)
+		}
+	}
+	if m.PersistID() != s.ID {
+		return m, damaged(s.ID)
+	}
+	return m, m.Validate()
+}
+
+// Create implements [persist.Documents].
+func (d *documents) Create(ctx context.Context, doc persist.Document) error {
+	if err := doc.CheckNew(); err != nil {
+		return err
+	}
+	return d.repository.Create(ctx, doc)
+}
+
+// Read implements [persist.Documents].
+func (d *documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if err := persist.CheckDocument(kind, key); err != nil {
+		return persist.Document{}, err
+	}
+	return d.repository.Read(ctx, documentID(kind, key))
+}
+
+// Update implements [persist.Documents].
+func (d *documents) Update(ctx context.Context, doc persist.Document) error {
+	if err := doc.Validate(); err != nil {
+		return err
+	}
+	err := d.replace(ctx, doc, ofRevision(doc.Kind, doc.Key, doc.Revision-1))
+	return d.whyNotRevision(ctx, doc.Kind, doc.Key, doc.Revision-1, err)
+}
+
+// Delete implements [persist.Documents].
+func (d *documents) Delete(ctx context.Context, kind, key string, revision int64) error {
+	if err := persist.CheckDocument(kind, key); err != nil {
+		return err
+	}
+	bounded, cancel := d.bounded(ctx)
+	defer cancel()
+	result, err := d.collection.DeleteOne(bounded, ofRevision(kind, key, revision))
+	if err == nil && result.DeletedCount == 0 {
+		err = mongo.ErrNoDocuments
+	}
+	return d.whyNotRevision(ctx, kind, key, revision, about(documentID(kind, key), translate(err)))
+}
+
+// whyNotRevision finds out why nothing of this revision was there.
+func (d *documents) whyNotRevision(ctx context.Context, kind, key string, revision int64, err error) error {
+	if !errors.Is(err, persist.ErrNotFound) {
+		return err
+	}
+	known, readErr := d.Read(ctx, kind, key)
+	if readErr != nil {
+		return readErr
+	}
+	if err := known.CheckRevision(revision); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s was changed meanwhile", persist.ErrConflict, known.PersistID())
+}
+
+// List implements [persist.Documents].
+func (d *documents) List(ctx context.Context, kind, after string, limit int) (list []persist.Document, err error) {
+	if limit <= 0 { // which would be no limit to the server
+		return nil, nil
+	}
+	// "0" is the character after "/".
+	ids := bson.D{{Key: "$gt", Value: documentID(kind, after)}, {Key: "$lt", Value: kind + "0"}}
+	return d.find(ctx, bson.D{{Key: "_id", Value: ids}}, limit)
+}
+
+// Purge implements [persist.Documents].
+func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
+	if limit <= 0 {
+		return 0, nil
+	}
+	bounded, cancel := d.bounded(ctx)
+	defer cancel()
+	if !d.indexed.Load() {
+		if err := d.index(bounded); err != nil {
+			return 0, translate(err)
+		}
+		d.indexed.Store(true)
+	}
+	expired := bson.D{{Key: "$gt", Value: int64(0)}, {Key: "$lt", Value: before}}
+	due, err := d.find(ctx, bson.D{{Key: "kind", Value: kind}, {Key: "expires", Value: expired}}, limit)
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	ids := make(bson.A, len(due))
+	for i, doc := range due {
+		ids[i] = doc.PersistID()
+	}
+	// What was changed meanwhile and lives longer by now is left.
+	result, err := d.collection.DeleteMany(bounded, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "expires", Value: expired}})
+	if err != nil {
+		return 0, translate(err)
+	}
+	return int(result.DeletedCount), nil
+}
+
+// index makes purging look at no more than it removes.
+func (d *documents) index(ctx context.Context) error {
+	_, err := d.collection.Indexes().CreateOne(ctx, mongo.IndexModel{
+		Keys: bson.D{{Key: "kind", Value: 1}, {Key: "expires", Value: 1}}, Options: options.Index().SetName("expiry"),
+	})
+	return err
+}
+
+func ofRevision(kind, key string, revision int64) bson.D {
+	return append(known(documentID(kind, key)), bson.E{Key: "revision", Value: revision})
+}
+
+func documentID(kind, key string) string { return persist.Document{Kind: kind, Key: key}.PersistID() }
