@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/node"
 )
 
 // output collects what a server writes in all its lives.
@@ -97,7 +99,10 @@ func (p *process) signal(signal syscall.Signal) error {
 // pause stops the process until resume: its connections stay, nothing answers.
 func (p *process) pause() error {
 	p.paused = true
-	return p.signal(syscall.SIGSTOP)
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return node.AwaitHalt(p.cmd.Process.Pid)
 }
 
 func (p *process) resume() error {

@@ -205,6 +205,9 @@ func (n *Node) End() error {
 func (n *Node) Pause() {
 	n.t.Helper()
 	n.signal(syscall.SIGSTOP)
+	if err := AwaitHalt(n.cmd.Process.Pid); err != nil {
+		n.t.Fatalf("%v\n%s", err, n.tail())
+	}
 }
 
 // Resume lets a paused process go on (SIGCONT).

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// AwaitHalt returns once all threads of a process that was sent SIGSTOP have stopped: the signal alone leaves them the time for some more answers.
+func AwaitHalt(pid int) error {
+	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		stopped, err := halted(pid)
+		if err != nil || stopped {
+			return err
+		}
+	}
+	return fmt.Errorf("process %d goes on after SIGSTOP", pid)
+}
+
+// halted reports whether all threads of a process are in the state T, the third field of their stat files, after a name in brackets that may hold anything.
+func halted(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false, err
+	}
+	for _, file := range threads {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		if _, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")); !bytes.HasPrefix(rest, []byte("T")) {
+			return false, nil
+		}
+	}
+	return len(threads) > 0, nil
+}
