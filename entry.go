@@ -19,12 +19,20 @@ type entry struct {
 	chain []*link
 	Definition
 
+	next atomic.Pointer[entry] // in a head: what stands in its place, nil while it stands for itself
+	turn sync.Mutex            // in a head: held by whoever changes what stands in its place
+	held chan struct{}         // where a change is under way: closed at its end
+	gone *Error                // where there is no such biz type, or none that may issue: why
+	// heritage is the last strategy of before, where there is none now.
+	heritage Strategy
+
 	mu      sync.Mutex   // guards what follows
 	pending *initAttempt // the attempt under way, nil when there is none
 	failure *Error       // why the last attempt failed
 	tried   bool         // Init was called
 	closed  bool         // Close was called
 	stopped bool
+	emptied bool // the plugins were closed
 }
 
 type initAttempt struct {
@@ -128,16 +136,24 @@ func (e *entry) open(ctx context.Context) (err error) {
 // final reports whether the last attempt failed in a way that no further attempt can mend. mu is held.
 func (e *entry) final() bool { return e.failure != nil && e.failure.Code == CodeConflict }
 
-// stop keeps further attempts from beginning.
+// stop keeps further attempts from beginning, and callers from taking the short way.
 func (e *entry) stop() {
 	e.mu.Lock()
 	e.stopped = true
+	e.ready.Store(false)
 	e.mu.Unlock()
 }
 
 // close waits for the attempt under way, closes the strategy when anything was asked of it, and then the plugins. It comes after stop.
 func (e *entry) close(ctx context.Context) error {
 	failed := []error{e.closeStrategy(ctx)}
+	e.mu.Lock()
+	closed := e.emptied
+	e.emptied = true
+	e.mu.Unlock()
+	if closed {
+		return failed[0]
+	}
 	for _, l := range e.chain {
 		if err := l.close(ctx); err != nil {
 			failed = append(failed, fmt.Errorf("plugin %s: %w", l.Name, err))
@@ -196,8 +212,14 @@ func (e *entry) closeStrategy(ctx context.Context) error {
 	return e.Strategy.Close(ctx)
 }
 
-// health returns why the entry cannot issue.
+// health returns why the entry cannot issue. That it was removed or disabled is none of a node's reasons.
 func (e *entry) health() *Error {
+	if e.gone != nil {
+		if e.gone.Code == CodeUnknownBizType || e.gone.Code == CodeDisabled {
+			return nil
+		}
+		return e.gone
+	}
 	if e.ready.Load() {
 		if h, ok := e.Strategy.(HealthReporter); ok {
 			if err := h.Health(); err != nil {
@@ -217,7 +239,7 @@ func (e *entry) health() *Error {
 // degraded returns why the entry issues, but not as it should.
 func (e *entry) degraded() *Error {
 	d, ok := e.Strategy.(DegradedReporter)
-	if !ok || e.health() != nil {
+	if !ok || e.gone != nil || e.health() != nil {
 		return nil
 	}
 	return d.Degraded()
@@ -244,7 +266,7 @@ func (is *Issuer) Init(ctx context.Context) {
 // initAll tries each entry once and returns how many are worth another try.
 func (is *Issuer) initAll(ctx context.Context) int {
 	var left atomic.Int64
-	is.each(func(e *entry) {
+	each(is.current(), func(e *entry) {
 		if e.ready.Load() {
 			return
 		}
@@ -271,7 +293,7 @@ type Details struct {
 
 // Details returns what the strategies tell an operator, by biz type: the first most of them. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Details(most int) (list []Details) {
-	for name, e := range is.entries {
+	for name, e := range is.current() {
 		if d, ok := e.Strategy.(DetailReporter); ok {
 			list = append(list, Details{name, d.Details()})
 		}
@@ -294,7 +316,7 @@ func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 
 // list returns the biz types that there is a reason to name, sorted: the first most of them, and how many there are in all.
 func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, total int) {
-	for name, e := range is.entries {
+	for name, e := range is.standing() {
 		if reason := reason(e); reason != nil {
 			list = append(list, Unready{BizType: name, Reason: reason})
 		}

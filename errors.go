@@ -28,6 +28,7 @@ const (
 
 	// The biz type is in a state that an operator has to change.
 	CodeConflict  Code = "conflict"
+	CodeDisabled  Code = "disabled"
 	CodeExhausted Code = "exhausted"
 
 	// Not now: trying again later can help.

@@ -55,7 +55,8 @@ const pluginTimeout = 5 * time.Second
 // Issuer hands out numbers: definition → Before of each plugin → strategy → After of each plugin → rejection. It is safe
 // for concurrent use.
 type Issuer struct {
-	entries  map[string]*entry
+	names    table
+	changes  changes
 	rejected RejectedHandler
 	observer Observer
 	log      *slog.Logger
@@ -65,7 +66,6 @@ type Issuer struct {
 // NewIssuer returns an issuer for the given biz types, or an error that names the one that is wrong.
 func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
-		entries:  make(map[string]*entry, len(definitions)),
 		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
 	}
 	if is.log == nil {
@@ -77,22 +77,33 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	if is.rejected == nil {
 		is.rejected = LogRejected(is.log)
 	}
+	base := make(map[string]*entry, len(definitions))
 	for _, d := range definitions {
-		if err := CheckName(d.BizType.Name); err != nil {
-			return nil, err
-		}
-		if d.Strategy == nil {
-			return nil, fmt.Errorf("biz type %s has no strategy", d.BizType.Name)
-		}
-		if _, twice := is.entries[d.BizType.Name]; twice {
+		if _, twice := base[d.BizType.Name]; twice {
 			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
 		}
-		if d.Rejected == nil {
-			d.Rejected = is.rejected
+		e, err := is.newEntry(d)
+		if err != nil {
+			return nil, err
 		}
-		is.entries[d.BizType.Name] = &entry{Definition: d, chain: newChain(d.Plugins)}
+		base[d.BizType.Name] = e
 	}
+	is.names.base.Store(&base)
 	return is, nil
+}
+
+// newEntry returns the entry of a definition that makes sense.
+func (is *Issuer) newEntry(d Definition) (*entry, error) {
+	if err := CheckName(d.BizType.Name); err != nil {
+		return nil, err
+	}
+	if d.Strategy == nil {
+		return nil, fmt.Errorf("biz type %s has no strategy", d.BizType.Name)
+	}
+	if d.Rejected == nil {
+		d.Rejected = is.rejected
+	}
+	return &entry{Definition: d, chain: newChain(d.Plugins)}, nil
 }
 
 // Next issues n numbers of a biz type. It is [Issuer.Issue] for callers inside the process that do not mind an allocation.
@@ -109,33 +120,77 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.Sequence.Reset()
 	call.Limit = Limit{}
-	e, err := is.lookup(call.BizType)
+	head, err := is.lookup(call.BizType)
 	if err != nil {
 		return err
 	}
 	if call.Count < 1 || call.Count > MaxCount {
 		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
 	}
-	count := call.Count
-	w := walk{patience: is.patience}
-	entered, err := is.run(ctx, e, call, &w)
-	call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
-	if err != nil {
-		return is.reject(ctx, e, call, &w, entered, err)
+	e := head
+	if !e.ready.Load() {
+		if e, err = present(ctx, head); err != nil {
+			return is.refuse(ctx, call, AsError(err))
+		}
 	}
-	is.observer.Issued(call.BizType, count)
-	return nil
+	count := call.Count
+	for {
+		w := walk{patience: is.patience}
+		entered, err := is.run(ctx, e, call, &w)
+		call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
+		if err == nil {
+			is.observer.Issued(call.BizType, count)
+			return nil
+		}
+		next := is.successor(ctx, head, e, err)
+		if next == nil {
+			return is.reject(ctx, e, call, &w, entered, err)
+		}
+		is.undo(ctx, e, call, &w, entered, AsError(err))
+		e = next
+	}
 }
 
-// lookup finds a biz type; the names of unknown ones are checked only then, so that the common path is one map look-up.
+// successor returns the entry to try again with, for a call that found its entry closed because another one stands in its place now; nil for any other.
+func (is *Issuer) successor(ctx context.Context, head, e *entry, err error) *entry {
+	if CodeOf(err) != CodeStopping || head.newest() == e || is.changes.over() {
+		return nil
+	}
+	next, err := present(ctx, head)
+	if err != nil {
+		return nil
+	}
+	return next
+}
+
+// undo tells the plugins that were entered that the call came to nothing.
+func (is *Issuer) undo(ctx context.Context, e *entry, call *Call, w *walk, entered int, refusal *Error) {
+	call.Sequence.Reset()
+	for _, l := range e.chain[:entered] {
+		if err := w.onError(ctx, l, call, refusal); err != nil {
+			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
+		}
+	}
+}
+
+// lookup finds the head of a biz type; the names of unknown ones are checked only then, so that the common path is one map look-up.
 func (is *Issuer) lookup(name string) (*entry, error) {
-	if e := is.entries[name]; e != nil {
+	if e := is.names.find(name); e != nil {
 		return e, nil
 	}
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	return nil, Errorf(CodeUnknownBizType, "no biz type is called %q", name)
+	return nil, unknown(name)
+}
+
+// find finds what stands for a biz type now.
+func (is *Issuer) find(ctx context.Context, name string) (*entry, error) {
+	head, err := is.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return present(ctx, head)
 }
 
 // run walks the chain and returns how many plugins were entered.
@@ -181,15 +236,10 @@ func generate(ctx context.Context, e *entry, n int, seq *Sequence) (err error) {
 // reject tells the plugins that were entered, those that want to know of every refusal, the rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, entered int, err error) error {
 	refusal := AsError(err)
-	call.Sequence.Reset()
 	if refusal.Code == CodeInternal || refusal.Code == CodePluginPanic {
 		is.log.Error("request failed", "bizType", call.BizType, "requestId", call.Caller.RequestID, "error", refusal)
 	}
-	for _, l := range e.chain[:entered] {
-		if err := w.onError(ctx, l, call, refusal); err != nil {
-			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
-		}
-	}
+	is.undo(ctx, e, call, w, entered, refusal)
 	for _, l := range e.chain {
 		if l.rejected == nil {
 			continue
@@ -203,6 +253,14 @@ func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, ent
 	}
 	is.observer.Rejected(call.BizType, refusal.Code)
 	return refusal
+}
+
+// refuse refuses a call for a biz type that is there but must not issue.
+func (is *Issuer) refuse(ctx context.Context, call *Call, refusal *Error) error {
+	if refusal.Code == CodeUnknownBizType {
+		return refusal
+	}
+	return is.reject(ctx, &entry{Definition: Definition{BizType: BizType{Name: call.BizType}, Rejected: is.rejected}}, call, nil, 0, refusal)
 }
 
 // tell calls the rejection handler.
@@ -235,7 +293,7 @@ type Parsed struct {
 
 // Parse reads an ID back. It says whether text has the form of an ID of this biz type, not whether it was issued.
 func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
-	e, err := is.lookup(bizType)
+	e, err := is.find(context.Background(), bizType)
 	if err != nil {
 		return Parsed{}, err
 	}
@@ -292,7 +350,7 @@ func (l *link) read(reader Reader, shown string) (r Reading, err error) {
 
 // Resource returns what a plugin has to show of a biz type; see [Resource].
 func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
-	e, err := is.lookup(bizType)
+	e, err := is.find(ctx, bizType)
 	if err != nil {
 		return nil, err
 	}
@@ -317,14 +375,16 @@ func shorten(text string) string {
 // Close closes every strategy that was initialised, several at a time, and returns their errors. A call to Issue after Close
 // gets [CodeStopping].
 func (is *Issuer) Close(ctx context.Context) error {
-	for _, e := range is.entries {
+	is.changes.end(ctx)
+	entries := is.current()
+	for _, e := range entries {
 		e.stop()
 	}
 	var (
 		mu     sync.Mutex // guards failed
 		failed []error
 	)
-	is.each(func(e *entry) {
+	each(entries, func(e *entry) {
 		if err := e.close(ctx); err != nil {
 			mu.Lock()
 			failed = append(failed, fmt.Errorf("close biz type %s: %w", e.BizType.Name, err))
@@ -338,10 +398,10 @@ func (is *Issuer) Close(ctx context.Context) error {
 const parallel = 64
 
 // each runs f on every entry, several at a time, and returns when all are done.
-func (is *Issuer) each(f func(*entry)) {
+func each(entries map[string]*entry, f func(*entry)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)
-	for _, e := range is.entries {
+	for _, e := range entries {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()

@@ -32,6 +32,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeNotFound:         http.StatusNotFound,
 	seqd.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
 	seqd.CodeConflict:         http.StatusConflict,
+	seqd.CodeDisabled:         http.StatusConflict,
 	seqd.CodeExhausted:        http.StatusConflict,
 	seqd.CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
 	seqd.CodeURITooLong:       http.StatusRequestURITooLong,
