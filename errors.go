@@ -14,17 +14,20 @@ type Code string
 // The codes, grouped by who can do something about it.
 const (
 	// The request is wrong; sending it again as it is will not help.
-	CodeInvalidBizType   Code = "invalid_biz_type"
-	CodeInvalidCount     Code = "invalid_count"
-	CodeInvalidID        Code = "invalid_id"
-	CodeInvalidRequest   Code = "invalid_request"
-	CodeForbidden        Code = "forbidden"
-	CodeUnknownBizType   Code = "unknown_biz_type"
-	CodeNotFound         Code = "not_found"
-	CodeMethodNotAllowed Code = "method_not_allowed"
-	CodeBodyTooLarge     Code = "body_too_large"
-	CodeURITooLong       Code = "uri_too_long"
-	CodeHeadersTooLarge  Code = "headers_too_large"
+	CodeInvalidBizType       Code = "invalid_biz_type"
+	CodeInvalidCount         Code = "invalid_count"
+	CodeInvalidID            Code = "invalid_id"
+	CodeInvalidRequest       Code = "invalid_request"
+	CodeInvalidDefinition    Code = "invalid_definition"
+	CodePreconditionFailed   Code = "precondition_failed"
+	CodeUnsupportedMediaType Code = "unsupported_media_type"
+	CodeForbidden            Code = "forbidden"
+	CodeUnknownBizType       Code = "unknown_biz_type"
+	CodeNotFound             Code = "not_found"
+	CodeMethodNotAllowed     Code = "method_not_allowed"
+	CodeBodyTooLarge         Code = "body_too_large"
+	CodeURITooLong           Code = "uri_too_long"
+	CodeHeadersTooLarge      Code = "headers_too_large"
 
 	// The biz type is in a state that an operator has to change.
 	CodeConflict  Code = "conflict"
@@ -54,7 +57,9 @@ type Error struct {
 	Detail string
 	// RetryAfter is how long a caller should wait before trying again; 0 when waiting is not the remedy.
 	RetryAfter time.Duration
-	Err        error
+	// Problems are what is wrong with each setting, where the request brought some; shown to the caller like Detail.
+	Problems []Problem
+	Err      error
 }
 
 // Error returns code, detail and cause.

@@ -18,7 +18,7 @@ import (
 func TestObfuscate(t *testing.T) {
 	dir := t.TempDir()
 	keyFile := filepath.Join(dir, "keys", "obfuscate.key")
-	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, plugins: [{name: obfuscate, %%s}]}]", filepath.Join(dir, "seqd.db"))
+	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order, plugins: [{name: obfuscate, %%s}]}]", filepath.Join(dir, "seqd.db"))
 	run := func(settings string, status int) (body string) {
 		t.Helper()
 		s := start(t, load(t, fmt.Sprintf(text, settings)))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -34,7 +33,12 @@ func (r *runtime) open(ctx context.Context) error {
 	if err := r.openRedis(ctx); err != nil {
 		return err
 	}
-	definitions, err := r.definitions()
+	r.catalogue = newCatalogue(r)
+	var definitions []seqd.Definition
+	err := r.awaitStore(ctx, func(ctx context.Context) (err error) {
+		definitions, err = r.catalogue.definitions(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -97,19 +101,6 @@ func newStore(ctx context.Context, cfg config.Store, now func() time.Time, unrea
 	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
 }
 
-// definitions builds every biz type of the configuration.
-func (r *runtime) definitions() ([]seqd.Definition, error) {
-	list := make([]seqd.Definition, 0, len(r.cfg.BizTypes))
-	for _, bizType := range r.cfg.BizTypes {
-		d, err := r.definition(bizType)
-		if err != nil {
-			return nil, fmt.Errorf("biz type %s: %w", bizType.Name, err)
-		}
-		list = append(list, d)
-	}
-	return list, nil
-}
-
 // env is what strategies and plugins are built from.
 func (r *runtime) env() strategy.Env {
 	return strategy.Env{
@@ -163,7 +154,6 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 		return d, err
 	}
 	c.keeper, _ = d.Strategy.(strategy.ShapeKeeper)
-	r.claims = append(r.claims, c)
 	d.Claim = c
 	return d, nil
 }
@@ -202,51 +192,6 @@ func (u unusable) Generate(ctx context.Context, _ int, _ *seqd.Sequence) error {
 // Close has nothing to do.
 func (unusable) Close(context.Context) error { return nil }
 
-// rejectedOf returns the rejection handler of a biz type, nil for the default. A binding that biz types share has one handler.
-func (r *runtime) rejectedOf(bindings []seqd.RejectedBinding) (seqd.RejectedHandler, error) {
-	var all rejectedAll
-	for _, binding := range bindings {
-		key := handlerKey{binding.Name, binding.Settings}
-		made := r.handlers[key]
-		if made == nil {
-			factory, err := plugin.LookupRejected(binding.Name)
-			if err != nil {
-				return nil, err
-			}
-			if made, err = factory.New(plugin.Env(r.env()), binding); err != nil {
-				return nil, fmt.Errorf("rejection handler %s: %w", binding.Name, err)
-			}
-			r.handlers[key] = made
-		}
-		all = append(all, made)
-	}
-	switch len(all) {
-	case 0:
-		return nil, nil
-	case 1:
-		return all[0], nil
-	}
-	return all, nil
-}
-
-// handlerKey is what biz types share a rejection handler by: its name and the pointer to its settings.
-type handlerKey struct {
-	name     string
-	settings any
-}
-
-// rejectedAll tells several handlers.
-type rejectedAll []seqd.RejectedHandler
-
-// Rejected tells each of them, also those behind one that panics; the issuer catches the panic.
-func (all rejectedAll) Rejected(ctx context.Context, call *seqd.Call, err *seqd.Error) {
-	if len(all) == 0 {
-		return
-	}
-	defer all[1:].Rejected(ctx, call, err)
-	all[0].Rejected(ctx, call, err)
-}
-
 // grace is how long what was told to end may take to do so.
 const grace = 200 * time.Millisecond
 
@@ -265,30 +210,6 @@ func within(ctx context.Context, f func(context.Context) error) error {
 	case <-time.After(grace):
 		return ctx.Err()
 	}
-}
-
-// closeHandlers ends the rejection handlers, all at once: one that hangs takes no time from the others.
-func (r *runtime) closeHandlers(ctx context.Context) error {
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex // guards failed
-		failed []error
-	)
-	for key, h := range r.handlers {
-		c, ok := h.(seqd.Closer)
-		if !ok {
-			continue
-		}
-		wg.Go(func() {
-			if err := within(ctx, c.Close); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = append(failed, fmt.Errorf("close rejection handler %s: %w", key.name, err))
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(failed...)
 }
 
 // claim keeps the shape of a biz type in the store (invariant U6).

@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	if o.log == nil {
 		o.log = NewLogger(cfg.Log, os.Stderr)
 	}
-	r := &runtime{cfg: cfg, options: o, handlers: make(map[handlerKey]seqd.RejectedHandler), failed: make(chan error, 1)}
+	r := &runtime{cfg: cfg, options: o, unprepared: make(chan struct{}, 1), failed: make(chan error, 1)}
 	return r.run(ctx)
 }
 
@@ -81,13 +81,16 @@ type runtime struct {
 	cluster string                // the ID of the cluster, as the store has it
 	redis   redis.UniversalClient // nil without redis.addrs
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
-	redisAway func() (time.Time, error)
-	issuer    *seqd.Issuer
-	claims    []claim         // of all biz types
-	gate      *gate           // before the store, where that could not be reached at the start; else nil
-	alone     map[string]bool // the biz types that began without it
-	handlers  map[handlerKey]seqd.RejectedHandler
-	failed    chan error // what ends a run that serves
+	redisAway  func() (time.Time, error)
+	issuer     *seqd.Issuer
+	catalogue  *catalogue
+	claims     []claim         // of the biz types that began without the store
+	instance   string          // who this process is among the nodes
+	gate       *gate           // before the store, where that could not be reached at the start; else nil
+	alone      map[string]bool // the biz types that began without it
+	handlers   handlers
+	unprepared chan struct{} // asks for biz types to be made ready; holds one
+	failed     chan error    // what ends a run that serves
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -112,7 +115,8 @@ func (r *runtime) run(ctx context.Context) error {
 		}
 		return errors.Join(err, r.stop(served))
 	}
-	go r.issuer.Init(background)
+	go r.keepReady(background)
+	go r.catalogue.follow(background)
 	select {
 	case err = <-served:
 		return r.broken(err, stop, nil)
@@ -121,6 +125,26 @@ func (r *runtime) run(ctx context.Context) error {
 	case <-ctx.Done():
 		r.drain()
 		return r.stop(served)
+	}
+}
+
+// keepReady makes every biz type ready, now and whenever there are others.
+func (r *runtime) keepReady(ctx context.Context) {
+	for {
+		r.issuer.Init(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.unprepared:
+		}
+	}
+}
+
+// prepare has biz types made ready that came just now.
+func (r *runtime) prepare() {
+	select {
+	case r.unprepared <- struct{}{}:
+	default: // it will be done anyway
 	}
 }
 
@@ -203,7 +227,7 @@ func (r *runtime) release() error {
 	if r.issuer != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Server.StopTimeout)
 		defer cancel()
-		failed = append(failed, r.issuer.Close(ctx), r.closeHandlers(ctx))
+		failed = append(failed, r.issuer.Close(ctx), r.handlers.close(ctx))
 	}
 	if r.redis != nil {
 		// Its errors are those of connections that were broken anyway: nothing is lost by them.

@@ -282,7 +282,7 @@ func TestStopIsBounded(t *testing.T) {
 
 // U6: a biz type whose shape changed is refused, the others go on, and it works again when the change is taken back.
 func TestChangedShapeIsRefused(t *testing.T) {
-	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: quick}, {name: order, strategy: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
+	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: quick}, {name: order, strategy: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
 	for _, strategyName := range []string{"segment", "other", "segment"} {
 		s := start(t, load(t, fmt.Sprintf(text, strategyName)))
 		s.await("/seq/quick", http.StatusOK)
@@ -347,7 +347,7 @@ func init() {
 
 // Plugins of the configuration stand around issuing, and what they make of the numbers is part of the shape (U6).
 func TestPlugins(t *testing.T) {
-	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, plugins: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
+	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order, plugins: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
 	run := func(plugins string, check func(*service)) {
 		t.Helper()
 		s := start(t, load(t, fmt.Sprintf(text, plugins)))

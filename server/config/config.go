@@ -24,8 +24,14 @@ type Config struct {
 	Store  Store  `config:"store"`
 	Redis  Redis  `config:"redis"`
 	Auth   Auth   `config:"auth"`
+	// BizTypesFrom is where definitions of biz types come from: store (BizTypes are only the first ones, what the store says wins from then on) or config
+	// (BizTypes are all, and nothing can change them but the configuration).
+	BizTypesFrom string `config:"bizTypesFrom"`
 	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
 	BizTypes []seqd.BizType
+
+	definitions map[string]definition // what the configuration says of each biz type
+	defaults    []defaults            // the sections of the strategies
 }
 
 // Server is how the HTTP side behaves.
@@ -120,6 +126,8 @@ func Default() Config {
 		},
 		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
 		Auth:  Auth{Mode: "auto"},
+
+		BizTypesFrom: FromStore,
 	}
 }
 
@@ -195,6 +203,9 @@ func (c *Config) Validate() error {
 	return p.err()
 }
 
+// noBizTypes is said of a configuration without biz types, unless it says that they are in the store: it is more likely to be a mistake.
+const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or say bizTypesFrom: store where the store has all of them"
+
 // validate checks everything but each biz type by itself.
 func (c *Config) validate(p *problems) {
 	c.Server.validate(p)
@@ -206,29 +217,35 @@ func (c *Config) validate(p *problems) {
 	p.check(c.Auth.Mode != "auto" || IsLoopback(c.Server.Addr), "server.addr",
 		"%s can be reached from other machines; with auth.mode auto only a loopback address is open: set auth.mode to none to open it to everybody who can reach it",
 		c.Server.Addr)
-	p.check(len(c.BizTypes) > 0, bizTypesKey, "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES")
+	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
+	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
 	names := make(map[string]int, len(c.BizTypes))
 	for i, b := range c.BizTypes {
 		first, twice := names[b.Name]
 		p.check(!twice, bizTypePath(i)+".name", "%s is the name of %s already", b.Name, bizTypePath(first))
 		names[b.Name] = i
-		if o, ok := b.Settings.(seqd.Orderer); ok {
-			p.check(!o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), bizTypePath(i)+".ordering",
-				"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
+		c.validateBizType(p, bizTypePath(i), b)
+	}
+}
+
+// validateBizType checks how a biz type goes together with the rest of the configuration.
+func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
+	if o, ok := b.Settings.(seqd.Orderer); ok {
+		p.check(!o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), path+".ordering",
+			"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
+	}
+	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
+		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
+	}
+	for j, binding := range b.Plugins {
+		if u, ok := binding.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
+			p.check(c.Redis.Configured(), pluginPath(path, j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
 		}
-		if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
-			p.check(c.Redis.Configured(), bizTypePath(i)+"."+u.UsesRedis(), "redis needs redis.addrs")
-		}
-		for j, binding := range b.Plugins {
-			if u, ok := binding.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
-				p.check(c.Redis.Configured(), pluginPath(bizTypePath(i), j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
-			}
-		}
-		if wait, may := c.wait(b); may {
-			spare := c.spareTime()
-			p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
-				"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
-		}
+	}
+	if wait, may := c.wait(b); may {
+		spare := c.spareTime()
+		p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
+			"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
 	}
 }
 

@@ -20,6 +20,9 @@ const testPrefix = EnvPrefix + "TEST_"
 // bizTypesKey is the one key that holds a list of sections.
 const bizTypesKey = "bizTypes"
 
+// defaultStrategy is that of a biz type that names none.
+const defaultStrategy = "segment"
+
 // pluginsKey is the list of bindings inside a biz type.
 const pluginsKey = "plugins"
 

@@ -98,7 +98,12 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 		strategies[i].rejected = l.rejectedList(s.factory.Name, l.rejected[i].raw)
 	}
 	c.BizTypes = l.decodeBizTypes(strategies)
+	for _, s := range strategies {
+		c.defaults = append(c.defaults, defaults{s.factory.Name, s.settings, s.rejected})
+	}
 	c.validate(&l.problems)
+	l.check(len(c.BizTypes) > 0 || l.viper.IsSet("bizTypesFrom"), bizTypesKey, noBizTypes)
+	l.keepDefinitions(&c)
 	if err := l.err(); err != nil {
 		return nil, err
 	}
@@ -195,7 +200,7 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 		l.add(path, wrongKind("a section with name, strategy and settings", raw))
 		return seqd.BizType{}
 	}
-	b := seqd.BizType{Strategy: "segment"}
+	b := seqd.BizType{Strategy: defaultStrategy}
 	values = l.once(path+".", values)
 	l.take(values, path, Key{Path: "strategy", field: reflect.ValueOf(&b.Strategy).Elem()})
 	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(&b.Name).Elem()})

@@ -18,6 +18,7 @@ func TestDefaults(t *testing.T) {
 	c := mustLoad(t, someBizType, config.Sources{})
 	want := config.Default()
 	want.BizTypes = c.BizTypes
+	config.Forget(c)
 	if !reflect.DeepEqual(*c, want) {
 		t.Errorf("a file without keys gives\n%+v, want\n%+v", *c, want)
 	}
@@ -27,9 +28,13 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestNoBizTypes(t *testing.T) {
+	onlyHere := []string{"SEQD_BIZTYPESFROM=config"}
 	for _, text := range []string{"", "# nothing\n", "bizTypes: []\n", "server: {maxCount: 5}\n"} {
-		_, err := config.LoadYAML([]byte(text), config.Sources{})
+		_, err := config.LoadYAML([]byte(text), config.Sources{Env: onlyHere})
 		wantError(t, err, "bizTypes: there is none")
+		_, err = config.LoadYAML([]byte(text), config.Sources{})
+		wantError(t, err, "bizTypes: there is none")
+		mustLoad(t, text, config.Sources{Env: []string{"SEQD_BIZTYPESFROM=store"}})
 	}
 	_, err := config.Load(config.Sources{})
 	wantError(t, err, "bizTypes: there is none")
@@ -139,6 +144,7 @@ var another = map[string]struct{ yaml, text string }{
 	"redis.keyPrefix":          {`"y:"`, "y:"},
 	"redis.timeout":            {"700ms", "700ms"},
 	"auth.mode":                {"none", "none"},
+	"bizTypesFrom":             {"config", "config"},
 	"segment.start":            {"7", "7"},
 	"segment.ordering":         {"per-node", "per-node"},
 	"segment.step":             {"7", "7"},

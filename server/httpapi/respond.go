@@ -23,31 +23,34 @@ var (
 
 // status maps every code to its HTTP status. A code that is not here came from foreign code and is an internal error.
 var status = map[seqd.Code]int{
-	seqd.CodeInvalidBizType:   http.StatusBadRequest,
-	seqd.CodeInvalidCount:     http.StatusBadRequest,
-	seqd.CodeInvalidID:        http.StatusBadRequest,
-	seqd.CodeInvalidRequest:   http.StatusBadRequest,
-	seqd.CodeForbidden:        http.StatusForbidden,
-	seqd.CodeUnknownBizType:   http.StatusNotFound,
-	seqd.CodeNotFound:         http.StatusNotFound,
-	seqd.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
-	seqd.CodeConflict:         http.StatusConflict,
-	seqd.CodeDisabled:         http.StatusConflict,
-	seqd.CodeExhausted:        http.StatusConflict,
-	seqd.CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
-	seqd.CodeURITooLong:       http.StatusRequestURITooLong,
-	seqd.CodeHeadersTooLarge:  http.StatusRequestHeaderFieldsTooLarge,
-	seqd.CodeRateLimited:      http.StatusTooManyRequests,
-	seqd.CodePluginPanic:      http.StatusInternalServerError,
-	seqd.CodeInternal:         http.StatusInternalServerError,
-	seqd.CodeStarting:         http.StatusServiceUnavailable,
-	seqd.CodeStopping:         http.StatusServiceUnavailable,
-	seqd.CodeStoreUnavailable: http.StatusServiceUnavailable,
-	seqd.CodeRedisUnavailable: http.StatusServiceUnavailable,
-	seqd.CodeClockRollback:    http.StatusServiceUnavailable,
-	seqd.CodeNoMachineID:      http.StatusServiceUnavailable,
-	seqd.CodeTimeout:          http.StatusServiceUnavailable,
-	seqd.CodeCanceled:         http.StatusServiceUnavailable,
+	seqd.CodeInvalidBizType:       http.StatusBadRequest,
+	seqd.CodeInvalidCount:         http.StatusBadRequest,
+	seqd.CodeInvalidID:            http.StatusBadRequest,
+	seqd.CodeInvalidRequest:       http.StatusBadRequest,
+	seqd.CodeInvalidDefinition:    http.StatusBadRequest,
+	seqd.CodePreconditionFailed:   http.StatusPreconditionFailed,
+	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
+	seqd.CodeForbidden:            http.StatusForbidden,
+	seqd.CodeUnknownBizType:       http.StatusNotFound,
+	seqd.CodeNotFound:             http.StatusNotFound,
+	seqd.CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
+	seqd.CodeConflict:             http.StatusConflict,
+	seqd.CodeDisabled:             http.StatusConflict,
+	seqd.CodeExhausted:            http.StatusConflict,
+	seqd.CodeBodyTooLarge:         http.StatusRequestEntityTooLarge,
+	seqd.CodeURITooLong:           http.StatusRequestURITooLong,
+	seqd.CodeHeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
+	seqd.CodeRateLimited:          http.StatusTooManyRequests,
+	seqd.CodePluginPanic:          http.StatusInternalServerError,
+	seqd.CodeInternal:             http.StatusInternalServerError,
+	seqd.CodeStarting:             http.StatusServiceUnavailable,
+	seqd.CodeStopping:             http.StatusServiceUnavailable,
+	seqd.CodeStoreUnavailable:     http.StatusServiceUnavailable,
+	seqd.CodeRedisUnavailable:     http.StatusServiceUnavailable,
+	seqd.CodeClockRollback:        http.StatusServiceUnavailable,
+	seqd.CodeNoMachineID:          http.StatusServiceUnavailable,
+	seqd.CodeTimeout:              http.StatusServiceUnavailable,
+	seqd.CodeCanceled:             http.StatusServiceUnavailable,
 }
 
 // problem is an error by RFC 9457.
@@ -58,11 +61,19 @@ type problem struct {
 	Code      seqd.Code `json:"code"`
 	Detail    string    `json:"detail"`
 	RequestID string    `json:"requestId,omitempty"`
-	BizTypes  []unready `json:"bizTypes,omitempty"`
+	// Problems are what is wrong with each setting of a definition.
+	Problems []settingProblem `json:"problems,omitempty"`
+	BizTypes []unready        `json:"bizTypes,omitempty"`
 	// Unready is how many biz types cannot issue, of which BizTypes names the first.
 	Unready int `json:"unready,omitempty"`
 	// Details is what strategies tell an operator, in the answer of /readyz.
 	Details details `json:"details,omitempty"`
+}
+
+// settingProblem is what is wrong with one setting.
+type settingProblem struct {
+	Key  string `json:"key"`
+	Text string `json:"text"`
 }
 
 // unready is one line of /readyz.
@@ -78,7 +89,11 @@ func newProblem(err *seqd.Error) problem {
 	if !known {
 		code, number = seqd.CodeInternal, http.StatusInternalServerError
 	}
-	return problem{Type: "about:blank", Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
+	p := problem{Type: "about:blank", Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
+	for _, wrong := range err.Problems {
+		p.Problems = append(p.Problems, settingProblem(wrong))
+	}
+	return p
 }
 
 // fail is the one writer of errors.

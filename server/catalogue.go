@@ -1,0 +1,372 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/config"
+)
+
+// definitionKind is the kind of the documents that say what biz types there are.
+const definitionKind = "definition"
+
+// entry is the body of such a document.
+type entry struct {
+	// Definition is a JSON object as an item of bizTypes is, without the name. It stays after a delete.
+	Definition json.RawMessage `json:"definition"`
+	// Enabled is false while no numbers shall be issued.
+	Enabled bool `json:"enabled"`
+	// Deleted marks a tombstone: the name can be used again, and its numbers go on where they ended.
+	Deleted bool `json:"deleted,omitempty"`
+	// Source is who defined it first: config or api.
+	Source string `json:"source"`
+}
+
+// The values of entry.Source.
+const (
+	fromConfig = "config"
+	fromAPI    = "api"
+)
+
+// catalogue is which biz types there are: what the store says, and a copy of it in this process that follows. It is safe for concurrent use.
+type catalogue struct {
+	*runtime
+	feed   *feed
+	locked bool // the configuration says what there is, and nothing can change it
+
+	mu    sync.Mutex // guards what follows
+	known map[string]known
+
+	seed    maphash.Seed
+	applies [64]sync.Mutex // one change of a biz type at a time; by the hash of its name
+}
+
+// known is what this process made of a biz type.
+type known struct {
+	revision int64 // of the document, 0 for none
+	entry    entry
+	rejected []seqd.RejectedBinding // the handlers that it uses
+}
+
+func newCatalogue(r *runtime) *catalogue {
+	c := &catalogue{runtime: r, locked: r.cfg.BizTypesFrom == config.FromConfig, known: make(map[string]known), seed: maphash.MakeSeed()}
+	c.feed = newFeed(r)
+	c.feed.add(definitionKind, follower{changed: c.changed, reload: c.reload})
+	return c
+}
+
+// page is how many documents are read at a time.
+const page = 1000
+
+// load returns what biz types there are, after putting those of the configuration into the store that it does not know yet. It builds nothing.
+func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, error) {
+	if err := c.feed.begin(ctx); err != nil {
+		return nil, err
+	}
+	all, err := c.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		mu     sync.Mutex // guards what follows
+		failed []error
+		wg     sync.WaitGroup
+	)
+	slots := make(chan struct{}, parallelWrites)
+	for _, b := range c.cfg.BizTypes {
+		text, ok := c.cfg.Definition(b.Name)
+		if doc, there := all[b.Name]; there || !ok {
+			if there && ok {
+				c.compare(b.Name, text, doc)
+			}
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			doc, err := c.first(ctx, b.Name, text)
+			mu.Lock()
+			defer mu.Unlock()
+			all[b.Name] = doc
+			failed = append(failed, err)
+		})
+	}
+	wg.Wait()
+	return all, errors.Join(failed...)
+}
+
+// parallelWrites bounds how many definitions are written at once; the store merges what comes together.
+const parallelWrites = 64
+
+// list reads all definitions.
+func (c *catalogue) list(ctx context.Context) (map[string]persist.Document, error) {
+	all := make(map[string]persist.Document)
+	for after := ""; ; {
+		docs, err := c.store.Documents().List(ctx, definitionKind, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, doc := range docs {
+			all[doc.Key], after = doc, doc.Key
+		}
+		if len(docs) < page {
+			return all, nil
+		}
+	}
+}
+
+// first puts a definition of the configuration into the store, or returns the one that another node was faster with.
+func (c *catalogue) first(ctx context.Context, name string, text []byte) (persist.Document, error) {
+	doc := c.document(name, 1, entry{Definition: text, Enabled: true, Source: fromConfig})
+	if err := c.feed.announce(ctx, definitionKind, name); err != nil {
+		return doc, err
+	}
+	err := c.store.Documents().Create(ctx, doc)
+	if errors.Is(err, persist.ErrExists) {
+		return c.store.Documents().Read(ctx, definitionKind, name)
+	}
+	if err == nil {
+		c.feed.publish(ctx, definitionKind, name)
+	}
+	return doc, err
+}
+
+// compare says so where the store has another definition than the configuration.
+func (c *catalogue) compare(name string, text []byte, doc persist.Document) {
+	said, err := decodeEntry(doc)
+	switch {
+	case err != nil: // building it will say so
+	case said.Deleted:
+		c.log.Warn("the biz type of the configuration was deleted by the API and stays so", "bizType", name, "version", doc.Revision)
+	case !equalJSON(said.Definition, text):
+		c.log.Warn("the store has another definition of the biz type than the configuration, and that counts; change it by the API, or set bizTypesFrom to config",
+			"bizType", name, "version", doc.Revision)
+	}
+}
+
+func (c *catalogue) document(name string, revision int64, said entry) persist.Document {
+	body, err := json.Marshal(said)
+	if err != nil {
+		panic(err) // a definition is JSON
+	}
+	return persist.Document{Kind: definitionKind, Key: name, Revision: revision, Body: string(body), Timestamp: c.now().UnixMilli()}
+}
+
+func decodeEntry(doc persist.Document) (said entry, err error) {
+	if err = json.Unmarshal([]byte(doc.Body), &said); err != nil {
+		return said, fmt.Errorf("the definition of %s in the store is damaged: %w", doc.Key, err)
+	}
+	return said, nil
+}
+
+// equalJSON compares two JSON texts without their white space and the order of their keys.
+func equalJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	p, errP := json.Marshal(x)
+	q, errQ := json.Marshal(y)
+	return errP == nil && errQ == nil && bytes.Equal(p, q)
+}
+
+// definitions builds every biz type there is at the start.
+func (c *catalogue) definitions(ctx context.Context) ([]seqd.Definition, error) {
+	var list []seqd.Definition
+	stored := map[string]persist.Document{}
+	if !c.locked && c.gate == nil {
+		var err error
+		if stored, err = c.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range c.cfg.BizTypes {
+		if _, ok := stored[b.Name]; ok {
+			continue
+		}
+		text, _ := c.cfg.Definition(b.Name)
+		d, err := c.definition(b)
+		if err != nil {
+			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
+		}
+		if claim, ok := d.Claim.(claim); ok {
+			c.claims = append(c.claims, claim)
+		}
+		c.known[b.Name] = known{entry: entry{Definition: text, Enabled: true, Source: fromConfig}, rejected: b.Rejected}
+		list = append(list, d)
+	}
+	for name, doc := range stored {
+		k, d := c.built(name, doc)
+		c.known[name] = k
+		if d != nil {
+			list = append(list, *d)
+		}
+	}
+	return list, nil
+}
+
+// built builds what a document says; nil where that is nothing. What this node cannot build refuses to issue.
+func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.Definition) {
+	said, err := decodeEntry(doc)
+	k = known{revision: doc.Revision, entry: said}
+	if err == nil && (said.Deleted || !said.Enabled) {
+		return k, nil
+	}
+	made := seqd.Definition{BizType: seqd.BizType{Name: name}}
+	if err == nil {
+		made.BizType, err = c.decode(name, said.Definition)
+	}
+	if err == nil {
+		made, err = c.definition(made.BizType)
+	}
+	if made.Rejected != nil {
+		k.rejected = made.BizType.Rejected
+	}
+	if err != nil {
+		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, nil
+	}
+	return k, &made
+}
+
+// decode reads a definition.
+func (c *catalogue) decode(name string, text []byte) (seqd.BizType, error) {
+	b, problems := c.cfg.DecodeDefinition(name, text)
+	if len(problems) > 0 {
+		return b, invalidDefinition(problems)
+	}
+	return b, nil
+}
+
+func invalidDefinition(problems []seqd.Problem) *seqd.Error {
+	slices.SortFunc(problems, func(a, b seqd.Problem) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
+	text := fmt.Sprintf("the definition has %d problems", len(problems))
+	if len(problems) == 1 {
+		text = problems[0].Text
+		if problems[0].Key != "" {
+			text = problems[0].Key + ": " + text
+		}
+	}
+	return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: text, Problems: problems}
+}
+
+// changed makes this process do what the document of a biz type says. There is none yet where one was announced and not written.
+func (c *catalogue) changed(ctx context.Context, _ string, doc *persist.Document) {
+	if doc != nil {
+		c.apply(ctx, *doc)
+	}
+}
+
+// reload makes this process do what all documents say.
+func (c *catalogue) reload(ctx context.Context) error {
+	all, err := c.list(ctx)
+	for _, doc := range all {
+		c.apply(ctx, doc)
+	}
+	return err
+}
+
+// apply makes this process do what a document says, unless it has done so already.
+func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
+	turn := &c.applies[maphash.String(c.seed, doc.Key)%uint64(len(c.applies))]
+	turn.Lock()
+	defer turn.Unlock()
+	before, was := c.knows(doc.Key)
+	if was && doc.Revision <= before.revision {
+		return
+	}
+	said, err := decodeEntry(doc)
+	if was && err == nil && said.Deleted == before.entry.Deleted && said.Enabled == before.entry.Enabled && equalJSON(said.Definition, before.entry.Definition) {
+		before.revision, before.entry = doc.Revision, said
+		c.knowing(doc.Key, before)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Server.StopTimeout)
+	defer cancel()
+	after := known{revision: doc.Revision, entry: said}
+	switch {
+	case err == nil && said.Deleted:
+		err = c.issuer.Remove(ctx, doc.Key, nil)
+	case err == nil && !said.Enabled:
+		err = c.issuer.Remove(ctx, doc.Key, seqd.Errorf(seqd.CodeDisabled, "the biz type %s is disabled", doc.Key))
+	default:
+		err = c.issuer.Put(ctx, doc.Key, func() (seqd.Definition, error) {
+			k, d := c.built(doc.Key, doc)
+			after = k
+			return *d, nil
+		})
+	}
+	c.releaseRejected(before.rejected)
+	if err != nil {
+		c.log.Error("a biz type was changed, and what it was before did not close well", "bizType", doc.Key, "error", err)
+	}
+	c.log.Info("biz type changed", "bizType", doc.Key, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
+	c.knowing(doc.Key, after)
+	c.prepare()
+}
+
+func (c *catalogue) knows(name string) (known, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.known[name]
+	return k, ok
+}
+
+func (c *catalogue) knowing(name string, k known) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[name] = k
+}
+
+// count returns how many biz types there are.
+func (c *catalogue) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, k := range c.known {
+		if !k.entry.Deleted {
+			n++
+		}
+	}
+	return n
+}
+
+// catchUp does after a start without the store what the start could not.
+func (c *catalogue) catchUp(ctx context.Context) error {
+	all, err := c.load(ctx)
+	if err != nil {
+		return err
+	}
+	for _, doc := range all {
+		c.apply(ctx, doc)
+	}
+	return nil
+}
+
+// follow does what is changed elsewhere, until ctx ends.
+func (c *catalogue) follow(ctx context.Context) {
+	if c.locked || !c.store.Shared() {
+		return
+	}
+	if c.gate != nil {
+		for c.catchUp(ctx) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(openRetry):
+			}
+		}
+	}
+	c.feed.follow(ctx)
+}

@@ -1,0 +1,222 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/strategy"
+)
+
+// The values of bizTypesFrom.
+const (
+	FromStore  = "store"
+	FromConfig = "config"
+)
+
+// Hidden is what the value of a secret setting reads as.
+const Hidden = "(secret)"
+
+// definitionPath stands before the keys of a definition while it is decoded.
+const definitionPath = "definition"
+
+// Definition returns what the configuration says of a biz type, as a JSON object without its name. ok is false for a biz type that did not come by way
+// of a file or the environment.
+func (c *Config) Definition(name string) (text []byte, ok bool) {
+	d, ok := c.definitions[name]
+	return []byte(d), ok
+}
+
+// definition is a JSON object that may hold secrets; printing it does not show them.
+type definition string
+
+// String implements [fmt.Stringer].
+func (definition) String() string { return "(definition)" }
+
+// defaults are what the section of a strategy says.
+type defaults struct {
+	strategy string
+	settings any
+	rejected []seqd.RejectedBinding
+}
+
+// sections returns the sections as they were configured.
+func (c *Config) sections() []section {
+	list := sections()
+	for i := range list {
+		for _, d := range c.defaults {
+			if d.strategy == list[i].factory.Name {
+				list[i].settings, list[i].keys, list[i].rejected = d.settings, nil, d.rejected
+			}
+		}
+	}
+	return list
+}
+
+// DecodeDefinition reads the definition of a biz type, a JSON object as an item of bizTypes is; what it leaves out is as the section of its strategy says. It
+// returns every problem, none for a good one. It opens nothing.
+func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seqd.Problem) {
+	l := &loader{}
+	var b seqd.BizType
+	tree, err := object(text)
+	if err != nil {
+		return b, []seqd.Problem{{Text: err.Error()}}
+	}
+	given, ok := takeKey(tree, "name")
+	l.check(!ok || given == name, definitionPath+".name", "it is %.100q, and the biz type is called %q", given, name)
+	tree["name"] = name
+	b = l.bizType(definitionPath, tree, c.sections())
+	if len(l.problems) == 0 {
+		c.validateBizType(&l.problems, definitionPath, b)
+	}
+	for i := range l.problems {
+		l.problems[i].Key = strings.TrimPrefix(strings.TrimPrefix(l.problems[i].Key, definitionPath), ".")
+	}
+	return b, l.problems
+}
+
+// object reads one JSON object without keys that stand twice.
+func object(text []byte) (map[string]any, error) {
+	if !json.Valid(text) {
+		return nil, errNoObject
+	}
+	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
+	tree, err := decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoObject, err)
+	}
+	if tree == nil || bytes.TrimSpace(text)[0] != '{' {
+		return nil, errNoObject
+	}
+	return tree, nil
+}
+
+var errNoObject = fmt.Errorf("it is not one JSON object")
+
+// Hide returns a definition with [Hidden] in the place of every secret.
+func (c *Config) Hide(text []byte) ([]byte, error) {
+	tree, err := object(text)
+	if err != nil {
+		return nil, err
+	}
+	eachSecret(tree, func(_ string, section map[string]any, key string) { section[key] = Hidden })
+	return json.Marshal(tree)
+}
+
+// Reveal returns a definition in which every secret that reads [Hidden] has the value that stands at the same place in before; the path of a secret that has
+// none there is an error.
+func (c *Config) Reveal(text, before []byte) ([]byte, error) {
+	tree, err := object(text)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]any)
+	if len(before) > 0 {
+		old, err := object(before)
+		if err != nil {
+			return nil, err
+		}
+		eachSecret(old, func(path string, section map[string]any, key string) { known[path] = section[key] })
+	}
+	var missing []string
+	eachSecret(tree, func(path string, section map[string]any, key string) {
+		if section[key] != Hidden {
+			return
+		}
+		value, ok := known[path]
+		if !ok {
+			missing = append(missing, path)
+		}
+		section[key] = value
+	})
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s reads %s, which stands for the value that is stored, and none is: give the value", strings.Join(missing, ", "), Hidden)
+	}
+	return json.Marshal(tree)
+}
+
+// eachSecret calls f with every secret in a definition: its path, the section that it stands in and its key there.
+func eachSecret(tree map[string]any, f func(path string, section map[string]any, key string)) {
+	name, _ := anyCase(tree, "strategy").(string)
+	if name == "" {
+		name = defaultStrategy
+	}
+	if factory, err := strategy.Lookup(name); err == nil {
+		secretsOf("", tree, factory.Settings(), f)
+	}
+	eachItem(tree, pluginsKey, func(path, name string, item map[string]any) {
+		if factory, err := plugin.Lookup(name); err == nil {
+			secretsOf(path, item, factory.Settings(), f)
+		}
+	})
+	eachItem(tree, rejectedKey, func(path, name string, item map[string]any) {
+		if factory, err := plugin.LookupRejected(name); err == nil {
+			secretsOf(path, item, factory.Settings(), f)
+		}
+	})
+}
+
+// eachItem calls f with the sections of a list that have a name.
+func eachItem(tree map[string]any, list string, f func(path, name string, item map[string]any)) {
+	items, _ := anyCase(tree, list).([]any)
+	for i, raw := range items {
+		if item, ok := raw.(map[string]any); ok {
+			name, _ := anyCase(item, "name").(string)
+			f(fmt.Sprintf("%s[%d](%s).", list, i, name), name, item)
+		}
+	}
+}
+
+// secretsOf calls f with the secrets in a section that is decoded into settings.
+func secretsOf(path string, section map[string]any, settings any, f func(path string, section map[string]any, key string)) {
+	for _, k := range keysOf("", reflect.ValueOf(settings).Elem()) {
+		if !k.secret {
+			continue
+		}
+		within, name := section, k.Path
+		if outer, inner, nested := strings.Cut(k.Path, "."); nested {
+			within, _ = anyCase(section, outer).(map[string]any)
+			name = inner
+		}
+		for _, key := range sortedKeys(within) {
+			if strings.EqualFold(key, name) {
+				f(path+k.Path, within, key)
+			}
+		}
+	}
+}
+
+// anyCase returns the value of a key in any case.
+func anyCase(tree map[string]any, name string) any {
+	for key, value := range tree {
+		if strings.EqualFold(key, name) {
+			return value
+		}
+	}
+	return nil
+}
+
+// keepDefinitions keeps what the list of biz types says, for [Config.Definition].
+func (l *loader) keepDefinitions(c *Config) {
+	c.definitions = make(map[string]definition, len(c.BizTypes))
+	items, _ := l.bizTypes.([]any)
+	for i, b := range c.BizTypes {
+		item, _ := items[i].(map[string]any)
+		tree := make(map[string]any, len(item))
+		for key, value := range item {
+			if !strings.EqualFold(key, "name") {
+				tree[key] = value
+			}
+		}
+		text, err := json.Marshal(tree)
+		if err != nil {
+			l.add(bizTypePath(i), fmt.Errorf("it cannot be written as JSON: %w", err))
+			continue
+		}
+		c.definitions[b.Name] = definition(text)
+	}
+}

@@ -1,0 +1,4 @@
+package config
+
+// Forget drops what only decoding further definitions needs.
+func Forget(c *Config) { c.definitions, c.defaults = nil, nil }

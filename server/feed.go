@@ -1,0 +1,285 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// feed tells all nodes of a cluster which documents change. A node that changes one first announces it in the store, then writes it, then publishes it by
+// Redis. The others read it when they hear of it by Redis, which is at once, and for a while at every poll once they have read the announcement: so a change
+// is found also when its writer ended in between, or Redis lost the message, or there is none. It is safe for concurrent use.
+type feed struct {
+	*runtime
+	followers map[string]follower // by the kind of documents
+
+	mu    sync.Mutex // guards what follows
+	seen  int64      // the number of the newest announcement that was read
+	watch map[subject]time.Time
+}
+
+// follower does what documents of one kind say.
+type follower struct {
+	// changed is given a document that may have changed, nil where there is none of this key now.
+	changed func(ctx context.Context, key string, doc *persist.Document)
+	// reload does what all documents of the kind say.
+	reload func(ctx context.Context) error
+}
+
+// subject is a document.
+type subject struct {
+	Kind string `json:"kind"`
+	Key  string `json:"key"`
+}
+
+// announcement is a line of the feed's document.
+type announcement struct {
+	Number int64 `json:"n"`
+	subject
+}
+
+// announcements is the body of the feed's document.
+type announcements struct {
+	// Last is the number of the newest one.
+	Last int64 `json:"last"`
+	// Recent are the newest ones, ascending.
+	Recent []announcement `json:"recent"`
+}
+
+const (
+	feedKind = "feed"
+	feedKey  = "changes"
+	// mostRecent is how many announcements are kept. A node that has missed more reads everything.
+	mostRecent = 256
+	// pollInterval is the pause between two looks at the feed.
+	pollInterval = 5 * time.Second
+	// watchFor is for how long an announced document is read again at each poll: longer than a write to the store can take.
+	watchFor = 30 * time.Second
+	// announceTries bounds how often an announcement is tried again that another one came before.
+	announceTries = 50
+)
+
+func newFeed(r *runtime) *feed {
+	return &feed{runtime: r, followers: make(map[string]follower), watch: make(map[subject]time.Time)}
+}
+
+// add has a follower told of the documents of a kind. It comes before everything else.
+func (f *feed) add(kind string, to follower) { f.followers[kind] = to }
+
+// channel is where changes are published.
+func (f *feed) channel() string { return f.cfg.Redis.KeyPrefix + "changes:" + f.cluster }
+
+// begin notes which announcements there are, before everything is read for the first time. Those that are recent may be of writes that are still under way.
+func (f *feed) begin(ctx context.Context) error {
+	if !f.store.Shared() {
+		return nil
+	}
+	list, _, err := f.read(ctx)
+	if err != nil {
+		return err
+	}
+	f.note(list, 0)
+	return nil
+}
+
+// read returns the announcements, none while there are none.
+func (f *feed) read(ctx context.Context) (list announcements, revision int64, err error) {
+	doc, err := f.store.Documents().Read(ctx, feedKind, feedKey)
+	if errors.Is(err, persist.ErrNotFound) {
+		return list, 0, nil
+	}
+	if err != nil {
+		return list, 0, err
+	}
+	return list, doc.Revision, json.Unmarshal([]byte(doc.Body), &list)
+}
+
+// note has the documents watched that were announced after a number, and reports whether none was missed.
+func (f *feed) note(list announcements, after int64) (complete bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	until := time.Now().Add(watchFor)
+	for _, a := range list.Recent {
+		if a.Number > after {
+			f.watch[a.subject] = until
+		}
+	}
+	f.seen = list.Last
+	return list.Last <= after || len(list.Recent) > 0 && list.Recent[0].Number <= after+1
+}
+
+// announce says that a document is about to be changed. Only after it has returned nil may that be done.
+func (f *feed) announce(ctx context.Context, kind, key string) error {
+	if !f.store.Shared() {
+		return nil
+	}
+	for range announceTries {
+		list, revision, err := f.read(ctx)
+		if err != nil {
+			return err
+		}
+		list.Last++
+		list.Recent = append(list.Recent, announcement{list.Last, subject{kind, key}})
+		if extra := len(list.Recent) - mostRecent; extra > 0 {
+			list.Recent = list.Recent[extra:]
+		}
+		body, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		doc := persist.Document{Kind: feedKind, Key: feedKey, Revision: revision + 1, Body: string(body), Timestamp: f.now().UnixMilli()}
+		if revision == 0 {
+			err = f.store.Documents().Create(ctx, doc)
+		} else {
+			err = f.store.Documents().Update(ctx, doc)
+		}
+		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
+			return err
+		}
+		select { // others announce at the same time
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rand.N(20 * time.Millisecond)):
+		}
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "too many changes are made at once", RetryAfter: time.Second}
+}
+
+// publish tells the other nodes that a document was changed. When they do not hear it they find out by themselves.
+func (f *feed) publish(ctx context.Context, kind, key string) {
+	if f.redis == nil || !f.store.Shared() {
+		return
+	}
+	message, err := json.Marshal(subject{kind, key})
+	if err == nil {
+		err = f.redis.Publish(ctx, f.channel(), message).Err()
+	}
+	if err != nil {
+		f.log.Info("a change could not be published by Redis; other nodes find it within seconds", "kind", kind, "key", key, "error", err)
+	}
+}
+
+// follow reads what others change until ctx ends.
+func (f *feed) follow(ctx context.Context) {
+	if f.redis != nil {
+		go f.listen(ctx)
+	}
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	logged := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := f.poll(ctx)
+		switch {
+		case err == nil && logged != "":
+			f.log.Info("changes can be read from the store again")
+			logged = ""
+		case err != nil && ctx.Err() == nil && logged != err.Error():
+			logged = err.Error()
+			f.log.Error("changes cannot be read from the store", "error", err)
+		}
+	}
+}
+
+// poll looks at the announcements and reads what is watched.
+func (f *feed) poll(ctx context.Context) error {
+	list, _, err := f.read(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	seen := f.seen
+	f.mu.Unlock()
+	if !f.note(list, seen) {
+		if err := f.readAll(ctx); err != nil {
+			f.mu.Lock()
+			f.seen = seen // it is still to be done
+			f.mu.Unlock()
+			return err
+		}
+	}
+	var failed []error
+	for _, s := range f.watched() {
+		failed = append(failed, f.see(ctx, s))
+	}
+	return errors.Join(failed...)
+}
+
+// watched returns what is to be read, and forgets what has been for long enough.
+func (f *feed) watched() []subject {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := slices.Collect(maps.Keys(f.watch))
+	now := time.Now()
+	maps.DeleteFunc(f.watch, func(_ subject, until time.Time) bool { return now.After(until) })
+	return list
+}
+
+// see reads a document that may have changed.
+func (f *feed) see(ctx context.Context, s subject) error {
+	to, ok := f.followers[s.Kind]
+	if !ok {
+		return nil // of a newer version
+	}
+	doc, err := f.store.Documents().Read(ctx, s.Kind, s.Key)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		to.changed(ctx, s.Key, nil)
+	case err != nil:
+		return err
+	default:
+		to.changed(ctx, s.Key, &doc)
+	}
+	return nil
+}
+
+// readAll reads everything of every kind.
+func (f *feed) readAll(ctx context.Context) error {
+	for _, to := range f.followers {
+		if err := to.reload(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen reads what is published until ctx ends. The client connects again by itself; what it misses meanwhile the next poll finds.
+func (f *feed) listen(ctx context.Context) {
+	subscription := f.redis.Subscribe(ctx, f.channel())
+	defer func() { _ = subscription.Close() }()
+	messages := subscription.Channel(redis.WithChannelHealthCheckInterval(pollInterval))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case message, ok := <-messages:
+			if !ok {
+				return
+			}
+			var s subject
+			if json.Unmarshal([]byte(message.Payload), &s) != nil {
+				continue
+			}
+			if err := f.see(ctx, s); err != nil && ctx.Err() == nil {
+				f.log.Info("a change could not be read yet", "kind", s.Kind, "key", s.Key, "error", err)
+				f.mu.Lock()
+				f.watch[s] = time.Now().Add(watchFor)
+				f.mu.Unlock()
+			}
+		}
+	}
+}
