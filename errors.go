@@ -18,13 +18,17 @@ const (
 	CodeInvalidCount     Code = "invalid_count"
 	CodeInvalidID        Code = "invalid_id"
 	CodeInvalidRequest   Code = "invalid_request"
+	CodeUnauthorized     Code = "unauthorized"
 	CodeForbidden        Code = "forbidden"
 	CodeUnknownBizType   Code = "unknown_biz_type"
 	CodeNotFound         Code = "not_found"
 	CodeMethodNotAllowed Code = "method_not_allowed"
-	CodeBodyTooLarge     Code = "body_too_large"
-	CodeURITooLong       Code = "uri_too_long"
-	CodeHeadersTooLarge  Code = "headers_too_large"
+	// CodePreconditionFailed is for a change whose If-Match names another revision than there is.
+	CodePreconditionFailed   Code = "precondition_failed"
+	CodeBodyTooLarge         Code = "body_too_large"
+	CodeUnsupportedMediaType Code = "unsupported_media_type"
+	CodeURITooLong           Code = "uri_too_long"
+	CodeHeadersTooLarge      Code = "headers_too_large"
 
 	// The biz type is in a state that an operator has to change.
 	CodeConflict  Code = "conflict"
