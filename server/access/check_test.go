@@ -75,7 +75,7 @@ func TestAllowState(t *testing.T) {
 	expiring, disabled := token("expiring", "a", "admin"), token("disabled", "b", "admin")
 	expiring.Expires, disabled.Enabled = begin.Add(time.Second), false
 	tokens := access.New(access.Options{Config: []access.Token{expiring, disabled}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
-	tokens.Use(newStore())
+	tokens.Use(access.Backing{Documents: newStore()})
 	if err := tokens.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}

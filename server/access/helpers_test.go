@@ -26,7 +26,7 @@ func header(secret string) []string { return []string{"Bearer " + secret} }
 func newTokens(t testing.TB, store persist.Documents, config ...access.Token) *access.Tokens {
 	t.Helper()
 	tokens := access.New(access.Options{Config: config, Now: func() time.Time { return begin }, Log: slog.New(slog.DiscardHandler)})
-	tokens.Use(store)
+	tokens.Use(access.Backing{Documents: store})
 	if err := tokens.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}

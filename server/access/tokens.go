@@ -25,10 +25,30 @@ type Options struct {
 	Config []Token
 	Now    func() time.Time
 	Log    *slog.Logger
+}
+
+// Backing is where the tokens of the store are, and how other nodes are told that one changes.
+type Backing struct {
+	Documents persist.Documents
 	// Announce is called before a token is written, Publish after it was or may have been. An error of Announce keeps the token as it is. Nil for
 	// nobody to tell.
 	Announce func(ctx context.Context, kind, key string) error
 	Publish  func(ctx context.Context, kind, key string)
+}
+
+// announce tells that a token is about to change.
+func (b *Backing) announce(ctx context.Context, name string) error {
+	if b.Announce == nil {
+		return nil
+	}
+	return b.Announce(ctx, Kind, name)
+}
+
+// publish tells that a token has changed, also when the caller is gone by now.
+func (b *Backing) publish(ctx context.Context, name string) {
+	if b.Publish != nil {
+		b.Publish(context.WithoutCancel(ctx), Kind, name)
+	}
 }
 
 // Tokens are all tokens: those of the configuration, which stay, and those of the store. It is safe for concurrent use.
@@ -36,22 +56,16 @@ type Options struct {
 // Checks read what is in memory alone. What is in memory follows the store under one lock: whoever reads the store for it, or writes to it, holds the lock from
 // before until memory says the same. So what is learnt late never replaces what was learnt from a later reading.
 type Tokens struct {
-	opts   Options
-	config map[string]Token
-	known  atomic.Pointer[set]
-	store  atomic.Pointer[persist.Documents]
-	mu     sync.Mutex // held while memory follows the store, see above
+	opts    Options
+	config  map[string]Token
+	known   atomic.Pointer[set]
+	backing atomic.Pointer[Backing]
+	mu      sync.Mutex // held while memory follows the store, see above
 }
 
 // New returns the tokens of the configuration. Those of the store follow with [Tokens.Use] and [Tokens.Reload]; until then a token that is not known is answered
 // with [seqd.CodeStarting].
 func New(opts Options) *Tokens {
-	if opts.Announce == nil {
-		opts.Announce = func(context.Context, string, string) error { return nil }
-	}
-	if opts.Publish == nil {
-		opts.Publish = func(context.Context, string, string) {}
-	}
 	t := &Tokens{opts: opts, config: make(map[string]Token, len(opts.Config))}
 	for _, token := range opts.Config {
 		token.Source = FromConfig
@@ -69,12 +83,12 @@ func (t *Tokens) Allow(authorization []string, scope, bizType string) (name stri
 }
 
 // Use says where the tokens of the store are.
-func (t *Tokens) Use(store persist.Documents) { t.store.Store(&store) }
+func (t *Tokens) Use(b Backing) { t.backing.Store(&b) }
 
 // documents returns the store, or an error while there is none yet.
 func (t *Tokens) documents() (persist.Documents, error) {
-	if store := t.store.Load(); store != nil {
-		return *store, nil
+	if b := t.backing.Load(); b != nil {
+		return b.Documents, nil
 	}
 	return nil, &seqd.Error{Code: seqd.CodeStarting, Detail: "the store is not open yet", RetryAfter: time.Second}
 }
@@ -222,8 +236,8 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 	return list[:min(limit, len(list))], len(list) > limit, nil
 }
 
-// Create makes a token and its secret, which is returned once and kept nowhere. Name, Scopes, Expires and Enabled are those of want, which is valid but for its digest. It returns
-// [seqd.CodeConflict] when the name is taken.
+// Create makes a token and its secret, which is returned once and kept nowhere. Name, Scopes, Expires and Enabled are those of want. It returns
+// [seqd.CodeInvalidRequest] for a token that cannot be, and [seqd.CodeConflict] when the name is taken.
 func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret string, err error) {
 	if _, fixed := t.config[want.Name]; fixed {
 		return made, "", errFixed
@@ -232,6 +246,9 @@ func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret str
 	made = Token{
 		Name: want.Name, Sha256: digest, Scopes: want.Scopes, Expires: want.Expires, Enabled: want.Enabled,
 		Source: FromAPI, Revision: 1, Updated: t.opts.Now().UTC().Truncate(time.Millisecond),
+	}
+	if err := check(made); err != nil {
+		return Token{}, "", err
 	}
 	err = t.write(ctx, made.Name, func(store persist.Documents) error {
 		doc := documentOf(made)
@@ -273,12 +290,12 @@ func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) erro
 	return changed, err
 }
 
-// Delete removes a token of the store, unless check, which sees it, refuses. It returns what it removed.
-func (t *Tokens) Delete(ctx context.Context, name string, check func(*Token) error) (removed Token, err error) {
+// Delete removes a token of the store, unless may, which sees it, refuses. It returns what it removed.
+func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error) (removed Token, err error) {
 	if _, fixed := t.config[name]; fixed {
 		return removed, errFixed
 	}
-	err = t.attempts(ctx, name, check, func(store persist.Documents, token Token) error {
+	err = t.attempts(ctx, name, may, func(store persist.Documents, token Token) error {
 		if err := store.Delete(ctx, Kind, name, token.Revision); err != nil {
 			return err
 		}
@@ -303,6 +320,9 @@ func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) er
 		if err := edit(&token); err != nil {
 			return err
 		}
+		if err := check(token); err != nil {
+			return err
+		}
 		err = t.write(ctx, name, func(store persist.Documents) error { return write(store, token) })
 		switch {
 		case err == nil:
@@ -318,20 +338,28 @@ func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) er
 
 // write announces a change, makes it, and publishes it. Nobody who reads the store for what is in memory comes between.
 func (t *Tokens) write(ctx context.Context, name string, change func(persist.Documents) error) error {
-	store, err := t.documents()
-	if err != nil {
+	if _, err := t.documents(); err != nil {
 		return err
 	}
-	if err := t.opts.Announce(ctx, Kind, name); err != nil {
+	b := t.backing.Load()
+	if err := b.announce(ctx, name); err != nil {
 		return unavailable(err)
 	}
 	t.mu.Lock()
-	err = change(store)
+	err := change(b.Documents)
 	t.mu.Unlock()
 	if !errors.Is(err, persist.ErrExists) && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
-		t.opts.Publish(context.WithoutCancel(ctx), Kind, name)
+		b.publish(ctx, name)
 	}
 	return err
+}
+
+// check refuses a token that cannot be.
+func check(t Token) error {
+	for _, problem := range t.Validate() {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "%s: %s", problem.Key, problem.Text)
+	}
+	return nil
 }
 
 var (

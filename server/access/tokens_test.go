@@ -158,7 +158,7 @@ func TestStarting(t *testing.T) {
 	away := &documents{Documents: store, list: func(context.Context, string, string, int) ([]persist.Document, error) {
 		return nil, persist.ErrUnavailable
 	}}
-	tokens.Use(away)
+	tokens.Use(access.Backing{Documents: away})
 	if err := tokens.Reload(t.Context()); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
@@ -359,8 +359,8 @@ func TestStoreAway(t *testing.T) {
 	inner := newStore()
 	store := &documents{Documents: inner}
 	published := 0
-	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler), Publish: func(context.Context, string, string) { published++ }})
-	tokens.Use(store)
+	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: store, Publish: func(context.Context, string, string) { published++ }})
 	if err := tokens.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -409,15 +409,15 @@ func TestStoreAway(t *testing.T) {
 func TestHooks(t *testing.T) {
 	var told []string
 	refuse := error(nil)
-	tokens := access.New(access.Options{
-		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{
+		Documents: newStore(),
 		Announce: func(_ context.Context, kind, key string) error {
 			told = append(told, "announce "+kind+" "+key)
 			return refuse
 		},
 		Publish: func(_ context.Context, kind, key string) { told = append(told, "publish "+kind+" "+key) },
 	})
-	tokens.Use(newStore())
 	if err := tokens.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -462,7 +462,7 @@ func TestUnreadableDocuments(t *testing.T) {
 			store := newStore()
 			var log bytes.Buffer
 			tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
-			tokens.Use(store)
+			tokens.Use(access.Backing{Documents: store})
 			if err := tokens.Reload(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,7 @@ var (
 	textType    = []string{"text/plain; charset=utf-8"}
 	problemType = []string{"application/problem+json"}
 	noStore     = []string{"no-store"}
+	bearer      = []string{"Bearer"}
 )
 
 // status maps every code to its HTTP status. A code that is not here came from foreign code and is an internal error.
@@ -96,6 +97,9 @@ func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
 	wait := err.RetryAfter
 	if wait <= 0 && (p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests) {
 		wait = time.Second
+	}
+	if p.Status == http.StatusUnauthorized {
+		header["Www-Authenticate"] = bearer
 	}
 	if wait > 0 {
 		header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
