@@ -14,18 +14,20 @@ type Code string
 // The codes, grouped by who can do something about it.
 const (
 	// The request is wrong; sending it again as it is will not help.
-	CodeInvalidBizType       Code = "invalid_biz_type"
-	CodeInvalidCount         Code = "invalid_count"
-	CodeInvalidID            Code = "invalid_id"
-	CodeInvalidRequest       Code = "invalid_request"
-	CodeInvalidDefinition    Code = "invalid_definition"
+	CodeInvalidBizType    Code = "invalid_biz_type"
+	CodeInvalidCount      Code = "invalid_count"
+	CodeInvalidID         Code = "invalid_id"
+	CodeInvalidRequest    Code = "invalid_request"
+	CodeInvalidDefinition Code = "invalid_definition"
+	CodeUnauthorized      Code = "unauthorized"
+	CodeForbidden         Code = "forbidden"
+	CodeUnknownBizType    Code = "unknown_biz_type"
+	CodeNotFound          Code = "not_found"
+	CodeMethodNotAllowed  Code = "method_not_allowed"
+	// CodePreconditionFailed is for a change whose If-Match names another revision than there is.
 	CodePreconditionFailed   Code = "precondition_failed"
-	CodeUnsupportedMediaType Code = "unsupported_media_type"
-	CodeForbidden            Code = "forbidden"
-	CodeUnknownBizType       Code = "unknown_biz_type"
-	CodeNotFound             Code = "not_found"
-	CodeMethodNotAllowed     Code = "method_not_allowed"
 	CodeBodyTooLarge         Code = "body_too_large"
+	CodeUnsupportedMediaType Code = "unsupported_media_type"
 	CodeURITooLong           Code = "uri_too_long"
 	CodeHeadersTooLarge      Code = "headers_too_large"
 

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -34,6 +35,7 @@ Usage:
                                                  It never lowers anything. What waits in Redis counts as issued.
   seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
                                                  a machine ID but those that stand begin above all that may have been granted
+  seqd token                                     make a secret, and the token that the configuration needs for it
   seqd version                                   print the version and exit
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
@@ -62,7 +64,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
-	if !slices.Contains([]string{"serve", "check-config", "raise", "restored", "version", "help"}, command) {
+	if !slices.Contains([]string{"serve", "check-config", "raise", "restored", "token", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
 		return exitUsage
 	}
@@ -76,6 +78,9 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 		return exitUsage
 	case command == "version":
 		fmt.Fprintln(out, versionLine())
+		return exitOK
+	case command == "token":
+		printToken(out)
 		return exitOK
 	}
 	cfg, err := config.Load(src)
@@ -97,6 +102,21 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// printToken makes a token. It reads no configuration and changes nothing: what it prints is yours to put into place.
+func printToken(w io.Writer) {
+	secret, digest := access.NewSecret()
+	fmt.Fprintf(w, `The caller gets the secret, which is kept nowhere and shown only now:
+
+  %s
+
+The configuration gets its SHA-256; change name and scopes (issue:<biz type> with * for any characters, read, admin):
+
+auth:
+  tokens:
+    - {name: shop, sha256: "%s", scopes: ["issue:*"]}
+`, secret, digest.Hex())
 }
 
 // raise lets a biz type go on above a number.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -117,7 +119,7 @@ func TestHelp(t *testing.T) {
 			if got.code != exitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
-			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "restored", "version"} {
+			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "restored", "token", "version"} {
 				if !strings.Contains(got.out, command) {
 					t.Errorf("the help does not name the command %s", command)
 				}
@@ -151,6 +153,29 @@ func TestVersion(t *testing.T) {
 	version = "" // a test binary is built without one
 	if got := runWith(t, nil, "version"); got.code != exitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
 		t.Errorf("got %+v, want a line that says something in place of the version", got)
+	}
+}
+
+// What seqd token prints is a configuration, and the token in it is that of the secret.
+func TestToken(t *testing.T) {
+	got := runWith(t, []string{"SEQD_NOPE=1"}, "token")
+	if got.code != exitOK || got.errs != "" {
+		t.Fatalf("got %+v", got)
+	}
+	at := strings.Index(got.out, "auth:")
+	if at < 0 {
+		t.Fatalf("there is no configuration in %q", got.out)
+	}
+	cfg, err := config.LoadYAML([]byte(good+got.out[at:]), config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := regexp.MustCompile(`seqd_[A-Za-z0-9_-]{43}`).FindString(got.out)
+	if len(cfg.Auth.Tokens) != 1 || cfg.Auth.Tokens[0].Sha256 != access.DigestOf(secret) || strings.Contains(got.out[at:], secret) {
+		t.Errorf("printed %s", got.out)
+	}
+	if again := runWith(t, nil, "token"); again.out == got.out {
+		t.Error("the second one is the same")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/access"
 )
 
 // Config is the whole configuration. [Load] returns a validated one.
@@ -57,9 +58,20 @@ type Server struct {
 	PluginTimeout time.Duration `config:"pluginTimeout"`
 	// MaxHeaderBytes is how large the request line and headers may be, 1 KiB to 1 MiB; about 4 KiB more are tolerated.
 	MaxHeaderBytes int `config:"maxHeaderBytes"`
-	// MaxBodyBytes is how large a request's body may be; bodies carry no meaning today. 0 allows none.
+	// MaxBodyBytes is how large a request's body may be; 0 allows none, and so no change by the API.
 	MaxBodyBytes int64 `config:"maxBodyBytes"`
+	TLS          TLS   `config:"tls"`
 }
+
+// TLS is what the service shows to callers. Without files connections are not encrypted.
+type TLS struct {
+	// CertFile and KeyFile are PEM: the certificate with those between it and its root, and its key. Both or none. They are read again when they change.
+	CertFile string `config:"certFile"`
+	KeyFile  string `config:"keyFile"`
+}
+
+// Configured reports whether connections are encrypted.
+func (t *TLS) Configured() bool { return t.CertFile != "" && t.KeyFile != "" }
 
 // Log is what is logged and how.
 type Log struct {
@@ -97,8 +109,18 @@ type Bolt struct {
 
 // Auth is who may call.
 type Auth struct {
-	// Mode is auto (open on loopback, refused elsewhere) or none (open to everybody who can reach the address).
+	// Mode is auto (tokens are asked for when Tokens has some; without, only a loopback address is opened), token (they are always asked for) or none (open
+	// to everybody who can reach the address).
 	Mode string `config:"mode"`
+	// PublicMetrics opens what describes the service without saying anything of its numbers: /openapi.json and /docs.
+	PublicMetrics bool `config:"publicMetrics"`
+	// Tokens are those that the configuration gives; others come from the store.
+	Tokens []access.Token
+}
+
+// Enforced reports whether callers need a token.
+func (a *Auth) Enforced() bool {
+	return a.Mode == "token" || a.Mode == "auto" && len(a.Tokens) > 0
 }
 
 // Default returns the configuration of a program that was told nothing, but for biz types, of which there are none.
@@ -213,12 +235,10 @@ func (c *Config) validate(p *problems) {
 	p.oneOf("log.format", c.Log.Format, "json", "text")
 	c.Store.validate(p)
 	c.Redis.validate(p)
-	p.oneOf("auth.mode", c.Auth.Mode, "auto", "none")
-	p.check(c.Auth.Mode != "auto" || IsLoopback(c.Server.Addr), "server.addr",
-		"%s can be reached from other machines; with auth.mode auto only a loopback address is open: set auth.mode to none to open it to everybody who can reach it",
-		c.Server.Addr)
 	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
 	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
+	c.Auth.validate(p)
+	p.check(c.Auth.Mode != "auto" || c.Auth.Enforced() || IsLoopback(c.Server.Addr), "server.addr", "%s %s", c.Server.Addr, NotLoopback)
 	names := make(map[string]int, len(c.BizTypes))
 	for i, b := range c.BizTypes {
 		first, twice := names[b.Name]
@@ -310,7 +330,11 @@ func bizTypePath(i int) string { return fmt.Sprintf("%s[%d]", bizTypesKey, i) }
 
 func pluginPath(bizType string, i int) string { return fmt.Sprintf("%s.plugins[%d]", bizType, i) }
 
-func rejectedPath(owner string, i int) string { return fmt.Sprintf("%s.rejected[%d]", owner, i) }
+func rejectedAt(owner string) string { return owner + "." + rejectedKey }
+
+func rejectedPath(owner string, i int) string { return fmt.Sprintf("%s[%d]", rejectedAt(owner), i) }
+
+func tokenPath(i int) string { return fmt.Sprintf("%s[%d]", tokensKey, i) }
 
 func (p *problems) name(path, name string) {
 	if err := seqd.CheckName(name); err != nil {
@@ -350,7 +374,13 @@ func (s *Server) validate(p *problems) {
 	p.duration("server.pluginTimeout", s.PluginTimeout, 100*time.Millisecond, time.Minute)
 	p.check(s.MaxHeaderBytes >= 1<<10 && s.MaxHeaderBytes <= 1<<20, "server.maxHeaderBytes", "%d is outside 1024 to 1048576", s.MaxHeaderBytes)
 	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)
+	p.check(s.TLS.CertFile == "" || s.TLS.KeyFile != "", "server.tls.keyFile", "it is empty, and server.tls.certFile needs it")
+	p.check(s.TLS.KeyFile == "" || s.TLS.CertFile != "", "server.tls.certFile", "it is empty, and server.tls.keyFile needs it")
 }
+
+// NotLoopback says what to do about an address that auth.mode auto does not open.
+const NotLoopback = "can be reached from other machines, and there are no tokens, without which auth.mode auto opens only a loopback address: " +
+	"give callers tokens in auth.tokens, or set auth.mode to none to open it to everybody who can reach it"
 
 // IsLoopback reports whether addr, host:port, can only be reached from this machine.
 func IsLoopback(addr string) bool {

@@ -17,11 +17,14 @@ const EnvPrefix = "SEQD_"
 // testPrefix begins variables that belong to the tests.
 const testPrefix = EnvPrefix + "TEST_"
 
-// bizTypesKey is the one key that holds a list of sections.
+// bizTypesKey is the one key of the outermost section that holds a list of sections.
 const bizTypesKey = "bizTypes"
 
 // defaultStrategy is that of a biz type that names none.
 const defaultStrategy = "segment"
+
+// tokensKey is the list of tokens.
+const tokensKey = "auth.tokens"
 
 // pluginsKey is the list of bindings inside a biz type.
 const pluginsKey = "plugins"

@@ -59,20 +59,20 @@ type loader struct {
 	viper    *viper.Viper
 	keys     []Key
 	bizTypes any // the list as the strongest source gives it
-	rejected []rejectedList
+	lists    []list
 }
 
-// rejectedList is the list of rejection handlers in the section of a strategy, as the strongest source gives it.
-type rejectedList struct {
+// list is a list of sections that stands in a section, as the strongest source gives it: tokens, or the rejection handlers of a strategy.
+type list struct {
 	path string
 	raw  any
 }
 
-// rejectedOf returns where the list with this path goes, nil when there is none.
-func (l *loader) rejectedOf(path string) *any {
-	for i := range l.rejected {
-		if strings.EqualFold(l.rejected[i].path, path) {
-			return &l.rejected[i].raw
+// listAt returns where the list with this path goes, nil when there is none.
+func (l *loader) listAt(path string) *any {
+	for i := range l.lists {
+		if strings.EqualFold(l.lists[i].path, path) {
+			return &l.lists[i].raw
 		}
 	}
 	return nil
@@ -81,9 +81,9 @@ func (l *loader) rejectedOf(path string) *any {
 func load(tree map[string]any, src Sources) (*Config, error) {
 	c := Default()
 	strategies := sections()
-	l := &loader{viper: viper.New(), keys: allKeys(&c, strategies)}
+	l := &loader{viper: viper.New(), keys: allKeys(&c, strategies), lists: []list{{path: tokensKey}}}
 	for _, s := range strategies {
-		l.rejected = append(l.rejected, rejectedList{path: s.factory.Name + "." + rejectedKey})
+		l.lists = append(l.lists, list{path: rejectedAt(s.factory.Name)})
 	}
 	l.file(tree)
 	l.environment(src.Env)
@@ -95,8 +95,9 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 	}
 	for i, s := range strategies {
 		l.settings(s.factory.Name+".", s.settings)
-		strategies[i].rejected = l.rejectedList(s.factory.Name, l.rejected[i].raw)
+		strategies[i].rejected = l.rejectedList(s.factory.Name, *l.listAt(rejectedAt(s.factory.Name)))
 	}
+	c.Auth.Tokens = l.tokens(*l.listAt(tokensKey))
 	c.BizTypes = l.decodeBizTypes(strategies)
 	for _, s := range strategies {
 		c.defaults = append(c.defaults, defaults{s.factory.Name, s.settings, s.rejected})
@@ -150,9 +151,9 @@ func (l *loader) listOf(env string) *any {
 	if env == EnvPrefix+strings.ToUpper(bizTypesKey) {
 		return &l.bizTypes
 	}
-	for i := range l.rejected {
-		if env == (Key{Path: l.rejected[i].path}).Env() {
-			return &l.rejected[i].raw
+	for i := range l.lists {
+		if env == (Key{Path: l.lists[i].path}).Env() {
+			return &l.lists[i].raw
 		}
 	}
 	return nil
@@ -221,7 +222,7 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 	b.Plugins = l.plugins(path, values)
 	b.Rejected = strategies[at].rejected
 	if raw, ok := takeKey(values, rejectedKey); ok {
-		l.check(raw != nil, path+"."+rejectedKey, "it has no value; a list is needed")
+		l.check(raw != nil, rejectedAt(path), "it has no value; a list is needed")
 		b.Rejected = l.rejectedList(path, raw)
 	}
 	l.rest(values, path, "the strategy "+b.Strategy)
@@ -238,7 +239,7 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 
 // rejectedList decodes a list of rejection handlers.
 func (l *loader) rejectedList(owner string, raw any) (bindings []seqd.RejectedBinding) {
-	l.list(owner+"."+rejectedKey, raw, func(i int, item any) {
+	l.list(rejectedAt(owner), raw, func(i int, item any) {
 		var b seqd.RejectedBinding
 		path := rejectedPath(owner, i)
 		values := l.named(path, item, &b.Name)

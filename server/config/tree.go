@@ -70,9 +70,9 @@ func (l *loader) section(prefix string, tree map[string]any) map[string]any {
 		case strings.EqualFold(path, bizTypesKey):
 			l.check(raw != nil, bizTypesKey, "it has no value; a list is needed")
 			l.bizTypes = raw
-		case l.rejectedOf(path) != nil:
+		case l.listAt(path) != nil:
 			l.check(raw != nil, path, "it has no value; a list is needed")
-			*l.rejectedOf(path) = raw
+			*l.listAt(path) = raw
 		case known && isSection:
 			l.check(false, k.Path, "%s is a value, not a section", k.Path)
 		case known:

@@ -28,15 +28,18 @@ const (
 // a change of this list.
 var codes = map[seqd.Code]int{
 	"invalid_biz_type": 400, "invalid_count": 400, "invalid_id": 400, "invalid_request": 400,
+	"unauthorized":     401,
 	"forbidden":        403,
 	"unknown_biz_type": 404, "not_found": 404,
 	"method_not_allowed": 405,
 	"conflict":           409, "exhausted": 409,
-	"body_too_large":    413,
-	"uri_too_long":      414,
-	"headers_too_large": 431,
-	"rate_limited":      429,
-	"plugin_panic":      500, "internal": 500,
+	"precondition_failed":    412,
+	"body_too_large":         413,
+	"unsupported_media_type": 415,
+	"uri_too_long":           414,
+	"headers_too_large":      431,
+	"rate_limited":           429,
+	"plugin_panic":           500, "internal": 500,
 	"starting": 503, "stopping": 503, "store_unavailable": 503, "redis_unavailable": 503, "timeout": 503, "canceled": 503,
 	"clock_rollback": 503, "no_machine_id": 503,
 }

@@ -22,6 +22,12 @@ type Options struct {
 	MaxBodyBytes int64
 	// TrustedProxies are addresses and networks whose X-Forwarded-For is believed.
 	TrustedProxies []string
+	// Guard says who may call; nil opens everything to everybody.
+	Guard Guard
+	// PublicMetrics opens what describes the service without saying anything of its numbers.
+	PublicMetrics bool
+	// Tokens are what /tokens manages; nil for no such routes.
+	Tokens Tokens
 	// AccessLog logs every request.
 	AccessLog bool
 	Log       *slog.Logger
@@ -58,6 +64,7 @@ func New(opts Options) (*API, error) {
 	e.POST("/seq/:bizType", a.issue)
 	e.GET("/seq/:bizType/parse/:id", a.parse)
 	e.GET("/biz-types/:bizType/:resource", a.resource)
+	a.tokenRoutes()
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)
@@ -90,6 +97,9 @@ func (a *API) around(c *gin.Context) {
 	if a.opts.AccessLog {
 		defer a.logAccess(c, id[0], time.Now())
 	}
+	if audited(c) {
+		defer a.logAudit(c, id[0])
+	}
 	defer a.recover(c)
 	if err := a.limits(c); err != nil {
 		c.Abort()
@@ -105,7 +115,7 @@ func (a *API) recover(c *gin.Context) {
 	if p == nil {
 		return
 	}
-	a.opts.Log.Error("panic while answering a request", "path", c.Request.URL.Path, "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
+	a.opts.Log.Error("panic while answering a request", "path", discreet(c.Request.URL.Path), "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
 	c.Abort()
 	if !c.Writer.Written() {
 		a.fail(c, &seqd.Error{Code: seqd.CodeInternal, Detail: "an internal error; the log of the service says more"})
@@ -114,18 +124,21 @@ func (a *API) recover(c *gin.Context) {
 
 func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
 	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request",
-		slog.String("method", c.Request.Method), slog.String("path", c.Request.URL.Path), slog.String("query", c.Request.URL.RawQuery),
+		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
 		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", time.Since(start)),
 		slog.String("client", c.ClientIP()), slog.String("requestId", id))
 }
 
-// limits refuses targets and bodies that are too large. A body carries no meaning today; it is read so that a too large one
-// is answered instead of cut off.
+// limits refuses targets that are too long, callers who may not do this, and bodies that are too large. Who may not call has no body read. Where a body means
+// nothing it is read so that a too large one is answered instead of cut off.
 func (a *API) limits(c *gin.Context) error {
 	if len(c.Request.RequestURI) > maxURIBytes {
 		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)
 	}
-	if c.Request.ContentLength == 0 {
+	if err := a.allow(c); err != nil {
+		return err
+	}
+	if c.Request.ContentLength == 0 || readsBody(c) {
 		return nil
 	}
 	return a.discardBody(c)

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,6 +48,7 @@ func (a *API) issue(c *gin.Context) {
 	defer x.release()
 	x.call.BizType = c.Param("bizType")
 	x.call.Count = count
+	x.call.Caller.Name = callerName(c)
 	x.call.Caller.Addr = a.clientAddr(c)
 	x.call.Caller.RequestID = requestID(c)
 	err = issuer.Issue(c.Request.Context(), &x.call)
@@ -140,27 +139,6 @@ func (a *API) clientAddr(c *gin.Context) string {
 		addr = addr[:colon]
 	}
 	return strings.Trim(addr, "[]")
-}
-
-// discardBody reads a body up to the limit. MaxBytesReader makes net/http close a connection with more on the way gently, so
-// that the caller can read the answer; it must be given the writer below gin's.
-func (a *API) discardBody(c *gin.Context) error {
-	tooLarge := seqd.Errorf(seqd.CodeBodyTooLarge, "the body has more than %d bytes", a.opts.MaxBodyBytes)
-	if c.Request.ContentLength > a.opts.MaxBodyBytes && c.Request.Header.Get("Expect") != "" {
-		return tooLarge // the caller asked first and has sent nothing
-	}
-	var w http.ResponseWriter = c.Writer
-	if inner, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-		w = inner.Unwrap()
-	}
-	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, c.Request.Body, a.opts.MaxBodyBytes))
-	if _, limit := errors.AsType[*http.MaxBytesError](err); limit {
-		return tooLarge
-	}
-	if err != nil {
-		return &seqd.Error{Code: seqd.CodeInvalidRequest, Detail: "the body cannot be read", Err: err}
-	}
-	return nil
 }
 
 // parsed is the answer of the parse route.

@@ -26,7 +26,7 @@ func newRequestIDs() requestIDs {
 
 // of returns the caller's X-Request-Id when it is harmless, else a new one, as a header value.
 func (ids requestIDs) of(r *http.Request) []string {
-	if given := r.Header["X-Request-Id"]; len(given) == 1 && harmless(given[0]) {
+	if given := r.Header["X-Request-Id"]; len(given) == 1 && harmless(given[0]) && discreet(given[0]) == given[0] {
 		return given
 	}
 	var buf [32]byte

@@ -19,6 +19,7 @@ var (
 	textType    = []string{"text/plain; charset=utf-8"}
 	problemType = []string{"application/problem+json"}
 	noStore     = []string{"no-store"}
+	bearer      = []string{"Bearer"}
 )
 
 // status maps every code to its HTTP status. A code that is not here came from foreign code and is an internal error.
@@ -28,8 +29,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeInvalidID:            http.StatusBadRequest,
 	seqd.CodeInvalidRequest:       http.StatusBadRequest,
 	seqd.CodeInvalidDefinition:    http.StatusBadRequest,
-	seqd.CodePreconditionFailed:   http.StatusPreconditionFailed,
-	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
+	seqd.CodeUnauthorized:         http.StatusUnauthorized,
 	seqd.CodeForbidden:            http.StatusForbidden,
 	seqd.CodeUnknownBizType:       http.StatusNotFound,
 	seqd.CodeNotFound:             http.StatusNotFound,
@@ -37,7 +37,9 @@ var status = map[seqd.Code]int{
 	seqd.CodeConflict:             http.StatusConflict,
 	seqd.CodeDisabled:             http.StatusConflict,
 	seqd.CodeExhausted:            http.StatusConflict,
+	seqd.CodePreconditionFailed:   http.StatusPreconditionFailed,
 	seqd.CodeBodyTooLarge:         http.StatusRequestEntityTooLarge,
+	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
 	seqd.CodeURITooLong:           http.StatusRequestURITooLong,
 	seqd.CodeHeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
 	seqd.CodeRateLimited:          http.StatusTooManyRequests,
@@ -109,6 +111,9 @@ func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
 	wait := err.RetryAfter
 	if wait <= 0 && (p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests) {
 		wait = time.Second
+	}
+	if p.Status == http.StatusUnauthorized {
+		header["Www-Authenticate"] = bearer
 	}
 	if wait > 0 {
 		header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))

@@ -1,0 +1,268 @@
+package access_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
+)
+
+const secret = "seqd_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+
+// Who gets in, by what the header says.
+func TestAllowHeader(t *testing.T) {
+	tokens := newTokens(t, newStore(), token("shop", secret, "issue:*"), token("other", "x", "issue:*"))
+	last := secret[:len(secret)-1] + "H"
+	tests := []struct {
+		name   string
+		header []string
+		want   string // the name of the token, "" for nobody
+	}{
+		{"good", []string{"Bearer " + secret}, "shop"},
+		{"lower case", []string{"bearer " + secret}, "shop"},
+		{"upper case", []string{"BEARER " + secret}, "shop"},
+		{"several blanks", []string{"Bearer   " + secret}, "shop"},
+		{"a short secret of one's own", []string{"Bearer x"}, "other"},
+		{"none", nil, ""},
+		{"empty", []string{""}, ""},
+		{"the scheme alone", []string{"Bearer"}, ""},
+		{"the scheme and a blank", []string{"Bearer "}, ""},
+		{"the scheme and blanks", []string{"Bearer    "}, ""},
+		{"no scheme", []string{secret}, ""},
+		{"no blank", []string{"Bearer" + secret}, ""},
+		{"a tab", []string{"Bearer\t" + secret}, ""},
+		{"another scheme", []string{"Basic " + secret}, ""},
+		{"a longer scheme", []string{"Bearers " + secret}, ""},
+		{"twice the same", []string{"Bearer " + secret, "Bearer " + secret}, ""},
+		{"a good one and an empty one", []string{"Bearer " + secret, ""}, ""},
+		{"a list", []string{"Bearer " + secret + ", Bearer " + secret}, ""},
+		{"the last byte differs", []string{"Bearer " + last}, ""},
+		{"the first byte differs", []string{"Bearer S" + secret[1:]}, ""},
+		{"a byte less", []string{"Bearer " + secret[:len(secret)-1]}, ""},
+		{"a byte more", []string{"Bearer " + secret + "x"}, ""},
+		{"a blank at the end", []string{"Bearer " + secret + " "}, ""},
+		{"a NUL at the end", []string{"Bearer " + secret + "\x00"}, ""},
+		{"beyond ASCII", []string{"Bearer " + secret + "é"}, ""},
+		{"another case", []string{"Bearer " + strings.ToUpper(secret)}, ""},
+		{"the digest instead of the secret", []string{"Bearer " + access.DigestOf(secret).Hex()}, ""},
+		{"a long one", []string{"Bearer " + strings.Repeat("x", 1<<20)}, ""},
+	}
+	texts := make(map[string]bool)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			name, err := tokens.Allow(tt.header, access.ScopeIssue, "order")
+			if name != tt.want || (err == nil) != (tt.want != "") {
+				t.Fatalf("got %q, %v; want %q", name, err, tt.want)
+			}
+			if err != nil {
+				wantCode(t, err, seqd.CodeUnauthorized)
+				texts[err.Error()] = true
+			}
+		})
+	}
+	if len(texts) != 1 {
+		t.Errorf("the refusals differ: %v", texts)
+	}
+}
+
+// An expired and a disabled token are refused in the words of an unknown one.
+func TestAllowState(t *testing.T) {
+	now := begin
+	expiring, disabled := token("expiring", "a", "admin"), token("disabled", "b", "admin")
+	expiring.Expires, disabled.Enabled = begin.Add(time.Second), false
+	tokens := access.New(access.Options{Config: []access.Token{expiring, disabled}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: newStore()})
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, unknown := tokens.Allow(header("nobody"), access.ScopeAdmin, "")
+	wantCode(t, unknown, seqd.CodeUnauthorized)
+	if _, err := tokens.Allow(header("b"), access.ScopeAdmin, ""); err != unknown {
+		t.Errorf("disabled: %v", err)
+	}
+	for after, want := range map[time.Duration]error{0: nil, time.Second - time.Millisecond: nil, time.Second: unknown, time.Hour: unknown} {
+		now = begin.Add(after)
+		if _, err := tokens.Allow(header("a"), access.ScopeAdmin, ""); err != want {
+			t.Errorf("%s on: %v, want %v", after, err, want)
+		}
+	}
+}
+
+func TestAllowScopes(t *testing.T) {
+	tests := []struct {
+		scopes, need, bizType string
+		want                  bool
+	}{
+		{"issue:order", "issue", "order", true},
+		{"issue:order", "issue", "orders", false},
+		{"issue:order", "issue", "Order", false},
+		{"issue:order", "issue", "", false},
+		{"issue:order", "read", "", false},
+		{"issue:order", "admin", "", false},
+		{"issue:order", "", "", true},
+		{"issue:order*", "issue", "order", true},
+		{"issue:order*", "issue", "order-eu", true},
+		{"issue:order*", "issue", "reorder", false},
+		{"issue:*", "issue", "anything", true},
+		{"issue:*", "issue", "", true},
+		{"issue:*", "read", "", false},
+		{"issue:*-eu", "issue", "order-eu", true},
+		{"issue:*-eu", "issue", "order-eu-x-eu", true},
+		{"issue:*-eu", "issue", "order-us", false},
+		{"issue:a*b*c", "issue", "abc", true},
+		{"issue:a*b*c", "issue", "aXbXbYc", true},
+		{"issue:a*b*c", "issue", "acb", false},
+		{"issue:a**c", "issue", "abc", true},
+		{"issue:a.c", "issue", "abc", false},
+		{"issue:order issue:user", "issue", "user", true},
+		{"read", "read", "", true},
+		{"read", "admin", "", false},
+		{"read", "issue", "order", false},
+		{"admin", "admin", "", true},
+		{"admin", "read", "", true},
+		{"admin", "issue", "order", false},
+		{"admin issue:o*", "issue", "order", true},
+		{"admin read issue:*", "everything", "order", false},
+	}
+	for _, tt := range tests {
+		tokens := newTokens(t, newStore(), token("shop", secret, strings.Fields(tt.scopes)...))
+		name, err := tokens.Allow(header(secret), tt.need, tt.bizType)
+		if (err == nil) != tt.want || name != "shop" {
+			t.Errorf("%s for %s %s: %q, %v", tt.scopes, tt.need, tt.bizType, name, err)
+		}
+		if err != nil {
+			wantCode(t, err, seqd.CodeForbidden)
+		}
+	}
+}
+
+func TestCheckScope(t *testing.T) {
+	for _, good := range []string{"admin", "read", "issue:*", "issue:order", "issue:order*", "issue:*-eu", "issue:a*.b_*-9", "issue:**", "issue:" + strings.Repeat("a", 64)} {
+		if err := access.CheckScope(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"", "*", "Admin", "READ", "issue", "issue:", "issue: order", "issue:9", "issue:a/b", "issue:a?", "issue:[a-z]", "issue:order,user", "Issue:order", "write", "admin ",
+		"issue:заказ", "issue:" + strings.Repeat("a", 65), "read:order", "admin:*", secret,
+	} {
+		if err := access.CheckScope(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		} else if bad != "" && len(bad) > 8 && strings.Contains(err.Error(), bad) {
+			t.Errorf("the error repeats %q: %v", bad, err)
+		}
+	}
+}
+
+// Tokens whose digests begin alike are told apart. (Two secrets of which 8 bytes agree cannot be found; two digests can be written.)
+func TestSamePrefix(t *testing.T) {
+	good, near := token("good", secret, "read"), token("a-near", secret, "admin")
+	near.Sha256[31] ^= 1
+	for _, list := range [][]access.Token{{good, near}, {near, good}} {
+		tokens := newTokens(t, newStore(), list...)
+		if name, err := tokens.Allow(header(secret), access.ScopeRead, ""); name != "good" || err != nil {
+			t.Errorf("got %q, %v", name, err)
+		}
+	}
+	tokens := newTokens(t, newStore(), near)
+	_, err := tokens.Allow(header(secret), "", "")
+	wantCode(t, err, seqd.CodeUnauthorized)
+}
+
+func TestNewSecret(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 100 {
+		secret, digest := access.NewSecret()
+		if !strings.HasPrefix(secret, "seqd_") || len(secret) != 48 || digest != access.DigestOf(secret) || seen[secret] {
+			t.Fatalf("the secret %q is not new, or not the prefix and 43 characters", secret)
+		}
+		seen[secret] = true
+	}
+	if got := access.DigestOf("abc").Hex(); got != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
+		t.Errorf("the digest of abc is %s", got)
+	}
+}
+
+func TestDigestText(t *testing.T) {
+	want := access.DigestOf(secret)
+	for _, text := range []string{want.Hex(), strings.ToUpper(want.Hex())} {
+		var got access.Digest
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%v", err)
+		}
+	}
+	for _, text := range []string{"", secret, want.Hex()[1:], want.Hex() + "0", " " + want.Hex()[1:], "g" + want.Hex()[1:]} {
+		got := want
+		err := got.UnmarshalText([]byte(text))
+		if err == nil || got != want || text != "" && strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+		if shown := fmt.Sprintf(verb, access.Token{Sha256: want}); strings.Contains(shown, want.Hex()[:8]) {
+			t.Errorf("%s shows %s", verb, shown)
+		}
+	}
+}
+
+// many returns n tokens, so that a check has some to look through.
+func many(n int) (list []access.Token) {
+	for i := range n {
+		list = append(list, token(fmt.Sprintf("t%d", i), fmt.Sprint("secret ", i), "issue:order*", "issue:user"))
+	}
+	return list
+}
+
+func TestAllowAllocations(t *testing.T) {
+	mine := token("shop", secret, "issue:invoice", "issue:order*", "read")
+	mine.Expires = begin.Add(time.Hour)
+	tokens := newTokens(t, newStore(), append(many(1000), mine)...)
+	value := header(secret)
+	for _, need := range []string{access.ScopeIssue, access.ScopeRead} {
+		if got := testing.AllocsPerRun(1000, func() {
+			if _, err := tokens.Allow(value, need, "order-eu"); err != nil {
+				t.Fatal(err)
+			}
+		}); got != 0 {
+			t.Errorf("a check for %s allocates %v times, want none", need, got)
+		}
+	}
+	wrong := header("nobody")
+	if got := testing.AllocsPerRun(1000, func() { _, _ = tokens.Allow(wrong, access.ScopeRead, "") }); got != 0 {
+		t.Errorf("refusing allocates %v times, want none", got)
+	}
+}
+
+func BenchmarkAllow(b *testing.B) {
+	mine := token("shop", secret, "issue:invoice", "issue:order*", "read")
+	mine.Expires = time.Now().Add(time.Hour)
+	tokens := access.New(access.Options{Config: append(many(1000), mine), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	value := header(secret)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tokens.Allow(value, access.ScopeIssue, "order-eu"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// FuzzAllow gives the check anything: only the secret gets in.
+func FuzzAllow(f *testing.F) {
+	f.Add("Bearer "+secret, "order")
+	f.Add("bearer  x", "")
+	f.Add("Bearer\x00", "*")
+	tokens := newTokens(f, newStore(), token("shop", secret, "issue:o*r"))
+	f.Fuzz(func(t *testing.T, value, bizType string) {
+		name, err := tokens.Allow([]string{value}, access.ScopeIssue, bizType)
+		if err == nil && (name != "shop" || !strings.HasSuffix(value, " "+secret) || !strings.HasPrefix(bizType, "o") || !strings.HasSuffix(bizType, "r")) {
+			t.Errorf("%q got in for %q as %q", value, bizType, name)
+		}
+		if err != nil && seqd.CodeOf(err) == seqd.CodeInternal {
+			t.Error(err)
+		}
+	})
+}

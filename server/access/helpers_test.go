@@ -1,0 +1,90 @@
+package access_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/access"
+)
+
+// begin is the time at which tests begin.
+var begin = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// token returns a token of the configuration, enabled for ever.
+func token(name, secret string, scopes ...string) access.Token {
+	return access.Token{Name: name, Sha256: access.DigestOf(secret), Scopes: scopes, Enabled: true}
+}
+
+func header(secret string) []string { return []string{"Bearer " + secret} }
+
+// newTokens returns tokens over a store, whose own have been read.
+func newTokens(t testing.TB, store persist.Documents, config ...access.Token) *access.Tokens {
+	t.Helper()
+	tokens := access.New(access.Options{Config: config, Now: func() time.Time { return begin }, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: store})
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+func newStore() persist.Documents {
+	return memory.New(func() time.Time { return begin }).Documents()
+}
+
+func wantCode(t testing.TB, err error, code seqd.Code) {
+	t.Helper()
+	if got := seqd.CodeOf(err); got != code {
+		t.Fatalf("the error is %v, want the code %q", err, code)
+	}
+}
+
+// documents is a store of which a test replaces operations.
+type documents struct {
+	persist.Documents
+	read   func(context.Context, string, string) (persist.Document, error)
+	create func(context.Context, persist.Document) error
+	update func(context.Context, persist.Document) error
+	list   func(context.Context, string, string, int) ([]persist.Document, error)
+	remove func(context.Context, string, string, int64) error
+}
+
+func (d *documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if d.read != nil {
+		return d.read(ctx, kind, key)
+	}
+	return d.Documents.Read(ctx, kind, key)
+}
+
+func (d *documents) Create(ctx context.Context, doc persist.Document) error {
+	if d.create != nil {
+		return d.create(ctx, doc)
+	}
+	return d.Documents.Create(ctx, doc)
+}
+
+func (d *documents) Update(ctx context.Context, doc persist.Document) error {
+	if d.update != nil {
+		return d.update(ctx, doc)
+	}
+	return d.Documents.Update(ctx, doc)
+}
+
+func (d *documents) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
+	if d.list != nil {
+		return d.list(ctx, kind, after, limit)
+	}
+	return d.Documents.List(ctx, kind, after, limit)
+}
+
+func (d *documents) Delete(ctx context.Context, kind, key string, revision int64) error {
+	if d.remove != nil {
+		return d.remove(ctx, kind, key, revision)
+	}
+	return d.Documents.Delete(ctx, kind, key, revision)
+}

@@ -1,0 +1,383 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// Kind is the kind of the documents that hold tokens.
+const Kind = "token"
+
+// Options are what [New] needs.
+type Options struct {
+	// Config are the tokens of the configuration: valid, with names and digests of their own.
+	Config []Token
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Backing is where the tokens of the store are, and how other nodes are told that one changes.
+type Backing struct {
+	Documents persist.Documents
+	// Announce is called before a token is written, Publish after it was or may have been. An error of Announce keeps the token as it is. Nil for
+	// nobody to tell.
+	Announce func(ctx context.Context, kind, key string) error
+	Publish  func(ctx context.Context, kind, key string)
+}
+
+// announce tells that a token is about to change.
+func (b *Backing) announce(ctx context.Context, name string) error {
+	if b.Announce == nil {
+		return nil
+	}
+	return b.Announce(ctx, Kind, name)
+}
+
+// publish tells that a token has changed, also when the caller is gone by now.
+func (b *Backing) publish(ctx context.Context, name string) {
+	if b.Publish != nil {
+		b.Publish(context.WithoutCancel(ctx), Kind, name)
+	}
+}
+
+// Tokens are all tokens: those of the configuration, which stay, and those of the store. It is safe for concurrent use.
+//
+// Checks read what is in memory alone. What is in memory follows the store under one lock: whoever reads the store for it, or writes to it, holds the lock from
+// before until memory says the same. So what is learnt late never replaces what was learnt from a later reading.
+type Tokens struct {
+	opts    Options
+	config  map[string]Token
+	known   atomic.Pointer[set]
+	backing atomic.Pointer[Backing]
+	mu      sync.Mutex // held while memory follows the store, see above
+}
+
+// New returns the tokens of the configuration. Those of the store follow with [Tokens.Use] and [Tokens.Reload]; until then a token that is not known is answered
+// with [seqd.CodeStarting].
+func New(opts Options) *Tokens {
+	t := &Tokens{opts: opts, config: make(map[string]Token, len(opts.Config))}
+	for _, token := range opts.Config {
+		token.Source = FromConfig
+		t.config[token.Name] = token
+	}
+	t.known.Store(newSet(t.config, false))
+	return t
+}
+
+// Allow checks the values of a request's Authorization header, and returns the name of the token, also with an error where it is known. scope is what the request needs: ScopeIssue
+// for a biz type, ScopeRead, ScopeAdmin, or "" when any token will do. The errors are [seqd.CodeUnauthorized], [seqd.CodeForbidden] and [seqd.CodeStarting]. It does not allocate for a token
+// that may go on.
+func (t *Tokens) Allow(authorization []string, scope, bizType string) (name string, err error) {
+	return t.known.Load().allow(t.opts.Now, authorization, scope, bizType)
+}
+
+// Use says where the tokens of the store are.
+func (t *Tokens) Use(b Backing) { t.backing.Store(&b) }
+
+// documents returns the store, or an error while there is none yet.
+func (t *Tokens) documents() (persist.Documents, error) {
+	if b := t.backing.Load(); b != nil {
+		return b.Documents, nil
+	}
+	return nil, &seqd.Error{Code: seqd.CodeStarting, Detail: "the store is not open yet", RetryAfter: time.Second}
+}
+
+// pageSize is how many documents are read at once.
+const pageSize = 500
+
+// Reload reads every token of the store. After an error what was known stays.
+func (t *Tokens) Reload(ctx context.Context) error {
+	store, err := t.documents()
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := maps.Clone(t.config)
+	for after := ""; ; {
+		page, err := store.List(ctx, Kind, after, pageSize)
+		if err != nil {
+			return fmt.Errorf("read the tokens: %w", err)
+		}
+		for _, doc := range page {
+			if token, ok := t.read(doc); ok {
+				names[token.Name] = token
+			}
+		}
+		if len(page) < pageSize {
+			break
+		}
+		after = page[len(page)-1].Key
+	}
+	t.known.Store(newSet(names, true))
+	return nil
+}
+
+// Apply reads one token of the store, because it changed.
+func (t *Tokens) Apply(ctx context.Context, name string) error {
+	store, err := t.documents()
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	doc, err := store.Read(ctx, Kind, name)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		t.forget(name)
+	case err != nil:
+		return fmt.Errorf("read the token %s: %w", name, err)
+	default:
+		t.follow(doc)
+	}
+	return nil
+}
+
+// follow puts what the store has into memory. The lock is held.
+func (t *Tokens) follow(doc persist.Document) {
+	if token, ok := t.read(doc); ok {
+		t.known.Store(t.known.Load().with(token))
+	} else {
+		t.forget(doc.Key)
+	}
+}
+
+// forget takes a token of the store out of memory. The lock is held.
+func (t *Tokens) forget(name string) {
+	if _, fixed := t.config[name]; !fixed {
+		t.known.Store(t.known.Load().without(name))
+	}
+}
+
+// read returns the token of a document; ok is false where the configuration has one of that name, which wins, and for a document that is not understood: it
+// may say something that would keep a caller out.
+func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
+	if _, fixed := t.config[doc.Key]; fixed {
+		return token, false
+	}
+	token, err := readDocument(doc)
+	if err != nil {
+		t.opts.Log.Error("a token of the store cannot be read and is refused", "token", doc.Key, "error", err)
+		return token, false
+	}
+	return token, true
+}
+
+// Get returns a token by its name, or [seqd.CodeNotFound].
+func (t *Tokens) Get(ctx context.Context, name string) (Token, error) {
+	if token, fixed := t.config[name]; fixed {
+		return token, nil
+	}
+	store, err := t.documents()
+	if err != nil {
+		return Token{}, err
+	}
+	return get(ctx, store, name)
+}
+
+func get(ctx context.Context, store persist.Documents, name string) (Token, error) {
+	if seqd.CheckName(name) != nil {
+		return Token{}, errNotFound
+	}
+	doc, err := store.Read(ctx, Kind, name)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return Token{}, errNotFound
+	case err != nil:
+		return Token{}, unavailable(err)
+	}
+	token, err := readDocument(doc)
+	if err != nil {
+		return Token{}, &seqd.Error{Code: seqd.CodeConflict, Detail: "what the store has under this name is not a token that this version of seqd knows", Err: err}
+	}
+	return token, nil
+}
+
+// List returns at most limit tokens with names above after, in the order of their names, and more = true when there are others behind them. Documents that
+// cannot be read are left out.
+func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Token, more bool, err error) {
+	store, err := t.documents()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.config)) {
+		if name > after {
+			list = append(list, t.config[name])
+		}
+	}
+	fixed := len(list)
+	for from := after; len(list)-fixed <= limit; {
+		page, err := store.List(ctx, Kind, from, limit+1)
+		if err != nil {
+			return nil, false, unavailable(err)
+		}
+		for _, doc := range page {
+			if token, ok := t.read(doc); ok {
+				list = append(list, token)
+			}
+		}
+		if len(page) <= limit {
+			break
+		}
+		from = page[len(page)-1].Key
+	}
+	slices.SortFunc(list, func(a, b Token) int { return strings.Compare(a.Name, b.Name) })
+	return list[:min(limit, len(list))], len(list) > limit, nil
+}
+
+// Create makes a token and its secret, which is returned once and kept nowhere. Name, Scopes, Expires and Enabled are those of want. It returns
+// [seqd.CodeInvalidRequest] for a token that cannot be, and [seqd.CodeConflict] when the name is taken.
+func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret string, err error) {
+	if _, fixed := t.config[want.Name]; fixed {
+		return made, "", errFixed
+	}
+	secret, digest := NewSecret()
+	made = Token{
+		Name: want.Name, Sha256: digest, Scopes: want.Scopes, Expires: want.Expires, Enabled: want.Enabled,
+		Source: FromAPI, Revision: 1, Updated: t.opts.Now().UTC().Truncate(time.Millisecond),
+	}
+	if err := check(made); err != nil {
+		return Token{}, "", err
+	}
+	err = t.write(ctx, made.Name, func(store persist.Documents) error {
+		doc := documentOf(made)
+		if err := store.Create(ctx, doc); err != nil {
+			return err
+		}
+		t.follow(doc)
+		return nil
+	})
+	if errors.Is(err, persist.ErrExists) {
+		return Token{}, "", seqd.Errorf(seqd.CodeConflict, "there is a token with this name already")
+	}
+	if err != nil {
+		return Token{}, "", unwritten(err)
+	}
+	return made, secret, nil
+}
+
+// mostAttempts is how often a change is tried that other nodes came before.
+const mostAttempts = 5
+
+// Change lets edit change scopes, expiry and enabled of a token of the store. edit sees the token as it is and may refuse; it is called again when another node
+// changed the token meanwhile.
+func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) error) (changed Token, err error) {
+	if _, fixed := t.config[name]; fixed {
+		return changed, errFixed
+	}
+	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) error {
+		token.Revision++
+		token.Updated = t.opts.Now().UTC().Truncate(time.Millisecond)
+		doc := documentOf(token)
+		if err := store.Update(ctx, doc); err != nil {
+			return err
+		}
+		t.follow(doc)
+		changed = token
+		return nil
+	})
+	return changed, err
+}
+
+// Delete removes a token of the store, unless may, which sees it, refuses. It returns what it removed.
+func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error) (removed Token, err error) {
+	if _, fixed := t.config[name]; fixed {
+		return removed, errFixed
+	}
+	err = t.attempts(ctx, name, may, func(store persist.Documents, token Token) error {
+		if err := store.Delete(ctx, Kind, name, token.Revision); err != nil {
+			return err
+		}
+		t.forget(name)
+		removed = token
+		return nil
+	})
+	return removed, err
+}
+
+// attempts reads a token, has it checked or changed, and writes; again when somebody else was faster.
+func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) error, write func(persist.Documents, Token) error) error {
+	for range mostAttempts {
+		store, err := t.documents()
+		if err != nil {
+			return err
+		}
+		token, err := get(ctx, store, name)
+		if err != nil {
+			return err
+		}
+		if err := edit(&token); err != nil {
+			return err
+		}
+		if err := check(token); err != nil {
+			return err
+		}
+		err = t.write(ctx, name, func(store persist.Documents) error { return write(store, token) })
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, persist.ErrNotFound):
+			return errNotFound
+		case !errors.Is(err, persist.ErrConflict):
+			return unwritten(err)
+		}
+	}
+	return seqd.Errorf(seqd.CodeConflict, "the token is being changed by others all the time")
+}
+
+// write announces a change, makes it, and publishes it. Nobody who reads the store for what is in memory comes between.
+func (t *Tokens) write(ctx context.Context, name string, change func(persist.Documents) error) error {
+	if _, err := t.documents(); err != nil {
+		return err
+	}
+	b := t.backing.Load()
+	if err := b.announce(ctx, name); err != nil {
+		return unavailable(err)
+	}
+	t.mu.Lock()
+	err := change(b.Documents)
+	t.mu.Unlock()
+	if !errors.Is(err, persist.ErrExists) && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
+		b.publish(ctx, name)
+	}
+	return err
+}
+
+// check refuses a token that cannot be.
+func check(t Token) error {
+	for _, problem := range t.Validate() {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "%s: %s", problem.Key, problem.Text)
+	}
+	return nil
+}
+
+var (
+	errNotFound = seqd.Errorf(seqd.CodeNotFound, "there is no token with this name")
+	errFixed    = seqd.Errorf(seqd.CodeConflict, "the configuration has a token with this name, which is changed there")
+)
+
+// unavailable is the error of a store that cannot be asked.
+func unavailable(err error) error { return storeError(err, "the store cannot be asked") }
+
+// unwritten is the error of a write that did not clearly fail.
+func unwritten(err error) error {
+	return storeError(err, "the store did not confirm the change: it may have happened or not; look, and try again")
+}
+
+func storeError(err error, detail string) error {
+	if _, coded := errors.AsType[*seqd.Error](err); coded {
+		return err
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: detail, RetryAfter: time.Second, Err: err}
+}

@@ -1,0 +1,491 @@
+package access_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/access"
+)
+
+// want is a token that nothing is wrong with but for its digest.
+func want(name string, scopes ...string) access.Token {
+	return access.Token{Name: name, Scopes: scopes, Enabled: true}
+}
+
+func create(t *testing.T, tokens *access.Tokens, name string, scopes ...string) (secret string) {
+	t.Helper()
+	_, secret, err := tokens.Create(t.Context(), want(name, scopes...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func isFor(tokens *access.Tokens, secret string) string {
+	name, err := tokens.Allow(header(secret), "", "")
+	if err != nil {
+		return string(seqd.CodeOf(err))
+	}
+	return name
+}
+
+func disable(token *access.Token) error { token.Enabled = false; return nil }
+
+func anyone(*access.Token) error { return nil }
+
+// The life of a token, as the node sees it that changes it and as another one that is told.
+func TestLife(t *testing.T) {
+	store := newStore()
+	here, there := newTokens(t, store), newTokens(t, store)
+	secret := create(t, here, "shop", "issue:order*", "read")
+	if got := isFor(here, secret); got != "shop" {
+		t.Fatalf("created, and it is for %s", got)
+	}
+	follow := func(step, want string) {
+		t.Helper()
+		if err := there.Apply(t.Context(), "shop"); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := isFor(here, secret), isFor(there, secret); a != want || b != want {
+			t.Errorf("%s: it is for %q here and %q there, want %q", step, a, b, want)
+		}
+	}
+	if got := isFor(there, secret); got != "unauthorized" {
+		t.Errorf("before it was told of, it is for %q", got)
+	}
+	follow("created", "shop")
+	got, err := there.Get(t.Context(), "shop")
+	if err != nil || got.Revision != 1 || !got.Updated.Equal(begin) || got.Source != access.FromAPI || got.Sha256 != access.DigestOf(secret) || !got.Enabled {
+		t.Errorf("got %+v, %v", got, err)
+	}
+
+	changed, err := here.Change(t.Context(), "shop", disable)
+	if err != nil || changed.Revision != 2 || changed.Enabled {
+		t.Fatalf("changed to %+v, %v", changed, err)
+	}
+	follow("disabled", "unauthorized")
+	if _, err := here.Change(t.Context(), "shop", func(token *access.Token) error {
+		token.Enabled, token.Scopes, token.Expires = true, []string{"admin"}, begin.Add(time.Hour)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	follow("enabled", "shop")
+	if _, err := there.Allow(header(secret), access.ScopeAdmin, ""); err != nil {
+		t.Error(err)
+	}
+	_, err = there.Allow(header(secret), access.ScopeIssue, "order")
+	wantCode(t, err, seqd.CodeForbidden)
+
+	removed, err := here.Delete(t.Context(), "shop", anyone)
+	if err != nil || removed.Revision != 3 {
+		t.Fatalf("removed %+v, %v", removed, err)
+	}
+	follow("removed", "unauthorized")
+	_, err = here.Get(t.Context(), "shop")
+	wantCode(t, err, seqd.CodeNotFound)
+
+	again := create(t, here, "shop", "read")
+	follow("created again", "unauthorized")
+	if isFor(there, again) != "shop" || again == secret {
+		t.Error("the new secret is not for it")
+	}
+}
+
+// A restart finds what the store has, page by page.
+func TestReload(t *testing.T) {
+	store := newStore()
+	first := newTokens(t, store)
+	secrets := make(map[string]string)
+	for i := range 1201 {
+		name := fmt.Sprintf("t%d", i)
+		secrets[name] = create(t, first, name, "read")
+	}
+	again := newTokens(t, store)
+	for name, secret := range secrets {
+		if got := isFor(again, secret); got != name {
+			t.Fatalf("that of %s is for %s", name, got)
+		}
+	}
+	if _, err := first.Delete(t.Context(), "t7", anyone); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := isFor(again, secrets["t7"]); got != "unauthorized" {
+		t.Errorf("removed, and it is for %s", got)
+	}
+}
+
+// Until the store was read, only tokens of the configuration are known, and others are not refused for good.
+func TestStarting(t *testing.T) {
+	store := newStore()
+	secret := create(t, newTokens(t, store), "stored", "admin")
+	tokens := access.New(access.Options{Config: []access.Token{token("fixed", "a", "admin")}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	check := func(stored string) {
+		t.Helper()
+		if got := isFor(tokens, secret); got != stored {
+			t.Errorf("the stored one is for %s, want %s", got, stored)
+		}
+		if got := isFor(tokens, "a"); got != "fixed" {
+			t.Errorf("the fixed one is for %s", got)
+		}
+		_, err := tokens.Allow(nil, "", "")
+		wantCode(t, err, seqd.CodeUnauthorized)
+	}
+	check("starting")
+	wantCode(t, tokens.Reload(t.Context()), seqd.CodeStarting)
+	wantCode(t, tokens.Apply(t.Context(), "stored"), seqd.CodeStarting)
+	for _, do := range []func() error{
+		func() error { _, _, err := tokens.List(t.Context(), "", 10); return err },
+		func() error { _, err := tokens.Get(t.Context(), "stored"); return err },
+		func() error { _, _, err := tokens.Create(t.Context(), want("new", "read")); return err },
+		func() error { _, err := tokens.Change(t.Context(), "stored", disable); return err },
+		func() error { _, err := tokens.Delete(t.Context(), "stored", anyone); return err },
+	} {
+		wantCode(t, do(), seqd.CodeStarting)
+	}
+	away := &documents{Documents: store, list: func(context.Context, string, string, int) ([]persist.Document, error) {
+		return nil, persist.ErrUnavailable
+	}}
+	tokens.Use(access.Backing{Documents: away})
+	if err := tokens.Reload(t.Context()); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	check("starting")
+	away.list = nil
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("stored")
+	if got := isFor(tokens, "nobody"); got != "unauthorized" {
+		t.Errorf("an unknown one is %s", got)
+	}
+}
+
+// The configuration's tokens stay as they are, and win over documents of the same name.
+func TestConfigWins(t *testing.T) {
+	store := newStore()
+	old := create(t, newTokens(t, store), "shop", "admin")
+	tokens := newTokens(t, store, token("shop", "a", "read"))
+	check := func() {
+		t.Helper()
+		if isFor(tokens, "a") != "shop" || isFor(tokens, old) != "unauthorized" {
+			t.Errorf("that of the configuration is for %s, that of the store for %s", isFor(tokens, "a"), isFor(tokens, old))
+		}
+	}
+	check()
+	if err := tokens.Apply(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	if err := store.Delete(t.Context(), access.Kind, "shop", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := tokens.Apply(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	_, _, err := tokens.Create(t.Context(), want("shop", "admin"))
+	wantCode(t, err, seqd.CodeConflict)
+	_, err = tokens.Change(t.Context(), "shop", disable)
+	wantCode(t, err, seqd.CodeConflict)
+	_, err = tokens.Delete(t.Context(), "shop", anyone)
+	wantCode(t, err, seqd.CodeConflict)
+	if got, err := tokens.Get(t.Context(), "shop"); err != nil || got.Source != access.FromConfig {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	check()
+}
+
+func TestNameTaken(t *testing.T) {
+	tokens := newTokens(t, newStore())
+	secret := create(t, tokens, "shop", "read")
+	_, _, err := tokens.Create(t.Context(), want("shop", "admin"))
+	wantCode(t, err, seqd.CodeConflict)
+	if isFor(tokens, secret) != "shop" {
+		t.Error("the first one does not count any more")
+	}
+	for _, name := range []string{"nobody", "", "a/b", strings.Repeat("x", 600), "\xff"} {
+		_, err = tokens.Get(t.Context(), name)
+		wantCode(t, err, seqd.CodeNotFound)
+		_, err = tokens.Change(t.Context(), name, disable)
+		wantCode(t, err, seqd.CodeNotFound)
+		_, err = tokens.Delete(t.Context(), name, anyone)
+		wantCode(t, err, seqd.CodeNotFound)
+	}
+}
+
+func TestList(t *testing.T) {
+	store := newStore()
+	first := newTokens(t, store)
+	for _, name := range []string{"b", "d", "f", "h"} {
+		create(t, first, name, "read")
+	}
+	tokens := newTokens(t, store, token("a", "1", "read"), token("d", "2", "read"), token("g", "3", "read"), token("z", "4", "read"))
+	for limit := 1; limit < 10; limit++ {
+		var names string
+		for after, more := "", true; more; {
+			list, behind, err := tokens.List(t.Context(), after, limit)
+			if err != nil || len(list) > limit || behind && len(list) < limit {
+				t.Fatalf("limit %d: %d tokens, more %v, %v", limit, len(list), behind, err)
+			}
+			for _, token := range list {
+				after = token.Name
+				names += token.Name + "-" + token.Source[:1] + " "
+			}
+			more = behind
+		}
+		if want := "a-c b-a d-c f-a g-c h-a z-c "; names != want {
+			t.Errorf("limit %d: %s, want %s", limit, names, want)
+		}
+	}
+}
+
+// Of many changes at once of one token none is lost, whatever nodes they come from, and all nodes end with the same.
+func TestConcurrentChanges(t *testing.T) {
+	store := newStore()
+	nodes := []*access.Tokens{newTokens(t, store), newTokens(t, store), newTokens(t, store)}
+	secret := create(t, nodes[0], "shop", "read")
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		done int
+	)
+	for i := range 30 {
+		node, other := nodes[i%3], nodes[(i+1)%3]
+		wg.Go(func() {
+			_, err := node.Change(t.Context(), "shop", func(token *access.Token) error {
+				token.Scopes = append(token.Scopes[:len(token.Scopes):len(token.Scopes)], fmt.Sprintf("issue:b%d", i))
+				return nil
+			})
+			if err == nil {
+				mu.Lock()
+				done++
+				mu.Unlock()
+			} else if seqd.CodeOf(err) != seqd.CodeConflict {
+				t.Error(err)
+			}
+			if err := other.Apply(t.Context(), "shop"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	final, err := nodes[0].Get(t.Context(), "shop")
+	if err != nil || len(final.Scopes) != done+1 || final.Revision != int64(done+1) {
+		t.Fatalf("%d changes, and it has %d scopes at revision %d, %v", done, len(final.Scopes), final.Revision, err)
+	}
+	for _, node := range nodes {
+		if err := node.Apply(t.Context(), "shop"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := node.Allow(header(secret), access.ScopeIssue, strings.TrimPrefix(final.Scopes[done], "issue:")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a node learns late does not undo what it knows: a removal that comes between another node's writing and its remembering.
+func TestLateMemory(t *testing.T) {
+	inner := newStore()
+	store := &documents{Documents: inner}
+	tokens := newTokens(t, store)
+	other := newTokens(t, inner)
+	applied := make(chan error, 1)
+	store.create = func(ctx context.Context, doc persist.Document) error {
+		if err := inner.Create(ctx, doc); err != nil {
+			return err
+		}
+		if _, err := other.Delete(ctx, doc.Key, anyone); err != nil {
+			return err
+		}
+		go func() { applied <- tokens.Apply(context.WithoutCancel(ctx), doc.Key) }() // it waits until the writing is remembered
+		return nil
+	}
+	secret := create(t, tokens, "shop", "admin")
+	if err := <-applied; err != nil {
+		t.Fatal(err)
+	}
+	if got := isFor(tokens, secret); got != "unauthorized" {
+		t.Errorf("it was removed, and is for %s", got)
+	}
+}
+
+// edit is called again with what another node made of the token.
+func TestChangeSeesTheLatest(t *testing.T) {
+	store := newStore()
+	here, there := newTokens(t, store), newTokens(t, store)
+	create(t, here, "shop", "read")
+	var seen []int64
+	_, err := here.Change(t.Context(), "shop", func(token *access.Token) error {
+		seen = append(seen, token.Revision)
+		if len(seen) == 1 {
+			if _, err := there.Change(t.Context(), "shop", disable); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || len(seen) != 2 || seen[0] != 1 || seen[1] != 2 {
+		t.Errorf("edit saw the revisions %v, %v", seen, err)
+	}
+	refused := errors.New("no")
+	if _, err := here.Change(t.Context(), "shop", func(*access.Token) error { return refused }); err != refused {
+		t.Errorf("error %v", err)
+	}
+	if _, err := here.Delete(t.Context(), "shop", func(*access.Token) error { return refused }); err != refused {
+		t.Errorf("error %v", err)
+	}
+	_, err = here.Change(t.Context(), "shop", func(*access.Token) error {
+		_, err := there.Change(t.Context(), "shop", disable)
+		return err
+	})
+	wantCode(t, err, seqd.CodeConflict)
+}
+
+// With the store away nothing is changed or shown, and what is known goes on to count.
+func TestStoreAway(t *testing.T) {
+	inner := newStore()
+	store := &documents{Documents: inner}
+	published := 0
+	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: store, Publish: func(context.Context, string, string) { published++ }})
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	secret := create(t, tokens, "shop", "admin")
+	away := fmt.Errorf("%w: mongodb://root:hunter2@db", persist.ErrUnavailable)
+	store.read = func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
+	store.list = func(context.Context, string, string, int) ([]persist.Document, error) { return nil, away }
+	store.create = func(context.Context, persist.Document) error { return away }
+	store.update = store.create
+	store.remove = func(context.Context, string, string, int64) error { return away }
+	check := func(err error) {
+		t.Helper()
+		wantCode(t, err, seqd.CodeStoreUnavailable)
+		if e := seqd.AsError(err); strings.Contains(e.Detail, "hunter2") || e.RetryAfter <= 0 {
+			t.Errorf("the caller is told %q, to try again in %s", e.Detail, e.RetryAfter)
+		}
+		if isFor(tokens, secret) != "shop" {
+			t.Error("the token does not count any more")
+		}
+	}
+	_, _, err := tokens.List(t.Context(), "", 10)
+	check(err)
+	_, err = tokens.Get(t.Context(), "shop")
+	check(err)
+	_, _, err = tokens.Create(t.Context(), want("new", "read"))
+	check(err)
+	_, err = tokens.Change(t.Context(), "shop", disable)
+	check(err)
+	for _, err := range []error{tokens.Reload(t.Context()), tokens.Apply(t.Context(), "shop")} {
+		if !errors.Is(err, away) || isFor(tokens, secret) != "shop" {
+			t.Errorf("error %v", err)
+		}
+	}
+	// It answers reading alone: the outcome of a write is unknown then, and the others are told to look.
+	store.read, published = nil, 0
+	_, err = tokens.Change(t.Context(), "shop", disable)
+	check(err)
+	_, err = tokens.Delete(t.Context(), "shop", anyone)
+	check(err)
+	if published != 2 {
+		t.Errorf("published %d times, want 2", published)
+	}
+}
+
+// Others are told before and after each change; where they cannot be told, nothing changes.
+func TestHooks(t *testing.T) {
+	var told []string
+	refuse := error(nil)
+	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{
+		Documents: newStore(),
+		Announce: func(_ context.Context, kind, key string) error {
+			told = append(told, "announce "+kind+" "+key)
+			return refuse
+		},
+		Publish: func(_ context.Context, kind, key string) { told = append(told, "publish "+kind+" "+key) },
+	})
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	secret := create(t, tokens, "shop", "read")
+	if _, err := tokens.Change(t.Context(), "shop", disable); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Delete(t.Context(), "shop", anyone); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(told, ", "), strings.Repeat("announce token shop, publish token shop, ", 3); got+", " != want {
+		t.Errorf("told %s", got)
+	}
+	told, refuse = nil, errors.New("nobody listens")
+	_, _, err := tokens.Create(t.Context(), want("shop", "read"))
+	wantCode(t, err, seqd.CodeStoreUnavailable)
+	if len(told) != 1 || isFor(tokens, secret) != "unauthorized" {
+		t.Errorf("told %s", told)
+	}
+	refuse = seqd.Errorf(seqd.CodeRedisUnavailable, "no")
+	_, _, err = tokens.Create(t.Context(), want("shop", "read"))
+	wantCode(t, err, seqd.CodeRedisUnavailable)
+}
+
+// A document that is not understood lets nobody in, also where the token was known before, and is complained of without what it says.
+func TestUnreadableDocuments(t *testing.T) {
+	digest := access.DigestOf(secret).Hex()
+	for name, body := range map[string]string{
+		"no JSON":         `nothing`,
+		"rest":            `{"sha256":"` + digest + `","scopes":["admin"],"enabled":true} {}`,
+		"a newer key":     `{"sha256":"` + digest + `","scopes":["admin"],"enabled":true,"networks":["10.0.0.0/8"]}`,
+		"no digest":       `{"scopes":["admin"],"enabled":true}`,
+		"a bad digest":    `{"sha256":"hunter2","scopes":["admin"],"enabled":true}`,
+		"no scopes":       `{"sha256":"` + digest + `","enabled":true}`,
+		"a bad scope":     `{"sha256":"` + digest + `","scopes":["hunter2"],"enabled":true}`,
+		"a bad time":      `{"sha256":"` + digest + `","scopes":["admin"],"enabled":true,"expires":"hunter2"}`,
+		"another type":    `{"sha256":"` + digest + `","scopes":"hunter2","enabled":true}`,
+		"a zero digest":   `{"sha256":"` + strings.Repeat("0", 64) + `","scopes":["admin"],"enabled":true}`,
+		"a number for it": `{"sha256":5,"scopes":["admin"],"enabled":true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newStore()
+			var log bytes.Buffer
+			tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			tokens.Use(access.Backing{Documents: store})
+			if err := tokens.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			known := create(t, tokens, "shop", "admin")
+			if err := store.Update(t.Context(), persist.Document{Kind: access.Kind, Key: "shop", Revision: 2, Body: body}); err != nil {
+				t.Fatal(err)
+			}
+			for _, follow := range []func() error{func() error { return tokens.Apply(t.Context(), "shop") }, func() error { return tokens.Reload(t.Context()) }} {
+				if err := follow(); err != nil {
+					t.Fatal(err)
+				}
+				if isFor(tokens, secret) != "unauthorized" || isFor(tokens, known) != "unauthorized" {
+					t.Error("somebody got in")
+				}
+			}
+			if log.Len() == 0 || strings.Contains(log.String(), "hunter2") || strings.Contains(log.String(), digest) {
+				t.Errorf("logged %q", log.String())
+			}
+			_, err := tokens.Get(t.Context(), "shop")
+			wantCode(t, err, seqd.CodeConflict)
+			if list, _, err := tokens.List(t.Context(), "", 10); err != nil || len(list) != 0 {
+				t.Errorf("listed %v, %v", list, err)
+			}
+		})
+	}
+}

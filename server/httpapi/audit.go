@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd/server/access"
+)
+
+// What a handler tells of a change, for its line in the log.
+const (
+	auditTarget   = "audit target"
+	auditRevision = "audit revision"
+)
+
+// audited reports whether a request is a change, or an attempt at one, that the log tells of. It is decided by the route, so that no handler can
+// forget it.
+func audited(c *gin.Context) bool {
+	route := c.FullPath()
+	return c.Request.Method != http.MethodGet && (strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types"))
+}
+
+// setTarget says what is being changed, where the path does not. name must be a good one: it goes into the log.
+func setTarget(c *gin.Context, name string) { c.Set(auditTarget, name) }
+
+// setRevision says which revision a change made, or removed.
+func setRevision(c *gin.Context, revision int64) { c.Set(auditRevision, revision) }
+
+// logAudit writes the line. It holds nothing of headers and bodies, and of paths and queries only what cannot be a secret.
+func (a *API) logAudit(c *gin.Context, id string) {
+	target := c.GetString(auditTarget)
+	for _, param := range []string{"name", "bizType"} {
+		if target == "" {
+			target = c.Param(param)
+		}
+	}
+	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "audit",
+		slog.String("token", callerName(c)), slog.String("client", a.clientAddr(c)), slog.String("requestId", id),
+		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
+		slog.String("target", discreet(target)), slog.Int("status", c.Writer.Status()), slog.Int64("revision", c.GetInt64(auditRevision)))
+}
+
+// notShown stands in the log for what may be a secret.
+const notShown = "(not shown)"
+
+// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there.
+func discreet(text string) string {
+	at := strings.Index(text, access.SecretPrefix)
+	if at < 0 {
+		return text
+	}
+	end := at + len(access.SecretPrefix)
+	for end < len(text) && (harmless(text[end : end+1])) {
+		end++
+	}
+	return text[:at] + notShown + discreet(text[end:])
+}
+
+// shownParams are the query parameters that are logged.
+var shownParams = []string{"count", "after", "limit", "from", "to", "dryRun", "force"}
+
+// shownQuery returns a query as it is logged: with the known parameters, where their values look as they should.
+func shownQuery(query string) string {
+	if query == "" {
+		return ""
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		value, err := url.QueryUnescape(value)
+		if !slices.Contains(shownParams, name) || err != nil || !plainValue(value) || discreet(value) != value {
+			pairs[i] = notShown
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// plainValue reports whether a value is a number, a name, true, false or a time.
+func plainValue(value string) bool {
+	return len(value) <= 64 && !strings.ContainsFunc(value, func(r rune) bool { return r != ':' && r != '+' && !harmless(string(r)) })
+}

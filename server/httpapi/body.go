@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// readsBody reports whether the handler of a request reads its body. Bodies of requests for numbers mean nothing.
+func readsBody(c *gin.Context) bool {
+	method := c.Request.Method
+	return (method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch) &&
+		c.FullPath() != "" && !strings.HasPrefix(c.FullPath(), "/seq/")
+}
+
+// discardBody reads a body up to the limit.
+func (a *API) discardBody(c *gin.Context) error { return a.copyBody(c, io.Discard) }
+
+// copyBody reads a body up to the limit. MaxBytesReader makes net/http close a connection with more on the way gently, so
+// that the caller can read the answer; it must be given the writer below gin's.
+func (a *API) copyBody(c *gin.Context, to io.Writer) error {
+	tooLarge := seqd.Errorf(seqd.CodeBodyTooLarge, "the body has more than %d bytes", a.opts.MaxBodyBytes)
+	if c.Request.ContentLength > a.opts.MaxBodyBytes && c.Request.Header.Get("Expect") != "" {
+		return tooLarge // the caller asked first and has sent nothing
+	}
+	var w http.ResponseWriter = c.Writer
+	if inner, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		w = inner.Unwrap()
+	}
+	_, err := io.Copy(to, http.MaxBytesReader(w, c.Request.Body, a.opts.MaxBodyBytes))
+	if _, limit := errors.AsType[*http.MaxBytesError](err); limit {
+		return tooLarge
+	}
+	if err != nil {
+		return &seqd.Error{Code: seqd.CodeInvalidRequest, Detail: "the body cannot be read", Err: err}
+	}
+	return nil
+}
+
+// Media types of changes.
+const (
+	mediaJSON       = "application/json"
+	mediaMergePatch = "application/merge-patch+json"
+)
+
+// body reads the body of a change, which must be of one of the media types.
+func (a *API) body(c *gin.Context, allowed ...string) ([]byte, error) {
+	mediaType, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
+	if err != nil || !slices.Contains(allowed, mediaType) {
+		return nil, seqd.Errorf(seqd.CodeUnsupportedMediaType, "the Content-Type must be %s", strings.Join(allowed, " or "))
+	}
+	if encoding := c.Request.Header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
+		return nil, seqd.Errorf(seqd.CodeUnsupportedMediaType, "the body must not be compressed")
+	}
+	var text bytes.Buffer
+	if err := a.copyBody(c, &text); err != nil {
+		return nil, err
+	}
+	return text.Bytes(), nil
+}
+
+// object is a JSON object as it was sent: its values by their keys.
+type object map[string]json.RawMessage
+
+// readObject reads a body that is one JSON object in which each key is known, in just this spelling, and stands once.
+func readObject(body []byte, known ...string) (object, error) {
+	if !utf8.Valid(body) {
+		return nil, invalidBody("the body is not UTF-8")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
+		return nil, invalidBody("the body is not a JSON object")
+	}
+	read := make(object)
+	for decoder.More() {
+		token, err := decoder.Token()
+		key, isText := token.(string)
+		if err != nil || !isText {
+			return nil, invalidBody("the body is not JSON")
+		}
+		if !slices.Contains(known, key) {
+			return nil, invalidBody("%.40q is not one of the keys %s", key, strings.Join(known, ", "))
+		}
+		if _, twice := read[key]; twice {
+			return nil, invalidBody("%s stands there twice", key)
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, invalidBody("the value of %s is not JSON", key)
+		}
+		read[key] = value
+	}
+	if _, err := decoder.Token(); err != nil { // the end of the object
+		return nil, invalidBody("the body is not JSON")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, invalidBody("there is something behind the JSON object")
+	}
+	return read, nil
+}
+
+func invalidBody(format string, args ...any) *seqd.Error {
+	return seqd.Errorf(seqd.CodeInvalidRequest, format, args...)
+}
+
+// null reports whether a key is there with nothing in it.
+func (o object) null(key string) bool { return string(o[key]) == "null" }
+
+// take decodes the value of a key, where it is there, into to; kind is what it must be, as the message says it.
+func (o object) take(key, kind string, to any) error {
+	raw, there := o[key]
+	if !there {
+		return nil
+	}
+	if o.null(key) || json.Unmarshal(raw, to) != nil {
+		return invalidBody("%s: it is not %s", key, kind)
+	}
+	return nil
+}
+
+// takeTexts is take for a list of texts, in which json would take null for an empty one.
+func (o object) takeTexts(key string, to *[]string) error {
+	const kind = "a list of text"
+	if _, there := o[key]; !there {
+		return nil
+	}
+	var items []*string
+	if err := o.take(key, kind, &items); err != nil {
+		return err
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		if item == nil {
+			return invalidBody("%s: it is not %s", key, kind)
+		}
+		texts[i] = *item
+	}
+	*to = texts
+	return nil
+}

@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seqd/seqd"
+)
+
+// setETag says which revision of a resource an answer shows.
+func setETag(header http.Header, revision int64) { header["Etag"] = []string{etag(revision)} }
+
+func etag(revision int64) string { return strconv.Quote(strconv.FormatInt(revision, 10)) }
+
+// ifMatch is what a change asks of the revision that it changes; the zero value asks for nothing.
+type ifMatch struct {
+	any  bool     // any revision will do
+	tags []string // one of these it must be; not nil where the header is there
+}
+
+// readIfMatch reads the header If-Match (RFC 9110, section 13.1.1): *, or entity tags with commas between.
+func readIfMatch(r *http.Request) (m ifMatch, err error) {
+	lines := r.Header["If-Match"]
+	if len(lines) == 0 {
+		return m, nil
+	}
+	wrong := seqd.Errorf(seqd.CodeInvalidRequest, `If-Match is neither * nor a list of quoted versions, such as "7"`)
+	rest := strings.Trim(strings.Join(lines, ","), " \t,")
+	if rest == "*" {
+		return ifMatch{any: true}, nil
+	}
+	for {
+		weak := strings.HasPrefix(rest, "W/")
+		rest = strings.TrimPrefix(rest, "W/")
+		end := strings.IndexByte(rest[min(1, len(rest)):], '"')
+		if !strings.HasPrefix(rest, `"`) || end < 0 {
+			return m, wrong
+		}
+		tag := rest[:end+2]
+		if weak {
+			tag = "" // which no revision has: a weak tag does not count for a change
+		}
+		m.tags = append(m.tags, tag)
+		rest = strings.TrimLeft(rest[end+2:], " \t")
+		if rest == "" {
+			return m, nil
+		}
+		if rest[0] != ',' {
+			return m, wrong
+		}
+		rest = strings.TrimLeft(rest, " \t,")
+	}
+}
+
+// check returns nil where the resource has a revision that the change asks for.
+func (m ifMatch) check(revision int64) error {
+	if m.any || m.tags == nil || slices.Contains(m.tags, etag(revision)) {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodePreconditionFailed, "If-Match names another version; the present one is %d", revision)
+}
+
+// Bounds of pages.
+const (
+	usualPage   = 100
+	largestPage = 1000
+)
+
+// readPage reads ?after= and ?limit=, the only parameters of a list.
+func readPage(query string) (after string, limit int, err error) {
+	values, err := readQuery(query, "after", "limit")
+	if err != nil {
+		return "", 0, err
+	}
+	limit = usualPage
+	if given, there := values["limit"]; there {
+		limit, err = strconv.Atoi(given)
+		if err != nil || limit < 1 || limit > largestPage || given[0] == '+' {
+			return "", 0, seqd.Errorf(seqd.CodeInvalidRequest, "limit is %.40q and must be a whole number from 1 to %d", given, largestPage)
+		}
+	}
+	return values["after"], limit, nil
+}
+
+// readQuery reads a query in which only known parameters stand, each once.
+func readQuery(query string, known ...string) (map[string]string, error) {
+	if query == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	}
+	read := make(map[string]string, len(values))
+	for name, given := range values {
+		switch {
+		case !slices.Contains(known, name) && len(known) == 0:
+			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "there is no query parameter %.40q; this takes none", name)
+		case !slices.Contains(known, name):
+			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "there is no query parameter %.40q; there is %s", name, strings.Join(known, ", "))
+		case len(given) != 1:
+			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "%s is given %d times", name, len(given))
+		}
+		read[name] = given[0]
+	}
+	return read, nil
+}

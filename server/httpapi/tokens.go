@@ -1,0 +1,241 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
+)
+
+// Tokens are what /tokens manages. See [access.Tokens], which says what each method promises.
+type Tokens interface {
+	List(ctx context.Context, after string, limit int) (list []access.Token, more bool, err error)
+	Get(ctx context.Context, name string) (access.Token, error)
+	Create(ctx context.Context, want access.Token) (made access.Token, secret string, err error)
+	Change(ctx context.Context, name string, edit func(*access.Token) error) (access.Token, error)
+	Delete(ctx context.Context, name string, may func(*access.Token) error) (access.Token, error)
+}
+
+var _ Tokens = (*access.Tokens)(nil)
+
+func (a *API) tokenRoutes() {
+	if a.opts.Tokens == nil {
+		return
+	}
+	a.engine.GET("/tokens", a.listTokens)
+	a.engine.POST("/tokens", a.createToken)
+	a.engine.GET("/tokens/:name", a.getToken)
+	a.engine.PATCH("/tokens/:name", a.changeToken)
+	a.engine.DELETE("/tokens/:name", a.deleteToken)
+}
+
+// shownToken is a token as callers see it.
+type shownToken struct {
+	Name    string   `json:"name"`
+	Scopes  []string `json:"scopes"`
+	Enabled bool     `json:"enabled"`
+	Expires string   `json:"expires,omitempty"`
+	Source  string   `json:"source"`
+	// Version and UpdatedAt are those of a token of the store.
+	Version   int64  `json:"version,omitempty"`
+	UpdatedAt string `json:"updatedAt,omitempty"`
+	// Secret is in the answer to its making alone.
+	Secret string `json:"secret,omitempty"`
+}
+
+func showToken(t access.Token) shownToken {
+	shown := shownToken{Name: t.Name, Scopes: t.Scopes, Enabled: t.Enabled, Source: t.Source, Version: t.Revision}
+	if !t.Expires.IsZero() {
+		shown.Expires = t.Expires.UTC().Format(timeFormat)
+	}
+	if t.Revision > 0 {
+		shown.UpdatedAt = t.Updated.UTC().Format(timeFormat)
+	}
+	return shown
+}
+
+// answerToken answers with a token, and its revision where it has one.
+func (a *API) answerToken(c *gin.Context, status int, t access.Token, secret string) {
+	header := c.Writer.Header()
+	header["Cache-Control"] = noStore
+	if t.Revision > 0 {
+		setETag(header, t.Revision)
+		setRevision(c, t.Revision)
+	}
+	shown := showToken(t)
+	shown.Secret = secret
+	writeJSON(c, status, jsonType, shown)
+}
+
+// tokenPage is the answer of GET /tokens.
+type tokenPage struct {
+	Tokens []shownToken `json:"tokens"`
+	Next   string       `json:"next,omitempty"`
+}
+
+// listTokens answers GET /tokens.
+func (a *API) listTokens(c *gin.Context) {
+	after, limit, err := readPage(c.Request.URL.RawQuery)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	list, more, err := a.opts.Tokens.List(c.Request.Context(), after, limit)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	page := tokenPage{Tokens: make([]shownToken, 0, len(list))}
+	for _, t := range list {
+		page.Tokens = append(page.Tokens, showToken(t))
+	}
+	if more {
+		page.Next = list[len(list)-1].Name
+	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	writeJSON(c, http.StatusOK, jsonType, page)
+}
+
+// getToken answers GET /tokens/{name}.
+func (a *API) getToken(c *gin.Context) {
+	_, err := readQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	t, err := a.opts.Tokens.Get(c.Request.Context(), c.Param("name"))
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	a.answerToken(c, http.StatusOK, t, "")
+}
+
+// createToken answers POST /tokens. The secret is in this answer and nowhere else.
+func (a *API) createToken(c *gin.Context) {
+	want, err := a.readNewToken(c)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	made, secret, err := a.opts.Tokens.Create(c.Request.Context(), want)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	c.Writer.Header()["Location"] = []string{"/tokens/" + made.Name}
+	a.answerToken(c, http.StatusCreated, made, secret)
+}
+
+func (a *API) readNewToken(c *gin.Context) (want access.Token, err error) {
+	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+		return want, err
+	}
+	body, err := a.body(c, mediaJSON)
+	if err != nil {
+		return want, err
+	}
+	o, err := readObject(body, "name", "scopes", "expires", "enabled")
+	if err != nil {
+		return want, err
+	}
+	want.Enabled = true
+	if err := o.take("name", "text", &want.Name); err != nil {
+		return want, err
+	}
+	if seqd.CheckName(want.Name) == nil {
+		setTarget(c, want.Name)
+	}
+	return want, editToken(o, &want)
+}
+
+// changeToken answers PATCH /tokens/{name}: a merge patch (RFC 7396) of scopes, expires and enabled.
+func (a *API) changeToken(c *gin.Context) {
+	o, match, err := a.readTokenPatch(c)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	changed, err := a.opts.Tokens.Change(c.Request.Context(), c.Param("name"), func(t *access.Token) error {
+		if err := match.check(t.Revision); err != nil {
+			return err
+		}
+		return editToken(o, t)
+	})
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	a.answerToken(c, http.StatusOK, changed, "")
+}
+
+func (a *API) readTokenPatch(c *gin.Context) (o object, match ifMatch, err error) {
+	if _, err = readQuery(c.Request.URL.RawQuery); err != nil {
+		return o, match, err
+	}
+	if match, err = readIfMatch(c.Request); err != nil {
+		return o, match, err
+	}
+	body, err := a.body(c, mediaJSON, mediaMergePatch)
+	if err != nil {
+		return o, match, err
+	}
+	if o, err = readObject(body, "scopes", "expires", "enabled"); err != nil {
+		return o, match, err
+	}
+	var dry access.Token // what cannot be read is told whatever the token
+	return o, match, editToken(o, &dry)
+}
+
+// editToken puts what an object says into a token. An expires of null is none.
+func editToken(o object, t *access.Token) error {
+	if err := o.takeTexts("scopes", &t.Scopes); err != nil {
+		return err
+	}
+	if err := o.take("enabled", "true or false", &t.Enabled); err != nil {
+		return err
+	}
+	if _, there := o["expires"]; !there {
+		return nil
+	}
+	if o.null("expires") {
+		t.Expires = time.Time{}
+		return nil
+	}
+	var text string
+	if err := o.take("expires", "text or null", &text); err != nil {
+		return err
+	}
+	var expires access.Expiry
+	if err := expires.UnmarshalText([]byte(text)); err != nil {
+		return invalidBody("expires: %s", err)
+	}
+	t.Expires = expires.Time
+	return nil
+}
+
+// deleteToken answers DELETE /tokens/{name}.
+func (a *API) deleteToken(c *gin.Context) {
+	_, err := readQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	match, err := readIfMatch(c.Request)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	removed, err := a.opts.Tokens.Delete(c.Request.Context(), c.Param("name"), func(t *access.Token) error { return match.check(t.Revision) })
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	setRevision(c, removed.Revision)
+	c.Writer.Header()["Cache-Control"] = noStore
+	c.Writer.WriteHeader(http.StatusNoContent)
+}
