@@ -118,6 +118,13 @@ func (f *feed) note(list announcements, after int64) (complete bool) {
 	return list.Last <= after || len(list.Recent) > 0 && list.Recent[0].Number <= after+1
 }
 
+// number returns the number of the newest announcement that was read.
+func (f *feed) number() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen
+}
+
 // announce says that a document is about to be changed. Only after it has returned nil may that be done.
 func (f *feed) announce(ctx context.Context, kind, key string) error {
 	if !f.store.Shared() {

@@ -50,6 +50,8 @@ func (r *runtime) open(ctx context.Context) error {
 	if r.gate != nil {
 		go r.confirmAlone(ctx)
 	}
+	r.nodes = newNodes(r.catalogue)
+	r.api.Administer(r.catalogue, r.nodes)
 	r.api.Ready(r.issuer)
 	return nil
 }

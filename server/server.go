@@ -84,8 +84,8 @@ type runtime struct {
 	redisAway  func() (time.Time, error)
 	issuer     *seqd.Issuer
 	catalogue  *catalogue
+	nodes      *nodes
 	claims     []claim         // of the biz types that began without the store
-	instance   string          // who this process is among the nodes
 	gate       *gate           // before the store, where that could not be reached at the start; else nil
 	alone      map[string]bool // the biz types that began without it
 	handlers   handlers
@@ -117,6 +117,7 @@ func (r *runtime) run(ctx context.Context) error {
 	}
 	go r.keepReady(background)
 	go r.catalogue.follow(background)
+	go r.nodes.beat(background)
 	select {
 	case err = <-served:
 		return r.broken(err, stop, nil)

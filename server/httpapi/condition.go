@@ -55,10 +55,16 @@ func readIfMatch(r *http.Request) (m ifMatch, err error) {
 	}
 }
 
+// asks reports whether the header is there.
+func (m ifMatch) asks() bool { return m.any || m.tags != nil }
+
 // check returns nil where the resource has a revision that the change asks for.
 func (m ifMatch) check(revision int64) error {
-	if m.any || m.tags == nil || slices.Contains(m.tags, etag(revision)) {
+	if !m.asks() || m.any && revision > 0 || slices.Contains(m.tags, etag(revision)) {
 		return nil
+	}
+	if revision == 0 {
+		return seqd.Errorf(seqd.CodePreconditionFailed, "If-Match asks for a version, and there is none")
 	}
 	return seqd.Errorf(seqd.CodePreconditionFailed, "If-Match names another version; the present one is %d", revision)
 }

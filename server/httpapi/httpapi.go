@@ -43,6 +43,7 @@ type API struct {
 	issuer   atomic.Pointer[seqd.Issuer]
 	draining atomic.Bool
 	waiting  atomic.Pointer[seqd.Error] // why there is no issuer yet
+	admin    atomic.Pointer[administration]
 	ids      requestIDs
 }
 
@@ -65,6 +66,7 @@ func New(opts Options) (*API, error) {
 	e.GET("/seq/:bizType/parse/:id", a.parse)
 	e.GET("/biz-types/:bizType/:resource", a.resource)
 	a.tokenRoutes()
+	a.adminRoutes()
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)

@@ -1,0 +1,398 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+var _ httpapi.Catalogue = (*catalogue)(nil)
+
+// changeTries bounds how often a change is tried again that another one came before.
+const changeTries = 20
+
+// List implements [httpapi.Catalogue].
+func (c *catalogue) List(ctx context.Context, after string, limit int) (list []httpapi.BizType, next string, err error) {
+	if c.locked {
+		return c.listKnown(after, limit)
+	}
+	for {
+		docs, err := c.store.Documents().List(ctx, definitionKind, after, limit)
+		if err != nil {
+			return nil, "", refusal(err)
+		}
+		for _, doc := range docs {
+			after = doc.Key
+			said, err := decodeEntry(doc)
+			if err == nil && said.Deleted {
+				continue
+			}
+			list = append(list, c.shown(doc.Key, doc.Revision, doc.Timestamp, said))
+			if len(list) == limit {
+				return list, after, nil
+			}
+		}
+		if len(docs) < limit {
+			return list, "", nil
+		}
+	}
+}
+
+// listKnown lists what the configuration says.
+func (c *catalogue) listKnown(after string, limit int) (list []httpapi.BizType, next string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range sortedNames(c.known) {
+		switch {
+		case name <= after:
+		case len(list) == limit:
+			return list, list[limit-1].Name, nil
+		default:
+			list = append(list, c.shown(name, 0, 0, c.known[name].entry))
+		}
+	}
+	return list, "", nil
+}
+
+// Get implements [httpapi.Catalogue].
+func (c *catalogue) Get(ctx context.Context, name string) (httpapi.BizType, error) {
+	if c.locked {
+		k, ok := c.knows(name)
+		if !ok {
+			return httpapi.BizType{}, noBizType(name)
+		}
+		return c.shown(name, 0, 0, k.entry), nil
+	}
+	doc, said, err := c.read(ctx, name)
+	if err == nil && (doc.Revision == 0 || said.Deleted) {
+		err = noBizType(name)
+	}
+	if err != nil {
+		return httpapi.BizType{}, err
+	}
+	return c.shown(name, doc.Revision, doc.Timestamp, said), nil
+}
+
+func noBizType(name string) error {
+	return seqd.Errorf(seqd.CodeUnknownBizType, "no biz type is called %q", name)
+}
+
+// read returns what the store says of a biz type; of revision 0 where there is nothing.
+func (c *catalogue) read(ctx context.Context, name string) (doc persist.Document, said entry, err error) {
+	doc, err = c.store.Documents().Read(ctx, definitionKind, name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return persist.Document{}, said, nil
+	}
+	if err != nil {
+		return doc, said, refusal(err)
+	}
+	said, err = decodeEntry(doc)
+	return doc, said, err
+}
+
+// shown is a biz type as administrators see it.
+func (c *catalogue) shown(name string, version, ms int64, said entry) httpapi.BizType {
+	b := httpapi.BizType{Name: name, Version: version, Enabled: said.Enabled, Source: said.Source}
+	if ms > 0 {
+		b.UpdatedAt = httpapi.Time(ms)
+	}
+	var err error
+	if b.Definition, err = c.cfg.Hide(said.Definition); err != nil {
+		b.Definition, b.Warnings = json.RawMessage("{}"), []string{"the definition in the store cannot be read"}
+	}
+	return b
+}
+
+// Put implements [httpapi.Catalogue].
+func (c *catalogue) Put(ctx context.Context, name string, definition []byte, change httpapi.Change) (b httpapi.BizType, created bool, err error) {
+	b, err = c.change(ctx, name, change, func(said *entry, there bool) error {
+		created = !there
+		if !there {
+			*said = entry{Source: fromAPI, Enabled: true} // what was deleted gives no secrets
+		}
+		text, err := c.reveal(definition, said.Definition)
+		if err != nil {
+			return err
+		}
+		said.Definition, said.Deleted = text, false
+		return nil
+	})
+	return b, created, err
+}
+
+// Patch implements [httpapi.Catalogue].
+func (c *catalogue) Patch(ctx context.Context, name string, patch []byte, change httpapi.Change) (httpapi.BizType, error) {
+	return c.change(ctx, name, change, func(said *entry, there bool) error {
+		if !there {
+			return noBizType(name)
+		}
+		merged, err := mergePatch(said.Definition, patch)
+		if err != nil {
+			return err
+		}
+		said.Definition, err = c.reveal(merged, said.Definition)
+		return err
+	})
+}
+
+// Enable implements [httpapi.Catalogue].
+func (c *catalogue) Enable(ctx context.Context, name string, enabled bool, change httpapi.Change) (httpapi.BizType, error) {
+	return c.change(ctx, name, change, func(said *entry, there bool) error {
+		if !there {
+			return noBizType(name)
+		}
+		said.Enabled = enabled
+		return nil
+	})
+}
+
+// Delete implements [httpapi.Catalogue].
+func (c *catalogue) Delete(ctx context.Context, name string, change httpapi.Change) (httpapi.BizType, error) {
+	return c.change(ctx, name, change, func(said *entry, there bool) error {
+		if !there {
+			return noBizType(name)
+		}
+		said.Deleted = true
+		return nil
+	})
+}
+
+// reveal puts the stored secrets into a definition that was read without them.
+func (c *catalogue) reveal(text, before []byte) ([]byte, error) {
+	revealed, err := c.cfg.Reveal(text, before)
+	if err != nil {
+		return nil, &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the definition: " + err.Error()}
+	}
+	return revealed, nil
+}
+
+// mergePatch applies a merge patch (RFC 7396).
+func mergePatch(text, patch []byte) ([]byte, error) {
+	var to, with any
+	wrong := json.Unmarshal(patch, &with)
+	if _, ok := with.(map[string]any); wrong != nil || !ok {
+		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch is not one JSON object")
+	}
+	for _, part := range []struct {
+		text []byte
+		to   *any
+	}{{text, &to}, {patch, &with}} {
+		decoder := json.NewDecoder(strings.NewReader(string(part.text)))
+		decoder.UseNumber() // 2^53 − 1 stays what it is
+		if err := decoder.Decode(part.to); err != nil {
+			return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch cannot be applied: %v", err)
+		}
+	}
+	return json.Marshal(merged(to, with))
+}
+
+func merged(to, with any) any {
+	changes, ok := with.(map[string]any)
+	if !ok {
+		return with
+	}
+	result := make(map[string]any)
+	if fields, ok := to.(map[string]any); ok {
+		for key, value := range fields {
+			result[key] = value
+		}
+	}
+	for key, value := range changes {
+		for known := range result { // keys of a configuration are the same in any case
+			if known != key && strings.EqualFold(known, key) {
+				result[key] = result[known]
+				delete(result, known)
+			}
+		}
+		if value == nil {
+			delete(result, key)
+			continue
+		}
+		result[key] = merged(result[key], value)
+	}
+	return result
+}
+
+func sortedNames[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
+
+// errLocked refuses changes where the configuration says what there is.
+var errLocked = &seqd.Error{Code: seqd.CodeConflict, Detail: "bizTypesFrom is config: biz types are changed in the configuration of every node"}
+
+// change does one change of one biz type: edit is given what is there, and may be called again where another change came first. What it leaves as it was is
+// not written.
+func (c *catalogue) change(ctx context.Context, name string, change httpapi.Change, edit func(said *entry, there bool) error) (httpapi.BizType, error) {
+	if c.locked {
+		return httpapi.BizType{}, errLocked
+	}
+	for range changeTries {
+		doc, before, err := c.read(ctx, name)
+		if err != nil {
+			return httpapi.BizType{}, err
+		}
+		there := doc.Revision > 0 && !before.Deleted
+		version := doc.Revision
+		if !there {
+			version = 0
+		}
+		if err := change.Check(version); err != nil {
+			return httpapi.BizType{}, err
+		}
+		after := before
+		if err := edit(&after, there); err != nil {
+			return httpapi.BizType{}, err
+		}
+		warnings, reshape, err := c.check(ctx, name, before, after, change.Force)
+		if err != nil {
+			return httpapi.BizType{}, err
+		}
+		if doc.Revision > 0 && same(before, after) {
+			c.apply(ctx, doc) // this node may not have heard of it yet
+			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, after), warnings), nil
+		}
+		next := c.document(name, doc.Revision+1, after)
+		if change.DryRun {
+			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, after), warnings), nil
+		}
+		err = c.write(ctx, next, reshape)
+		if errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) {
+			continue // another change came first
+		}
+		if err != nil {
+			return httpapi.BizType{}, refusal(err)
+		}
+		return c.warned(c.shown(name, next.Revision, next.Timestamp, after), warnings), nil
+	}
+	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the biz type is being changed by too many at once", RetryAfter: time.Second}
+}
+
+func (c *catalogue) warned(b httpapi.BizType, warnings []string) httpapi.BizType {
+	b.Warnings = append(b.Warnings, warnings...)
+	return b
+}
+
+func same(a, b entry) bool {
+	return a.Enabled == b.Enabled && a.Deleted == b.Deleted && equalJSON(a.Definition, b.Definition)
+}
+
+// write announces a change, makes it, does it in this process and tells the others.
+func (c *catalogue) write(ctx context.Context, doc persist.Document, reshape *persist.Shape) error {
+	if err := c.feed.announce(ctx, definitionKind, doc.Key); err != nil {
+		return err
+	}
+	if reshape != nil {
+		c.log.Warn("the IDs of a biz type get another shape, by force: they can repeat those of before", "bizType", doc.Key)
+		if err := c.store.Shapes().Update(ctx, *reshape); err != nil {
+			return err
+		}
+	}
+	var err error
+	if doc.Revision == 1 {
+		err = c.store.Documents().Create(ctx, doc)
+	} else {
+		err = c.store.Documents().Update(ctx, doc)
+	}
+	if err != nil {
+		return err
+	}
+	// Whoever asked may have gone: what is written counts.
+	ctx = context.WithoutCancel(ctx)
+	c.feed.publish(ctx, definitionKind, doc.Key)
+	c.apply(ctx, doc)
+	return nil
+}
+
+// check finds out whether a definition can be used, and what it does not do although it looks so. reshape, where it is not nil, must be stored before it.
+func (c *catalogue) check(ctx context.Context, name string, before, said entry, force bool) (warnings []string, reshape *persist.Shape, err error) {
+	if said.Deleted {
+		return nil, nil, nil
+	}
+	b, err := c.decode(name, said.Definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	if reshape, err = c.checkShape(ctx, b, force); err != nil {
+		return nil, nil, err
+	}
+	if start := keyOf(said.Definition, "start"); start != nil && !bytes.Equal(start, keyOf(before.Definition, "start")) {
+		warnings, err = c.checkStart(ctx, b)
+	}
+	return warnings, reshape, err
+}
+
+// checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it is forced.
+func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, force bool) (*persist.Shape, error) {
+	known, err := c.store.Shapes().Read(ctx, b.Name)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, refusal(err)
+	}
+	shape, err := wholeShape(b)
+	if err != nil {
+		return nil, &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err}
+	}
+	if shape == known.Shape {
+		return nil, nil
+	}
+	if !force {
+		return nil, &seqd.Error{
+			Code: seqd.CodeConflict,
+			Detail: b.Name + " has issued numbers in another shape than this definition gives them, which could repeat them: use a new name, " +
+				"or add force=true where you know that none repeats",
+			Err: fmt.Errorf("the store has %q, the definition says %q", known.Shape, shape),
+		}
+	}
+	known.Shape, known.Timestamp = shape, c.now().UnixMilli()
+	return &known, nil
+}
+
+// keyOf returns the value of a key of a definition, nil where there is none.
+func keyOf(text []byte, name string) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return nil
+	}
+	for key, value := range fields {
+		if strings.EqualFold(key, name) {
+			return value
+		}
+	}
+	return nil
+}
+
+// checkStart warns of a start that has no effect.
+func (c *catalogue) checkStart(ctx context.Context, b seqd.BizType) ([]string, error) {
+	first, _ := seqd.BoundsOf(b)
+	counter, err := c.store.Counters().Read(ctx, b.Name)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, refusal(err)
+	case first <= counter.Max:
+		return []string{fmt.Sprintf("start %d is not above %d, up to which numbers were handed to nodes before: it moves nothing", first, counter.Max)}, nil
+	}
+	return nil, nil
+}
+
+// refusal is the error that a caller gets when the store fails.
+func refusal(err error) error {
+	if seqd.CodeOf(err) != seqd.CodeInternal {
+		return err
+	}
+	if errors.Is(err, persist.ErrInvalid) || errors.Is(err, persist.ErrNewer) {
+		return &seqd.Error{Code: seqd.CodeInternal, Detail: "what the store has cannot be used; the log of the service says more", Err: err}
+	}
+	return unavailable(err)
+}
