@@ -388,10 +388,11 @@ func (c *catalogue) checkStart(ctx context.Context, b seqd.BizType) ([]string, e
 
 // refusal is the error that a caller gets when the store fails.
 func refusal(err error) error {
-	if seqd.CodeOf(err) != seqd.CodeInternal {
+	_, known := errors.AsType[*seqd.Error](err)
+	switch {
+	case known, errors.Is(err, context.Canceled):
 		return err
-	}
-	if errors.Is(err, persist.ErrInvalid) || errors.Is(err, persist.ErrNewer) {
+	case errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
 		return &seqd.Error{Code: seqd.CodeInternal, Detail: "what the store has cannot be used; the log of the service says more", Err: err}
 	}
 	return unavailable(err)

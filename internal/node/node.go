@@ -380,3 +380,31 @@ func (n *Node) tail() string {
 
 // Log is what the process has written so far.
 func (n *Node) Log() string { return n.log.String() }
+
+// Answer is what a route answered.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Do sends a request with a JSON body, "" for none, and headers as pairs of name and value.
+func (n *Node) Do(method, path, body string, headers ...string) (Answer, error) {
+	req, err := http.NewRequest(method, n.URL+path, strings.NewReader(body))
+	if err != nil {
+		return Answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := n.client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return Answer{resp.StatusCode, resp.Header, string(text)}, err
+}

@@ -1,0 +1,267 @@
+// Package admin changes biz types of real nodes while they issue.
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/node"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+// system is a store, a Redis and three nodes, of which the last has a link of its own to Redis.
+type system struct {
+	*testing.T
+	mongo *testenv.Mongo
+	redis *testenv.Redis
+	link  *testenv.Link
+	env   []string
+	nodes []*node.Node
+}
+
+func newSystem(t *testing.T) *system {
+	t.Parallel()
+	s := &system{T: t, mongo: testenv.StartMongo(t), redis: testenv.StartRedis(t)}
+	s.link = testenv.NewLink(t, s.redis.Addr())
+	s.env = []string{
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + s.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + s.mongo.Database(), `SEQD_BIZTYPES=[{"name":"order","step":100}]`,
+	}
+	for _, addr := range []string{s.redis.Addr(), s.redis.Addr(), s.link.Addr()} {
+		s.nodes = append(s.nodes, node.StartReady(t, t.TempDir(), append(slices.Clone(s.env), "SEQD_REDIS_ADDRS="+addr)...))
+	}
+	t.Cleanup(func() {
+		for i, n := range s.nodes {
+			if t.Failed() {
+				log := n.Log()
+				t.Logf("node %d:\n%s", i, log[max(0, len(log)-6000):])
+			}
+		}
+	})
+	return s
+}
+
+// do sends a request to a node and fails unless it is answered with this status.
+func (s *system) do(n *node.Node, want int, method, path, body string, headers ...string) node.Answer {
+	s.Helper()
+	a, err := n.Do(method, path, body, headers...)
+	if err != nil || a.Status != want {
+		s.Fatalf("%s %s %s: %d, %v, want %d: %s", method, path, body, a.Status, err, want, a.Body)
+	}
+	return a
+}
+
+// await waits until a condition holds.
+func (s *system) await(what string, condition func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// issues reports whether a node issues numbers of a biz type.
+func (s *system) issues(n *node.Node, name, want string) bool {
+	a, err := n.Do("GET", "/seq/"+name, "")
+	return err == nil && a.Status == http.StatusOK && strings.Contains(a.Body, want)
+}
+
+// refuses reports whether a node refuses numbers of a biz type with this code.
+func (s *system) refuses(n *node.Node, name, code string) bool {
+	a, err := n.Do("GET", "/seq/"+name, "")
+	return err == nil && a.Status != http.StatusOK && strings.Contains(a.Body, `"`+code+`"`)
+}
+
+// A change made on one node is seen on all; how long that takes, from before the request until the last node does what it says, is printed.
+func TestChangesReachEveryNode(t *testing.T) {
+	s := newSystem(t)
+	var took []time.Duration
+	for i := range 50 {
+		change := func(action string, seen func(*node.Node) bool) {
+			began := time.Now()
+			s.do(s.nodes[i%3], http.StatusOK, "POST", "/biz-types/order/"+action, "")
+			for _, n := range s.nodes {
+				s.await(action+" is everywhere", func() bool { return seen(n) })
+			}
+			took = append(took, time.Since(began))
+		}
+		change("disable", func(n *node.Node) bool { return s.refuses(n, "order", "disabled") })
+		change("enable", func(n *node.Node) bool { return s.issues(n, "order", `"id"`) })
+	}
+	slices.Sort(took)
+	t.Logf("%d changes on 3 nodes by Redis: median %s, slowest %s", len(took), took[len(took)/2], took[len(took)-1])
+	// A new one is there on all nodes, and every number of it is issued once.
+	s.do(s.nodes[1], http.StatusCreated, "PUT", "/biz-types/new", `{"start":7}`)
+	seen := map[string]bool{}
+	for _, n := range s.nodes {
+		s.await("new is everywhere", func() bool { return s.issues(n, "new", `"id"`) })
+		for range 5 {
+			a := s.do(n, http.StatusOK, "GET", "/seq/new", "")
+			if seen[a.Body] {
+				t.Errorf("%s twice", a.Body)
+			}
+			seen[a.Body] = true
+		}
+	}
+}
+
+// A node that is cut off from Redis while a change is made finds it in the store.
+func TestChangeWithoutRedis(t *testing.T) {
+	s := newSystem(t)
+	s.link.Cut()
+	s.do(s.nodes[0], http.StatusCreated, "PUT", "/biz-types/late", `{"ordering":"per-node"}`)
+	began := time.Now()
+	s.await("the change is seen", func() bool { return s.issues(s.nodes[2], "late", `"id"`) })
+	t.Logf("seen after %s", time.Since(began))
+	s.do(s.nodes[2], http.StatusOK, "POST", "/biz-types/late/disable", "")
+	s.await("the change is seen", func() bool { return s.refuses(s.nodes[0], "late", "disabled") })
+}
+
+// Of changes of one version that are made at once on all nodes exactly one wins.
+func TestConcurrentChanges(t *testing.T) {
+	s := newSystem(t)
+	s.do(s.nodes[0], http.StatusCreated, "PUT", "/biz-types/fought", `{}`)
+	const rounds, callers = 10, 4
+	for round := range rounds {
+		version := strconv.Itoa(round + 1)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		answers := map[int]int{}
+		for i := range callers * len(s.nodes) {
+			wg.Go(func() {
+				a, err := s.nodes[i%len(s.nodes)].Do("PUT", "/biz-types/fought", fmt.Sprintf(`{"step":%d}`, 1+round*100+i), "If-Match", `"`+version+`"`)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+				}
+				answers[a.Status]++
+			})
+		}
+		wg.Wait()
+		if answers[http.StatusOK] != 1 || answers[http.StatusOK]+answers[http.StatusPreconditionFailed] != callers*len(s.nodes) {
+			t.Fatalf("version %s: %v, want one 200 and 412 for all others", version, answers)
+		}
+	}
+}
+
+// While the store is away numbers go on and administrators get 503; afterwards all is as before.
+func TestStoreAway(t *testing.T) {
+	s := newSystem(t)
+	s.do(s.nodes[0], http.StatusOK, "GET", "/seq/order", "")
+	s.mongo.Kill()
+	for _, request := range []struct{ method, path, body string }{
+		{"GET", "/biz-types", ""}, {"GET", "/biz-types/order", ""}, {"PUT", "/biz-types/order", "{}"}, {"PATCH", "/biz-types/order", "{}"},
+		{"DELETE", "/biz-types/order", ""}, {"POST", "/biz-types/order/disable", ""},
+	} {
+		a := s.do(s.nodes[0], http.StatusServiceUnavailable, request.method, request.path, request.body)
+		if !strings.Contains(a.Body, `"store_unavailable"`) || a.Header.Get("Retry-After") == "" {
+			t.Errorf("%s %s: %s, %v", request.method, request.path, a.Body, a.Header)
+		}
+		s.do(s.nodes[1], http.StatusOK, "GET", "/seq/order", "")
+	}
+	if a := s.do(s.nodes[0], http.StatusOK, "GET", "/nodes", ""); !strings.Contains(a.Body, `"complete":false`) || !strings.Contains(a.Body, `"away"`) {
+		t.Errorf("nodes: %s", a.Body)
+	}
+	s.mongo.Restart()
+	s.await("the store is back", func() bool {
+		a, err := s.nodes[0].Do("PUT", "/biz-types/back", "{}")
+		return err == nil && a.Status == http.StatusCreated
+	})
+	s.await("the change is seen", func() bool { return s.issues(s.nodes[2], "back", `"id"`) })
+}
+
+// All nodes are in the list, with who they are; one that ended is gone from it.
+func TestNodes(t *testing.T) {
+	s := newSystem(t)
+	list := func() (ids []string, self int) {
+		var answer struct {
+			Nodes []struct {
+				ID       string
+				Self     bool
+				BizTypes int
+				Backends map[string]struct{ State string }
+			}
+			Complete bool
+		}
+		a := s.do(s.nodes[0], http.StatusOK, "GET", "/nodes", "")
+		if err := json.Unmarshal([]byte(a.Body), &answer); err != nil || !answer.Complete {
+			t.Fatalf("%v: %s", err, a.Body)
+		}
+		for _, n := range answer.Nodes {
+			if n.BizTypes != 1 || n.Backends["store"].State != "ok" || n.Backends["redis"].State != "ok" {
+				t.Fatalf("nodes: %s", a.Body)
+			}
+			if n.Self {
+				self++
+			}
+			ids = append(ids, n.ID)
+		}
+		return ids, self
+	}
+	s.await("three nodes", func() bool { ids, self := list(); return len(ids) == 3 && self == 1 })
+	if err := s.nodes[1].End(); err != nil {
+		t.Error(err)
+	}
+	s.await("two nodes", func() bool { ids, _ := list(); return len(ids) == 2 })
+}
+
+// Definitions change, are disabled, deleted and made again under load on all nodes: no number twice, in strict order over all of them, and nobody is refused
+// but for the reason that was asked for.
+func TestChangesUnderLoad(t *testing.T) {
+	s := newSystem(t)
+	h := history.New()
+	var traffic []*node.Traffic
+	for i, n := range s.nodes {
+		traffic = append(traffic, node.StartTraffic(n, "order", h, fmt.Sprint("node-", i), node.Pace{Callers: 3, Pause: 2 * time.Millisecond, Largest: 40}))
+	}
+	more := func(tr *node.Traffic) { tr.More(t, 200) }
+	for round := range 6 {
+		s.do(s.nodes[round%3], http.StatusOK, "PATCH", "/biz-types/order", fmt.Sprintf(`{"step":%d}`, 50+round))
+		more(traffic[0])
+		s.do(s.nodes[(round+1)%3], http.StatusNoContent, "DELETE", "/biz-types/order", "")
+		s.do(s.nodes[(round+2)%3], http.StatusCreated, "PUT", "/biz-types/order", `{"start":1,"step":100}`)
+		more(traffic[1])
+		s.do(s.nodes[round%3], http.StatusOK, "POST", "/biz-types/order/disable", "")
+		s.do(s.nodes[(round+1)%3], http.StatusOK, "POST", "/biz-types/order/enable", "")
+		more(traffic[2])
+	}
+	highest := h.Highest()
+	raised := highest + 100_000
+	s.do(s.nodes[0], http.StatusOK, "PATCH", "/biz-types/order", fmt.Sprintf(`{"start":%d}`, raised))
+	for i, n := range s.nodes {
+		s.await(fmt.Sprintf("node %d is above %d", i, raised), func() bool {
+			numbers, err := n.Take("order", 1)
+			return err == nil && numbers[0] >= raised
+		})
+	}
+	for _, tr := range traffic {
+		more(tr)
+		tr.Stop()
+	}
+	if err := errors.Join(h.Duplicates(), h.Order()); err != nil {
+		t.Error(err)
+	}
+	for i, tr := range traffic {
+		for code, n := range tr.Failures() {
+			if code != "unknown_biz_type" && code != "disabled" {
+				t.Errorf("node %d: %d times %s", i, n, code)
+			}
+		}
+	}
+	// What was there in between does not matter: the highest number is near what was issued and asked for.
+	if end := h.Highest(); end > raised+200_000 {
+		t.Errorf("the numbers end at %d, far above %d", end, raised)
+	}
+}
