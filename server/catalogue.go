@@ -299,7 +299,7 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 	case err == nil && said.Deleted:
 		err = c.issuer.Remove(ctx, doc.Key, nil)
 	case err == nil && !said.Enabled:
-		err = c.issuer.Remove(ctx, doc.Key, seqd.Errorf(seqd.CodeDisabled, "the biz type %s is disabled", doc.Key))
+		err = c.issuer.Remove(ctx, doc.Key, disabled(doc.Key))
 	default:
 		err = c.issuer.Put(ctx, doc.Key, func() (seqd.Definition, error) {
 			k, d := c.built(doc.Key, doc)
@@ -314,6 +314,23 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 	c.log.Info("biz type changed", "bizType", doc.Key, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
 	c.knowing(doc.Key, after)
 	c.prepare()
+}
+
+func disabled(name string) *seqd.Error {
+	return seqd.Errorf(seqd.CodeDisabled, "the biz type %s is disabled", name)
+}
+
+// disable makes those refuse that were disabled before the start.
+func (c *catalogue) disable(ctx context.Context) error {
+	for name, k := range c.known {
+		if k.entry.Enabled || k.entry.Deleted {
+			continue
+		}
+		if err := c.issuer.Remove(ctx, name, disabled(name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *catalogue) knows(name string) (known, bool) {

@@ -47,6 +47,9 @@ func (r *runtime) open(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if err := r.catalogue.disable(ctx); err != nil {
+		return err
+	}
 	if r.gate != nil {
 		go r.confirmAlone(ctx)
 	}
