@@ -382,3 +382,6 @@ func (broken) Read(context.Context, string, string) (persist.Document, error) {
 }
 
 func (broken) Create(context.Context, persist.Document) error { return persist.ErrUnavailable }
+
+// away takes the store from tokens that were read.
+func away(tokens *access.Tokens) { tokens.Use(access.Backing{Documents: broken{}}) }
