@@ -223,7 +223,7 @@ func TestCertificateWatch(t *testing.T) {
 		time.Sleep(5*time.Second - 1)
 		synctest.Wait()
 		subject("first")
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()
 		subject("second")
 		cancel()
