@@ -4,7 +4,7 @@
 #   docker run -d --name seqd -p 127.0.0.1:8080:8080 -v seqd-data:/var/lib/seqd -e SEQD_AUTH_MODE=none seqd
 #
 # SEQD_AUTH_MODE=none is yours to say, and the image does not say it for you. Loopback inside a container cannot be reached from
-# outside, so the image listens on 0.0.0.0, and there seqd refuses to start until it is told that everybody who can reach the
+# outside, so the image listens on 0.0.0.0, and there seqd refuses to start until it is given tokens (SEQD_AUTH_TOKENS) or told that everybody who can reach the
 # address may call. The port above is published to this machine's loopback only; the numbers live on the volume.
 
 ARG VERSION=dev

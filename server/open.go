@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy"
 )
@@ -30,6 +31,8 @@ func (r *runtime) open(ctx context.Context) error {
 			return err
 		}
 	}
+	r.tokens.Use(access.Backing{Documents: r.store.Documents()})
+	go r.loadTokens(ctx)
 	if err := r.openRedis(ctx); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -34,6 +35,8 @@ type options struct {
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
 	onListen func(net.Addr)
+	// certLook is the pause between two looks at the files of the certificate.
+	certLook time.Duration
 }
 
 // WithLogger uses log instead of one made from the configuration.
@@ -59,7 +62,7 @@ func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListe
 // The port opens before the store is reached. A store that is out of space or out of reach is tried again; any other error of opening it ends Run.
 // A Redis that cannot be used as it is ends Run at the start too; one that is out of reach does not.
 func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
-	o := options{now: time.Now, observer: seqd.NopObserver{}}
+	o := options{now: time.Now, observer: seqd.NopObserver{}, certLook: 5 * time.Second}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -77,6 +80,7 @@ type runtime struct {
 	api     *httpapi.API
 	http    *http.Server
 	addr    string // what is listened on
+	tokens  *access.Tokens
 	store   persist.Store
 	cluster string                // the ID of the cluster, as the store has it
 	redis   redis.UniversalClient // nil without redis.addrs
@@ -94,13 +98,13 @@ type runtime struct {
 }
 
 func (r *runtime) run(ctx context.Context) error {
-	served, err := r.listen(ctx)
-	if err != nil {
-		return err
-	}
 	// What runs in the background while serving ends with it.
 	background, stop := context.WithCancel(ctx)
 	defer stop()
+	served, err := r.listen(background)
+	if err != nil {
+		return err
+	}
 	opened := make(chan error, 1)
 	go func() { opened <- r.open(background) }()
 
@@ -161,13 +165,21 @@ func (r *runtime) broken(err error, stop context.CancelFunc, opened <-chan error
 // listen opens the port and serves in the background. The channel gets the error of serving.
 func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 	s := r.cfg.Server
+	r.tokens = access.New(access.Options{Config: r.cfg.Auth.Tokens, Now: r.now, Log: r.log})
 	r.api, err = httpapi.New(httpapi.Options{
 		MaxCount:       s.MaxCount,
 		MaxBodyBytes:   s.MaxBodyBytes,
 		TrustedProxies: s.TrustedProxies,
 		AccessLog:      s.AccessLog == "on",
+		Guard:          r.guard(),
+		PublicMetrics:  r.cfg.Auth.PublicMetrics,
+		Tokens:         r.tokens,
 		Log:            r.log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	encryption, err := r.encryption(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +187,8 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("server.addr: %w", err)
 	}
-	if r.cfg.Auth.Mode == "auto" && !config.IsLoopback(listener.Addr().String()) {
-		return nil, errors.Join(fmt.Errorf("server.addr: %s is not a loopback address (%s); auth.mode auto opens no other", s.Addr, listener.Addr()), listener.Close())
+	if err := r.mayOpen(listener.Addr()); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	r.http = &http.Server{
 		Handler:                      r.api,
@@ -189,15 +201,13 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		ErrorLog:                     slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	r.addr = listener.Addr().String()
-	r.log.Info("listening", "addr", listener.Addr().String())
-	if r.cfg.Auth.Mode == "none" {
-		r.log.Warn("auth.mode is none: whoever reaches the address can take numbers")
-	}
+	r.log.Info("listening", "addr", listener.Addr().String(), "tls", encryption != nil, "tokensAskedFor", r.cfg.Auth.Enforced())
+	r.warnOfAccess()
 	if r.onListen != nil {
 		r.onListen(listener.Addr())
 	}
 	served = make(chan error, 1)
-	go func() { served <- r.http.Serve(httpapi.Listener(listener)) }()
+	go func() { served <- r.http.Serve(httpapi.Listener(listener, encryption)) }()
 	return served, nil
 }
 

@@ -69,8 +69,8 @@ func (t Token) Validate() (problems []seqd.Problem) {
 			}
 		}
 	}
-	if !t.Expires.IsZero() && (t.Expires.Year() < 1971 || t.Expires.Year() > 9999) {
-		wrong("expires", "its year is outside 1971 to 9999")
+	if !t.Expires.IsZero() && !inYears(t.Expires) {
+		wrong("expires", errYear.Error())
 	}
 	return problems
 }
@@ -123,9 +123,16 @@ func (e *Expiry) UnmarshalText(text []byte) error {
 	if err != nil {
 		return errors.New("it is not a time of RFC 3339, such as 2027-01-31T00:00:00Z")
 	}
+	if !inYears(t) { // the zero time among them, which would mean never
+		return errYear
+	}
 	e.Time = t.UTC().Truncate(time.Millisecond)
 	return nil
 }
+
+var errYear = errors.New("its year is outside 1971 to 9999")
+
+func inYears(t time.Time) bool { return t.UTC().Year() >= 1971 && t.UTC().Year() <= 9999 }
 
 // Kinds of scopes.
 const (

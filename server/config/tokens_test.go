@@ -63,6 +63,7 @@ func TestWrongTokens(t *testing.T) {
 		"a bad time":           {"[{" + good + ", expires: " + secret + "}]", "auth.tokens[0].expires: it is not a time of RFC 3339"},
 		"a number for a time":  {"[{" + good + ", expires: 5}]", "auth.tokens[0].expires: "},
 		"an old time":          {"[{" + good + ", expires: \"1066-10-14T00:00:00Z\"}]", "auth.tokens[0].expires: its year"},
+		"the zero time":        {"[{" + good + ", expires: \"0001-01-01T00:00:00Z\"}]", "auth.tokens[0].expires: its year"},
 		"text for enabled":     {"[{" + good + ", enabled: " + secret + "}]", "auth.tokens[0].enabled: its value, which is not shown, is not true or false"},
 		"an unknown key":       {"[{" + good + ", secret: " + secret + "}]", "auth.tokens[0].secret: there is no such key for a token"},
 		"a key twice":          {"[{" + good + ", Sha256: " + secret + "}]", "it stands there twice"},

@@ -33,11 +33,7 @@ func (a *API) copyBody(c *gin.Context, to io.Writer) error {
 	if c.Request.ContentLength > a.opts.MaxBodyBytes && c.Request.Header.Get("Expect") != "" {
 		return tooLarge // the caller asked first and has sent nothing
 	}
-	var w http.ResponseWriter = c.Writer
-	if inner, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-		w = inner.Unwrap()
-	}
-	_, err := io.Copy(to, http.MaxBytesReader(w, c.Request.Body, a.opts.MaxBodyBytes))
+	_, err := io.Copy(to, http.MaxBytesReader(below(c), c.Request.Body, a.opts.MaxBodyBytes))
 	if _, limit := errors.AsType[*http.MaxBytesError](err); limit {
 		return tooLarge
 	}
@@ -45,6 +41,23 @@ func (a *API) copyBody(c *gin.Context, to io.Writer) error {
 		return &seqd.Error{Code: seqd.CodeInvalidRequest, Detail: "the body cannot be read", Err: err}
 	}
 	return nil
+}
+
+// closeGently is for an answer that does not wait for the body, on a connection that ends with it: net/http would close at once, and the caller would get a reset in
+// place of the answer. It is told so by the one way there is: a reader that finds more than it may.
+func closeGently(c *gin.Context) {
+	if !c.Request.Close || c.Request.ContentLength == 0 {
+		return
+	}
+	_, _ = http.MaxBytesReader(below(c), io.NopCloser(strings.NewReader("more")), 0).Read(make([]byte, 1))
+}
+
+// below is the writer below gin's.
+func below(c *gin.Context) http.ResponseWriter {
+	if inner, ok := c.Writer.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return inner.Unwrap()
+	}
+	return c.Writer
 }
 
 // Media types of changes.
@@ -55,18 +68,26 @@ const (
 
 // body reads the body of a change, which must be of one of the media types.
 func (a *API) body(c *gin.Context, allowed ...string) ([]byte, error) {
-	mediaType, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
-	if err != nil || !slices.Contains(allowed, mediaType) {
-		return nil, seqd.Errorf(seqd.CodeUnsupportedMediaType, "the Content-Type must be %s", strings.Join(allowed, " or "))
-	}
-	if encoding := c.Request.Header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
-		return nil, seqd.Errorf(seqd.CodeUnsupportedMediaType, "the body must not be compressed")
+	if err := checkMedia(c.Request.Header, allowed); err != nil {
+		closeGently(c)
+		return nil, err
 	}
 	var text bytes.Buffer
 	if err := a.copyBody(c, &text); err != nil {
 		return nil, err
 	}
 	return text.Bytes(), nil
+}
+
+func checkMedia(header http.Header, allowed []string) error {
+	mediaType, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil || len(header["Content-Type"]) != 1 || !slices.Contains(allowed, mediaType) {
+		return seqd.Errorf(seqd.CodeUnsupportedMediaType, "the Content-Type must be %s", strings.Join(allowed, " or "))
+	}
+	if encoding := header["Content-Encoding"]; len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
+		return seqd.Errorf(seqd.CodeUnsupportedMediaType, "the body must not be compressed")
+	}
+	return nil
 }
 
 // object is a JSON object as it was sent: its values by their keys.

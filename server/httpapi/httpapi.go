@@ -104,6 +104,7 @@ func (a *API) around(c *gin.Context) {
 	}
 	defer a.recover(c)
 	if err := a.limits(c); err != nil {
+		closeGently(c)
 		c.Abort()
 		a.fail(c, err)
 		return

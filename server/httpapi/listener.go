@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -14,22 +17,76 @@ import (
 // Listener wraps a listener so that the errors net/http itself answers, before any handler runs (headers too large, malformed
 // requests), are problem documents like all others. net/http offers no hook for them; it writes each in one piece, straight to
 // the connection and with a header no other answer has.
-func Listener(l net.Listener) net.Listener { return listener{l} }
+//
+// Where settings is not nil connections are encrypted, inside of that: what net/http writes must be seen before it is encrypted. So net/http does not know of TLS, and
+// speaks HTTP/1.1 alone. The handshake is made by the first reading, within the time that the headers have.
+func Listener(l net.Listener, settings *tls.Config) net.Listener {
+	if settings != nil {
+		settings = settings.Clone()
+		settings.NextProtos = []string{"http/1.1"}
+	}
+	return listener{l, settings}
+}
 
-type listener struct{ net.Listener }
+type listener struct {
+	net.Listener
+	settings *tls.Config
+}
 
 // Accept implements [net.Listener].
 func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if tcp, ok := c.(*net.TCPConn); ok {
-		return conn{tcp}, err
+	tcp, ok := c.(*net.TCPConn)
+	switch {
+	case !ok:
+		return c, err
+	case l.settings != nil:
+		return conn{encrypted{tls.Server(tcp, l.settings), tcp}}, err
 	}
-	return c, err
+	return conn{tcp}, err
 }
 
-// conn keeps the methods of a TCP connection: net/http closes the writing half after such an error, so that the caller can
+// encrypted is a connection over TLS.
+type encrypted struct {
+	*tls.Conn
+	tcp *net.TCPConn
+}
+
+// mostPlain is how much of a plain request is read before the connection ends: with something unread the caller would get a reset instead of the answer.
+const mostPlain = 64 << 10
+
+// Read implements [net.Conn]. Who speaks plain HTTP is told so, where else there would only be an end.
+func (c encrypted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil && likeHTTP(wrong.RecordHeader[:]) {
+		_, _ = c.tcp.Write(problemWith(http.StatusBadRequest, seqd.Errorf(seqd.CodeInvalidRequest, "the request is plain HTTP, and this port speaks HTTPS")))
+		_ = c.tcp.CloseWrite()
+		_, _ = io.CopyN(io.Discard, c.tcp, mostPlain) // until the deadline of the headers at most
+	}
+	return n, err
+}
+
+// likeHTTP reports whether what a caller began with is the beginning of a request.
+func likeHTTP(begin []byte) bool {
+	for _, method := range []string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO"} {
+		if string(begin) == method {
+			return true
+		}
+	}
+	return false
+}
+
+// CloseWrite ends what is written: over TLS, and below it, so that the caller sees the end also where there is no TLS.
+func (c encrypted) CloseWrite() error { return errors.Join(c.Conn.CloseWrite(), c.tcp.CloseWrite()) }
+
+// halfCloser is a connection whose writing half can be closed: net/http does that after such an error, so that the caller can
 // still read it.
-type conn struct{ *net.TCPConn }
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+type conn struct{ halfCloser }
 
 const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
@@ -37,13 +94,13 @@ const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: c
 func (c conn) Write(p []byte) (int, error) {
 	if len(p) < 512 && (bytes.HasPrefix(p, []byte("HTTP/1.1 4")) || bytes.HasPrefix(p, []byte("HTTP/1.1 5"))) {
 		if answer := problemFor(p); answer != nil {
-			if _, err := c.TCPConn.Write(answer); err != nil {
+			if _, err := c.halfCloser.Write(answer); err != nil {
 				return 0, err
 			}
 			return len(p), nil
 		}
 	}
-	return c.TCPConn.Write(p)
+	return c.halfCloser.Write(p)
 }
 
 // problemFor returns the problem document for a plain error that net/http wrote, nil when p is something else.
@@ -60,6 +117,11 @@ func problemFor(p []byte) []byte {
 	if number == http.StatusRequestHeaderFieldsTooLarge {
 		refusal = seqd.Errorf(seqd.CodeHeadersTooLarge, "the request line and headers are too large")
 	}
+	return problemWith(number, refusal)
+}
+
+// problemWith returns a whole answer with a status of HTTP that may have no code of its own.
+func problemWith(number int, refusal *seqd.Error) []byte {
 	document := newProblem(refusal)
 	document.Status, document.Title = number, http.StatusText(number)
 	content, err := json.Marshal(document)

@@ -25,7 +25,7 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	}
 	addr := l.Addr().String()
 	if wrapped {
-		l = httpapi.Listener(l)
+		l = httpapi.Listener(l, nil)
 	}
 	s := &http.Server{
 		Handler: h, MaxHeaderBytes: 4096, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: 10 * time.Second,

@@ -1,0 +1,250 @@
+package server_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/config"
+)
+
+// ask sends a request with a token, none for "", and returns status and body.
+func (s *service) ask(client *http.Client, method, path, secret, body string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if secret != "" {
+		r.Header.Set("Authorization", "Bearer "+secret)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func (s *service) want(status int, method, path, secret, body string) string {
+	s.t.Helper()
+	got, text := s.ask(http.DefaultClient, method, path, secret, body)
+	if got != status {
+		s.t.Fatalf("%s %s got %d, want %d: %s", method, path, got, status, text)
+	}
+	return text
+}
+
+func withToken(path string) string {
+	return fmt.Sprintf("store: {bolt: {path: %s, lockTimeout: 1m}}\nbizTypes: [{name: order}]\nauth: {tokens: [{name: ops, sha256: %q, scopes: [admin]}]}\n",
+		path, access.DigestOf("ops-secret").Hex())
+}
+
+// A token made by the API gets in at once, and again after a restart, from when the store is open.
+func TestTokensOutliveTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	cfg := load(t, withToken(path))
+	s := start(t, cfg)
+	s.await("/readyz", http.StatusOK)
+	s.want(401, "GET", "/seq/order", "", "")
+	var made struct{ Secret string }
+	if err := json.Unmarshal([]byte(s.want(201, "POST", "/tokens", "ops-secret", `{"name":"shop","scopes":["issue:o*"]}`)), &made); err != nil {
+		t.Fatal(err)
+	}
+	if body := s.want(200, "GET", "/seq/order", made.Secret, ""); body != `{"bizType":"order","id":"1"}` {
+		t.Errorf("got %s", body)
+	}
+	s.want(403, "GET", "/seq/order", "ops-secret", "")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, cfg)
+	wantCode(t, s.want(503, "GET", "/seq/order", made.Secret, ""), seqd.CodeStarting)
+	wantCode(t, s.want(401, "GET", "/seq/order", "", ""), seqd.CodeUnauthorized)
+	wantCode(t, s.want(403, "GET", "/seq/order", "ops-secret", ""), seqd.CodeForbidden) // that of the configuration is known
+	wantCode(t, s.want(503, "GET", "/tokens", "ops-secret", ""), seqd.CodeStarting)
+	if err := holder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		status, body := s.ask(http.DefaultClient, "GET", "/seq/order", made.Secret, "")
+		if status == 200 {
+			break
+		}
+		if status != 503 || time.Now().After(deadline) {
+			t.Fatalf("after the restart it got %d: %s", status, body)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.want(204, "DELETE", "/tokens/shop", "ops-secret", "")
+	s.want(401, "GET", "/seq/order", made.Secret, "")
+}
+
+// The modes, and what the log says of them; no secret and no digest is in it.
+func TestAuthModes(t *testing.T) {
+	tokens := fmt.Sprintf("tokens: [{name: ops, sha256: %q, scopes: [admin, \"issue:*\"]}]", access.DigestOf("ops-secret").Hex())
+	for _, tt := range []struct {
+		auth    string
+		nobody  int
+		warning string
+	}{
+		{"mode: auto", 200, ""},
+		{tokens, 401, ""},
+		{"mode: token", 401, "auth.tokens is empty"},
+		{"mode: token, " + tokens, 401, ""},
+		{"mode: none", 200, "auth.mode is none"},
+		{"mode: none, " + tokens, 200, "auth.tokens are not asked for"},
+	} {
+		var log syncLog
+		s := start(t, load(t, "server: {accessLog: on}\nstore: {driver: memory}\nbizTypes: [{name: order}]\nauth: {"+tt.auth+"}\n"), server.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		s.await("/readyz", http.StatusOK)
+		s.want(tt.nobody, "GET", "/seq/order", "", "")
+		if strings.Contains(tt.auth, "sha256") {
+			s.want(200, "GET", "/seq/order", "ops-secret", "")
+		}
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+		if got := log.count("level=WARN"); got != 0 && tt.warning == "" || log.count(tt.warning) == 0 {
+			t.Errorf("%s: %d warnings: %s", tt.auth, got, &log.text)
+		}
+		if log.count("ops-secret") > 0 || log.count(access.DigestOf("ops-secret").Hex()[:16]) > 0 {
+			t.Errorf("the log shows a secret: %s", &log.text)
+		}
+	}
+}
+
+// An address that others can reach is not opened without tokens, also where only the name service knows that it is one.
+func TestOpenAddress(t *testing.T) {
+	cfg := load(t, "store: {driver: memory}\nbizTypes: [{name: order}]")
+	open := *cfg
+	open.Server.Addr = "0.0.0.0:0"
+	err := server.Run(t.Context(), &open, server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err == nil || !strings.Contains(err.Error(), "server.addr: ") || !strings.Contains(err.Error(), "auth.tokens") || !strings.Contains(err.Error(), "auth.mode") {
+		t.Errorf("error %v", err)
+	}
+	open.Auth.Tokens = []access.Token{{Name: "ops", Sha256: access.DigestOf("ops-secret"), Scopes: []string{"admin"}, Enabled: true}}
+	var log syncLog
+	s := start(t, &open, server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	if log.count("tokens cross the network in the clear") != 1 {
+		t.Errorf("logged %s", &log.text)
+	}
+	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
+	s.want(401, "GET", "/seq/order", "", "")
+}
+
+// certificateFiles writes a certificate for 127.0.0.1 into the files of a configuration.
+func certificateFiles(t *testing.T, files config.TLS) *x509.CertPool {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"seqd.example"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{files.CertFile: {Type: "CERTIFICATE", Bytes: der}, files.KeyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool := x509.NewCertPool()
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.AddCert(certificate)
+	return pool
+}
+
+// A whole run over TLS: callers that check the certificate get in, and get another one when the files change.
+func TestRunOverTLS(t *testing.T) {
+	dir := t.TempDir()
+	files := config.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	first := certificateFiles(t, files)
+	cfg := load(t, fmt.Sprintf("server: {tls: {certFile: %s, keyFile: %s}}\nstore: {driver: memory}\nbizTypes: [{name: order}]", files.CertFile, files.KeyFile))
+	s := start(t, cfg, server.WithCertificateLook(10*time.Millisecond))
+	s.url = strings.Replace(s.url, "http://", "https://", 1)
+	client := func(pool *x509.CertPool) *http.Client {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "seqd.example"}}
+		t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}
+	}
+	standing := client(first)
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		if status, _ := s.ask(standing, "GET", "/seq/order", "", ""); status == 200 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not issue")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	second := client(certificateFiles(t, files))
+	for {
+		if resp, err := second.Get(s.url + "/healthz"); err == nil {
+			_ = resp.Body.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the new certificate is not shown")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.ask(standing, "GET", "/seq/order", "", "") // over the connection of before
+	if resp, err := client(first).Get(s.url + "/healthz"); err == nil {
+		_ = resp.Body.Close()
+		t.Error("a new connection sees the old certificate")
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+
+	if err := os.Remove(files.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	if err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))); err == nil || !strings.HasPrefix(err.Error(), "server.tls.keyFile: ") {
+		t.Errorf("error %v", err)
+	}
+}

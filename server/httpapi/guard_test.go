@@ -1,0 +1,387 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// The tokens that every guarded API of the tests knows; the name is the secret as well, with -secret behind.
+var configured = map[string][]string{
+	"shop": {"issue:order*"}, "reader": {"read"}, "ops": {"admin"}, "all": {"admin", "issue:*"},
+}
+
+func auth(name string) string { return "Authorization: Bearer " + name + "-secret" }
+
+func newTokens(tb testing.TB, store persist.Documents, log *slog.Logger) *access.Tokens {
+	tb.Helper()
+	list := []access.Token{
+		{Name: "expired", Sha256: access.DigestOf("expired-secret"), Scopes: []string{"admin"}, Enabled: true, Expires: now},
+		{Name: "disabled", Sha256: access.DigestOf("disabled-secret"), Scopes: []string{"admin"}},
+	}
+	for name, scopes := range configured {
+		list = append(list, access.Token{Name: name, Sha256: access.DigestOf(name + "-secret"), Scopes: scopes, Enabled: true})
+	}
+	tokens := access.New(access.Options{Config: list, Now: func() time.Time { return now }, Log: log})
+	tokens.Use(access.Backing{Documents: store})
+	if err := tokens.Reload(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return tokens
+}
+
+func newDocuments() persist.Documents { return memory.New(func() time.Time { return now }).Documents() }
+
+// newGuarded returns an API that asks for tokens and issues for order.
+func newGuarded(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
+	tb.Helper()
+	api := newStarting(tb, append([]func(*httpapi.Options){func(o *httpapi.Options) {
+		tokens := newTokens(tb, newDocuments(), o.Log)
+		o.Guard, o.Tokens = tokens, tokens
+	}}, change...)...)
+	issuer := newIssuer(tb, define("order", newCounter(100)), define("user", newCounter(1)))
+	issuer.Init(tb.Context())
+	api.Ready(issuer)
+	return api
+}
+
+// wantUnauthorized checks a 401, which says the same to everybody.
+func wantUnauthorized(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	p := wantProblem(t, w, 401, "unauthorized")
+	if got := w.Header()["Www-Authenticate"]; len(got) != 1 || got[0] != "Bearer" {
+		t.Errorf("WWW-Authenticate is %q, want Bearer", got)
+	}
+	if want := "a valid token is needed, as Authorization: Bearer <token>"; p.Detail != want || w.Header().Get("Allow") != "" {
+		t.Errorf("the answer tells %q, Allow %q", p.Detail, w.Header().Get("Allow"))
+	}
+}
+
+// Without a token that counts there is nothing to be had, by whatever way.
+func TestNobodyGetsIn(t *testing.T) {
+	targets := []string{
+		"/seq/order", "/seq/order?count=3", "/seq/nobody", "/seq/order/parse/100", "/biz-types/order/history", "/tokens", "/tokens/shop", "/tokens?limit=1",
+		"/", "//", "//seq/order", "/seq//order", "/./seq/order", "/seq/../seq/order", "/%2e%2e/seq/order", "/healthz/../seq/order", "/healthz/..%2fseq/order",
+		"/%73eq/order", "/seq/%6frder", "/seq/order/", "/seq/order;/healthz", "/seq/order?/healthz", "/SEQ/order", "http://seqd/seq/order", "http://seqd/healthz/x",
+		"/healthz/", "/Healthz", "/readyz/x", "/openapi.json", "/docs", "/metrics", "/nodes", "/biz-types", "/biz-types/order", "/seq/order?access_token=all-secret",
+		"/seq/order?token=all-secret", "/tokens/..", "/tokens/%2e%2e/healthz", "*",
+	}
+	headers := map[string][]string{
+		"none": nil, "empty": {"Authorization:"}, "unknown": {auth("nobody")}, "expired": {auth("expired")}, "disabled": {auth("disabled")},
+		"twice": {auth("all"), auth("all")}, "twice, one empty": {"Authorization:", auth("all")}, "another scheme": {"Authorization: Basic all-secret"}, "no scheme": {"Authorization: all-secret"},
+		"a byte more": {auth("all") + "x"}, "a list": {auth("all") + ", Bearer all-secret"},
+		"elsewhere": {"Proxy-Authorization: Bearer all-secret", "X-Authorization: Bearer all-secret", "Cookie: token=all-secret", "Token: all-secret", "X-Api-Key: all-secret"},
+		"overrides": {"X-HTTP-Method-Override: GET", "X-Original-URL: /healthz", "X-Rewrite-URL: /healthz", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Prefix: /healthz", "Host: localhost"},
+		"upgrade":   {"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"},
+		"hop":       {"Connection: close, Authorization", auth("nobody")},
+	}
+	api := newGuarded(t)
+	for name, lines := range headers {
+		for _, method := range []string{"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW", "get"} {
+			for _, target := range targets {
+				r, err := newRequest(method, target, lines...)
+				if err != nil {
+					continue // net/http answers this one itself
+				}
+				w := httptest.NewRecorder()
+				api.ServeHTTP(w, r)
+				if w.Code != 401 {
+					t.Errorf("%s: %s %s got %d: %s", name, method, target, w.Code, w.Body)
+					continue
+				}
+				wantUnauthorized(t, w)
+			}
+		}
+	}
+	wantBody(t, do(t, api, "GET", "/seq/order", auth("all")), jsonType, `{"bizType":"order","id":"100"}`) // nothing was taken
+}
+
+// Balancers ask without a token, and other ways of asking them give nothing away.
+func TestHealthNeedsNoToken(t *testing.T) {
+	api := newGuarded(t)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			for _, lines := range [][]string{nil, {auth("nobody")}, {auth("expired")}} {
+				if w := do(t, api, method, path, lines...); w.Code != 200 {
+					t.Errorf("%s %s got %d", method, path, w.Code)
+				}
+			}
+		}
+		wantProblem(t, do(t, api, "POST", path), 405, "method_not_allowed")
+	}
+}
+
+// Each route asks for its scope.
+func TestScopes(t *testing.T) {
+	tests := []struct{ method, target, allowed string }{
+		{"GET", "/seq/order", "shop all"},
+		{"POST", "/seq/order", "shop all"},
+		{"GET", "/seq/orders", "shop all"},
+		{"GET", "/seq/user", "all"},
+		{"GET", "/seq/us%65r", "all"},
+		{"GET", "/seq/order/parse/100", "shop all"},
+		{"GET", "/seq/user/parse/100", "all"},
+		{"GET", "/seq/a%2Forder", "all"},
+		{"GET", "/biz-types/order/history", "reader ops all"},
+		{"GET", "/tokens", "reader ops all"},
+		{"GET", "/tokens/shop", "reader ops all"},
+		{"POST", "/tokens", "ops all"},
+		{"PATCH", "/tokens/shop", "ops all"},
+		{"DELETE", "/tokens/shop", "ops all"},
+		// What is not there is told to everybody with a token.
+		{"GET", "/nowhere", "shop reader ops all"},
+		{"DELETE", "/seq/order", "shop reader ops all"},
+	}
+	for _, tt := range tests {
+		for name := range configured {
+			w := do(t, newGuarded(t), tt.method, tt.target, auth(name))
+			if allowed := strings.Contains(" "+tt.allowed+" ", " "+name+" "); !allowed {
+				wantProblem(t, w, 403, "forbidden")
+			} else if w.Code == 401 || w.Code == 403 {
+				t.Errorf("%s %s by %s: %d", tt.method, tt.target, name, w.Code)
+			}
+		}
+	}
+}
+
+func TestPublicMetrics(t *testing.T) {
+	public := newGuarded(t, func(o *httpapi.Options) { o.PublicMetrics = true })
+	wantUnauthorized(t, do(t, public, "GET", "/seq/order"))
+	wantUnauthorized(t, do(t, public, "GET", "/tokens"))
+	wantUnauthorized(t, do(t, public, "GET", "/biz-types/order/history"))
+}
+
+// Plugins know the caller by the name of its token; a request in the open has none.
+func TestCallerName(t *testing.T) {
+	var got []string
+	spy := plugin{before: func(call *seqd.Call) error { got = append(got, call.Caller.Name); return nil }}
+	issuer := newIssuer(t, define("order", newCounter(1), spy))
+	guarded, open := newGuarded(t), newAPI(t)
+	guarded.Ready(issuer)
+	open.Ready(issuer)
+	do(t, guarded, "GET", "/seq/order", auth("shop"))
+	do(t, open, "GET", "/seq/order", auth("shop"))
+	do(t, guarded, "POST", "/seq/order?count=3", auth("all"))
+	do(t, open, "GET", "/seq/order")
+	if strings.Join(got, ",") != "shop,,all," {
+		t.Errorf("the callers are %q", got)
+	}
+}
+
+// A token of the store is not refused for good while the store has not been read, and one of the configuration counts.
+func TestTokensNotReadYet(t *testing.T) {
+	tokens := access.New(access.Options{
+		Config: []access.Token{{Name: "shop", Sha256: access.DigestOf("shop-secret"), Scopes: []string{"issue:*", "admin"}, Enabled: true}},
+		Now:    time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	api := newGuarded(t, func(o *httpapi.Options) { o.Guard, o.Tokens = tokens, tokens })
+	wantProblem(t, do(t, api, "GET", "/seq/order", auth("stored")), 503, "starting")
+	wantUnauthorized(t, do(t, api, "GET", "/seq/order"))
+	wantBody(t, do(t, api, "GET", "/seq/order", auth("shop")), jsonType, `{"bizType":"order","id":"100"}`)
+	wantProblem(t, do(t, api, "GET", "/tokens", auth("shop")), 503, "starting")
+}
+
+// Who may not call has no body read.
+func TestBodyOfNobody(t *testing.T) {
+	api := newGuarded(t)
+	for _, target := range []string{"/seq/order", "/tokens"} {
+		r, err := newRequest("POST", target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = withBody(r, "", true)
+		r.Body = unreadable{t}
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		wantUnauthorized(t, w)
+	}
+}
+
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, errors.New("it was read")
+}
+
+func (unreadable) Close() error { return nil }
+
+// A token costs the way of a request no allocation.
+func TestAllocationsWithToken(t *testing.T) {
+	newIssuing := func(api *httpapi.API) *httpapi.API {
+		api.Ready(newIssuer(t, define("order", newCounter(1_000_000))))
+		return api
+	}
+	open, guarded := newIssuing(newStarting(t)), newIssuing(newGuarded(t))
+	count := func(api *httpapi.API) float64 {
+		r, err := newRequest("GET", "/seq/order", auth("shop"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &reusable{header: make(map[string][]string)}
+		perRun := testing.AllocsPerRun(1000, func() {
+			clear(w.header)
+			api.ServeHTTP(w, r)
+		})
+		if w.status != 200 {
+			t.Fatalf("status is %d", w.status)
+		}
+		return perRun
+	}
+	if a, b := count(open), count(guarded); !raceEnabled && b > a {
+		t.Errorf("with a token it allocates %v times, without %v", b, a)
+	}
+}
+
+func BenchmarkIssueWithToken(b *testing.B) {
+	api := newGuarded(b)
+	r, err := newRequest("GET", "/seq/order", auth("shop"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &reusable{header: make(map[string][]string)}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.header)
+		api.ServeHTTP(w, r)
+	}
+	if w.status != 200 {
+		b.Errorf("status is %d", w.status)
+	}
+}
+
+// auditLine is a line of the log.
+type auditLine struct {
+	Msg, Token, Client, RequestID, Method, Path, Query, Target string
+	Status                                                     int
+	Revision                                                   int64
+}
+
+func auditLines(t *testing.T, log *bytes.Buffer) (lines []auditLine) {
+	t.Helper()
+	for line := range strings.Lines(log.String()) {
+		var read auditLine
+		if err := json.Unmarshal([]byte(line), &read); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if read.Msg == "audit" {
+			lines = append(lines, read)
+		}
+	}
+	return lines
+}
+
+// Each change and each attempt at one has a line, and reading has none.
+func TestAudit(t *testing.T) {
+	var log bytes.Buffer
+	api := newGuarded(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	steps := []struct {
+		method, target, by, body string
+		want                     auditLine
+	}{
+		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Target: "new", Status: 201, Revision: 1}},
+		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Target: "new", Status: 409}},
+		{"POST", "/tokens", "ops", `{"name":"n e w","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Status: 400}},
+		{"PATCH", "/tokens/new", "all", `{"enabled":false}`, auditLine{Token: "all", Path: "/tokens/new", Target: "new", Status: 200, Revision: 2}},
+		{"PATCH", "/tokens/new?dryRun=true&x=y", "all", `{}`, auditLine{Token: "all", Path: "/tokens/new", Query: "dryRun=true&(not shown)", Target: "new", Status: 400}},
+		{"PATCH", "/tokens/new", "reader", `{}`, auditLine{Token: "reader", Path: "/tokens/new", Target: "new", Status: 403}},
+		{"PATCH", "/tokens/new", "nobody", `{}`, auditLine{Path: "/tokens/new", Target: "new", Status: 401}},
+		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 204, Revision: 2}},
+		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 404}},
+		{"DELETE", "/tokens/seqd_hunter2", "ops", "", auditLine{Token: "ops", Path: "/tokens/(not shown)", Target: "(not shown)", Status: 404}},
+	}
+	for _, step := range steps {
+		log.Reset()
+		r, err := newRequest(step.method, step.target, auth(step.by), "X-Request-Id: mine", "Content-Type: application/json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, withBody(r, step.body, false))
+		step.want.Msg, step.want.Client, step.want.RequestID, step.want.Method = "audit", "192.0.2.1", "mine", step.method
+		lines := auditLines(t, &log)
+		if len(lines) != 1 || lines[0] != step.want {
+			t.Errorf("%s %s by %s: logged %+v, want %+v", step.method, step.target, step.by, lines, step.want)
+		}
+		if strings.Contains(log.String(), "seqd_") || strings.Contains(log.String(), "secret") {
+			t.Errorf("the log shows a secret: %s", &log)
+		}
+	}
+	log.Reset()
+	do(t, api, "GET", "/tokens", auth("ops"))
+	do(t, api, "GET", "/seq/order", auth("all"))
+	do(t, api, "POST", "/seq/order", auth("all"))
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+}
+
+// Whatever is logged of requests and panics, no secret is, wherever somebody put one.
+func TestNoSecretInTheLog(t *testing.T) {
+	const secret = "seqd_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+	var log bytes.Buffer
+	boom := plugin{after: func(*seqd.Call) error { panic("boom") }}
+	api := newGuarded(t, func(o *httpapi.Options) {
+		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	api.Ready(newIssuer(t, define("order", newCounter(1), boom)))
+	for _, target := range []string{
+		"/seq/order", "/seq/" + secret, "/seq/order?token=" + secret, "/seq/order?token=hunter2", "/seq/order?hunter2", "/seq/order?count=3&access_token=hunter2", "/seq/order?count=3;token=hunter2",
+		"/seq/order?count=3%3Btoken=hunter2", "/seq/order?count=" + secret, "/seq/order?count=seqd%5F0123456789abc", "/tokens/" + secret, "/tokens?after=" + secret, "/seq/order/parse/" + secret, "/seq/order?=hunter2", "/seq/order?%zz=hunter2",
+		"/nowhere/" + secret + "/" + secret,
+	} {
+		for _, method := range []string{"GET", "POST", "DELETE"} {
+			do(t, api, method, target, "Authorization: Bearer "+secret, "X-Request-Id: "+secret, "Cookie: "+secret, "Referer: "+secret, "User-Agent: "+secret)
+			do(t, api, method, target, auth("all"))
+		}
+	}
+	for _, part := range []string{"seqd_", "0123456789abc", "hunter2", "all-secret"} {
+		if at := strings.Index(log.String(), part); at >= 0 {
+			t.Errorf("the log shows %s: %s", part, log.String()[max(0, at-300):at+50])
+		}
+	}
+	if !strings.Contains(log.String(), `"query":"count=3&(not shown)"`) {
+		t.Error("the log does not show what is harmless")
+	}
+}
+
+// A token in the URL is refused as any parameter that is not known.
+func TestTokenInURL(t *testing.T) {
+	api := newGuarded(t)
+	for _, name := range []string{"token", "access_token", "authorization", "Authorization", "bearer"} {
+		w := do(t, api, "GET", "/seq/order?"+name+"=all-secret", auth("all"))
+		if p := wantProblem(t, w, 400, "invalid_request"); strings.Contains(w.Body.String(), "all-secret") {
+			t.Errorf("the answer repeats the secret: %s", p.Detail)
+		}
+	}
+}
+
+// broken is a store that is away.
+type broken struct{ persist.Documents }
+
+func (broken) List(context.Context, string, string, int) ([]persist.Document, error) {
+	return nil, persist.ErrUnavailable
+}
+
+func (broken) Read(context.Context, string, string) (persist.Document, error) {
+	return persist.Document{}, persist.ErrUnavailable
+}
+
+func (broken) Create(context.Context, persist.Document) error { return persist.ErrUnavailable }
+
+// away takes the store from tokens that were read.
+func away(tokens *access.Tokens) { tokens.Use(access.Backing{Documents: broken{}}) }

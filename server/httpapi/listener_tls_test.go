@@ -1,0 +1,150 @@
+package httpapi_test
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// serveTLS serves h over TLS and returns the address.
+func serveTLS(t *testing.T, h http.Handler) string {
+	t.Helper()
+	borrowed := httptest.NewTLSServer(nil)
+	borrowed.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h, MaxHeaderBytes: 4096, ReadHeaderTimeout: 500 * time.Millisecond, ErrorLog: log.New(io.Discard, "", 0)}
+	served := make(chan error, 1)
+	go func() {
+		served <- s.Serve(httpapi.Listener(l, &tls.Config{Certificates: borrowed.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}))
+	}()
+	t.Cleanup(func() { _ = s.Close(); <-served })
+	return l.Addr().String()
+}
+
+// exchangeTLS is exchange over TLS.
+func exchangeTLS(t *testing.T, addr, raw string) []byte {
+	t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, raw); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("the connection did not end well: %v; so far: %q", err, answer)
+	}
+	return answer
+}
+
+// Answers of handlers and errors of net/http look over TLS as they do without.
+func TestListenerOverTLS(t *testing.T) {
+	addr := serveTLS(t, newAPI(t))
+	answer, body := answerIn(t, exchangeTLS(t, addr, "GET /seq/order HTTP/1.1\r\nHost: seqd\r\nConnection: close\r\n\r\n"))
+	if answer.StatusCode != 200 || string(body) != one {
+		t.Errorf("%d %s", answer.StatusCode, body)
+	}
+	for raw, code := range map[string]string{
+		"GET /seq/order HTTP/1.1\r\nHost: seqd\r\nX: " + strings.Repeat("x", 20_000) + "\r\n\r\n": "headers_too_large",
+		"GET /seq/order HTTP/1.1\r\n\r\n":  "invalid_request",
+		"GE(T /seq/order HTTP/1.1\r\n\r\n": "invalid_request",
+		"hello\r\n\r\n":                    "invalid_request",
+	} {
+		answer, body := answerIn(t, exchangeTLS(t, addr, raw))
+		p, err := problemIn(answer.StatusCode, answer.Header, body)
+		if err != nil || p.Code != code || !answer.Close {
+			t.Errorf("%.30q: %d %s, %v", raw, answer.StatusCode, body, err)
+		}
+	}
+}
+
+// HTTP/2 is not offered: net/http does not know that there is TLS.
+func TestNoHTTP2(t *testing.T) {
+	addr := serveTLS(t, newAPI(t))
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("agreed on %q", got)
+	}
+	if c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}); err == nil {
+		_ = c.Close()
+		t.Error("a caller that speaks HTTP/2 alone was taken")
+	}
+}
+
+// Who speaks plain HTTP to a port of HTTPS is told so, and gets nothing else.
+func TestPlainHTTPToTLS(t *testing.T) {
+	addr := serveTLS(t, newAPI(t))
+	for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
+		answer, body := answerIn(t, exchange(t, addr, method+" /seq/order HTTP/1.1\r\nHost: seqd\r\n\r\n"))
+		p, err := problemIn(answer.StatusCode, answer.Header, body)
+		if err != nil || answer.StatusCode != 400 || p.Code != "invalid_request" || !strings.Contains(p.Detail, "HTTPS") {
+			t.Errorf("%s: %d %s, %v", method, answer.StatusCode, body, err)
+		}
+	}
+}
+
+// A caller that begins a handshake and says nothing more is cut off.
+func TestSlowHandshake(t *testing.T) {
+	addr := serveTLS(t, newAPI(t))
+	for _, begin := range []string{"", "\x16", "\x16\x03\x01\x02\x00\x01", "GET /seq/order"} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, begin); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("after %q the connection did not end: %v", begin, err)
+		}
+		_ = c.Close()
+	}
+}
+
+// Who may not call is answered, not cut off by a reset, whatever he wants to send.
+func TestLargeBodyOfNobody(t *testing.T) {
+	api := newGuarded(t)
+	addr := serve(t, api, true)
+	for name, rest := range map[string]string{
+		"with a length":         "Content-Length: 500000\r\n\r\n" + strings.Repeat("x", 500_000),
+		"in chunks":             "Transfer-Encoding: chunked\r\n\r\n7a120\r\n" + strings.Repeat("x", 500_000) + "\r\n0\r\n\r\n",
+		"waiting to be allowed": "Content-Length: 50000\r\nExpect: 100-continue\r\n\r\n",
+		"in the wrong form":     auth("all") + "\r\nContent-Length: 500000\r\n\r\n" + strings.Repeat("x", 500_000),
+	} {
+		for _, path := range []string{"/seq/order", "/tokens"} {
+			answer, body := answerIn(t, exchange(t, addr, "POST "+path+" HTTP/1.1\r\nHost: seqd\r\nConnection: close\r\n"+rest))
+			p, err := problemIn(answer.StatusCode, answer.Header, body)
+			want := seqd.CodeUnauthorized
+			if strings.Contains(rest, "Bearer") {
+				want = map[string]seqd.Code{"/tokens": seqd.CodeUnsupportedMediaType, "/seq/order": seqd.CodeBodyTooLarge}[path]
+			}
+			if err != nil || answer.StatusCode != codes[want] || p.Code != string(want) {
+				t.Errorf("%s to %s: status %d, code %q, %v", name, path, answer.StatusCode, p.Code, err)
+			}
+		}
+	}
+}

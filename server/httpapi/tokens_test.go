@@ -1,0 +1,357 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// shownToken is a token as a caller reads it.
+type shownToken struct {
+	Name      string   `json:"name"`
+	Scopes    []string `json:"scopes"`
+	Enabled   bool     `json:"enabled"`
+	Expires   string   `json:"expires"`
+	Source    string   `json:"source"`
+	Version   int64    `json:"version"`
+	UpdatedAt string   `json:"updatedAt"`
+	Secret    string   `json:"secret"`
+}
+
+// send sends a change with a JSON body, by the token all.
+func send(tb testing.TB, h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	tb.Helper()
+	headers = append([]string{auth("all")}, headers...)
+	if body != "" && !slices.ContainsFunc(headers, func(line string) bool { return strings.HasPrefix(line, "Content-Type") }) {
+		headers = append(headers, "Content-Type: application/json")
+	}
+	r, err := newRequest(method, target, headers...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, withBody(r, body, false))
+	return w
+}
+
+// wantToken checks an answer that shows a token, as JSON without the fields that differ from run to run.
+func wantToken(t *testing.T, w *httptest.ResponseRecorder, status int, want shownToken) shownToken {
+	t.Helper()
+	var got shownToken
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != status {
+		t.Fatalf("status %d, want %d, %v: %s", w.Code, status, err, w.Body)
+	}
+	if w.Header().Get("Content-Type") != jsonType || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("the headers are %v", w.Header())
+	}
+	tag := ""
+	if want.Version > 0 {
+		tag = fmt.Sprintf("%q", fmt.Sprint(want.Version))
+	}
+	if w.Header().Get("Etag") != tag {
+		t.Errorf("ETag is %q, want %q", w.Header().Get("Etag"), tag)
+	}
+	compared := got
+	compared.Secret = want.Secret
+	if a, b := fmt.Sprintf("%+v", compared), fmt.Sprintf("%+v", want); a != b {
+		t.Errorf("the token is %s, want %s", a, b)
+	}
+	return got
+}
+
+const nowText = "2026-11-20T12:00:00.000Z"
+
+// The life of a token by the API.
+func TestTokenByAPI(t *testing.T) {
+	api := newGuarded(t)
+	w := send(t, api, "POST", "/tokens", `{"name":"new","scopes":["issue:order","read"],"expires":"2027-01-31T00:00:00+01:00"}`)
+	made := shownToken{Name: "new", Scopes: []string{"issue:order", "read"}, Enabled: true, Expires: "2027-01-30T23:00:00.000Z", Source: "api", Version: 1, UpdatedAt: nowText}
+	secret := wantToken(t, w, 201, made).Secret
+	if w.Header().Get("Location") != "/tokens/new" || len(secret) != 48 {
+		t.Errorf("Location is %q, the secret has %d characters", w.Header().Get("Location"), len(secret))
+	}
+	own := "Authorization: Bearer " + secret
+	wantBody(t, do(t, api, "GET", "/seq/order", own), jsonType, `{"bizType":"order","id":"100"}`)
+
+	w = do(t, api, "GET", "/tokens/new", own)
+	wantToken(t, w, 200, made)
+	if strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), "sha256") {
+		t.Errorf("the secret is shown again: %s", w.Body)
+	}
+
+	made.Version, made.Scopes = 2, []string{"read"}
+	wantToken(t, send(t, api, "PATCH", "/tokens/new", `{"scopes":["read"]}`, "Content-Type: application/merge-patch+json; charset=utf-8"), 200, made)
+	wantProblem(t, do(t, api, "GET", "/seq/order", own), 403, "forbidden")
+	made.Version, made.Expires = 3, ""
+	wantToken(t, send(t, api, "PATCH", "/tokens/new", `{"expires":null}`), 200, made)
+	made.Version, made.Enabled = 4, false
+	wantToken(t, send(t, api, "PATCH", "/tokens/new", `{"enabled":false}`), 200, made)
+	wantUnauthorized(t, do(t, api, "GET", "/tokens", own))
+	made.Version, made.Enabled, made.Expires = 5, true, nowText
+	wantToken(t, send(t, api, "PATCH", "/tokens/new", `{"enabled":true,"expires":"2026-11-20T12:00:00Z"}`), 200, made)
+	wantUnauthorized(t, do(t, api, "GET", "/tokens", own))
+
+	w = send(t, api, "DELETE", "/tokens/new", "")
+	if w.Code != 204 || w.Body.Len() > 0 {
+		t.Errorf("removing got %d: %s", w.Code, w.Body)
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		wantProblem(t, send(t, api, method, "/tokens/new", ""), 404, "not_found")
+	}
+	wantProblem(t, send(t, api, "PATCH", "/tokens/new", "{}"), 404, "not_found")
+}
+
+// The configuration's tokens are shown and not changed.
+func TestTokenOfConfig(t *testing.T) {
+	api := newGuarded(t)
+	wantToken(t, do(t, api, "GET", "/tokens/shop", auth("reader")), 200, shownToken{Name: "shop", Scopes: []string{"issue:order*"}, Enabled: true, Source: "config"})
+	wantProblem(t, send(t, api, "POST", "/tokens", `{"name":"shop","scopes":["admin"]}`), 409, "conflict")
+	wantProblem(t, send(t, api, "PATCH", "/tokens/shop", `{"scopes":["admin"]}`), 409, "conflict")
+	wantProblem(t, send(t, api, "DELETE", "/tokens/shop", ""), 409, "conflict")
+	wantProblem(t, send(t, api, "DELETE", "/tokens/shop", "", "If-Match: *"), 409, "conflict")
+}
+
+func TestTokenPages(t *testing.T) {
+	api := newGuarded(t)
+	for i := range 5 {
+		if w := send(t, api, "POST", "/tokens", fmt.Sprintf(`{"name":"p%d","scopes":["read"]}`, i)); w.Code != 201 {
+			t.Fatal(w.Body)
+		}
+	}
+	var names []string
+	target := "/tokens?limit=3"
+	for target != "" {
+		var page struct {
+			Tokens []shownToken
+			Next   string
+		}
+		w := do(t, api, "GET", target, auth("reader"))
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 || len(page.Tokens) > 3 || strings.Contains(w.Body.String(), "ecret") {
+			t.Fatalf("%d: %v: %s", w.Code, err, w.Body)
+		}
+		for _, token := range page.Tokens {
+			names = append(names, token.Name)
+		}
+		target = ""
+		if page.Next != "" {
+			target = "/tokens?limit=3&after=" + page.Next
+		}
+	}
+	if want := "all disabled expired ops p0 p1 p2 p3 p4 reader shop"; strings.Join(names, " ") != want {
+		t.Errorf("listed %s, want %s", names, want)
+	}
+	wantBody(t, do(t, api, "GET", "/tokens?after=zzz", auth("reader")), jsonType, `{"tokens":[]}`)
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "limit=%2B5", "limit=1&limit=2", "after=a&after=b", "before=a", "x", "limit=1;after=a", "%zz"} {
+		wantProblem(t, do(t, api, "GET", "/tokens?"+query, auth("reader")), 400, "invalid_request")
+	}
+	for _, method := range []string{"GET", "PATCH", "DELETE"} {
+		wantProblem(t, send(t, api, method, "/tokens/p1?force=true", ""), 400, "invalid_request")
+	}
+	wantProblem(t, send(t, api, "POST", "/tokens?dryRun=true", `{"name":"x","scopes":["read"]}`), 400, "invalid_request")
+}
+
+// Bodies that say something else than they should: the answer names the field.
+func TestTokenBodies(t *testing.T) {
+	api := newGuarded(t)
+	if w := send(t, api, "POST", "/tokens", `{"name":"there","scopes":["read"]}`); w.Code != 201 {
+		t.Fatal(w.Body)
+	}
+	tests := []struct{ body, names string }{
+		{"", "JSON object"}, {" ", "JSON object"}, {"null", "JSON object"}, {"[]", "JSON object"}, {`"x"`, "JSON object"}, {"{", "not JSON"}, {"{}}", "behind"},
+		{`{"scopes":["read"]} `, ""}, {`{"scopes":["read"]}{}`, "behind"}, {`{"scopes":["read"]}x`, "behind"}, {`{"scopes":["read"],}`, "not JSON"},
+		{`{"scopes":["read"],"scopes":["admin"]}`, "scopes"}, {`{"Scopes":["read"]}`, "Scopes"}, {`{"scopes":["read"],"sha256":"x"}`, "sha256"}, {`{"secret":"x"}`, "secret"},
+		{`{"source":"config"}`, "source"}, {`{"version":7}`, "version"},
+		{`{"scopes":"read"}`, "scopes"}, {`{"scopes":null}`, "scopes"}, {`{"scopes":[1]}`, "scopes"}, {`{"scopes":[null]}`, "scopes"}, {`{"scopes":{}}`, "scopes"}, {`{"scopes":[["read"]]}`, "scopes"},
+		{`{"scopes":[]}`, "scopes"}, {`{"scopes":["read","write"]}`, "scopes[1]"}, {`{"scopes":["` + strings.Repeat(`read","`, 150) + `read"]}`, "scopes"},
+		{`{"scopes":["read"],"enabled":"true"}`, "enabled"}, {`{"scopes":["read"],"enabled":null}`, "enabled"}, {`{"scopes":["read"],"enabled":1}`, "enabled"},
+		{`{"scopes":["read"],"expires":5}`, "expires"}, {`{"scopes":["read"],"expires":""}`, "expires"}, {`{"scopes":["read"],"expires":"tomorrow"}`, "expires"},
+		{`{"scopes":["read"],"expires":"2027-01-31"}`, "expires"}, {`{"scopes":["read"],"expires":"0001-01-01T00:00:00Z"}`, "expires"}, {`{"scopes":["read"],"expires":"1066-01-01T00:00:00Z"}`, "expires"},
+		{"{\"scopes\":[\"re\xffad\"]}", "UTF-8"}, {`{"scopes":["read"],"enabled":tru}`, "enabled"}, {`{5:1}`, "JSON"}, {`{"scopes" 5}`, "scopes"},
+		{`{"scopes":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, "scopes"},
+	}
+	for i, tt := range tests {
+		for _, method := range []string{"POST", "PATCH"} {
+			target, body := "/tokens/there", tt.body
+			if method == "POST" {
+				target = "/tokens"
+				if strings.HasPrefix(body, `{"`) {
+					body = fmt.Sprintf(`{"name":"n%d",`, i) + body[1:]
+				}
+			}
+			w := send(t, api, method, target, body, "Content-Type: application/json")
+			if tt.names == "" {
+				if w.Code/100 != 2 {
+					t.Errorf("%s %s: %d %s", method, body, w.Code, w.Body)
+				}
+				continue
+			}
+			if w.Code == 413 {
+				continue // no longer than the API of the test takes
+			}
+			if p := wantProblem(t, w, 400, "invalid_request"); !strings.Contains(p.Detail, tt.names) {
+				t.Errorf("%s %.60s: the answer does not name %s: %s", method, body, tt.names, p.Detail)
+			}
+		}
+	}
+	for _, body := range []string{`{}`, `{"scopes":["read"]}`, `{"name":"","scopes":["read"]}`, `{"name":null,"scopes":["read"]}`, `{"name":7,"scopes":["read"]}`, `{"name":"a b","scopes":["read"]}`, `{"name":"a/b","scopes":["read"]}`, `{"name":"` + strings.Repeat("x", 65) + `","scopes":["read"]}`} {
+		if p := wantProblem(t, send(t, api, "POST", "/tokens", body), 400, "invalid_request"); !strings.Contains(p.Detail, "name") {
+			t.Errorf("%s: %s", body, p.Detail)
+		}
+	}
+	wantProblem(t, send(t, api, "PATCH", "/tokens/there", `{"name":"there"}`), 400, "invalid_request")
+}
+
+func TestTokenMediaTypes(t *testing.T) {
+	api := newGuarded(t)
+	body := `{"name":"new","scopes":["read"]}`
+	for _, header := range []string{"Content-Type: text/plain", "Content-Type:", "Content-Type: application/x-www-form-urlencoded", "Content-Type: application/json, text/plain",
+		"Content-Type: application/jsonx", "Content-Type: ;", "Content-Type: application/merge-patch+json"} {
+		wantProblem(t, send(t, api, "POST", "/tokens", body, header), 415, "unsupported_media_type")
+	}
+	wantProblem(t, send(t, api, "POST", "/tokens", body, "Content-Type: application/json", "Content-Encoding: gzip"), 415, "unsupported_media_type")
+	wantProblem(t, send(t, api, "PATCH", "/tokens/x", body, "Content-Type: text/plain"), 415, "unsupported_media_type")
+	for i, header := range []string{"Content-Type: application/json; charset=utf-8", "Content-Type: Application/JSON", "Content-Encoding: identity"} {
+		if w := send(t, api, "POST", "/tokens", fmt.Sprintf(`{"name":"n%d","scopes":["read"]}`, i), header); w.Code != 201 {
+			t.Errorf("%s: %d %s", header, w.Code, w.Body)
+		}
+	}
+}
+
+func TestTokenBodyTooLarge(t *testing.T) {
+	api := newGuarded(t)
+	for _, target := range []string{"POST /tokens", "PATCH /tokens/x", "DELETE /tokens/x"} {
+		method, path, _ := strings.Cut(target, " ")
+		for _, chunked := range []bool{false, true} {
+			r, err := newRequest(method, path, auth("all"), "Content-Type: application/json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, withBody(r, `{"scopes":["`+strings.Repeat("x", 2000)+`"]}`, chunked))
+			wantProblem(t, w, 413, "body_too_large")
+		}
+	}
+	none := newGuarded(t, func(o *httpapi.Options) { o.MaxBodyBytes = 0 })
+	wantProblem(t, send(t, none, "POST", "/tokens", `{"name":"new","scopes":["read"]}`), 413, "body_too_large")
+}
+
+func TestTokenIfMatch(t *testing.T) {
+	api := newGuarded(t)
+	if w := send(t, api, "POST", "/tokens", `{"name":"new","scopes":["read"]}`); w.Code != 201 {
+		t.Fatal(w.Body)
+	}
+	version := 1
+	for _, tt := range []struct {
+		header string
+		status int
+	}{
+		{`If-Match: "%d"`, 200}, {`If-Match: *`, 200}, {`If-Match: "0", "%d"`, 200}, {`If-Match: "x,y" ,"%d"`, 200}, {`If-Match: , "%d",`, 200},
+		{`If-Match: "7777"`, 412}, {`If-Match: W/"%d"`, 412}, {`If-Match: ""`, 412}, {`If-Match: "0%d"`, 412}, {`If-Match: "+%d"`, 412}, {`If-Match: " %d"`, 412},
+		{`If-Match: %d`, 400}, {`If-Match:`, 400}, {`If-Match: "%d`, 400}, {`If-Match: "`, 400}, {`If-Match: "%d" "8"`, 400}, {`If-Match: *, "%d"`, 400}, {`If-Match: W/`, 400}, {`If-Match: w/"%d"`, 400},
+	} {
+		header := tt.header
+		if strings.Contains(header, "%d") {
+			header = fmt.Sprintf(header, version)
+		}
+		w := send(t, api, "PATCH", "/tokens/new", `{}`, header)
+		switch tt.status {
+		case 200:
+			version++
+			wantToken(t, w, 200, shownToken{Name: "new", Scopes: []string{"read"}, Enabled: true, Source: "api", Version: int64(version), UpdatedAt: nowText})
+			continue
+		case 412:
+			wantProblem(t, w, 412, "precondition_failed")
+			wantProblem(t, send(t, api, "DELETE", "/tokens/new", "", header), 412, "precondition_failed")
+		case 400:
+			wantProblem(t, w, 400, "invalid_request")
+			wantProblem(t, send(t, api, "DELETE", "/tokens/new", "", header), 400, "invalid_request")
+		}
+	}
+	if w := send(t, api, "DELETE", "/tokens/new", "", fmt.Sprintf(`If-Match: "%d"`, version)); w.Code != 204 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Of those who change the same version at once exactly one wins.
+func TestTokenOneWins(t *testing.T) {
+	api := newGuarded(t)
+	if w := send(t, api, "POST", "/tokens", `{"name":"new","scopes":["read"]}`); w.Code != 201 {
+		t.Fatal(w.Body)
+	}
+	for version := 1; version <= 10; version++ {
+		var (
+			wg     sync.WaitGroup
+			mu     sync.Mutex
+			counts = make(map[int]int)
+		)
+		for range 8 {
+			wg.Go(func() {
+				w := send(t, api, "PATCH", "/tokens/new", `{}`, fmt.Sprintf(`If-Match: "%d"`, version))
+				mu.Lock()
+				defer mu.Unlock()
+				counts[w.Code]++
+			})
+		}
+		wg.Wait()
+		if counts[200] != 1 || counts[412] != 7 {
+			t.Fatalf("version %d: %v", version, counts)
+		}
+	}
+}
+
+// With the store away tokens are neither shown nor changed, and go on to count.
+func TestTokensStoreAway(t *testing.T) {
+	api := newGuarded(t, func(o *httpapi.Options) {
+		tokens := newTokens(t, newDocuments(), slog.New(slog.DiscardHandler))
+		away(tokens)
+		o.Guard, o.Tokens = tokens, tokens
+	})
+	wantProblem(t, send(t, api, "GET", "/tokens", ""), 503, "store_unavailable")
+	wantProblem(t, send(t, api, "GET", "/tokens/new", ""), 503, "store_unavailable")
+	wantProblem(t, send(t, api, "POST", "/tokens", `{"name":"new","scopes":["read"]}`), 503, "store_unavailable")
+	wantProblem(t, send(t, api, "PATCH", "/tokens/new", `{}`), 503, "store_unavailable")
+	wantProblem(t, send(t, api, "DELETE", "/tokens/new", ""), 503, "store_unavailable")
+	wantBody(t, do(t, api, "GET", "/seq/order", auth("shop")), jsonType, `{"bizType":"order","id":"100"}`)
+}
+
+// FuzzTokens sends anything to the routes of tokens. None of it is an error of the service, and whatever was accepted can be read again.
+func FuzzTokens(f *testing.F) {
+	f.Add("POST", "/tokens", "application/json", `{"name":"new","scopes":["issue:a*"],"expires":"2027-01-31T00:00:00Z","enabled":true}`, "")
+	f.Add("POST", "/tokens", "application/json", `{"name":"n\u0065w","scopes":["\ud800"]}`, "")
+	f.Add("PATCH", "/tokens/there", "application/merge-patch+json", `{"expires":null,"scopes":["read"]}`, `"1"`)
+	f.Add("PATCH", "/tokens/there", "application/json", `{"enabled":[[[[{"a":1}]]]]}`, `W/"1", "2"`)
+	f.Add("DELETE", "/tokens/there", "", "", "*")
+	f.Add("DELETE", "/tokens/%2e%2e", "", "", `"`)
+	f.Add("GET", "/tokens?after=%00&limit=5", "", "", "")
+	f.Add("PUT", "/tokens/there", "application/json", "{}", "")
+	f.Fuzz(func(t *testing.T, method, target, mediaType, body, match string) {
+		api := newGuarded(t)
+		if w := send(t, api, "POST", "/tokens", `{"name":"there","scopes":["read"]}`); w.Code != 201 {
+			t.Fatal(w.Body)
+		}
+		lines := []string{auth("all"), "Content-Type: " + mediaType}
+		if match != "" {
+			lines = append(lines, "If-Match: "+match)
+		}
+		r, err := newRequest(method, target, lines...)
+		if err != nil {
+			return
+		}
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, withBody(r, body, false))
+		if w.Code != 201 && w.Code != 204 {
+			checkAnswer(t, w)
+		}
+		if list := do(t, api, "GET", "/tokens", auth("all")); list.Code != 200 {
+			t.Errorf("listing afterwards: %d %s", list.Code, list.Body)
+		}
+	})
+}
