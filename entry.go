@@ -20,8 +20,7 @@ type entry struct {
 	chain  []*link
 	Definition
 
-	// inside is read-locked by calls in the chain, where closes says so, and locked for ever before the plugins are closed.
-	inside sync.RWMutex
+	inside crowd // calls in the chain, where closes says so
 
 	next  atomic.Pointer[entry] // in a head: what stands in its place, nil while it stands for itself
 	turn  sync.Mutex            // in a head: held by whoever changes what stands in its place
@@ -176,7 +175,7 @@ func (e *entry) close(ctx context.Context) error {
 	if closed || !e.closes {
 		return failed[0]
 	}
-	e.empty(ctx)
+	e.inside.shut(ctx)
 	for _, l := range e.chain {
 		if err := l.close(ctx); err != nil {
 			failed = append(failed, fmt.Errorf("plugin %s: %w", l.Name, err))
@@ -185,22 +184,50 @@ func (e *entry) close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// empty keeps calls out of the chain, and waits until those inside have left it or ctx ends.
-func (e *entry) empty(ctx context.Context) {
-	done := make(chan struct{})
-	go func() { e.inside.Lock(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
 // enter lets a call into the chain, unless the plugins are closed or about to be. leave ends that.
-func (e *entry) enter() bool { return !e.closes || e.inside.TryRLock() }
+func (e *entry) enter() bool { return !e.closes || e.inside.enter() }
 
 func (e *entry) leave() {
 	if e.closes {
-		e.inside.RUnlock()
+		e.inside.leave()
+	}
+}
+
+// crowd counts who is inside, so that one can wait until all have left.
+type crowd struct {
+	n     atomic.Int64 // who is inside; shutBy less once shut was called
+	empty atomic.Pointer[chan struct{}]
+}
+
+const shutBy = int64(1) << 60
+
+func (c *crowd) enter() bool {
+	if c.n.Add(1) > 0 {
+		return true
+	}
+	c.leave()
+	return false
+}
+
+func (c *crowd) leave() {
+	if c.n.Add(-1) == -shutBy {
+		select {
+		case *c.empty.Load() <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// shut keeps others out, and waits until all have left or ctx ends. It is called once.
+func (c *crowd) shut(ctx context.Context) {
+	empty := make(chan struct{}, 1)
+	c.empty.Store(&empty)
+	if c.n.Add(-shutBy) == -shutBy {
+		return
+	}
+	select {
+	case <-empty:
+	case <-ctx.Done():
 	}
 }
 

@@ -139,35 +139,40 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	if call.Count < 1 || call.Count > MaxCount {
 		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
 	}
-	w, e, count := walk{patience: is.patience}, head, call.Count
-	if !e.ready.Load() || !e.enter() {
-		if e, err = is.admit(ctx, head, &w); err != nil {
-			return is.refuse(ctx, call, AsError(err))
+	w := walk{patience: is.patience}
+	if head.ready.Load() && !head.closes {
+		if moved, err := is.issueFrom(ctx, head, head, call, &w); !moved {
+			return err
 		}
 	}
 	for {
-		entered, err := is.run(ctx, e, call, &w)
-		call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
-		if err == nil {
-			e.leave()
-			is.observer.Issued(call.BizType, count)
-			return nil
+		e, err := is.admit(ctx, head, &w)
+		if err != nil {
+			return is.refuse(ctx, call, AsError(err))
 		}
-		moved := CodeOf(err) == CodeStopping && head.newest() != e && !is.changes.over()
-		if moved {
-			is.undo(ctx, e, call, &w, entered, AsError(err))
-		} else {
-			err = is.reject(ctx, e, call, &w, entered, err)
-		}
+		moved, err := is.issueFrom(ctx, head, e, call, &w)
 		e.leave()
 		if !moved {
 			return err
 		}
-		call.Limit = Limit{} // it was that of another definition
-		if e, err = is.admit(ctx, head, &w); err != nil {
-			return is.refuse(ctx, call, AsError(err))
-		}
 	}
+}
+
+// issueFrom issues from one entry. moved is true when it was closed because another one takes its place.
+func (is *Issuer) issueFrom(ctx context.Context, head, e *entry, call *Call, w *walk) (moved bool, err error) {
+	count := call.Count
+	entered, err := is.run(ctx, e, call, w)
+	call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
+	switch {
+	case err == nil:
+		is.observer.Issued(call.BizType, count)
+		return false, nil
+	case CodeOf(err) == CodeStopping && head.newest() != e && !is.changes.over():
+		is.undo(ctx, e, call, w, entered, AsError(err))
+		call.Limit = Limit{} // it was that of another definition
+		return true, nil
+	}
+	return false, is.reject(ctx, e, call, w, entered, err)
 }
 
 // undo tells the plugins that were entered that the call came to nothing.
