@@ -34,6 +34,7 @@ func newChain(plugins []BoundPlugin) []*link {
 type walk struct {
 	patience time.Duration
 	deadline time.Time // until when plugins that may block are waited for in all; zero while there was none
+	until    time.Time // until when the biz type itself is waited for in all; zero while it was not
 }
 
 func (w *walk) before(ctx context.Context, l *link, call *Call) error {

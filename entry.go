@@ -15,14 +15,18 @@ import (
 type entry struct {
 	// ready is set once Init succeeded; the hot path reads nothing else of the state. It and what issuing needs of the definition stand
 	// first, in one cache line.
-	ready atomic.Bool
-	chain []*link
+	ready  atomic.Bool
+	closes bool // some plugin is a Closer: calls are inside while they are in the chain
+	chain  []*link
 	Definition
 
-	next atomic.Pointer[entry] // in a head: what stands in its place, nil while it stands for itself
-	turn sync.Mutex            // in a head: held by whoever changes what stands in its place
-	held chan struct{}         // where a change is under way: closed at its end
-	gone *Error                // where there is no such biz type, or none that may issue: why
+	inside crowd // calls in the chain, where closes says so
+
+	next  atomic.Pointer[entry] // in a head: what stands in its place, nil while it stands for itself
+	turn  sync.Mutex            // in a head: held by whoever changes what stands in its place
+	held  chan struct{}         // where a change is under way: closed at its end
+	since time.Time             // where a change is under way: when it began
+	gone  *Error                // where there is no such biz type, or none that may issue: why
 	// heritage is the last strategy of before, where there is none now.
 	heritage Strategy
 
@@ -40,17 +44,25 @@ type initAttempt struct {
 	err  *Error // valid once done is closed
 }
 
-// initWait is how long a request waits for its biz type to be initialised. The attempt itself goes on.
+// initWait is how long a request waits in all for its biz type to be initialised or changed. That itself goes on.
 const initWait = 2 * time.Second
+
+// timer rings when the request has waited long enough for its biz type.
+func (w *walk) timer() *time.Timer {
+	if w.until.IsZero() {
+		w.until = time.Now().Add(initWait)
+	}
+	return time.NewTimer(time.Until(w.until))
+}
 
 // initialise makes the entry ready. Callers that come while an attempt is under way share it. A conflict is final: nothing
 // but another configuration would help, so it is answered without asking the store again.
-func (is *Issuer) initialise(ctx context.Context, e *entry) error {
+func (is *Issuer) initialise(ctx context.Context, e *entry, w *walk) error {
 	attempt, err := is.begin(ctx, e)
 	if attempt == nil {
 		return err
 	}
-	patience := time.NewTimer(initWait)
+	patience := w.timer()
 	defer patience.Stop()
 	select {
 	case <-attempt.done:
@@ -92,11 +104,20 @@ var (
 
 // attempt initialises once. What becomes ready after Close had given up on it is closed at once and never issues.
 func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
+	defer close(a.done)
 	err := e.open(ctx)
+	if is.opened(e, a, err) {
+		_ = e.callClose(ctx) // it has issued nothing
+	}
+	e.mu.Lock()
+	e.pending = nil
+	e.mu.Unlock()
+}
+
+// opened notes what came of an attempt, and reports whether the strategy is to be closed now.
+func (is *Issuer) opened(e *entry, a *initAttempt, err error) (late bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	defer close(a.done)
-	e.pending = nil
 	if err != nil {
 		a.err = AsError(err)
 		if e.failure == nil || e.failure.Error() != a.err.Error() {
@@ -106,12 +127,12 @@ func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
 	switch {
 	case e.stopped:
 		a.err = cmp.Or(a.err, errStopping)
-		e.closed = true
-		_ = e.Strategy.Close(ctx) // it has issued nothing
+		late, e.closed = !e.closed, true
 	case err == nil:
 		e.ready.Store(true)
 	}
 	e.failure = a.err
+	return late
 }
 
 // open checks the claim, initialises the strategy and then records the claim: in this order, a recorded claim without
@@ -151,15 +172,63 @@ func (e *entry) close(ctx context.Context) error {
 	closed := e.emptied
 	e.emptied = true
 	e.mu.Unlock()
-	if closed {
+	if closed || !e.closes {
 		return failed[0]
 	}
+	e.inside.shut(ctx)
 	for _, l := range e.chain {
 		if err := l.close(ctx); err != nil {
 			failed = append(failed, fmt.Errorf("plugin %s: %w", l.Name, err))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// enter lets a call into the chain, unless the plugins are closed or about to be. leave ends that.
+func (e *entry) enter() bool { return !e.closes || e.inside.enter() }
+
+func (e *entry) leave() {
+	if e.closes {
+		e.inside.leave()
+	}
+}
+
+// crowd counts who is inside, so that one can wait until all have left.
+type crowd struct {
+	n     atomic.Int64 // who is inside; shutBy less once shut was called
+	empty atomic.Pointer[chan struct{}]
+}
+
+const shutBy = int64(1) << 60
+
+func (c *crowd) enter() bool {
+	if c.n.Add(1) > 0 {
+		return true
+	}
+	c.leave()
+	return false
+}
+
+func (c *crowd) leave() {
+	if c.n.Add(-1) == -shutBy {
+		select {
+		case *c.empty.Load() <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// shut keeps others out, and waits until all have left or ctx ends. It is called once.
+func (c *crowd) shut(ctx context.Context) {
+	empty := make(chan struct{}, 1)
+	c.empty.Store(&empty)
+	if c.n.Add(-shutBy) == -shutBy {
+		return
+	}
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
 }
 
 // close ends a plugin, or leaves it when it is not done as ctx ends.
@@ -209,11 +278,23 @@ func (e *entry) closeStrategy(ctx context.Context) error {
 	if !due {
 		return nil
 	}
+	return e.callClose(ctx)
+}
+
+func (e *entry) callClose(ctx context.Context) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", e.BizType.Strategy, &err)
 	return e.Strategy.Close(ctx)
 }
 
-// health returns why the entry cannot issue. That it was removed or disabled is none of a node's reasons.
+// health returns why the entry cannot issue. That it was removed or disabled is none of a node's reasons, nor is a change, unless callers wait in vain for its
+// end.
 func (e *entry) health() *Error {
+	switch {
+	case e.held != nil && time.Since(e.since) >= initWait:
+		return errChanging
+	case e.held != nil:
+		return nil
+	}
 	if e.gone != nil {
 		if e.gone.Code == CodeUnknownBizType || e.gone.Code == CodeDisabled {
 			return nil
@@ -239,7 +320,7 @@ func (e *entry) health() *Error {
 // degraded returns why the entry issues, but not as it should.
 func (e *entry) degraded() *Error {
 	d, ok := e.Strategy.(DegradedReporter)
-	if !ok || e.gone != nil || e.health() != nil {
+	if !ok || e.health() != nil {
 		return nil
 	}
 	return d.Degraded()
@@ -270,7 +351,7 @@ func (is *Issuer) initAll(ctx context.Context) int {
 		if e.ready.Load() {
 			return
 		}
-		switch CodeOf(is.initialise(ctx, e)) {
+		switch CodeOf(is.initialise(ctx, e, &walk{})) {
 		case "", CodeConflict, CodeStopping:
 		default:
 			left.Add(1)
@@ -293,9 +374,9 @@ type Details struct {
 
 // Details returns what the strategies tell an operator, by biz type: the first most of them. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Details(most int) (list []Details) {
-	for name, e := range is.current() {
+	for _, e := range is.current() {
 		if d, ok := e.Strategy.(DetailReporter); ok {
-			list = append(list, Details{name, d.Details()})
+			list = append(list, Details{e.BizType.Name, d.Details()})
 		}
 	}
 	slices.SortFunc(list, func(a, b Details) int { return cmp.Compare(a.BizType, b.BizType) })
@@ -316,8 +397,8 @@ func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 
 // list returns the biz types that there is a reason to name, sorted: the first most of them, and how many there are in all.
 func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, total int) {
-	for name, e := range is.standing() {
-		if reason := reason(e); reason != nil {
+	for name, head := range is.names.all() {
+		if reason := reason(head.newest()); reason != nil {
 			list = append(list, Unready{BizType: name, Reason: reason})
 		}
 	}

@@ -57,6 +57,7 @@ const pluginTimeout = 5 * time.Second
 type Issuer struct {
 	names    table
 	changes  changes
+	opener   opener
 	rejected RejectedHandler
 	observer Observer
 	log      *slog.Logger
@@ -67,6 +68,7 @@ type Issuer struct {
 func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
 		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
+		changes: changes{ended: make(chan struct{})},
 	}
 	if is.log == nil {
 		is.log = slog.Default()
@@ -82,28 +84,38 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 		if _, twice := base[d.BizType.Name]; twice {
 			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
 		}
-		e, err := is.newEntry(d)
-		if err != nil {
+		if err := d.check(); err != nil {
 			return nil, err
 		}
-		base[d.BizType.Name] = e
+		base[d.BizType.Name] = is.newEntry(d)
 	}
 	is.names.base.Store(&base)
 	return is, nil
 }
 
-// newEntry returns the entry of a definition that makes sense.
-func (is *Issuer) newEntry(d Definition) (*entry, error) {
+// check returns what makes no sense.
+func (d *Definition) check() error {
 	if err := CheckName(d.BizType.Name); err != nil {
-		return nil, err
+		return err
 	}
 	if d.Strategy == nil {
-		return nil, fmt.Errorf("biz type %s has no strategy", d.BizType.Name)
+		return fmt.Errorf("biz type %s has no strategy", d.BizType.Name)
 	}
+	return nil
+}
+
+// newEntry returns the entry of a definition.
+func (is *Issuer) newEntry(d Definition) *entry {
 	if d.Rejected == nil {
 		d.Rejected = is.rejected
 	}
-	return &entry{Definition: d, chain: newChain(d.Plugins)}, nil
+	e := &entry{Definition: d, chain: newChain(d.Plugins)}
+	for _, l := range e.chain {
+		if _, ok := l.Plugin.(Closer); ok {
+			e.closes = true
+		}
+	}
+	return e
 }
 
 // Next issues n numbers of a biz type. It is [Issuer.Issue] for callers inside the process that do not mind an allocation.
@@ -127,40 +139,40 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	if call.Count < 1 || call.Count > MaxCount {
 		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
 	}
-	e := head
-	if !e.ready.Load() {
-		if e, err = present(ctx, head); err != nil {
-			return is.refuse(ctx, call, AsError(err))
+	w := walk{patience: is.patience}
+	if head.ready.Load() && !head.closes {
+		if moved, err := is.issueFrom(ctx, head, head, call, &w); !moved {
+			return err
 		}
 	}
-	count := call.Count
 	for {
-		w := walk{patience: is.patience}
-		entered, err := is.run(ctx, e, call, &w)
-		call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
-		if err == nil {
-			is.observer.Issued(call.BizType, count)
-			return nil
+		e, err := is.admit(ctx, head, &w)
+		if err != nil {
+			return is.refuse(ctx, call, AsError(err))
 		}
-		next := is.successor(ctx, head, e, err)
-		if next == nil {
-			return is.reject(ctx, e, call, &w, entered, err)
+		moved, err := is.issueFrom(ctx, head, e, call, &w)
+		e.leave()
+		if !moved {
+			return err
 		}
-		is.undo(ctx, e, call, &w, entered, AsError(err))
-		e = next
 	}
 }
 
-// successor returns the entry to try again with, for a call that found its entry closed because another one stands in its place now; nil for any other.
-func (is *Issuer) successor(ctx context.Context, head, e *entry, err error) *entry {
-	if CodeOf(err) != CodeStopping || head.newest() == e || is.changes.over() {
-		return nil
+// issueFrom issues from one entry. moved is true when it was closed because another one takes its place.
+func (is *Issuer) issueFrom(ctx context.Context, head, e *entry, call *Call, w *walk) (moved bool, err error) {
+	count := call.Count
+	entered, err := is.run(ctx, e, call, w)
+	call.BizType, call.Count = e.BizType.Name, count // whatever plugins made of them
+	switch {
+	case err == nil:
+		is.observer.Issued(call.BizType, count)
+		return false, nil
+	case CodeOf(err) == CodeStopping && head.newest() != e && !is.changes.over():
+		is.undo(ctx, e, call, w, entered, AsError(err))
+		call.Limit = Limit{} // it was that of another definition
+		return true, nil
 	}
-	next, err := present(ctx, head)
-	if err != nil {
-		return nil
-	}
-	return next
+	return false, is.reject(ctx, e, call, w, entered, err)
 }
 
 // undo tells the plugins that were entered that the call came to nothing.
@@ -175,7 +187,10 @@ func (is *Issuer) undo(ctx context.Context, e *entry, call *Call, w *walk, enter
 
 // lookup finds the head of a biz type; the names of unknown ones are checked only then, so that the common path is one map look-up.
 func (is *Issuer) lookup(name string) (*entry, error) {
-	if e := is.names.find(name); e != nil {
+	if e := (*is.names.base.Load())[name]; e != nil {
+		return e, nil
+	}
+	if e := is.names.findAdded(name); e != nil {
 		return e, nil
 	}
 	if err := CheckName(name); err != nil {
@@ -184,13 +199,28 @@ func (is *Issuer) lookup(name string) (*entry, error) {
 	return nil, unknown(name)
 }
 
-// find finds what stands for a biz type now.
+// find finds what stands for a biz type now, and enters it: whoever calls it must leave.
 func (is *Issuer) find(ctx context.Context, name string) (*entry, error) {
 	head, err := is.lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	return present(ctx, head)
+	return is.admit(ctx, head, &walk{})
+}
+
+// admit enters what stands in the place of a head.
+func (is *Issuer) admit(ctx context.Context, head *entry, w *walk) (*entry, error) {
+	for {
+		e, err := is.present(ctx, head, w)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.enter():
+			return e, nil
+		case is.changes.over():
+			return nil, errStopping
+		}
+	}
 }
 
 // run walks the chain and returns how many plugins were entered.
@@ -203,7 +233,7 @@ func (is *Issuer) run(ctx context.Context, e *entry, call *Call, w *walk) (enter
 		entered++
 	}
 	if !e.ready.Load() {
-		if err := is.initialise(ctx, e); err != nil {
+		if err := is.initialise(ctx, e, w); err != nil {
 			return entered, err
 		}
 	}
@@ -297,6 +327,7 @@ func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 	if err != nil {
 		return Parsed{}, err
 	}
+	defer e.leave()
 	p, shown, err := e.read(id)
 	if err != nil {
 		return Parsed{}, err
@@ -354,6 +385,7 @@ func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.
 	if err != nil {
 		return nil, err
 	}
+	defer e.leave()
 	for _, l := range e.chain {
 		if r, ok := l.Plugin.(Resource); ok && r.ResourceName() == name {
 			defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
@@ -398,7 +430,7 @@ func (is *Issuer) Close(ctx context.Context) error {
 const parallel = 64
 
 // each runs f on every entry, several at a time, and returns when all are done.
-func each(entries map[string]*entry, f func(*entry)) {
+func each(entries []*entry, f func(*entry)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)
 	for _, e := range entries {

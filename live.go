@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -11,27 +12,43 @@ import (
 )
 
 // table finds biz types by name while they come and go. Looking one up costs a look into a map that nobody writes to; names that came later wait in a
-// second one, until they are many enough to be worth a copy of the first.
+// second one, until they are many enough, or asked for often enough, to be worth a copy of the first.
 //
 // A name keeps the entry that it got first, its head, for ever; the head knows which entry stands in its place.
 type table struct {
-	base atomic.Pointer[map[string]*entry]
-
+	base  atomic.Pointer[map[string]*entry]
+	dear  atomic.Int64 // how often a name was found in added
 	mu    sync.RWMutex // guards what follows, and replacing base
 	added map[string]*entry
 }
 
-// find returns the head of a name, nil when there is none.
-func (t *table) find(name string) *entry {
-	if e := (*t.base.Load())[name]; e != nil {
-		return e
-	}
+// findAdded returns the head of a name that base had not, nil when there is none.
+func (t *table) findAdded(name string) *entry {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if e := t.added[name]; e != nil {
-		return e
+	e, size := t.added[name], len(t.added)+len(*t.base.Load())
+	if e == nil {
+		e = (*t.base.Load())[name] // added may have moved there just now
 	}
-	return (*t.base.Load())[name] // added may have moved there just now
+	t.mu.RUnlock()
+	if e != nil && t.dear.Add(1) > int64(size) {
+		t.mu.Lock()
+		t.merge()
+		t.mu.Unlock()
+	}
+	return e
+}
+
+// merge moves all names to base. mu is held.
+func (t *table) merge() {
+	if len(t.added) > 0 {
+		base := *t.base.Load()
+		all := make(map[string]*entry, len(base)+len(t.added))
+		maps.Copy(all, base)
+		maps.Copy(all, t.added)
+		t.base.Store(&all)
+		t.added = nil
+	}
+	t.dear.Store(0)
 }
 
 // fewAdded is how many names may wait in added whatever the size of base.
@@ -54,76 +71,74 @@ func (t *table) head(name string) *entry {
 		t.added = make(map[string]*entry)
 	}
 	if t.added[name] = e; len(t.added) > fewAdded+len(base)/4 {
-		grown := maps.Clone(base)
-		maps.Copy(grown, t.added)
-		t.base.Store(&grown)
-		t.added = nil
+		t.merge()
 	}
 	return e
 }
 
-// heads returns all heads by name.
-func (t *table) heads() map[string]*entry {
+// all returns all heads by name, in no order.
+func (t *table) all() iter.Seq2[string, *entry] {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	base := *t.base.Load()
-	if len(t.added) == 0 {
-		return base
-	}
-	all := maps.Clone(base)
-	maps.Copy(all, t.added)
-	return all
-}
-
-// standing returns the entries that stand for their names now, but for those that are being changed.
-func (is *Issuer) standing() map[string]*entry {
-	heads := is.names.heads()
-	all := make(map[string]*entry, len(heads))
-	for name, head := range heads {
-		if e := head.newest(); e.held == nil {
-			all[name] = e
+	base, added := *t.base.Load(), maps.Clone(t.added)
+	t.mu.RUnlock()
+	return func(yield func(string, *entry) bool) {
+		for _, heads := range []map[string]*entry{base, added} {
+			for name, head := range heads {
+				if !yield(name, head) {
+					return
+				}
+			}
 		}
 	}
-	return all
 }
 
-// current returns those of standing that can issue, or could once they are ready.
-func (is *Issuer) current() map[string]*entry {
-	all := is.standing()
-	maps.DeleteFunc(all, func(_ string, e *entry) bool { return e.gone != nil })
-	return all
+// current returns the entries that can issue now, or could once they are ready.
+func (is *Issuer) current() (entries []*entry) {
+	for _, head := range is.names.all() {
+		if e := head.newest(); e.held == nil && e.gone == nil {
+			entries = append(entries, e)
+		}
+	}
+	return entries
 }
 
 // changes counts the changes under way, so that Close can wait for them.
 type changes struct {
-	mu    sync.Mutex // guards ended
-	ended bool
-	work  sync.WaitGroup // added to under mu and before ended
+	ended chan struct{} // closed when no change may begin any more
+
+	mu   sync.Mutex     // guards closing ended
+	work sync.WaitGroup // added to under mu and before ended
 }
 
 // begin reports whether a change may begin; done ends it.
 func (c *changes) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.ended {
-		c.work.Add(1)
+	if c.over() {
+		return false
 	}
-	return !c.ended
+	c.work.Add(1)
+	return true
 }
 
 func (c *changes) done() { c.work.Done() }
 
 // over reports whether end was called.
 func (c *changes) over() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ended
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // end keeps further changes from beginning, and waits for those under way until ctx ends.
 func (c *changes) end(ctx context.Context) {
 	c.mu.Lock()
-	c.ended = true
+	if !c.over() {
+		close(c.ended)
+	}
 	c.mu.Unlock()
 	done := make(chan struct{})
 	go func() { c.work.Wait(); close(done) }()
@@ -143,27 +158,28 @@ func (e *entry) newest() *entry {
 
 // present returns the entry that stands in the place of a head, after the change under way, or why there is none. Callers come by here whose entry is not
 // ready: it may not be yet, or no longer.
-func present(ctx context.Context, head *entry) (*entry, error) {
-	e := head.newest()
-	if e.held != nil {
-		patience := time.NewTimer(initWait)
-		defer patience.Stop()
+func (is *Issuer) present(ctx context.Context, head *entry, w *walk) (*entry, error) {
+	for {
+		e := head.newest()
+		switch {
+		case e.gone != nil:
+			return nil, e.gone
+		case e.held == nil:
+			return e, nil
+		}
+		patience := w.timer()
 		select {
 		case <-e.held:
-			e = head.newest()
+		case <-is.changes.ended:
+			return nil, errStopping
 		case <-patience.C:
 			return nil, errChanging
 		case <-ctx.Done():
+			patience.Stop()
 			return nil, AsError(ctx.Err())
 		}
-		if e.held != nil {
-			return nil, errChanging // one change after the other
-		}
+		patience.Stop()
 	}
-	if e.gone != nil {
-		return nil, e.gone
-	}
-	return e, nil
 }
 
 var errChanging = &Error{Code: CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second}
@@ -173,41 +189,51 @@ func unknown(name string) *Error { return Errorf(CodeUnknownBizType, "no biz typ
 // Heir is implemented by strategies that take over what an earlier one of the same biz type knew and the store does not, such as the highest number that
 // this process has issued.
 type Heir interface {
-	// Inherit is called once, before Init, when from has been closed. from may be of any type.
+	// Inherit is called once, before Init and after the Close of from, which may have given up on something that goes on still. from may be of any type.
 	Inherit(from Strategy)
 }
 
 // Put adds a biz type, or puts another definition in the place of the one it has, while others go on issuing. Callers who come meanwhile wait for it, and
 // those whose numbers had not been made yet get theirs from the new definition. build is called when the strategy and the plugins of before are closed, so
-// that it finds free what they had; when it fails, the biz type refuses with that error until the next Put.
+// that it finds free what they had; when it fails, the biz type refuses with that error until the next Put. The new strategy is initialised in the background.
 //
 // Numbers stay unique and keep their order over the change as over a clean stop and a start: none is made by the new strategy before the old one has given
-// back what it had left. ctx bounds the closing. An error says that something did not close well; the change counts all the same.
+// back what it had left. ctx bounds the closing. An error says that something did not close well; the change counts all the same. After Close it is
+// [CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
-	return is.change(ctx, name, func(heritage Strategy) *entry {
-		e, err := is.build(name, build)
-		if err != nil {
-			is.log.Error("biz type cannot issue", "bizType", name, "error", err)
-			return &entry{gone: AsError(err), heritage: heritage}
+	err := is.change(ctx, name, func(heritage Strategy) *entry {
+		e, err := is.build(name, build, heritage)
+		if err == nil {
+			return e
 		}
-		if heir, ok := e.Strategy.(Heir); ok && heritage != nil {
-			heir.Inherit(heritage)
+		is.log.Error("biz type cannot issue", "bizType", name, "error", err)
+		if e != nil {
+			_ = e.close(ctx) // its plugins
 		}
-		return e
+		return &entry{gone: AsError(err), heritage: heritage}
 	})
+	is.openSoon()
+	return err
 }
 
-// build makes the entry of a definition that is still to be built.
-func (is *Issuer) build(name string, build func() (Definition, error)) (e *entry, err error) {
+// build makes the entry of a definition that is still to be built. With an error comes what was built and is not wanted.
+func (is *Issuer) build(name string, build func() (Definition, error), heritage Strategy) (e *entry, err error) {
 	defer recoverFrom(CodeInternal, "biz type", name, &err)
 	d, err := build()
 	if err != nil {
 		return nil, err
 	}
+	e = is.newEntry(d)
 	if d.BizType.Name != name {
-		return nil, fmt.Errorf("biz type %s is called %s", name, d.BizType.Name)
+		return e, fmt.Errorf("biz type %s is called %s", name, d.BizType.Name)
 	}
-	return is.newEntry(d)
+	if err := d.check(); err != nil {
+		return e, err
+	}
+	if heir, ok := d.Strategy.(Heir); ok && heritage != nil {
+		heir.Inherit(heritage)
+	}
+	return e, nil
 }
 
 // Remove ends a biz type as [Issuer.Put] does. From then on callers get why, or that there is no such biz type when it is nil.
@@ -231,7 +257,7 @@ func (is *Issuer) change(ctx context.Context, name string, next func(heritage St
 	head.turn.Lock()
 	defer head.turn.Unlock()
 	before := head.newest()
-	held := &entry{held: make(chan struct{})}
+	held := &entry{held: make(chan struct{}), since: time.Now()}
 	head.next.Store(held)
 	before.stop()
 	err := before.close(ctx)
@@ -243,14 +269,63 @@ func (is *Issuer) change(ctx context.Context, name string, next func(heritage St
 	if !is.changes.over() {
 		after = next(heritage)
 	}
-	head.next.Store(after)
-	close(held.held)
-	if is.changes.over() { // Close may not have waited for it
-		after.stop()
+	if is.settle(head, after) {
 		err = errors.Join(err, after.close(ctx))
 	}
+	close(held.held)
 	if err != nil {
 		return fmt.Errorf("close biz type %s: %w", name, err)
 	}
 	return nil
+}
+
+// settle puts an entry in the place of a head. late is true when Close has not waited for that; then the entry is stopped.
+func (is *Issuer) settle(head, e *entry) (late bool) {
+	is.changes.mu.Lock()
+	defer is.changes.mu.Unlock()
+	if late = is.changes.over(); late {
+		e.stop()
+	}
+	head.next.Store(e)
+	return late
+}
+
+// opener is who initialises in the background what was put.
+type opener struct {
+	mu      sync.Mutex // guards what follows
+	running bool
+	again   bool // something was put since the last look
+}
+
+// openSoon has what was put initialised in the background, until Close.
+func (is *Issuer) openSoon() {
+	o := &is.opener
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.again = true; o.running {
+		return
+	}
+	o.running = true
+	go func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() {
+			select {
+			case <-is.changes.ended:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		for o.more() {
+			is.Init(ctx)
+		}
+	}()
+}
+
+// more reports whether there may be something to initialise; otherwise the next openSoon begins anew.
+func (o *opener) more() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.running, o.again = o.again, false
+	return o.running
 }

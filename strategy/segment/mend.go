@@ -136,7 +136,7 @@ func (m *mender) step() next {
 		m.mu.Unlock()
 		return m.leave(failure) // it can be looked at, but takes fail
 	}
-	issued, refilling, ahead := m.highest, m.refilling, m.outage.ahead
+	issued, floor, refilling, ahead := m.highest, m.floor, m.refilling, m.outage.ahead
 	if m.failures == 0 {
 		m.failing = time.Time{} // what failed before this look is over
 	}
@@ -155,6 +155,8 @@ func (m *mender) step() next {
 		return soon
 	case look.Stub:
 		return m.bring(rediscursor.Seed, look)
+	case look.Next > 0 && look.Next <= floor && issued == floor && look.Hand > floor-look.Next+1:
+		return m.skip(floor - look.Next + 1)
 	case look.Next <= issued && (look.Next > 0 || ahead):
 		return m.bring(rediscursor.Advance, look)
 	case look.Hand > 0:
@@ -168,6 +170,23 @@ func (m *mender) step() next {
 		return soon
 	}
 	return m.awaitRefill(look)
+}
+
+// skip takes numbers that are below what this node may issue out of the cursor, which holds higher ones as well.
+func (m *mender) skip(n int64) next {
+	take := m.Shared.look(n, false)
+	take.Claim = 0
+	began := time.Now()
+	taken, err := m.cursor.Take(context.Background(), take)
+	if err != nil {
+		return m.redisFailed(began, err)
+	}
+	var skipped int64
+	for _, r := range taken.Runs {
+		skipped += r.Size()
+	}
+	m.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: skipped, Err: errBelow})
+	return again
 }
 
 // awaitRefill waits for this node's refill, which it starts when there is none, and looks now and then whether another node was faster: the

@@ -31,6 +31,8 @@ type Periodic struct {
 	running context.Context // what runs in the background; until Close
 	end     context.CancelFunc
 
+	heritage map[seqd.Period]known // from the strategy of before; not changed once issuing began
+
 	view atomic.Pointer[view] // what the last caller who asked the calendar found
 
 	mu     sync.Mutex // guards what follows
@@ -232,6 +234,9 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	counting, err := s.open(named)
 	if err != nil {
 		return nil, err
+	}
+	if heir, ok := counting.(inheriting); ok {
+		heir.inherit(s.heritage[p])
 	}
 	counting.watch(func(ctx context.Context) error { return s.checkPurged(ctx, p) })
 	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{})}

@@ -61,6 +61,7 @@ func shape(bizType seqd.BizType) string {
 type Strategy struct {
 	buffer buffer // first: issuing touches little else, and with very many biz types every cache line counts
 	ranges
+	heritage known // from the strategy of before; not changed once issuing began
 }
 
 var (

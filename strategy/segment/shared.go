@@ -51,7 +51,10 @@ type Shared struct {
 	sparing   chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
 	refilling chan struct{} // closed when the background refill under way ends; nil while there is none
 	refillAt  time.Time     // when that refill began
-	highest   int64         // the guard: the highest number this process has issued
+	highest   int64         // the guard: the highest number this process has issued, or floor where that is more
+	floor     int64         // numbers up to here are skipped without alarm: below Start, or issued otherwise than from the cursor
+	skipped   bool          // some were
+	heritage  known         // from the strategy of before
 	ceil      int64         // the highest number that is known to have been in the cursor
 	seen      int64         // the highest number that is known to exist: in the cursor, issued or allocated
 	served    time.Time     // when the last take that brought numbers was sent, or a look of checkRedis that was answered
@@ -81,6 +84,8 @@ func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, 
 		ranges:   ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings},
 		cursor:   cursor,
 		seen:     settings.Start - 1,
+		highest:  settings.Start - 1,
+		floor:    settings.Start - 1,
 		stopping: make(chan struct{}),
 	}, nil
 }
@@ -276,7 +281,10 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	if s.over {
 		taken.Runs = nil // Close has returned: nothing is issued any more
 	}
-	got, dropped := s.guard(taken.Runs)
+	got, dropped, wrong := s.guard(taken.Runs)
+	told := s.skipped
+	s.skipped = s.skipped || dropped > wrong
+	floor, skipped := s.floor, s.skipped && !told
 	b.runs = got
 	var brought int64
 	for _, r := range got {
@@ -316,8 +324,11 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	s.taking = more
 	s.mu.Unlock()
 	close(b.done)
-	if dropped > 0 {
-		s.alarm(dropped)
+	if skipped {
+		s.env.Log.Info("numbers in the cursor are skipped: start is above them, or this node has issued higher ones on its own", "bizType", s.name, "above", floor)
+	}
+	if wrong > 0 {
+		s.alarm(wrong)
 	}
 	if back {
 		s.redisBack()
@@ -339,14 +350,15 @@ func (s *Shared) redisFailing(began, since time.Time) {
 	s.failed = time.Now()
 }
 
-// guard keeps only numbers above every number this process has issued, and notes them as issued. dropped is how many were kept back.
-// mu is held.
-func (s *Shared) guard(runs []persist.Range) (good []persist.Range, dropped int64) {
+// guard keeps only numbers above every number this process has issued, and notes them as issued. dropped is how many were kept back, wrong how many of them
+// nothing explains. mu is held.
+func (s *Shared) guard(runs []persist.Range) (good []persist.Range, dropped, wrong int64) {
 	good = runs[:0]
 	for _, r := range runs {
 		if r.First <= s.highest {
 			low := min(r.Last, s.highest)
 			dropped += low - r.First + 1
+			wrong += max(0, low-max(r.First-1, s.floor))
 			if r.First = low + 1; r.First > r.Last {
 				continue
 			}
@@ -355,7 +367,7 @@ func (s *Shared) guard(runs []persist.Range) (good []persist.Range, dropped int6
 		good = append(good, r)
 	}
 	s.see(s.highest)
-	return good, dropped
+	return good, dropped, wrong
 }
 
 // see notes a number that exists. mu is held.
