@@ -46,6 +46,7 @@ func (r *runtime) open(ctx context.Context) error {
 	if r.gate != nil {
 		go r.confirmAlone(ctx)
 	}
+	r.openAnswers(ctx)
 	r.api.Ready(r.issuer)
 	return nil
 }

@@ -88,6 +88,7 @@ type runtime struct {
 	alone     map[string]bool // the biz types that began without it
 	handlers  map[handlerKey]seqd.RejectedHandler
 	failed    chan error // what ends a run that serves
+	answers   answers
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -141,6 +142,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		MaxBodyBytes:   s.MaxBodyBytes,
 		TrustedProxies: s.TrustedProxies,
 		AccessLog:      s.AccessLog == "on",
+		Answers:        &r.answers,
 		Log:            r.log,
 	})
 	if err != nil {

@@ -24,6 +24,8 @@ type Config struct {
 	Store  Store  `config:"store"`
 	Redis  Redis  `config:"redis"`
 	Auth   Auth   `config:"auth"`
+	// Idempotency is what is remembered of requests with an Idempotency-Key.
+	Idempotency Idempotency `config:"idempotency"`
 	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
 	BizTypes []seqd.BizType
 }
@@ -95,6 +97,12 @@ type Auth struct {
 	Mode string `config:"mode"`
 }
 
+// Idempotency is what is remembered of requests with an Idempotency-Key.
+type Idempotency struct {
+	// TTL is how long the same key gets the same numbers, 1m to 168h.
+	TTL time.Duration `config:"ttl"`
+}
+
 // Default returns the configuration of a program that was told nothing, but for biz types, of which there are none.
 func Default() Config {
 	return Config{
@@ -120,6 +128,8 @@ func Default() Config {
 		},
 		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
 		Auth:  Auth{Mode: "auto"},
+
+		Idempotency: Idempotency{TTL: 24 * time.Hour},
 	}
 }
 
@@ -203,6 +213,7 @@ func (c *Config) validate(p *problems) {
 	c.Store.validate(p)
 	c.Redis.validate(p)
 	p.oneOf("auth.mode", c.Auth.Mode, "auto", "none")
+	p.duration("idempotency.ttl", c.Idempotency.TTL, time.Minute, 168*time.Hour)
 	p.check(c.Auth.Mode != "auto" || IsLoopback(c.Server.Addr), "server.addr",
 		"%s can be reached from other machines; with auth.mode auto only a loopback address is open: set auth.mode to none to open it to everybody who can reach it",
 		c.Server.Addr)

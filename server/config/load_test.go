@@ -138,6 +138,7 @@ var another = map[string]struct{ yaml, text string }{
 	"redis.tls.serverName":     {"y", "y"},
 	"redis.keyPrefix":          {`"y:"`, "y:"},
 	"redis.timeout":            {"700ms", "700ms"},
+	"idempotency.ttl":          {"7m", "7m"},
 	"auth.mode":                {"none", "none"},
 	"segment.start":            {"7", "7"},
 	"segment.ordering":         {"per-node", "per-node"},
