@@ -77,10 +77,10 @@ func (s *suite) drops(b idempotency.Backend, id, old string) {
 }
 
 func testClaim(s *suite) {
-	s.claims(s.one, "a", "first", 2*time.Second, "")
+	s.claims(s.one, "a", "first", 2*time.Minute, "")
 	s.claims(s.two, "a", "second", long, "first")
 	s.claims(s.one, "a", "first", long, "first") // changes nothing
-	s.pass(2100 * time.Millisecond)
+	s.pass(121 * time.Second)
 	s.claims(s.two, "a", "second", long, "")
 	s.claims(s.one, "a", "first", long, "second")
 }
@@ -97,12 +97,12 @@ func testSwap(s *suite) {
 func testSwapMissing(s *suite) {
 	s.swaps(s.one, "a", "first", "done", long, "")
 	s.claims(s.two, "a", "second", long, "done")
-	s.claims(s.one, "b", "first", time.Second, "")
-	s.pass(1100 * time.Millisecond)
+	s.claims(s.one, "b", "first", time.Minute, "")
+	s.pass(61 * time.Second)
 	s.swaps(s.one, "b", "first", "done", long, "") // nobody took over
 	s.claims(s.two, "b", "second", long, "done")
-	s.claims(s.one, "c", "first", time.Second, "")
-	s.pass(1100 * time.Millisecond)
+	s.claims(s.one, "c", "first", time.Minute, "")
+	s.pass(61 * time.Second)
 	s.claims(s.two, "c", "second", long, "")
 	s.swaps(s.one, "c", "first", "done", long, "second")
 	s.swaps(s.two, "c", "second", "done", long, "")
@@ -110,20 +110,20 @@ func testSwapMissing(s *suite) {
 
 func testEnds(s *suite) {
 	s.claims(s.one, "a", "first", long, "")
-	s.swaps(s.one, "a", "first", "done", 2*time.Second, "")
+	s.swaps(s.one, "a", "first", "done", 2*time.Minute, "")
 	s.claims(s.two, "a", "second", long, "done")
-	s.pass(2100 * time.Millisecond)
+	s.pass(121 * time.Second)
 	s.claims(s.two, "a", "second", long, "")
 }
 
 func testProlong(s *suite) {
-	s.claims(s.one, "a", "first", 2*time.Second, "")
+	s.claims(s.one, "a", "first", 2*time.Minute, "")
 	for range 3 {
-		s.pass(time.Second)
-		s.swaps(s.one, "a", "first", "first", 2*time.Second, "")
+		s.pass(time.Minute)
+		s.swaps(s.one, "a", "first", "first", 2*time.Minute, "")
 	}
 	s.claims(s.two, "a", "second", long, "first")
-	s.pass(2100 * time.Millisecond)
+	s.pass(121 * time.Second)
 	s.claims(s.two, "a", "second", long, "")
 }
 
@@ -210,9 +210,9 @@ func testSwapRace(s *suite) {
 
 func testTakeOverRace(s *suite) {
 	for id := range 10 {
-		s.claims(s.one, strconv.Itoa(id), "claim", time.Second, "")
+		s.claims(s.one, strconv.Itoa(id), "claim", time.Minute, "")
 	}
-	s.pass(1100 * time.Millisecond)
+	s.pass(61 * time.Second)
 	for id := range 10 {
 		if won := s.crowd(func(b idempotency.Backend, name string) (string, error) {
 			return b.Claim(context.Background(), strconv.Itoa(id), name, long)
