@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -51,17 +52,20 @@ type Call struct {
 	script *Script // nil for a command
 	args   []any
 	cmd    once
-	// Reply and Err are what came of it.
+	// Reply and Err are what came of it; Err is not nil until then.
 	Reply any
 	Err   error
 }
 
+// errUnsent is the error of a call that nothing has come of, also when the client panics.
+var errUnsent = errors.New("the command was not sent")
+
 // Command returns a command to be sent.
-func Command(args ...any) *Call { return &Call{args: args} }
+func Command(args ...any) *Call { return &Call{args: args, Err: errUnsent} }
 
 // Call returns a run of the script to be sent.
 func (s *Script) Call(key string, args ...any) *Call {
-	return &Call{script: s, args: append(append(make([]any, 0, 4+len(args)), "evalsha", s.hash, 1, key), args...)}
+	return &Call{script: s, Err: errUnsent, args: append(append(make([]any, 0, 4+len(args)), "evalsha", s.hash, 1, key), args...)}
 }
 
 // Pipeline sends all calls together, each once, and returns when each has its Reply or Err. Scripts that a server does not have are sent again by their

@@ -71,7 +71,10 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	}
 	err = d.locked(ctx, func() error {
 		for id, doc := range d.records {
-			if purged < limit && doc.Kind == kind && doc.Expires != 0 && doc.Expires < before {
+			if purged >= limit {
+				break
+			}
+			if doc.Kind == kind && doc.Expires != 0 && doc.Expires < before {
 				delete(d.records, id)
 				purged++
 			}

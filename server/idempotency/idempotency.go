@@ -64,6 +64,7 @@ type Answers struct {
 	opts  Options
 	owner string        // of this process
 	last  atomic.Uint64 // numbers its claims
+	down  atomic.Bool   // the backend failed when it was asked last
 }
 
 // New returns answers kept in a backend.
@@ -124,9 +125,21 @@ func (r *request) run(ctx context.Context) (replayed string, err error) {
 	}
 }
 
+// note logs when the backend begins to fail and when it is back: what it refuses is told to no rejection handler.
+func (a *Answers) note(err error) {
+	code := seqd.CodeOf(err)
+	switch down := code == seqd.CodeRedisUnavailable || code == seqd.CodeStoreUnavailable; {
+	case down && a.down.CompareAndSwap(false, true):
+		a.opts.Log.Warn("requests with an Idempotency-Key are refused", "error", err)
+	case err == nil && a.down.Load() && a.down.CompareAndSwap(true, false):
+		a.opts.Log.Info("requests with an Idempotency-Key are answered again")
+	}
+}
+
 // take claims the key, or returns what is kept for it.
 func (r *request) take(ctx context.Context) (held string, err error) {
 	held, err = r.opts.Backend.Claim(ctx, r.id, r.claim, Lease)
+	r.note(err)
 	switch {
 	case err == nil && held == r.claim:
 		return "", nil // by a command whose reply was lost
@@ -171,6 +184,7 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 	issued = true // from here on nobody knows whether the answer is kept, unless the backend says so
 	text := answer.text()
 	held, err = r.opts.Backend.Swap(lasting, r.id, r.claim, text, r.opts.TTL)
+	r.note(err)
 	if err == nil && held == text {
 		held = "" // it is kept, by a command whose reply was lost
 	}

@@ -60,54 +60,56 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 	key := Key(r.opts.Prefix, id)
 	for range claimAttempts {
 		set := redisonce.Command("set", key, text, "nx", "px", milliseconds(lease))
-		if err := r.do(ctx, set); err == nil {
-			return "", nil
-		} else if !errors.Is(err, redis.Nil) {
+		err := r.do(ctx, set)
+		if err == nil && set.Reply != "OK" {
+			err = errReply
+		}
+		if err == nil || !errors.Is(err, redis.Nil) {
 			return "", r.refusal(ctx, err)
 		}
 		get := redisonce.Command("get", key)
-		if err := r.do(ctx, get); err == nil {
-			held, _ = get.Reply.(string)
-			return held, nil
-		} else if !errors.Is(err, redis.Nil) { // else it has just ended
-			return "", r.refusal(ctx, err)
+		if held, err = r.text(ctx, get); err == nil || !errors.Is(err, redis.Nil) {
+			return held, r.refusal(ctx, err)
 		}
+		// It has just ended.
 	}
 	return "", errContended
 }
 
 // Swap implements [Backend].
 func (r *Redis) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
-	call := swapScript.Call(Key(r.opts.Prefix, id), old, text, milliseconds(keep))
-	if err := r.do(ctx, call); err != nil {
-		return "", r.refusal(ctx, err)
-	}
-	held, ok := call.Reply.(string)
-	if !ok {
-		return "", r.refusal(ctx, errReply)
-	}
-	return held, nil
+	held, err = r.text(ctx, swapScript.Call(Key(r.opts.Prefix, id), old, text, milliseconds(keep)))
+	return held, r.refusal(ctx, err)
 }
 
 // Drop implements [Backend].
 func (r *Redis) Drop(ctx context.Context, id, old string) error {
-	if err := r.do(ctx, dropScript.Call(Key(r.opts.Prefix, id), old)); err != nil {
-		return r.refusal(ctx, err)
-	}
-	return nil
+	return r.refusal(ctx, r.do(ctx, dropScript.Call(Key(r.opts.Prefix, id), old)))
 }
 
-var errReply = errors.New("the script returned what it never returns")
+// text sends a call that returns a text.
+func (r *Redis) text(ctx context.Context, call *redisonce.Call) (string, error) {
+	if err := r.do(ctx, call); err != nil {
+		return "", err
+	}
+	text, ok := call.Reply.(string)
+	if !ok {
+		return "", errReply
+	}
+	return text, nil
+}
+
+var errReply = errors.New("Redis replied what it never replies")
 
 // milliseconds is a time as Redis takes it, which is never 0.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 
 // refusal is what a request gets for an error of Redis. An entry is never kept elsewhere instead: nodes could disagree on where it is.
 func (r *Redis) refusal(ctx context.Context, err error) error {
-	if _, ok := errors.AsType[*seqd.Error](err); ok {
-		return err
-	}
-	if ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return seqd.AsError(ctx.Err())
 	}
 	return &seqd.Error{
