@@ -28,7 +28,10 @@ func NewStore(documents persist.Documents, now func() time.Time) *Store {
 
 // Claim implements [Backend].
 func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error) {
-	for range claimAttempts {
+	for attempt := range claimAttempts {
+		if err := again(ctx, attempt); err != nil {
+			return "", err
+		}
 		err := s.documents.Create(ctx, s.document(id, text, lease, 1))
 		if err == nil {
 			return "", nil
@@ -59,7 +62,10 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 
 // Swap implements [Backend].
 func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
-	for range claimAttempts {
+	for attempt := range claimAttempts {
+		if err := again(ctx, attempt); err != nil {
+			return "", err
+		}
 		known, err := s.documents.Read(ctx, kind, id)
 		switch {
 		case errors.Is(err, persist.ErrNotFound):
@@ -78,7 +84,10 @@ func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Durati
 
 // Drop implements [Backend].
 func (s *Store) Drop(ctx context.Context, id, old string) error {
-	for range claimAttempts {
+	for attempt := range claimAttempts {
+		if err := again(ctx, attempt); err != nil {
+			return err
+		}
 		known, err := s.documents.Read(ctx, kind, id)
 		if errors.Is(err, persist.ErrNotFound) || err == nil && known.Body != old {
 			return nil
@@ -91,6 +100,21 @@ func (s *Store) Drop(ctx context.Context, id, old string) error {
 		}
 	}
 	return errContended
+}
+
+// again pauses before every attempt but the first: a shared store may not show at once what another node has written.
+func again(ctx context.Context, attempt int) error {
+	if attempt == 0 {
+		return nil
+	}
+	timer := time.NewTimer(firstLook << attempt)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return seqd.AsError(ctx.Err())
+	}
 }
 
 func (s *Store) document(id, text string, keep time.Duration, revision int64) persist.Document {
