@@ -100,6 +100,23 @@ func (f *fleet) claimed() {
 	}
 }
 
+// expire checks that every entry in Redis lasts so long, and that none shows what was asked with.
+func (f *fleet) expire(least, most time.Duration) {
+	f.Helper()
+	if f.redis == nil {
+		return
+	}
+	keys := entries(f, f.redis.Client(), "seqd:")
+	if len(keys) != 1 || strings.Contains(keys[0], "order") {
+		f.Errorf("entries %q", keys)
+	}
+	for _, key := range keys {
+		if left, err := f.redis.Client().PTTL(f.Context(), key).Result(); err != nil || left < least || left > most {
+			f.Errorf("an entry has %v left, %v", left, err)
+		}
+	}
+}
+
 // The same key gets the same numbers on every node, and after all of them have been restarted.
 func TestNodes(t *testing.T) {
 	t.Parallel()
@@ -107,11 +124,13 @@ func TestNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, withRedis)
+			f.env = append(f.env, "SEQD_IDEMPOTENCY_TTL=1h")
 			a, b := f.node(), f.node()
 			first := f.post(a, "k", 5)
 			if first.status != http.StatusOK || first.replayed || first.ids == "" {
 				t.Fatalf("got %+v", first)
 			}
+			f.expire(55*time.Minute, time.Hour)
 			first.replayed = true
 			if again := f.post(b, "k", 5); again != first {
 				t.Errorf("got %+v, then %+v", first, again)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -343,6 +344,27 @@ func TestBackendAway(t *testing.T) {
 				w.wants(w.ask(t.Context(), w.node(), "k", 1, w.issue), test.next, true)
 			})
 		})
+	}
+}
+
+// The log says once that the back end fails, and once that it is back. A caller who has gone says nothing about it.
+func TestLog(t *testing.T) {
+	w, log := newWorld(t), &strings.Builder{}
+	b := &failing{Backend: w.backend, claim: true}
+	a := w.node(func(o *idempotency.Options) { o.Backend, o.Log = b, slog.New(slog.NewTextHandler(log, nil)) })
+	for range 3 {
+		w.refused(w.ask(t.Context(), a, "k", 1, w.issue), seqd.CodeRedisUnavailable)
+	}
+	b.claim = false
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.refused(w.ask(gone, a, "k", 1, func(ctx context.Context, _ *seqd.Call) error { return ctx.Err() }), seqd.CodeCanceled)
+	for range 3 {
+		next := strconv.FormatInt(w.next.Load()+1, 10)
+		w.wants(w.ask(t.Context(), a, "another "+next, 1, w.issue), next, false)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "are refused") || !strings.Contains(log.String(), "answered again") {
+		t.Errorf("logged %d lines: %s", n, log)
 	}
 }
 
