@@ -31,6 +31,9 @@ const (
 	CodeURITooLong           Code = "uri_too_long"
 	CodeHeadersTooLarge      Code = "headers_too_large"
 
+	// CodeIdempotencyKeyReused is for a request that differs from the one which its Idempotency-Key was used with.
+	CodeIdempotencyKeyReused Code = "idempotency_key_reused"
+
 	// The biz type is in a state that an operator has to change.
 	CodeConflict  Code = "conflict"
 	CodeDisabled  Code = "disabled"

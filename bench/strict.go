@@ -24,7 +24,7 @@ func (b *backends) startINCR(ctx context.Context) (url string, err error) {
 		return "", err
 	}
 	engine := newEngine()
-	engine.GET("/incr", func(c *gin.Context) {
+	handler := func(c *gin.Context) {
 		n, err := client.Incr(c.Request.Context(), key).Result()
 		if err != nil {
 			c.Status(http.StatusServiceUnavailable)
@@ -32,7 +32,9 @@ func (b *backends) startINCR(ctx context.Context) (url string, err error) {
 		}
 		body := strconv.AppendInt([]byte(`{"bizType":"order","id":"`), n, 10)
 		c.Data(http.StatusOK, "application/json", append(body, `"}`...))
-	})
+	}
+	engine.GET("/incr", handler)
+	engine.POST("/incr", handler)
 	url, stop, err := serve(engine)
 	if err != nil {
 		return "", err

@@ -76,11 +76,22 @@ func (d Document) CheckRevision(revision int64) error {
 
 // CheckDocument returns ErrInvalid for a kind or key that no document can have. Drivers call it first.
 func CheckDocument(kind, key string) error {
+	if err := CheckDocuments(kind, ""); err != nil {
+		return err
+	}
+	if key == "" || len(key) > longestKey || !utf8.ValidString(key) {
+		return invalid("key %.100q is not 1 to %d bytes of UTF-8", key, longestKey)
+	}
+	return nil
+}
+
+// CheckDocuments returns ErrInvalid for a kind that no document can have and for a text that no keys come after. Drivers call it before they list or purge.
+func CheckDocuments(kind, after string) error {
 	switch {
 	case !kinds.MatchString(kind):
 		return invalid("kind %.100q is not 1 to 32 lower-case letters", kind)
-	case key == "" || len(key) > longestKey || !utf8.ValidString(key):
-		return invalid("key %.100q is not 1 to %d bytes of UTF-8", key, longestKey)
+	case !utf8.ValidString(after):
+		return invalid("%.100q is not UTF-8", after)
 	}
 	return nil
 }

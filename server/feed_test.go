@@ -63,8 +63,8 @@ func (r *reader) thing(key string) string {
 	return r.things[key]
 }
 
-// put announces and writes a document.
-func put(t *testing.T, f *feed, key, body string, revision int64) {
+// putThing announces and writes a document.
+func putThing(t *testing.T, f *feed, key, body string, revision int64) {
 	t.Helper()
 	if err := f.announce(t.Context(), "thing", key); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestPollFindsChanges(t *testing.T) {
 		a, b := newReader(t, store), newReader(t, store)
 		go b.follow(t.Context())
 		for i := range 5 {
-			put(t, a.feed, "x", strconv.Itoa(i), int64(i+1))
+			putThing(t, a.feed, "x", strconv.Itoa(i), int64(i+1))
 			time.Sleep(pollInterval)
 			synctest.Wait()
 			if got := b.thing("x"); got != strconv.Itoa(i) {
@@ -136,7 +136,7 @@ func TestPollAfterManyChanges(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
 		a, b := newReader(t, store), newReader(t, store)
 		for i := range mostRecent + 1 {
-			put(t, a.feed, fmt.Sprint("x", i), "y", 1)
+			putThing(t, a.feed, fmt.Sprint("x", i), "y", 1)
 		}
 		go b.follow(t.Context())
 		time.Sleep(pollInterval)
@@ -161,7 +161,7 @@ func TestAnnouncementsAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
 			a := newReader(t, store)
-			wg.Go(func() { put(t, a.feed, fmt.Sprint("x", i), "y", 1) })
+			wg.Go(func() { putThing(t, a.feed, fmt.Sprint("x", i), "y", 1) })
 		}
 		wg.Wait()
 		time.Sleep(pollInterval)
@@ -182,7 +182,7 @@ func TestPollAfterTheStoreWasAway(t *testing.T) {
 		g.open.Store(true)
 		a, b := newReader(t, store), newReader(t, g)
 		go b.follow(t.Context())
-		put(t, a.feed, "x", "1", 1)
+		putThing(t, a.feed, "x", "1", 1)
 		time.Sleep(pollInterval)
 		synctest.Wait()
 		g.open.Store(false)

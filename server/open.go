@@ -58,6 +58,7 @@ func (r *runtime) open(ctx context.Context) error {
 	}
 	r.nodes = newNodes(r.catalogue)
 	r.api.Administer(r.catalogue, r.nodes)
+	r.openAnswers(ctx)
 	r.api.Ready(r.issuer)
 	return nil
 }

@@ -95,6 +95,7 @@ type runtime struct {
 	handlers   handlers
 	unprepared chan struct{} // asks for biz types to be made ready; holds one
 	failed     chan error    // what ends a run that serves
+	answers    answers
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -174,6 +175,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		Guard:          r.guard(),
 		PublicMetrics:  r.cfg.Auth.PublicMetrics,
 		Tokens:         r.tokens,
+		Answers:        &r.answers,
 		Log:            r.log,
 	})
 	if err != nil {

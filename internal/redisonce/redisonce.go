@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -44,4 +45,53 @@ func (s Script) Run(ctx context.Context, client redis.UniversalClient, key strin
 		raw, err = Do(ctx, client, all...)
 	}
 	return raw, err
+}
+
+// Call is a command, or a run of a script, that is sent with others by [Pipeline].
+type Call struct {
+	script *Script // nil for a command
+	args   []any
+	cmd    once
+	// Reply and Err are what came of it; Err is not nil until then.
+	Reply any
+	Err   error
+}
+
+// errUnsent is the error of a call that nothing has come of, also when the client panics.
+var errUnsent = errors.New("the command was not sent")
+
+// Command returns a command to be sent.
+func Command(args ...any) *Call { return &Call{args: args, Err: errUnsent} }
+
+// Call returns a run of the script to be sent.
+func (s *Script) Call(key string, args ...any) *Call {
+	return &Call{script: s, Err: errUnsent, args: append(append(make([]any, 0, 4+len(args)), "evalsha", s.hash, 1, key), args...)}
+}
+
+// Pipeline sends all calls together, each once, and returns when each has its Reply or Err. Scripts that a server does not have are sent again by their
+// text, after the others.
+func Pipeline(ctx context.Context, client redis.UniversalClient, calls []*Call) {
+	send(ctx, client, calls)
+	var again []*Call
+	for _, c := range calls {
+		if c.script != nil && redis.HasErrorPrefix(c.Err, "NOSCRIPT") {
+			c.args[0], c.args[1] = "eval", c.script.source
+			again = append(again, c)
+		}
+	}
+	if len(again) > 0 {
+		send(ctx, client, again)
+	}
+}
+
+func send(ctx context.Context, client redis.UniversalClient, calls []*Call) {
+	pipe := client.Pipeline()
+	for _, c := range calls {
+		c.cmd = once{redis.NewCmd(ctx, c.args...)}
+		_ = pipe.Process(ctx, c.cmd) // which only keeps it
+	}
+	_, _ = pipe.Exec(ctx) // its error is that of the first command that failed
+	for _, c := range calls {
+		c.Reply, c.Err = c.cmd.Result()
+	}
 }

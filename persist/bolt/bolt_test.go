@@ -177,9 +177,11 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// Files of the first versions have no buckets for the cluster and the machine IDs; they get them and keep their numbers.
-func TestFileWithoutClusters(t *testing.T) {
-	for name, missing := range map[string][][]byte{"both": {clustersBucket, slotsBucket}, "slots": {slotsBucket}, "clusters": {clustersBucket}} {
+// Files of the first versions have no buckets for the cluster, the machine IDs and documents; they get them and keep their numbers.
+func TestFileOfAnOlderVersion(t *testing.T) {
+	for name, missing := range map[string][][]byte{
+		"all": laterBuckets, "clusters and slots": {clustersBucket, slotsBucket}, "slots": {slotsBucket}, "clusters": {clustersBucket}, "documents": {documentsBucket},
+	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "seqd.db")
 			s := open(t, path)
@@ -207,6 +209,15 @@ func TestFileWithoutClusters(t *testing.T) {
 				}
 				if table, err := s.Slots().Look(t.Context(), "order"); err != nil || len(table.Slots) != i {
 					t.Errorf("registry %+v, %v", table, err)
+				}
+				if list, err := s.Documents().List(t.Context(), "token", "", 9); err != nil || len(list) != i {
+					t.Errorf("documents %+v, %v", list, err)
+				}
+				if n, err := s.Documents().Purge(t.Context(), "token", 1, 9); n != 0 || err != nil {
+					t.Errorf("purged %d, %v", n, err)
+				}
+				if err := s.Documents().Create(t.Context(), persist.Document{Kind: "token", Key: fmt.Sprint(i), Revision: 1, Expires: 5}); err != nil {
+					t.Error(err)
 				}
 				if made, err := s.Slots().Swap(t.Context(), "order", persist.SlotSwap{NewSlot: &persist.Slot{ID: int64(i), Key: "k"}}); !made || err != nil {
 					t.Errorf("swap: %v, %v", made, err)

@@ -248,3 +248,23 @@ func TestDanglingLink(t *testing.T) {
 		t.Errorf("an empty database came to be: %v", err)
 	}
 }
+
+// A document that is damaged is not purged, and holds up no others.
+func TestPurgeOfDamagedDocument(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	for i, key := range []string{"a", "b", "c"} {
+		if err := s.Documents().Create(t.Context(), persist.Document{Kind: "answer", Key: key, Revision: 1, Expires: int64(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 2 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	if _, err := s.Documents().Read(t.Context(), "answer", "a"); !errors.Is(err, persist.ErrInvalid) {
+		t.Errorf("the damaged one: %v", err)
+	}
+}

@@ -16,8 +16,7 @@ type documents struct{ repository[persist.Document] }
 
 var _ persist.Documents = (*documents)(nil)
 
-// expiryBucket orders documents by kind and the time at which they expire. No persist ID is called so: it has no slash. An entry whose document is gone,
-// or expires later by now, is harmless: purging drops it.
+// expiryBucket orders documents by kind and the time at which they expire: one entry for each that ever does. No persist ID is called so: it has no slash.
 var expiryBucket = []byte("expiry")
 
 // Create implements [persist.Documents].
@@ -29,7 +28,7 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 		if b.Get([]byte(doc.PersistID())) != nil {
 			return fmt.Errorf("%q: %w", doc.PersistID(), persist.ErrExists)
 		}
-		return putDocument(b, doc)
+		return putDocument(b, persist.Document{}, doc)
 	})
 }
 
@@ -54,7 +53,7 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 		if err := old.CheckUpdate(doc); err != nil {
 			return err
 		}
-		return putDocument(b, doc)
+		return putDocument(b, old, doc)
 	})
 }
 
@@ -71,12 +70,15 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 		if err := old.CheckRevision(revision); err != nil {
 			return err
 		}
-		return b.Delete([]byte(old.PersistID()))
+		return removeDocument(b, old)
 	})
 }
 
 // List implements [persist.Documents].
 func (d *documents) List(ctx context.Context, kind, after string, limit int) (list []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, after); err != nil {
+		return nil, err
+	}
 	prefix := []byte(documentID(kind, ""))
 	from := []byte(documentID(kind, after))
 	err = d.read(ctx, func(b *bbolt.Bucket) error {
@@ -97,56 +99,88 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (li
 }
 
 // Purge implements [persist.Documents].
-func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (purged int, err error) {
-	err = d.write(ctx, func(b *bbolt.Bucket) error {
-		purged = 0
+func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil {
+		return 0, err
+	}
+	purged := 0
+	err := d.write(ctx, func(b *bbolt.Bucket) error {
 		expiry := b.Bucket(expiryBucket)
-		if expiry == nil {
-			return nil
-		}
-		// Read first, then write: a cursor must not be moved over what is deleted meanwhile.
-		prefix := append([]byte(kind), '/')
-		var due [][]byte
-		cursor := expiry.Cursor()
-		for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix) && len(due) < limit; key, _ = cursor.Next() {
-			rest := key[len(prefix):]
-			if len(rest) < 8 || int64(binary.BigEndian.Uint64(rest)) >= before {
-				break
-			}
-			due = append(due, bytes.Clone(key))
-		}
-		for _, key := range due {
-			id := documentID(kind, string(key[len(prefix)+8:]))
-			doc, err := get[persist.Document](b, id)
-			if err == nil && doc.Expires != 0 && doc.Expires < before {
-				if err := b.Delete([]byte(id)); err != nil {
-					return err
-				}
-				purged++
-			}
+		for _, key := range due(expiry, kind, before, limit) {
 			if err := expiry.Delete(key); err != nil {
 				return err
 			}
+			id := documentID(kind, string(key[len(kind)+1+8:]))
+			doc, err := get[persist.Document](b, id)
+			if err != nil || doc.Expires == 0 || doc.Expires >= before {
+				continue // it is damaged: it stays as it is, for whoever mends it, and holds up no others
+			}
+			if err := b.Delete([]byte(id)); err != nil {
+				return err
+			}
+			purged++
 		}
 		return nil
 	})
-	return purged, err
+	if err != nil {
+		return 0, err
+	}
+	return purged, nil
 }
 
-// putDocument writes when a document expires and then the document: an entry of a document that is not there is harmless.
-func putDocument(b *bbolt.Bucket, doc persist.Document) error {
-	if doc.Expires != 0 {
-		expiry, err := b.CreateBucketIfNotExists(expiryBucket)
-		if err != nil {
-			return err
+// due returns the entries of at most limit documents that expired. They are read before any is removed: a cursor must not be moved over what is
+// deleted meanwhile.
+func due(expiry *bbolt.Bucket, kind string, before int64, limit int) (keys [][]byte) {
+	if expiry == nil {
+		return nil
+	}
+	prefix := append([]byte(kind), '/')
+	cursor := expiry.Cursor()
+	for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix) && len(keys) < limit; key, _ = cursor.Next() {
+		rest := key[len(prefix):]
+		if len(rest) < 8 || int64(binary.BigEndian.Uint64(rest)) >= before {
+			break
 		}
-		key := append([]byte(doc.Kind), '/')
-		key = binary.BigEndian.AppendUint64(key, uint64(doc.Expires))
-		if err := expiry.Put(append(key, doc.Key...), nil); err != nil {
-			return err
+		keys = append(keys, bytes.Clone(key))
+	}
+	return keys
+}
+
+// putDocument writes a document in place of another one, the zero document for none, and when it expires.
+func putDocument(b *bbolt.Bucket, old, doc persist.Document) error {
+	expiry, err := b.CreateBucketIfNotExists(expiryBucket)
+	if err != nil {
+		return err
+	}
+	if old.Expires != doc.Expires {
+		if old.Expires != 0 {
+			if err := expiry.Delete(expiryKey(old)); err != nil {
+				return err
+			}
+		}
+		if doc.Expires != 0 {
+			if err := expiry.Put(expiryKey(doc), nil); err != nil {
+				return err
+			}
 		}
 	}
 	return put(b, doc)
+}
+
+// removeDocument removes a document and when it expires.
+func removeDocument(b *bbolt.Bucket, doc persist.Document) error {
+	if expiry := b.Bucket(expiryBucket); expiry != nil && doc.Expires != 0 {
+		if err := expiry.Delete(expiryKey(doc)); err != nil {
+			return err
+		}
+	}
+	return b.Delete([]byte(doc.PersistID()))
+}
+
+// expiryKey sorts by kind and time.
+func expiryKey(doc persist.Document) []byte {
+	key := binary.BigEndian.AppendUint64(append([]byte(doc.Kind), '/'), uint64(doc.Expires))
+	return append(key, doc.Key...)
 }
 
 func documentID(kind, key string) string { return persist.Document{Kind: kind, Key: key}.PersistID() }

@@ -49,6 +49,9 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 
 // List implements [persist.Documents].
 func (d *documents) List(ctx context.Context, kind, after string, limit int) (list []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, after); err != nil {
+		return nil, err
+	}
 	err = d.locked(ctx, func() error {
 		for _, doc := range d.records {
 			if doc.Kind == kind && doc.Key > after {
@@ -63,9 +66,15 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (li
 
 // Purge implements [persist.Documents].
 func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (purged int, err error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil {
+		return 0, err
+	}
 	err = d.locked(ctx, func() error {
 		for id, doc := range d.records {
-			if purged < limit && doc.Kind == kind && doc.Expires != 0 && doc.Expires < before {
+			if purged >= limit {
+				break
+			}
+			if doc.Kind == kind && doc.Expires != 0 && doc.Expires < before {
 				delete(d.records, id)
 				purged++
 			}

@@ -107,6 +107,9 @@ func (d *documents) whyNotRevision(ctx context.Context, kind, key string, revisi
 
 // List implements [persist.Documents].
 func (d *documents) List(ctx context.Context, kind, after string, limit int) (list []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, after); err != nil {
+		return nil, err
+	}
 	if limit <= 0 { // which would be no limit to the server
 		return nil, nil
 	}
@@ -117,6 +120,9 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (li
 
 // Purge implements [persist.Documents].
 func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil {
+		return 0, err
+	}
 	if limit <= 0 {
 		return 0, nil
 	}

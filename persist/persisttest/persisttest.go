@@ -88,6 +88,7 @@ func Run(t *testing.T, open Factory) {
 		store := open(t, time.Now)
 		return store.History(), store.Close
 	})
+	runDocuments(t, open)
 }
 
 func (s *suite) must(err error) {

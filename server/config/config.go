@@ -28,6 +28,8 @@ type Config struct {
 	// BizTypesFrom is where definitions of biz types come from: store (BizTypes are only the first ones, what the store says wins from then on) or config
 	// (BizTypes are all, and nothing can change them but the configuration).
 	BizTypesFrom string `config:"bizTypesFrom"`
+	// Idempotency is what is remembered of requests with an Idempotency-Key.
+	Idempotency Idempotency `config:"idempotency"`
 	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
 	BizTypes []seqd.BizType
 
@@ -123,6 +125,12 @@ func (a *Auth) Enforced() bool {
 	return a.Mode == "token" || a.Mode == "auto" && len(a.Tokens) > 0
 }
 
+// Idempotency is what is remembered of requests with an Idempotency-Key.
+type Idempotency struct {
+	// TTL is how long the same key gets the same numbers, 1m to 168h.
+	TTL time.Duration `config:"ttl"`
+}
+
 // Default returns the configuration of a program that was told nothing, but for biz types, of which there are none.
 func Default() Config {
 	return Config{
@@ -150,6 +158,7 @@ func Default() Config {
 		Auth:  Auth{Mode: "auto"},
 
 		BizTypesFrom: FromStore,
+		Idempotency:  Idempotency{TTL: 24 * time.Hour},
 	}
 }
 
@@ -239,6 +248,7 @@ func (c *Config) validate(p *problems) {
 	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
 	c.Auth.validate(p)
 	p.check(c.Auth.Mode != "auto" || c.Auth.Enforced() || IsLoopback(c.Server.Addr), "server.addr", "%s %s", c.Server.Addr, NotLoopback)
+	p.duration("idempotency.ttl", c.Idempotency.TTL, time.Minute, 168*time.Hour)
 	names := make(map[string]int, len(c.BizTypes))
 	for i, b := range c.BizTypes {
 		first, twice := names[b.Name]

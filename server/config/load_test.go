@@ -146,6 +146,7 @@ var another = map[string]struct{ yaml, text string }{
 	"redis.tls.serverName":     {"y", "y"},
 	"redis.keyPrefix":          {`"y:"`, "y:"},
 	"redis.timeout":            {"700ms", "700ms"},
+	"idempotency.ttl":          {"7m", "7m"},
 	"auth.mode":                {"none", "none"},
 	"bizTypesFrom":             {"config", "config"},
 	"auth.publicMetrics":       {"true", "true"},

@@ -39,6 +39,7 @@ var codes = map[seqd.Code]int{
 	"uri_too_long":           414,
 	"headers_too_large":      431,
 	"rate_limited":           429,
+	"idempotency_key_reused": 422,
 	"plugin_panic":           500, "internal": 500,
 	"starting": 503, "stopping": 503, "store_unavailable": 503, "redis_unavailable": 503, "timeout": 503, "canceled": 503,
 	"clock_rollback": 503, "no_machine_id": 503,

@@ -30,7 +30,9 @@ type Options struct {
 	Tokens Tokens
 	// AccessLog logs every request.
 	AccessLog bool
-	Log       *slog.Logger
+	// Answers remembers what was answered to requests with an Idempotency-Key; nil refuses them.
+	Answers Answers
+	Log     *slog.Logger
 }
 
 // maxURIBytes is the longest request target; a longer one is answered 414.

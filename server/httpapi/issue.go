@@ -44,6 +44,7 @@ func (a *API) issue(c *gin.Context) {
 		a.fail(c, err)
 		return
 	}
+	keys := c.Request.Header["Idempotency-Key"]
 	x := exchanges.Get().(*exchange)
 	defer x.release()
 	x.call.BizType = c.Param("bizType")
@@ -51,12 +52,21 @@ func (a *API) issue(c *gin.Context) {
 	x.call.Caller.Name = callerName(c)
 	x.call.Caller.Addr = a.clientAddr(c)
 	x.call.Caller.RequestID = requestID(c)
-	err = issuer.Issue(c.Request.Context(), &x.call)
+	replayed := ""
+	if len(keys) == 0 {
+		err = issuer.Issue(c.Request.Context(), &x.call)
+	} else {
+		replayed, err = a.once(c, keys, issuer, &x.call)
+	}
 	if x.call.Limit.Quota > 0 {
 		writeLimit(c.Writer.Header(), x.call.Limit)
 	}
 	if err != nil {
 		a.fail(c, err)
+		return
+	}
+	if replayed != "" {
+		a.replay(c, &x.call, replayed, batch)
 		return
 	}
 	contentType := jsonType

@@ -43,6 +43,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeURITooLong:           http.StatusRequestURITooLong,
 	seqd.CodeHeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
 	seqd.CodeRateLimited:          http.StatusTooManyRequests,
+	seqd.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity,
 	seqd.CodePluginPanic:          http.StatusInternalServerError,
 	seqd.CodeInternal:             http.StatusInternalServerError,
 	seqd.CodeStarting:             http.StatusServiceUnavailable,

@@ -1,0 +1,267 @@
+// Package idempotency tests package idempotency of the server on real Redis servers, MongoDB and real nodes.
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/server/idempotency"
+	"github.com/seqd/seqd/server/idempotency/idempotencytest"
+)
+
+const calm = 20 * time.Second // the machine may be busy
+
+// connect returns a client as the product builds it.
+func connect(t testing.TB, addr string, timeout time.Duration) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, Protocol: 2,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func open(client redis.UniversalClient, prefix string) *idempotency.Redis {
+	return idempotency.NewRedis(idempotency.RedisOptions{Client: client, Prefix: prefix})
+}
+
+// age makes every entry as old as if time had passed.
+func age(t testing.TB, client redis.UniversalClient, prefix string, d time.Duration) {
+	t.Helper()
+	keys := entries(t, client, prefix)
+	for _, key := range keys {
+		left, err := client.PTTL(t.Context(), key).Result()
+		if err != nil || left <= 0 {
+			t.Fatalf("%s has %v left, %v", key, left, err)
+		}
+		// A time that is not above 0 removes it.
+		if err := client.PExpire(t.Context(), key, left-d).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// entries returns all keys.
+func entries(t testing.TB, client redis.UniversalClient, prefix string) (keys []string) {
+	t.Helper()
+	var mu sync.Mutex // guards keys
+	look := func(ctx context.Context, node *redis.Client) error {
+		found, err := node.Keys(ctx, prefix+"answer:*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, found...)
+		return err
+	}
+	var err error
+	switch client := client.(type) {
+	case *redis.ClusterClient:
+		err = client.ForEachMaster(t.Context(), look)
+	case *redis.Client:
+		err = look(t.Context(), client)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
+		prefix := testenv.Unique() + ":"
+		return open(connect(t, server.Addr(), calm), prefix), open(connect(t, server.Addr(), calm), prefix),
+			func(d time.Duration) { age(t, server.Client(), prefix, d) }
+	})
+}
+
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
+		prefix := testenv.Unique() + ":"
+		client := func() redis.UniversalClient {
+			c := redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1, DisableRoutingPolicies: true, DialTimeout: calm, ReadTimeout: calm, WriteTimeout: calm, Protocol: 2,
+			})
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}
+		return open(client(), prefix), open(client(), prefix), func(d time.Duration) { age(t, cluster.Client(), prefix, d) }
+	})
+}
+
+// clock is a clock that tests set.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+func TestMongo(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartMongo(t)
+	idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
+		database, c := testenv.Unique(), &clock{at: time.UnixMilli(1_790_000_000_000)}
+		backend := func() idempotency.Backend {
+			s, err := mongo.Open(t.Context(), mongo.Options{URI: server.URI(), Database: database, Timeout: calm / 2, Now: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return idempotency.NewStore(s.Documents(), c.now)
+		}
+		return backend(), backend(), c.pass
+	})
+}
+
+// A server that has lost its scripts gets them again.
+func TestScriptsLost(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	b := open(connect(t, server.Addr(), calm), "seqd:")
+	for i := range 3 {
+		id := fmt.Sprint(i)
+		_, err1 := b.Claim(t.Context(), id, "claim", time.Hour)
+		held, err2 := b.Swap(t.Context(), id, "claim", "done", time.Hour)
+		if err := errors.Join(err1, err2); err != nil || held != "" {
+			t.Fatal(held, err)
+		}
+		if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What many want at once goes in few pipelines.
+func TestPipelines(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	link := testenv.NewLink(t, server.Addr())
+	link.Latency(20 * time.Millisecond)
+	client := connect(t, link.Addr(), calm)
+	var counted pipelines
+	client.AddHook(&counted)
+	b := open(client, "seqd:")
+	const callers = 200
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			if held, err := b.Claim(context.Background(), fmt.Sprint(i), "claim", time.Hour); held != "" || err != nil {
+				t.Error(held, err)
+			}
+		})
+	}
+	wg.Wait()
+	if counted.sent > callers/4 {
+		t.Errorf("%d pipelines for %d callers at once", counted.sent, callers)
+	}
+}
+
+// pipelines counts what is sent. One is under way at a time.
+type pipelines struct{ sent int }
+
+func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		p.sent++
+		return next(ctx, cmds)
+	}
+}
+
+// Redis is away, or known to be: every operation says so at once or within the client's time, and works again when it is back.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	link := testenv.NewLink(t, server.Addr())
+	b := open(connect(t, link.Addr(), 300*time.Millisecond), "seqd:")
+	all := func(b *idempotency.Redis) map[string]error {
+		_, claim := b.Claim(t.Context(), "a", "claim", time.Hour)
+		_, swap := b.Swap(t.Context(), "a", "claim", "done", time.Hour)
+		return map[string]error{"claim": claim, "swap": swap, "drop": b.Drop(t.Context(), "a", "claim")}
+	}
+	for name, fault := range map[string]func(){"cut off": link.Cut, "hanging": link.Hang} {
+		fault()
+		for what, err := range all(b) {
+			if seqd.CodeOf(err) != seqd.CodeRedisUnavailable || seqd.AsError(err).RetryAfter <= 0 {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+		link.Restore()
+	}
+	known := idempotency.NewRedis(idempotency.RedisOptions{Client: connect(t, server.Addr(), calm), Prefix: "seqd:", Away: func() (time.Time, error) {
+		return time.Now(), errors.New("since noon")
+	}})
+	for what, err := range all(known) {
+		if seqd.CodeOf(err) != seqd.CodeRedisUnavailable || !strings.Contains(err.Error(), "since noon") {
+			t.Errorf("known to be away: %s: %v", what, err)
+		}
+	}
+	if keys := entries(t, server.Client(), "seqd:"); len(keys) != 0 {
+		t.Errorf("entries of a Redis that was away: %v", keys)
+	}
+}
+
+// What Redis lost is a new key; a claim that it lost does not let two answer differently.
+func TestRedisLost(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	client := connect(t, server.Addr(), calm)
+	answers := idempotency.New(idempotency.Options{Backend: open(client, "seqd:"), Cluster: "c", TTL: time.Hour, Wait: calm, Log: slog.New(slog.DiscardHandler)})
+	next := int64(0)
+	ask := func(during func()) string {
+		call := &seqd.Call{BizType: "order", Count: 1}
+		replayed, err := answers.Once(t.Context(), "k", call, func(_ context.Context, call *seqd.Call) error {
+			next++
+			call.Sequence.Add(next, 1, 1)
+			during()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return replayed + strings.Join(call.Sequence.IDs(), "\n")
+	}
+	lose := func() {
+		if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nothing := func() {}
+	if first, again := ask(nothing), ask(nothing); first != "1" || again != "1" {
+		t.Errorf("got %s and %s", first, again)
+	}
+	lose()
+	var inner string
+	outer := ask(func() { lose(); inner = ask(nothing) }) // issues 2, is lost, and 3 is kept meanwhile
+	if inner != "3" || outer != "3" || ask(nothing) != "3" {
+		t.Errorf("the one that was under way got %s, the one that came later %s", outer, inner)
+	}
+	lose()
+	if got := ask(lose); got != "4" || ask(nothing) != "4" {
+		t.Errorf("after the claim was lost came %s", got)
+	}
+}

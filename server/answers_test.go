@@ -1,0 +1,60 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/seqd/seqd"
+)
+
+// post sends a POST with an Idempotency-Key.
+func (s *service) post(path, key string) (status int, body string, replayed bool) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Idempotency-Key", key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data), resp.Header.Get("Idempotent-Replayed") == "true"
+}
+
+func TestAnswersSurviveARestart(t *testing.T) {
+	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, start: 100}, {name: invite}]", filepath.Join(t.TempDir(), "seqd.db")))
+	for round := range 3 {
+		s := start(t, cfg)
+		s.await("/readyz", http.StatusOK)
+		for path, want := range map[string]string{"/seq/order": `{"bizType":"order","id":"100"}`, "/seq/invite": `{"bizType":"invite","id":"1"}`} {
+			if status, body, replayed := s.post(path, "k"); status != http.StatusOK || body != want || replayed != (round > 0) {
+				t.Errorf("round %d: got %d %s, replayed %v", round, status, body, replayed)
+			}
+		}
+		status, body, _ := s.post("/seq/order?count=2", "k")
+		if status != http.StatusUnprocessableEntity {
+			t.Errorf("another count got %d", status)
+		}
+		wantCode(t, body, seqd.CodeIdempotencyKeyReused)
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A request that comes while the service starts is refused as every other.
+func TestAnswersWhileStarting(t *testing.T) {
+	s := start(t, load(t, "store: {driver: mongo, mongo: {uri: \"mongodb://127.0.0.1:1\", timeout: 100ms}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]"))
+	if status, body, _ := s.post("/seq/order", "k"); status != http.StatusServiceUnavailable {
+		t.Errorf("got %d %s", status, body)
+	}
+}

@@ -1,0 +1,415 @@
+package idempotency_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/idempotency"
+)
+
+// world is a backend that nodes share.
+type world struct {
+	*testing.T
+	backend idempotency.Backend
+	next    atomic.Int64
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{T: t, backend: idempotency.NewStore(memory.New(time.Now).Documents(), time.Now)}
+}
+
+// node returns a node's answers.
+func (w *world) node(change ...func(*idempotency.Options)) *idempotency.Answers {
+	o := idempotency.Options{Backend: w.backend, Cluster: "c", TTL: time.Hour, Wait: 6 * time.Second, Log: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&o)
+	}
+	return idempotency.New(o)
+}
+
+// issue issues the next numbers.
+func (w *world) issue(_ context.Context, call *seqd.Call) error {
+	call.Sequence.Reset()
+	call.Sequence.Add(w.next.Add(int64(call.Count))-int64(call.Count)+1, call.Count, 1)
+	return nil
+}
+
+// slowly issues after a while.
+func (w *world) slowly(d time.Duration) func(context.Context, *seqd.Call) error {
+	return func(ctx context.Context, call *seqd.Call) error {
+		time.Sleep(d)
+		return w.issue(ctx, call)
+	}
+}
+
+type result struct {
+	ids      string
+	replayed bool
+	err      error
+}
+
+// ask asks for count IDs of the biz type order as the caller shop.
+func (w *world) ask(ctx context.Context, a *idempotency.Answers, key string, count int, issue func(context.Context, *seqd.Call) error) result {
+	call := &seqd.Call{BizType: "order", Count: count, Caller: seqd.Caller{Name: "shop"}}
+	return once(ctx, a, key, call, issue)
+}
+
+func once(ctx context.Context, a *idempotency.Answers, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) result {
+	replayed, err := a.Once(ctx, key, call, issue)
+	if err != nil && call.Sequence.Len() > 0 {
+		err = errors.Join(err, errors.New("and numbers"))
+	}
+	if replayed != "" && call.Sequence.Len() > 0 {
+		err = errors.New("replayed and issued")
+	}
+	if replayed != "" || err != nil {
+		return result{replayed, replayed != "", err}
+	}
+	return result{strings.Join(call.Sequence.IDs(), "\n"), false, nil}
+}
+
+func (w *world) wants(got result, ids string, replayed bool) {
+	w.Helper()
+	if got != (result{ids, replayed, nil}) {
+		w.Errorf("got %.80q, replayed %v, %v; want %.80q, replayed %v", got.ids, got.replayed, got.err, ids, replayed)
+	}
+}
+
+func (w *world) refused(got result, code seqd.Code) {
+	w.Helper()
+	if seqd.CodeOf(got.err) != code || got.ids != "" {
+		w.Errorf("got %.80q, replayed %v, %v; want %s", got.ids, got.replayed, got.err, code)
+	}
+}
+
+func TestReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, ctx := w.node(), w.node(), t.Context()
+		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", false)
+		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true)
+		w.wants(w.ask(ctx, b, "k", 1, w.issue), "1", true)
+		w.wants(w.ask(ctx, b, "K", 3, w.issue), "2\n3\n4", false)
+		w.wants(w.ask(ctx, a, "K", 3, w.issue), "2\n3\n4", true)
+		time.Sleep(time.Hour - time.Second)
+		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true)
+		time.Sleep(2 * time.Second)
+		w.wants(w.ask(ctx, a, "k", 1, w.issue), "5", false)
+	})
+}
+
+func TestScope(t *testing.T) {
+	w := newWorld(t)
+	seen := make(map[string]bool)
+	for _, s := range []struct{ cluster, bizType, caller, key string }{
+		{"c", "order", "", "k"}, {"d", "order", "", "k"}, {"c", "orders", "", "k"}, {"c", "order", "s", "k"}, {"c", "order", "", "sk"}, {"c", "order", "sk", ""}, {"c", "o", "rder", "k"},
+	} {
+		a := w.node(func(o *idempotency.Options) { o.Cluster = s.cluster })
+		got := once(t.Context(), a, s.key, &seqd.Call{BizType: s.bizType, Count: 1, Caller: seqd.Caller{Name: s.caller}}, w.issue)
+		if got.err != nil || got.replayed || seen[got.ids] {
+			t.Errorf("%+v: %+v", s, got)
+		}
+		seen[got.ids] = true
+	}
+}
+
+func TestReused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, ctx := w.node(), w.node(), t.Context()
+		go w.ask(ctx, a, "k", 1, w.slowly(time.Second))
+		synctest.Wait()
+		w.refused(w.ask(ctx, b, "k", 2, w.issue), seqd.CodeIdempotencyKeyReused) // under way
+		time.Sleep(2 * time.Second)
+		w.refused(w.ask(ctx, b, "k", 2, w.issue), seqd.CodeIdempotencyKeyReused)
+		w.wants(w.ask(ctx, b, "k", 1, w.issue), "1", true)
+	})
+}
+
+// A second request waits for the first, however long that takes within the bound, and past any lease while its node lives.
+func TestUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, ctx := w.node(), w.node(), t.Context()
+		first := make(chan result)
+		go func() { first <- w.ask(ctx, a, "k", 1, w.slowly(30*time.Second)) }()
+		synctest.Wait()
+		began := time.Now()
+		w.refused(w.ask(ctx, b, "k", 1, w.issue), seqd.CodeTimeout)
+		if took := time.Since(began); took != 6*time.Second {
+			t.Errorf("waited %v", took)
+		}
+		impatient, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		w.refused(w.ask(impatient, b, "k", 1, w.issue), seqd.CodeTimeout)
+		time.Sleep(20 * time.Second)
+		w.wants(w.ask(ctx, b, "k", 1, w.issue), "1", true)
+		w.wants(<-first, "1", false)
+		if n := w.next.Load(); n != 1 {
+			t.Errorf("%d numbers were issued", n)
+		}
+	})
+}
+
+// A refusal, a panic and an answer that is too large are not remembered.
+func TestNotRemembered(t *testing.T) {
+	w := newWorld(t)
+	a, ctx := w.node(), t.Context()
+	refusal := seqd.Errorf(seqd.CodeExhausted, "no more")
+	w.refused(w.ask(ctx, a, "k", 1, func(context.Context, *seqd.Call) error { return refusal }), seqd.CodeExhausted)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		w.ask(ctx, a, "k", 1, func(context.Context, *seqd.Call) error { panic("x") })
+	}()
+	w.refused(w.ask(ctx, a, "k", 10_000, func(ctx context.Context, call *seqd.Call) error {
+		_ = w.issue(ctx, call)
+		call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, strings.Repeat("x", 200)...) })
+		return nil
+	}), seqd.CodeInvalidCount)
+	w.wants(w.ask(ctx, a, "k", 1, w.issue), "10001", false)
+}
+
+// Ten thousand IDs fit, as long as they usually are and in any characters.
+func TestForms(t *testing.T) {
+	w := newWorld(t)
+	a := w.node()
+	for name, show := range map[string]string{"plain": "", "format": strings.Repeat("x", 90), "unicode": "№ ü", "no UTF-8": "\xff"} {
+		var want string
+		got := w.ask(t.Context(), a, name, 10_000, func(ctx context.Context, call *seqd.Call) error {
+			_ = w.issue(ctx, call)
+			if show != "" {
+				call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, show...), shown...) })
+			}
+			want = strings.Join(call.Sequence.IDs(), "\n")
+			return nil
+		})
+		w.wants(got, want, false)
+		w.wants(w.ask(t.Context(), a, name, 10_000, w.issue), want, true)
+	}
+}
+
+// Numbers with gaps, such as those of snowflake.
+func TestRuns(t *testing.T) {
+	w := newWorld(t)
+	a := w.node()
+	const want = "5\n1029\n2053\n9223372036854775807\n7"
+	w.wants(w.ask(t.Context(), a, "k", 5, func(_ context.Context, call *seqd.Call) error {
+		call.Sequence.Add(5, 3, 1024)
+		call.Sequence.Add(1<<63-1, 1, 0)
+		call.Sequence.Add(7, 1, -1)
+		return nil
+	}), want, false)
+	w.wants(w.ask(t.Context(), a, "k", 5, w.issue), want, true)
+}
+
+// The caller goes away while numbers are being issued: what was issued is kept for when it comes again.
+func TestCallerGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.node()
+		ctx, cancel := context.WithCancel(t.Context())
+		w.wants(w.ask(ctx, a, "k", 1, func(ctx context.Context, call *seqd.Call) error { cancel(); return w.issue(ctx, call) }), "1", false)
+		w.wants(w.ask(t.Context(), a, "k", 1, w.issue), "1", true)
+		w.refused(w.ask(ctx, a, "l", 1, w.issue), seqd.CodeCanceled)
+		began := time.Now()
+		w.wants(w.ask(t.Context(), a, "l", 1, w.issue), "2", false)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("waited %v for a caller who has gone", took)
+		}
+	})
+}
+
+// frozen is a backend as a node sees it that is paused: nothing is answered until it is thawed.
+type frozen struct {
+	idempotency.Backend
+	thawed chan struct{} // nil while it runs
+}
+
+func (f *frozen) Swap(ctx context.Context, id, old, text string, keep time.Duration) (string, error) {
+	if f.thawed != nil {
+		<-f.thawed
+	}
+	return f.Backend.Swap(ctx, id, old, text, keep)
+}
+
+// The owner is paused in the middle of issuing. Another node takes over when the lease ends; the owner answers what that one issued, or that nobody knows yet.
+func TestPausedOwner(t *testing.T) {
+	for name, taking := range map[string]time.Duration{"the other is done": 0, "the other is at it": 2 * time.Second, "the other takes long": 20 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				paused := &frozen{Backend: w.backend, thawed: make(chan struct{})}
+				a, b, ctx := w.node(func(o *idempotency.Options) { o.Backend = paused }), w.node(), t.Context()
+				first, second := make(chan result), make(chan result)
+				go func() { first <- w.ask(ctx, a, "k", 1, w.issue) }()
+				synctest.Wait() // it has issued 1 and cannot keep it
+				go func() { second <- w.ask(ctx, b, "k", 1, w.slowly(taking)) }()
+				time.Sleep(idempotency.Lease + time.Second)
+				close(paused.thawed)
+				if taking < 6*time.Second {
+					w.wants(<-first, "2", true)
+				} else {
+					w.refused(<-first, seqd.CodeTimeout)
+				}
+				w.wants(<-second, "2", false)
+				w.wants(w.ask(ctx, a, "k", 1, w.issue), "2", true)
+			})
+		})
+	}
+}
+
+// The owner was paused beyond its lease and nobody asked meanwhile: its numbers count.
+func TestPausedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		paused := &frozen{Backend: w.backend, thawed: make(chan struct{})}
+		a := w.node(func(o *idempotency.Options) { o.Backend = paused })
+		first := make(chan result)
+		go func() { first <- w.ask(t.Context(), a, "k", 1, w.issue) }()
+		time.Sleep(time.Minute)
+		close(paused.thawed)
+		w.wants(<-first, "1", false)
+		w.wants(w.ask(t.Context(), w.node(), "k", 1, w.issue), "1", true)
+	})
+}
+
+// failing is a backend whose operations fail, before or after they were done.
+type failing struct {
+	idempotency.Backend
+	claim, swap bool
+	after       bool
+}
+
+var errAway = &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "away"}
+
+func (f *failing) Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error) {
+	if !f.claim {
+		return f.Backend.Claim(ctx, id, text, lease)
+	}
+	if f.after {
+		_, _ = f.Backend.Claim(ctx, id, text, lease)
+	}
+	return "", errAway
+}
+
+func (f *failing) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
+	if !f.swap {
+		return f.Backend.Swap(ctx, id, old, text, keep)
+	}
+	if f.after {
+		_, _ = f.Backend.Swap(ctx, id, old, text, keep)
+	}
+	return "", errAway
+}
+
+// The back end fails: nothing is issued where the claim is not known to be, nothing answered where the IDs are not known to be kept, and once it is back every
+// request with the key gets the same.
+func TestBackendAway(t *testing.T) {
+	for name, test := range map[string]struct {
+		failing failing
+		next    string
+		wait    time.Duration // for a claim that nobody knows of
+		replay  bool
+	}{
+		"a claim that is not made":     {failing{claim: true}, "1", 0, false},
+		"a claim whose reply is lost":  {failing{claim: true, after: true}, "1", idempotency.Lease, false},
+		"IDs that are not kept":        {failing{swap: true}, "2", idempotency.Lease, false},
+		"IDs that are kept, unknowing": {failing{swap: true, after: true}, "1", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				test.failing.Backend = w.backend
+				a := w.node(func(o *idempotency.Options) { o.Backend = &test.failing })
+				w.refused(w.ask(t.Context(), a, "k", 1, w.issue), seqd.CodeRedisUnavailable)
+				test.failing.claim, test.failing.swap = false, false
+				began := time.Now()
+				w.wants(w.ask(t.Context(), a, "k", 1, w.issue), test.next, test.replay)
+				if took := time.Since(began); took < test.wait || took > test.wait+time.Second {
+					t.Errorf("waited %v, want %v", took, test.wait)
+				}
+				w.wants(w.ask(t.Context(), w.node(), "k", 1, w.issue), test.next, true)
+			})
+		})
+	}
+}
+
+// The log says once that the back end fails, and once that it is back. A caller who has gone says nothing about it.
+func TestLog(t *testing.T) {
+	w, log := newWorld(t), &strings.Builder{}
+	b := &failing{Backend: w.backend, claim: true}
+	a := w.node(func(o *idempotency.Options) { o.Backend, o.Log = b, slog.New(slog.NewTextHandler(log, nil)) })
+	for range 3 {
+		w.refused(w.ask(t.Context(), a, "k", 1, w.issue), seqd.CodeRedisUnavailable)
+	}
+	b.claim = false
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.refused(w.ask(gone, a, "k", 1, func(ctx context.Context, _ *seqd.Call) error { return ctx.Err() }), seqd.CodeCanceled)
+	for range 3 {
+		next := strconv.FormatInt(w.next.Load()+1, 10)
+		w.wants(w.ask(t.Context(), a, "another "+next, 1, w.issue), next, false)
+	}
+	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "are refused") || !strings.Contains(log.String(), "answered again") {
+		t.Errorf("logged %d lines: %s", n, log)
+	}
+}
+
+// Entries that this version cannot read are refused and stay as they are.
+func TestUnreadable(t *testing.T) {
+	for text, code := range map[string]seqd.Code{
+		"2 d x 1 t5": seqd.CodeConflict, "2": seqd.CodeConflict, "": seqd.CodeInternal, "x": seqd.CodeInternal, "1 p": seqd.CodeInternal, "1 p x": seqd.CodeInternal,
+		"1 d x 1": seqd.CodeInternal, "1 d x 1 ": seqd.CodeInternal, "1 d x 1 t": seqd.CodeInternal, "1 d x 1 q5": seqd.CodeInternal, "1 d x 2 t5": seqd.CodeIdempotencyKeyReused,
+		"1 d x 1 n5": seqd.CodeInternal, "1 d x 1 n5:1:2": seqd.CodeInternal, "1 d x 0 t5": seqd.CodeInternal, "1 d x 1 b!": seqd.CodeInternal, "1 d x 1 t5\n6": seqd.CodeInternal,
+	} {
+		w := newWorld(t)
+		a := w.node(func(o *idempotency.Options) { o.Backend = holding{text} })
+		w.refused(w.ask(t.Context(), a, "k", 1, w.issue), code)
+	}
+}
+
+// holding is a backend that holds the same text for every ID.
+type holding struct{ text string }
+
+func (h holding) Claim(context.Context, string, string, time.Duration) (string, error) {
+	if h.text == "" {
+		return " ", nil
+	}
+	return h.text, nil
+}
+
+func (h holding) Swap(context.Context, string, string, string, time.Duration) (string, error) {
+	return h.text, nil
+}
+func (holding) Drop(context.Context, string, string) error { return nil }
+
+// FuzzEntry reads anything without a panic, and never as an answer with another number of IDs than was asked for.
+func FuzzEntry(f *testing.F) {
+	for _, text := range []string{"1 p o 1", "1 d o 1 n5:1:1", "1 d o 3 n1:-5:2,9:0:1", "1 d o 2 ta\nb", "1 d o 1 b/w==", "2 x", "1 d o 2 n9223372036854775807:9223372036854775807:2"} {
+		f.Add(text, 1)
+	}
+	f.Fuzz(func(t *testing.T, text string, count int) {
+		if count < 1 || count > 1000 || text == "" || strings.HasPrefix(text, "1 p ") {
+			return
+		}
+		w := newWorld(t)
+		a := w.node(func(o *idempotency.Options) { o.Backend, o.Wait = holding{text}, time.Nanosecond })
+		got := w.ask(t.Context(), a, "k", count, w.issue)
+		if got.err == nil && (!got.replayed || strings.Count(got.ids, "\n") != count-1) {
+			t.Errorf("%q was read as %q", text, got.ids)
+		}
+	})
+}

@@ -1,0 +1,279 @@
+// Package idempotencytest is the suite that every backend of package idempotency must pass.
+package idempotencytest
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/idempotency"
+)
+
+// long is a time that no test lasts.
+const long = time.Hour
+
+// Factory returns a backend without entries, and another one on the same entries, as a second node has it. pass lets time pass for both.
+type Factory func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration))
+
+// suite is one test's backends.
+type suite struct {
+	*testing.T
+	one, two idempotency.Backend
+	pass     func(time.Duration)
+}
+
+// Run runs the suite.
+func Run(t *testing.T, open Factory) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"a claim holds until its lease ends", testClaim},
+		{"a swap needs what the caller put there", testSwap},
+		{"a swap where nothing is kept any more", testSwapMissing},
+		{"what is kept ends", testEnds},
+		{"a swap prolongs", testProlong},
+		{"a drop needs what the caller put there", testDrop},
+		{"entries do not touch each other", testApart},
+		{"an entry of a megabyte", testLarge},
+		{"of many claims one wins", testClaimRace},
+		{"of many swaps one wins", testSwapRace},
+		{"of many claims of an entry that has ended one wins", testTakeOverRace},
+		{"an ended context is an error", testContext},
+		{"many requests with few keys issue once for each", testRequests},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			one, two, pass := open(t)
+			test.run(&suite{t, one, two, pass})
+		})
+	}
+}
+
+func (s *suite) claims(b idempotency.Backend, id, text string, lease time.Duration, want string) {
+	s.Helper()
+	if held, err := b.Claim(s.Context(), id, text, lease); held != want || err != nil {
+		s.Errorf("a claim of %s found %.80q, %v, want %.80q", id, held, err, want)
+	}
+}
+
+func (s *suite) swaps(b idempotency.Backend, id, old, text string, keep time.Duration, want string) {
+	s.Helper()
+	if held, err := b.Swap(s.Context(), id, old, text, keep); held != want || err != nil {
+		s.Errorf("a swap of %s found %.80q, %v, want %.80q", id, held, err, want)
+	}
+}
+
+func (s *suite) drops(b idempotency.Backend, id, old string) {
+	s.Helper()
+	if err := b.Drop(s.Context(), id, old); err != nil {
+		s.Errorf("drop of %s: %v", id, err)
+	}
+}
+
+func testClaim(s *suite) {
+	s.claims(s.one, "a", "first", 2*time.Minute, "")
+	s.claims(s.two, "a", "second", long, "first")
+	s.claims(s.one, "a", "first", long, "first") // changes nothing
+	s.pass(121 * time.Second)
+	s.claims(s.two, "a", "second", long, "")
+	s.claims(s.one, "a", "first", long, "second")
+}
+
+func testSwap(s *suite) {
+	s.claims(s.one, "a", "first", long, "")
+	s.swaps(s.two, "a", "second", "done", long, "first")
+	s.swaps(s.one, "a", "first", "done", long, "")
+	s.swaps(s.one, "a", "first", "done", long, "done")
+	s.swaps(s.one, "a", "first", "first", long, "done") // a renewal that comes late
+	s.claims(s.two, "a", "second", long, "done")
+}
+
+func testSwapMissing(s *suite) {
+	s.swaps(s.one, "a", "first", "done", long, "")
+	s.claims(s.two, "a", "second", long, "done")
+	s.claims(s.one, "b", "first", time.Minute, "")
+	s.pass(61 * time.Second)
+	s.swaps(s.one, "b", "first", "done", long, "") // nobody took over
+	s.claims(s.two, "b", "second", long, "done")
+	s.claims(s.one, "c", "first", time.Minute, "")
+	s.pass(61 * time.Second)
+	s.claims(s.two, "c", "second", long, "")
+	s.swaps(s.one, "c", "first", "done", long, "second")
+	s.swaps(s.two, "c", "second", "done", long, "")
+}
+
+func testEnds(s *suite) {
+	s.claims(s.one, "a", "first", long, "")
+	s.swaps(s.one, "a", "first", "done", 2*time.Minute, "")
+	s.claims(s.two, "a", "second", long, "done")
+	s.pass(121 * time.Second)
+	s.claims(s.two, "a", "second", long, "")
+}
+
+func testProlong(s *suite) {
+	s.claims(s.one, "a", "first", 2*time.Minute, "")
+	for range 3 {
+		s.pass(time.Minute)
+		s.swaps(s.one, "a", "first", "first", 2*time.Minute, "")
+	}
+	s.claims(s.two, "a", "second", long, "first")
+	s.pass(121 * time.Second)
+	s.claims(s.two, "a", "second", long, "")
+}
+
+func testDrop(s *suite) {
+	s.drops(s.one, "a", "first")
+	s.claims(s.one, "a", "first", long, "")
+	s.drops(s.two, "a", "second")
+	s.claims(s.two, "a", "second", long, "first")
+	s.drops(s.one, "a", "first")
+	s.drops(s.one, "a", "first")
+	s.claims(s.two, "a", "second", long, "")
+	s.drops(s.one, "a", "first")
+	s.swaps(s.two, "a", "second", "done", long, "")
+	s.drops(s.two, "a", "second")
+	s.claims(s.one, "a", "first", long, "done")
+}
+
+func testApart(s *suite) {
+	ids := []string{"a", "A", "ab", "a-", "a_"}
+	for _, id := range ids {
+		s.claims(s.one, id, "of "+id, long, "")
+	}
+	s.drops(s.two, "ab", "of ab")
+	for _, id := range ids {
+		want := "of " + id
+		if id == "ab" {
+			want = ""
+		}
+		s.claims(s.two, id, "other", long, want)
+	}
+}
+
+func testLarge(s *suite) {
+	large := strings.Repeat("ü", 1<<19)
+	s.claims(s.one, "a", "first", long, "")
+	s.swaps(s.one, "a", "first", large, long, "")
+	s.claims(s.two, "a", "second", long, large)
+}
+
+// crowd runs f on both nodes many times at once and returns how many of them got "".
+func (s *suite) crowd(f func(b idempotency.Backend, name string) (string, error)) int {
+	var (
+		wg  sync.WaitGroup
+		won atomic.Int64
+	)
+	for i := range 16 {
+		b := s.one
+		if i%2 == 1 {
+			b = s.two
+		}
+		wg.Go(func() {
+			held, err := f(b, strconv.Itoa(i))
+			if err != nil {
+				s.Error(err)
+			} else if held == "" {
+				won.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return int(won.Load())
+}
+
+func testClaimRace(s *suite) {
+	for id := range 10 {
+		if won := s.crowd(func(b idempotency.Backend, name string) (string, error) {
+			return b.Claim(context.Background(), strconv.Itoa(id), name, long)
+		}); won != 1 {
+			s.Errorf("%d claimed it", won)
+		}
+	}
+}
+
+func testSwapRace(s *suite) {
+	for id := range 10 {
+		s.claims(s.one, strconv.Itoa(id), "claim", long, "")
+		if won := s.crowd(func(b idempotency.Backend, name string) (string, error) {
+			return b.Swap(context.Background(), strconv.Itoa(id), "claim", name, long)
+		}); won != 1 {
+			s.Errorf("%d swapped it", won)
+		}
+	}
+}
+
+func testTakeOverRace(s *suite) {
+	for id := range 10 {
+		s.claims(s.one, strconv.Itoa(id), "claim", time.Minute, "")
+	}
+	s.pass(61 * time.Second)
+	for id := range 10 {
+		if won := s.crowd(func(b idempotency.Backend, name string) (string, error) {
+			return b.Claim(context.Background(), strconv.Itoa(id), name, long)
+		}); won != 1 {
+			s.Errorf("%d took it over", won)
+		}
+	}
+}
+
+func testContext(s *suite) {
+	s.claims(s.one, "a", "first", long, "")
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	// An operation that is done all the same is no mistake, one that says that it found something is.
+	if held, err := s.two.Claim(ctx, "a", "second", long); held != "first" && seqd.CodeOf(err) != seqd.CodeCanceled {
+		s.Errorf("claim: %q, %v", held, err)
+	}
+	if held, err := s.two.Swap(ctx, "a", "second", "x", long); held != "first" && seqd.CodeOf(err) != seqd.CodeCanceled {
+		s.Errorf("swap: %q, %v", held, err)
+	}
+	s.claims(s.two, "a", "second", long, "first")
+}
+
+// Every request with the same key gets the same number, and each number is that of one key.
+func testRequests(s *suite) {
+	const keys, repeats = 8, 12
+	var (
+		issued atomic.Int64
+		mu     sync.Mutex // guards got
+		wg     sync.WaitGroup
+	)
+	got := make(map[string]string)
+	var nodes [2]*idempotency.Answers
+	for i, backend := range []idempotency.Backend{s.one, s.two} {
+		nodes[i] = idempotency.New(idempotency.Options{Backend: backend, Cluster: "c", TTL: long, Wait: time.Minute, Log: slog.New(slog.DiscardHandler)})
+	}
+	for i := range keys * repeats {
+		wg.Go(func() {
+			key := "key " + strconv.Itoa(i/2%keys)
+			call := &seqd.Call{BizType: "order", Count: 1}
+			replayed, err := nodes[i%2].Once(context.Background(), key, call, func(_ context.Context, call *seqd.Call) error {
+				call.Sequence.Add(issued.Add(1), 1, 1)
+				return nil
+			})
+			if err != nil {
+				s.Error(err)
+				return
+			}
+			if replayed == "" {
+				replayed = strings.Join(call.Sequence.IDs(), "\n")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if before, known := got[key]; known && before != replayed {
+				s.Errorf("%s got %s and %s", key, before, replayed)
+			}
+			got[key] = replayed
+		})
+	}
+	wg.Wait()
+	if issued.Load() != keys {
+		s.Errorf("issued %d times for %d keys", issued.Load(), keys)
+	}
+}
