@@ -53,6 +53,10 @@ type Server struct {
 	MaxHeaderBytes int `config:"maxHeaderBytes"`
 	// MaxBodyBytes is how large a request's body may be; bodies carry no meaning today. 0 allows none.
 	MaxBodyBytes int64 `config:"maxBodyBytes"`
+	// MaxInFlight is how many requests are answered at once, 0 for no bound, to 1,000,000. More are refused at once.
+	MaxInFlight int `config:"maxInFlight"`
+	// MaxConnections is how many connections are open at once, 0 for no bound, to 10,000,000. More are closed at once.
+	MaxConnections int `config:"maxConnections"`
 }
 
 // Log is what is logged and how.
@@ -111,6 +115,8 @@ func Default() Config {
 			PluginTimeout:     5 * time.Second,
 			MaxHeaderBytes:    16 << 10,
 			MaxBodyBytes:      64 << 10,
+			MaxInFlight:       4096,
+			MaxConnections:    16_384,
 		},
 		Log: Log{Level: "info", Format: "json"},
 		Store: Store{
@@ -333,6 +339,8 @@ func (s *Server) validate(p *problems) {
 	p.duration("server.pluginTimeout", s.PluginTimeout, 100*time.Millisecond, time.Minute)
 	p.check(s.MaxHeaderBytes >= 1<<10 && s.MaxHeaderBytes <= 1<<20, "server.maxHeaderBytes", "%d is outside 1024 to 1048576", s.MaxHeaderBytes)
 	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)
+	p.check(s.MaxInFlight >= 0 && s.MaxInFlight <= 1_000_000, "server.maxInFlight", "%d is outside 0 to 1000000", s.MaxInFlight)
+	p.check(s.MaxConnections >= 0 && s.MaxConnections <= 10_000_000, "server.maxConnections", "%d is outside 0 to 10000000", s.MaxConnections)
 }
 
 // IsLoopback reports whether addr, host:port, can only be reached from this machine.

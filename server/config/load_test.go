@@ -116,6 +116,8 @@ var another = map[string]struct{ yaml, text string }{
 	"server.pluginTimeout":     {"7s", "7s"},
 	"server.maxHeaderBytes":    {"7000", "7000"},
 	"server.maxBodyBytes":      {"7", "7"},
+	"server.maxInFlight":       {"7", "7"},
+	"server.maxConnections":    {"7", "7"},
 	"log.level":                {"warn", "warn"},
 	"log.format":               {"text", "text"},
 	"store.driver":             {"memory", "memory"},

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 )
@@ -14,27 +17,64 @@ import (
 // Listener wraps a listener so that the errors net/http itself answers, before any handler runs (headers too large, malformed
 // requests), are problem documents like all others. net/http offers no hook for them; it writes each in one piece, straight to
 // the connection and with a header no other answer has.
-func Listener(l net.Listener) net.Listener { return listener{l} }
+//
+// Connections above the most are closed as soon as they are accepted, without an answer: reading what the client sends, so that closing does not reset the
+// connection and take the answer with it, would hold the very descriptor that is to be freed.
+func Listener(l net.Listener, opts ListenerOptions) net.Listener {
+	return &listener{Listener: l, most: orNone(opts.MaxConnections), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
+}
 
-type listener struct{ net.Listener }
+// ListenerOptions are what a [Listener] is built from.
+type ListenerOptions struct {
+	// MaxConnections is how many connections are open at once, 0 for no bound.
+	MaxConnections int
+	// Log is told, now and then, of connections that were closed at once.
+	Log *slog.Logger
+}
+
+type listener struct {
+	net.Listener
+	most    int64
+	open    atomic.Int64
+	refused episodes
+}
 
 // Accept implements [net.Listener].
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if tcp, ok := c.(*net.TCPConn); ok {
-		return conn{tcp}, err
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		tcp, ok := c.(*net.TCPConn)
+		if err != nil || !ok {
+			return c, err
+		}
+		if l.open.Add(1) <= l.most {
+			return &conn{TCPConn: tcp, listener: l}, nil
+		}
+		l.open.Add(-1)
+		_ = tcp.Close() // nothing was written that could be lost
+		l.refused.count()
 	}
-	return c, err
 }
 
 // conn keeps the methods of a TCP connection: net/http closes the writing half after such an error, so that the caller can
 // still read it.
-type conn struct{ *net.TCPConn }
+type conn struct {
+	*net.TCPConn
+	listener *listener
+	closed   sync.Once
+}
+
+// Close implements [net.Conn]. net/http closes some connections twice.
+func (c *conn) Close() error {
+	err := c.TCPConn.Close()
+	c.closed.Do(func() { c.listener.open.Add(-1) })
+	return err
+}
 
 const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // Write implements [net.Conn].
-func (c conn) Write(p []byte) (int, error) {
+func (c *conn) Write(p []byte) (int, error) {
 	if len(p) < 512 && (bytes.HasPrefix(p, []byte("HTTP/1.1 4")) || bytes.HasPrefix(p, []byte("HTTP/1.1 5"))) {
 		if answer := problemFor(p); answer != nil {
 			if _, err := c.TCPConn.Write(answer); err != nil {
