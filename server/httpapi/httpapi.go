@@ -66,6 +66,9 @@ func New(opts Options) (*API, error) {
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)
 	}
+	if err := a.routeDocs(); err != nil {
+		return nil, err
+	}
 	e.NoRoute(func(c *gin.Context) {
 		a.fail(c, seqd.Errorf(seqd.CodeNotFound, "there is nothing at this path; numbers are at /seq/{bizType}"))
 	})
