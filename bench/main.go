@@ -60,6 +60,7 @@ var figures = []figure{
 	{"snowflake", benchSnowflake},
 	{"snowflakehttp", benchSnowflakeHTTP},
 	{"plugins", benchPlugins},
+	{"overload", benchOverload},
 }
 
 func main() {
