@@ -13,6 +13,7 @@ import (
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/schema_validation"
 	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 	"github.com/pb33f/libopenapi/orderedmap"
 
@@ -97,6 +98,31 @@ func newChecker(t *testing.T, url string) *checker {
 	c.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	t.Cleanup(c.client.CloseIdleConnections)
 	return c
+}
+
+// examples checks those that schemas give of themselves.
+func (c *checker) examples() {
+	c.Helper()
+	found := 0
+	for name, proxy := range c.document.Components.Schemas.FromOldest() {
+		schema := proxy.Schema()
+		if schema.Example == nil {
+			continue
+		}
+		found++
+		var example any
+		if err := schema.Example.Decode(&example); err != nil {
+			c.Fatal(err)
+		}
+		if ok, wrong := schema_validation.NewSchemaValidator().ValidateSchemaObject(schema, example); !ok {
+			for _, w := range wrong {
+				c.Errorf("the example of %s: %s %v", name, w.Reason, w.SchemaValidationErrors)
+			}
+		}
+	}
+	if found == 0 {
+		c.Error("no schema has an example")
+	}
 }
 
 // operations lists the routes of the document with their descriptions.

@@ -29,6 +29,7 @@ const bizTypes = `SEQD_BIZTYPES=[
 func TestEveryRoute(t *testing.T) {
 	n := node.StartReady(t, t.TempDir(), bizTypes)
 	c := newChecker(t, n.URL)
+	c.examples()
 	c.numbers(n.URL)
 	c.bizTypes(n.URL)
 	c.resources(n)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"slices"
@@ -92,7 +93,7 @@ func render(d description) ([]byte, error) {
 	}
 	p.Statuses = d.statuses()
 	tmpl, err := template.New("page").Funcs(template.FuncMap{
-		"prose": prose, "kind": kind, "limits": limits, "id": identifier, "lower": strings.ToLower, "in": where,
+		"prose": prose, "kind": kind, "limits": limits, "id": identifier, "lower": strings.ToLower, "in": where, "sample": sample, "values": values,
 	}).Parse(pageSource)
 	if err != nil {
 		return nil, err
@@ -150,6 +151,9 @@ func (d *description) answer(number string, r response) answer {
 	}
 	a.Description, a.Content, a.Codes = r.Description, content(r.Content), codes(r)
 	for _, h := range r.Headers {
+		if h.Name == "X-Request-Id" || h.Name == "Cache-Control" { // the introduction has them
+			continue
+		}
 		if h.Value.Ref != "" {
 			h.Value = d.Components.Headers[name(h.Value.Ref)]
 		}
@@ -196,9 +200,7 @@ func (d *description) statuses() (list []status) {
 				seen[a.Ref] = true
 				s := status{Number: e.Name, Description: a.Description, Codes: a.Codes}
 				for _, h := range a.Headers {
-					if h.Name != "X-Request-Id" && h.Name != "Cache-Control" {
-						s.Headers = append(s.Headers, h.Name)
-					}
+					s.Headers = append(s.Headers, h.Name)
 				}
 				list = append(list, s)
 			}
@@ -260,24 +262,52 @@ func limits(s schema) (list []string) {
 	if s.MaxLength != nil {
 		list = append(list, fmt.Sprintf("at most %d characters", *s.MaxLength))
 	}
-	if len(s.Enum) > 0 && len(s.Enum) < 10 {
+	switch {
+	case len(s.Enum) == 1:
+		list = append(list, "always "+s.Enum[0])
+	case len(s.Enum) > 1 && len(s.Enum) < manyValues:
 		list = append(list, "one of "+strings.Join(s.Enum, ", "))
 	}
 	if s.Const.Kind == yaml.ScalarNode {
 		list = append(list, "always "+s.Const.Value)
 	}
 	if s.Default.Kind == yaml.ScalarNode {
-		list = append(list, "unless given "+s.Default.Value)
+		list = append(list, "default "+s.Default.Value)
 	}
 	if s.Pattern != "" {
 		list = append(list, "matches "+s.Pattern)
 	}
-	if s.Example.Kind != 0 {
+	if s.Example.Kind != 0 && len(s.Properties) == 0 { // that of an object stands by itself
 		if example, err := toJSON(&s.Example); err == nil {
 			list = append(list, "such as "+string(example))
 		}
 	}
 	return list
+}
+
+// manyValues is how many values of a list are too many for a line.
+const manyValues = 10
+
+// sample is the example of an object, written to be read; "" where it has none.
+func sample(s schema) (string, error) {
+	if s.Example.Kind == 0 || len(s.Properties) == 0 {
+		return "", nil
+	}
+	example, err := toJSON(&s.Example)
+	if err != nil {
+		return "", err
+	}
+	var buf bytes.Buffer
+	err = json.Indent(&buf, example, "", "  ")
+	return buf.String(), err
+}
+
+// values lists those of a schema that has many.
+func values(s schema) []string {
+	if len(s.Enum) < manyValues {
+		return nil
+	}
+	return s.Enum
 }
 
 // where says where a parameter stands.
