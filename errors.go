@@ -43,6 +43,7 @@ const (
 	CodeRateLimited      Code = "rate_limited"
 	CodeStarting         Code = "starting"
 	CodeStopping         Code = "stopping"
+	CodeOverloaded       Code = "overloaded"
 	CodeStoreUnavailable Code = "store_unavailable"
 	CodeRedisUnavailable Code = "redis_unavailable"
 	CodeClockRollback    Code = "clock_rollback"

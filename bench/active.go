@@ -30,11 +30,11 @@ func benchActive(ctx context.Context, o options) (results []result, err error) {
 	for i := range many {
 		bizTypes = append(bizTypes, bizType(fmt.Sprintf("type%06d", i)))
 	}
-	one, err := b.withoutStore(ctx, "one", bizTypes[:1])
+	one, err := b.withoutStore(ctx, "one", bizTypes[:1], 0)
 	if err != nil {
 		return nil, err
 	}
-	all, err := b.withoutStore(ctx, "all", bizTypes)
+	all, err := b.withoutStore(ctx, "all", bizTypes, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,9 @@ type sharedMemory struct{ persist.Store }
 func (sharedMemory) Shared() bool { return true }
 
 // withoutStore serves biz types over Redis and a store in memory. So many first ranges take the stand-in for MongoDB an hour: it reads every
-// document to change one. No request of this figure waits for the store, and so which one it is does not matter.
-func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seqd.BizType) (url string, err error) {
+// document to change one. No request of this figure waits for the store, and so which one it is does not matter. At most maxInFlight requests are answered at
+// once, 0 for no bound.
+func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seqd.BizType, maxInFlight int) (url string, err error) {
 	client := redis.NewClient(&redis.Options{ // as the runtime makes it
 		Addr: b.redisAddr, Protocol: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
 		ReadTimeout: time.Second, WriteTimeout: time.Second, PoolTimeout: time.Second,
@@ -95,6 +96,11 @@ func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seq
 		}
 		definitions = append(definitions, seqd.Definition{BizType: bizType, Strategy: s})
 	}
+	return b.issue(ctx, definitions, maxInFlight)
+}
+
+// issue serves biz types over seqd's HTTP side alone.
+func (b *backends) issue(ctx context.Context, definitions []seqd.Definition, maxInFlight int) (url string, err error) {
 	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: discard()})
 	if err != nil {
 		return "", err
@@ -102,7 +108,7 @@ func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seq
 	issuer.Init(ctx)
 	b.cleanUps = append(b.cleanUps, func() error { return issuer.Close(context.Background()) })
 	defaults := config.Default().Server
-	api, err := httpapi.New(httpapi.Options{MaxCount: defaults.MaxCount, MaxBodyBytes: defaults.MaxBodyBytes, Log: discard()})
+	api, err := httpapi.New(httpapi.Options{MaxCount: defaults.MaxCount, MaxBodyBytes: defaults.MaxBodyBytes, MaxInFlight: maxInFlight, Log: discard()})
 	if err != nil {
 		return "", err
 	}

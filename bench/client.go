@@ -35,27 +35,40 @@ func newClient(url string) (*client, error) {
 }
 
 var (
-	statusOK      = []byte("HTTP/1.1 200 ")
-	contentLength = []byte("Content-Length: ")
+	statusOK          = []byte("HTTP/1.1 200 ")
+	statusUnavailable = []byte("HTTP/1.1 503 ")
+	contentLength     = []byte("Content-Length: ")
 )
 
 // get sends the request and reads the answer. Any answer but 200 is an error.
 func (c *client) get() error {
+	served, err := c.try()
+	if err == nil && !served {
+		err = errors.New("the answer is 503")
+	}
+	return err
+}
+
+// try is get for a service that may be overloaded: served is false for 503.
+func (c *client) try() (served bool, err error) {
 	if _, err := c.conn.Write(c.request); err != nil {
-		return err
+		return false, err
 	}
 	length := -1
 	for first := true; ; first = false {
 		line, err := c.reader.ReadSlice('\n')
 		if err != nil {
-			return err
+			return false, err
 		}
-		if first && !bytes.HasPrefix(line, statusOK) {
-			return fmt.Errorf("the answer is %q", line)
+		if first {
+			served = bytes.HasPrefix(line, statusOK)
+			if !served && !bytes.HasPrefix(line, statusUnavailable) {
+				return false, fmt.Errorf("the answer is %q", line)
+			}
 		}
 		if value, found := bytes.CutPrefix(line, contentLength); found {
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if len(line) == len("\r\n") {
@@ -63,10 +76,10 @@ func (c *client) get() error {
 		}
 	}
 	if length < 0 {
-		return errors.New("the answer does not say how long it is")
+		return false, errors.New("the answer does not say how long it is")
 	}
-	_, err := c.reader.Discard(length)
-	return err
+	_, err = c.reader.Discard(length)
+	return served, err
 }
 
 func (c *client) close() error { return c.conn.Close() }

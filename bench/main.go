@@ -61,6 +61,7 @@ var figures = []figure{
 	{"snowflakehttp", benchSnowflakeHTTP},
 	{"plugins", benchPlugins},
 	{"idempotent", benchIdempotent},
+	{"overload", benchOverload},
 }
 
 func main() {

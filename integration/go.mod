@@ -13,7 +13,20 @@ require (
 	pgregory.net/rapid v1.2.0
 )
 
-require github.com/yuin/gopher-lua v1.1.1
+require (
+	github.com/pb33f/libopenapi v0.28.0
+	github.com/pb33f/libopenapi-validator v0.6.4
+	github.com/yuin/gopher-lua v1.1.1
+)
+
+require (
+	github.com/bahlo/generic-list-go v0.2.0 // indirect
+	github.com/buger/jsonparser v1.1.1 // indirect
+	github.com/pb33f/jsonpath v0.1.2 // indirect
+	github.com/pb33f/ordered-map/v2 v2.3.0 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2 // indirect
+	go.yaml.in/yaml/v4 v4.0.0-rc.2 // indirect
+)
 
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect

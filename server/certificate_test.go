@@ -72,7 +72,7 @@ func serveTLS(t *testing.T, c *certificate) string {
 	}
 	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(httpapi.Listener(l, c.settings())) }()
+	go func() { served <- s.Serve(httpapi.Listener(l, httpapi.ListenerOptions{TLS: c.settings()})) }()
 	t.Cleanup(func() { _ = s.Close(); <-served })
 	return l.Addr().String()
 }

@@ -170,6 +170,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 	r.api, err = httpapi.New(httpapi.Options{
 		MaxCount:       s.MaxCount,
 		MaxBodyBytes:   s.MaxBodyBytes,
+		MaxInFlight:    s.MaxInFlight,
 		TrustedProxies: s.TrustedProxies,
 		AccessLog:      s.AccessLog == "on",
 		Guard:          r.guard(),
@@ -209,7 +210,8 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		r.onListen(listener.Addr())
 	}
 	served = make(chan error, 1)
-	go func() { served <- r.http.Serve(httpapi.Listener(listener, encryption)) }()
+	bounded := httpapi.Listener(listener, httpapi.ListenerOptions{TLS: encryption, MaxConnections: r.maxConnections(), Log: r.log})
+	go func() { served <- r.http.Serve(bounded) }()
 	return served, nil
 }
 

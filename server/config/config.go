@@ -63,6 +63,10 @@ type Server struct {
 	// MaxBodyBytes is how large a request's body may be; 0 allows none, and so no change by the API.
 	MaxBodyBytes int64 `config:"maxBodyBytes"`
 	TLS          TLS   `config:"tls"`
+	// MaxInFlight is how many requests are answered at once, 0 for no bound, to 1,000,000. More are refused at once.
+	MaxInFlight int `config:"maxInFlight"`
+	// MaxConnections is how many connections are open at once, 0 for no bound, to 10,000,000. More are closed at once.
+	MaxConnections int `config:"maxConnections"`
 }
 
 // TLS is what the service shows to callers. Without files connections are not encrypted.
@@ -147,6 +151,8 @@ func Default() Config {
 			PluginTimeout:     5 * time.Second,
 			MaxHeaderBytes:    16 << 10,
 			MaxBodyBytes:      64 << 10,
+			MaxInFlight:       4096,
+			MaxConnections:    16_384,
 		},
 		Log: Log{Level: "info", Format: "json"},
 		Store: Store{
@@ -386,6 +392,8 @@ func (s *Server) validate(p *problems) {
 	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)
 	p.check(s.TLS.CertFile == "" || s.TLS.KeyFile != "", "server.tls.keyFile", "it is empty, and server.tls.certFile needs it")
 	p.check(s.TLS.KeyFile == "" || s.TLS.CertFile != "", "server.tls.certFile", "it is empty, and server.tls.keyFile needs it")
+	p.check(s.MaxInFlight >= 0 && s.MaxInFlight <= 1_000_000, "server.maxInFlight", "%d is outside 0 to 1000000", s.MaxInFlight)
+	p.check(s.MaxConnections >= 0 && s.MaxConnections <= 10_000_000, "server.maxConnections", "%d is outside 0 to 10000000", s.MaxConnections)
 }
 
 // NotLoopback says what to do about an address that auth.mode auto does not open.

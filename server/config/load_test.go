@@ -124,6 +124,8 @@ var another = map[string]struct{ yaml, text string }{
 	"server.maxBodyBytes":      {"7", "7"},
 	"server.tls.certFile":      {"y", "y"},
 	"server.tls.keyFile":       {"y", "y"},
+	"server.maxInFlight":       {"7", "7"},
+	"server.maxConnections":    {"7", "7"},
 	"log.level":                {"warn", "warn"},
 	"log.format":               {"text", "text"},
 	"store.driver":             {"memory", "memory"},

@@ -27,12 +27,12 @@ const (
 // codes is the closed set as the contract knows it, with the status of each; it is written out here so that a change of the code is
 // a change of this list.
 var codes = map[seqd.Code]int{
-	"invalid_biz_type": 400, "invalid_count": 400, "invalid_id": 400, "invalid_request": 400,
+	"invalid_biz_type": 400, "invalid_count": 400, "invalid_id": 400, "invalid_request": 400, "invalid_definition": 400,
 	"unauthorized":     401,
 	"forbidden":        403,
 	"unknown_biz_type": 404, "not_found": 404,
 	"method_not_allowed": 405,
-	"conflict":           409, "exhausted": 409,
+	"conflict":           409, "disabled": 409, "exhausted": 409,
 	"precondition_failed":    412,
 	"body_too_large":         413,
 	"unsupported_media_type": 415,
@@ -42,7 +42,7 @@ var codes = map[seqd.Code]int{
 	"idempotency_key_reused": 422,
 	"plugin_panic":           500, "internal": 500,
 	"starting": 503, "stopping": 503, "store_unavailable": 503, "redis_unavailable": 503, "timeout": 503, "canceled": 503,
-	"clock_rollback": 503, "no_machine_id": 503,
+	"clock_rollback": 503, "no_machine_id": 503, "overloaded": 503,
 }
 
 // counter is a strategy that counts from first; its fields say what else it does.

@@ -28,6 +28,9 @@ type Options struct {
 	PublicMetrics bool
 	// Tokens are what /tokens manages; nil for no such routes.
 	Tokens Tokens
+	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz and
+	// /readyz, which are neither refused nor counted.
+	MaxInFlight int
 	// AccessLog logs every request.
 	AccessLog bool
 	// Answers remembers what was answered to requests with an Idempotency-Key; nil refuses them.
@@ -47,12 +50,13 @@ type API struct {
 	waiting  atomic.Pointer[seqd.Error] // why there is no issuer yet
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
+	inFlight inFlight
 }
 
 // New returns an API that is starting.
 func New(opts Options) (*API, error) {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs()}
+	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs(), inFlight: newInFlight(opts.MaxInFlight, opts.Log)}
 	a.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
 	e := a.engine
 	e.RedirectTrailingSlash = false
@@ -72,6 +76,9 @@ func New(opts Options) (*API, error) {
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)
+	}
+	if err := a.routeDocs(); err != nil {
+		return nil, err
 	}
 	e.NoRoute(func(c *gin.Context) {
 		a.fail(c, seqd.Errorf(seqd.CodeNotFound, "there is nothing at this path; numbers are at /seq/{bizType}"))
@@ -94,7 +101,8 @@ func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
 // Drain makes /readyz say 503 while everything else goes on.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// around is the one middleware: request ID, limits that need no route, panics, access log.
+// around is the one middleware: request ID, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
+// client that sends one byte by byte would take a place.
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
 	c.Writer.Header()["X-Request-Id"] = id
@@ -110,6 +118,14 @@ func (a *API) around(c *gin.Context) {
 		c.Abort()
 		a.fail(c, err)
 		return
+	}
+	if !isProbe(c) {
+		if !a.inFlight.enter() {
+			c.Abort()
+			a.inFlight.refuse(c)
+			return
+		}
+		defer a.inFlight.leave()
 	}
 	c.Next()
 }

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 )
@@ -18,32 +21,61 @@ import (
 // requests), are problem documents like all others. net/http offers no hook for them; it writes each in one piece, straight to
 // the connection and with a header no other answer has.
 //
-// Where settings is not nil connections are encrypted, inside of that: what net/http writes must be seen before it is encrypted. So net/http does not know of TLS, and
+// Where connections are encrypted, that is done inside of this: what net/http writes must be seen before it is encrypted. So net/http does not know of TLS, and
 // speaks HTTP/1.1 alone. The handshake is made by the first reading, within the time that the headers have.
-func Listener(l net.Listener, settings *tls.Config) net.Listener {
+//
+// Connections above the most are closed as soon as they are accepted, without an answer: reading what the client sends, so that closing does not reset the
+// connection and take the answer with it, would hold the very descriptor that is to be freed.
+func Listener(l net.Listener, opts ListenerOptions) net.Listener {
+	settings := opts.TLS
 	if settings != nil {
 		settings = settings.Clone()
 		settings.NextProtos = []string{"http/1.1"}
 	}
-	return listener{l, settings}
+	return &listener{Listener: l, settings: settings, most: orNone(opts.MaxConnections), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
+}
+
+// ListenerOptions are what a [Listener] is built from.
+type ListenerOptions struct {
+	// TLS encrypts connections; nil for not.
+	TLS *tls.Config
+	// MaxConnections is how many connections are open at once, 0 for no bound.
+	MaxConnections int
+	// Log is told, now and then, of connections that were closed at once.
+	Log *slog.Logger
 }
 
 type listener struct {
 	net.Listener
-	settings *tls.Config
+	settings *tls.Config // nil where connections are not encrypted
+	most     int64
+	open     atomic.Int64
+	refused  episodes
 }
 
 // Accept implements [net.Listener].
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	tcp, ok := c.(*net.TCPConn)
-	switch {
-	case !ok:
-		return c, err
-	case l.settings != nil:
-		return conn{encrypted{tls.Server(tcp, l.settings), tcp}}, err
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		tcp, ok := c.(*net.TCPConn)
+		if err != nil || !ok {
+			return c, err
+		}
+		if l.open.Add(1) <= l.most {
+			return l.wrap(tcp), nil
+		}
+		l.open.Add(-1)
+		_ = tcp.Close() // nothing was written that could be lost
+		l.refused.count()
 	}
-	return conn{tcp}, err
+}
+
+// wrap returns a connection that is counted.
+func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
+	if l.settings != nil {
+		return &conn{halfCloser: encrypted{tls.Server(tcp, l.settings), tcp}, listener: l}
+	}
+	return &conn{halfCloser: tcp, listener: l}
 }
 
 // encrypted is a connection over TLS.
@@ -86,12 +118,23 @@ type halfCloser interface {
 	CloseWrite() error
 }
 
-type conn struct{ halfCloser }
+type conn struct {
+	halfCloser
+	listener *listener
+	closed   sync.Once
+}
+
+// Close implements [net.Conn]. net/http closes some connections twice.
+func (c *conn) Close() error {
+	err := c.halfCloser.Close()
+	c.closed.Do(func() { c.listener.open.Add(-1) })
+	return err
+}
 
 const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // Write implements [net.Conn].
-func (c conn) Write(p []byte) (int, error) {
+func (c *conn) Write(p []byte) (int, error) {
 	if len(p) < 512 && (bytes.HasPrefix(p, []byte("HTTP/1.1 4")) || bytes.HasPrefix(p, []byte("HTTP/1.1 5"))) {
 		if answer := problemFor(p); answer != nil {
 			if _, err := c.halfCloser.Write(answer); err != nil {

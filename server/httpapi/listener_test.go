@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"regexp"
@@ -25,7 +26,7 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	}
 	addr := l.Addr().String()
 	if wrapped {
-		l = httpapi.Listener(l, nil)
+		l = httpapi.Listener(l, httpapi.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
 	}
 	s := &http.Server{
 		Handler: h, MaxHeaderBytes: 4096, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: 10 * time.Second,

@@ -48,6 +48,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeInternal:             http.StatusInternalServerError,
 	seqd.CodeStarting:             http.StatusServiceUnavailable,
 	seqd.CodeStopping:             http.StatusServiceUnavailable,
+	seqd.CodeOverloaded:           http.StatusServiceUnavailable,
 	seqd.CodeStoreUnavailable:     http.StatusServiceUnavailable,
 	seqd.CodeRedisUnavailable:     http.StatusServiceUnavailable,
 	seqd.CodeClockRollback:        http.StatusServiceUnavailable,

@@ -1,0 +1,259 @@
+package openapi_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/schema_validation"
+	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
+	"github.com/pb33f/libopenapi/orderedmap"
+
+	"github.com/seqd/seqd/internal/node"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+// notYet is what the document promises and seqd does not do yet: routes, or a part of one as a call names it. Calls of these are not made.
+var notYet = []string{
+	"GET /biz-types", "GET /biz-types/{name}", "PUT /biz-types/{name}", "PATCH /biz-types/{name}", "DELETE /biz-types/{name}",
+	"POST /biz-types/{name}/disable", "POST /biz-types/{name}/enable",
+	"GET /nodes",
+	"GET /tokens", "POST /tokens", "GET /tokens/{name}", "PATCH /tokens/{name}", "DELETE /tokens/{name}",
+	"idempotency", "tokens that are asked for",
+}
+
+// call is one request and what must come of it.
+type call struct {
+	// op is the route in the document: method and path.
+	op string
+	// part is what this call needs beyond the route, as notYet names it; "" for nothing.
+	part string
+	// target is what is asked for: path and query.
+	target string
+	// headers are lines of the form "Name: value".
+	headers []string
+	body    string
+	// status is that of the answer.
+	status int
+	// code is that of the problem, "" for a good answer.
+	code string
+	// wrong says that the request itself does not fit the document.
+	wrong bool
+}
+
+// answer is what came back.
+type answer struct {
+	header http.Header
+	body   []byte
+}
+
+// checker compares every request and answer with the document.
+type checker struct {
+	*testing.T
+	document  *v3.Document
+	validator validator.Validator
+	client    *http.Client
+	driven    map[string]map[int]bool // by op
+}
+
+// newChecker reads the document that a node serves, which must be a valid one.
+func newChecker(t *testing.T, url string) *checker {
+	t.Helper()
+	resp, err := http.Get(url + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	source, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := libopenapi.NewDocument(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := document.BuildV3Model()
+	if err != nil {
+		t.Fatalf("the model of the document: %v", err)
+	}
+	v, errs := validator.NewValidator(document)
+	if len(errs) > 0 {
+		t.Fatalf("the document: %v", errs)
+	}
+	if ok, wrong := v.ValidateDocument(); !ok {
+		for _, w := range wrong {
+			t.Errorf("the document is not OpenAPI 3.1: %s: %s %v", w.Message, w.Reason, w.SchemaValidationErrors)
+		}
+	}
+	c := &checker{T: t, document: &model.Model, validator: v, driven: make(map[string]map[int]bool)}
+	c.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	t.Cleanup(c.client.CloseIdleConnections)
+	return c
+}
+
+// examples checks those that schemas give of themselves.
+func (c *checker) examples() {
+	c.Helper()
+	found := 0
+	for name, proxy := range c.document.Components.Schemas.FromOldest() {
+		schema := proxy.Schema()
+		if schema.Example == nil {
+			continue
+		}
+		found++
+		var example any
+		if err := schema.Example.Decode(&example); err != nil {
+			c.Fatal(err)
+		}
+		if ok, wrong := schema_validation.NewSchemaValidator().ValidateSchemaObject(schema, example); !ok {
+			for _, w := range wrong {
+				c.Errorf("the example of %s: %s %v", name, w.Reason, w.SchemaValidationErrors)
+			}
+		}
+	}
+	if found == 0 {
+		c.Error("no schema has an example")
+	}
+}
+
+// operations lists the routes of the document with their descriptions.
+func (c *checker) operations() map[string]*v3.Operation {
+	all := make(map[string]*v3.Operation)
+	for path, item := range c.document.Paths.PathItems.FromOldest() {
+		for method, op := range item.GetOperations().FromOldest() {
+			all[strings.ToUpper(method)+" "+path] = op
+		}
+	}
+	return all
+}
+
+// on makes a call to a node, and returns nothing where it is not made yet.
+func (c *checker) on(url string, call call) (a answer) {
+	c.Helper()
+	if slices.Contains(notYet, call.op) || call.part != "" && slices.Contains(notYet, call.part) {
+		return a
+	}
+	what := fmt.Sprintf("%s %s %s: ", call.op, cut(call.target), call.part)
+	if !call.wrong {
+		if ok, wrong := c.validator.ValidateHttpRequestSync(c.request(url, call)); !ok {
+			for _, w := range wrong {
+				c.Errorf("%sthe request: %s: %s %v", what, w.Message, w.Reason, w.SchemaValidationErrors)
+			}
+		}
+	}
+	sent := c.request(url, call)
+	resp, err := c.client.Do(sent)
+	if err != nil {
+		c.Fatalf("%s%v", what, err)
+	}
+	defer resp.Body.Close()
+	a.header = resp.Header
+	if a.body, err = io.ReadAll(resp.Body); err != nil {
+		c.Fatalf("%s%v", what, err)
+	}
+	if resp.StatusCode != call.status || call.code != "" && !bytes.Contains(a.body, []byte(`"code":"`+call.code+`"`)) {
+		c.Errorf("%s%d %s %s, want %d %s", what, resp.StatusCode, cut(string(a.body)), a.header.Get("Content-Type"), call.status, call.code)
+	}
+	c.compare(what, call, resp, a)
+	if c.driven[call.op] == nil {
+		c.driven[call.op] = make(map[int]bool)
+	}
+	c.driven[call.op][resp.StatusCode] = true
+	return a
+}
+
+// compare checks an answer against the document.
+func (c *checker) compare(what string, call call, resp *http.Response, a answer) {
+	c.Helper()
+	resp.Body = io.NopCloser(bytes.NewReader(a.body))
+	asked := c.request("http://seqd", call)
+	if ok, wrong := c.validator.GetResponseBodyValidator().ValidateResponseBody(asked, resp); !ok && call.method() != http.MethodHead {
+		for _, w := range wrong {
+			c.Errorf("%sthe answer %d: %s: %s %v\n%s", what, resp.StatusCode, w.Message, w.Reason, w.SchemaValidationErrors, cut(string(a.body)))
+		}
+	}
+	// What the library leaves alone.
+	op := c.operations()[call.op]
+	if op == nil {
+		c.Errorf("%sthe document has no such route", what)
+		return
+	}
+	documented := op.Responses.Codes.GetOrZero(fmt.Sprint(resp.StatusCode))
+	if documented == nil {
+		c.Errorf("%sthe document knows no answer %d", what, resp.StatusCode)
+		return
+	}
+	for name, header := range documented.Headers.FromOldest() {
+		if header.Required && resp.Header.Get(name) == "" {
+			c.Errorf("%sthe answer %d has no header %s", what, resp.StatusCode, name)
+		}
+	}
+	if orderedmap.Len(documented.Content) == 0 && len(a.body) > 0 {
+		c.Errorf("%sthe answer %d has a body, and the document knows none", what, resp.StatusCode)
+	}
+}
+
+func (call call) method() string { method, _, _ := strings.Cut(call.op, " "); return method }
+
+// request makes the request of a call; each is good for one use.
+func (c *checker) request(url string, call call) *http.Request {
+	c.Helper()
+	var body io.Reader
+	if call.body != "" {
+		body = strings.NewReader(call.body)
+	}
+	r, err := http.NewRequest(call.method(), url+call.target, body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, line := range call.headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+// finish fails for routes that were not driven to a good answer, and for entries of notYet that name nothing.
+func (c *checker) finish() {
+	c.Helper()
+	operations := c.operations()
+	for _, op := range slices.Sorted(maps.Keys(operations)) {
+		if slices.Contains(notYet, op) {
+			continue
+		}
+		var missed []string
+		for status := range operations[op].Responses.Codes.FromOldest() {
+			var number int
+			_, _ = fmt.Sscan(status, &number)
+			switch driven := c.driven[op][number]; {
+			case driven:
+			case number < 400:
+				c.Errorf("%s was never driven to %d", op, number)
+			default:
+				missed = append(missed, status)
+			}
+		}
+		c.Logf("%s: driven to %v, not to %v", op, slices.Sorted(maps.Keys(c.driven[op])), missed)
+	}
+	for _, op := range notYet {
+		if strings.Contains(op, " /") && operations[op] == nil {
+			c.Errorf("%s stands in notYet and not in the document", op)
+		}
+	}
+}
+
+func cut(s string) string {
+	if len(s) > 300 {
+		return s[:300] + "…"
+	}
+	return s
+}

@@ -1,0 +1,310 @@
+package openapi_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/node"
+)
+
+// bizTypes are one of each kind of answer.
+const bizTypes = `SEQD_BIZTYPES=[
+	{"name": "order", "start": 100, "plugins": [{"name": "stats"}, {"name": "history", "flushInterval": "10ms"}]},
+	{"name": "user", "strategy": "snowflake"},
+	{"name": "daily", "reset": "daily", "plugins": [{"name": "format", "template": "D{date:20060102}-{seq:04}{check}", "check": "luhn"}]},
+	{"name": "limited", "plugins": [{"name": "rate-limit", "rate": 0.001, "burst": 2}]},
+	{"name": "full", "start": 9007199254740991}
+]`
+
+// Every route of the document is driven, to good answers and to errors, and every request and answer is as the document says.
+func TestEveryRoute(t *testing.T) {
+	n := node.StartReady(t, t.TempDir(), bizTypes)
+	c := newChecker(t, n.URL)
+	c.examples()
+	c.numbers(n.URL)
+	c.bizTypes(n.URL)
+	c.resources(n)
+	c.tokens(n.URL)
+	c.service(n.URL)
+	c.limits(n.URL)
+	c.storeAway()
+	c.overloaded()
+	c.tokensAskedFor()
+	c.finish()
+}
+
+func (c *checker) numbers(url string) {
+	c.Helper()
+	for _, method := range []string{"GET", "POST"} {
+		op := method + " /seq/{bizType}"
+		for _, target := range []string{"/seq/order", "/seq/order?count=3", "/seq/order?count=10000", "/seq/user", "/seq/user?count=100", "/seq/daily?count=2"} {
+			c.on(url, call{op: op, target: target, status: 200})
+			c.on(url, call{op: op, target: target, headers: []string{"Accept: text/plain"}, status: 200})
+		}
+		for target, code := range map[string]string{
+			"/seq/order?count=0": "invalid_count", "/seq/order?count=x": "invalid_count", "/seq/order?count=1&count=2": "invalid_count", "/seq/order?n=3": "invalid_request",
+			"/seq/1": "invalid_biz_type", "/seq/a%2Fb": "invalid_biz_type",
+		} {
+			c.on(url, call{op: op, target: target, status: 400, code: code, wrong: true})
+		}
+		c.on(url, call{op: op, target: "/seq/nobody", status: 404, code: "unknown_biz_type"})
+		c.on(url, call{op: op, target: "/seq/limited", status: 200}) // of which one for each method is allowed
+		c.on(url, call{op: op, target: "/seq/full?count=2", status: 409, code: "exhausted"})
+	}
+	c.on(url, call{op: "GET /seq/{bizType}", target: "/seq/limited", status: 429, code: "rate_limited"})
+	c.on(url, call{op: "POST /seq/{bizType}", target: "/seq/limited?count=2", status: 429, code: "rate_limited"})
+	c.idempotency(url)
+	const parse = "GET /seq/{bizType}/parse/{id}"
+	for _, bizType := range []string{"order", "user", "daily"} {
+		var issued struct{ ID string }
+		a := c.on(url, call{op: "GET /seq/{bizType}", target: "/seq/" + bizType, status: 200})
+		if err := json.Unmarshal(a.body, &issued); err != nil {
+			c.Fatal(err)
+		}
+		c.on(url, call{op: parse, target: "/seq/" + bizType + "/parse/" + issued.ID, status: 200})
+	}
+	c.on(url, call{op: parse, target: "/seq/order/parse/x", status: 400, code: "invalid_id"})
+	c.on(url, call{op: parse, target: "/seq/order/parse/1?x=1", status: 400, code: "invalid_request"})
+	c.on(url, call{op: parse, target: "/seq/1/parse/1", status: 400, code: "invalid_biz_type", wrong: true})
+	c.on(url, call{op: parse, target: "/seq/nobody/parse/1", status: 404, code: "unknown_biz_type"})
+}
+
+func (c *checker) idempotency(url string) {
+	c.Helper()
+	const part = "idempotency"
+	keyed := func(op, target, key string, status int, code string) answer {
+		c.Helper()
+		return c.on(url, call{op: op, part: part, target: target, headers: []string{"Idempotency-Key: " + key}, status: status, code: code, wrong: status == 400})
+	}
+	const post = "POST /seq/{bizType}"
+	first, again := keyed(post, "/seq/order?count=3", "k1", 200, ""), keyed(post, "/seq/order?count=3", "k1", 200, "")
+	if string(first.body) != string(again.body) || len(first.body) > 0 && (first.header.Get("Idempotent-Replayed") != "" || again.header.Get("Idempotent-Replayed") != "true") {
+		c.Errorf("the same key gives %s and %s, Idempotent-Replayed %q and %q", first.body, again.body, first.header["Idempotent-Replayed"], again.header["Idempotent-Replayed"])
+	}
+	keyed(post, "/seq/order?count=4", "k1", 422, "idempotency_key_reused")
+	keyed(post, "/seq/order", strings.Repeat("x", 256), 400, "invalid_request")
+	keyed("GET /seq/{bizType}", "/seq/order", "k2", 400, "invalid_request")
+}
+
+const (
+	jsonBody  = "Content-Type: application/json"
+	patchBody = "Content-Type: application/merge-patch+json"
+	badTag    = `If-Match: "999"`
+)
+
+func (c *checker) bizTypes(url string) {
+	c.Helper()
+	const list, get, put, patch, remove = "GET /biz-types", "GET /biz-types/{name}", "PUT /biz-types/{name}", "PATCH /biz-types/{name}", "DELETE /biz-types/{name}"
+	c.on(url, call{op: put, target: "/biz-types/made?dryRun=true", headers: []string{jsonBody}, body: `{"start": 5}`, status: 201})
+	c.on(url, call{op: get, target: "/biz-types/made", status: 404, code: "unknown_biz_type"})
+	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody, "If-None-Match: *"}, body: `{"strategy": "segment", "start": 5, "plugins": [{"name": "stats"}]}`, status: 201})
+	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody, "If-None-Match: *"}, body: `{}`, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody, badTag}, body: `{}`, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"name": "made", "start": 50}`, status: 200})
+	a := c.on(url, call{op: get, target: "/biz-types/made", status: 200})
+	tag := "If-Match: " + a.header.Get("ETag")
+	a = c.on(url, call{op: patch, target: "/biz-types/made", headers: []string{patchBody, tag}, body: `{"step": 500}`, status: 200})
+	c.on(url, call{op: patch, target: "/biz-types/made", headers: []string{patchBody, tag}, body: `{"step": 600}`, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: patch, target: "/biz-types/made?dryRun=true", headers: []string{jsonBody, "If-Match: " + a.header.Get("ETag")}, body: `{"step": null}`, status: 200})
+	for _, op := range []string{put, patch} {
+		c.on(url, call{op: op, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"step": 0}`, status: 400, code: "invalid_definition", wrong: true})
+		c.on(url, call{op: op, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"nothing": 1}`, status: 400, code: "invalid_definition"})
+		c.on(url, call{op: op, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"name": "other"}`, status: 400})
+		c.on(url, call{op: op, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"step":`, status: 400, wrong: true})
+		c.on(url, call{op: op, target: "/biz-types/made", headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
+		c.on(url, call{op: op, target: "/biz-types/1", headers: []string{jsonBody}, body: `{}`, status: 400, wrong: true})
+	}
+	c.on(url, call{op: patch, target: "/biz-types/nobody", headers: []string{patchBody}, body: `{"step": 500}`, status: 404, code: "unknown_biz_type"})
+	c.on(url, call{op: put, target: "/biz-types/order", headers: []string{jsonBody}, body: `{"strategy": "snowflake"}`, status: 409, code: "conflict"})
+	c.on(url, call{op: patch, target: "/biz-types/order", headers: []string{patchBody}, body: `{"plugins": [{"name": "obfuscate", "digits": 8, "key": "0123456789abcdef"}]}`, status: 409, code: "conflict"})
+	c.on(url, call{op: list, target: "/biz-types", status: 200})
+	c.on(url, call{op: list, target: "/biz-types?limit=1", status: 200})
+	c.on(url, call{op: list, target: "/biz-types?limit=1&after=daily", status: 200})
+	c.on(url, call{op: list, target: "/biz-types?limit=0", status: 400, code: "invalid_request", wrong: true})
+	c.on(url, call{op: list, target: "/biz-types?limit=1001", status: 400, code: "invalid_request", wrong: true})
+	c.on(url, call{op: list, target: "/biz-types?nothing=1", status: 400, code: "invalid_request"})
+	for _, verb := range []string{"disable", "enable"} {
+		op := "POST /biz-types/{name}/" + verb
+		for range 2 {
+			c.on(url, call{op: op, target: "/biz-types/made/" + verb, status: 200})
+		}
+		c.on(url, call{op: op, target: "/biz-types/made/" + verb, headers: []string{badTag}, status: 412, code: "precondition_failed"})
+		c.on(url, call{op: op, target: "/biz-types/nobody/" + verb, status: 404, code: "unknown_biz_type"})
+		if verb == "disable" {
+			for _, method := range []string{"GET", "POST"} {
+				c.on(url, call{op: method + " /seq/{bizType}", part: op, target: "/seq/made", status: 409, code: "disabled"})
+			}
+		}
+	}
+	c.on(url, call{op: remove, target: "/biz-types/made", headers: []string{badTag}, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: remove, target: "/biz-types/made?dryRun=true", status: 204})
+	c.on(url, call{op: remove, target: "/biz-types/made", status: 204})
+	c.on(url, call{op: remove, target: "/biz-types/made", status: 404, code: "unknown_biz_type"})
+	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"start": 1}`, status: 201})
+	c.on(url, call{op: remove, target: "/biz-types/made", status: 204})
+}
+
+// resources drives what plugins show.
+func (c *checker) resources(n *node.Node) {
+	c.Helper()
+	const history, stats, resource = "GET /biz-types/{name}/history", "GET /biz-types/{name}/stats", "GET /biz-types/{name}/{resource}"
+	for body := ""; !strings.Contains(body, `"first"`); _, body = n.Status("/biz-types/order/history") { // what is in a queue is not shown yet
+		time.Sleep(5 * time.Millisecond)
+	}
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history", status: 200})
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=1&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z", status: 200})
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=0", status: 400, code: "invalid_request", wrong: true})
+	c.on(n.URL, call{op: history, target: "/biz-types/user/history", status: 404, code: "not_found"})
+	c.on(n.URL, call{op: stats, target: "/biz-types/order/stats", status: 200})
+	c.on(n.URL, call{op: stats, target: "/biz-types/order/stats?x=1", status: 400, code: "invalid_request"})
+	c.on(n.URL, call{op: stats, target: "/biz-types/user/stats", status: 404, code: "not_found"})
+	// The general route answers the two as well; no plugin that comes with seqd has a third.
+	c.on(n.URL, call{op: resource, target: "/biz-types/order/stats", status: 200})
+	c.on(n.URL, call{op: resource, target: "/biz-types/order/stats?x=1", status: 400, code: "invalid_request"})
+	c.on(n.URL, call{op: resource, target: "/biz-types/order/things", status: 404, code: "not_found"})
+	c.on(n.URL, call{op: resource, target: "/biz-types/nobody/things", status: 404, code: "unknown_biz_type"})
+}
+
+func (c *checker) tokens(url string) {
+	c.Helper()
+	const list, create, get, patch, remove = "GET /tokens", "POST /tokens", "GET /tokens/{name}", "PATCH /tokens/{name}", "DELETE /tokens/{name}"
+	c.on(url, call{op: list, target: "/tokens", status: 200})
+	c.on(url, call{op: create, target: "/tokens", headers: []string{jsonBody}, body: `{"name": "shop", "scopes": ["issue:order*"]}`, status: 201})
+	c.on(url, call{op: create, target: "/tokens", headers: []string{jsonBody}, body: `{"name": "till", "scopes": ["read", "admin"], "expires": "2100-01-01T00:00:00Z", "enabled": false}`, status: 201})
+	c.on(url, call{op: create, target: "/tokens", headers: []string{jsonBody}, body: `{"name": "shop", "scopes": ["read"]}`, status: 409, code: "conflict"})
+	c.on(url, call{op: create, target: "/tokens", headers: []string{jsonBody}, body: `{"name": "x", "scopes": ["nothing"]}`, status: 400, wrong: true})
+	c.on(url, call{op: create, target: "/tokens", headers: []string{jsonBody}, body: `{"name":`, status: 400, wrong: true})
+	c.on(url, call{op: create, target: "/tokens", headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
+	c.on(url, call{op: list, target: "/tokens?limit=1", status: 200})
+	c.on(url, call{op: list, target: "/tokens?limit=1&after=shop", status: 200})
+	c.on(url, call{op: list, target: "/tokens?limit=0", status: 400, code: "invalid_request", wrong: true})
+	a := c.on(url, call{op: get, target: "/tokens/shop", status: 200})
+	c.on(url, call{op: get, target: "/tokens/nobody", status: 404, code: "not_found"})
+	tag := "If-Match: " + a.header.Get("ETag")
+	c.on(url, call{op: patch, target: "/tokens/shop", headers: []string{patchBody, tag}, body: `{"enabled": false, "scopes": ["read"], "expires": "2100-01-01T00:00:00Z"}`, status: 200})
+	c.on(url, call{op: patch, target: "/tokens/shop", headers: []string{patchBody, tag}, body: `{"enabled": true}`, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: patch, target: "/tokens/shop", headers: []string{jsonBody}, body: `{"expires": null}`, status: 200})
+	c.on(url, call{op: patch, target: "/tokens/shop", headers: []string{jsonBody}, body: `{"enabled": 7}`, status: 400, wrong: true})
+	c.on(url, call{op: patch, target: "/tokens/shop", headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
+	c.on(url, call{op: patch, target: "/tokens/nobody", headers: []string{jsonBody}, body: `{"enabled": true}`, status: 404, code: "not_found"})
+	c.on(url, call{op: remove, target: "/tokens/shop", headers: []string{badTag}, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: remove, target: "/tokens/shop", status: 204})
+	c.on(url, call{op: remove, target: "/tokens/shop", status: 404, code: "not_found"})
+}
+
+func (c *checker) service(url string) {
+	c.Helper()
+	c.on(url, call{op: "GET /nodes", target: "/nodes", status: 200})
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			c.on(url, call{op: method + " " + path, target: path, status: 200})
+		}
+	}
+}
+
+// example fills in the path of a route.
+var example = strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "order", "{resource}", "things")
+
+// limits drives what every route refuses alike.
+func (c *checker) limits(url string) {
+	c.Helper()
+	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
+		_, path, _ := strings.Cut(op, " ")
+		target := example.Replace(path)
+		code := func(code string) string {
+			if strings.HasPrefix(op, "HEAD ") {
+				return "" // there is no body to say it
+			}
+			return code
+		}
+		c.on(url, call{op: op, target: target, headers: []string{jsonBody}, body: strings.Repeat(" ", 100_000), status: 413, code: code("body_too_large"), wrong: true})
+		c.on(url, call{op: op, target: target + "?" + strings.Repeat("x", 5000), status: 414, code: code("uri_too_long"), wrong: true})
+		c.on(url, call{op: op, target: target, headers: []string{"X: " + strings.Repeat("x", 30_000)}, status: 431, code: code("headers_too_large"), wrong: true})
+	}
+}
+
+// storeAway drives what a node answers that cannot reach its store.
+func (c *checker) storeAway() {
+	c.Helper()
+	away := node.Start(c, c.TempDir(), "SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://127.0.0.1:1/?directConnection=true", "SEQD_STORE_MONGO_TIMEOUT=200ms", "SEQD_SEGMENT_ORDERING=per-node")
+	away.Await("/readyz", http.StatusServiceUnavailable)
+	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
+		method, path, _ := strings.Cut(op, " ")
+		target := example.Replace(path)
+		switch {
+		case path == "/healthz" || path == "/openapi.json" || path == "/docs":
+			c.on(away.URL, call{op: op, target: target, status: 200})
+		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
+			c.on(away.URL, call{op: op, target: target, status: 503})
+		}
+	}
+}
+
+// overloaded drives what a node answers while all its places are taken: by a client that does not read what it asked for.
+func (c *checker) overloaded() {
+	c.Helper()
+	full := node.StartReady(c, c.TempDir(), "SEQD_SERVER_MAXINFLIGHT=1", "SEQD_SEGMENT_STEP=1000000")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(full.URL, "http://"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for err := error(nil); err == nil; { // until the connection is closed below
+			_, err = io.WriteString(conn, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\n\r\n")
+		}
+	}()
+	defer func() { _ = conn.Close(); <-sent }()
+	full.Await("/seq/order", http.StatusServiceUnavailable)
+	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
+		method, path, _ := strings.Cut(op, " ")
+		if path == "/healthz" || path == "/readyz" {
+			c.on(full.URL, call{op: op, target: path, status: 200})
+			continue
+		}
+		code := "overloaded"
+		if method == http.MethodHead {
+			code = ""
+		}
+		c.on(full.URL, call{op: op, target: example.Replace(path), status: 503, code: code, wrong: true})
+	}
+}
+
+// tokensAskedFor drives what a node answers that asks for tokens.
+func (c *checker) tokensAskedFor() {
+	c.Helper()
+	const part = "tokens that are asked for"
+	if slices.Contains(notYet, part) {
+		return
+	}
+	const token = "seqd_test" // which may take numbers of a biz type that there is not
+	hash := sha256.Sum256([]byte(token))
+	guarded := node.StartReady(c, c.TempDir(), "SEQD_AUTH_MODE=token", fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"shop","sha256":"%x","scopes":["issue:nothing"]}]`, hash))
+	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
+		method, path, _ := strings.Cut(op, " ")
+		if path == "/healthz" || path == "/readyz" {
+			continue
+		}
+		code := func(code string) string {
+			if method == http.MethodHead {
+				return ""
+			}
+			return code
+		}
+		c.on(guarded.URL, call{op: op, part: part, target: example.Replace(path), status: 401, code: code("unauthorized"), wrong: true})
+		bearer := "Authorization: Bearer " + token
+		c.on(guarded.URL, call{op: op, part: part, target: example.Replace(path), headers: []string{bearer}, status: 403, code: code("forbidden"), wrong: true})
+	}
+}
+
+var _ testing.TB = (*checker)(nil)

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd/server/openapi"
+)
+
+// Header values of the document and its page; they are never written to.
+var (
+	htmlType   = []string{"text/html; charset=utf-8"}
+	noCache    = []string{"no-cache"} // a newer seqd has a newer document
+	noSniff    = []string{"nosniff"}
+	noReferrer = []string{"no-referrer"}
+)
+
+// routeDocs adds the routes of the contract's description.
+func (a *API) routeDocs() error {
+	d, err := openapi.Load()
+	if err != nil {
+		return err
+	}
+	policy := []string{d.Policy}
+	document := func(c *gin.Context) { writeDocument(c, jsonType, d.JSON) }
+	page := func(c *gin.Context) {
+		c.Writer.Header()["Content-Security-Policy"] = policy
+		c.Writer.Header()["Referrer-Policy"] = noReferrer
+		writeDocument(c, htmlType, d.Page)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		a.engine.Handle(method, "/openapi.json", document)
+		a.engine.Handle(method, "/docs", page)
+	}
+	return nil
+}
+
+func writeDocument(c *gin.Context, contentType []string, body []byte) {
+	c.Writer.Header()["Cache-Control"] = noCache
+	c.Writer.Header()["X-Content-Type-Options"] = noSniff
+	write(c, http.StatusOK, contentType, body)
+}
+
+// Route is a method of a path that the API answers.
+type Route struct {
+	Method string
+	// Path has its parameters between braces, as in /seq/{bizType}.
+	Path string
+}
+
+// Routes lists what the API answers, in no order.
+func (a *API) Routes() []Route {
+	var routes []Route
+	for _, r := range a.engine.Routes() {
+		parts := strings.Split(r.Path, "/")
+		for i, part := range parts {
+			if parameter, ok := strings.CutPrefix(part, ":"); ok {
+				parts[i] = "{" + parameter + "}"
+			}
+		}
+		routes = append(routes, Route{Method: r.Method, Path: strings.Join(parts, "/")})
+	}
+	return routes
+}

@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// inFlight bounds how many requests are answered at once. There is no queue: whoever finds no place is told so at once and can go elsewhere, while
+// those that have one are answered as fast as ever.
+type inFlight struct {
+	most    int64
+	now     *atomic.Int64
+	before  []byte // the answer to a request without a place, up to its request ID
+	refused *episodes
+}
+
+// oneSecond is the Retry-After of a refusal; it is never written to.
+var oneSecond = []string{"1"}
+
+func newInFlight(most int, log *slog.Logger) inFlight {
+	p := newProblem(seqd.Errorf(seqd.CodeOverloaded, "%d requests are being answered already", most))
+	// No part of it needs escaping.
+	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
+	return inFlight{
+		most: orNone(most), now: new(atomic.Int64), before: []byte(before),
+		refused: &episodes{log: log, message: "requests were refused: server.maxInFlight are being answered"},
+	}
+}
+
+// orNone reads 0 as no bound.
+func orNone(most int) int64 {
+	if most == 0 {
+		return math.MaxInt64
+	}
+	return int64(most)
+}
+
+// enter takes a place. Where there is none it writes nothing, so that requests without one do not slow down those with one.
+func (f inFlight) enter() bool {
+	for {
+		n := f.now.Load()
+		if n >= f.most {
+			return false
+		}
+		if f.now.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// leave gives the place back.
+func (f inFlight) leave() { f.now.Add(-1) }
+
+// refuse answers a request without a place. It makes nothing but the request ID, for it must cost less than what it refuses.
+func (f inFlight) refuse(c *gin.Context) {
+	f.refused.count()
+	header := c.Writer.Header()
+	header["Cache-Control"] = noStore
+	header["Retry-After"] = oneSecond
+	x := exchanges.Get().(*exchange)
+	defer x.release()
+	x.body = append(x.body, f.before...)
+	x.body = append(x.body, requestID(c)...) // a checked ID needs no escaping
+	x.body = append(x.body, `"}`...)
+	write(c, http.StatusServiceUnavailable, problemType, x.body)
+}
+
+// isProbe reports whether a request asks how the service is. What balancers and orchestrators ask must be answered above all when there is much to do: else they
+// would end the process, and its load would fall on the others.
+func isProbe(c *gin.Context) bool {
+	path := c.FullPath()
+	return path == "/healthz" || path == "/readyz"
+}
+
+// logEvery is the shortest time between two log lines of the same kind.
+const logEvery = 10 * time.Second
+
+// episodes logs something that may happen very often, with how often it did, at once and then at most every logEvery. It is safe for concurrent use.
+type episodes struct {
+	log     *slog.Logger
+	message string
+	unsaid  atomic.Int64
+	last    atomic.Int64 // when it was logged, nanoseconds since 1970
+}
+
+func (e *episodes) count() {
+	e.unsaid.Add(1)
+	now, last := time.Now().UnixNano(), e.last.Load()
+	if (now-last >= int64(logEvery) || now < last) && e.last.CompareAndSwap(last, now) {
+		e.log.Warn(e.message, "count", e.unsaid.Swap(0))
+	}
+}

@@ -1,0 +1,253 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// bounded returns an API that answers most requests at once, for order and s, and what it logs.
+func bounded(tb testing.TB, most int, s seqd.Strategy) (*httpapi.API, *bytes.Buffer) {
+	tb.Helper()
+	log := new(bytes.Buffer)
+	api := newStarting(tb, func(o *httpapi.Options) { o.MaxInFlight, o.Log = most, slog.New(slog.NewTextHandler(log, nil)) })
+	issuer := newIssuer(tb, define("order", s))
+	issuer.Init(tb.Context())
+	api.Ready(issuer)
+	return api, log
+}
+
+// hanging is a counter whose callers wait until the test lets them go.
+func hanging() (c *counter, entered, release chan struct{}) {
+	c, entered, release = newCounter(100), make(chan struct{}), make(chan struct{})
+	c.generate = func() error { entered <- struct{}{}; <-release; return nil }
+	return c, entered, release
+}
+
+func TestMoreRequestsThanPlaces(t *testing.T) {
+	s, entered, release := hanging()
+	api, log := bounded(t, 2, s)
+	var answers sync.WaitGroup
+	for range 2 {
+		answers.Go(func() {
+			if w := do(t, api, "GET", "/seq/order"); w.Code != 200 {
+				t.Errorf("a request with a place got %d: %s", w.Code, w.Body)
+			}
+		})
+		<-entered
+	}
+	for _, target := range []string{"/seq/order", "/seq/order?count=5", "/seq/order/parse/1", "/biz-types/order/stats", "/nowhere"} {
+		w := do(t, api, "GET", target)
+		p := wantProblem(t, w, 503, seqd.CodeOverloaded)
+		if w.Header().Get("Retry-After") != "1" || p.Detail != "2 requests are being answered already" {
+			t.Errorf("%s: Retry-After %q, %q", target, w.Header().Get("Retry-After"), p.Detail)
+		}
+		// It is the answer that any other error of its kind would be.
+		p.RequestID = w.Header().Get("X-Request-Id")
+		var known map[string]any
+		if err := json.Unmarshal(w.Body.Bytes(), &known); err != nil || len(known) != 6 {
+			t.Errorf("%s: %v, %v", target, known, err)
+		}
+	}
+	for _, method := range []string{"GET", "HEAD"} {
+		wantBody(t, do(t, api, method, "/healthz"), jsonType, `{"status":"ok"}`)
+		wantBody(t, do(t, api, method, "/readyz"), jsonType, `{"status":"ready"}`)
+	}
+	close(release)
+	answers.Wait()
+	s.generate = nil
+	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"102"}`)
+	if n := strings.Count(log.String(), "server.maxInFlight"); n != 1 {
+		t.Errorf("it was logged %d times, want once: %s", n, log)
+	}
+}
+
+// However many come at once, no more than the bound are inside, and every place is given back.
+func TestPlacesUnderConcurrency(t *testing.T) {
+	const most, callers, calls = 3, 16, 500
+	var inside, highest, served, refused atomic.Int64
+	s := newCounter(1)
+	s.generate = func() error {
+		n := inside.Add(1)
+		defer inside.Add(-1)
+		for h := highest.Load(); n > h && !highest.CompareAndSwap(h, n); h = highest.Load() {
+		}
+		if n%2 == 0 {
+			panic("a strategy that fails")
+		}
+		return nil
+	}
+	api, _ := bounded(t, most, s)
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range calls {
+				switch w := do(t, api, "GET", "/seq/order"); w.Code {
+				case 503:
+					refused.Add(1)
+				case 200, 500:
+					served.Add(1)
+				default:
+					t.Errorf("status %d: %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if highest.Load() > most || served.Load()+refused.Load() != callers*calls || served.Load() == 0 {
+		t.Errorf("%d were inside at once, want at most %d; %d served, %d refused", highest.Load(), most, served.Load(), refused.Load())
+	}
+	hang, entered, release := hanging()
+	s.generate = hang.generate
+	for range most {
+		all.Go(func() { do(t, api, "GET", "/seq/order") })
+		<-entered // so each place is free
+	}
+	wantProblem(t, do(t, api, "GET", "/seq/order"), 503, seqd.CodeOverloaded)
+	close(release)
+	all.Wait()
+}
+
+// A client that sends its body byte by byte has no place while it does.
+func TestSlowBodyTakesNoPlace(t *testing.T) {
+	api, _ := bounded(t, 1, newCounter(100))
+	body, send := io.Pipe()
+	r, err := newRequest("POST", "/seq/order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body, r.ContentLength = body, 3
+	answered := make(chan int)
+	go func() {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		answered <- w.Code
+	}()
+	for i := range 3 {
+		if _, err := send.Write([]byte("x")); err != nil { // which returns once it was read: the request is under way
+			t.Fatal(err)
+		}
+		wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, fmt.Sprintf(`{"bizType":"order","id":"%d"}`, 100+i))
+	}
+	_ = send.Close()
+	if status := <-answered; status != 200 {
+		t.Errorf("the slow one got %d", status)
+	}
+}
+
+func TestRefusingAllocates(t *testing.T) {
+	s, entered, release := hanging()
+	api, _ := bounded(t, 1, s)
+	var held sync.WaitGroup
+	held.Go(func() { do(t, api, "GET", "/seq/order") })
+	<-entered
+	defer held.Wait()
+	defer close(release)
+	r, err := newRequest("GET", "/seq/order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &reusable{header: make(http.Header)}
+	per := testing.AllocsPerRun(1000, func() { clear(w.header); api.ServeHTTP(w, r) })
+	if w.status != 503 {
+		t.Fatalf("status is %d", w.status)
+	}
+	if !raceEnabled && per > 2 {
+		t.Errorf("a refusal costs %v allocations, want at most the 2 of the request ID", per)
+	}
+}
+
+// Connections above the most are closed at once, and places of closed ones are free again.
+func TestMoreConnectionsThanPlaces(t *testing.T) {
+	const most = 3
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	addr := l.Addr().String()
+	l = httpapi.Listener(l, httpapi.ListenerOptions{MaxConnections: most, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	accepted := make(chan net.Conn)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 5 {
+		var ours []net.Conn
+		for range most {
+			dial(t, addr)
+			ours = append(ours, <-accepted)
+		}
+		for range 4 {
+			if n, err := dial(t, addr).Read(make([]byte, 1)); n != 0 || err == nil {
+				t.Errorf("a connection too many got %d bytes, %v; want its end", n, err)
+			}
+		}
+		for _, c := range ours {
+			for range 2 { // the second time changes nothing
+				_ = c.Close()
+			}
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+	if n := strings.Count(log.String(), "server.maxConnections"); n != 1 {
+		t.Errorf("it was logged %d times, want once: %s", n, &log)
+	}
+}
+
+// dial connects for the length of the test.
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func BenchmarkRefuse(b *testing.B) {
+	s, entered, release := hanging()
+	api, _ := bounded(b, 1, s)
+	var held sync.WaitGroup
+	held.Go(func() { do(b, api, "GET", "/seq/order") })
+	<-entered
+	defer held.Wait()
+	defer close(release)
+	r, err := newRequest("GET", "/seq/order")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &reusable{header: make(http.Header)}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.header)
+		api.ServeHTTP(w, r)
+	}
+}

@@ -1,0 +1,182 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// randomRequests is how many requests each route gets.
+const randomRequests = 10_000
+
+// Whatever is sent to a route, it is no error of the service, and every error is a problem document. The seed of a route is its name, so each run sends the same.
+func TestRandomRequests(t *testing.T) {
+	d := define("order", newCounter(100))
+	d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: "things", Plugin: showing{show: func(query url.Values) (any, error) {
+		if len(query) > 0 {
+			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "there are no parameters")
+		}
+		return map[string]string{}, nil
+	}}})
+	api := newStarting(t, func(o *httpapi.Options) { o.TrustedProxies = []string{"192.0.2.0/24"} })
+	issuer := newIssuer(t, d)
+	issuer.Init(t.Context())
+	api.Ready(issuer)
+	api.Administer(newDefinitions(), alone{})
+	for _, route := range api.Routes() {
+		t.Run(route.Method+" "+route.Path, func(t *testing.T) {
+			t.Parallel()
+			hash := fnv.New64a()
+			fmt.Fprint(hash, route)
+			g := generator{rand.New(rand.NewPCG(hash.Sum64(), 6))}
+			good := 0
+			var body bytes.Buffer
+			for sent := 0; sent < randomRequests; {
+				method, target, headers, sending, chunked := g.request(route)
+				r, err := newRequest(method, target, headers...)
+				if err != nil {
+					continue // net/http answers this one itself
+				}
+				if sending != "" || chunked {
+					r = withBody(r, sending, chunked)
+				}
+				sent++
+				body.Reset()
+				w := httptest.NewRecorder()
+				w.Body = &body // of the request before, which is cheaper than a new one
+				api.ServeHTTP(w, r)
+				checkAnswer(t, w)
+				if w.Code < 300 {
+					good++
+				}
+				if t.Failed() {
+					t.Fatalf("%s %q %q %.300q, chunked %t", method, target, headers, sending, chunked)
+				}
+			}
+			if good == 0 || good == randomRequests {
+				t.Errorf("%d of %d requests were good: they are not what they should be", good, randomRequests)
+			}
+		})
+	}
+}
+
+// generator makes requests that are half right.
+type generator struct{ *rand.Rand }
+
+// hostile are values that have broken parsers.
+var hostile = []string{
+	"", "0", "-1", "1", "3", "+5", "1e9", "0x10", "007", "10000", "10001", "9007199254740991", "9007199254740992", "9223372036854775807", "-9223372036854775808",
+	"18446744073709551616", "1.5", "NaN", "Infinity", "null", "true", "false", "undefined", "[]", "{}", "*", "%", "%zz", "%00", "%0d%0aX:%20y", "%2e%2e%2f", "..", "../../etc/passwd",
+	"' OR 1=1 --", "<script>alert(1)</script>", "${jndi:ldap://x}", "{{7*7}}", "\xff\xfe", "\u202e", "заказ", "😀", "İ", "a\tb", `"`, `\`, `"7"`, `W/"7"`, `"7", "8"`, ";", ",", "=", "&", "?", "#",
+	"order", "Order", "order@20261120", "things", "nobody", "(secret)", "2026-11-21T12:00:00Z", "9999-99-99T99:99:99Z", "bytes=0-", "gzip", "Bearer x", "Basic Og==",
+}
+
+func (g generator) pick(list []string) string { return list[g.IntN(len(list))] }
+
+// value is a good one, a hostile one, a long one, or noise.
+func (g generator) value(good string) string {
+	switch n := g.IntN(20); {
+	case n < 9:
+		return good
+	case n < 16:
+		return g.pick(hostile)
+	case n < 17:
+		return strings.Repeat(g.pick(hostile), g.IntN(200))
+	default:
+		return g.noise(g.IntN(40))
+	}
+}
+
+// noise is bytes of any kind.
+func (g generator) noise(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(g.IntN(256))
+	}
+	return string(b)
+}
+
+// part is a value as a piece of a target: escaped, as clients should, or as it is.
+func (g generator) part(good string) string {
+	v := g.value(good)
+	if g.IntN(4) > 0 {
+		return url.PathEscape(v)
+	}
+	return v
+}
+
+func (g generator) request(route httpapi.Route) (method, target string, headers []string, body string, chunked bool) {
+	method = route.Method
+	if g.IntN(20) == 0 {
+		method = g.pick([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW", "get"})
+	}
+	headers = g.headers()
+	if g.IntN(2) == 0 {
+		headers = []string{"Content-Type: application/json"}
+	}
+	return method, g.target(route.Path), headers, g.body(), g.IntN(8) == 0
+}
+
+// good are what a route's parameters usually are.
+var good = map[string]string{"{id}": "100", "{resource}": "things", "{verb}": "disable"}
+
+func (g generator) target(path string) string {
+	var target strings.Builder
+	for _, part := range strings.Split(path, "/")[1:] {
+		target.WriteByte('/')
+		if !strings.HasPrefix(part, "{") {
+			target.WriteString(part)
+			continue
+		}
+		usual, known := good[part]
+		if !known {
+			usual = "order"
+		}
+		target.WriteString(g.part(usual))
+	}
+	if g.IntN(3) > 0 {
+		return target.String()
+	}
+	separator := "?"
+	for range 1 + g.IntN(3) {
+		name := g.part(g.pick([]string{"count", "limit", "after", "from", "to", "dryRun", "force"}))
+		target.WriteString(separator + name + g.pick([]string{"=", "=", "=", "", "=="}) + g.part("3"))
+		separator = g.pick([]string{"&", "&", "&", ";", "?"})
+	}
+	return target.String()
+}
+
+func (g generator) headers() (lines []string) {
+	for range g.IntN(4) {
+		name := g.pick([]string{
+			"Accept", "Content-Type", "If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "X-Request-Id", "X-Forwarded-For", "Range", "Cookie",
+			"Content-Encoding", "Origin", "Expect", "Trailer", "X-Http-Method-Override", "Accept-Encoding", "If-Modified-Since",
+		})
+		lines = append(lines, name+": "+g.value(g.pick([]string{"text/plain", "application/json", "application/merge-patch+json", "*/*", `"1"`})))
+	}
+	return lines
+}
+
+func (g generator) body() string {
+	switch g.IntN(8) {
+	case 0:
+		return `{"step": 5}`
+	case 4:
+		return fmt.Sprintf(`{%q: %s, "step": %s, "plugins": [{"name": %q}]}`, g.value("start"), g.value("100"), g.value("1"), g.value("format"))
+	case 1:
+		return strings.Repeat(g.pick([]string{"[", `{"a":`, "\"", " ", "\x00"}), g.IntN(3000))
+	case 2:
+		return g.value(`{"enabled": true}`)
+	case 3:
+		return g.noise(g.IntN(100))
+	}
+	return ""
+}

@@ -1,0 +1,218 @@
+package openapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func mustLoad(t *testing.T) *Document {
+	t.Helper()
+	d, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The JSON says what the YAML says.
+func TestJSON(t *testing.T) {
+	var fromJSON, fromYAML any
+	if err := json.Unmarshal(mustLoad(t).JSON, &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(source, &fromYAML); err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := json.Marshal(fromYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want any
+	if err := json.Unmarshal(encoded, &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(fromJSON, want) {
+		t.Error("the JSON says something else than the YAML")
+	}
+}
+
+func TestToJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		"{b: 1, a: [x, 2.5, true, null, ~], \"n\": \"7\"}": `{"b":1,"a":["x",2.5,true,null,null],"n":"7"}`,
+		"a: 2026-11-21\nb: 2026-11-21T12:00:00Z\n":         `{"a":"2026-11-21","b":"2026-11-21T12:00:00Z"}`,
+		"a: <b>&\"\nb: {}\nc: []\n1m: x\n":                 `{"a":"<b>&\"","b":{},"c":[],"1m":"x"}`,
+	} {
+		var root yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &root); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := toJSON(&root); err != nil || string(got) != want {
+			t.Errorf("%q becomes %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"a: 1\na: 2\n", "a: &x 1\nb: *x\n"} {
+		var root yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &root); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := toJSON(&root); err == nil {
+			t.Errorf("%q becomes %s, want an error", text, got)
+		}
+	}
+}
+
+// The page is whole, asks for nothing from elsewhere, and runs no script.
+func TestPage(t *testing.T) {
+	d := mustLoad(t)
+	page := string(d.Page)
+	for _, banned := range []string{"<script", "javascript:", "src=", "@import", `url\(`, "http://", "https://", `style="`, `<[^>]*\son[a-z]+=`} {
+		if found := regexp.MustCompile(banned).FindString(page); found != "" {
+			t.Errorf("the page has %s", found)
+		}
+	}
+	_, rest, _ := strings.Cut(page, "<style>")
+	css, _, found := strings.Cut(rest, "</style>")
+	sum := sha256.Sum256([]byte(css))
+	if hash := base64.StdEncoding.EncodeToString(sum[:]); !found || !strings.Contains(d.Policy, "'sha256-"+hash+"'") {
+		t.Errorf("the policy %q does not allow the style, whose hash is %s", d.Policy, hash)
+	}
+	ids, links := make(map[string]bool), regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1)
+	for _, m := range regexp.MustCompile(`id="([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if ids[m[1]] {
+			t.Errorf("two places are called %s", m[1])
+		}
+		ids[m[1]] = true
+	}
+	for _, link := range links {
+		if !ids[link[1]] {
+			t.Errorf("the link to %s leads nowhere", link[1])
+		}
+	}
+	wellFormed(t, d.Page)
+}
+
+// wellFormed checks that every element that is opened is closed.
+func wellFormed(t *testing.T, page []byte) {
+	t.Helper()
+	decoder := xml.NewDecoder(bytes.NewReader(page))
+	decoder.Entity = xml.HTMLEntity
+	for {
+		_, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("the page: %v", err)
+		}
+	}
+}
+
+// Every route, parameter, error code and schema is on the page.
+func TestPageIsComplete(t *testing.T) {
+	page := string(mustLoad(t).Page)
+	var d description
+	if err := yaml.Unmarshal(source, &d); err != nil {
+		t.Fatal(err)
+	}
+	operations := 0
+	for _, path := range d.Paths {
+		for _, op := range []*operation{path.Value.Get, path.Value.Post, path.Value.Put, path.Value.Patch, path.Value.Delete} {
+			if op == nil {
+				continue
+			}
+			operations++
+			if !strings.Contains(page, `<article id="`+op.OperationID+`">`) || op.Curl == "" || op.Summary == "" {
+				t.Errorf("%s is missing, or has no example or summary", op.OperationID)
+			}
+		}
+	}
+	if operations == 0 {
+		t.Error("there are no operations")
+	}
+	for _, s := range d.Components.Schemas {
+		if !strings.Contains(page, `<article id="schema-`+s.Name+`">`) {
+			t.Errorf("the schema %s is missing", s.Name)
+		}
+	}
+	for _, code := range documentedCodes(t) {
+		if !strings.Contains(page, "<code>"+code+"</code>") {
+			t.Errorf("the code %s is missing", code)
+		}
+	}
+}
+
+// codesNotYet are codes that the document promises and the code does not have yet.
+var codesNotYet = []string{"unauthorized", "precondition_failed", "disabled", "idempotency_key_reused", "invalid_definition", "unsupported_media_type"}
+
+// The closed set of codes is the same in the code and in the document.
+func TestCodes(t *testing.T) {
+	documented, defined := documentedCodes(t), definedCodes(t)
+	for _, code := range defined {
+		if !slices.Contains(documented, code) {
+			t.Errorf("%s is not in the document", code)
+		}
+	}
+	for _, code := range documented {
+		if !slices.Contains(defined, code) && !slices.Contains(codesNotYet, code) {
+			t.Errorf("%s is not in errors.go", code)
+		}
+	}
+}
+
+func documentedCodes(t *testing.T) []string {
+	t.Helper()
+	var d description
+	if err := yaml.Unmarshal(source, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range d.Components.Schemas {
+		if s.Name == "Code" {
+			return s.Value.Enum
+		}
+	}
+	t.Fatal("there is no schema Code")
+	return nil
+}
+
+// definedCodes reads the constants of type Code.
+func definedCodes(t *testing.T) (codes []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../errors.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spec := range ast.Preorder(file) {
+		value, ok := spec.(*ast.ValueSpec)
+		if !ok {
+			continue
+		}
+		if kind, ok := value.Type.(*ast.Ident); !ok || kind.Name != "Code" {
+			continue
+		}
+		code, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, code)
+	}
+	if len(codes) == 0 {
+		t.Fatal("errors.go has no codes")
+	}
+	return codes
+}

@@ -1,0 +1,261 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// impatient is a server whose time-outs are short. What it does to slow clients rests on them alone.
+const impatient = `
+server: {readHeaderTimeout: 300ms, readTimeout: 300ms, writeTimeout: 4s, idleTimeout: 300ms}
+store: {driver: memory}
+bizTypes: [{name: order, start: 1000000000, acquireTimeout: 1s}]
+`
+
+// connect opens a connection that is closed with the test. Nothing on it may take longer than a minute.
+func (s *service) connect() net.Conn {
+	s.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// drip sends what begins a request and then a byte at a time until the server closes the connection.
+func drip(c net.Conn, begin string) error {
+	_, err := io.WriteString(c, begin)
+	for err == nil {
+		time.Sleep(10 * time.Millisecond)
+		_, err = c.Write([]byte("1"))
+	}
+	return err
+}
+
+// meanwhile asks for numbers, each time by a new connection, until wait returns, and expects each answer to be one. It returns how many there were.
+func (s *service) meanwhile(wait func()) (served int) {
+	s.t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); wait() }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	for {
+		resp, err := client.Get(s.url + "/seq/order")
+		if err != nil {
+			s.t.Errorf("another client is not served: %v", err)
+			<-done
+			return served
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			s.t.Errorf("another client got %d", resp.StatusCode)
+		}
+		served++
+		select {
+		case <-done:
+			return served
+		default:
+		}
+	}
+}
+
+func TestSlowClientsAreCutOff(t *testing.T) {
+	const each = 50
+	s := start(t, load(t, impatient))
+	s.await("/readyz", http.StatusOK)
+	var crowd sync.WaitGroup
+	for name, begin := range map[string]string{
+		"nothing at all":       "",
+		"request line":         "G",
+		"headers byte by byte": "GET /seq/order HTTP/1.1\r\nHost: seqd\r\nX: ",
+		"body byte by byte":    "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nContent-Length: 60000\r\n\r\n",
+		"chunk byte by byte":   "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n",
+		"chunk size":           "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nTransfer-Encoding: chunked\r\n\r\n0000",
+		"trailers":             "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+	} {
+		for range each {
+			c := s.connect()
+			crowd.Go(func() {
+				var err error
+				if begin == "" {
+					_, err = c.Read(make([]byte, 1)) // which ends when the server closes
+				} else {
+					err = drip(c, begin)
+				}
+				if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+					t.Errorf("%s: still connected after a minute", name)
+				}
+			})
+		}
+	}
+	if n := s.meanwhile(crowd.Wait); n == 0 {
+		t.Error("nobody else was served")
+	}
+}
+
+// A client that does not read what it asked for holds its connection for writeTimeout and no longer.
+func TestClientThatDoesNotRead(t *testing.T) {
+	s := start(t, load(t, impatient))
+	s.await("/readyz", http.StatusOK)
+	var crowd sync.WaitGroup
+	for range 8 {
+		c := s.connect()
+		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		crowd.Go(func() {
+			// One after another, for the system takes some answers off the server's hands. When it takes no more the server does not read on, and this
+			// waits, until the server cuts the connection.
+			for {
+				if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
+					if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+						t.Error("still connected after a minute")
+					}
+					return
+				}
+			}
+		})
+	}
+	if n := s.meanwhile(crowd.Wait); n == 0 {
+		t.Error("nobody else was served")
+	}
+}
+
+// endless is a body of any length that costs its reader nothing.
+type endless struct{ chunked bool }
+
+// send writes a body of size bytes until it is through or the server does not want more.
+func (e endless) send(c net.Conn, size int) (sent int) {
+	block := bytes.Repeat([]byte("x"), 64<<10)
+	if e.chunked {
+		block = append(append([]byte("10000\r\n"), block...), "\r\n"...)
+	}
+	for sent < size {
+		n, err := c.Write(block)
+		sent += n
+		if err != nil {
+			return sent
+		}
+	}
+	return sent
+}
+
+// A body far too large is refused when maxBodyBytes of it were read. The rest is never taken.
+func TestHugeBodies(t *testing.T) {
+	const size = 1 << 30
+	s := start(t, load(t, impatient))
+	s.await("/readyz", http.StatusOK)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var crowd sync.WaitGroup
+	var sent atomic.Int64
+	for i := range 16 {
+		c, chunked := s.connect(), i%2 == 0
+		length := fmt.Sprintf("Content-Length: %d\r\n\r\n", size)
+		if chunked {
+			length = "Transfer-Encoding: chunked\r\n\r\n"
+		}
+		crowd.Go(func() {
+			var sending sync.WaitGroup
+			defer sending.Wait()
+			sending.Go(func() {
+				_, _ = io.WriteString(c, "POST /seq/order HTTP/1.1\r\nHost: seqd\r\n"+length)
+				sent.Add(int64(endless{chunked}.send(c, size)))
+			})
+			defer c.Close() // ends the sending
+			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Errorf("chunked %t: %v", chunked, err)
+				return
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if err != nil || answer.StatusCode != http.StatusRequestEntityTooLarge || !bytes.Contains(body, []byte("body_too_large")) {
+				t.Errorf("chunked %t: %d %s %v, want 413 body_too_large", chunked, answer.StatusCode, body, err)
+			}
+		})
+	}
+	crowd.Wait()
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
+		t.Errorf("16 bodies of 1 GiB made client and server allocate %d bytes", allocated)
+	}
+	if sent.Load() > size/4 {
+		t.Errorf("the server took %d bytes", sent.Load())
+	}
+	if status, _ := s.get("/seq/order"); status != http.StatusOK {
+		t.Errorf("afterwards: status %d", status)
+	}
+}
+
+func TestHeaderBombs(t *testing.T) {
+	s := start(t, load(t, impatient))
+	s.await("/readyz", http.StatusOK)
+	const begin = "GET /seq/order HTTP/1.1\r\nHost: seqd\r\n"
+	for name, raw := range map[string]string{
+		"one giant header":     begin + "X: " + strings.Repeat("x", 8<<20) + "\r\n\r\n",
+		"one giant name":       begin + strings.Repeat("x", 8<<20) + ": x\r\n\r\n",
+		"a million headers":    begin + strings.Repeat("a:b\r\n", 1_000_000) + "\r\n",
+		"one name many times":  begin + strings.Repeat("X-Forwarded-For: 192.0.2.1\r\n", 100_000) + "\r\n",
+		"a giant request line": "GET /seq/order?" + strings.Repeat("x", 8<<20) + " HTTP/1.1\r\nHost: seqd\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := s.connect()
+			var sending sync.WaitGroup
+			defer sending.Wait()
+			defer c.Close()
+			sending.Go(func() { _, _ = io.WriteString(c, raw) })
+			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if err != nil || answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge || !bytes.Contains(body, []byte("headers_too_large")) {
+				t.Errorf("%d %s %v, want 431 headers_too_large", answer.StatusCode, body, err)
+			}
+		})
+	}
+	if status, _ := s.get("/seq/order"); status != http.StatusOK {
+		t.Errorf("afterwards: status %d", status)
+	}
+}
+
+// Connections above server.maxConnections are closed at once; the next client is served as soon as one of the others has been cut off.
+func TestSlowClientsCannotTakeEveryConnection(t *testing.T) {
+	cfg := load(t, impatient)
+	cfg.Server.MaxConnections = 20
+	s := start(t, cfg)
+	s.await("/readyz", http.StatusOK)
+	http.DefaultClient.CloseIdleConnections() // those of waiting for the server
+	for range 100 {
+		c := s.connect()
+		_, _ = io.WriteString(c, "GET /seq/order HTTP/1.1\r\n")
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		resp, err := client.Get(s.url + "/seq/order")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody else is served: %v", err)
+		}
+	}
+}
