@@ -41,7 +41,7 @@ type API struct {
 	draining atomic.Bool
 	waiting  atomic.Pointer[seqd.Error] // why there is no issuer yet
 	ids      requestIDs
-	inFlight inFlight
+	inFlight *inFlight
 }
 
 // New returns an API that is starting.
@@ -66,9 +66,7 @@ func New(opts Options) (*API, error) {
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)
 	}
-	if err := a.routeDocs(); err != nil {
-		return nil, err
-	}
+	a.routeDocs()
 	e.NoRoute(func(c *gin.Context) {
 		a.fail(c, seqd.Errorf(seqd.CodeNotFound, "there is nothing at this path; numbers are at /seq/{bizType}"))
 	})
