@@ -17,24 +17,34 @@ var (
 	noReferrer = []string{"no-referrer"}
 )
 
-// routeDocs adds the routes of the contract's description.
-func (a *API) routeDocs() error {
+// routeDocs adds the routes of the contract's description. It is made when it is first asked for: most nodes never are.
+func (a *API) routeDocs() {
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		a.engine.Handle(method, "/openapi.json", a.document)
+		a.engine.Handle(method, "/docs", a.page)
+	}
+}
+
+// document answers /openapi.json.
+func (a *API) document(c *gin.Context) {
+	d, err := openapi.Load()
+	if err != nil { // which a test rules out
+		a.fail(c, err)
+		return
+	}
+	writeDocument(c, jsonType, d.JSON)
+}
+
+// page answers /docs.
+func (a *API) page(c *gin.Context) {
 	d, err := openapi.Load()
 	if err != nil {
-		return err
+		a.fail(c, err)
+		return
 	}
-	policy := []string{d.Policy}
-	document := func(c *gin.Context) { writeDocument(c, jsonType, d.JSON) }
-	page := func(c *gin.Context) {
-		c.Writer.Header()["Content-Security-Policy"] = policy
-		c.Writer.Header()["Referrer-Policy"] = noReferrer
-		writeDocument(c, htmlType, d.Page)
-	}
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		a.engine.Handle(method, "/openapi.json", document)
-		a.engine.Handle(method, "/docs", page)
-	}
-	return nil
+	c.Writer.Header()["Content-Security-Policy"] = []string{d.Policy}
+	c.Writer.Header()["Referrer-Policy"] = noReferrer
+	writeDocument(c, htmlType, d.Page)
 }
 
 func writeDocument(c *gin.Context, contentType []string, body []byte) {

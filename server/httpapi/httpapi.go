@@ -50,7 +50,7 @@ type API struct {
 	waiting  atomic.Pointer[seqd.Error] // why there is no issuer yet
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
-	inFlight inFlight
+	inFlight *inFlight
 }
 
 // New returns an API that is starting.
@@ -77,9 +77,7 @@ func New(opts Options) (*API, error) {
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)
 	}
-	if err := a.routeDocs(); err != nil {
-		return nil, err
-	}
+	a.routeDocs()
 	e.NoRoute(func(c *gin.Context) {
 		a.fail(c, seqd.Errorf(seqd.CodeNotFound, "there is nothing at this path; numbers are at /seq/{bizType}"))
 	})

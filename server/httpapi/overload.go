@@ -17,21 +17,21 @@ import (
 // those that have one are answered as fast as ever.
 type inFlight struct {
 	most    int64
-	now     *atomic.Int64
+	now     atomic.Int64
 	before  []byte // the answer to a request without a place, up to its request ID
-	refused *episodes
+	refused episodes
 }
 
 // oneSecond is the Retry-After of a refusal; it is never written to.
 var oneSecond = []string{"1"}
 
-func newInFlight(most int, log *slog.Logger) inFlight {
+func newInFlight(most int, log *slog.Logger) *inFlight {
 	p := newProblem(seqd.Errorf(seqd.CodeOverloaded, "%d requests are being answered already", most))
 	// No part of it needs escaping.
 	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
-	return inFlight{
-		most: orNone(most), now: new(atomic.Int64), before: []byte(before),
-		refused: &episodes{log: log, message: "requests were refused: server.maxInFlight are being answered"},
+	return &inFlight{
+		most: orNone(most), before: []byte(before),
+		refused: episodes{log: log, message: "requests were refused: server.maxInFlight are being answered"},
 	}
 }
 
@@ -44,7 +44,7 @@ func orNone(most int) int64 {
 }
 
 // enter takes a place. Where there is none it writes nothing, so that requests without one do not slow down those with one.
-func (f inFlight) enter() bool {
+func (f *inFlight) enter() bool {
 	for {
 		n := f.now.Load()
 		if n >= f.most {
@@ -57,10 +57,10 @@ func (f inFlight) enter() bool {
 }
 
 // leave gives the place back.
-func (f inFlight) leave() { f.now.Add(-1) }
+func (f *inFlight) leave() { f.now.Add(-1) }
 
 // refuse answers a request without a place. It makes nothing but the request ID, for it must cost less than what it refuses.
-func (f inFlight) refuse(c *gin.Context) {
+func (f *inFlight) refuse(c *gin.Context) {
 	f.refused.count()
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
