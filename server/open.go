@@ -32,7 +32,9 @@ func (r *runtime) open(ctx context.Context) error {
 		}
 	}
 	r.tokens.Use(access.Backing{Documents: r.store.Documents()})
-	go r.loadTokens(ctx)
+	if r.tokens.Reload(ctx) != nil { // biz types begin without them; loadTokens says why and tries again
+		go r.loadTokens(ctx)
+	}
 	if err := r.openRedis(ctx); err != nil {
 		return err
 	}

@@ -223,7 +223,8 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 			return nil, false, unavailable(err)
 		}
 		for _, doc := range page {
-			if token, ok := t.read(doc); ok {
+			_, fixed := t.config[doc.Key]
+			if token, err := readDocument(doc); err == nil && !fixed {
 				list = append(list, token)
 			}
 		}

@@ -47,9 +47,16 @@ func FuzzRoute(f *testing.F) {
 	issuer := newIssuer(f, define("order", newCounter(100)))
 	issuer.Init(f.Context())
 	ready.Ready(issuer)
+	guarded := newGuarded(f)
+	for _, value := range []string{auth("all")[len("Authorization: "):], "bearer x", "Bearer", "Basic YTpi", ", Bearer all-secret"} {
+		for _, target := range []string{"/seq/order", "/seq/user", "/tokens", "/tokens/shop", "/biz-types/order/history"} {
+			f.Add("GET", target, "Authorization", value, "", false)
+			f.Add("POST", target, "Authorization", value, "{}", false)
+		}
+	}
 
 	f.Fuzz(func(t *testing.T, method, target, name, value, body string, chunked bool) {
-		for _, api := range []*httpapi.API{starting, ready} {
+		for _, api := range []*httpapi.API{starting, ready, guarded} {
 			var headers []string
 			if name != "" {
 				headers = append(headers, name+": "+value)

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -48,7 +47,7 @@ func (a *API) allow(c *gin.Context) error {
 // named here needs a scope as well: a new route is shut until it is opened.
 func (a *API) need(c *gin.Context) (scope, bizType string, open bool) {
 	switch route := c.FullPath(); {
-	case strings.HasPrefix(route, "/seq/:bizType"):
+	case route == "/seq/:bizType" || route == "/seq/:bizType/parse/:id":
 		return access.ScopeIssue, c.Param("bizType"), false
 	case route == "/healthz" || route == "/readyz":
 		return "", "", true
