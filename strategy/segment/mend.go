@@ -172,7 +172,8 @@ func (m *mender) step() next {
 	return m.awaitRefill(look)
 }
 
-// skip takes numbers that are below what this node may issue out of the cursor, which holds higher ones as well.
+// skip takes numbers that are below what this node may issue out of the cursor, which holds higher ones as well. Where its ranges have gaps, some of the higher
+// ones are lost too.
 func (m *mender) skip(n int64) next {
 	take := m.Shared.look(n, false)
 	take.Claim = 0
