@@ -180,13 +180,15 @@ func (m *mender) skip(n int64) next {
 	began := time.Now()
 	taken, err := m.cursor.Take(context.Background(), take)
 	if err != nil {
-		return m.redisFailed(began, err)
+		m.mu.Lock()
+		m.callFailed(began)
+		m.failure = redisAway(err)
+		m.mu.Unlock()
+		return later
 	}
-	var skipped int64
 	for _, r := range taken.Runs {
-		skipped += r.Size()
+		m.drop(r, errBelow)
 	}
-	m.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: skipped, Err: errBelow})
 	return again
 }
 

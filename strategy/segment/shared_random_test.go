@@ -302,7 +302,11 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 					defer cancel()
 					_ = n.s.Close(ctx)
 				})
-			case 8: // another definition in the same process
+			case 8: // another definition in the same process, which may issue on its own just now; its heir finds Redis
+				if f.n(2) == 0 {
+					n.cut.Store(true)
+					time.Sleep(lasts)
+				}
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(f.n(5000))*time.Millisecond)
 				_ = n.s.Close(ctx)
 				cancel()

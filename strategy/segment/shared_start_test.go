@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/history"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 func from(start int64) func(*Settings) { return func(s *Settings) { s.Start = start } }
@@ -151,6 +153,34 @@ func TestSharedStartIsRaisedWhileRedisIsAway(t *testing.T) {
 		}
 		if o.count(seqd.EventGuard) != 0 || o.count(seqd.EventStoreBehind) != 0 {
 			t.Errorf("false alarms: %v", o.counts)
+		}
+		closeAll(t, s)
+	})
+}
+
+// A Redis that can be looked at but gives no numbers counts as away, also while numbers below the start are in it.
+func TestSharedStartIsRaisedWhileTakesFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		old, _ := newShared(t, store, redis, from(1))
+		numbers(t, old, 5)
+		synctest.Wait()
+		closeAll(t, old)
+		var takes atomic.Int64
+		c := &rcursor{redisModel: redis, take: func(take rediscursor.Take) error {
+			if take.Count > 0 && takes.Add(1) > 1 {
+				return errOOM
+			}
+			return nil
+		}}
+		s := node(t, store, c, &observer{}, from(100))
+		if got := numbers(t, s, 1); got[0] < 100 {
+			t.Errorf("got %d", got)
+		}
+		takes.Store(-1 << 40)
+		time.Sleep(time.Hour)
+		if numbers(t, s, 1); s.Degraded() != nil {
+			t.Errorf("degraded: %v", s.Degraded())
 		}
 		closeAll(t, s)
 	})
