@@ -440,6 +440,23 @@ func TestHeirs(t *testing.T) {
 	shut(t, is)
 }
 
+// Issuing allocates nothing after a change either, whatever way calls take.
+func TestAllocationsAfterAChange(t *testing.T) {
+	for _, plugins := range [][]seqd.BoundPlugin{nil, {{Name: "p", Quick: true, Plugin: &closing{hooks{close: func(context.Context) error { return nil }}}}}} {
+		is := newIssuer(t, seqd.Options{}, order(&counting{}))
+		put(t, is, &counting{}, plugins...)
+		call := &seqd.Call{BizType: "order", Count: 1}
+		if n := testing.AllocsPerRun(100, func() {
+			if err := is.Issue(t.Context(), call); err != nil {
+				t.Error(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+		shut(t, is)
+	}
+}
+
 // What is removed or disabled is nobody's reason to be unready, and has no details.
 func TestHealthOfWhatWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -172,20 +172,23 @@ func (m *mender) step() next {
 	return m.awaitRefill(look)
 }
 
-// skip takes numbers that are below what this node may issue out of the cursor, which holds higher ones as well.
+// skip takes numbers that are below what this node may issue out of the cursor, which holds higher ones as well. Where its ranges have gaps, some of the higher
+// ones are lost too.
 func (m *mender) skip(n int64) next {
 	take := m.Shared.look(n, false)
 	take.Claim = 0
 	began := time.Now()
 	taken, err := m.cursor.Take(context.Background(), take)
 	if err != nil {
-		return m.redisFailed(began, err)
+		m.mu.Lock()
+		m.callFailed(began)
+		m.failure = redisAway(err)
+		m.mu.Unlock()
+		return later
 	}
-	var skipped int64
 	for _, r := range taken.Runs {
-		skipped += r.Size()
+		m.drop(r, errBelow)
 	}
-	m.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: skipped, Err: errBelow})
 	return again
 }
 

@@ -191,7 +191,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		}
 		all := history.New() // its clock is everybody's
 		var lives []*nodeLife
-		live := func(i int) *nodeLife {
+		live := func(i int, before *nodeLife) *nodeLife {
 			settings := DefaultSettings()
 			settings.OnRedisDown = mode
 			settings.Step = int64(1 + f.n(30))
@@ -204,6 +204,10 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if before != nil { // it is the same process: its order goes on
+				s.Inherit(before.s)
+				n.h = before.h
+			}
 			for s.Init(t.Context(), true) != nil {
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -213,7 +217,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		}
 		nodes := make([]atomic.Pointer[nodeLife], 3)
 		for i := range nodes {
-			nodes[i].Store(live(i))
+			nodes[i].Store(live(i, nil))
 		}
 
 		// Callers.
@@ -268,7 +272,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 			i := f.n(len(nodes))
 			n := nodes[i].Load()
 			lasts := time.Duration(f.n(6000)) * time.Millisecond
-			what := f.n(8)
+			what := f.n(9)
 			log.Info("fault", "what", what, "node", n.name, "lasts", lasts)
 			switch what {
 			case 0:
@@ -288,16 +292,25 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 				background.Go(func() { time.Sleep(4 * lasts); f.away.Store(false) })
 			case 6:
 				n.dead.Store(true)
-				nodes[i].Store(live(i))
+				nodes[i].Store(live(i, nil))
 				background.Go(func() { _ = n.s.Close(context.Background()) }) // its goroutines must end with the bubble
 			case 7:
-				next := live(i)
+				next := live(i, nil)
 				nodes[i].Store(next)
 				background.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 					defer cancel()
 					_ = n.s.Close(ctx)
 				})
+			case 8: // another definition in the same process, which may issue on its own just now; its heir finds Redis
+				if f.n(2) == 0 {
+					n.cut.Store(true)
+					time.Sleep(lasts)
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(f.n(5000))*time.Millisecond)
+				_ = n.s.Close(ctx)
+				cancel()
+				nodes[i].Store(live(i, n))
 			}
 		}
 		f.over.Store(true)

@@ -1,0 +1,261 @@
+package segment
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// one makes a strategy of one counter.
+type one func(t *testing.T, store persist.Store, redis *redisModel) (seqd.Strategy, *observer)
+
+var kinds = map[string]one{
+	"alone": func(t *testing.T, store persist.Store, _ *redisModel) (seqd.Strategy, *observer) {
+		return newStrategy(t, store, small)
+	},
+	"shared": func(t *testing.T, store persist.Store, redis *redisModel) (seqd.Strategy, *observer) {
+		return newShared(t, store, redis, small)
+	},
+}
+
+// begin makes a strategy that inherits, and initialises it.
+func (make one) begin(t *testing.T, store persist.Store, redis *redisModel, from seqd.Strategy) (seqd.Strategy, *observer) {
+	t.Helper()
+	s, o := make(t, store, redis)
+	if from != nil {
+		s.(seqd.Heir).Inherit(from)
+	}
+	if err := s.Init(t.Context(), from == nil); err != nil {
+		t.Fatal(err)
+	}
+	return s, o
+}
+
+func end(t *testing.T, s seqd.Strategy) {
+	t.Helper()
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// every runs a test for every two kinds, the one of before and the heir's.
+func every(t *testing.T, test func(t *testing.T, before, after one)) {
+	for a, before := range kinds {
+		for b, after := range kinds {
+			t.Run(a+" to "+b, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, before, after) }) })
+		}
+	}
+}
+
+// A store that was restored from an older copy while the process ran is noticed by the heir, also by one whose predecessor was never asked.
+func TestHeirFindsTheStoreRestored(t *testing.T) {
+	every(t, func(t *testing.T, before, after one) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		first, _ := before.begin(t, store, redis, nil)
+		issued := numbers(t, first, 500)
+		synctest.Wait()
+		end(t, first)
+		restore(t, store, 50)
+		redis.lose()
+		unused, _ := after.begin(t, store, redis, first)
+		end(t, unused)
+		heir, o := before.begin(t, store, redis, unused)
+		if got := numbers(t, heir, 1); got[0] <= issued[499] {
+			t.Errorf("got %d after %d", got, issued[499])
+		}
+		if o.count(seqd.EventStoreBehind) == 0 {
+			t.Error("nobody was told")
+		}
+		synctest.Wait()
+		end(t, heir)
+	})
+}
+
+// What was in the cursor may have been issued by others: an heir goes on above it although it has issued nothing of that.
+func TestHeirOfWhatWasInTheCursor(t *testing.T) {
+	every(t, func(t *testing.T, before, after one) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		first, _ := newShared(t, store, redis, small)
+		numbers(t, first, 5)
+		synctest.Wait()
+		ceil := redis.hash.ceil
+		closeAll(t, first)
+		restore(t, store, 7)
+		redis.lose()
+		second, _ := before.begin(t, store, redis, first)
+		end(t, second)
+		heir, o := after.begin(t, store, redis, second)
+		if got := numbers(t, heir, 1); got[0] <= ceil || o.count(seqd.EventStoreBehind) == 0 {
+			t.Errorf("got %d, want above %d; events %v", got, ceil, o.counts)
+		}
+		synctest.Wait()
+		end(t, heir)
+	})
+}
+
+// Without trouble an heir goes on above what was issued, without any alarm; the order of this process holds over all changes.
+func TestHeirsGoOn(t *testing.T) {
+	every(t, func(t *testing.T, before, after one) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		var last int64
+		var from seqd.Strategy
+		for round := range 20 {
+			make := before
+			if round%2 == 1 {
+				make = after
+			}
+			s, o := make.begin(t, store, redis, from)
+			for _, n := range []int{1, 7, 30} {
+				for _, got := range numbers(t, s, n) {
+					if got <= last {
+						t.Fatalf("round %d: got %d after %d", round, got, last)
+					}
+					last = got
+				}
+			}
+			synctest.Wait()
+			end(t, s)
+			for _, kind := range []seqd.EventKind{seqd.EventStoreBehind, seqd.EventGuard, seqd.EventOutOfOrder} {
+				if o.count(kind) != 0 {
+					t.Errorf("round %d: false alarms: %v", round, o.counts)
+				}
+			}
+			from = s
+		}
+	})
+}
+
+// What stays in one kind skips nothing: what was left was given back.
+func TestHeirsSkipNothing(t *testing.T) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, redis := memory.New(time.Now), &redisModel{}
+				var from seqd.Strategy
+				for want := int64(1); want < 300; want += 13 {
+					s, _ := kind.begin(t, store, redis, from)
+					if got := numbers(t, s, 13); got[0] != want && name == "alone" || got[0] > want+1000 {
+						t.Errorf("got %d, want from %d", got, want)
+					}
+					synctest.Wait()
+					end(t, s)
+					from = s
+				}
+			})
+		})
+	}
+}
+
+// Numbers that a node issued while Redis was away are below all that its heir issues, from whichever cursor, and that is no alarm.
+func TestHeirOfANodeOnItsOwn(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store, redis := memory.New(time.Now), &redisModel{}
+			c, cut := cuttable(redis)
+			first := node(t, store, c, &observer{}, nil)
+			numbers(t, first, 5)
+			time.Sleep(time.Minute)
+			cut.Store(true)
+			last := numbers(t, first, 30)[29]
+			if back {
+				cut.Store(false)
+				time.Sleep(time.Minute)
+				last = numbers(t, first, 1)[0]
+			}
+			closeAll(t, first)
+			heir, o := newShared(t, store, redis, nil)
+			heir.Inherit(first)
+			if got := numbers(t, heir, 1); got[0] <= last {
+				t.Errorf("got %d after %d", got, last)
+			}
+			if o.count(seqd.EventGuard) != 0 || o.count(seqd.EventStoreBehind) != 0 {
+				t.Errorf("false alarms: %v", o.counts)
+			}
+			synctest.Wait()
+			closeAll(t, heir)
+		})
+	}
+}
+
+// A cursor that went back is an alarm of the heir's as well.
+func TestHeirFindsTheCursorBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		first, _ := newShared(t, store, redis, nil)
+		numbers(t, first, 50)
+		synctest.Wait()
+		closeAll(t, first)
+		redis.change(func(r *redisModel) { r.hash.cur = 10 })
+		heir, o := newShared(t, store, redis, nil)
+		heir.Inherit(first)
+		if got := numbers(t, heir, 1); got[0] <= 50 {
+			t.Errorf("got %d again", got)
+		}
+		if o.count(seqd.EventGuard) == 0 {
+			t.Error("nobody was told")
+		}
+		synctest.Wait()
+		closeAll(t, heir)
+	})
+}
+
+// Each period inherits for itself, and only the latest are remembered.
+func TestHeirOfPeriods(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
+			var redis map[string]*redisModel
+			if strict {
+				redis = make(map[string]*redisModel)
+			}
+			first := periodic(t, store, c.Now, redis, daily)
+			dated(t, first, 300)
+			c.turn(24 * time.Hour)
+			wantDated(t, first, 2, "2026-11-21[1 2]")
+			c.turn(-24 * time.Hour)
+			synctest.Wait()
+			closed(t, first)
+			unused := periodic(t, store, c.Now, redis, daily)
+			unused.Inherit(first)
+			closed(t, unused)
+
+			name := seqd.ResetDaily.Of(c.Now()).Counter("order")
+			old, err := store.Counters().Read(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old.Max = 20
+			if err := store.Counters().Delete(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Counters().Create(t.Context(), old); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range redis {
+				r.lose()
+			}
+			heir := periodic(t, store, c.Now, redis, daily)
+			heir.Inherit(unused)
+			var seq seqd.Sequence
+			if err := heir.Generate(t.Context(), 1, &seq); err != nil || seq.First() <= 300 {
+				t.Errorf("got %d, %v", seq.First(), err)
+			}
+			for day := range 10 {
+				c.turn(24 * time.Hour)
+				if got := dated(t, heir, 1); day > 0 && got != fmt.Sprintf("%s[1]", seqd.ResetDaily.Of(c.Now())) {
+					t.Errorf("got %s", got)
+				}
+				synctest.Wait()
+			}
+			closed(t, heir)
+			if n := len(heir.knowsOf()); n == 0 || n > mostKnown {
+				t.Errorf("%d periods are remembered", n)
+			}
+		})
+	}
+}
