@@ -68,7 +68,11 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 			return "", r.refusal(ctx, err)
 		}
 		get := redisonce.Command("get", key)
-		if held, err = r.text(ctx, get); err == nil || !errors.Is(err, redis.Nil) {
+		held, err = r.text(ctx, get)
+		if err == nil && held == "" { // which nobody here has put there, and would be taken for a claim
+			err = errReply
+		}
+		if err == nil || !errors.Is(err, redis.Nil) {
 			return held, r.refusal(ctx, err)
 		}
 		// It has just ended.
@@ -143,6 +147,10 @@ func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 		if r.fly() {
 			go r.flyOn()
 		}
+		return call.Err
+	}
+	if _, hurry := ctx.Deadline(); !hurry {
+		<-f.done // which the client's own time-out bounds; a wait for two things at once would cost much more
 		return call.Err
 	}
 	select {
