@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -40,7 +40,6 @@ const (
 // catalogue is which biz types there are: what the store says, and a copy of it in this process that follows. It is safe for concurrent use.
 type catalogue struct {
 	*runtime
-	feed   *feed
 	locked bool // the configuration says what there is, and nothing can change it
 
 	mu    sync.Mutex // guards what follows
@@ -59,8 +58,9 @@ type known struct {
 
 func newCatalogue(r *runtime) *catalogue {
 	c := &catalogue{runtime: r, locked: r.cfg.BizTypesFrom == config.FromConfig, known: make(map[string]known), seed: maphash.MakeSeed()}
-	c.feed = newFeed(r)
-	c.feed.add(definitionKind, follower{changed: c.changed, reload: c.reload})
+	if !c.locked {
+		c.feed.add(definitionKind, follower{changed: c.changed, reload: c.reload})
+	}
 	return c
 }
 
@@ -69,9 +69,6 @@ const page = 1000
 
 // load returns what biz types there are, after putting those of the configuration into the store that it does not know yet. It builds nothing.
 func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, error) {
-	if err := c.feed.begin(ctx); err != nil {
-		return nil, err
-	}
 	all, err := c.list(ctx)
 	if err != nil {
 		return nil, err
@@ -79,6 +76,7 @@ func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, erro
 	var (
 		mu     sync.Mutex // guards what follows
 		failed []error
+		made   = make(map[string]persist.Document)
 		wg     sync.WaitGroup
 	)
 	slots := make(chan struct{}, parallelWrites)
@@ -96,11 +94,12 @@ func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, erro
 			doc, err := c.first(ctx, b.Name, text)
 			mu.Lock()
 			defer mu.Unlock()
-			all[b.Name] = doc
+			made[b.Name] = doc
 			failed = append(failed, err)
 		})
 	}
 	wg.Wait()
+	maps.Copy(all, made)
 	return all, errors.Join(failed...)
 }
 
@@ -262,10 +261,15 @@ func invalidDefinition(problems []seqd.Problem) *seqd.Error {
 }
 
 // changed makes this process do what the document of a biz type says. There is none yet where one was announced and not written.
-func (c *catalogue) changed(ctx context.Context, _ string, doc *persist.Document) {
-	if doc != nil {
-		c.apply(ctx, *doc)
+func (c *catalogue) changed(ctx context.Context, name string) error {
+	doc, err := c.store.Documents().Read(ctx, definitionKind, name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return nil
 	}
+	if err == nil {
+		c.apply(ctx, doc)
+	}
+	return err
 }
 
 // reload makes this process do what all documents say.
@@ -361,6 +365,9 @@ func (c *catalogue) count() int {
 
 // catchUp does after a start without the store what the start could not.
 func (c *catalogue) catchUp(ctx context.Context) error {
+	if c.locked {
+		return nil
+	}
 	all, err := c.load(ctx)
 	if err != nil {
 		return err
@@ -369,21 +376,4 @@ func (c *catalogue) catchUp(ctx context.Context) error {
 		c.apply(ctx, doc)
 	}
 	return nil
-}
-
-// follow does what is changed elsewhere, until ctx ends.
-func (c *catalogue) follow(ctx context.Context) {
-	if c.locked || !c.store.Shared() {
-		return
-	}
-	if c.gate != nil {
-		for c.catchUp(ctx) != nil {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(openRetry):
-			}
-		}
-	}
-	c.feed.follow(ctx)
 }

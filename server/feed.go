@@ -30,8 +30,8 @@ type feed struct {
 
 // follower does what documents of one kind say.
 type follower struct {
-	// changed is given a document that may have changed, nil where there is none of this key now.
-	changed func(ctx context.Context, key string, doc *persist.Document)
+	// changed reads a document that may have changed, be gone, or still be to come.
+	changed func(ctx context.Context, key string) error
 	// reload does what all documents of the kind say.
 	reload func(ctx context.Context) error
 }
@@ -176,6 +176,21 @@ func (f *feed) publish(ctx context.Context, kind, key string) {
 	}
 }
 
+// follow does what is changed elsewhere, until ctx ends. Where nobody else can see the store, there is nothing to follow.
+func (r *runtime) follow(ctx context.Context) {
+	if !r.store.Shared() {
+		return
+	}
+	for r.gate != nil && (r.feed.begin(ctx) != nil || r.catalogue.catchUp(ctx) != nil) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(openRetry):
+		}
+	}
+	r.feed.follow(ctx)
+}
+
 // follow reads what others change until ctx ends.
 func (f *feed) follow(ctx context.Context) {
 	if f.redis != nil {
@@ -221,37 +236,38 @@ func (f *feed) poll(ctx context.Context) error {
 	}
 	var failed []error
 	for _, s := range f.watched() {
-		failed = append(failed, f.see(ctx, s))
+		began := time.Now()
+		err := f.see(ctx, s)
+		if failed = append(failed, err); err == nil {
+			f.seenAt(s, began)
+		}
 	}
 	return errors.Join(failed...)
 }
 
-// watched returns what is to be read, and forgets what has been for long enough.
+// watched returns what is to be read.
 func (f *feed) watched() []subject {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := slices.Collect(maps.Keys(f.watch))
-	now := time.Now()
-	maps.DeleteFunc(f.watch, func(_ subject, until time.Time) bool { return now.After(until) })
-	return list
+	return slices.Collect(maps.Keys(f.watch))
 }
 
-// see reads a document that may have changed.
+// seenAt ends the watch over what was read, beginning then, after it had been watched for long enough.
+func (f *feed) seenAt(s subject, began time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if began.After(f.watch[s]) {
+		delete(f.watch, s)
+	}
+}
+
+// see has a document read that may have changed.
 func (f *feed) see(ctx context.Context, s subject) error {
 	to, ok := f.followers[s.Kind]
 	if !ok {
 		return nil // of a newer version
 	}
-	doc, err := f.store.Documents().Read(ctx, s.Kind, s.Key)
-	switch {
-	case errors.Is(err, persist.ErrNotFound):
-		to.changed(ctx, s.Key, nil)
-	case err != nil:
-		return err
-	default:
-		to.changed(ctx, s.Key, &doc)
-	}
-	return nil
+	return to.changed(ctx, s.Key)
 }
 
 // readAll reads everything of every kind.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -32,21 +33,30 @@ func newReader(t *testing.T, store persist.Store) *reader {
 	cfg := config.Default()
 	r := &reader{things: make(map[string]string)}
 	r.feed = newFeed(&runtime{cfg: &cfg, store: store, options: options{now: time.Now, log: slog.New(slog.DiscardHandler)}})
-	keep := func(key string, doc *persist.Document) {
+	keep := func(key, body string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.things, key)
-		if doc != nil {
-			r.things[key] = doc.Body
-		}
+		r.things[key] = body
 	}
 	r.add("thing", follower{
-		changed: func(_ context.Context, key string, doc *persist.Document) { keep(key, doc) },
+		changed: func(ctx context.Context, key string) error {
+			doc, err := store.Documents().Read(ctx, "thing", key)
+			if errors.Is(err, persist.ErrNotFound) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				delete(r.things, key)
+				return nil
+			}
+			if err == nil {
+				keep(key, doc.Body)
+			}
+			return err
+		},
 		reload: func(ctx context.Context) error {
 			r.reloads++
 			docs, err := store.Documents().List(ctx, "thing", "", 10_000)
 			for _, doc := range docs {
-				keep(doc.Key, &doc)
+				keep(doc.Key, doc.Body)
 			}
 			return err
 		},

@@ -31,12 +31,19 @@ func (r *runtime) open(ctx context.Context) error {
 			return err
 		}
 	}
-	r.tokens.Use(access.Backing{Documents: r.store.Documents()})
-	if r.tokens.Reload(ctx) != nil { // biz types begin without them; loadTokens says why and tries again
-		go r.loadTokens(ctx)
-	}
 	if err := r.openRedis(ctx); err != nil {
 		return err
+	}
+	r.feed = newFeed(r)
+	if r.gate == nil { // what is read from here on is followed
+		if err := r.awaitStore(ctx, r.feed.begin); err != nil {
+			return err
+		}
+	}
+	r.feed.add(access.Kind, follower{changed: r.tokens.Apply, reload: r.tokens.Reload})
+	r.tokens.Use(access.Backing{Documents: r.store.Documents(), Announce: r.feed.announce, Publish: r.feed.publish})
+	if r.tokens.Reload(ctx) != nil { // biz types begin without them; loadTokens says why and tries again
+		go r.loadTokens(ctx)
 	}
 	r.catalogue = newCatalogue(r)
 	var definitions []seqd.Definition

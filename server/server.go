@@ -87,6 +87,7 @@ type runtime struct {
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
 	redisAway  func() (time.Time, error)
 	issuer     *seqd.Issuer
+	feed       *feed
 	catalogue  *catalogue
 	nodes      *nodes
 	claims     []claim         // of the biz types that began without the store
@@ -121,7 +122,7 @@ func (r *runtime) run(ctx context.Context) error {
 		return errors.Join(err, r.stop(served))
 	}
 	go r.keepReady(background)
-	go r.catalogue.follow(background)
+	go r.follow(background)
 	go r.nodes.beat(background)
 	select {
 	case err = <-served:
