@@ -255,6 +255,7 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 		if err != nil {
 			return httpapi.BizType{}, err
 		}
+		after.Definition = withoutName(after.Definition)
 		if doc.Revision > 0 && same(before, after) {
 			c.apply(ctx, doc) // this node may not have heard of it yet
 			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, after), warnings), nil
@@ -278,6 +279,20 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 func (c *catalogue) warned(b httpapi.BizType, warnings []string) httpapi.BizType {
 	b.Warnings = append(b.Warnings, warnings...)
 	return b
+}
+
+// withoutName drops the name from a definition: it is that of the document.
+func withoutName(text []byte) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return text
+	}
+	maps.DeleteFunc(fields, func(key string, _ json.RawMessage) bool { return strings.EqualFold(key, "name") })
+	without, err := json.Marshal(fields)
+	if err != nil {
+		return text
+	}
+	return without
 }
 
 func same(a, b entry) bool {

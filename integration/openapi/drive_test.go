@@ -104,7 +104,7 @@ const (
 func (c *checker) bizTypes(url string) {
 	c.Helper()
 	const list, get, put, patch, remove = "GET /biz-types", "GET /biz-types/{name}", "PUT /biz-types/{name}", "PATCH /biz-types/{name}", "DELETE /biz-types/{name}"
-	c.on(url, call{op: put, target: "/biz-types/made?dryRun=true", headers: []string{jsonBody}, body: `{"start": 5}`, status: 201})
+	c.on(url, call{op: put, target: "/biz-types/made?dryRun=true", headers: []string{jsonBody}, body: `{"start": 5}`, status: 200})
 	c.on(url, call{op: get, target: "/biz-types/made", status: 404, code: "unknown_biz_type"})
 	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody, "If-None-Match: *"}, body: `{"strategy": "segment", "start": 5, "plugins": [{"name": "stats"}]}`, status: 201})
 	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody, "If-None-Match: *"}, body: `{}`, status: 412, code: "precondition_failed"})

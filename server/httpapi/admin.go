@@ -236,8 +236,10 @@ func (a *API) listNodes(c *gin.Context, to *administration) error {
 }
 
 func writeBizType(c *gin.Context, status int, b BizType) {
-	setETag(c.Writer.Header(), b.Version)
-	setRevision(c, b.Version)
+	if b.Version > 0 {
+		setETag(c.Writer.Header(), b.Version)
+		setRevision(c, b.Version)
+	}
 	writeJSON(c, status, jsonType, b)
 }
 

@@ -19,8 +19,13 @@ import (
 // readsBody reports whether the handler of a request reads its body. Bodies of requests for numbers mean nothing.
 func readsBody(c *gin.Context) bool {
 	method := c.Request.Method
-	return (method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch) &&
-		c.FullPath() != "" && !strings.HasPrefix(c.FullPath(), "/seq/")
+	switch route := c.FullPath(); {
+	case route == "" || strings.HasPrefix(route, "/seq/"):
+		return false
+	case method == http.MethodPost:
+		return route == "/tokens"
+	}
+	return method == http.MethodPut || method == http.MethodPatch
 }
 
 // discardBody reads a body up to the limit.
