@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -246,5 +247,44 @@ func TestSecretsOfDefinitions(t *testing.T) {
 	all += answer
 	if strings.Contains(all, "horse") {
 		t.Errorf("a secret is shown: %s", all)
+	}
+}
+
+// The commands for a restored backup know the biz types that only the store has, deleted ones too.
+func TestRaiseWhatTheStoreHas(t *testing.T) {
+	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))
+	s := start(t, cfg)
+	s.await("/readyz", http.StatusOK)
+	for _, name := range []string{"made", "deleted", "disabled"} {
+		s.do(201, "PUT", "/biz-types/"+name, "{}")
+		wantIn(t, s.await("/seq/"+name, http.StatusOK), `"1"`)
+	}
+	s.do(201, "PUT", "/biz-types/flake", `{"strategy":"snowflake"}`)
+	s.await("/seq/flake", http.StatusOK)
+	s.do(204, "DELETE", "/biz-types/deleted", "")
+	s.do(200, "POST", "/biz-types/disabled/disable", "")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"order", "made", "deleted", "disabled"} {
+		if r, err := server.Raise(t.Context(), cfg, name, 500); err != nil || r.After != 500 {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	for _, wrong := range []string{"nobody", "flake", "made@2026", ""} {
+		if _, err := server.Raise(t.Context(), cfg, wrong, 500); !errors.Is(err, server.ErrRaise) {
+			t.Errorf("%s: error %v", wrong, err)
+		}
+	}
+	var done []string
+	if err := server.Restored(t.Context(), cfg, func(bizType, _ string) { done = append(done, bizType) }); err != nil || len(done) != 1 || done[0] != "flake" {
+		t.Errorf("%v, %v", done, err)
+	}
+	s = start(t, cfg)
+	s.await("/readyz", http.StatusOK)
+	s.do(201, "PUT", "/biz-types/deleted", "{}")
+	s.do(200, "POST", "/biz-types/disabled/enable", "")
+	for _, name := range []string{"order", "made", "deleted", "disabled"} {
+		wantIn(t, s.await("/seq/"+name, http.StatusOK), `"501"`)
 	}
 }

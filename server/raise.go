@@ -18,7 +18,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// ErrRaise is returned by Raise for an argument that it cannot do anything with. Nothing was opened then.
+// ErrRaise is returned by Raise for an argument that it cannot do anything with. Nothing was changed then.
 var ErrRaise = errors.New("nothing to raise")
 
 // Raised is what came of Raise.
@@ -49,7 +49,7 @@ func (r Raised) change() string {
 	return fmt.Sprintf("%d → %d", r.Before, r.After)
 }
 
-// Raise makes everything up to number count as issued for a biz type of the configuration, or, where its numbers begin again, for one of its periods, as
+// Raise makes everything up to number count as issued for a biz type of the configuration or of the store, also a deleted one, or, where its numbers begin again, for one of its periods, as
 // order@20261120: the step after restoring a backup of the store, which
 // does not know what was issued since. It never lowers a counter, and doing it twice changes nothing more. number is 1 to 2^53 − 1.
 //
@@ -60,7 +60,10 @@ func (r Raised) change() string {
 // ranges that number does not cover, and issues them later; what it issues in between could be issued again. After an error the counter may have been
 // raised or not; it is safe to call again. Raise is bounded by the time-outs of the store and of Redis, and by ctx.
 func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64) (r Raised, err error) {
-	if err := checkRaise(cfg, bizType, number); err != nil {
+	if number < 1 || number > seqd.MaxNumber {
+		return r, fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, number, seqd.MaxNumber)
+	}
+	if err := checkKept(cfg.Store); err != nil {
 		return r, err
 	}
 	store, err := newStore(ctx, cfg.Store, time.Now, false)
@@ -68,7 +71,11 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 		return r, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	waiting, err := inCursor(ctx, cfg, store, bizType)
+	owner, err := checkRaise(ctx, cfg, store, bizType)
+	if err != nil {
+		return r, err
+	}
+	waiting, err := inCursor(ctx, cfg, store, owner, bizType)
 	if err != nil {
 		return r, err
 	}
@@ -81,8 +88,8 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 }
 
 // inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 where there is none.
-func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, bizType string) (ceil int64, err error) {
-	if !hasCursor(cfg, bizType) {
+func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, owner seqd.BizType, counter string) (ceil int64, err error) {
+	if !hasCursor(cfg, owner) {
 		return 0, nil
 	}
 	cluster, err := persist.ClusterID(ctx, store, time.Now)
@@ -94,7 +101,7 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, bizT
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, bizType)
+	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
 	if err != nil {
 		return 0, fmt.Errorf("numbers may wait in Redis that nobody must get from the store, and Redis cannot be asked up to where, so nothing was changed: %w. "+
 			"Start Redis; or make sure that what seqd kept there is gone, and run this command with a configuration without redis.addrs and with ordering: per-node", err)
@@ -102,39 +109,89 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, bizT
 	return ceil, nil
 }
 
-// hasCursor reports whether the nodes take the numbers of a counter from a cursor in Redis.
-func hasCursor(cfg *config.Config, counter string) bool {
+// hasCursor reports whether the nodes take the numbers of a biz type from a cursor in Redis.
+func hasCursor(cfg *config.Config, owner seqd.BizType) bool {
 	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
 		return false // a store of one node needs none
 	}
-	owner, _, _ := strings.Cut(counter, "@")
-	return slices.ContainsFunc(cfg.BizTypes, func(b seqd.BizType) bool {
-		o, ok := b.Settings.(seqd.Orderer)
-		return b.Name == owner && ok && o.Strict()
-	})
+	o, ok := owner.Settings.(seqd.Orderer)
+	return ok && o.Strict()
 }
 
-// checkRaise refuses what cannot be meant.
-func checkRaise(cfg *config.Config, counter string, number int64) error {
+// checkRaise refuses what cannot be meant, and returns whose counter it is.
+func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (b seqd.BizType, err error) {
 	bizType, digits, period := strings.Cut(counter, "@")
-	i := slices.IndexFunc(cfg.BizTypes, func(b seqd.BizType) bool { return b.Name == bizType })
-	if i < 0 {
-		return fmt.Errorf("%w: the configuration has no biz type %q", ErrRaise, bizType)
+	if b, err = defined(ctx, cfg, store, bizType); err != nil {
+		return b, err
 	}
-	reset := seqd.CalendarOf(cfg.BizTypes[i]).Reset
+	reset := seqd.CalendarOf(b).Reset
 	switch _, ok := reset.Parse(digits); {
 	case reset == seqd.ResetNever && period:
-		return fmt.Errorf("%w: the numbers of %s never begin again: it has no periods", ErrRaise, bizType)
+		return b, fmt.Errorf("%w: the numbers of %s never begin again: it has no periods", ErrRaise, bizType)
 	case reset != seqd.ResetNever && !ok:
-		return fmt.Errorf("%w: the numbers of %s begin again %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
+		return b, fmt.Errorf("%w: the numbers of %s begin again %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
 	}
-	if factory, err := strategy.Lookup(cfg.BizTypes[i].Strategy); err != nil || factory.Restored != nil {
-		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, cfg.BizTypes[i].Strategy)
+	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
+		return b, fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
 	}
-	if number < 1 || number > seqd.MaxNumber {
-		return fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, number, seqd.MaxNumber)
+	return b, nil
+}
+
+// defined returns a biz type as the nodes have it, also one that was disabled or deleted.
+func defined(ctx context.Context, cfg *config.Config, store persist.Store, name string) (b seqd.BizType, err error) {
+	if cfg.BizTypesFrom == config.FromStore {
+		doc, err := store.Documents().Read(ctx, definitionKind, name)
+		switch {
+		case err == nil:
+			return decodeStored(cfg, doc)
+		case !errors.Is(err, persist.ErrNotFound) && !errors.Is(err, persist.ErrInvalid): // a name that none can have is looked for in vain
+			return b, err
+		}
 	}
-	return checkKept(cfg.Store)
+	i := slices.IndexFunc(cfg.BizTypes, func(b seqd.BizType) bool { return b.Name == name })
+	if i < 0 {
+		return b, fmt.Errorf("%w: neither the configuration nor the store has a biz type %q", ErrRaise, name)
+	}
+	return cfg.BizTypes[i], nil
+}
+
+// allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.
+func allDefined(ctx context.Context, cfg *config.Config, store persist.Store) (list []seqd.BizType, err error) {
+	seen := make(map[string]bool)
+	for after := ""; cfg.BizTypesFrom == config.FromStore; {
+		docs, err := store.Documents().List(ctx, definitionKind, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, doc := range docs {
+			b, err := decodeStored(cfg, doc)
+			if err != nil {
+				return nil, err
+			}
+			list, after, seen[doc.Key] = append(list, b), doc.Key, true
+		}
+		if len(docs) < page {
+			break
+		}
+	}
+	for _, b := range cfg.BizTypes {
+		if !seen[b.Name] {
+			list = append(list, b)
+		}
+	}
+	return list, nil
+}
+
+func decodeStored(cfg *config.Config, doc persist.Document) (b seqd.BizType, err error) {
+	said, err := decodeEntry(doc)
+	if err != nil {
+		return b, err
+	}
+	b, problems := cfg.DecodeDefinition(doc.Key, said.Definition)
+	if len(problems) > 0 {
+		return b, fmt.Errorf("the definition of %s in the store: %w", doc.Key, invalidDefinition(problems))
+	}
+	return b, nil
 }
 
 // checkKept refuses a store that can hold no backup.
@@ -171,7 +228,11 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		}
 		defer func() { _ = r.redis.Close() }()
 	}
-	for _, b := range cfg.BizTypes {
+	list, err := allDefined(ctx, cfg, r.store)
+	if err != nil {
+		return err
+	}
+	for _, b := range list {
 		factory, err := strategy.Lookup(b.Strategy)
 		if err != nil {
 			return err
