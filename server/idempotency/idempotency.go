@@ -15,7 +15,6 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -225,15 +224,14 @@ func sleep(ctx context.Context, pause time.Duration, late <-chan time.Time) erro
 // renew keeps the claim until end is called, which waits for a renewal that is under way.
 func (r *request) renew(ctx context.Context) (end func()) {
 	var (
-		mu    sync.Mutex // guards ended, and timer against its own first run
+		busy  = make(chan struct{}, 1) // full while a renewal is under way, or timer is not set yet; guards what follows
 		ended bool
 		timer *time.Timer
 	)
-	mu.Lock()
-	defer mu.Unlock()
+	busy <- struct{}{}
 	timer = time.AfterFunc(Lease/3, func() {
-		mu.Lock()
-		defer mu.Unlock()
+		busy <- struct{}{}
+		defer func() { <-busy }()
 		if ended {
 			return
 		}
@@ -241,11 +239,12 @@ func (r *request) renew(ctx context.Context) (end func()) {
 		_, _ = r.opts.Backend.Swap(ctx, r.id, r.claim, r.claim, Lease)
 		timer.Reset(Lease / 3)
 	})
+	<-busy
 	return func() {
-		timer.Stop()
-		mu.Lock()
+		busy <- struct{}{}
 		ended = true
-		mu.Unlock()
+		timer.Stop()
+		<-busy
 	}
 }
 
