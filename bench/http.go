@@ -21,6 +21,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/httpapi"
 	_ "github.com/seqd/seqd/standard"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -104,7 +105,7 @@ func serve(h http.Handler) (url string, stop func() error, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ConnContext: httpapi.ConnContext}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(listener) }()
 	stop = func() error {

@@ -201,6 +201,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		WriteTimeout:                 s.WriteTimeout,
 		IdleTimeout:                  s.IdleTimeout,
 		MaxHeaderBytes:               s.MaxHeaderBytes,
+		ConnContext:                  httpapi.ConnContext,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}

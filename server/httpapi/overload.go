@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -22,8 +24,37 @@ type inFlight struct {
 	refused episodes
 }
 
-// oneSecond is the Retry-After of a refusal; it is never written to.
+// retryAfter is when a client that was refused shall come back.
+const retryAfter = time.Second
+
+// oneSecond is retryAfter as a header; it is never written to.
 var oneSecond = []string{"1"}
+
+// impatience is how long a refusal waits for a client that comes back on the same connection before retryAfter has passed. Answering each at once would let
+// clients that ask again at once take the processor from those that are served.
+const impatience = 100 * time.Millisecond
+
+// connKey finds what is known of a connection in the context of its requests.
+type connKey struct{}
+
+// lastRefusal is when a connection was refused last, in nanoseconds since 1970; 0 for never.
+type lastRefusal struct{ atomic.Int64 }
+
+// ConnContext is for [http.Server]: with it the API knows which connections come back too early after a refusal. Without it none does.
+func ConnContext(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, new(lastRefusal))
+}
+
+// tooEarly notes a refusal and reports whether the connection was refused less than retryAfter ago.
+func tooEarly(r *http.Request) bool {
+	last, known := r.Context().Value(connKey{}).(*lastRefusal)
+	if !known {
+		return false
+	}
+	now := time.Now().UnixNano()
+	before := last.Swap(now)
+	return before != 0 && now-before < int64(retryAfter) && now >= before
+}
 
 func newInFlight(most int, log *slog.Logger) *inFlight {
 	p := newProblem(seqd.Errorf(seqd.CodeOverloaded, "%d requests are being answered already", most))
@@ -59,9 +90,12 @@ func (f *inFlight) enter() bool {
 // leave gives the place back.
 func (f *inFlight) leave() { f.now.Add(-1) }
 
-// refuse answers a request without a place. It makes nothing but the request ID, for it must cost less than what it refuses.
+// refuse answers a request without a place, at once for whoever heeds Retry-After. It makes nothing but the request ID, for it must cost less than what it refuses.
 func (f *inFlight) refuse(c *gin.Context) {
 	f.refused.count()
+	if tooEarly(c.Request) {
+		time.Sleep(impatience)
+	}
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
 	header["Retry-After"] = oneSecond

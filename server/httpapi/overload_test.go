@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -146,6 +148,47 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 	if status := <-answered; status != 200 {
 		t.Errorf("the slow one got %d", status)
 	}
+}
+
+// A connection that comes back before Retry-After is answered late; it does not delay others, nor itself where there is a place.
+func TestImpatientClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, entered, release := hanging()
+		api, _ := bounded(t, 1, s)
+		var held sync.WaitGroup
+		held.Go(func() { do(t, api, "GET", "/seq/order") })
+		<-entered
+		ask := func(conn context.Context, status int, wait time.Duration) {
+			t.Helper()
+			r, err := newRequest("GET", "/seq/order")
+			if err != nil {
+				t.Fatal(err)
+			}
+			began, w := time.Now(), httptest.NewRecorder()
+			api.ServeHTTP(w, r.WithContext(conn))
+			if took := time.Since(began); w.Code != status || took != wait {
+				t.Errorf("status %d after %s, want %d after %s", w.Code, took, status, wait)
+			}
+		}
+		impatient, patient := httpapi.ConnContext(t.Context(), nil), httpapi.ConnContext(t.Context(), nil)
+		const late = 100 * time.Millisecond
+		ask(impatient, 503, 0)
+		for range 20 {
+			ask(impatient, 503, late)
+		}
+		for range 3 {
+			ask(patient, 503, 0)
+			time.Sleep(time.Second)
+		}
+		ask(impatient, 503, 0)
+		for range 3 {
+			ask(t.Context(), 503, 0) // of a server that does not tell connections apart
+		}
+		close(release)
+		held.Wait()
+		s.generate = nil
+		ask(impatient, 200, 0)
+	})
 }
 
 func TestRefusingAllocates(t *testing.T) {
