@@ -202,12 +202,15 @@ type crowd struct {
 const shutBy = int64(1) << 60
 
 func (c *crowd) enter() bool {
-	if c.n.Add(1) > 0 {
+	if c.add() {
 		return true
 	}
 	c.leave()
 	return false
 }
+
+// add is enter for those who come in although it is shut.
+func (c *crowd) add() (open bool) { return c.n.Add(1) > 0 }
 
 func (c *crowd) leave() {
 	if c.n.Add(-1) == -shutBy {
@@ -218,15 +221,21 @@ func (c *crowd) leave() {
 	}
 }
 
-// shut keeps others out, and waits until all have left or ctx ends. It is called once.
+// lastCalls is how long calls in a chain are waited for before its plugins are closed: shorter than callers wait for a change.
+const lastCalls = time.Second
+
+// shut keeps others out, and waits until all have left, but no longer than lastCalls and until ctx ends. It is called once.
 func (c *crowd) shut(ctx context.Context) {
 	empty := make(chan struct{}, 1)
 	c.empty.Store(&empty)
 	if c.n.Add(-shutBy) == -shutBy {
 		return
 	}
+	late := time.NewTimer(lastCalls)
+	defer late.Stop()
 	select {
 	case <-empty:
+	case <-late.C:
 	case <-ctx.Done():
 	}
 }

@@ -218,7 +218,8 @@ func (is *Issuer) admit(ctx context.Context, head *entry, w *walk) (*entry, erro
 		case e.enter():
 			return e, nil
 		case is.changes.over():
-			return nil, errStopping
+			e.inside.add() // nothing will take its place; what it says of the past it still says
+			return e, nil
 		}
 	}
 }

@@ -698,8 +698,25 @@ func TestParseAndResourceUnderChanges(t *testing.T) {
 	over.Store(true)
 	readers.Wait()
 	shut(t, is)
-	_, err := is.Parse("order", "7")
+}
+
+// What a biz type can say of the past it says after Close too.
+func TestParseAndResourceAfterClose(t *testing.T) {
+	is := newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Name: "p", Plugin: &complete{
+		read:  func(text string) (seqd.Reading, error) { return seqd.Reading{Shown: text}, nil },
+		show:  func(url.Values) (any, error) { return 1, nil },
+		close: func(context.Context) error { return nil },
+	}}))
+	shut(t, is)
+	if p, err := is.Parse("order", "7"); err != nil || p.Number != 7 {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if got, err := is.Resource(t.Context(), "order", "things", nil); err != nil || got != 1 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	_, err := is.Next(t.Context(), "order", 1)
 	wantCode(t, err, seqd.CodeStopping)
+	shut(t, is)
 }
 
 // complete is a plugin that does everything.
@@ -715,14 +732,41 @@ func (c *complete) ResourceName() string                                  { retu
 func (c *complete) Show(_ context.Context, query url.Values) (any, error) { return c.show(query) }
 func (c *complete) Close(ctx context.Context) error                       { return c.close(ctx) }
 
-// A call that is in a slow plugin keeps that from being closed, for as long as the one who changes has patience.
+// A call that finds its plugins closed gets a number from the definition that has taken their place.
+func TestCallThatFindsItsPluginClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &lasting{shelf: &shelf{}}
+		var closed atomic.Bool
+		p := &closing{hooks{
+			after: func(context.Context, *seqd.Call) error {
+				if time.Sleep(10 * time.Second); closed.Load() {
+					return seqd.Errorf(seqd.CodeStopping, "closed")
+				}
+				return nil
+			},
+			close: func(context.Context) error { closed.Store(true); return nil },
+		}}
+		is := newIssuer(t, seqd.Options{}, order(s, seqd.BoundPlugin{Name: "slow", Quick: true, Plugin: p}))
+		go func() { time.Sleep(5 * time.Second); put(t, is, &lasting{shelf: s.shelf}) }()
+		if seq, err := is.Next(t.Context(), "order", 1); err != nil || seq.First() != 2 {
+			t.Errorf("got %v, %v", seq, err)
+		}
+		shut(t, is)
+	})
+}
+
+// A call that is in a slow plugin keeps that from being closed, for a second and for as long as the one who changes has patience.
 func TestCallsInFlightKeepPluginsOpen(t *testing.T) {
-	for _, patience := range []time.Duration{time.Second, time.Minute} {
+	for _, test := range []struct{ takes, patience, waits time.Duration }{
+		{900 * time.Millisecond, time.Minute, 900 * time.Millisecond},
+		{900 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
+		{time.Minute, time.Hour, time.Second},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &lasting{shelf: &shelf{}}
 			var closedAt time.Time
 			p := &closing{hooks{
-				after: func(context.Context, *seqd.Call) error { time.Sleep(3 * time.Second); return nil },
+				after: func(context.Context, *seqd.Call) error { time.Sleep(test.takes); return nil },
 				close: func(context.Context) error { closedAt = time.Now(); return nil },
 			}}
 			is := newIssuer(t, seqd.Options{}, order(s, seqd.BoundPlugin{Name: "slow", Quick: true, Plugin: p}))
@@ -736,12 +780,12 @@ func TestCallsInFlightKeepPluginsOpen(t *testing.T) {
 				first <- seq.First()
 			}()
 			synctest.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), test.patience)
 			defer cancel()
 			if err := is.Put(ctx, "order", func() (seqd.Definition, error) { return order(&lasting{shelf: s.shelf}), nil }); err != nil {
 				t.Error(err)
 			}
-			if waited := closedAt.Sub(began); waited != min(patience, 3*time.Second) {
+			if waited := closedAt.Sub(began); waited != test.waits {
 				t.Errorf("the plugin was closed after %s", waited)
 			}
 			if seq, err := is.Next(t.Context(), "order", 1); err != nil || seq.First() != 2 || <-first != 1 {

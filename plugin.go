@@ -96,7 +96,8 @@ type Reading struct {
 // Closer is what a plugin or a rejection handler implements that has something to finish.
 type Closer interface {
 	// Close finishes what is under way, such as a queue to be written out, and returns when ctx ends. It is called once, after the last call to
-	// everything else has returned or was given up on (see [BoundPlugin].Quick).
+	// everything else has returned or was given up on: one second after the strategy was closed, at the latest. A call that comes later yet is best refused
+	// with [CodeStopping]: where the biz type got another definition, that one then answers the request.
 	Close(ctx context.Context) error
 }
 

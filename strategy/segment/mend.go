@@ -172,10 +172,13 @@ func (m *mender) step() next {
 	return m.awaitRefill(look)
 }
 
-// skip takes numbers that are below what this node may issue out of the cursor, which holds higher ones as well. Where its ranges have gaps, some of the higher
-// ones are lost too.
+// skipShare is the part of what is to be skipped that a node skips at a time: several may be at it, and must not skip more together than there is.
+const skipShare = 8
+
+// skip takes some of the n numbers below what this node may issue out of the cursor, which holds higher ones as well. Where its ranges have a gap, a few of
+// the higher ones may be lost too.
 func (m *mender) skip(n int64) next {
-	take := m.Shared.look(n, false)
+	take := m.Shared.look(max(1, n/skipShare), false)
 	take.Claim = 0
 	began := time.Now()
 	taken, err := m.cursor.Take(context.Background(), take)

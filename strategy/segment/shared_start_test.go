@@ -127,6 +127,35 @@ func TestSharedStartIsRaisedOnSomeNodes(t *testing.T) {
 	}
 }
 
+// Nodes that get a new start at the same time, as nodes do that share their definitions, do not skip beyond it.
+func TestSharedStartIsRaisedEverywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		old, _ := newShared(t, store, redis, func(s *Settings) { s.Step = 100_000 })
+		numbers(t, old, 5)
+		synctest.Wait()
+		closeAll(t, old)
+		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
+		h := history.New()
+		var nodes sync.WaitGroup
+		for i := range 5 {
+			nodes.Go(func() {
+				s, _ := newShared(t, store, redis, func(s *Settings) { s.Step, s.Start = 100_000, 50_000 })
+				began := h.Now()
+				h.Add(began, fmt.Sprint(i), numbers(t, s, 1))
+				closeAll(t, s)
+			})
+		}
+		nodes.Wait()
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+		if got := h.Highest(); got < 50_004 || got > 50_050 {
+			t.Errorf("five nodes issued up to %d", got)
+		}
+	})
+}
+
 // While Redis is away, nothing below the new start is issued either, and the cursor is moved up when it is back.
 func TestSharedStartIsRaisedWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
