@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -67,40 +68,98 @@ func newCatalogue(r *runtime) *catalogue {
 // page is how many documents are read at a time.
 const page = 1000
 
-// load returns what biz types there are, after putting those of the configuration into the store that it does not know yet. It builds nothing.
+// load returns what biz types there are, after putting those of the configuration into the store that it does not know yet. Those that cannot be written now
+// are left to seedRest: they must not keep others from issuing. It builds nothing.
 func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, error) {
 	all, err := c.list(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var missing []string
+	for _, b := range c.cfg.BizTypes {
+		text, ok := c.cfg.Definition(b.Name)
+		doc, there := all[b.Name]
+		switch {
+		case !ok: // it did not come from a file, and stays as it is
+		case there:
+			c.compare(b.Name, text, doc)
+		default:
+			missing = append(missing, b.Name)
+		}
+	}
+	made, err := c.seedAll(ctx, missing)
+	if err != nil && !errors.Is(err, persist.ErrUnavailable) {
+		return nil, err
+	}
+	if err != nil {
+		c.log.Error("definitions of the configuration cannot be written to the store yet", "error", err)
+	}
+	maps.Copy(all, made)
+	return all, nil
+}
+
+// seedAll puts definitions of the configuration into the store. It returns those that are there now, and why others are not.
+func (c *catalogue) seedAll(ctx context.Context, names []string) (map[string]persist.Document, error) {
+	made := make(map[string]persist.Document)
+	if len(names) == 0 {
+		return made, nil
+	}
+	if err := c.feed.announce(ctx, definitionKind, names...); err != nil {
+		return made, err
+	}
 	var (
-		mu     sync.Mutex // guards what follows
-		failed []error
-		made   = make(map[string]persist.Document)
+		mu     sync.Mutex // guards made and failed
+		failed error
 		wg     sync.WaitGroup
 	)
 	slots := make(chan struct{}, parallelWrites)
-	for _, b := range c.cfg.BizTypes {
-		text, ok := c.cfg.Definition(b.Name)
-		if doc, there := all[b.Name]; there || !ok {
-			if there && ok {
-				c.compare(b.Name, text, doc)
-			}
-			continue
-		}
+	for _, name := range names {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			doc, err := c.first(ctx, b.Name, text)
+			doc, err := c.first(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()
-			made[b.Name] = doc
-			failed = append(failed, err)
+			if err == nil {
+				made[name] = doc
+			} else if failed == nil || errors.Is(failed, persist.ErrUnavailable) {
+				failed = err // one that cannot pass is worth more
+			}
 		})
 	}
 	wg.Wait()
-	maps.Copy(all, made)
-	return all, errors.Join(failed...)
+	c.feed.publish(ctx, definitionKind, allKeys)
+	return made, failed
+}
+
+// seedRest puts those definitions of the configuration into the store that could not be written at the start, until all are there or ctx ends.
+func (c *catalogue) seedRest(ctx context.Context) {
+	for !c.locked {
+		missing := c.unseeded()
+		made, err := c.seedAll(ctx, missing)
+		for _, doc := range made {
+			c.apply(ctx, doc)
+		}
+		if len(missing) == len(made) && err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(openRetry):
+		}
+	}
+}
+
+// unseeded returns which definitions of the configuration are not in the store as far as this process knows.
+func (c *catalogue) unseeded() (names []string) {
+	for _, b := range c.cfg.BizTypes {
+		_, ok := c.cfg.Definition(b.Name)
+		if k, _ := c.knows(b.Name); ok && k.revision == 0 {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 // parallelWrites bounds how many definitions are written at once; the store merges what comes together.
@@ -124,17 +183,12 @@ func (c *catalogue) list(ctx context.Context) (map[string]persist.Document, erro
 }
 
 // first puts a definition of the configuration into the store, or returns the one that another node was faster with.
-func (c *catalogue) first(ctx context.Context, name string, text []byte) (persist.Document, error) {
+func (c *catalogue) first(ctx context.Context, name string) (persist.Document, error) {
+	text, _ := c.cfg.Definition(name)
 	doc := c.document(name, 1, entry{Definition: text, Enabled: true, Source: fromConfig})
-	if err := c.feed.announce(ctx, definitionKind, name); err != nil {
-		return doc, err
-	}
 	err := c.store.Documents().Create(ctx, doc)
 	if errors.Is(err, persist.ErrExists) {
 		return c.store.Documents().Read(ctx, definitionKind, name)
-	}
-	if err == nil {
-		c.feed.publish(ctx, definitionKind, name)
 	}
 	return doc, err
 }

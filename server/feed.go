@@ -125,8 +125,11 @@ func (f *feed) number() int64 {
 	return f.seen
 }
 
-// announce says that a document is about to be changed. Only after it has returned nil may that be done.
-func (f *feed) announce(ctx context.Context, kind, key string) error {
+// allKeys stands for every document of a kind in what is published.
+const allKeys = ""
+
+// announce says that documents are about to be changed. Only after it has returned nil may that be done.
+func (f *feed) announce(ctx context.Context, kind string, keys ...string) error {
 	if !f.store.Shared() {
 		return nil
 	}
@@ -135,8 +138,10 @@ func (f *feed) announce(ctx context.Context, kind, key string) error {
 		if err != nil {
 			return err
 		}
-		list.Last++
-		list.Recent = append(list.Recent, announcement{list.Last, subject{kind, key}})
+		for _, key := range keys {
+			list.Last++
+			list.Recent = append(list.Recent, announcement{list.Last, subject{kind, key}})
+		}
 		if extra := len(list.Recent) - mostRecent; extra > 0 {
 			list.Recent = list.Recent[extra:]
 		}
@@ -162,7 +167,7 @@ func (f *feed) announce(ctx context.Context, kind, key string) error {
 	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "too many changes are made at once", RetryAfter: time.Second}
 }
 
-// publish tells the other nodes that a document was changed. When they do not hear it they find out by themselves.
+// publish tells the other nodes that a document was changed, or [allKeys]. When they do not hear it they find out by themselves.
 func (f *feed) publish(ctx context.Context, kind, key string) {
 	if f.redis == nil || !f.store.Shared() {
 		return
@@ -174,6 +179,11 @@ func (f *feed) publish(ctx context.Context, kind, key string) {
 	if err != nil {
 		f.log.Info("a change could not be published by Redis; other nodes find it within seconds", "kind", kind, "key", key, "error", err)
 	}
+}
+
+// announce is the feed's, for one document.
+func (r *runtime) announce(ctx context.Context, kind, key string) error {
+	return r.feed.announce(ctx, kind, key)
 }
 
 // follow does what is changed elsewhere, until ctx ends. Where nobody else can see the store, there is nothing to follow.
@@ -266,6 +276,9 @@ func (f *feed) see(ctx context.Context, s subject) error {
 	to, ok := f.followers[s.Kind]
 	if !ok {
 		return nil // of a newer version
+	}
+	if s.Key == allKeys {
+		return to.reload(ctx)
 	}
 	return to.changed(ctx, s.Key)
 }

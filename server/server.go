@@ -123,6 +123,7 @@ func (r *runtime) run(ctx context.Context) error {
 	}
 	go r.keepReady(background)
 	go r.follow(background)
+	go r.catalogue.seedRest(background)
 	go r.nodes.beat(background)
 	select {
 	case err = <-served:
