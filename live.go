@@ -22,6 +22,9 @@ type table struct {
 	added map[string]*entry
 }
 
+// find returns the head of a name, nil when base has none: the common way, short enough to be inlined.
+func (t *table) find(name string) *entry { return (*t.base.Load())[name] }
+
 // findAdded returns the head of a name that base had not, nil when there is none.
 func (t *table) findAdded(name string) *entry {
 	t.mu.RLock()
