@@ -242,6 +242,9 @@ func (is *Issuer) build(name string, build func() (Definition, error), heritage 
 // Remove ends a biz type as [Issuer.Put] does. From then on callers get why, or that there is no such biz type when it is nil.
 func (is *Issuer) Remove(ctx context.Context, name string, why *Error) error {
 	if why == nil {
+		if _, err := is.lookup(name); CodeOf(err) == CodeUnknownBizType {
+			return nil // an entry would be kept for nothing
+		}
 		why = unknown(name)
 	}
 	return is.change(ctx, name, func(heritage Strategy) *entry { return &entry{gone: why, heritage: heritage} })
