@@ -112,8 +112,9 @@ func TestBatchLargerThanSegments(t *testing.T) {
 			t.Errorf("got %d … %d", got[0], got[4999])
 		}
 		synctest.Wait()
-		// What is missing is asked for in one piece, not a segment at a time. Another fetch fills buffer 2.
-		if n := s.fetches() - before; n > 3 {
+		// What is missing is asked for in one piece, not a segment at a time. One fetch of a segment may have begun before the batch was known to wait, as it
+		// went over from buffer 1 to buffer 2; its numbers leave a little to be asked for again, and another fetch fills buffer 2.
+		if n := s.fetches() - before; n > 4 {
 			t.Errorf("%d fetches for one batch", n)
 		}
 	})
