@@ -29,6 +29,8 @@ type entry struct {
 	Deleted bool `json:"deleted,omitempty"`
 	// Source is who defined it first: config or api.
 	Source string `json:"source"`
+	// Reshaped is the version at which the shape of its IDs was last forced to be this one, 0 for never: what refused because of the shape tries again.
+	Reshaped int64 `json:"reshaped,omitempty"`
 }
 
 // The values of entry.Source.
@@ -73,35 +75,56 @@ func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, erro
 	if err != nil {
 		return nil, err
 	}
+	var missing []string
+	for _, b := range c.cfg.BizTypes {
+		text, ok := c.cfg.Definition(b.Name)
+		switch doc, there := all[b.Name]; {
+		case ok && there:
+			c.compare(b.Name, text, doc)
+		case ok:
+			missing = append(missing, b.Name)
+		}
+	}
+	// A part is announced when the one before is written: so a node that has missed announcements misses no definition.
+	for part := range slices.Chunk(missing, mostSeeded) {
+		made, err := c.seedAll(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, made)
+	}
+	return all, nil
+}
+
+// seedAll puts definitions of the configuration into the store, several at a time.
+func (c *catalogue) seedAll(ctx context.Context, names []string) (made map[string]persist.Document, err error) {
+	if err := c.feed.announceAll(ctx, definitionKind, names); err != nil {
+		return nil, err
+	}
 	var (
 		mu     sync.Mutex // guards what follows
 		failed []error
-		made   = make(map[string]persist.Document)
 		wg     sync.WaitGroup
 	)
+	made = make(map[string]persist.Document, len(names))
 	slots := make(chan struct{}, parallelWrites)
-	for _, b := range c.cfg.BizTypes {
-		text, ok := c.cfg.Definition(b.Name)
-		if doc, there := all[b.Name]; there || !ok {
-			if there && ok {
-				c.compare(b.Name, text, doc)
-			}
-			continue
-		}
+	for _, name := range names {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			doc, err := c.first(ctx, b.Name, text)
+			doc, err := c.first(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()
-			made[b.Name] = doc
+			made[name] = doc
 			failed = append(failed, err)
 		})
 	}
 	wg.Wait()
-	maps.Copy(all, made)
-	return all, errors.Join(failed...)
+	return made, errors.Join(failed...)
 }
+
+// mostSeeded is how many definitions of the configuration are announced and written at once: so few that others keep their place among the announcements.
+const mostSeeded = mostRecent / 4
 
 // parallelWrites bounds how many definitions are written at once; the store merges what comes together.
 const parallelWrites = 64
@@ -123,12 +146,10 @@ func (c *catalogue) list(ctx context.Context) (map[string]persist.Document, erro
 	}
 }
 
-// first puts a definition of the configuration into the store, or returns the one that another node was faster with.
-func (c *catalogue) first(ctx context.Context, name string, text []byte) (persist.Document, error) {
+// first puts a definition of the configuration, which is announced, into the store, or returns the one that another node was faster with.
+func (c *catalogue) first(ctx context.Context, name string) (persist.Document, error) {
+	text, _ := c.cfg.Definition(name)
 	doc := c.document(name, 1, entry{Definition: text, Enabled: true, Source: fromConfig})
-	if err := c.feed.announce(ctx, definitionKind, name); err != nil {
-		return doc, err
-	}
 	err := c.store.Documents().Create(ctx, doc)
 	if errors.Is(err, persist.ErrExists) {
 		return c.store.Documents().Read(ctx, definitionKind, name)
@@ -291,7 +312,7 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 		return
 	}
 	said, err := decodeEntry(doc)
-	if was && err == nil && said.Deleted == before.entry.Deleted && said.Enabled == before.entry.Enabled && equalJSON(said.Definition, before.entry.Definition) {
+	if was && err == nil && same(said, before.entry) {
 		before.revision, before.entry = doc.Revision, said
 		c.knowing(doc.Key, before)
 		return
