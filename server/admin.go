@@ -74,6 +74,9 @@ func (c *catalogue) Get(ctx context.Context, name string) (httpapi.BizType, erro
 		return c.shown(name, 0, 0, k.entry), nil
 	}
 	doc, said, err := c.read(ctx, name)
+	if errors.Is(err, errDamaged) {
+		return c.shown(name, doc.Revision, doc.Timestamp, said), nil
+	}
 	if err == nil && (doc.Revision == 0 || said.Deleted) {
 		err = noBizType(name)
 	}
@@ -136,6 +139,9 @@ func (c *catalogue) Patch(ctx context.Context, name string, patch []byte, change
 		if !there {
 			return noBizType(name)
 		}
+		if _, err := c.cfg.Hide(patch); err != nil { // such as a key that stands twice
+			return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the patch: " + err.Error()}
+		}
 		merged, err := mergePatch(said.Definition, patch)
 		if err != nil {
 			return err
@@ -193,7 +199,27 @@ func mergePatch(text, patch []byte) ([]byte, error) {
 			return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch cannot be applied: %v", err)
 		}
 	}
+	if key := twice(with); key != "" {
+		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch has %.100q twice: keys are the same in any case", key)
+	}
 	return json.Marshal(merged(to, with))
+}
+
+// twice returns a key that stands twice in an object, also in another case, or in one of the objects in it; "" where none does.
+func twice(in any) string {
+	fields, _ := in.(map[string]any)
+	seen := make(map[string]bool, len(fields))
+	for _, key := range sortedNames(fields) {
+		folded := strings.ToLower(key)
+		if seen[folded] {
+			return key
+		}
+		seen[folded] = true
+		if within := twice(fields[key]); within != "" {
+			return within
+		}
+	}
+	return ""
 }
 
 func merged(to, with any) any {
@@ -237,6 +263,9 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 	var forced *persist.Shape // what was put on record for a change that was not made
 	for range changeTries {
 		doc, before, err := c.read(ctx, name)
+		if errors.Is(err, errDamaged) {
+			err, before = nil, entry{Enabled: true, Source: fromAPI} // it can be put right, or deleted
+		}
 		if err != nil {
 			return httpapi.BizType{}, err
 		}

@@ -183,10 +183,12 @@ func (c *catalogue) document(name string, revision int64, said entry) persist.Do
 
 func decodeEntry(doc persist.Document) (said entry, err error) {
 	if err = json.Unmarshal([]byte(doc.Body), &said); err != nil {
-		return said, fmt.Errorf("the definition of %s in the store is damaged: %w", doc.Key, err)
+		return entry{}, fmt.Errorf("%w: %s: %w", errDamaged, doc.Key, err)
 	}
 	return said, nil
 }
+
+var errDamaged = errors.New("a definition in the store is damaged")
 
 // equalJSON compares two JSON texts without their white space and the order of their keys.
 func equalJSON(a, b []byte) bool {
@@ -348,7 +350,7 @@ func disabled(name string) *seqd.Error {
 // disable makes those refuse that were disabled before the start.
 func (c *catalogue) disable(ctx context.Context) error {
 	for name, k := range c.known {
-		if k.entry.Enabled || k.entry.Deleted {
+		if k.entry.Enabled || k.entry.Deleted || k.entry.Definition == nil { // without a definition it is damaged, and refuses for that
 			continue
 		}
 		if err := c.issuer.Remove(ctx, name, disabled(name)); err != nil {

@@ -298,3 +298,53 @@ func TestSeedOfMany(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A key that stands twice in a patch is refused: which of the two counts would be chance.
+func TestPatchWithAKeyTwice(t *testing.T) {
+	c := newTestCatalogue(t, newFaulty(true))
+	c.mustPut(t, "order", `{"step":1}`, always)
+	for _, patch := range []string{`{"step":2,"step":3}`, `{"step":2,"STEP":3}`, `{"a":{"b":1,"B":2}}`} {
+		if _, err := c.Patch(t.Context(), "order", []byte(patch), always); seqd.CodeOf(err) != seqd.CodeInvalidDefinition || !strings.Contains(err.Error(), "twice") && !strings.Contains(err.Error(), "already") {
+			t.Errorf("%s: %v", patch, err)
+		}
+	}
+}
+
+// A definition that is damaged refuses for that reason, on a node that starts too, and can be put right or deleted.
+func TestDamagedDefinition(t *testing.T) {
+	store := newFaulty(true)
+	c := newTestCatalogue(t, store)
+	damage := func(revision int64) {
+		t.Helper()
+		doc := c.document("order", revision, entry{})
+		doc.Body = "}"
+		write := store.docs.Documents.Update
+		if revision == 1 {
+			write = store.docs.Documents.Create
+		}
+		if err := write(t.Context(), doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(1)
+	late := newTestCatalogue(t, store)
+	if err := c.reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*catalogue{c, late} {
+		node.awaitRefusal(t, "order", seqd.CodeConflict)
+		if b, err := node.Get(t.Context(), "order"); err != nil || len(b.Warnings) == 0 {
+			t.Errorf("%v, %v", b, err)
+		}
+	}
+	late.mustPut(t, "order", `{}`, always)
+	late.mustIssue(t, "order")
+	damage(3)
+	if _, err := c.Delete(t.Context(), "order", always); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitRefusal(t, "order", seqd.CodeUnknownBizType)
+	if list, _, err := late.List(t.Context(), "", 10); len(list) > 0 || err != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+}
