@@ -27,7 +27,7 @@ type entry struct {
 	held  chan struct{}         // where a change is under way: closed at its end
 	since time.Time             // where a change is under way: when it began
 	gone  *Error                // where there is no such biz type, or none that may issue: why
-	// heritage is the last strategy of before, where there is none now.
+	// heritage is the last strategy of before, where there is none now, or none that took it over.
 	heritage Strategy
 
 	mu      sync.Mutex   // guards what follows

@@ -233,7 +233,11 @@ func (is *Issuer) build(name string, build func() (Definition, error), heritage 
 	if err := d.check(); err != nil {
 		return e, err
 	}
-	if heir, ok := d.Strategy.(Heir); ok && heritage != nil {
+	heir, ok := d.Strategy.(Heir)
+	switch {
+	case !ok:
+		e.heritage = heritage // for the next one that is an heir
+	case heritage != nil:
 		heir.Inherit(heritage)
 	}
 	return e, nil
@@ -268,7 +272,7 @@ func (is *Issuer) change(ctx context.Context, name string, next func(heritage St
 	before.stop()
 	err := before.close(ctx)
 	heritage := before.heritage
-	if before.Strategy != nil {
+	if _, heir := before.Strategy.(Heir); heir || heritage == nil {
 		heritage = before.Strategy
 	}
 	after := &entry{gone: errStopping}

@@ -456,6 +456,23 @@ func TestRemoveWhatWasNeverThere(t *testing.T) {
 	shut(t, is)
 }
 
+// What a strategy knew outlives one that knows nothing of it, such as that of a definition that this node could not build.
+func TestHeirsOverAnother(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	first, third := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
+	put(t, is, first)
+	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not an heir
+	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}})
+	if err := is.Remove(t.Context(), "order", nil); err != nil {
+		t.Error(err)
+	}
+	put(t, is, third)
+	if third.inherited != first {
+		t.Errorf("inherited %v", third.inherited)
+	}
+	shut(t, is)
+}
+
 // Issuing allocates nothing after a change either, whatever way calls take.
 func TestAllocationsAfterAChange(t *testing.T) {
 	for _, plugins := range [][]seqd.BoundPlugin{nil, {{Name: "p", Quick: true, Plugin: &closing{hooks{close: func(context.Context) error { return nil }}}}}} {

@@ -26,23 +26,23 @@ func (c *catalogue) List(ctx context.Context, after string, limit int) (list []h
 	if c.locked {
 		return c.listKnown(after, limit)
 	}
-	for {
-		docs, err := c.store.Documents().List(ctx, definitionKind, after, limit)
+	for many := limit + 1; ; many = page { // one more, to know whether this is the last page
+		docs, err := c.store.Documents().List(ctx, definitionKind, after, many)
 		if err != nil {
 			return nil, "", refusal(err)
 		}
 		for _, doc := range docs {
 			after = doc.Key
 			said, err := decodeEntry(doc)
-			if err == nil && said.Deleted {
-				continue
-			}
-			list = append(list, c.shown(doc.Key, doc.Revision, doc.Timestamp, said))
-			if len(list) == limit {
-				return list, after, nil
+			switch {
+			case err == nil && said.Deleted:
+			case len(list) == limit:
+				return list, list[limit-1].Name, nil
+			default:
+				list = append(list, c.shown(doc.Key, doc.Revision, doc.Timestamp, said))
 			}
 		}
-		if len(docs) < limit {
+		if len(docs) < many {
 			return list, "", nil
 		}
 	}
@@ -74,6 +74,9 @@ func (c *catalogue) Get(ctx context.Context, name string) (httpapi.BizType, erro
 		return c.shown(name, 0, 0, k.entry), nil
 	}
 	doc, said, err := c.read(ctx, name)
+	if errors.Is(err, errDamaged) {
+		return c.shown(name, doc.Revision, doc.Timestamp, said), nil
+	}
 	if err == nil && (doc.Revision == 0 || said.Deleted) {
 		err = noBizType(name)
 	}
@@ -136,6 +139,9 @@ func (c *catalogue) Patch(ctx context.Context, name string, patch []byte, change
 		if !there {
 			return noBizType(name)
 		}
+		if _, err := c.cfg.Hide(patch); err != nil { // such as a key that stands twice
+			return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the patch: " + err.Error()}
+		}
 		merged, err := mergePatch(said.Definition, patch)
 		if err != nil {
 			return err
@@ -193,7 +199,27 @@ func mergePatch(text, patch []byte) ([]byte, error) {
 			return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch cannot be applied: %v", err)
 		}
 	}
+	if key := twice(with); key != "" {
+		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch has %.100q twice: keys are the same in any case", key)
+	}
 	return json.Marshal(merged(to, with))
+}
+
+// twice returns a key that stands twice in an object, also in another case, or in one of the objects in it; "" where none does.
+func twice(in any) string {
+	fields, _ := in.(map[string]any)
+	seen := make(map[string]bool, len(fields))
+	for _, key := range sortedNames(fields) {
+		folded := strings.ToLower(key)
+		if seen[folded] {
+			return key
+		}
+		seen[folded] = true
+		if within := twice(fields[key]); within != "" {
+			return within
+		}
+	}
+	return ""
 }
 
 func merged(to, with any) any {
@@ -234,46 +260,114 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 	if c.locked {
 		return httpapi.BizType{}, errLocked
 	}
+	var forced *persist.Shape // what was put on record for a change that was not made
 	for range changeTries {
 		doc, before, err := c.read(ctx, name)
+		if errors.Is(err, errDamaged) {
+			err, before = nil, entry{Enabled: true, Source: fromAPI} // it can be put right, or deleted
+		}
 		if err != nil {
 			return httpapi.BizType{}, err
 		}
-		there := doc.Revision > 0 && !before.Deleted
-		version := doc.Revision
-		if !there {
-			version = 0
-		}
-		if err := change.Check(version); err != nil {
-			return httpapi.BizType{}, err
-		}
-		after := before
-		if err := edit(&after, there); err != nil {
-			return httpapi.BizType{}, err
-		}
-		warnings, reshape, err := c.check(ctx, name, before, after, change.Force)
+		next, err := c.plan(ctx, name, change, doc, before, edit)
 		if err != nil {
+			c.unforce(ctx, forced)
 			return httpapi.BizType{}, err
 		}
-		after.Definition = withoutName(after.Definition)
-		if doc.Revision > 0 && same(before, after) {
+		if forced != nil && next.shape == nil { // it was put on record in an attempt before
+			next.entry.Reshaped, next.nothing = doc.Revision+1, false
+		}
+		if next.nothing {
 			c.apply(ctx, doc) // this node may not have heard of it yet
-			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, after), warnings), nil
 		}
-		next := c.document(name, doc.Revision+1, after)
-		if change.DryRun {
-			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, after), warnings), nil
+		if next.nothing || change.DryRun {
+			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, next.entry), next.warnings), nil
 		}
-		err = c.write(ctx, next, reshape)
+		if next.shape != nil {
+			forced = next.shape
+		}
+		written := c.document(name, doc.Revision+1, next.entry)
+		err = c.write(ctx, written, next.shape)
 		if errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) {
 			continue // another change came first
 		}
 		if err != nil {
 			return httpapi.BizType{}, refusal(err)
 		}
-		return c.warned(c.shown(name, next.Revision, next.Timestamp, after), warnings), nil
+		return c.warned(c.shown(name, written.Revision, written.Timestamp, next.entry), next.warnings), nil
 	}
+	c.unforce(ctx, forced)
 	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the biz type is being changed by too many at once", RetryAfter: time.Second}
+}
+
+// plan is what a change makes of what is there.
+type plan struct {
+	entry    entry
+	shape    *persist.Shape // to be put on record before it, nil where that is not needed
+	warnings []string
+	nothing  bool // it is there already
+}
+
+// plan finds out what a change makes of what is there, or why it must not be made.
+func (c *catalogue) plan(ctx context.Context, name string, change httpapi.Change, doc persist.Document, before entry,
+	edit func(said *entry, there bool) error) (p plan, err error) {
+	there := doc.Revision > 0 && !before.Deleted
+	version := doc.Revision
+	if !there {
+		version = 0
+	}
+	if err := change.Check(version); err != nil {
+		return p, err
+	}
+	p.entry = before
+	if err := edit(&p.entry, there); err != nil {
+		return p, err
+	}
+	if p.warnings, p.shape, err = c.check(ctx, name, before, p.entry, change.Force); err != nil {
+		return p, err
+	}
+	p.entry.Definition = withoutName(p.entry.Definition)
+	if p.shape != nil {
+		p.entry.Reshaped = doc.Revision + 1
+	}
+	p.nothing = doc.Revision > 0 && same(before, p.entry)
+	return p, nil
+}
+
+// unforce puts the shape back on record that the definition in the store has, after a change that was forced and not made. Where that fails, forcing either
+// definition mends it.
+func (c *catalogue) unforce(ctx context.Context, forced *persist.Shape) {
+	if forced == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if err := c.reshape(ctx, *forced); err != nil {
+		c.log.Error("a change of the shape of IDs was not made, and the store has the shape on record: force the definition that shall count",
+			"bizType", forced.BizTag, "error", err)
+	}
+}
+
+// reshape puts the shape of the definition in the store on record, in the place of another one.
+func (c *catalogue) reshape(ctx context.Context, other persist.Shape) error {
+	_, said, err := c.read(ctx, other.BizTag)
+	if err != nil {
+		return err
+	}
+	b, err := c.decode(other.BizTag, said.Definition)
+	if err != nil {
+		return err
+	}
+	shape, err := wholeShape(b)
+	if err != nil {
+		return err
+	}
+	known, err := c.store.Shapes().Read(ctx, other.BizTag)
+	if err != nil || known.Shape != other.Shape || known.Shape == shape {
+		return err
+	}
+	known.Shape, known.Timestamp = shape, c.now().UnixMilli()
+	return c.store.Shapes().Update(ctx, known)
 }
 
 func (c *catalogue) warned(b httpapi.BizType, warnings []string) httpapi.BizType {
@@ -296,40 +390,73 @@ func withoutName(text []byte) []byte {
 }
 
 func same(a, b entry) bool {
-	return a.Enabled == b.Enabled && a.Deleted == b.Deleted && equalJSON(a.Definition, b.Definition)
+	return a.Enabled == b.Enabled && a.Deleted == b.Deleted && a.Reshaped == b.Reshaped && equalJSON(a.Definition, b.Definition)
 }
 
-// write announces a change, makes it, does it in this process and tells the others.
-func (c *catalogue) write(ctx context.Context, doc persist.Document, reshape *persist.Shape) error {
+// writeTimeout bounds the writing of a change.
+const writeTimeout = 20 * time.Second
+
+// write announces a change, makes it, does it in this process and tells the others. It does not end with ctx: whoever asked may go away, and what was begun is
+// still done.
+func (c *catalogue) write(ctx context.Context, doc persist.Document, shape *persist.Shape) error {
+	ctx = context.WithoutCancel(ctx)
+	err := c.record(ctx, doc, shape)
+	if err == nil {
+		c.feed.publish(ctx, definitionKind, doc.Key)
+		c.apply(ctx, doc)
+	}
+	return err
+}
+
+// record is [catalogue.write] without what comes of it.
+func (c *catalogue) record(ctx context.Context, doc persist.Document, shape *persist.Shape) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	if err := c.feed.announce(ctx, definitionKind, doc.Key); err != nil {
 		return err
 	}
-	if reshape != nil {
+	if shape != nil {
 		c.log.Warn("the IDs of a biz type get another shape, by force: they can repeat those of before", "bizType", doc.Key)
-		if err := c.store.Shapes().Update(ctx, *reshape); err != nil {
+		if err := c.store.Shapes().Update(ctx, *shape); err != nil {
 			return err
 		}
 	}
-	var err error
+	write := c.store.Documents().Update
 	if doc.Revision == 1 {
-		err = c.store.Documents().Create(ctx, doc)
-	} else {
-		err = c.store.Documents().Update(ctx, doc)
+		write = c.store.Documents().Create
 	}
-	if err != nil {
-		return err
+	err := write(ctx, doc)
+	if err != nil && !isDefinite(err) {
+		go c.find(doc)
 	}
-	// Whoever asked may have gone: what is written counts.
-	ctx = context.WithoutCancel(ctx)
-	c.feed.publish(ctx, definitionKind, doc.Key)
-	c.apply(ctx, doc)
-	return nil
+	return err
+}
+
+// isDefinite reports whether a write did certainly not happen.
+func isDefinite(err error) bool {
+	return errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrNotFound) || errors.Is(err, persist.ErrInvalid)
+}
+
+// find makes this process do what it wrote, once that is in the store, where it is not known whether it will be. Other nodes have the announcement.
+func (c *catalogue) find(doc persist.Document) {
+	ctx, cancel := context.WithTimeout(context.Background(), watchFor)
+	defer cancel()
+	for ctx.Err() == nil {
+		err := c.changed(ctx, doc.Key)
+		if k, _ := c.knows(doc.Key); k.revision >= doc.Revision || errors.Is(err, persist.ErrClosed) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(openRetry):
+		}
+	}
 }
 
 // check finds out whether a definition can be used, and what it does not do although it looks so. reshape, where it is not nil, must be stored before it.
 func (c *catalogue) check(ctx context.Context, name string, before, said entry, force bool) (warnings []string, reshape *persist.Shape, err error) {
-	if said.Deleted {
-		return nil, nil, nil
+	if said.Deleted || !said.Enabled && !force && bytes.Equal(said.Definition, before.Definition) {
+		return nil, nil, nil // what is wrong with a definition is no reason to keep it issuing
 	}
 	b, err := c.decode(name, said.Definition)
 	if err != nil {
@@ -338,7 +465,7 @@ func (c *catalogue) check(ctx context.Context, name string, before, said entry, 
 	if reshape, err = c.checkShape(ctx, b, force); err != nil {
 		return nil, nil, err
 	}
-	if start := keyOf(said.Definition, "start"); start != nil && !bytes.Equal(start, keyOf(before.Definition, "start")) {
+	if start := keyOf(said.Definition, "start"); start != nil && (before.Deleted || !bytes.Equal(start, keyOf(before.Definition, "start"))) {
 		warnings, err = c.checkStart(ctx, b)
 	}
 	return warnings, reshape, err
@@ -386,17 +513,21 @@ func keyOf(text []byte, name string) json.RawMessage {
 	return nil
 }
 
-// checkStart warns of a start that has no effect.
+// checkStart warns of a start that can have no effect. The store knows up to where numbers were handed to nodes, not how many of them were issued.
 func (c *catalogue) checkStart(ctx context.Context, b seqd.BizType) ([]string, error) {
 	first, _ := seqd.BoundsOf(b)
-	counter, err := c.store.Counters().Read(ctx, b.Name)
+	of := b.Name
+	if calendar := seqd.CalendarOf(b); calendar.Reset != seqd.ResetNever {
+		of = calendar.Now(c.now()).Counter(b.Name)
+	}
+	counter, err := c.store.Counters().Read(ctx, of)
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, refusal(err)
 	case first <= counter.Max:
-		return []string{fmt.Sprintf("start %d is not above %d, up to which numbers were handed to nodes before: it moves nothing", first, counter.Max)}, nil
+		return []string{fmt.Sprintf("start %d is not above %d, up to which numbers were handed to nodes before: it moves nothing where these are beyond it already", first, counter.Max)}, nil
 	}
 	return nil, nil
 }

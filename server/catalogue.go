@@ -30,6 +30,8 @@ type entry struct {
 	Deleted bool `json:"deleted,omitempty"`
 	// Source is who defined it first: config or api.
 	Source string `json:"source"`
+	// Reshaped is the version at which the shape of its IDs was last forced to be this one, 0 for never: what refused because of the shape tries again.
+	Reshaped int64 `json:"reshaped,omitempty"`
 }
 
 // The values of entry.Source.
@@ -98,17 +100,26 @@ func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, erro
 	return all, nil
 }
 
-// seedAll puts definitions of the configuration into the store. It returns those that are there now, and why others are not.
+// seedAll puts definitions of the configuration into the store. It returns those that are there now, and why others are not. A part is announced when the one
+// before is written: so a node that has missed announcements misses no definition.
 func (c *catalogue) seedAll(ctx context.Context, names []string) (map[string]persist.Document, error) {
-	made := make(map[string]persist.Document)
-	if len(names) == 0 {
-		return made, nil
+	all := make(map[string]persist.Document)
+	for part := range slices.Chunk(names, mostSeeded) {
+		made, err := c.seedPart(ctx, part)
+		if maps.Copy(all, made); err != nil {
+			return all, err
+		}
 	}
-	if err := c.feed.announce(ctx, definitionKind, names...); err != nil {
-		return made, err
+	return all, nil
+}
+
+func (c *catalogue) seedPart(ctx context.Context, names []string) (map[string]persist.Document, error) {
+	if err := c.feed.announceAll(ctx, definitionKind, names); err != nil {
+		return nil, err
 	}
 	var (
 		mu     sync.Mutex // guards made and failed
+		made   = make(map[string]persist.Document)
 		failed error
 		wg     sync.WaitGroup
 	)
@@ -162,6 +173,9 @@ func (c *catalogue) unseeded() (names []string) {
 	return names
 }
 
+// mostSeeded is how many definitions of the configuration are announced and written at once: so few that others keep their place among the announcements.
+const mostSeeded = mostRecent / 4
+
 // parallelWrites bounds how many definitions are written at once; the store merges what comes together.
 const parallelWrites = 64
 
@@ -182,7 +196,7 @@ func (c *catalogue) list(ctx context.Context) (map[string]persist.Document, erro
 	}
 }
 
-// first puts a definition of the configuration into the store, or returns the one that another node was faster with.
+// first puts a definition of the configuration, which is announced, into the store, or returns the one that another node was faster with.
 func (c *catalogue) first(ctx context.Context, name string) (persist.Document, error) {
 	text, _ := c.cfg.Definition(name)
 	doc := c.document(name, 1, entry{Definition: text, Enabled: true, Source: fromConfig})
@@ -216,10 +230,12 @@ func (c *catalogue) document(name string, revision int64, said entry) persist.Do
 
 func decodeEntry(doc persist.Document) (said entry, err error) {
 	if err = json.Unmarshal([]byte(doc.Body), &said); err != nil {
-		return said, fmt.Errorf("the definition of %s in the store is damaged: %w", doc.Key, err)
+		return entry{}, fmt.Errorf("%w: %s: %w", errDamaged, doc.Key, err)
 	}
 	return said, nil
 }
+
+var errDamaged = errors.New("a definition in the store is damaged")
 
 // equalJSON compares two JSON texts without their white space and the order of their keys.
 func equalJSON(a, b []byte) bool {
@@ -345,7 +361,7 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 		return
 	}
 	said, err := decodeEntry(doc)
-	if was && err == nil && said.Deleted == before.entry.Deleted && said.Enabled == before.entry.Enabled && equalJSON(said.Definition, before.entry.Definition) {
+	if was && err == nil && same(said, before.entry) {
 		before.revision, before.entry = doc.Revision, said
 		c.knowing(doc.Key, before)
 		return
@@ -381,7 +397,7 @@ func disabled(name string) *seqd.Error {
 // disable makes those refuse that were disabled before the start.
 func (c *catalogue) disable(ctx context.Context) error {
 	for name, k := range c.known {
-		if k.entry.Enabled || k.entry.Deleted {
+		if k.entry.Enabled || k.entry.Deleted || k.entry.Definition == nil { // without a definition it is damaged, and refuses for that
 			continue
 		}
 		if err := c.issuer.Remove(ctx, name, disabled(name)); err != nil {

@@ -101,21 +101,28 @@ func (f *feed) read(ctx context.Context) (list announcements, revision int64, er
 	if err != nil {
 		return list, 0, err
 	}
-	return list, doc.Revision, json.Unmarshal([]byte(doc.Body), &list)
+	if err := json.Unmarshal([]byte(doc.Body), &list); err != nil {
+		// What cannot be read counts as missed: everything is read again, and the next announcement mends the document.
+		f.log.Error("the announcements in the store are damaged", "error", err)
+		list = announcements{Last: doc.Revision}
+	}
+	return list, doc.Revision, nil
 }
 
-// note has the documents watched that were announced after a number, and reports whether none was missed.
+// note has the documents watched that were announced after a number, and reports whether none was missed. Numbers that went down are of other announcements
+// than those that were read: some of these may be missing.
 func (f *feed) note(list announcements, after int64) (complete bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	until := time.Now().Add(watchFor)
+	back := list.Last < after
 	for _, a := range list.Recent {
-		if a.Number > after {
+		if back || a.Number > after {
 			f.watch[a.subject] = until
 		}
 	}
 	f.seen = list.Last
-	return list.Last <= after || len(list.Recent) > 0 && list.Recent[0].Number <= after+1
+	return list.Last == after || !back && len(list.Recent) > 0 && list.Recent[0].Number <= after+1
 }
 
 // number returns the number of the newest announcement that was read.
@@ -125,11 +132,13 @@ func (f *feed) number() int64 {
 	return f.seen
 }
 
-// allKeys stands for every document of a kind in what is published.
-const allKeys = ""
+// announce says that a document is about to be changed. Only after it has returned nil may that be done.
+func (f *feed) announce(ctx context.Context, kind, key string) error {
+	return f.announceAll(ctx, kind, []string{key})
+}
 
-// announce says that documents are about to be changed. Only after it has returned nil may that be done.
-func (f *feed) announce(ctx context.Context, kind string, keys ...string) error {
+// announceAll announces several documents of a kind in one step: at most mostRecent.
+func (f *feed) announceAll(ctx context.Context, kind string, keys []string) error {
 	if !f.store.Shared() {
 		return nil
 	}
@@ -164,8 +173,11 @@ func (f *feed) announce(ctx context.Context, kind string, keys ...string) error 
 		case <-time.After(rand.N(20 * time.Millisecond)):
 		}
 	}
-	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "too many changes are made at once", RetryAfter: time.Second}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "too many changes are made at once", RetryAfter: time.Second, Err: persist.ErrUnavailable}
 }
+
+// allKeys stands for every document of a kind in what is published.
+const allKeys = ""
 
 // publish tells the other nodes that a document was changed, or [allKeys]. When they do not hear it they find out by themselves.
 func (f *feed) publish(ctx context.Context, kind, key string) {
@@ -179,11 +191,6 @@ func (f *feed) publish(ctx context.Context, kind, key string) {
 	if err != nil {
 		f.log.Info("a change could not be published by Redis; other nodes find it within seconds", "kind", kind, "key", key, "error", err)
 	}
-}
-
-// announce is the feed's, for one document.
-func (r *runtime) announce(ctx context.Context, kind, key string) error {
-	return r.feed.announce(ctx, kind, key)
 }
 
 // follow does what is changed elsewhere, until ctx ends. Where nobody else can see the store, there is nothing to follow.

@@ -215,3 +215,42 @@ func TestPollAfterTheStoreWasAway(t *testing.T) {
 		}
 	})
 }
+
+// Announcements that cannot be read, or that went back, count as missed; they keep no node from starting, and nobody from changing anything.
+func TestPollOfWrongAnnouncements(t *testing.T) {
+	for name, body := range map[string]string{"damaged": "}", "none": "{}", "older": `{"last":1,"recent":[{"n":1,"kind":"thing","key":"old"}]}`} {
+		t.Run(name, func(t *testing.T) {
+			store := sharedStore{memory.New(time.Now)}
+			writer, running := newReader(t, store), newReader(t, store)
+			for i := range 3 {
+				putThing(t, writer.feed, strconv.Itoa(i), "here", 1)
+			}
+			if err := running.poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			putThing(t, writer.feed, "missed", "here", 1)
+			doc, err := store.Documents().Read(t.Context(), feedKind, feedKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc.Revision++
+			doc.Body = body
+			if err := store.Documents().Update(t.Context(), doc); err != nil {
+				t.Fatal(err)
+			}
+			late := newReader(t, store)
+			if err := running.poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			putThing(t, writer.feed, "later", "here", 1)
+			for _, r := range []*reader{running, late} {
+				if err := r.poll(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if running.thing("missed") != "here" || running.thing("later") != "here" || late.thing("later") != "here" {
+				t.Errorf("%v and %v", running.things, late.things)
+			}
+		})
+	}
+}

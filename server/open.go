@@ -41,7 +41,7 @@ func (r *runtime) open(ctx context.Context) error {
 		}
 	}
 	r.feed.add(access.Kind, follower{changed: r.tokens.Apply, reload: r.tokens.Reload})
-	r.tokens.Use(access.Backing{Documents: r.store.Documents(), Announce: r.announce, Publish: r.feed.publish})
+	r.tokens.Use(access.Backing{Documents: r.store.Documents(), Announce: r.feed.announce, Publish: r.feed.publish})
 	if r.tokens.Reload(ctx) != nil { // biz types begin without them; loadTokens says why and tries again
 		go r.loadTokens(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -85,7 +86,7 @@ func object(text []byte) (map[string]any, error) {
 		return nil, errNoObject
 	}
 	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
-	tree, err := decode(text)
+	tree, err := decode(asYAML(text))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoObject, err)
 	}
@@ -93,6 +94,34 @@ func object(text []byte) (map[string]any, error) {
 		return nil, errNoObject
 	}
 	return tree, nil
+}
+
+// asYAML writes JSON so that YAML reads the same: it has other escapes in texts, takes fewer characters as they are, and takes tabs amiss.
+func asYAML(text []byte) []byte {
+	written := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '"':
+			end := i + 1
+			for text[end] != '"' {
+				if text[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			var value string
+			_ = json.Unmarshal(text[i:end+1], &value) // which is valid
+			written = strconv.AppendQuoteToASCII(written, value)
+			i = end
+		case ',', ':':
+			written = append(written, text[i], ' ')
+		default:
+			written = append(written, text[i])
+		}
+	}
+	return written
 }
 
 var errNoObject = fmt.Errorf("it is not one JSON object")
@@ -114,13 +143,16 @@ func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[string]any)
+	known, unclear := make(map[string]any), make(map[string]bool)
 	if len(before) > 0 {
 		old, err := object(before)
 		if err != nil {
 			return nil, err
 		}
-		eachSecret(old, func(path string, section map[string]any, key string) { known[path] = section[key] })
+		eachSecret(old, func(path string, section map[string]any, key string) {
+			known[path], section[key] = section[key], Hidden
+		})
+		unclear = lookAlikes(tree, old)
 	}
 	var missing []string
 	eachSecret(tree, func(path string, section map[string]any, key string) {
@@ -128,15 +160,37 @@ func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 			return
 		}
 		value, ok := known[path]
-		if !ok {
+		if item, _, _ := strings.Cut(path, ")."); !ok || unclear[item+")."] {
 			missing = append(missing, path)
 		}
 		section[key] = value
 	})
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s reads %s, which stands for the value that is stored, and none is: give the value", strings.Join(missing, ", "), Hidden)
+		return nil, fmt.Errorf("%s reads %s, which stands for the value that is stored at this place, and none is, or it can be that of another item of the same name: "+
+			"give the value", strings.Join(missing, ", "), Hidden)
 	}
 	return json.Marshal(tree)
+}
+
+// lookAlikes returns the paths of the items of which it is not clear whether they are those of before, which is given without its secrets: those that share their
+// name with others, unless there are as many as before and this one is as it was.
+func lookAlikes(tree, before map[string]any) map[string]bool {
+	unclear := make(map[string]bool)
+	for _, list := range []string{pluginsKey, rejectedKey} {
+		shown, counts, countsNow := make(map[string]string), make(map[string]int), make(map[string]int)
+		eachItem(before, list, func(path, name string, item map[string]any) {
+			text, _ := json.Marshal(item)
+			shown[path] = string(text)
+			counts[name]++
+		})
+		eachItem(tree, list, func(_, name string, _ map[string]any) { countsNow[name]++ })
+		eachItem(tree, list, func(path, name string, item map[string]any) {
+			text, _ := json.Marshal(item)
+			several := counts[name] > 1 || countsNow[name] > 1
+			unclear[path] = several && (counts[name] != countsNow[name] || string(text) != shown[path])
+		})
+	}
+	return unclear
 }
 
 // eachSecret calls f with every secret in a definition: its path, the section that it stands in and its key there.
@@ -151,11 +205,15 @@ func eachSecret(tree map[string]any, f func(path string, section map[string]any,
 	eachItem(tree, pluginsKey, func(path, name string, item map[string]any) {
 		if factory, err := plugin.Lookup(name); err == nil {
 			secretsOf(path, item, factory.Settings(), f)
+		} else {
+			allOf(path, item, f)
 		}
 	})
 	eachItem(tree, rejectedKey, func(path, name string, item map[string]any) {
 		if factory, err := plugin.LookupRejected(name); err == nil {
 			secretsOf(path, item, factory.Settings(), f)
+		} else {
+			allOf(path, item, f)
 		}
 	})
 }
@@ -167,6 +225,15 @@ func eachItem(tree map[string]any, list string, f func(path, name string, item m
 		if item, ok := raw.(map[string]any); ok {
 			name, _ := anyCase(item, "name").(string)
 			f(fmt.Sprintf("%s[%d](%s).", list, i, name), name, item)
+		}
+	}
+}
+
+// allOf calls f with everything but the name in the section of something that this program does not know, such as a plugin of a newer one: any of it can be secret.
+func allOf(path string, item map[string]any, f func(path string, section map[string]any, key string)) {
+	for _, key := range sortedKeys(item) {
+		if !strings.EqualFold(key, "name") {
+			f(path+key, item, key)
 		}
 	}
 }

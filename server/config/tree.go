@@ -41,7 +41,7 @@ func jsonList(text string) ([]any, error) {
 	}
 	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
 	var list []any
-	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
+	if err := yaml.Unmarshal(asYAML([]byte(text)), &list); err != nil {
 		return nil, fmt.Errorf("it is not a JSON list of sections: %w", quiet(err))
 	}
 	return list, nil
