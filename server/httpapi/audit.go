@@ -48,17 +48,36 @@ func (a *API) logAudit(c *gin.Context, id string) {
 // notShown stands in the log for what may be a secret.
 const notShown = "(not shown)"
 
-// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there.
+// longestShown is how much of a text of a caller a line of the log holds: more than any path has that means something.
+const longestShown = 256
+
+// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there. What is too long is cut.
 func discreet(text string) string {
 	at := strings.Index(text, access.SecretPrefix)
-	if at < 0 {
+	if at < 0 && len(text) <= longestShown {
 		return text
 	}
-	end := at + len(access.SecretPrefix)
-	for end < len(text) && (harmless(text[end : end+1])) {
-		end++
+	var shown strings.Builder
+	for ; at >= 0 && shown.Len() < longestShown; at = strings.Index(text, access.SecretPrefix) {
+		shown.WriteString(text[:at])
+		shown.WriteString(notShown)
+		text = text[at+len(access.SecretPrefix):]
+		for text != "" && harmless(text[:1]) {
+			text = text[1:]
+		}
 	}
-	return text[:at] + notShown + discreet(text[end:])
+	if at < 0 {
+		shown.WriteString(text)
+	}
+	return cut(shown.String())
+}
+
+// cut ends a text that is too long to be logged.
+func cut(text string) string {
+	if len(text) <= longestShown {
+		return text
+	}
+	return text[:longestShown] + "…"
 }
 
 // shownParams are the query parameters that are logged.
@@ -69,7 +88,7 @@ func shownQuery(query string) string {
 	if query == "" {
 		return ""
 	}
-	pairs := strings.Split(query, "&")
+	pairs := strings.SplitN(query, "&", len(shownParams)+1) // the rest is none that means something
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)
