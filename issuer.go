@@ -132,9 +132,12 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.Sequence.Reset()
 	call.Limit = Limit{}
-	head, err := is.lookup(call.BizType)
-	if err != nil {
-		return err
+	head := is.names.find(call.BizType)
+	if head == nil {
+		var err error
+		if head, err = is.lookup(call.BizType); err != nil {
+			return err
+		}
 	}
 	if call.Count < 1 || call.Count > MaxCount {
 		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
@@ -187,7 +190,7 @@ func (is *Issuer) undo(ctx context.Context, e *entry, call *Call, w *walk, enter
 
 // lookup finds the head of a biz type; the names of unknown ones are checked only then, so that the common path is one map look-up.
 func (is *Issuer) lookup(name string) (*entry, error) {
-	if e := (*is.names.base.Load())[name]; e != nil {
+	if e := is.names.find(name); e != nil {
 		return e, nil
 	}
 	if e := is.names.findAdded(name); e != nil {

@@ -22,6 +22,9 @@ type table struct {
 	added map[string]*entry
 }
 
+// find returns the head of a name, nil when base has none: the common way, short enough to be inlined.
+func (t *table) find(name string) *entry { return (*t.base.Load())[name] }
+
 // findAdded returns the head of a name that base had not, nil when there is none.
 func (t *table) findAdded(name string) *entry {
 	t.mu.RLock()
@@ -239,6 +242,9 @@ func (is *Issuer) build(name string, build func() (Definition, error), heritage 
 // Remove ends a biz type as [Issuer.Put] does. From then on callers get why, or that there is no such biz type when it is nil.
 func (is *Issuer) Remove(ctx context.Context, name string, why *Error) error {
 	if why == nil {
+		if _, err := is.lookup(name); CodeOf(err) == CodeUnknownBizType {
+			return nil // an entry would be kept for nothing
+		}
 		why = unknown(name)
 	}
 	return is.change(ctx, name, func(heritage Strategy) *entry { return &entry{gone: why, heritage: heritage} })

@@ -440,6 +440,22 @@ func TestHeirs(t *testing.T) {
 	shut(t, is)
 }
 
+// What was never there can be removed: a node that missed how it came learns only that it went.
+func TestRemoveWhatWasNeverThere(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	if err := is.Remove(t.Context(), "order", nil); err != nil {
+		t.Error(err)
+	}
+	_, err := is.Next(t.Context(), "order", 1)
+	wantCode(t, err, seqd.CodeUnknownBizType)
+	wantCode(t, is.Remove(t.Context(), "no/name", nil), seqd.CodeInvalidBizType)
+	put(t, is, &counting{})
+	if _, err := is.Next(t.Context(), "order", 1); err != nil {
+		t.Error(err)
+	}
+	shut(t, is)
+}
+
 // Issuing allocates nothing after a change either, whatever way calls take.
 func TestAllocationsAfterAChange(t *testing.T) {
 	for _, plugins := range [][]seqd.BoundPlugin{nil, {{Name: "p", Quick: true, Plugin: &closing{hooks{close: func(context.Context) error { return nil }}}}}} {

@@ -350,7 +350,8 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 		c.knowing(doc.Key, before)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Server.StopTimeout)
+	// What has begun is ended, also when the node stops meanwhile: the numbers in hand would be lost.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
 	defer cancel()
 	after := known{revision: doc.Revision, entry: said}
 	switch {
@@ -371,7 +372,6 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 	}
 	c.log.Info("biz type changed", "bizType", doc.Key, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
 	c.knowing(doc.Key, after)
-	c.prepare()
 }
 
 func disabled(name string) *seqd.Error {

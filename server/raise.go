@@ -63,6 +63,11 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	if number < 1 || number > seqd.MaxNumber {
 		return r, fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, number, seqd.MaxNumber)
 	}
+	if cfg.Store.Driver == "memory" { // it has no other biz types than the configuration, and then no numbers either
+		if _, err := configured(cfg, bizType); err != nil {
+			return r, err
+		}
+	}
 	if err := checkKept(cfg.Store); err != nil {
 		return r, err
 	}
@@ -148,9 +153,15 @@ func defined(ctx context.Context, cfg *config.Config, store persist.Store, name 
 			return b, err
 		}
 	}
+	return configured(cfg, name)
+}
+
+// configured returns the biz type of the configuration whose counter this is.
+func configured(cfg *config.Config, counter string) (b seqd.BizType, err error) {
+	name, _, _ := strings.Cut(counter, "@")
 	i := slices.IndexFunc(cfg.BizTypes, func(b seqd.BizType) bool { return b.Name == name })
 	if i < 0 {
-		return b, fmt.Errorf("%w: neither the configuration nor the store has a biz type %q", ErrRaise, name)
+		return b, fmt.Errorf("%w: there is no biz type %q, neither in the configuration nor in the store", ErrRaise, name)
 	}
 	return cfg.BizTypes[i], nil
 }

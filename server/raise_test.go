@@ -192,7 +192,7 @@ func TestRaisePeriod(t *testing.T) {
 		"order@20261131":  "name the period",
 		"order@2026-11-2": "name the period",
 		"invite@20261120": "the numbers of invite never begin again",
-		"other@20261120":  "neither the configuration nor the store has a biz type \"other\"",
+		"other@20261120":  "there is no biz type \"other\"",
 	} {
 		if _, err := Raise(t.Context(), &cfg, counter, 7); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", counter, err, want)

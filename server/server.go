@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	if o.log == nil {
 		o.log = NewLogger(cfg.Log, os.Stderr)
 	}
-	r := &runtime{cfg: cfg, options: o, unprepared: make(chan struct{}, 1), failed: make(chan error, 1)}
+	r := &runtime{cfg: cfg, options: o, failed: make(chan error, 1)}
 	return r.run(ctx)
 }
 
@@ -85,18 +85,17 @@ type runtime struct {
 	cluster string                // the ID of the cluster, as the store has it
 	redis   redis.UniversalClient // nil without redis.addrs
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
-	redisAway  func() (time.Time, error)
-	issuer     *seqd.Issuer
-	feed       *feed
-	catalogue  *catalogue
-	nodes      *nodes
-	claims     []claim         // of the biz types that began without the store
-	gate       *gate           // before the store, where that could not be reached at the start; else nil
-	alone      map[string]bool // the biz types that began without it
-	handlers   handlers
-	unprepared chan struct{} // asks for biz types to be made ready; holds one
-	failed     chan error    // what ends a run that serves
-	answers    answers
+	redisAway func() (time.Time, error)
+	issuer    *seqd.Issuer
+	feed      *feed
+	catalogue *catalogue
+	nodes     *nodes
+	claims    []claim         // of the biz types that began without the store
+	gate      *gate           // before the store, where that could not be reached at the start; else nil
+	alone     map[string]bool // the biz types that began without it
+	handlers  handlers
+	failed    chan error // what ends a run that serves
+	answers   answers
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -121,7 +120,7 @@ func (r *runtime) run(ctx context.Context) error {
 		}
 		return errors.Join(err, r.stop(served))
 	}
-	go r.keepReady(background)
+	go r.issuer.Init(background)
 	go r.follow(background)
 	go r.catalogue.seedRest(background)
 	go r.nodes.beat(background)
@@ -133,26 +132,6 @@ func (r *runtime) run(ctx context.Context) error {
 	case <-ctx.Done():
 		r.drain()
 		return r.stop(served)
-	}
-}
-
-// keepReady makes every biz type ready, now and whenever there are others.
-func (r *runtime) keepReady(ctx context.Context) {
-	for {
-		r.issuer.Init(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.unprepared:
-		}
-	}
-}
-
-// prepare has biz types made ready that came just now.
-func (r *runtime) prepare() {
-	select {
-	case r.unprepared <- struct{}{}:
-	default: // it will be done anyway
 	}
 }
 

@@ -22,14 +22,11 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// notYet is what the document promises and seqd does not do yet: routes, or a part of one as a call names it. Calls of these are not made.
-var notYet = []string{}
-
 // call is one request and what must come of it.
 type call struct {
 	// op is the route in the document: method and path.
 	op string
-	// part is what this call needs beyond the route, as notYet names it; "" for nothing.
+	// part is what this call is about beyond the route, for messages; "" for nothing.
 	part string
 	// target is what is asked for: path and query.
 	target string
@@ -133,9 +130,6 @@ func (c *checker) operations() map[string]*v3.Operation {
 // on makes a call to a node, and returns nothing where it is not made yet.
 func (c *checker) on(url string, call call) (a answer) {
 	c.Helper()
-	if slices.Contains(notYet, call.op) || call.part != "" && slices.Contains(notYet, call.part) {
-		return a
-	}
 	what := fmt.Sprintf("%s %s %s: ", call.op, cut(call.target), call.part)
 	if !call.wrong {
 		if ok, wrong := c.validator.ValidateHttpRequestSync(c.request(url, call)); !ok {
@@ -216,14 +210,11 @@ func (c *checker) request(url string, call call) *http.Request {
 	return r
 }
 
-// finish fails for routes that were not driven to a good answer, and for entries of notYet that name nothing.
+// finish fails for routes that were not driven to a good answer.
 func (c *checker) finish() {
 	c.Helper()
 	operations := c.operations()
 	for _, op := range slices.Sorted(maps.Keys(operations)) {
-		if slices.Contains(notYet, op) {
-			continue
-		}
 		var missed []string
 		for status := range operations[op].Responses.Codes.FromOldest() {
 			var number int
@@ -237,11 +228,6 @@ func (c *checker) finish() {
 			}
 		}
 		c.Logf("%s: driven to %v, not to %v", op, slices.Sorted(maps.Keys(c.driven[op])), missed)
-	}
-	for _, op := range notYet {
-		if strings.Contains(op, " /") && operations[op] == nil {
-			c.Errorf("%s stands in notYet and not in the document", op)
-		}
 	}
 }
 

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -19,21 +23,11 @@ const randomRequests = 10_000
 
 // Whatever is sent to a route, it is no error of the service, and every error is a problem document. The seed of a route is its name, so each run sends the same.
 func TestRandomRequests(t *testing.T) {
-	d := define("order", newCounter(100))
-	d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: "things", Plugin: showing{show: func(query url.Values) (any, error) {
-		if len(query) > 0 {
-			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "there are no parameters")
-		}
-		return map[string]string{}, nil
-	}}})
-	api := newStarting(t, func(o *httpapi.Options) { o.TrustedProxies = []string{"192.0.2.0/24"} })
-	issuer := newIssuer(t, d)
-	issuer.Init(t.Context())
-	api.Ready(issuer)
-	api.Administer(newDefinitions(), alone{})
-	for _, route := range api.Routes() {
+	routes := randomAPI(t).Routes()
+	for _, route := range routes {
 		t.Run(route.Method+" "+route.Path, func(t *testing.T) {
 			t.Parallel()
+			api := randomAPI(t) // of its own: one route does not undo what another one needs
 			hash := fnv.New64a()
 			fmt.Fprint(hash, route)
 			g := generator{rand.New(rand.NewPCG(hash.Sum64(), 6))}
@@ -66,6 +60,34 @@ func TestRandomRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// randomAPI returns an API with something behind every route.
+func randomAPI(t *testing.T) *httpapi.API {
+	d := define("order", newCounter(100))
+	d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: "things", Plugin: showing{show: func(query url.Values) (any, error) {
+		if len(query) > 0 {
+			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "there are no parameters")
+		}
+		return map[string]string{}, nil
+	}}})
+	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: memory.New(time.Now).Documents()})
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tokens.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}, Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	api := newStarting(t, func(o *httpapi.Options) {
+		o.TrustedProxies = []string{"192.0.2.0/24"}
+		o.Tokens = tokens
+	})
+	issuer := newIssuer(t, d)
+	issuer.Init(t.Context())
+	api.Ready(issuer)
+	api.Administer(newDefinitions(), alone{})
+	return api
 }
 
 // generator makes requests that are half right.
@@ -126,7 +148,7 @@ func (g generator) request(route httpapi.Route) (method, target string, headers 
 }
 
 // good are what a route's parameters usually are.
-var good = map[string]string{"{id}": "100", "{resource}": "things", "{verb}": "disable"}
+var good = map[string]string{"{id}": "100", "{resource}": "things", "{verb}": "disable", "{name}": "shop"}
 
 func (g generator) target(path string) string {
 	var target strings.Builder
@@ -169,6 +191,10 @@ func (g generator) body() string {
 	switch g.IntN(8) {
 	case 0:
 		return `{"step": 5}`
+	case 5:
+		return fmt.Sprintf(`{"name": %q, "scopes": ["read"]}`, g.value("shop"))
+	case 6:
+		return `{"scopes": ["read"]}`
 	case 4:
 		return fmt.Sprintf(`{%q: %s, "step": %s, "plugins": [{"name": %q}]}`, g.value("start"), g.value("100"), g.value("1"), g.value("format"))
 	case 1:
