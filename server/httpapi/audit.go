@@ -21,8 +21,13 @@ const (
 // audited reports whether a request is a change, or an attempt at one, that the log tells of. It is decided by the route, so that no handler can
 // forget it.
 func audited(c *gin.Context) bool {
+	return c.Request.Method != http.MethodGet && administrative(c)
+}
+
+// administrative reports whether a request is for what administrators read and change.
+func administrative(c *gin.Context) bool {
 	route := c.FullPath()
-	return c.Request.Method != http.MethodGet && (strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types"))
+	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types")
 }
 
 // setTarget says what is being changed, where the path does not. name must be a good one: it goes into the log.

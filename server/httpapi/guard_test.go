@@ -375,6 +375,31 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// Why an administrator was refused stands in the log where the answer says that it does, and only there; no other refusal is logged.
+func TestCauseInTheLog(t *testing.T) {
+	var log bytes.Buffer
+	api := newStarting(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	api.Administer(failing{}, alone{})
+	w := do(t, api, "GET", "/biz-types/order", "X-Request-Id: mine")
+	wantProblem(t, w, 409, "conflict")
+	if !strings.Contains(log.String(), "the true cause") || !strings.Contains(log.String(), "mine") || strings.Contains(w.Body.String(), "the true cause") {
+		t.Errorf("the log says %s, the answer %s", &log, w.Body)
+	}
+	log.Reset()
+	wantProblem(t, do(t, api, "GET", "/biz-types/order?x=y"), 400, "invalid_request")
+	wantProblem(t, do(t, api, "GET", "/seq/order"), 503, "starting")
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+}
+
+// failing is a catalogue whose answers do not say why they fail.
+type failing struct{ httpapi.Catalogue }
+
+func (failing) Get(context.Context, string) (httpapi.BizType, error) {
+	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeConflict, Detail: "the log says more", Err: errors.New("the true cause")}
+}
+
 // Whatever is logged of requests and panics, no secret is, wherever somebody put one.
 func TestNoSecretInTheLog(t *testing.T) {
 	const secret = "seqd_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
