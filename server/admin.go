@@ -473,16 +473,16 @@ func (c *catalogue) check(ctx context.Context, name string, before, said entry, 
 
 // checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it is forced.
 func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, force bool) (*persist.Shape, error) {
+	shape, err := wholeShape(b)
+	if err != nil {
+		return nil, &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err}
+	}
 	known, err := c.store.Shapes().Read(ctx, b.Name)
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, refusal(err)
-	}
-	shape, err := wholeShape(b)
-	if err != nil {
-		return nil, &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err}
 	}
 	if shape == known.Shape {
 		return nil, nil

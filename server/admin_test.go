@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -248,6 +250,23 @@ func TestSecretsOfDefinitions(t *testing.T) {
 	if strings.Contains(all, "horse") {
 		t.Errorf("a secret is shown: %s", all)
 	}
+}
+
+// A definition that this node cannot use is refused, for a new name too, instead of making the node unready; and whoever only asks makes no files.
+func TestDefinitionThatCannotBeUsed(t *testing.T) {
+	keyFile := filepath.Join(t.TempDir(), "new", "key")
+	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
+	s.await("/readyz", http.StatusOK)
+	definition := fmt.Sprintf(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":%q}]}`, keyFile)
+	for _, target := range []string{"/biz-types/new?dryRun=true", "/biz-types/new", "/biz-types/new?force=true", "/biz-types/order?dryRun=true"} {
+		answer, _ := s.do(409, "PUT", target, definition)
+		wantCode(t, answer, seqd.CodeConflict)
+	}
+	if _, err := os.Stat(filepath.Dir(keyFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("files were made: %v", err)
+	}
+	s.do(404, "GET", "/biz-types/new", "")
+	s.await("/readyz", http.StatusOK)
 }
 
 // The commands for a restored backup know the biz types that only the store has, deleted ones too.

@@ -142,9 +142,9 @@ func (s *Settings) domain() (key string, value int) {
 	return "digits", s.Digits
 }
 
-// material reads the key, and makes its file where it is not there. It does so until that worked once: the plugin and its shape come from the same key whatever becomes
+// material reads the key, that in a file by read. It does so until that worked once: the plugin and its shape come from the same key whatever becomes
 // of the file between them. It is safe for concurrent use.
-func (s *Settings) material() (*material, error) {
+func (s *Settings) material(read func(keyFile string) (key []byte, made bool, err error)) (*material, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known != nil {
@@ -154,7 +154,7 @@ func (s *Settings) material() (*material, error) {
 	var err error
 	made := false
 	if s.KeyFile != "" {
-		key, made, err = readOrMakeKey(s.KeyFile)
+		key, made, err = read(s.KeyFile)
 	} else {
 		key, err = s.given()
 	}

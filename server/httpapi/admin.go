@@ -161,11 +161,11 @@ func (a *API) putBizType(c *gin.Context, to *administration) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.body(c, mediaJSON)
+	text, err := body(c)
 	if err != nil {
 		return err
 	}
-	b, created, err := to.catalogue.Put(c.Request.Context(), name, body, change)
+	b, created, err := to.catalogue.Put(c.Request.Context(), name, text, change)
 	if err != nil {
 		return err
 	}
@@ -182,11 +182,11 @@ func (a *API) patchBizType(c *gin.Context, to *administration) error {
 	if err != nil {
 		return err
 	}
-	body, err := a.body(c, mediaMergePatch, mediaJSON)
+	text, err := body(c)
 	if err != nil {
 		return err
 	}
-	b, err := to.catalogue.Patch(c.Request.Context(), name, body, change)
+	b, err := to.catalogue.Patch(c.Request.Context(), name, text, change)
 	if err != nil {
 		return err
 	}

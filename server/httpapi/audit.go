@@ -21,8 +21,13 @@ const (
 // audited reports whether a request is a change, or an attempt at one, that the log tells of. It is decided by the route, so that no handler can
 // forget it.
 func audited(c *gin.Context) bool {
+	return c.Request.Method != http.MethodGet && administrative(c)
+}
+
+// administrative reports whether a request is for what administrators read and change.
+func administrative(c *gin.Context) bool {
 	route := c.FullPath()
-	return c.Request.Method != http.MethodGet && (strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types"))
+	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types")
 }
 
 // setTarget says what is being changed, where the path does not. name must be a good one: it goes into the log.
@@ -48,17 +53,36 @@ func (a *API) logAudit(c *gin.Context, id string) {
 // notShown stands in the log for what may be a secret.
 const notShown = "(not shown)"
 
-// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there.
+// longestShown is how much of a text of a caller a line of the log holds: more than any path has that means something.
+const longestShown = 256
+
+// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there. What is too long is cut.
 func discreet(text string) string {
 	at := strings.Index(text, access.SecretPrefix)
-	if at < 0 {
+	if at < 0 && len(text) <= longestShown {
 		return text
 	}
-	end := at + len(access.SecretPrefix)
-	for end < len(text) && (harmless(text[end : end+1])) {
-		end++
+	var shown strings.Builder
+	for ; at >= 0 && shown.Len() < longestShown; at = strings.Index(text, access.SecretPrefix) {
+		shown.WriteString(text[:at])
+		shown.WriteString(notShown)
+		text = text[at+len(access.SecretPrefix):]
+		for text != "" && harmless(text[:1]) {
+			text = text[1:]
+		}
 	}
-	return text[:at] + notShown + discreet(text[end:])
+	if at < 0 {
+		shown.WriteString(text)
+	}
+	return cut(shown.String())
+}
+
+// cut ends a text that is too long to be logged.
+func cut(text string) string {
+	if len(text) <= longestShown {
+		return text
+	}
+	return text[:longestShown] + "…"
 }
 
 // shownParams are the query parameters that are logged.
@@ -69,7 +93,7 @@ func shownQuery(query string) string {
 	if query == "" {
 		return ""
 	}
-	pairs := strings.Split(query, "&")
+	pairs := strings.SplitN(query, "&", len(shownParams)+1) // the rest is none that means something
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)

@@ -16,20 +16,41 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// readsBody reports whether the handler of a request reads its body. Bodies of requests for numbers mean nothing.
-func readsBody(c *gin.Context) bool {
-	method := c.Request.Method
-	switch route := c.FullPath(); {
+// Media types of changes.
+var (
+	mediaJSON  = []string{"application/json"}
+	mediaPatch = []string{"application/merge-patch+json", "application/json"}
+)
+
+// mediaOf returns what the body of a request may be, nil where the handler reads none. Bodies of requests for numbers mean nothing.
+func mediaOf(c *gin.Context) []string {
+	route := c.FullPath()
+	switch method := c.Request.Method; {
 	case route == "" || strings.HasPrefix(route, "/seq/"):
-		return false
-	case method == http.MethodPost:
-		return route == "/tokens"
+		return nil
+	case method == http.MethodPut, method == http.MethodPost && route == "/tokens":
+		return mediaJSON
+	case method == http.MethodPatch:
+		return mediaPatch
 	}
-	return method == http.MethodPut || method == http.MethodPatch
+	return nil
 }
 
 // discardBody reads a body up to the limit.
 func (a *API) discardBody(c *gin.Context) error { return a.copyBody(c, io.Discard) }
+
+// holdBody reads a body, which must be of one of the media types, up to the limit and puts it where the handler finds it.
+func (a *API) holdBody(c *gin.Context, media []string) error {
+	if err := checkMedia(c.Request.Header, media); err != nil {
+		return err
+	}
+	var text bytes.Buffer // which grows with what comes, whatever the headers say
+	if err := a.copyBody(c, &text); err != nil {
+		return err
+	}
+	c.Request.Body = io.NopCloser(&text)
+	return nil
+}
 
 // copyBody reads a body up to the limit. MaxBytesReader makes net/http close a connection with more on the way gently, so
 // that the caller can read the answer; it must be given the writer below gin's.
@@ -65,24 +86,8 @@ func below(c *gin.Context) http.ResponseWriter {
 	return c.Writer
 }
 
-// Media types of changes.
-const (
-	mediaJSON       = "application/json"
-	mediaMergePatch = "application/merge-patch+json"
-)
-
-// body reads the body of a change, which must be of one of the media types.
-func (a *API) body(c *gin.Context, allowed ...string) ([]byte, error) {
-	if err := checkMedia(c.Request.Header, allowed); err != nil {
-		closeGently(c)
-		return nil, err
-	}
-	var text bytes.Buffer
-	if err := a.copyBody(c, &text); err != nil {
-		return nil, err
-	}
-	return text.Bytes(), nil
-}
+// body returns what holdBody has read.
+func body(c *gin.Context) ([]byte, error) { return io.ReadAll(c.Request.Body) }
 
 func checkMedia(header http.Header, allowed []string) error {
 	mediaType, _, err := mime.ParseMediaType(header.Get("Content-Type"))

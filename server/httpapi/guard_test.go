@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,11 +159,50 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// What describes the service is open when it is to be, and nothing else is.
 func TestPublicMetrics(t *testing.T) {
-	public := newGuarded(t, func(o *httpapi.Options) { o.PublicMetrics = true })
-	wantUnauthorized(t, do(t, public, "GET", "/seq/order"))
-	wantUnauthorized(t, do(t, public, "GET", "/tokens"))
-	wantUnauthorized(t, do(t, public, "GET", "/biz-types/order/history"))
+	open := []string{"/healthz", "/readyz"}
+	described := []string{"/openapi.json", "/docs"}
+	for _, public := range []bool{false, true} {
+		api := newGuarded(t, func(o *httpapi.Options) { o.PublicMetrics = public })
+		for _, route := range api.Routes() {
+			w := do(t, api, route.Method, strings.NewReplacer("{bizType}", "order", "{", "", "}", "").Replace(route.Path))
+			if slices.Contains(open, route.Path) || public && slices.Contains(described, route.Path) {
+				if w.Code != 200 {
+					t.Errorf("public %t: %s %s: %d, want 200", public, route.Method, route.Path, w.Code)
+				}
+				continue
+			}
+			wantUnauthorized(t, w)
+		}
+		wantUnauthorized(t, do(t, api, "POST", "/docs"))
+		wantUnauthorized(t, do(t, api, "GET", "/docs/"))
+	}
+}
+
+// While nobody is asked for a token no web page changes anything, by whatever name it reaches the service; programs do, and pages may with a token.
+func TestPagesChangeNothing(t *testing.T) {
+	open, guarded := newAPI(t), newGuarded(t)
+	open.Administer(newDefinitions(), alone{})
+	guarded.Administer(newDefinitions(), alone{})
+	for _, page := range []string{"Origin: https://example.com", "Origin: http://seqd", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-origin"} {
+		for _, route := range open.Routes() {
+			target := strings.ReplaceAll(route.Path, "{bizType}", "order")
+			if route.Method == "GET" || !strings.HasPrefix(target, "/biz-types") {
+				continue
+			}
+			wantProblem(t, do(t, open, route.Method, target, page, "Content-Type: application/json"), 403, "forbidden")
+		}
+		wantProblem(t, do(t, open, "GET", "/biz-types/nothing", page), 404, "unknown_biz_type")
+		if w := do(t, guarded, "POST", "/biz-types/order/disable", page, auth("ops")); w.Code == 403 {
+			t.Errorf("a page with a token is refused: %s", w.Body)
+		}
+	}
+	for _, program := range []string{"Sec-Fetch-Site: none", "Accept: */*"} {
+		if w := do(t, open, "POST", "/biz-types/order/disable", program); w.Code == 403 {
+			t.Errorf("a program is refused: %s", w.Body)
+		}
+	}
 }
 
 // Plugins know the caller by the name of its token; a request in the open has none.
@@ -302,6 +342,11 @@ func TestAudit(t *testing.T) {
 		{"PATCH", "/tokens/new", "nobody", `{}`, auditLine{Path: "/tokens/new", Target: "new", Status: 401}},
 		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 204, Revision: 2}},
 		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 404}},
+		{"PATCH", "/tokens/new?" + strings.Repeat("&", 3000), "nobody", `{}`, auditLine{Path: "/tokens/new", Query: strings.Repeat("(not shown)&", 7) + "(not shown)", Target: "new", Status: 401}},
+		{"DELETE", "/tokens/" + strings.Repeat("x", 3000), "nobody", "", auditLine{Path: "/tokens/" + strings.Repeat("x", 248) + "…", Target: strings.Repeat("x", 256) + "…", Status: 401}},
+		{"DELETE", "/tokens/" + strings.Repeat("seqd_hunter%20", 200), "nobody", "", auditLine{
+			Path: ("/tokens/" + strings.Repeat("(not shown) ", 200))[:256] + "…", Target: strings.Repeat("(not shown) ", 200)[:256] + "…", Status: 401,
+		}},
 		{"DELETE", "/tokens/seqd_hunter2", "ops", "", auditLine{Token: "ops", Path: "/tokens/(not shown)", Target: "(not shown)", Status: 404}},
 	}
 	for _, step := range steps {
@@ -328,6 +373,31 @@ func TestAudit(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
 	}
+}
+
+// Why an administrator was refused stands in the log where the answer says that it does, and only there; no other refusal is logged.
+func TestCauseInTheLog(t *testing.T) {
+	var log bytes.Buffer
+	api := newStarting(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	api.Administer(failing{}, alone{})
+	w := do(t, api, "GET", "/biz-types/order", "X-Request-Id: mine")
+	wantProblem(t, w, 409, "conflict")
+	if !strings.Contains(log.String(), "the true cause") || !strings.Contains(log.String(), "mine") || strings.Contains(w.Body.String(), "the true cause") {
+		t.Errorf("the log says %s, the answer %s", &log, w.Body)
+	}
+	log.Reset()
+	wantProblem(t, do(t, api, "GET", "/biz-types/order?x=y"), 400, "invalid_request")
+	wantProblem(t, do(t, api, "GET", "/seq/order"), 503, "starting")
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+}
+
+// failing is a catalogue whose answers do not say why they fail.
+type failing struct{ httpapi.Catalogue }
+
+func (failing) Get(context.Context, string) (httpapi.BizType, error) {
+	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeConflict, Detail: "the log says more", Err: errors.New("the true cause")}
 }
 
 // Whatever is logged of requests and panics, no secret is, wherever somebody put one.

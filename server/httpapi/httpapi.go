@@ -149,7 +149,7 @@ func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
 }
 
 // limits refuses targets that are too long, callers who may not do this, and bodies that are too large. Who may not call has no body read. Where a body means
-// nothing it is read so that a too large one is answered instead of cut off.
+// nothing it is read so that a too large one is answered instead of cut off; where it means something it is kept for the handler.
 func (a *API) limits(c *gin.Context) error {
 	if len(c.Request.RequestURI) > maxURIBytes {
 		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)
@@ -157,7 +157,10 @@ func (a *API) limits(c *gin.Context) error {
 	if err := a.allow(c); err != nil {
 		return err
 	}
-	if c.Request.ContentLength == 0 || readsBody(c) {
+	if media := mediaOf(c); media != nil {
+		return a.holdBody(c, media)
+	}
+	if c.Request.ContentLength == 0 {
 		return nil
 	}
 	return a.discardBody(c)

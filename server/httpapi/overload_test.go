@@ -126,27 +126,36 @@ func TestPlacesUnderConcurrency(t *testing.T) {
 // A client that sends its body byte by byte has no place while it does.
 func TestSlowBodyTakesNoPlace(t *testing.T) {
 	api, _ := bounded(t, 1, newCounter(100))
-	body, send := io.Pipe()
-	r, err := newRequest("POST", "/seq/order")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Body, r.ContentLength = body, 3
-	answered := make(chan int)
-	go func() {
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, r)
-		answered <- w.Code
-	}()
-	for i := range 3 {
-		if _, err := send.Write([]byte("x")); err != nil { // which returns once it was read: the request is under way
+	api.Administer(newDefinitions(), alone{})
+	next := 100
+	for _, route := range []string{"POST /seq/order", "PUT /biz-types/order", "PATCH /biz-types/order"} {
+		method, target, _ := strings.Cut(route, " ")
+		body, send := io.Pipe()
+		r, err := newRequest(method, target, "Content-Type: application/json")
+		if err != nil {
 			t.Fatal(err)
 		}
-		wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, fmt.Sprintf(`{"bizType":"order","id":"%d"}`, 100+i))
-	}
-	_ = send.Close()
-	if status := <-answered; status != 200 {
-		t.Errorf("the slow one got %d", status)
+		r.Body, r.ContentLength = body, 2
+		answered := make(chan int)
+		go func() {
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, r)
+			answered <- w.Code
+		}()
+		for _, part := range "{}" {
+			if _, err := send.Write([]byte(string(part))); err != nil { // which returns once it was read: the request is under way
+				t.Fatal(err)
+			}
+			wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, fmt.Sprintf(`{"bizType":"order","id":"%d"}`, next))
+			next++
+		}
+		_ = send.Close()
+		if status := <-answered; status > 201 {
+			t.Errorf("%s: the slow one got %d", route, status)
+		}
+		if method == "POST" {
+			next++ // its own number
+		}
 	}
 }
 

@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -103,7 +106,15 @@ func newProblem(err *seqd.Error) problem {
 // fail is the one writer of errors.
 func (a *API) fail(c *gin.Context, err error) {
 	refusal := seqd.AsError(err)
+	a.logCause(c, refusal)
 	a.failWith(c, refusal, newProblem(refusal))
+}
+
+// logCause writes to the log why what an administrator asked for was refused, where the answer does not say it all.
+func (a *API) logCause(c *gin.Context, err *seqd.Error) {
+	if err.Err != nil && administrative(c) && !errors.Is(err, context.Canceled) {
+		a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelWarn, "an administrator's request was refused", slog.String("requestId", requestID(c)), slog.Any("error", err))
+	}
 }
 
 func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {

@@ -135,11 +135,11 @@ func (a *API) readNewToken(c *gin.Context) (want access.Token, err error) {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return want, err
 	}
-	body, err := a.body(c, mediaJSON)
+	text, err := body(c)
 	if err != nil {
 		return want, err
 	}
-	o, err := readObject(body, "name", "scopes", "expires", "enabled")
+	o, err := readObject(text, "name", "scopes", "expires", "enabled")
 	if err != nil {
 		return want, err
 	}
@@ -180,11 +180,11 @@ func (a *API) readTokenPatch(c *gin.Context) (o object, match ifMatch, err error
 	if match, err = readIfMatch(c.Request); err != nil {
 		return o, match, err
 	}
-	body, err := a.body(c, mediaJSON, mediaMergePatch)
+	text, err := body(c)
 	if err != nil {
 		return o, match, err
 	}
-	if o, err = readObject(body, "scopes", "expires", "enabled"); err != nil {
+	if o, err = readObject(text, "scopes", "expires", "enabled"); err != nil {
 		return o, match, err
 	}
 	var dry access.Token // what cannot be read is told whatever the token

@@ -153,7 +153,7 @@ func TestTokenPages(t *testing.T) {
 		wantProblem(t, do(t, api, "GET", "/tokens?"+query, auth("reader")), 400, "invalid_request")
 	}
 	for _, method := range []string{"GET", "PATCH", "DELETE"} {
-		wantProblem(t, send(t, api, method, "/tokens/p1?force=true", ""), 400, "invalid_request")
+		wantProblem(t, send(t, api, method, "/tokens/p1?force=true", "{}"), 400, "invalid_request")
 	}
 	wantProblem(t, send(t, api, "POST", "/tokens?dryRun=true", `{"name":"x","scopes":["read"]}`), 400, "invalid_request")
 }
