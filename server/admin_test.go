@@ -192,7 +192,7 @@ func TestWrongDefinitions(t *testing.T) {
 	wantIn(t, s.await("/seq/order", http.StatusOK), `"1"`)
 	for _, wrong := range [][3]string{
 		{"PUT", "/biz-types/1x", "{}"}, {"PUT", "/biz-types/order?x=1", "{}"}, {"PUT", "/biz-types/order?dryRun=1", "{}"}, {"GET", "/biz-types?limit=0", ""},
-		{"GET", "/biz-types?limit=1001", ""}, {"GET", "/biz-types?after=a&after=b", ""}, {"GET", "/nodes?x", ""}, {"POST", "/biz-types/order/enable?force=true", ""},
+		{"GET", "/biz-types?limit=1001", ""}, {"GET", "/biz-types?after=%ff", ""}, {"GET", "/tokens?after=%ff", ""}, {"GET", "/biz-types?after=a&after=b", ""}, {"GET", "/nodes?x", ""}, {"POST", "/biz-types/order/enable?force=true", ""},
 	} {
 		s.do(400, wrong[0], wrong[1], wrong[2])
 	}

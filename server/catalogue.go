@@ -319,7 +319,8 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 		c.knowing(doc.Key, before)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Server.StopTimeout)
+	// Also when this process stops meanwhile: what is closed here gives back what it has left.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
 	defer cancel()
 	after := known{revision: doc.Revision, entry: said}
 	switch {

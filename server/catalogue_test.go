@@ -348,3 +348,24 @@ func TestDamagedDefinition(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// A change that this process follows while it stops loses no numbers.
+func TestChangeWhileStopping(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newTestCatalogue(t, store), newTestCatalogue(t, store)
+	c.mustPut(t, "order", `{"step":1000}`, always)
+	c.mustIssue(t, "order")
+	if _, err := other.Patch(t.Context(), "order", []byte(`{"step":1001}`), always); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := store.Documents().Read(t.Context(), definitionKind, "order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.apply(ctx, doc)
+	if got := c.mustIssue(t, "order"); got != "2" {
+		t.Errorf("got %s", got)
+	}
+}
