@@ -77,7 +77,7 @@ func newTestCatalogue(t *testing.T, store persist.Store) *catalogue {
 	cfg := config.Default()
 	cfg.BizTypesFrom = config.FromStore
 	r := &runtime{
-		cfg: &cfg, store: store, cluster: "test", unprepared: make(chan struct{}, 1),
+		addr: "127.0.0.1:1", cfg: &cfg, store: store, cluster: strings.Repeat("f", 32), unprepared: make(chan struct{}, 1),
 		options: options{now: time.Now, log: slog.New(slog.DiscardHandler), observer: seqd.NopObserver{}},
 	}
 	r.feed = newFeed(r)
