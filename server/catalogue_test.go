@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -368,4 +370,26 @@ func TestChangeWhileStopping(t *testing.T) {
 	if got := c.mustIssue(t, "order"); got != "2" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// A dry run, and a change that is refused, make no files.
+func TestRefusedChangesMakeNothing(t *testing.T) {
+	c := newTestCatalogue(t, newFaulty(true))
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	path := filepath.Join(t.TempDir(), "new.key")
+	definition := []byte(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`)
+	dry, dryForced := always, forced()
+	dry.DryRun, dryForced.DryRun = true, true
+	for _, change := range []httpapi.Change{dry, always, dryForced} {
+		_, _, err := c.Put(t.Context(), "order", definition, change)
+		if !change.Force && seqd.CodeOf(err) != seqd.CodeConflict || change.Force && err != nil {
+			t.Errorf("%+v: %v", change, err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Fatalf("%+v made a file", change)
+		}
+	}
+	c.mustPut(t, "order", string(definition), forced())
+	c.mustIssue(t, "order")
 }

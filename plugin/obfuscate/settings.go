@@ -3,11 +3,13 @@ package obfuscate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
 )
 
 // Limits of the settings.
@@ -140,6 +142,17 @@ func (s *Settings) domain() (key string, value int) {
 		return "bits", s.Bits
 	}
 	return "digits", s.Digits
+}
+
+var _ plugin.Maker = (*Settings)(nil)
+
+// Makes implements [plugin.Maker]: it reports whether the file of the key is still to be made.
+func (s *Settings) Makes() bool {
+	if s.KeyFile == "" {
+		return false
+	}
+	_, err := os.Stat(s.KeyFile)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // material reads the key, and makes its file where it is not there. It does so until that worked once: the plugin and its shape come from the same key whatever becomes
