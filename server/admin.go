@@ -295,6 +295,9 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 		if err != nil {
 			return httpapi.BizType{}, refusal(err)
 		}
+		if k, _ := c.knows(name); k.revision == written.Revision && k.unusable {
+			next.warnings = append(next.warnings, "this node cannot use the definition and refuses to issue; its log says more")
+		}
 		return c.warned(c.shown(name, written.Revision, written.Timestamp, next.entry), next.warnings), nil
 	}
 	c.unforce(ctx, forced)
@@ -475,10 +478,11 @@ func (c *catalogue) check(ctx context.Context, name string, before, said entry, 
 // checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it is forced.
 func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, change httpapi.Change) (*persist.Shape, error) {
 	known, err := c.store.Shapes().Read(ctx, b.Name)
+	fresh := errors.Is(err, persist.ErrNotFound)
 	switch {
-	case errors.Is(err, persist.ErrNotFound):
+	case fresh && makes(b) != "":
 		return nil, nil
-	case err != nil:
+	case err != nil && !fresh:
 		return nil, refusal(err)
 	}
 	if made := makes(b); made != "" && (change.DryRun || !change.Force) {
@@ -492,7 +496,7 @@ func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, change httpa
 	if err != nil {
 		return nil, &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err}
 	}
-	if shape == known.Shape {
+	if fresh || shape == known.Shape {
 		return nil, nil
 	}
 	if !change.Force {

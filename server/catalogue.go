@@ -54,6 +54,7 @@ type known struct {
 	revision int64 // of the document, 0 for none
 	entry    entry
 	rejected []seqd.RejectedBinding // the handlers that it uses
+	unusable bool                   // this process cannot build it
 }
 
 func newCatalogue(r *runtime) *catalogue {
@@ -257,6 +258,7 @@ func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.D
 	if err != nil {
 		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, nil
 	}
+	_, k.unusable = made.Strategy.(unusable)
 	return k, &made
 }
 

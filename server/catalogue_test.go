@@ -393,3 +393,29 @@ func TestRefusedChangesMakeNothing(t *testing.T) {
 	c.mustPut(t, "order", string(definition), forced())
 	c.mustIssue(t, "order")
 }
+
+// What this node cannot build is refused where that shows beforehand, and the answer says so where it does not.
+func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
+	c := newTestCatalogue(t, newFaulty(true))
+	damaged := filepath.Join(t.TempDir(), "damaged.key")
+	if err := os.WriteFile(damaged, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	definition := func(path string) string {
+		return `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`
+	}
+	if _, _, err := c.Put(t.Context(), "order", []byte(definition(damaged)), always); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Errorf("error %v", err)
+	}
+	dangling := filepath.Join(t.TempDir(), "dangling.key")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "none", "key"), dangling); err != nil {
+		t.Fatal(err)
+	}
+	if b := c.mustPut(t, "order", definition(dangling), always); len(b.Warnings) != 1 {
+		t.Errorf("warnings %q", b.Warnings)
+	}
+	if b := c.mustPut(t, "order", `{}`, always); len(b.Warnings) > 0 {
+		t.Errorf("warnings %q", b.Warnings)
+	}
+	c.mustIssue(t, "order")
+}

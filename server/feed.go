@@ -197,7 +197,16 @@ func (r *runtime) follow(ctx context.Context) {
 	if !r.store.Shared() {
 		return
 	}
-	for r.gate != nil && (r.feed.begin(ctx) != nil || r.catalogue.catchUp(ctx) != nil) {
+	logged := ""
+	for r.gate != nil {
+		err := r.catchUp(ctx)
+		if err == nil {
+			break
+		}
+		if reason := err.Error(); reason != logged && ctx.Err() == nil && r.gate.open.Load() { // before, that is known
+			r.log.Error("what changed before this node could reach the store cannot be read yet", "error", err)
+			logged = reason
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -205,6 +214,14 @@ func (r *runtime) follow(ctx context.Context) {
 		}
 	}
 	r.feed.follow(ctx)
+}
+
+// catchUp reads what a start without the store could not.
+func (r *runtime) catchUp(ctx context.Context) error {
+	if err := r.feed.begin(ctx); err != nil {
+		return err
+	}
+	return r.catalogue.catchUp(ctx)
 }
 
 // follow reads what others change until ctx ends.
