@@ -65,6 +65,12 @@ type Factory struct {
 	ShowsPeriod func(bizType seqd.BizType, binding seqd.PluginBinding) bool
 }
 
+// Maker is implemented by settings by which New or Shape may make something that stays, such as a file with a key, so that a mere check can leave it.
+type Maker interface {
+	// Makes reports whether New or Shape would make something now. It changes nothing.
+	Makes() bool
+}
+
 // Chain returns the bindings of a biz type in the order in which they run.
 func Chain(bizType seqd.BizType) []seqd.PluginBinding {
 	bindings := slices.Clone(bizType.Plugins)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -294,6 +295,9 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 		if err != nil {
 			return httpapi.BizType{}, refusal(err)
 		}
+		if k, _ := c.knows(name); k.revision == written.Revision && k.unusable {
+			next.warnings = append(next.warnings, "this node cannot use the definition and refuses to issue; its log says more")
+		}
 		return c.warned(c.shown(name, written.Revision, written.Timestamp, next.entry), next.warnings), nil
 	}
 	c.unforce(ctx, forced)
@@ -323,7 +327,7 @@ func (c *catalogue) plan(ctx context.Context, name string, change httpapi.Change
 	if err := edit(&p.entry, there); err != nil {
 		return p, err
 	}
-	if p.warnings, p.shape, err = c.check(ctx, name, before, p.entry, change.Force); err != nil {
+	if p.warnings, p.shape, err = c.check(ctx, name, before, p.entry, change); err != nil {
 		return p, err
 	}
 	p.entry.Definition = withoutName(p.entry.Definition)
@@ -454,15 +458,15 @@ func (c *catalogue) find(doc persist.Document) {
 }
 
 // check finds out whether a definition can be used, and what it does not do although it looks so. reshape, where it is not nil, must be stored before it.
-func (c *catalogue) check(ctx context.Context, name string, before, said entry, force bool) (warnings []string, reshape *persist.Shape, err error) {
-	if said.Deleted || !said.Enabled && !force && bytes.Equal(said.Definition, before.Definition) {
+func (c *catalogue) check(ctx context.Context, name string, before, said entry, change httpapi.Change) (warnings []string, reshape *persist.Shape, err error) {
+	if said.Deleted || !said.Enabled && !change.Force && bytes.Equal(said.Definition, before.Definition) {
 		return nil, nil, nil // what is wrong with a definition is no reason to keep it issuing
 	}
 	b, err := c.decode(name, said.Definition)
 	if err != nil {
 		return nil, nil, err
 	}
-	if reshape, err = c.checkShape(ctx, b, force); err != nil {
+	if reshape, err = c.checkShape(ctx, b, change); err != nil {
 		return nil, nil, err
 	}
 	if start := keyOf(said.Definition, "start"); start != nil && (before.Deleted || !bytes.Equal(start, keyOf(before.Definition, "start"))) {
@@ -472,22 +476,34 @@ func (c *catalogue) check(ctx context.Context, name string, before, said entry, 
 }
 
 // checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it is forced.
-func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, force bool) (*persist.Shape, error) {
+func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, change httpapi.Change) (*persist.Shape, error) {
+	made := makes(b)
+	if made != "" && c.store.Shared() {
+		return nil, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, and every node another one: put the file of the key on every node first", made)
+	}
+	known, err := c.store.Shapes().Read(ctx, b.Name)
+	fresh := errors.Is(err, persist.ErrNotFound)
+	switch {
+	case fresh && made != "":
+		return nil, nil
+	case err != nil && !fresh:
+		return nil, refusal(err)
+	}
+	if made != "" && (change.DryRun || !change.Force) {
+		if change.Force {
+			return nil, nil
+		}
+		return nil, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, with which %s can repeat the IDs of before: put the file of the key "+
+			"on this node, use a new name, or add force=true where you know that none repeats", made, b.Name)
+	}
 	shape, err := wholeShape(b)
 	if err != nil {
 		return nil, &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err}
 	}
-	known, err := c.store.Shapes().Read(ctx, b.Name)
-	switch {
-	case errors.Is(err, persist.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, refusal(err)
-	}
-	if shape == known.Shape {
+	if fresh || shape == known.Shape {
 		return nil, nil
 	}
-	if !force {
+	if !change.Force {
 		return nil, &seqd.Error{
 			Code: seqd.CodeConflict,
 			Detail: b.Name + " has issued numbers in another shape than this definition gives them, which could repeat them: use a new name, " +
@@ -497,6 +513,16 @@ func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, force bool) 
 	}
 	known.Shape, known.Timestamp = shape, c.now().UnixMilli()
 	return &known, nil
+}
+
+// makes returns the plugin of a biz type that would make something that is not there, "" where none would.
+func makes(b seqd.BizType) string {
+	for _, binding := range b.Plugins {
+		if maker, ok := binding.Settings.(plugin.Maker); ok && maker.Makes() {
+			return binding.Name
+		}
+	}
+	return ""
 }
 
 // keyOf returns the value of a key of a definition, nil where there is none.

@@ -194,7 +194,7 @@ func TestWrongDefinitions(t *testing.T) {
 	wantIn(t, s.await("/seq/order", http.StatusOK), `"1"`)
 	for _, wrong := range [][3]string{
 		{"PUT", "/biz-types/1x", "{}"}, {"PUT", "/biz-types/order?x=1", "{}"}, {"PUT", "/biz-types/order?dryRun=1", "{}"}, {"GET", "/biz-types?limit=0", ""},
-		{"GET", "/biz-types?limit=1001", ""}, {"GET", "/biz-types?after=a&after=b", ""}, {"GET", "/nodes?x", ""}, {"POST", "/biz-types/order/enable?force=true", ""},
+		{"GET", "/biz-types?limit=1001", ""}, {"GET", "/biz-types?after=%ff", ""}, {"GET", "/tokens?after=%ff", ""}, {"GET", "/biz-types?after=a&after=b", ""}, {"GET", "/nodes?x", ""}, {"POST", "/biz-types/order/enable?force=true", ""},
 	} {
 		s.do(400, wrong[0], wrong[1], wrong[2])
 	}
@@ -254,15 +254,21 @@ func TestSecretsOfDefinitions(t *testing.T) {
 
 // A definition that this node cannot use is refused, for a new name too, instead of making the node unready; and whoever only asks makes no files.
 func TestDefinitionThatCannotBeUsed(t *testing.T) {
-	keyFile := filepath.Join(t.TempDir(), "new", "key")
+	dir := t.TempDir()
+	wrong, missing := filepath.Join(dir, "wrong"), filepath.Join(dir, "new", "key")
+	if err := os.WriteFile(wrong, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
-	definition := fmt.Sprintf(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":%q}]}`, keyFile)
+	const definition = `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":%q}]}`
 	for _, target := range []string{"/biz-types/new?dryRun=true", "/biz-types/new", "/biz-types/new?force=true", "/biz-types/order?dryRun=true"} {
-		answer, _ := s.do(409, "PUT", target, definition)
+		answer, _ := s.do(409, "PUT", target, fmt.Sprintf(definition, wrong))
 		wantCode(t, answer, seqd.CodeConflict)
 	}
-	if _, err := os.Stat(filepath.Dir(keyFile)); !errors.Is(err, fs.ErrNotExist) {
+	s.do(200, "PUT", "/biz-types/new?dryRun=true", fmt.Sprintf(definition, missing))
+	s.do(409, "PUT", "/biz-types/order", fmt.Sprintf(definition, missing))
+	if _, err := os.Stat(filepath.Dir(missing)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("files were made: %v", err)
 	}
 	s.do(404, "GET", "/biz-types/new", "")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
@@ -48,8 +47,7 @@ type catalogue struct {
 	mu    sync.Mutex // guards what follows
 	known map[string]known
 
-	seed    maphash.Seed
-	applies [64]sync.Mutex // one change of a biz type at a time; by the hash of its name
+	turns sync.Map // of *sync.Mutex by name: one change of a biz type at a time
 }
 
 // known is what this process made of a biz type.
@@ -57,10 +55,11 @@ type known struct {
 	revision int64 // of the document, 0 for none
 	entry    entry
 	rejected []seqd.RejectedBinding // the handlers that it uses
+	unusable bool                   // this process cannot build it
 }
 
 func newCatalogue(r *runtime) *catalogue {
-	c := &catalogue{runtime: r, locked: r.cfg.BizTypesFrom == config.FromConfig, known: make(map[string]known), seed: maphash.MakeSeed()}
+	c := &catalogue{runtime: r, locked: r.cfg.BizTypesFrom == config.FromConfig, known: make(map[string]known)}
 	if !c.locked {
 		c.feed.add(definitionKind, follower{changed: c.changed, reload: c.reload})
 	}
@@ -306,6 +305,7 @@ func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.D
 	if err != nil {
 		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, nil
 	}
+	_, k.unusable = made.Strategy.(unusable)
 	return k, &made
 }
 
@@ -353,7 +353,7 @@ func (c *catalogue) reload(ctx context.Context) error {
 
 // apply makes this process do what a document says, unless it has done so already.
 func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
-	turn := &c.applies[maphash.String(c.seed, doc.Key)%uint64(len(c.applies))]
+	turn := c.turn(doc.Key)
 	turn.Lock()
 	defer turn.Unlock()
 	before, was := c.knows(doc.Key)
@@ -388,6 +388,15 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 	}
 	c.log.Info("biz type changed", "bizType", doc.Key, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
 	c.knowing(doc.Key, after)
+}
+
+// turn returns the lock of a biz type.
+func (c *catalogue) turn(name string) *sync.Mutex {
+	turn, ok := c.turns.Load(name)
+	if !ok {
+		turn, _ = c.turns.LoadOrStore(name, new(sync.Mutex))
+	}
+	return turn.(*sync.Mutex)
 }
 
 func disabled(name string) *seqd.Error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -77,7 +79,7 @@ func newTestCatalogue(t *testing.T, store persist.Store) *catalogue {
 	cfg := config.Default()
 	cfg.BizTypesFrom = config.FromStore
 	r := &runtime{
-		cfg: &cfg, store: store, cluster: "test",
+		addr: "127.0.0.1:1", cfg: &cfg, store: store, cluster: strings.Repeat("f", 32),
 		options: options{now: time.Now, log: slog.New(slog.DiscardHandler), observer: seqd.NopObserver{}},
 	}
 	r.feed = newFeed(r)
@@ -347,4 +349,88 @@ func TestDamagedDefinition(t *testing.T) {
 	if list, _, err := late.List(t.Context(), "", 10); len(list) > 0 || err != nil {
 		t.Errorf("%v, %v", list, err)
 	}
+}
+
+// A change that this process follows while it stops loses no numbers.
+func TestChangeWhileStopping(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newTestCatalogue(t, store), newTestCatalogue(t, store)
+	c.mustPut(t, "order", `{"step":1000}`, always)
+	c.mustIssue(t, "order")
+	if _, err := other.Patch(t.Context(), "order", []byte(`{"step":1001}`), always); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := store.Documents().Read(t.Context(), definitionKind, "order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.apply(ctx, doc)
+	if got := c.mustIssue(t, "order"); got != "2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A dry run, and a change that is refused, make no files.
+func TestRefusedChangesMakeNothing(t *testing.T) {
+	c := newTestCatalogue(t, newFaulty(false))
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	path := filepath.Join(t.TempDir(), "new.key")
+	definition := []byte(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`)
+	dry, dryForced := always, forced()
+	dry.DryRun, dryForced.DryRun = true, true
+	for _, change := range []httpapi.Change{dry, always, dryForced} {
+		_, _, err := c.Put(t.Context(), "order", definition, change)
+		if !change.Force && seqd.CodeOf(err) != seqd.CodeConflict || change.Force && err != nil {
+			t.Errorf("%+v: %v", change, err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Fatalf("%+v made a file", change)
+		}
+	}
+	c.mustPut(t, "order", string(definition), forced())
+	c.mustIssue(t, "order")
+}
+
+// Where other nodes would make keys of their own, the file of a key must be there.
+func TestKeysOfManyNodes(t *testing.T) {
+	c := newTestCatalogue(t, newFaulty(true))
+	path := filepath.Join(t.TempDir(), "new.key")
+	definition := []byte(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`)
+	for _, change := range []httpapi.Change{always, forced()} {
+		if _, _, err := c.Put(t.Context(), "order", definition, change); seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), "every node") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a file was made")
+	}
+}
+
+// What this node cannot build is refused where that shows beforehand, and the answer says so where it does not.
+func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
+	c := newTestCatalogue(t, newFaulty(false))
+	damaged := filepath.Join(t.TempDir(), "damaged.key")
+	if err := os.WriteFile(damaged, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	definition := func(path string) string {
+		return `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`
+	}
+	if _, _, err := c.Put(t.Context(), "order", []byte(definition(damaged)), always); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Errorf("error %v", err)
+	}
+	dangling := filepath.Join(t.TempDir(), "dangling.key")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "none", "key"), dangling); err != nil {
+		t.Fatal(err)
+	}
+	if b := c.mustPut(t, "order", definition(dangling), always); len(b.Warnings) != 1 {
+		t.Errorf("warnings %q", b.Warnings)
+	}
+	if b := c.mustPut(t, "order", `{}`, always); len(b.Warnings) > 0 {
+		t.Errorf("warnings %q", b.Warnings)
+	}
+	c.mustIssue(t, "order")
 }

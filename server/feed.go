@@ -26,6 +26,8 @@ type feed struct {
 	mu    sync.Mutex // guards what follows
 	seen  int64      // the number of the newest announcement that was read
 	watch map[subject]time.Time
+	// looking are the documents that are being read, and whether they are to be read again after that.
+	looking map[subject]bool
 }
 
 // follower does what documents of one kind say.
@@ -70,7 +72,7 @@ const (
 )
 
 func newFeed(r *runtime) *feed {
-	return &feed{runtime: r, followers: make(map[string]follower), watch: make(map[subject]time.Time)}
+	return &feed{runtime: r, followers: make(map[string]follower), watch: make(map[subject]time.Time), looking: make(map[subject]bool)}
 }
 
 // add has a follower told of the documents of a kind. It comes before everything else.
@@ -198,7 +200,16 @@ func (r *runtime) follow(ctx context.Context) {
 	if !r.store.Shared() {
 		return
 	}
-	for r.gate != nil && (r.feed.begin(ctx) != nil || r.catalogue.catchUp(ctx) != nil) {
+	logged := ""
+	for r.gate != nil {
+		err := r.catchUp(ctx)
+		if err == nil {
+			break
+		}
+		if reason := err.Error(); reason != logged && ctx.Err() == nil && r.gate.open.Load() { // before, that is known
+			r.log.Error("what changed before this node could reach the store cannot be read yet", "error", err)
+			logged = reason
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -206,6 +217,14 @@ func (r *runtime) follow(ctx context.Context) {
 		}
 	}
 	r.feed.follow(ctx)
+}
+
+// catchUp reads what a start without the store could not.
+func (r *runtime) catchUp(ctx context.Context) error {
+	if err := r.feed.begin(ctx); err != nil {
+		return err
+	}
+	return r.catalogue.catchUp(ctx)
 }
 
 // follow reads what others change until ctx ends.
@@ -251,15 +270,74 @@ func (f *feed) poll(ctx context.Context) error {
 			return err
 		}
 	}
+	return f.lookAt(ctx, f.watched())
+}
+
+// parallelLooks bounds how many documents are read at once.
+const parallelLooks = 64
+
+// lookAt reads documents, several at a time, and returns when that is done, or when the next poll is due: one that takes long, since something that it ends
+// hangs, keeps no other from being read.
+func (f *feed) lookAt(ctx context.Context, subjects []subject) error {
+	patience := time.NewTimer(pollInterval)
+	defer patience.Stop()
+	slots, ended := make(chan struct{}, parallelLooks), make(chan error, len(subjects))
+	for _, s := range subjects {
+		select {
+		case slots <- struct{}{}:
+		case <-patience.C:
+			return nil
+		}
+		f.look(ctx, s, func(err error) { <-slots; ended <- err })
+	}
 	var failed []error
-	for _, s := range f.watched() {
-		began := time.Now()
-		err := f.see(ctx, s)
-		if failed = append(failed, err); err == nil {
-			f.seenAt(s, began)
+	for range subjects {
+		select {
+		case err := <-ended:
+			failed = append(failed, err)
+		case <-patience.C:
+			return errors.Join(failed...)
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// look has a document read in the background and calls done with what came of it. One that is being read is read once more after that, and done called at once.
+func (f *feed) look(ctx context.Context, s subject, done func(error)) {
+	f.mu.Lock()
+	_, under := f.looking[s]
+	f.looking[s] = under
+	f.mu.Unlock()
+	if under {
+		done(nil)
+		return
+	}
+	go func() {
+		for {
+			began := time.Now()
+			err := f.see(ctx, s)
+			if err == nil {
+				f.seenAt(s, began)
+			}
+			if f.looked(s) && ctx.Err() == nil {
+				continue
+			}
+			done(err)
+			return
+		}
+	}()
+}
+
+// looked ends the reading of a document, unless it is to be read again.
+func (f *feed) looked(s subject) (again bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if again = f.looking[s]; again {
+		f.looking[s] = false
+	} else {
+		delete(f.looking, s)
+	}
+	return again
 }
 
 // watched returns what is to be read.
@@ -292,12 +370,15 @@ func (f *feed) see(ctx context.Context, s subject) error {
 
 // readAll reads everything of every kind.
 func (f *feed) readAll(ctx context.Context) error {
-	for _, to := range f.followers {
-		if err := to.reload(ctx); err != nil {
-			return err
-		}
+	ended := make(chan error, len(f.followers))
+	for _, to := range f.followers { // at once: what takes long in one kind keeps no other from being read
+		go func() { ended <- to.reload(ctx) }()
 	}
-	return nil
+	var failed []error
+	for range f.followers {
+		failed = append(failed, <-ended)
+	}
+	return errors.Join(failed...)
 }
 
 // listen reads what is published until ctx ends. The client connects again by itself; what it misses meanwhile the next poll finds.
@@ -317,12 +398,14 @@ func (f *feed) listen(ctx context.Context) {
 			if json.Unmarshal([]byte(message.Payload), &s) != nil {
 				continue
 			}
-			if err := f.see(ctx, s); err != nil && ctx.Err() == nil {
-				f.log.Info("a change could not be read yet", "kind", s.Kind, "key", s.Key, "error", err)
-				f.mu.Lock()
-				f.watch[s] = time.Now().Add(watchFor)
-				f.mu.Unlock()
-			}
+			f.look(ctx, s, func(err error) {
+				if err != nil && ctx.Err() == nil {
+					f.log.Info("a change could not be read yet", "kind", s.Kind, "key", s.Key, "error", err)
+					f.mu.Lock()
+					f.watch[s] = time.Now().Add(watchFor)
+					f.mu.Unlock()
+				}
+			})
 		}
 	}
 }

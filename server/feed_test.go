@@ -254,3 +254,45 @@ func TestPollOfWrongAnnouncements(t *testing.T) {
 		})
 	}
 }
+
+// A change that takes long to follow keeps no other from being followed, and is followed to its end.
+func TestPollPastWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		writer, r := newReader(t, store), newReader(t, store)
+		hangs, seen := make(chan struct{}), make(map[string]int)
+		var mu sync.Mutex // guards seen
+		r.add("thing", follower{
+			changed: func(_ context.Context, key string) error {
+				if key == "slow" {
+					<-hangs
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				seen[key]++
+				return nil
+			},
+			reload: func(context.Context) error { return nil },
+		})
+		for _, key := range []string{"a", "slow", "b"} {
+			putThing(t, writer.feed, key, "here", 1)
+		}
+		for range 2 {
+			if err := r.poll(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		mu.Lock()
+		if seen["a"] != 2 || seen["b"] != 2 || seen["slow"] != 0 {
+			t.Errorf("%v", seen)
+		}
+		mu.Unlock()
+		close(hangs)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if seen["slow"] != 2 { // it was announced again meanwhile
+			t.Errorf("%v", seen)
+		}
+	})
+}

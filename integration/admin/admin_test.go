@@ -265,3 +265,44 @@ func TestChangesUnderLoad(t *testing.T) {
 		t.Errorf("the numbers end at %d, far above %d", end, raised)
 	}
 }
+
+// The ordering, the size of segments and what is in advance change under load, also while one node is cut off from Redis: no number twice, and each node's
+// numbers only go up.
+func TestOrderingChangesUnderLoad(t *testing.T) {
+	s := newSystem(t)
+	h := history.New()
+	var traffic []*node.Traffic
+	for i, n := range s.nodes {
+		traffic = append(traffic, node.StartTraffic(n, "order", h, fmt.Sprint("node-", i), node.Pace{Callers: 3, Pause: 2 * time.Millisecond, Largest: 40}))
+	}
+	change := func(round int, patch string) {
+		s.do(s.nodes[round%2], http.StatusOK, "PATCH", "/biz-types/order", patch)
+		for _, tr := range traffic {
+			tr.More(t, 150)
+		}
+	}
+	for round := range 4 {
+		change(round, `{"ordering":"per-node"}`)
+		s.link.Cut()
+		change(round, `{"ordering":"strict","step":50}`)
+		change(round, `{"reserveSegments":2}`)
+		s.link.Restore()
+		change(round+1, `{"reserveSegments":null,"step":100}`)
+		change(round, `{"plugins":[{"name":"stats"}]}`)
+		change(round, `{"plugins":null}`)
+	}
+	for _, tr := range traffic {
+		tr.Stop()
+	}
+	if err := h.Duplicates(); err != nil {
+		t.Error(err)
+	}
+	for who, own := range h.Split(func(c history.Call) string { return strings.Fields(c.Who)[0] }) {
+		if err := own.Order(); err != nil {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+	for i, tr := range traffic {
+		t.Logf("node %d: %d issued, failures %v", i, tr.Acked(), tr.Failures())
+	}
+}

@@ -276,7 +276,12 @@ func (c *checker) overloaded() {
 		if method == http.MethodHead {
 			code = ""
 		}
-		c.on(full.URL, call{op: op, target: example.Replace(path), status: 503, code: code, wrong: true})
+		// A change takes a place once its body is here, which must be one.
+		var headers []string
+		if method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
+			headers = []string{jsonBody}
+		}
+		c.on(full.URL, call{op: op, target: example.Replace(path), headers: headers, body: "{}", status: 503, code: code, wrong: true})
 	}
 }
 

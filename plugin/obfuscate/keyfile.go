@@ -41,12 +41,6 @@ func readOrMakeKey(path string) (key []byte, made bool, err error) {
 	return key, made, err
 }
 
-// readKeyAlone returns the key in a file that must be there.
-func readKeyAlone(path string) (key []byte, made bool, err error) {
-	key, err = readKey(path)
-	return key, false, err
-}
-
 // readKey returns the key in a file. The error holds nothing of what the file says.
 func readKey(path string) ([]byte, error) {
 	stat, err := os.Stat(path)

@@ -36,7 +36,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	if first.permutation.k0 != second.permutation.k0 {
 		t.Error("another key the second time")
 	}
-	if shapeOf(t, &Settings{Digits: 8, KeyFile: path}) == shapeOf(t, &Settings{Digits: 8, KeyFile: made(t)}) {
+	if shapeOf(t, &Settings{Digits: 8, KeyFile: path}) == shapeOf(t, &Settings{Digits: 8, KeyFile: filepath.Join(t.TempDir(), "key")}) {
 		t.Error("two files have the same key")
 	}
 	wantAlone(t, path)
@@ -163,21 +163,7 @@ func TestKeyFileIsReadOnce(t *testing.T) {
 }
 
 func TestFolderThatCannotBeWritten(t *testing.T) {
-	s := &Settings{Digits: 8, KeyFile: "/proc/self/key"} // not even root makes a file there
-	if _, err := New(env(), bizTypeWith(binding(s)), binding(s)); err == nil || !strings.Contains(err.Error(), "cannot be made") {
-		t.Errorf("error %v, want that it cannot be made", err)
-	}
-}
-
-// Who asks for the shape, as a dry run does, makes no key.
-func TestShapeMakesNoKey(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "key")
-	if text, err := shape(bizTypeWith(), binding(&Settings{Digits: 8, KeyFile: path})); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("shape %q, error %v", text, err)
-	}
-	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder was made: %v", err)
-	}
+	wantRefused(t, "folder", "/proc/self/key", "cannot be made") // not even root makes a file there
 }
 
 // made returns the path of a new file with a key.

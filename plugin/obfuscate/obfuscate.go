@@ -62,13 +62,13 @@ func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Pr
 	return problems
 }
 
-// shape changes with all that decides which ID stands for a number. It holds the key as a hash. It makes no key: who only asks changes nothing.
+// shape changes with all that decides which ID stands for a number. It holds the key as a hash.
 func shape(_ seqd.BizType, binding seqd.PluginBinding) (string, error) {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
 		return "", wrongSettings(binding)
 	}
-	made, err := settings.material(readKeyAlone)
+	made, err := settings.material()
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +98,7 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 	if !ok {
 		return nil, wrongSettings(binding)
 	}
-	made, err := settings.material(readOrMakeKey)
+	made, err := settings.material()
 	if err != nil {
 		return nil, err
 	}

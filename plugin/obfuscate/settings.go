@@ -3,11 +3,13 @@ package obfuscate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
 )
 
 // Limits of the settings.
@@ -142,9 +144,20 @@ func (s *Settings) domain() (key string, value int) {
 	return "digits", s.Digits
 }
 
-// material reads the key, that in a file by read. It does so until that worked once: the plugin and its shape come from the same key whatever becomes
+var _ plugin.Maker = (*Settings)(nil)
+
+// Makes implements [plugin.Maker]: it reports whether the file of the key is still to be made.
+func (s *Settings) Makes() bool {
+	if s.KeyFile == "" {
+		return false
+	}
+	_, err := os.Stat(s.KeyFile)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// material reads the key, and makes its file where it is not there. It does so until that worked once: the plugin and its shape come from the same key whatever becomes
 // of the file between them. It is safe for concurrent use.
-func (s *Settings) material(read func(keyFile string) (key []byte, made bool, err error)) (*material, error) {
+func (s *Settings) material() (*material, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known != nil {
@@ -154,7 +167,7 @@ func (s *Settings) material(read func(keyFile string) (key []byte, made bool, er
 	var err error
 	made := false
 	if s.KeyFile != "" {
-		key, made, err = read(s.KeyFile)
+		key, made, err = readOrMakeKey(s.KeyFile)
 	} else {
 		key, err = s.given()
 	}

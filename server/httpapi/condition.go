@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seqd/seqd"
 )
@@ -88,7 +89,10 @@ func readPage(query string) (after string, limit int, err error) {
 			return "", 0, seqd.Errorf(seqd.CodeInvalidRequest, "limit is %.40q and must be a whole number from 1 to %d", given, largestPage)
 		}
 	}
-	return values["after"], limit, nil
+	if after = values["after"]; !utf8.ValidString(after) {
+		return "", 0, seqd.Errorf(seqd.CodeInvalidRequest, "after is no text in UTF-8")
+	}
+	return after, limit, nil
 }
 
 // readQuery reads a query in which only known parameters stand, each once.

@@ -146,7 +146,7 @@ func cannot(t *testing.T, s *Strategy, want seqd.Code) {
 // slots returns what the registry has on record.
 func slots(t *testing.T, s *Strategy, r *registry) persist.SlotTable {
 	t.Helper()
-	table, err := r.behind().Slots().Look(t.Context(), s.holder.name)
+	table, err := r.behind().Slots().Look(t.Context(), s.held().name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestTokenTakenByAnother(t *testing.T) {
 		table := slots(t, s, r)
 		stolen := table.Slots[0]
 		stolen.Token, stolen.Key, stolen.Until = "another", "seqd.9.1", stolen.Until+60_000
-		if ok, err := r.Swap(t.Context(), s.holder.name, persist.SlotSwap{OldSet: table.Set, OldSlot: &table.Slots[0], NewSlot: &stolen}); err != nil || !ok {
+		if ok, err := r.Swap(t.Context(), s.held().name, persist.SlotSwap{OldSet: table.Set, OldSlot: &table.Slots[0], NewSlot: &stolen}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(time.Second + time.Millisecond)
@@ -300,6 +300,41 @@ func TestClockIsOff(t *testing.T) {
 	})
 }
 
+// A strategy whose holder ends before it is initialised, because the only other user is closed, gets one of its own.
+func TestHolderEndsBeforeInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		same := func(s *Settings) { s.StateDir = dir }
+		first, second, third := instance(t, r, "1", same), instance(t, r, "1", same), instance(t, r, "1", same)
+		ready(t, first)
+		if err := first.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ready(t, second)
+		ready(t, third)
+		if one(t, second) == one(t, third) || second.machineID() != third.machineID() {
+			t.Error("they do not share a generator")
+		}
+	})
+}
+
+// A definition that was never initialised, such as one whose shape was refused, is in the way of none with other settings.
+func TestWhatWasNeverInitialisedMakesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(true)
+		dir := t.TempDir()
+		reserving := func(offline time.Duration) func(*Settings) {
+			return func(s *Settings) { s.StateDir, s.OfflineStart = dir, offline }
+		}
+		refused := instance(t, r, "1", reserving(time.Minute))
+		if err := refused.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		closes(t, instance(t, r, "1", reserving(2*time.Minute)))
+	})
+}
+
 // Biz types with the same settings share a generator; one of them may end before the other.
 func TestBizTypesShareAMachineID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -313,7 +348,7 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if a.holder != b.holder || a.machineID() == other.machineID() {
+		if a.held() != b.held() || a.machineID() == other.machineID() {
 			t.Errorf("machine IDs %d, %d and %d", a.machineID(), b.machineID(), other.machineID())
 		}
 		list := []int64{one(t, a), one(t, b), one(t, other)}
@@ -442,7 +477,7 @@ func TestOffline(t *testing.T) {
 
 // crash ends a strategy as the end of its process would: nothing is given up.
 func crash(s *Strategy) {
-	h := s.holder
+	h := s.held()
 	h.gen.stop(errStopping)
 	holders.Lock()
 	delete(holders.of, s.key)

@@ -147,7 +147,8 @@ func openRegistry(env strategy.Env, settings *Settings) (persist.SlotStore, erro
 
 // Strategy issues the numbers of one biz type. It is safe for concurrent use.
 type Strategy struct {
-	holder *holder
+	// bound is the holder. It is another one after Init where the first had ended by then; the lock of holders guards replacing it.
+	bound  atomic.Pointer[holder]
 	name   string
 	layout *layout
 	key    holderKey
@@ -218,40 +219,76 @@ func (r *registered) reserves(path string) bool {
 	return false
 }
 
-// count makes a strategy a user of its holder, once, and reports false when it is closed.
-func (r *registered) count(s *Strategy) bool {
+// count makes a strategy a user of its holder, once. Where that has ended since New, because its last user was closed, the strategy gets another one.
+func (r *registered) count(s *Strategy) error {
 	r.Lock()
 	defer r.Unlock()
-	if s.closed.Load() {
-		return false
+	switch {
+	case s.closed.Load():
+		return errStopping
+	case s.counted:
+		return nil
 	}
-	if shared := r.of[s.key]; !s.counted && shared != nil && shared.holder == s.holder {
-		s.counted = true
-		shared.users++
+	if shared := r.of[s.key]; shared == nil || shared.holder != s.held() {
+		before := s.held()
+		if err := r.bind(s, before.env, before.settings); err != nil {
+			return err
+		}
+		s.held().know(s.name, before)
 	}
-	return true
+	s.counted = true
+	r.of[s.key].users++
+	return nil
 }
+
+// bind gives a strategy the holder that others with the same settings have, or a new one. The lock is held.
+func (r *registered) bind(s *Strategy, env strategy.Env, settings *Settings) error {
+	shared := r.of[s.key]
+	if shared == nil {
+		h, err := newHolder(env, settings, s.layout)
+		if err != nil {
+			return err
+		}
+		if err := r.admit(h); err != nil {
+			return err
+		}
+		shared = &sharedHolder{holder: h}
+		r.of[s.key] = shared
+	}
+	shared.made++
+	s.bound.Store(shared.holder)
+	shared.serves(s.name)
+	return nil
+}
+
+// held returns the holder.
+func (s *Strategy) held() *holder { return s.bound.Load() }
 
 // leave closes a strategy and reports whether it was the last user of its holder, which is forgotten then.
 func (r *registered) leave(s *Strategy) (last bool) {
 	r.Lock()
 	defer r.Unlock()
-	s.closed.Store(true)
+	again := s.closed.Swap(true)
 	shared := r.of[s.key]
-	if !s.counted || shared == nil || shared.holder != s.holder {
+	if again || shared == nil || shared.holder != s.held() {
 		return false
 	}
-	s.counted = false
-	if shared.users--; shared.users > 0 {
-		return false
+	shared.made--
+	if s.counted {
+		s.counted = false
+		shared.users--
+		last = shared.users == 0
 	}
-	delete(r.of, s.key)
-	return true
+	if last || shared.users == 0 && shared.made == 0 {
+		delete(r.of, s.key)
+	}
+	return last
 }
 
 type sharedHolder struct {
 	*holder
-	users int
+	made  int // strategies that were made and not closed
+	users int // those of them that were initialised
 }
 
 // New returns the strategy of one biz type, whose Settings must be of type *Settings. It touches nothing. Strategies with the same settings and
@@ -268,20 +305,9 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	s := &Strategy{name: bizType.Name, layout: l, key: holderKey{env.Store, *settings}}
 	holders.Lock()
 	defer holders.Unlock()
-	shared := holders.of[s.key]
-	if shared == nil {
-		h, err := newHolder(env, settings, l)
-		if err != nil {
-			return nil, err
-		}
-		if err := holders.admit(h); err != nil {
-			return nil, err
-		}
-		shared = &sharedHolder{holder: h}
-		holders.of[s.key] = shared
+	if err := holders.bind(s, env, settings); err != nil {
+		return nil, err
 	}
-	s.holder = shared.holder
-	s.holder.serves(s.name)
 	return s, nil
 }
 
@@ -345,39 +371,39 @@ func ownIP(configured, host string) netip.Addr {
 // Init implements [seqd.Strategy]: it begins to look for a machine ID, and returns an error until there is one that can be used. What a registry lacks is
 // made safe by its floor, so fresh does not matter.
 func (s *Strategy) Init(ctx context.Context, _ bool) error {
-	if !holders.count(s) {
-		return errStopping
-	}
-	if err := s.holder.start(); err != nil {
+	if err := holders.count(s); err != nil {
 		return err
 	}
-	return s.holder.ready(ctx)
+	if err := s.held().start(); err != nil {
+		return err
+	}
+	return s.held().ready(ctx)
 }
 
 // OnRecord implements [strategy.ShapeKeeper]: the file of the reservation says for which biz types it may be used without the store.
-func (s *Strategy) OnRecord(shape string) { s.holder.onRecord(s.name, shape) }
+func (s *Strategy) OnRecord(shape string) { s.held().onRecord(s.name, shape) }
 
 // Generate adds n numbers to seq, ascending, their times within the lease.
 func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	if s.closed.Load() {
 		return errStopping
 	}
-	return s.holder.gen.take(ctx, n, seq)
+	return s.held().gen.take(ctx, n, seq)
 }
 
 // Health returns why the next request would be refused.
 func (s *Strategy) Health() error {
-	if err := s.holder.health(); err != nil {
+	if err := s.held().health(); err != nil {
 		return err
 	}
 	return nil
 }
 
 // Degraded returns why the machine ID is not renewed.
-func (s *Strategy) Degraded() *seqd.Error { return s.holder.degraded() }
+func (s *Strategy) Degraded() *seqd.Error { return s.held().degraded() }
 
 // Details implements [seqd.DetailReporter].
-func (s *Strategy) Details() map[string]any { return s.holder.details() }
+func (s *Strategy) Details() map[string]any { return s.held().details() }
 
 // Parse implements [seqd.Parser].
 func (s *Strategy) Parse(number int64) (seqd.Parsed, error) {
@@ -393,7 +419,7 @@ func (s *Strategy) Close(ctx context.Context) error {
 	if !holders.leave(s) {
 		return nil
 	}
-	return s.holder.end(ctx)
+	return s.held().end(ctx)
 }
 
 var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}

@@ -49,6 +49,18 @@ func (h *holder) serves(bizType string) {
 	}
 }
 
+// know takes over what another holder of this process knows of a biz type, where this one knows nothing yet.
+func (h *holder) know(bizType string, from *holder) {
+	from.mu.Lock()
+	hash := from.users[bizType]
+	from.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users[bizType] == "" {
+		h.users[bizType] = hash
+	}
+}
+
 // remember takes over what an earlier process wrote about biz types of this one, where this one knows nothing yet.
 func (h *holder) remember(text string) {
 	h.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 // alone reports whether a biz type of an instance that crashed may begin without the store.
 func alone(s *Strategy, bizType, shape string) bool {
-	remembered, ok := aloneWith(s.holder.env, seqd.BizType{Name: bizType, Strategy: Name, Settings: s.holder.settings}, shape)
+	remembered, ok := aloneWith(s.held().env, seqd.BizType{Name: bizType, Strategy: Name, Settings: s.held().settings}, shape)
 	return ok && remembered == cluster
 }
 
@@ -26,7 +26,7 @@ func TestAloneInTheShapeOnRecord(t *testing.T) {
 		if err := s.Init(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
-		whole := shape(seqd.BizType{Settings: s.holder.settings}) + " obfuscate(12)"
+		whole := shape(seqd.BizType{Settings: s.held().settings}) + " obfuscate(12)"
 		time.Sleep(1300 * time.Millisecond)
 		if alone(s, "user", whole) {
 			t.Error("nothing was seen on record")
@@ -120,7 +120,7 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 				if alone(s, "user", "shape") {
 					t.Error("it may begin alone")
 				}
-				if _, _, err := statefile.Peek(dir, s.holder.fileName); err != nil {
+				if _, _, err := statefile.Peek(dir, s.held().fileName); err != nil {
 					t.Errorf("the reservation is gone: %v", err)
 				}
 			})
