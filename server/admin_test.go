@@ -271,7 +271,7 @@ func TestDefinitionThatCannotBeUsed(t *testing.T) {
 
 // The commands for a restored backup know the biz types that only the store has, deleted ones too.
 func TestRaiseWhatTheStoreHas(t *testing.T) {
-	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))
+	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state, horizon: 500ms, renewInterval: 100ms, maxSkew: 200ms}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))
 	s := start(t, cfg)
 	s.await("/readyz", http.StatusOK)
 	for _, name := range []string{"made", "deleted", "disabled"} {
