@@ -279,6 +279,9 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, next.entry), next.warnings), nil
 		}
 		written := c.document(name, doc.Revision+1, next.entry)
+		if err := written.Validate(); err != nil {
+			return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the definition takes more room than the store has for one", Err: err}
+		}
 		err = c.write(ctx, written)
 		if errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) {
 			continue // another change came first
