@@ -276,7 +276,11 @@ func (c *checker) overloaded() {
 		if method == http.MethodHead {
 			code = ""
 		}
-		c.on(full.URL, call{op: op, target: example.Replace(path), status: 503, code: code, wrong: true})
+		asked := call{op: op, target: example.Replace(path), status: 503, code: code, wrong: true}
+		if method == http.MethodPut || method == http.MethodPatch || op == "POST /tokens" { // whose bodies are looked at first
+			asked.headers, asked.body = []string{jsonBody}, "{}"
+		}
+		c.on(full.URL, asked)
 	}
 }
 
