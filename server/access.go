@@ -31,9 +31,9 @@ func (r *runtime) warnOfAccess() {
 	auth := r.cfg.Auth
 	switch {
 	case auth.Mode == "none" && len(auth.Tokens) > 0:
-		r.log.Warn("auth.mode is none: whoever reaches the address can take numbers, and auth.tokens are not asked for")
+		r.log.Warn("auth.mode is none: whoever reaches the address can take numbers, change biz types and make tokens, and auth.tokens are not asked for")
 	case auth.Mode == "none":
-		r.log.Warn("auth.mode is none: whoever reaches the address can take numbers")
+		r.log.Warn("auth.mode is none: whoever reaches the address can take numbers, change biz types and make tokens")
 	case auth.Mode == "token" && len(auth.Tokens) == 0:
 		r.log.Warn("auth.mode is token and auth.tokens is empty: only tokens that the store has already let anybody in")
 	}

@@ -261,7 +261,6 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 	if c.locked {
 		return httpapi.BizType{}, errLocked
 	}
-	var forced *persist.Shape // what was put on record for a change that was not made
 	for range changeTries {
 		doc, before, err := c.read(ctx, name)
 		if errors.Is(err, errDamaged) {
@@ -272,11 +271,7 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 		}
 		next, err := c.plan(ctx, name, change, doc, before, edit)
 		if err != nil {
-			c.unforce(ctx, forced)
 			return httpapi.BizType{}, err
-		}
-		if forced != nil && next.shape == nil { // it was put on record in an attempt before
-			next.entry.Reshaped, next.nothing = doc.Revision+1, false
 		}
 		if next.nothing {
 			c.apply(ctx, doc) // this node may not have heard of it yet
@@ -284,11 +279,11 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 		if next.nothing || change.DryRun {
 			return c.warned(c.shown(name, doc.Revision, doc.Timestamp, next.entry), next.warnings), nil
 		}
-		if next.shape != nil {
-			forced = next.shape
-		}
 		written := c.document(name, doc.Revision+1, next.entry)
-		err = c.write(ctx, written, next.shape)
+		if err := written.Validate(); err != nil {
+			return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the definition takes more room than the store has for one", Err: err}
+		}
+		err = c.write(ctx, written)
 		if errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) {
 			continue // another change came first
 		}
@@ -300,14 +295,12 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 		}
 		return c.warned(c.shown(name, written.Revision, written.Timestamp, next.entry), next.warnings), nil
 	}
-	c.unforce(ctx, forced)
 	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the biz type is being changed by too many at once", RetryAfter: time.Second}
 }
 
 // plan is what a change makes of what is there.
 type plan struct {
 	entry    entry
-	shape    *persist.Shape // to be put on record before it, nil where that is not needed
 	warnings []string
 	nothing  bool // it is there already
 }
@@ -327,51 +320,17 @@ func (c *catalogue) plan(ctx context.Context, name string, change httpapi.Change
 	if err := edit(&p.entry, there); err != nil {
 		return p, err
 	}
-	if p.warnings, p.shape, err = c.check(ctx, name, before, p.entry, change); err != nil {
+	var reshaped bool
+	if p.warnings, p.entry.Shape, reshaped, err = c.check(ctx, name, before, p.entry, change); err != nil {
 		return p, err
 	}
 	p.entry.Definition = withoutName(p.entry.Definition)
-	if p.shape != nil {
+	if reshaped {
 		p.entry.Reshaped = doc.Revision + 1
+		c.log.Warn("the IDs of a biz type get another shape, by force: they can repeat those of before", "bizType", name, "dryRun", change.DryRun)
 	}
 	p.nothing = doc.Revision > 0 && same(before, p.entry)
 	return p, nil
-}
-
-// unforce puts the shape back on record that the definition in the store has, after a change that was forced and not made. Where that fails, forcing either
-// definition mends it.
-func (c *catalogue) unforce(ctx context.Context, forced *persist.Shape) {
-	if forced == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	if err := c.reshape(ctx, *forced); err != nil {
-		c.log.Error("a change of the shape of IDs was not made, and the store has the shape on record: force the definition that shall count",
-			"bizType", forced.BizTag, "error", err)
-	}
-}
-
-// reshape puts the shape of the definition in the store on record, in the place of another one.
-func (c *catalogue) reshape(ctx context.Context, other persist.Shape) error {
-	_, said, err := c.read(ctx, other.BizTag)
-	if err != nil {
-		return err
-	}
-	b, err := c.decode(other.BizTag, said.Definition)
-	if err != nil {
-		return err
-	}
-	shape, err := wholeShape(b)
-	if err != nil {
-		return err
-	}
-	known, err := c.store.Shapes().Read(ctx, other.BizTag)
-	if err != nil || known.Shape != other.Shape || known.Shape == shape {
-		return err
-	}
-	known.Shape, known.Timestamp = shape, c.now().UnixMilli()
-	return c.store.Shapes().Update(ctx, known)
 }
 
 func (c *catalogue) warned(b httpapi.BizType, warnings []string) httpapi.BizType {
@@ -402,9 +361,9 @@ const writeTimeout = 20 * time.Second
 
 // write announces a change, makes it, does it in this process and tells the others. It does not end with ctx: whoever asked may go away, and what was begun is
 // still done.
-func (c *catalogue) write(ctx context.Context, doc persist.Document, shape *persist.Shape) error {
+func (c *catalogue) write(ctx context.Context, doc persist.Document) error {
 	ctx = context.WithoutCancel(ctx)
-	err := c.record(ctx, doc, shape)
+	err := c.record(ctx, doc)
 	if err == nil {
 		c.feed.publish(ctx, definitionKind, doc.Key)
 		c.apply(ctx, doc)
@@ -413,17 +372,11 @@ func (c *catalogue) write(ctx context.Context, doc persist.Document, shape *pers
 }
 
 // record is [catalogue.write] without what comes of it.
-func (c *catalogue) record(ctx context.Context, doc persist.Document, shape *persist.Shape) error {
+func (c *catalogue) record(ctx context.Context, doc persist.Document) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := c.feed.announce(ctx, definitionKind, doc.Key); err != nil {
 		return err
-	}
-	if shape != nil {
-		c.log.Warn("the IDs of a biz type get another shape, by force: they can repeat those of before", "bizType", doc.Key)
-		if err := c.store.Shapes().Update(ctx, *shape); err != nil {
-			return err
-		}
 	}
 	write := c.store.Documents().Update
 	if doc.Revision == 1 {
@@ -457,62 +410,63 @@ func (c *catalogue) find(doc persist.Document) {
 	}
 }
 
-// check finds out whether a definition can be used, and what it does not do although it looks so. reshape, where it is not nil, must be stored before it.
-func (c *catalogue) check(ctx context.Context, name string, before, said entry, change httpapi.Change) (warnings []string, reshape *persist.Shape, err error) {
+// check finds out whether a definition can be used, and what it does not do although it looks so. shape is the one that its IDs got by force, now where reshaped
+// is true, "" for none.
+func (c *catalogue) check(ctx context.Context, name string, before, said entry, change httpapi.Change) (warnings []string, shape string, reshaped bool, err error) {
 	if said.Deleted || !said.Enabled && !change.Force && bytes.Equal(said.Definition, before.Definition) {
-		return nil, nil, nil // what is wrong with a definition is no reason to keep it issuing
+		return nil, before.Shape, false, nil // what is wrong with a definition is no reason to keep it issuing
 	}
 	b, err := c.decode(name, said.Definition)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", false, err
 	}
-	if reshape, err = c.checkShape(ctx, b, change); err != nil {
-		return nil, nil, err
+	if shape, reshaped, err = c.checkShape(ctx, b, before.Shape, change); err != nil {
+		return nil, "", false, err
 	}
 	if start := keyOf(said.Definition, "start"); start != nil && (before.Deleted || !bytes.Equal(start, keyOf(before.Definition, "start"))) {
 		warnings, err = c.checkStart(ctx, b)
 	}
-	return warnings, reshape, err
+	return warnings, shape, reshaped, err
 }
 
-// checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it is forced.
-func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, change httpapi.Change) (*persist.Shape, error) {
+// checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it is forced, or was before: that is not on record before somebody
+// has built it. forced is the shape that it got so, "" for none.
+func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, before string, change httpapi.Change) (forced string, now bool, err error) {
 	made := makes(b)
 	if made != "" && c.store.Shared() {
-		return nil, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, and every node another one: put the file of the key on every node first", made)
+		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, and every node another one: put the file of the key on every node first", made)
 	}
 	known, err := c.store.Shapes().Read(ctx, b.Name)
 	fresh := errors.Is(err, persist.ErrNotFound)
 	switch {
-	case fresh && made != "":
-		return nil, nil
 	case err != nil && !fresh:
-		return nil, refusal(err)
-	}
-	if made != "" && (change.DryRun || !change.Force) {
-		if change.Force {
-			return nil, nil
-		}
-		return nil, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, with which %s can repeat the IDs of before: put the file of the key "+
+		return "", false, refusal(err)
+	case made != "" && (fresh || change.Force && change.DryRun):
+		return "", false, nil // whoever only asks makes no key
+	case made != "" && !change.Force:
+		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, with which %s can repeat the IDs of before: put the file of the key "+
 			"on this node, use a new name, or add force=true where you know that none repeats", made, b.Name)
 	}
 	shape, err := wholeShape(b)
 	if err != nil {
-		return nil, &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err}
+		return "", false, &seqd.Error{Code: seqd.CodeConflict, Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err}
 	}
-	if fresh || shape == known.Shape {
-		return nil, nil
+	switch {
+	case fresh:
+		return "", false, nil
+	case shape == before && (shape == known.Shape || !change.Force):
+		return before, false, nil
+	case shape == known.Shape:
+		return "", false, nil
+	case change.Force:
+		return shape, true, nil
 	}
-	if !change.Force {
-		return nil, &seqd.Error{
-			Code: seqd.CodeConflict,
-			Detail: b.Name + " has issued numbers in another shape than this definition gives them, which could repeat them: use a new name, " +
-				"or add force=true where you know that none repeats",
-			Err: fmt.Errorf("the store has %q, the definition says %q", known.Shape, shape),
-		}
+	return "", false, &seqd.Error{
+		Code: seqd.CodeConflict,
+		Detail: b.Name + " has issued numbers in another shape than this definition gives them, which could repeat them: use a new name, " +
+			"or add force=true where you know that none repeats",
+		Err: fmt.Errorf("the store has %q, the definition says %q", known.Shape, shape),
 	}
-	known.Shape, known.Timestamp = shape, c.now().UnixMilli()
-	return &known, nil
 }
 
 // makes returns the plugin of a biz type that would make something that is not there, "" where none would.

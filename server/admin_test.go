@@ -275,6 +275,20 @@ func TestDefinitionThatCannotBeUsed(t *testing.T) {
 	s.await("/readyz", http.StatusOK)
 }
 
+// No definition is so large that nodes or their store cannot hold it, whatever bodies are allowed.
+func TestDefinitionThatIsTooLarge(t *testing.T) {
+	s := start(t, load(t, "server: {maxBodyBytes: 10000000}\nstore: {driver: memory}\nbizTypes: [{name: order}]"))
+	s.await("/readyz", http.StatusOK)
+	for _, item := range []string{`"plugins":[{"name":"rate-limit","rate":1}`, `"rejected":[{"name":"webhook","url":"http://127.0.0.1:1/"}`, `"rejected":[{"name":"log"}`} {
+		list, first, _ := strings.Cut(item, "[")
+		answer, _ := s.do(400, "PUT", "/biz-types/new", "{"+list+"["+first+strings.Repeat(","+first, 32)+"]}")
+		wantIn(t, answer, `"invalid_definition"`, "there are 33, more than 32")
+	}
+	answer, _ := s.do(400, "PUT", "/biz-types/new", `{"rejected":[{"name":"webhook","url":"http://127.0.0.1:1/`+strings.Repeat("x", 1<<20)+`"}]}`)
+	wantIn(t, answer, `"invalid_definition"`, "more room")
+	s.do(404, "GET", "/biz-types/new", "")
+}
+
 // The commands for a restored backup know the biz types that only the store has, deleted ones too.
 func TestRaiseWhatTheStoreHas(t *testing.T) {
 	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state, horizon: 500ms, renewInterval: 100ms, maxSkew: 200ms}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))

@@ -31,6 +31,8 @@ type entry struct {
 	Source string `json:"source"`
 	// Reshaped is the version at which the shape of its IDs was last forced to be this one, 0 for never: what refused because of the shape tries again.
 	Reshaped int64 `json:"reshaped,omitempty"`
+	// Shape is the one that was forced then, "" where none was or where it is another one now. It is put on record by whoever builds the definition.
+	Shape string `json:"shape,omitempty"`
 }
 
 // The values of entry.Source.
@@ -301,6 +303,10 @@ func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.D
 	}
 	if made.Rejected != nil {
 		k.rejected = made.BizType.Rejected
+	}
+	if of, ok := made.Claim.(claim); ok {
+		of.forced = said.Shape
+		made.Claim = of
 	}
 	if err != nil {
 		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, nil

@@ -155,6 +155,74 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 	newTestCatalogue(t, store).mustIssue(t, "order")
 }
 
+// Of changes that are forced at the same time that one counts whose definition does, on every node and after a start.
+func TestForcedAtTheSameTime(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newTestCatalogue(t, store), newTestCatalogue(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	store.docs.before = func(context.Context, persist.Document) {
+		other.mustPut(t, "order", `{"plugins":[{"name":"format","template":"B-{seq}"}]}`, forced())
+		other.mustIssue(t, "order")
+	}
+	change := forced()
+	change.Check = func(version int64) error {
+		if version != 1 {
+			return seqd.Errorf(seqd.CodePreconditionFailed, "it is %d", version)
+		}
+		return nil
+	}
+	if _, _, err := c.Put(t.Context(), "order", []byte(formatted), change); seqd.CodeOf(err) != seqd.CodePreconditionFailed {
+		t.Fatalf("error %v", err)
+	}
+	if err := c.reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*catalogue{c, other, newTestCatalogue(t, store)} {
+		if id := node.mustIssue(t, "order"); !strings.HasPrefix(id, "B-") {
+			t.Errorf("issued %s", id)
+		}
+	}
+}
+
+// A strategy that a biz type never had keeps nothing for it yet: forced upon it, it begins. One that it had goes on.
+func TestForceAnotherStrategy(t *testing.T) {
+	store := newFaulty(true)
+	c := newTestCatalogue(t, store)
+	const daily = `{"reset":"daily","plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]}`
+	c.mustPut(t, "order", daily, always)
+	c.mustIssue(t, "order")
+	c.mustPut(t, "order", `{}`, forced())
+	if id := c.mustIssue(t, "order"); id != "1" {
+		t.Errorf("issued %s", id)
+	}
+	c.mustPut(t, "order", daily, forced())
+	c.mustIssue(t, "order")
+	c.mustPut(t, "order", `{}`, forced())
+	if id := c.mustIssue(t, "order"); id == "1" {
+		t.Errorf("issued %s twice", id)
+	}
+	c.mustPut(t, "order", `{"step":7}`, always)
+	c.mustIssue(t, "order")
+	newTestCatalogue(t, store).mustIssue(t, "order")
+}
+
+// A counter that is lost stays lost, also under a shape that was forced.
+func TestForceNoLostCounter(t *testing.T) {
+	store := newFaulty(true)
+	c := newTestCatalogue(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+		t.Fatal(err)
+	}
+	late := newTestCatalogue(t, store)
+	late.mustPut(t, "order", formatted, forced())
+	if _, err := late.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Errorf("error %v", err)
+	}
+}
+
 // What a forced change that ended half-way left behind is mended by forcing either definition.
 func TestForceTheDefinitionThatIsThere(t *testing.T) {
 	store := newFaulty(true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -171,6 +172,7 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 	if d.Strategy, err = factory.New(r.env(), bizType); err != nil {
 		return d, err
 	}
+	c.own = factory.Shape(bizType)
 	c.keeper, _ = d.Strategy.(strategy.ShapeKeeper)
 	d.Claim = c
 	return d, nil
@@ -234,12 +236,20 @@ func within(ctx context.Context, f func(context.Context) error) error {
 type claim struct {
 	*runtime
 	name, shape string
+	own         string               // the strategy's part of the shape
+	forced      string               // the shape that was forced upon the definition, "" for none
 	keeper      strategy.ShapeKeeper // nil where the strategy is none
 }
 
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	fresh, err = c.compare(ctx, c.store)
+	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
+		if !c.sameStrategy(mismatch.known.Shape) {
+			return true, nil // what the strategy keeps may never have been there; Record comes after it
+		}
+		return false, c.settle(ctx, mismatch.known)
+	}
 	if errors.Is(err, persist.ErrUnavailable) && c.beganAlone(c.name) {
 		return false, nil // it has issued in this shape before; confirmAlone compares it yet
 	}
@@ -259,15 +269,67 @@ func (c claim) compare(ctx context.Context, store persist.Store) (fresh bool, er
 		return false, &seqd.Error{
 			Code:   seqd.CodeConflict,
 			Detail: c.name + " has issued numbers in another shape than the configuration now says, which could repeat them: use a new name, or put it back",
-			Err:    fmt.Errorf("the store has %q, the configuration says %q", known.Shape, c.shape), // in the log alone: it may tell something of a key
+			Err:    &otherShape{known, c.shape}, // in the log alone: it may tell something of a key
 		}
 	}
 	c.remember(c.shape)
 	return false, nil
 }
 
+// otherShape is why a biz type is refused: the store knows another shape of its numbers.
+type otherShape struct {
+	known persist.Shape
+	said  string
+}
+
+// Error implements error.
+func (e *otherShape) Error() string {
+	return fmt.Sprintf("the store has %q, the configuration says %q", e.known.Shape, e.said)
+}
+
+// sameStrategy reports whether a shape is of the same strategy, with the same layout or periods. What plugins make of the numbers stands behind it, as name(…).
+func (c claim) sameStrategy(shape string) bool {
+	rest, ok := strings.CutPrefix(shape, c.own)
+	next, _, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
+	return ok && (rest == "" || rest[0] == ' ' && strings.Contains(next, "("))
+}
+
+// settle puts the shape on record that was forced upon the definition, while that is the one that counts. It is not on record before: so of changes that are forced
+// at the same time, that one counts whose definition does.
+func (c claim) settle(ctx context.Context, known persist.Shape) error {
+	next := known
+	next.Shape, next.Timestamp = c.shape, c.now().UnixMilli()
+	err := c.counts(ctx)
+	if err == nil {
+		err = unavailable(c.store.Shapes().Update(ctx, next))
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.counts(ctx); err != nil { // it was changed back meanwhile, which needs no force
+		return errors.Join(err, c.store.Shapes().Update(ctx, known))
+	}
+	c.remember(c.shape)
+	return nil
+}
+
+// counts returns why the shape that was forced must not be put on record.
+func (c claim) counts(ctx context.Context) error {
+	_, said, err := c.catalogue.read(ctx, c.name)
+	if err == nil && (said.Shape != c.shape || said.Deleted) {
+		err = &seqd.Error{Code: seqd.CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second}
+	}
+	return err
+}
+
 // Record implements [seqd.Claim].
-func (c claim) Record(ctx context.Context) error { return c.create(ctx, c.store) }
+func (c claim) Record(ctx context.Context) error {
+	err := c.create(ctx, c.store)
+	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
+		return c.settle(ctx, mismatch.known)
+	}
+	return err
+}
 
 // create puts the shape on record in a store.
 func (c claim) create(ctx context.Context, store persist.Store) error {

@@ -192,7 +192,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		r.onListen(listener.Addr())
 	}
 	served = make(chan error, 1)
-	bounded := httpapi.Listener(listener, httpapi.ListenerOptions{TLS: encryption, MaxConnections: r.maxConnections(), Log: r.log})
+	bounded := httpapi.Listener(listener, httpapi.ListenerOptions{TLS: encryption, MaxConnections: r.maxConnections(), API: r.api, Log: r.log})
 	go func() { served <- r.http.Serve(bounded) }()
 	return served, nil
 }

@@ -264,6 +264,9 @@ func (c *Config) validate(p *problems) {
 	}
 }
 
+// mostBindings is how many plugins a biz type can have, and how many rejection handlers: each may keep a queue.
+const mostBindings = 32
+
 // validateBizType checks how a biz type goes together with the rest of the configuration.
 func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	if o, ok := b.Settings.(seqd.Orderer); ok {
@@ -273,6 +276,8 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
 		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
 	}
+	p.check(len(b.Plugins) <= mostBindings, path+"."+pluginsKey, "there are %d, more than %d", len(b.Plugins), mostBindings)
+	p.check(len(b.Rejected) <= mostBindings, path+"."+rejectedKey, "there are %d, more than %d", len(b.Rejected), mostBindings)
 	for j, binding := range b.Plugins {
 		if u, ok := binding.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
 			p.check(c.Redis.Configured(), pluginPath(path, j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")

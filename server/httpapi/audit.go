@@ -47,7 +47,7 @@ func (a *API) logAudit(c *gin.Context, id string) {
 	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "audit",
 		slog.String("token", callerName(c)), slog.String("client", a.clientAddr(c)), slog.String("requestId", id),
 		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
-		slog.String("target", discreet(target)), slog.Int("status", c.Writer.Status()), slog.Int64("revision", c.GetInt64(auditRevision)))
+		slog.String("target", discreet(target)), slog.Int("status", c.Writer.Status()), slog.Int64("version", c.GetInt64(auditRevision)))
 }
 
 // notShown stands in the log for what may be a secret.

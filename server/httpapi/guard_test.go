@@ -308,7 +308,7 @@ func BenchmarkIssueWithToken(b *testing.B) {
 type auditLine struct {
 	Msg, Token, Client, RequestID, Method, Path, Query, Target string
 	Status                                                     int
-	Revision                                                   int64
+	Version                                                    int64
 }
 
 func auditLines(t *testing.T, log *bytes.Buffer) (lines []auditLine) {
@@ -333,14 +333,14 @@ func TestAudit(t *testing.T) {
 		method, target, by, body string
 		want                     auditLine
 	}{
-		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Target: "new", Status: 201, Revision: 1}},
+		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Target: "new", Status: 201, Version: 1}},
 		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Target: "new", Status: 409}},
 		{"POST", "/tokens", "ops", `{"name":"n e w","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Status: 400}},
-		{"PATCH", "/tokens/new", "all", `{"enabled":false}`, auditLine{Token: "all", Path: "/tokens/new", Target: "new", Status: 200, Revision: 2}},
+		{"PATCH", "/tokens/new", "all", `{"enabled":false}`, auditLine{Token: "all", Path: "/tokens/new", Target: "new", Status: 200, Version: 2}},
 		{"PATCH", "/tokens/new?dryRun=true&x=y", "all", `{}`, auditLine{Token: "all", Path: "/tokens/new", Query: "dryRun=true&(not shown)", Target: "new", Status: 400}},
 		{"PATCH", "/tokens/new", "reader", `{}`, auditLine{Token: "reader", Path: "/tokens/new", Target: "new", Status: 403}},
 		{"PATCH", "/tokens/new", "nobody", `{}`, auditLine{Path: "/tokens/new", Target: "new", Status: 401}},
-		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 204, Revision: 2}},
+		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 204, Version: 2}},
 		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 404}},
 		{"PATCH", "/tokens/new?" + strings.Repeat("&", 3000), "nobody", `{}`, auditLine{Path: "/tokens/new", Query: strings.Repeat("(not shown)&", 7) + "(not shown)", Target: "new", Status: 401}},
 		{"DELETE", "/tokens/" + strings.Repeat("x", 3000), "nobody", "", auditLine{Path: "/tokens/" + strings.Repeat("x", 248) + "…", Target: strings.Repeat("x", 256) + "…", Status: 401}},

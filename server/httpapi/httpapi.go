@@ -38,6 +38,9 @@ type Options struct {
 	Log     *slog.Logger
 }
 
+// closing is the header of an answer that ends its connection; it is never written to.
+var closing = []string{"close"}
+
 // maxURIBytes is the longest request target; a longer one is answered 414.
 const maxURIBytes = 4096
 
@@ -51,6 +54,7 @@ type API struct {
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
 	inFlight *inFlight
+	listener atomic.Pointer[listener] // nil where the connections are not known
 }
 
 // New returns an API that is starting.
@@ -104,6 +108,9 @@ func (a *API) Drain() { a.draining.Store(true) }
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
 	c.Writer.Header()["X-Request-Id"] = id
+	if l := a.listener.Load(); l != nil && l.crowded() {
+		c.Writer.Header()["Connection"] = closing
+	}
 	if a.opts.AccessLog {
 		defer a.logAccess(c, id[0], time.Now())
 	}

@@ -32,7 +32,11 @@ func Listener(l net.Listener, opts ListenerOptions) net.Listener {
 		settings = settings.Clone()
 		settings.NextProtos = []string{"http/1.1"}
 	}
-	return &listener{Listener: l, settings: settings, most: orNone(opts.MaxConnections), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
+	bounded := &listener{Listener: l, settings: settings, most: orNone(opts.MaxConnections), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
+	if opts.API != nil {
+		opts.API.listener.Store(bounded)
+	}
+	return bounded
 }
 
 // ListenerOptions are what a [Listener] is built from.
@@ -41,6 +45,8 @@ type ListenerOptions struct {
 	TLS *tls.Config
 	// MaxConnections is how many connections are open at once, 0 for no bound.
 	MaxConnections int
+	// API ends connections with their answers while nearly the most are open, so that idle ones do not keep others out; nil where none does.
+	API *API
 	// Log is told, now and then, of connections that were closed at once.
 	Log *slog.Logger
 }
@@ -69,6 +75,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.refused.count()
 	}
 }
+
+// crowded reports whether all but an eighth of the most connections are open.
+func (l *listener) crowded() bool { return l.open.Load() > l.most-l.most/8 }
 
 // wrap returns a connection that is counted.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {

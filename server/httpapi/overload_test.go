@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -267,6 +268,39 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 	<-ended
 	if n := strings.Count(log.String(), "server.maxConnections"); n != 1 {
 		t.Errorf("it was logged %d times, want once: %s", n, &log)
+	}
+}
+
+// Connections that stay open with nothing to say keep nobody out: when nearly all places are taken, an answer ends its connection.
+func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+	const most, kept = 32, 28
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := newAPI(t)
+	addr := l.Addr().String()
+	l = httpapi.Listener(l, httpapi.ListenerOptions{MaxConnections: most, API: api, Log: slog.New(slog.DiscardHandler)})
+	s := &http.Server{Handler: api, ReadHeaderTimeout: time.Minute}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = s.Serve(l) }()
+	defer func() { _ = s.Close(); <-ended }()
+	for i := range kept + 100 {
+		c := dial(t, addr)
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answers := bufio.NewReader(c)
+		answer, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.Close != (i >= kept) {
+			t.Fatalf("connection %d: closed %t, %v", i, answer.Close, err)
+		}
+		if answer.Close {
+			_, _ = answers.ReadByte() // its end
+		}
 	}
 }
 
