@@ -324,6 +324,9 @@ func (c *catalogue) decode(name string, text []byte) (seqd.BizType, error) {
 	return b, nil
 }
 
+// mostProblems is how many problems of a definition are told.
+const mostProblems = 100
+
 func invalidDefinition(problems []seqd.Problem) *seqd.Error {
 	slices.SortFunc(problems, func(a, b seqd.Problem) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
 	text := fmt.Sprintf("the definition has %d problems", len(problems))
@@ -333,7 +336,7 @@ func invalidDefinition(problems []seqd.Problem) *seqd.Error {
 			text = problems[0].Key + ": " + text
 		}
 	}
-	return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: text, Problems: problems}
+	return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: text, Problems: problems[:min(mostProblems, len(problems))]}
 }
 
 // changed makes this process do what the document of a biz type says. There is none yet where one was announced and not written.

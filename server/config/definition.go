@@ -80,48 +80,92 @@ func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seq
 	return b, l.problems
 }
 
-// object reads one JSON object without keys that stand twice.
+// object reads one JSON object without keys that stand twice. Numbers are as YAML gives them: whole ones exact.
 func object(text []byte) (map[string]any, error) {
-	if !json.Valid(text) {
-		return nil, errNoObject
-	}
-	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
-	tree, err := decode(asYAML(text))
+	value, err := readJSON(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoObject, err)
+		return nil, err
 	}
-	if tree == nil || bytes.TrimSpace(text)[0] != '{' {
+	tree, ok := value.(map[string]any)
+	if !ok {
 		return nil, errNoObject
 	}
 	return tree, nil
 }
 
-// asYAML writes JSON so that YAML reads the same: it has other escapes in texts, takes fewer characters as they are, and takes tabs amiss.
-func asYAML(text []byte) []byte {
-	written := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case '"':
-			end := i + 1
-			for text[end] != '"' {
-				if text[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			var value string
-			_ = json.Unmarshal(text[i:end+1], &value) // which is valid
-			written = strconv.AppendQuoteToASCII(written, value)
-			i = end
-		case ',', ':':
-			written = append(written, text[i], ' ')
-		default:
-			written = append(written, text[i])
+// readJSON reads one JSON value. It takes time in proportion to the text, and says no more than the first thing that is wrong: not so the YAML package, which
+// compares all keys with each other.
+func readJSON(text []byte) (any, error) {
+	if !json.Valid(text) {
+		return nil, errNoObject
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return readValue(decoder)
+}
+
+// readValue reads the next value.
+func readValue(from *json.Decoder) (any, error) {
+	token, err := from.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token := token.(type) {
+	case json.Delim:
+		if token == '{' {
+			return readObject(from)
+		}
+		return readList(from)
+	case json.Number:
+		return readNumber(string(token)), nil
+	}
+	return token, nil
+}
+
+func readObject(from *json.Decoder) (any, error) {
+	tree := make(map[string]any)
+	for from.More() {
+		token, err := from.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := token.(string)
+		if _, twice := tree[key]; twice {
+			return nil, fmt.Errorf("the key %.100q stands twice", key)
+		}
+		if tree[key], err = readValue(from); err != nil {
+			return nil, err
 		}
 	}
-	return written
+	_, err := from.Token() // the end
+	return tree, err
+}
+
+func readList(from *json.Decoder) (any, error) {
+	list := []any{}
+	for from.More() {
+		value, err := readValue(from)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	_, err := from.Token() // the end
+	return list, err
+}
+
+// readNumber returns an int, a uint64 or a float64, or the text of what is none of these.
+func readNumber(text string) any {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return f
+	}
+	return text
 }
 
 var errNoObject = fmt.Errorf("it is not one JSON object")

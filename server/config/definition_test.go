@@ -8,7 +8,7 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// JSON is read as JSON, though by way of YAML.
+// JSON is read as JSON, not as the YAML that it nearly is.
 func TestDefinitionsAreJSON(t *testing.T) {
 	cfg := config.Default()
 	for _, text := range []string{
@@ -23,6 +23,15 @@ func TestDefinitionsAreJSON(t *testing.T) {
 	revealed, err := cfg.Reveal([]byte(`{"rejected":[{"name":"webhook","url":"http:\/\/h","secret":"\ud83d\ude00"}]}`), nil)
 	if err != nil || string(revealed) != `{"rejected":[{"name":"webhook","secret":"😀","url":"http://h"}]}` {
 		t.Errorf("%s, %v", revealed, err)
+	}
+}
+
+// A definition of many keys costs no more than reading it, and what is said of it stays short.
+func TestDefinitionOfManyKeys(t *testing.T) {
+	cfg := config.Default()
+	_, problems := cfg.DecodeDefinition("order", []byte(`{"step":1`+strings.Repeat(`,"x":1`, 10_000)+`}`))
+	if len(problems) != 1 || !strings.Contains(problems[0].Text, "twice") || len(problems[0].Text) > 200 {
+		t.Errorf("%d problems: %.200v", len(problems), problems)
 	}
 }
 

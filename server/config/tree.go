@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,13 +35,13 @@ func quiet(err error) error { return errors.New(quoted.ReplaceAllString(err.Erro
 
 // jsonList reads a JSON list.
 func jsonList(text string) ([]any, error) {
-	if !json.Valid([]byte(text)) {
+	value, err := readJSON([]byte(text))
+	list, ok := value.([]any)
+	switch {
+	case errors.Is(err, errNoObject), err == nil && !ok:
 		return nil, errors.New("it is not a JSON list of sections")
-	}
-	// By way of YAML, which keeps whole numbers exact and refuses a key that stands twice.
-	var list []any
-	if err := yaml.Unmarshal(asYAML([]byte(text)), &list); err != nil {
-		return nil, fmt.Errorf("it is not a JSON list of sections: %w", quiet(err))
+	case err != nil:
+		return nil, fmt.Errorf("it is not a JSON list of sections: %w", err)
 	}
 	return list, nil
 }

@@ -333,6 +333,42 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 	})
 }
 
+// Numbers that begin again by month or year, and did by day before, begin in a month whose first days were removed. That month is removed only under a tombstone
+// that keeps it from beginning again.
+func TestTombstoneOfAnotherReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		short := func(reset seqd.Reset) func(*Settings) {
+			return func(s *Settings) { daily(s); s.Reset, s.PeriodRetention = reset, 48*time.Hour }
+		}
+		s := periodic(t, store, time.Now, nil, short(seqd.ResetDaily))
+		for range 10 {
+			numbers(t, s, 1)
+			time.Sleep(24 * time.Hour)
+		}
+		closed(t, s)
+		for _, reset := range []seqd.Reset{seqd.ResetYearly, seqd.ResetMonthly} {
+			s = periodic(t, store, time.Now, nil, short(reset))
+			numbers(t, s, 1)
+			if reset == seqd.ResetYearly {
+				closed(t, s)
+			}
+		}
+		for range 100 {
+			numbers(t, s, 1)
+			time.Sleep(24 * time.Hour)
+		}
+		closed(t, s)
+		january := func() time.Time { return time.Date(2000, 1, 20, 0, 0, 0, 0, time.UTC) }
+		s = periodic(t, store, january, nil, short(seqd.ResetMonthly))
+		if counters, _ := listed(t, store); slices.Contains(counters, "order@200001") {
+			t.Errorf("the month was not removed: %v", counters)
+		}
+		wantRefused(t, s, seqd.CodeClockRollback)
+		closed(t, s)
+	})
+}
+
 // A node whose clock is years ahead takes the present for long past: it removes nothing.
 func TestClockAheadRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

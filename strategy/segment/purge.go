@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
 		return nil
 	case err != nil:
 		return refusal(err)
-	case int64(p) > gone.Max:
+	case !s.isGone(p, seqd.Period(gone.Max)):
 		return nil
 	}
 	return &seqd.Error{
@@ -48,6 +49,13 @@ func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
 		RetryAfter: time.Minute,
 		Err:        errPurged,
 	}
+}
+
+// isGone reports whether a period is at or below a tombstone. That can be of another length, from before a change of reset: the month, say, in which a day lies
+// has a counter of its own, which was not removed with that of the day.
+func (s *Periodic) isGone(p, tombstone seqd.Period) bool {
+	same := s.settings.Reset.Of(tombstone.Date())
+	return p < same || p == same && same == tombstone
 }
 
 // purge removes what is kept of periods that ended longer than PeriodRetention ago.
@@ -140,8 +148,15 @@ func (s *Periodic) bury(ctx context.Context, p seqd.Period) error {
 	if isExists(err) {
 		err = counters.Update(ctx, mark)
 	}
-	if errors.Is(err, persist.ErrLowered) {
-		return nil // it is higher already
+	if err != nil && !errors.Is(err, persist.ErrLowered) { // it is higher already
+		return err
+	}
+	err = s.checkPurged(ctx, p)
+	switch {
+	case errors.Is(err, errPurged):
+		return nil
+	case err == nil:
+		return fmt.Errorf("the tombstone is of a period of another length, which does not cover %s", p)
 	}
 	return err
 }
