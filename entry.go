@@ -295,9 +295,20 @@ func (e *entry) callClose(ctx context.Context) (err error) {
 	return e.Strategy.Close(ctx)
 }
 
-// health returns why the entry cannot issue. That it was removed or disabled is none of a node's reasons, nor is a change, unless callers wait in vain for its
-// end.
+// health returns why the entry cannot issue, where that makes the node unready.
 func (e *entry) health() *Error {
+	if err := e.trouble(); err != nil && !e.bearable(err) {
+		return err
+	}
+	return nil
+}
+
+// bearable reports whether a node is only degraded by this: see [Definition].Aside.
+func (e *entry) bearable(err *Error) bool { return e.Aside && err.Code == CodeConflict }
+
+// trouble returns why the entry cannot issue. That it was removed or disabled is none of a node's reasons, nor is a change, unless callers wait in vain for its
+// end.
+func (e *entry) trouble() *Error {
 	switch {
 	case e.held != nil && time.Since(e.since) >= initWait:
 		return errChanging
@@ -326,10 +337,16 @@ func (e *entry) health() *Error {
 	return &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
 }
 
-// degraded returns why the entry issues, but not as it should.
+// degraded returns why the entry issues, but not as it should, or cannot where that makes no node unready.
 func (e *entry) degraded() *Error {
+	if err := e.trouble(); err != nil {
+		if e.bearable(err) {
+			return err
+		}
+		return nil
+	}
 	d, ok := e.Strategy.(DegradedReporter)
-	if !ok || e.health() != nil {
+	if !ok || e.held != nil || e.gone != nil {
 		return nil
 	}
 	return d.Degraded()
@@ -398,7 +415,7 @@ func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	return is.list(most, (*entry).health)
 }
 
-// Degraded returns the biz types that can issue, but not as they should, by name: the first most of them, and how many there are in all. Those that
+// Degraded returns the biz types that can issue, but not as they should, and those that are [Definition].Aside and cannot be used here, by name: the first most of them, and how many there are in all. Those that
 // [Issuer.Health] lists are not among them. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	return is.list(most, (*entry).degraded)

@@ -23,6 +23,9 @@ type Definition struct {
 	BizType BizType
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected RejectedHandler
+	// Aside says that the biz type was defined while nodes served: where its definition cannot be used here ([CodeConflict]), the node counts as degraded
+	// and not as unready. Else one mistake of an administrator would take every node out of service.
+	Aside bool
 	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond this process.
 	Claim Claim
 }

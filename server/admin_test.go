@@ -289,6 +289,19 @@ func TestDefinitionThatIsTooLarge(t *testing.T) {
 	s.do(404, "GET", "/biz-types/new", "")
 }
 
+// A definition that only building it shows to be of no use takes its biz type out of service, not the node.
+func TestOneMistakeStopsOneBizType(t *testing.T) {
+	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
+	s.await("/readyz", http.StatusOK)
+	answer, _ := s.do(201, "PUT", "/biz-types/new", `{"plugins":[{"name":"history","to":"file","file":{"path":"/proc/self/none/x.log"}}]}`)
+	wantIn(t, answer, `"warnings":["this node cannot use`)
+	wantCode(t, s.await("/seq/new", http.StatusConflict), seqd.CodeConflict)
+	wantIn(t, s.await("/readyz", http.StatusOK), `"status":"degraded"`, `"name":"new"`)
+	s.await("/seq/order", http.StatusOK)
+	s.do(204, "DELETE", "/biz-types/new", "")
+	wantIn(t, s.await("/readyz", http.StatusOK), `"status":"ready"`)
+}
+
 // The commands for a restored backup know the biz types that only the store has, deleted ones too.
 func TestRaiseWhatTheStoreHas(t *testing.T) {
 	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state, horizon: 500ms, renewInterval: 100ms, maxSkew: 200ms}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))

@@ -312,6 +312,7 @@ func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.D
 		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, nil
 	}
 	_, k.unusable = made.Strategy.(unusable)
+	made.Aside = doc.Revision > 1 || said.Source != fromConfig
 	return k, &made
 }
 
