@@ -279,32 +279,52 @@ func (c *catalogue) unforce(ctx context.Context, forced *persist.Shape) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if err := c.reshape(ctx, *forced); err != nil {
+	back, err := c.reshape(ctx, *forced)
+	if err == nil && back {
+		err = c.touch(ctx, forced.BizTag)
+	}
+	if err != nil {
 		c.log.Error("a change of the shape of IDs was not made, and the store has the shape on record: force the definition that shall count",
 			"bizType", forced.BizTag, "error", err)
 	}
 }
 
-// reshape puts the shape of the definition in the store on record, in the place of another one.
-func (c *catalogue) reshape(ctx context.Context, other persist.Shape) error {
+// reshape puts the shape of the definition in the store on record, in the place of another one, and reports whether it did.
+func (c *catalogue) reshape(ctx context.Context, other persist.Shape) (done bool, err error) {
 	_, said, err := c.read(ctx, other.BizTag)
 	if err != nil {
-		return err
+		return false, err
 	}
 	b, err := c.decode(other.BizTag, said.Definition)
 	if err != nil {
-		return err
+		return false, err
 	}
 	shape, err := wholeShape(b)
 	if err != nil {
-		return err
+		return false, err
 	}
 	known, err := c.store.Shapes().Read(ctx, other.BizTag)
 	if err != nil || known.Shape != other.Shape || known.Shape == shape {
-		return err
+		return false, err
 	}
 	known.Shape, known.Timestamp = shape, c.now().UnixMilli()
-	return c.store.Shapes().Update(ctx, known)
+	return true, c.store.Shapes().Update(ctx, known)
+}
+
+// touch writes a biz type as it is, so that nodes try again that met the other shape meanwhile.
+func (c *catalogue) touch(ctx context.Context, name string) (err error) {
+	for range changeTries {
+		doc, said, err := c.read(ctx, name)
+		if err != nil || said.Deleted {
+			return err
+		}
+		said.Reshaped = doc.Revision + 1
+		err = c.write(ctx, c.document(name, doc.Revision+1, said), nil)
+		if !errors.Is(err, persist.ErrConflict) {
+			return err
+		}
+	}
+	return persist.ErrConflict
 }
 
 func (c *catalogue) warned(b httpapi.BizType, warnings []string) httpapi.BizType {

@@ -141,6 +141,10 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 		if err := store.docs.Documents.Update(t.Context(), doc); err != nil {
 			t.Error(err)
 		}
+		other.apply(t.Context(), doc)
+		if _, err := other.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+			t.Errorf("error %v", err)
+		}
 	}
 	change := forced()
 	change.Check = func(version int64) error {
@@ -153,6 +157,10 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	newTestCatalogue(t, store).mustIssue(t, "order")
+	if err := other.feed.poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	other.mustIssue(t, "order") // though it met the shape that was not to be
 }
 
 // What a forced change that ended half-way left behind is mended by forcing either definition.
