@@ -141,6 +141,8 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 		if err := store.docs.Documents.Update(t.Context(), doc); err != nil {
 			t.Error(err)
 		}
+		other.apply(t.Context(), doc)
+		other.mustIssue(t, "order") // the shape that is not to be is not on record
 	}
 	change := forced()
 	change.Check = func(version int64) error {
@@ -153,6 +155,10 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	newTestCatalogue(t, store).mustIssue(t, "order")
+	if err := other.feed.poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	other.mustIssue(t, "order")
 }
 
 // Of changes that are forced at the same time that one counts whose definition does, on every node and after a start.
