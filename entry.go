@@ -25,7 +25,7 @@ type entry struct {
 	next  atomic.Pointer[entry] // in a head: what stands in its place, nil while it stands for itself
 	turn  sync.Mutex            // in a head: held by whoever changes what stands in its place
 	held  chan struct{}         // where a change is under way: closed at its end
-	since time.Time             // where a change is under way: when it began
+	since int64                 // where a change is under way: when it began, in ns since the Unix epoch
 	gone  *Error                // where there is no such biz type, or none that may issue: why
 	// heritage is the last strategy of before, where there is none now, or none that took it over.
 	heritage Strategy
@@ -310,7 +310,7 @@ func (e *entry) bearable(err *Error) bool { return e.Aside && err.Code == CodeCo
 // end.
 func (e *entry) trouble() *Error {
 	switch {
-	case e.held != nil && time.Since(e.since) >= initWait:
+	case e.held != nil && time.Since(time.Unix(0, e.since)) >= initWait:
 		return errChanging
 	case e.held != nil:
 		return nil

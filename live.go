@@ -267,7 +267,7 @@ func (is *Issuer) change(ctx context.Context, name string, next func(heritage St
 	head.turn.Lock()
 	defer head.turn.Unlock()
 	before := head.newest()
-	held := &entry{held: make(chan struct{}), since: time.Now()}
+	held := &entry{held: make(chan struct{}), since: time.Now().UnixNano()}
 	head.next.Store(held)
 	before.stop()
 	err := before.close(ctx)

@@ -25,7 +25,7 @@ const changeTries = 20
 // List implements [httpapi.Catalogue].
 func (c *catalogue) List(ctx context.Context, after string, limit int) (list []httpapi.BizType, next string, err error) {
 	if c.locked {
-		return c.listKnown(after, limit)
+		return c.listConfigured(after, limit)
 	}
 	for many := limit + 1; ; many = page { // one more, to know whether this is the last page
 		docs, err := c.store.Documents().List(ctx, definitionKind, after, many)
@@ -49,30 +49,37 @@ func (c *catalogue) List(ctx context.Context, after string, limit int) (list []h
 	}
 }
 
-// listKnown lists what the configuration says.
-func (c *catalogue) listKnown(after string, limit int) (list []httpapi.BizType, next string, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, name := range sortedNames(c.known) {
-		switch {
-		case name <= after:
-		case len(list) == limit:
-			return list, list[limit-1].Name, nil
-		default:
-			list = append(list, c.shown(name, 0, 0, c.known[name].entry))
+// listConfigured lists what the configuration says.
+func (c *catalogue) listConfigured(after string, limit int) (list []httpapi.BizType, next string, err error) {
+	var names []string
+	for _, b := range c.cfg.BizTypes {
+		if b.Name > after {
+			names = append(names, b.Name)
 		}
 	}
-	return list, "", nil
+	slices.Sort(names)
+	for _, name := range names[:min(limit, len(names))] {
+		list = append(list, c.configured(name))
+	}
+	if len(names) > limit {
+		next = names[limit-1]
+	}
+	return list, next, nil
+}
+
+// configured is what the configuration says of a biz type.
+func (c *catalogue) configured(name string) httpapi.BizType {
+	text, _ := c.cfg.Definition(name)
+	return c.shown(name, 0, 0, entry{Definition: text, Enabled: true, Source: fromConfig})
 }
 
 // Get implements [httpapi.Catalogue].
 func (c *catalogue) Get(ctx context.Context, name string) (httpapi.BizType, error) {
 	if c.locked {
-		k, ok := c.knows(name)
-		if !ok {
+		if _, ok := c.knows(name); !ok {
 			return httpapi.BizType{}, noBizType(name)
 		}
-		return c.shown(name, 0, 0, k.entry), nil
+		return c.configured(name), nil
 	}
 	doc, said, err := c.read(ctx, name)
 	if errors.Is(err, errDamaged) {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,22 +47,44 @@ type catalogue struct {
 	*runtime
 	locked bool // the configuration says what there is, and nothing can change it
 
-	mu    sync.Mutex // guards what follows
-	known map[string]known
+	mu       sync.Mutex // guards what follows
+	known    map[string]known
+	rejected map[string][]seqd.RejectedBinding // the rejection handlers that biz types use, where they use any
 
 	turns sync.Map // of *sync.Mutex by name: one change of a biz type at a time
 }
 
-// known is what this process made of a biz type.
+// known is what this process made of a biz type: no more than it must be, for there may be very many.
 type known struct {
-	revision int64 // of the document, 0 for none
-	entry    entry
-	rejected []seqd.RejectedBinding // the handlers that it uses
-	unusable bool                   // this process cannot build it
+	revision int64  // of the document, 0 for none
+	said     digest // of what it says
+	enabled  bool
+	deleted  bool
+	damaged  bool // it cannot be read
+	unusable bool // this process cannot build it
+}
+
+func knownAs(revision int64, said entry) known {
+	return known{revision: revision, said: digestOf(said), enabled: said.Enabled, deleted: said.Deleted, damaged: said.Definition == nil}
+}
+
+// digest stands for an entry: for all that same compares.
+type digest [16]byte
+
+func digestOf(e entry) (d digest) {
+	text := e.Definition
+	var tree any
+	if json.Unmarshal(text, &tree) == nil {
+		if canonical, err := json.Marshal(tree); err == nil {
+			text = canonical
+		}
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%t %t %d %s", e.Enabled, e.Deleted, e.Reshaped, text))
+	return digest(sum[:len(d)])
 }
 
 func newCatalogue(r *runtime) *catalogue {
-	c := &catalogue{runtime: r, locked: r.cfg.BizTypesFrom == config.FromConfig, known: make(map[string]known)}
+	c := &catalogue{runtime: r, locked: r.cfg.BizTypesFrom == config.FromConfig, known: make(map[string]known), rejected: make(map[string][]seqd.RejectedBinding)}
 	if !c.locked {
 		c.feed.add(definitionKind, follower{changed: c.changed, reload: c.reload})
 	}
@@ -271,15 +294,17 @@ func (c *catalogue) definitions(ctx context.Context) ([]seqd.Definition, error) 
 		if err != nil {
 			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
 		}
-		if claim, ok := d.Claim.(claim); ok {
+		if claim, ok := d.Claim.(claim); ok && c.gate != nil {
 			c.claims = append(c.claims, claim)
 		}
-		c.known[b.Name] = known{entry: entry{Definition: text, Enabled: true, Source: fromConfig}, rejected: b.Rejected}
+		c.known[b.Name] = knownAs(0, entry{Definition: text, Enabled: true})
+		c.uses(b.Name, b.Rejected)
 		list = append(list, d)
 	}
 	for name, doc := range stored {
-		k, d := c.built(name, doc)
+		k, rejected, d := c.built(name, doc)
 		c.known[name] = k
+		c.uses(name, rejected)
 		if d != nil {
 			list = append(list, *d)
 		}
@@ -288,11 +313,11 @@ func (c *catalogue) definitions(ctx context.Context) ([]seqd.Definition, error) 
 }
 
 // built builds what a document says; nil where that is nothing. What this node cannot build refuses to issue.
-func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.Definition) {
+func (c *catalogue) built(name string, doc persist.Document) (k known, rejected []seqd.RejectedBinding, d *seqd.Definition) {
 	said, err := decodeEntry(doc)
-	k = known{revision: doc.Revision, entry: said}
+	k = knownAs(doc.Revision, said)
 	if err == nil && (said.Deleted || !said.Enabled) {
-		return k, nil
+		return k, nil, nil
 	}
 	made := seqd.Definition{BizType: seqd.BizType{Name: name}}
 	if err == nil {
@@ -302,7 +327,7 @@ func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.D
 		made, err = c.definition(made.BizType)
 	}
 	if made.Rejected != nil {
-		k.rejected = made.BizType.Rejected
+		rejected = made.BizType.Rejected
 	}
 	if of, ok := made.Claim.(claim); ok {
 		of.forced = said.Shape
@@ -313,7 +338,19 @@ func (c *catalogue) built(name string, doc persist.Document) (k known, d *seqd.D
 	}
 	_, k.unusable = made.Strategy.(unusable)
 	made.Aside = doc.Revision > 1 || said.Source != fromConfig
-	return k, &made
+	return k, rejected, &made
+}
+
+// uses notes which rejection handlers a biz type uses, and returns those that it used before.
+func (c *catalogue) uses(name string, rejected []seqd.RejectedBinding) (before []seqd.RejectedBinding) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = c.rejected[name]
+	delete(c.rejected, name)
+	if len(rejected) > 0 {
+		c.rejected[name] = rejected
+	}
+	return before
 }
 
 // decode reads a definition.
@@ -371,15 +408,16 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 		return
 	}
 	said, err := decodeEntry(doc)
-	if was && err == nil && same(said, before.entry) {
-		before.revision, before.entry = doc.Revision, said
+	if was && err == nil && digestOf(said) == before.said {
+		before.revision = doc.Revision
 		c.knowing(doc.Key, before)
 		return
 	}
 	// What has begun is ended, also when the node stops meanwhile: the numbers in hand would be lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
 	defer cancel()
-	after := known{revision: doc.Revision, entry: said}
+	after := knownAs(doc.Revision, said)
+	var rejected []seqd.RejectedBinding
 	switch {
 	case err == nil && said.Deleted:
 		err = c.issuer.Remove(ctx, doc.Key, nil)
@@ -387,12 +425,12 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 		err = c.issuer.Remove(ctx, doc.Key, disabled(doc.Key))
 	default:
 		err = c.issuer.Put(ctx, doc.Key, func() (seqd.Definition, error) {
-			k, d := c.built(doc.Key, doc)
-			after = k
+			var d *seqd.Definition
+			after, rejected, d = c.built(doc.Key, doc)
 			return *d, nil
 		})
 	}
-	c.releaseRejected(before.rejected)
+	c.releaseRejected(c.uses(doc.Key, rejected))
 	if err != nil {
 		c.log.Error("a biz type was changed, and what it was before did not close well", "bizType", doc.Key, "error", err)
 	}
@@ -416,7 +454,7 @@ func disabled(name string) *seqd.Error {
 // disable makes those refuse that were disabled before the start.
 func (c *catalogue) disable(ctx context.Context) error {
 	for name, k := range c.known {
-		if k.entry.Enabled || k.entry.Deleted || k.entry.Definition == nil { // without a definition it is damaged, and refuses for that
+		if k.enabled || k.deleted || k.damaged { // one that is damaged refuses for that
 			continue
 		}
 		if err := c.issuer.Remove(ctx, name, disabled(name)); err != nil {
@@ -445,7 +483,7 @@ func (c *catalogue) count() int {
 	defer c.mu.Unlock()
 	n := 0
 	for _, k := range c.known {
-		if !k.entry.Deleted {
+		if !k.deleted {
 			n++
 		}
 	}
