@@ -190,8 +190,6 @@ func (c *catalogue) reveal(text, before []byte) ([]byte, error) {
 	return revealed, nil
 }
 
-func sortedNames[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
-
 // errLocked refuses changes where the configuration says what there is.
 var errLocked = &seqd.Error{Code: seqd.CodeConflict, Detail: "bizTypesFrom is config: biz types are changed in the configuration of every node"}
 

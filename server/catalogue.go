@@ -72,14 +72,7 @@ func knownAs(revision int64, said entry) known {
 type digest [16]byte
 
 func digestOf(e entry) (d digest) {
-	text := e.Definition
-	var tree any
-	if json.Unmarshal(text, &tree) == nil {
-		if canonical, err := json.Marshal(tree); err == nil {
-			text = canonical
-		}
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%t %t %d %s", e.Enabled, e.Deleted, e.Reshaped, text))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%t %t %d %s", e.Enabled, e.Deleted, e.Reshaped, canonical(e.Definition)))
 	return digest(sum[:len(d)])
 }
 
@@ -262,17 +255,19 @@ func decodeEntry(doc persist.Document) (said entry, err error) {
 var errDamaged = errors.New("a definition in the store is damaged")
 
 // equalJSON compares two JSON texts without their white space and the order of their keys.
-func equalJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
+func equalJSON(a, b []byte) bool { return bytes.Equal(a, b) || bytes.Equal(canonical(a), canonical(b)) }
+
+// canonical returns a JSON text without white space and with its keys in order, and what is none as it is.
+func canonical(text []byte) []byte {
+	var tree any
+	if json.Unmarshal(text, &tree) != nil {
+		return text
 	}
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return false
+	ordered, err := json.Marshal(tree)
+	if err != nil {
+		return text
 	}
-	p, errP := json.Marshal(x)
-	q, errQ := json.Marshal(y)
-	return errP == nil && errQ == nil && bytes.Equal(p, q)
+	return ordered
 }
 
 // definitions builds every biz type there is at the start.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -34,7 +36,7 @@ func mergePatch(text, patch []byte) ([]byte, error) {
 func twice(in any) string {
 	fields, _ := in.(map[string]any)
 	seen := make(map[string]bool, len(fields))
-	for _, key := range sortedNames(fields) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		folded := strings.ToLower(key)
 		if seen[folded] {
 			return key
