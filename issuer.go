@@ -63,6 +63,7 @@ type Issuer struct {
 	opener   opener
 	rejected RejectedHandler
 	observer Observer
+	latency  LatencyObserver // the observer, nil where it does not want to know
 	log      *slog.Logger
 	patience time.Duration // with plugins
 }
@@ -79,6 +80,7 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	if is.observer == nil {
 		is.observer = NopObserver{}
 	}
+	is.latency, _ = is.observer.(LatencyObserver)
 	if is.rejected == nil {
 		is.rejected = LogRejected(is.log)
 	}
@@ -145,6 +147,17 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	if call.Count < 1 || call.Count > MaxCount {
 		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
 	}
+	if is.latency == nil {
+		return is.issue(ctx, head, call)
+	}
+	began := time.Now()
+	err := is.issue(ctx, head, call)
+	is.latency.Took(head.newest().BizType.Strategy, int64(time.Since(began)))
+	return err
+}
+
+// issue is Issue from a head on.
+func (is *Issuer) issue(ctx context.Context, head *entry, call *Call) error {
 	w := walk{patience: is.patience}
 	if head.ready.Load() && !head.closes {
 		if moved, err := is.issueFrom(ctx, head, head, call, &w); !moved {
