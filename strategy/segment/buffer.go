@@ -284,23 +284,23 @@ func (b *buffer) refill(done, closing chan struct{}) {
 
 // install makes a fetched range buffer 2, or notes why there is none, and reports whether the refill is over.
 func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over bool) {
-	var event seqd.Event
+	var events []seqd.Event
 	defer func() { // after unlocking: whoever is told may ask back
-		if event.Kind != "" {
-			b.source.report(event)
+		for _, e := range events {
+			b.source.report(e)
 		}
 	}()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil && (r.First <= b.highest || r.Validate() != nil) {
 		// The store went back behind what this process has seen. Such numbers may have been issued: they never are again.
-		event = seqd.Event{Kind: seqd.EventOutOfOrder, Numbers: r.Size()}
 		err = errBehind
+		events = []seqd.Event{{Kind: seqd.EventOutOfOrder, Numbers: r.Size()}, {Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err}}
 	}
 	b.failure = err
 	switch {
 	case err == nil && b.drained:
-		event = seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: errStopping}
+		events = []seqd.Event{{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: b.ended}}
 	case err == nil:
 		b.second, b.highest = newBlock(r, b.threshold), r.Last
 	}

@@ -13,6 +13,7 @@ var (
 	errLeft     = errors.New("the node issues from the cursor again")
 	errLate     = errors.New("no numbers came in time")
 	errBelow    = errors.New("numbers above it have been issued since")
+	errTaken    = errors.New("others have taken numbers above them since")
 	errPurged   = errors.New("the period was removed")
 	errBehind   = errors.New("the store is behind what this node has seen")
 )

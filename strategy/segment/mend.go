@@ -236,6 +236,9 @@ func (s *Shared) peek(ctx context.Context, claim bool) (rediscursor.Taken, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seeCeil(look.Ceil)
+	if err == nil {
+		s.seeNext(look)
+	}
 	return look, err
 }
 
@@ -272,12 +275,15 @@ func (s *Shared) spareFor(gen string) (r persist.Range, ok bool) {
 // keepSpare keeps a range for a beginning of the cursor; of two the higher one stays.
 func (s *Shared) keepSpare(r persist.Range, gen string) {
 	s.mu.Lock()
-	o := &s.outage
-	if r.First > o.spare.First {
+	o, why := &s.outage, errBelow
+	switch {
+	case s.over:
+		why = errStopping
+	case r.First > o.spare.First:
 		r, o.spare, o.spareGen = o.spare, r, gen
 	}
 	s.mu.Unlock()
-	s.drop(r, errBelow)
+	s.drop(r, why)
 }
 
 // awaitSpare waits for the range that a beginning of the cursor needs, which it has allocated unless that is under way.
@@ -330,12 +336,15 @@ func (s *Shared) allocateAbove(want, floor int64, why reason) (persist.Range, er
 	r, err := s.fetch(want, floor, why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		s.see(r.Last)
-	} else {
+	if err != nil {
 		s.startWatch()
+		return r, err
 	}
-	return r, err
+	s.see(r.Last)
+	if why != standing {
+		s.step = float32(r.Size())
+	}
+	return r, nil
 }
 
 // startWatch has the store looked at until it answers, unless that is under way. mu is held.
@@ -372,7 +381,7 @@ func (s *Shared) watchStore() {
 // drop tells of a range that nobody will get; an empty one is nothing to tell of.
 func (s *Shared) drop(r persist.Range, why error) {
 	if r.First > 0 {
-		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: why})
+		s.skipped(r.Size(), why)
 	}
 }
 
@@ -400,6 +409,7 @@ func (s *Shared) put(mode rediscursor.Mode, gen string, r persist.Range) (redisc
 		err := fmt.Errorf("the cursor refused a range: %s", answer.Verdict)
 		s.env.Log.Debug("range refused", "bizType", s.name, "first", r.First, "last", r.Last, "verdict", answer.Verdict)
 		s.report(seqd.Event{Kind: seqd.EventFenced, Numbers: r.Size(), Err: err})
+		s.drop(r, err)
 	case mode == rediscursor.Seed:
 		s.env.Log.Info("the cursor was begun", "bizType", s.name, "first", r.First, "last", r.Last)
 		s.report(seqd.Event{Kind: seqd.EventSeeded, Numbers: r.Size()})

@@ -85,10 +85,13 @@ func (s *Shared) fetchStandby() {
 			continue
 		}
 		s.mu.Lock()
-		old := o.standby
+		old, why := o.standby, errBelow
 		o.standby, o.fetching, o.fetched, o.issued = r, false, time.Now(), 0
+		if s.over { // Close has given back what there was
+			old, why, o.standby = r, errStopping, persist.Range{}
+		}
 		s.mu.Unlock()
-		s.drop(old, errBelow)
+		s.drop(old, why)
 		return
 	}
 }

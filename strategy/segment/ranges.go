@@ -33,6 +33,7 @@ type ranges struct {
 	noteMu  sync.Mutex // guards what follows
 	failure string     // what was last logged as wrong, "" when all is well
 	away    error      // why the store gives no ranges now, nil when it does or never will
+	pace    pace       // how fast numbers leave the store
 }
 
 // Init makes sure that the counter exists. No range is taken before the first request, so a biz type that nobody uses costs
@@ -79,7 +80,7 @@ func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 		for _, lost := range rest[i:] {
 			skipped += lost.Size()
 		}
-		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: skipped, Err: err})
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: skipped, Err: cmp.Or(err, errTaken)})
 		if err != nil {
 			return fmt.Errorf("give back %d numbers, which are skipped: %w", skipped, err)
 		}
@@ -135,8 +136,14 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
 			continue // another node took some of what was left: look again
 		}
+		if err == nil && why == consumed {
+			s.keepPace(counter.Max, floor, r)
+		}
 		if err == nil && s.alive != nil {
-			err = s.alive(ctx)
+			if err = s.alive(ctx); err != nil {
+				s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+				s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err})
+			}
 		}
 		if err == nil && behind {
 			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers go on above them",
@@ -145,6 +152,13 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		}
 		return r, err
 	}
+}
+
+// keepPace notes a range that was allocated with a floor when the maximum had been seen to be most.
+func (s *ranges) keepPace(most, floor int64, r persist.Range) {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	s.pace.allocated(paceNow(), r.First-1, max(0, floor-most))
 }
 
 // note logs a change between well and not well once, and reports what came of a refill.

@@ -36,36 +36,38 @@ type Shared struct {
 	// local is the node's own double buffer while it issues on its own, else nil.
 	local atomic.Pointer[buffer]
 
-	mu        sync.Mutex    // guards what follows
-	forming   *batch        // callers since the last take was sent; nil while there are none
-	taking    bool          // a take is under way
-	mending   chan struct{} // closed when waiting callers shall look again; nil while all is well
-	mendBegan time.Time     // when the mending under way began
-	wanted    int64         // numbers that waiting callers still need
-	failure   *seqd.Error   // what the mending under way found wrong last
-	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
-	failing   time.Time     // when Redis began to fail, zero while it does not
-	failed    time.Time     // when a call to Redis failed last
-	failures  int           // takes and installs that failed since failing
-	spoiled   bool          // the last install failed: what is allocated next may be lost likewise
-	sparing   chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
-	refilling chan struct{} // closed when the background refill under way ends; nil while there is none
-	refillAt  time.Time     // when that refill began
-	highest   int64         // the guard: the highest number this process has issued, or floor where that is more
-	floor     int64         // numbers up to here are skipped without alarm: below Start, or issued otherwise than from the cursor
-	skipped   bool          // some were
-	heritage  known         // from the strategy of before
-	ceil      int64         // the highest number that is known to have been in the cursor
-	seen      int64         // the highest number that is known to exist: in the cursor, issued or allocated
-	served    time.Time     // when the last take that brought numbers was sent, or a look of checkRedis that was answered
-	checked   time.Time     // when checkRedis began last
-	unwell    *seqd.Error   // what its look found wrong, nil for nothing or when a take has brought numbers since
-	watching  bool          // watchStore runs
-	outage    outage
-	stopping  chan struct{} // closed by Close
-	closed    bool
-	over      bool           // Close has waited for what was under way
-	work      sync.WaitGroup // goroutines; added to under mu and before closed
+	mu         sync.Mutex    // guards what follows
+	forming    *batch        // callers since the last take was sent; nil while there are none
+	taking     bool          // a take is under way
+	mending    chan struct{} // closed when waiting callers shall look again; nil while all is well
+	mendBegan  time.Time     // when the mending under way began
+	wanted     int64         // numbers that waiting callers still need
+	failure    *seqd.Error   // what the mending under way found wrong last
+	refusal    *seqd.Error   // what callers get at once, nil while waiting is worth it
+	failing    time.Time     // when Redis began to fail, zero while it does not
+	failed     time.Time     // when a call to Redis failed last
+	failures   int           // takes and installs that failed since failing
+	spoiled    bool          // the last install failed: what is allocated next may be lost likewise
+	sparing    chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
+	refilling  chan struct{} // closed when the background refill under way ends; nil while there is none
+	refillAt   time.Time     // when that refill began
+	highest    int64         // the guard: the highest number this process has issued, or floor where that is more
+	floor      int64         // numbers up to here are skipped without alarm: below Start, or issued otherwise than from the cursor
+	belowFloor bool          // some were
+	step       float32       // the size of the last segment that this node fetched, 0 before the first
+	heritage   known         // from the strategy of before
+	ceil       int64         // the highest number that is known to have been in the cursor
+	next       int64         // what the next take would begin with, as last seen; 0 while that is not known, or nothing was there
+	seen       int64         // the highest number that is known to exist: in the cursor, issued or allocated
+	served     time.Time     // when the last take that brought numbers was sent, or a look of checkRedis that was answered
+	checked    time.Time     // when checkRedis began last
+	unwell     *seqd.Error   // what its look found wrong, nil for nothing or when a take has brought numbers since
+	watching   bool          // watchStore runs
+	outage     outage
+	stopping   chan struct{} // closed by Close
+	closed     bool
+	over       bool           // Close has waited for what was under way
+	work       sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
 var (
@@ -96,6 +98,23 @@ type batch struct {
 	// done is closed when the take is back; runs, ascending, is then what it brought.
 	done chan struct{}
 	runs []persist.Range
+	back bool   // the take is back; guarded by Shared.mu
+	gone []need // callers that left before it was; guarded by Shared.mu
+}
+
+// need is the part of a batch that is a caller's who has left.
+type need struct {
+	offset, n int64
+	err       error // why it left
+}
+
+// lost is how many numbers a take brought for one who has left.
+func (b *batch) lost(left need) int64 {
+	var brought int64
+	for _, r := range b.runs {
+		brought += r.Size()
+	}
+	return max(0, min(left.n, brought-left.offset))
 }
 
 // await waits, in a caller that does not send the take itself, until it is back. One that is in a hurry leaves on time. One that can only be
@@ -145,10 +164,14 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 			return nil
 		}
 		if local := s.local.Load(); local != nil {
-			if err := local.takeWith(ctx, missing, seq, &p); err != errLeft {
-				return err
+			err := local.takeWith(ctx, missing, seq, &p)
+			if err == errLeft {
+				continue
 			}
-			continue
+			if err != nil {
+				s.skipped(int64(n-missing), err) // what it took itself the buffer tells
+			}
+			return err
 		}
 		wake, err := s.join(ctx, int64(missing), seq)
 		if err == nil && wake != nil {
@@ -159,9 +182,7 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 			err = s.await(ctx, wake, late.C, int64(missing))
 		}
 		if err != nil {
-			if taken := n - (goal - seq.Len()); taken > 0 {
-				s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
-			}
+			s.skipped(int64(n-(goal-seq.Len())), err)
 			return err
 		}
 	}
@@ -205,11 +226,30 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 			go s.takeOn()
 		}
 	} else if err := b.await(ctx); err != nil {
-		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: err})
+		s.forsake(b, need{offset, n, err})
 		return nil, seqd.AsError(err)
 	}
 	b.share(offset, n, seq)
 	return nil, nil
+}
+
+// forsake skips the numbers of a caller who has left its batch. While the take is under way nobody knows whether there will be any.
+func (s *Shared) forsake(b *batch, left need) {
+	s.mu.Lock()
+	if !b.back {
+		b.gone = append(b.gone, left)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	s.skipped(b.lost(left), left.err)
+}
+
+// skipped tells of numbers that were taken and that nobody gets.
+func (s *Shared) skipped(n int64, why error) {
+	if n > 0 {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: why})
+	}
 }
 
 // await waits until what is wrong was mended. It ends the need that join registered.
@@ -278,14 +318,18 @@ func (s *Shared) look(n int64, useReserve bool) rediscursor.Take {
 // deliver hands what a take brought to its batch.
 func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err error) (more bool) {
 	s.mu.Lock()
-	if s.over {
-		taken.Runs = nil // Close has returned: nothing is issued any more
+	if err == nil {
+		s.seeNext(taken)
+	}
+	var late []persist.Range
+	if s.over { // Close has returned: nothing is issued any more
+		late, taken.Runs = taken.Runs, nil
 	}
 	got, dropped, wrong := s.guard(taken.Runs)
-	told := s.skipped
-	s.skipped = s.skipped || dropped > wrong
-	floor, skipped := s.floor, s.skipped && !told
-	b.runs = got
+	told := s.belowFloor
+	s.belowFloor = s.belowFloor || dropped > wrong
+	floor, news := s.floor, s.belowFloor && !told
+	b.runs, b.back = got, true
 	var brought int64
 	for _, r := range got {
 		brought += r.Size()
@@ -322,9 +366,17 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		defer s.work.Done()
 	}
 	s.taking = more
+	gone := b.gone
 	s.mu.Unlock()
+	for _, left := range gone {
+		s.skipped(b.lost(left), left.err)
+	}
+	for _, r := range late {
+		s.drop(r, errStopping)
+	}
+	s.skipped(dropped-wrong, errBelow)
 	close(b.done)
-	if skipped {
+	if news {
 		s.env.Log.Info("numbers in the cursor are skipped: start is above them, or this node has issued higher ones on its own", "bizType", s.name, "above", floor)
 	}
 	if wrong > 0 {

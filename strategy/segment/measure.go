@@ -1,0 +1,130 @@
+package segment
+
+import (
+	"math"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+var (
+	_ seqd.Measurer = (*Strategy)(nil)
+	_ seqd.Measurer = (*Shared)(nil)
+	_ seqd.Measurer = (*Periodic)(nil)
+)
+
+// values are what is in hand of one counter.
+type values struct {
+	inHand  int64
+	fill    float64 // of two segments
+	step    int64   // the size of the segment in use, 0 before the first
+	newest  int64   // the size of the last segment that was fetched
+	highest int64   // that is known to have left the store
+}
+
+// tell passes values on, with those that every counter has. Numbers below Start never left the store.
+func (s *ranges) tell(v values, tell func(seqd.Measurement)) {
+	s.noteMu.Lock()
+	rate := s.pace.rate(paceNow(), v.highest, v.newest)
+	s.noteMu.Unlock()
+	tell(seqd.Measurement{Gauge: seqd.GaugeInHand, Value: float64(v.inHand)})
+	tell(seqd.Measurement{Gauge: seqd.GaugeStep, Value: float64(v.step)})
+	if v.step > 0 {
+		tell(seqd.Measurement{Gauge: seqd.GaugeFill, Value: v.fill})
+	}
+	if v.highest >= s.settings.Start {
+		tell(seqd.Measurement{Gauge: seqd.GaugeHighest, Value: float64(v.highest)})
+	}
+	tell(seqd.Measurement{Gauge: seqd.GaugeRate, Value: rate})
+	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(seqd.MaxNumber)})
+}
+
+// measure returns what the buffer holds.
+func (b *buffer) measure() values {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := values{highest: b.highest}
+	if blk := b.current.Load(); blk != spent {
+		v.step = blk.last - blk.first + 1
+		v.inHand = max(0, blk.last-blk.next.Load()+1)
+		v.fill = float64(v.inHand) / float64(2*v.step)
+	}
+	v.newest = v.step
+	if b.second != nil {
+		v.newest = b.second.last - b.second.first + 1
+		v.inHand += v.newest
+		v.fill += 0.5
+	}
+	return v
+}
+
+// Measure implements [seqd.Measurer]: what this node's own buffer holds. What other nodes hold of the counter it does not know.
+func (s *Strategy) Measure(tell func(seqd.Measurement)) { s.tell(s.buffer.measure(), tell) }
+
+// Measure implements [seqd.Measurer]: what waited in the cursor when this node last took or looked, with its standby range. Other nodes may have taken since, and a
+// number that the cursor was never given counts as waiting. While the node issues on its own it tells of its own buffer.
+func (s *Shared) Measure(tell func(seqd.Measurement)) { s.tell(s.measure(), tell) }
+
+func (s *Shared) measure() values {
+	local := s.local.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if local != nil {
+		v := local.measure()
+		v.highest = max(v.highest, s.seen)
+		return v
+	}
+	v := values{step: int64(s.step), newest: int64(s.step), highest: s.seen}
+	if s.next > 0 {
+		v.inHand = max(0, s.ceil-max(s.next-1, s.highest))
+	}
+	if v.step > 0 {
+		v.fill = min(1, float64(v.inHand)/float64(2*v.step))
+	}
+	if s.outage.standby.First > 0 {
+		v.inHand += s.outage.standby.Size()
+	}
+	return v
+}
+
+// seeNext notes where the next take would begin, as an answer of the cursor says. mu is held.
+func (s *Shared) seeNext(t rediscursor.Taken) {
+	switch {
+	case len(t.Runs) > 0:
+		s.next = max(s.next, t.Runs[len(t.Runs)-1].Last+1)
+	case t.Next > 0:
+		s.next = max(s.next, t.Next)
+	default:
+		s.next = 0
+	}
+}
+
+// Measure implements [seqd.Measurer]: the present period, and how long it lasts. A period that this node has not opened tells nothing else.
+func (s *Periodic) Measure(tell func(seqd.Measurement)) {
+	tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: s.left(s.env.Now()).Seconds()})
+	sp, _ := s.present()
+	if sp == nil {
+		return
+	}
+	if m, ok := sp.counting.(seqd.Measurer); ok {
+		m.Measure(tell)
+	}
+}
+
+// left is for how long from now the present period lasts. Where it lasts for longer than outlook it may be an hour off: clocks that are changed at midnight.
+func (s *Periodic) left(now time.Time) time.Duration {
+	if v := s.view.Load(); v != nil && v.prepare != math.MaxInt64 && now.UnixMilli() >= v.from && now.UnixMilli() < v.until {
+		return time.UnixMilli(v.until).Sub(now)
+	}
+	year, month, day := now.In(s.calendar.Zone).Date()
+	switch s.calendar.Reset {
+	case seqd.ResetMonthly:
+		month, day = month+1, 1
+	case seqd.ResetYearly:
+		year, month, day = year+1, time.January, 1
+	default:
+		day++
+	}
+	return max(0, time.Date(year, month, day, 0, 0, 0, 0, s.calendar.Zone).Sub(now))
+}
