@@ -12,15 +12,17 @@ type Gauge string
 
 // What strategies, plugins and rejection handlers measure. Unless something else is said a value belongs to a biz type.
 const (
-	// GaugeInHand is how many numbers can be issued without the store, as far as this node knows: its buffers, or what waits in the cursor.
+	// GaugeInHand is how many numbers can be issued without the store, as far as this node knows: its buffers; or what waited in the cursor when the node last took
+	// from it or looked, with its own standby range. Other nodes take from the cursor too, so a node that is not asked for numbers tells of the past.
 	GaugeInHand Gauge = "in_hand"
-	// GaugeFill is how full buffer 1 and buffer 2 are together: 0 for empty, 1 for two whole segments.
+	// GaugeFill is how full buffer 1 and buffer 2 are together: 0 for empty, 1 for two whole segments. Missing while the step is 0.
 	GaugeFill Gauge = "fill"
-	// GaugeStep is how many numbers the segment in use holds that were fetched at once, 0 before the first.
+	// GaugeStep is how many numbers were fetched at once for the segment in use; over a cursor, for the last one that this node brought. 0 before the first.
 	GaugeStep Gauge = "step"
-	// GaugeHighest is the highest number that is known to have left the store.
+	// GaugeHighest is the highest number that this node knows to have left the store; missing until it knows of one.
 	GaugeHighest Gauge = "highest"
-	// GaugeRate is how many numbers a second leave the store for all nodes, over the last few segments that this node has seen.
+	// GaugeRate is how many numbers a second leave the store for all nodes, from one refill of this node to the next, at least 10 s. It is 0 until there were two, and
+	// goes down to 0 where none follows. Up to twice too high while steps still grow; a counter that was raised by hand shows as a rate until the next refill.
 	GaugeRate Gauge = "rate"
 	// GaugeLimit is the highest number there can be: of a strategy, or the highest one that a plugin can show as it is meant to.
 	GaugeLimit Gauge = "limit"
