@@ -122,7 +122,7 @@ func TestRate(t *testing.T) {
 					between(t, "after a burst", rate(t, m), 0, 30)
 					time.Sleep(time.Hour)
 				}
-				between(t, "bursts", rate(t, m), 2, 5)
+				between(t, "bursts, 2.5 a second", rate(t, m), 1, 6)
 			})
 		})
 	}

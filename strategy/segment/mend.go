@@ -255,6 +255,8 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
 		return later // whether the range is in the cursor, the next look will tell
 	case answer.Verdict != rediscursor.Installed:
 		return again
+	case mode == rediscursor.Advance:
+		m.skipped(look.Hand, errBelow) // what the range replaced
 	}
 	return mended
 }

@@ -1,0 +1,133 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// ledger adds up where the numbers of a counter went.
+type ledger struct {
+	events *observer
+	issued int64
+	lost   int64 // by a Redis that forgot them, of which no node knows
+}
+
+// ask asks for n numbers within d.
+func (l *ledger) ask(s seqd.Strategy, n int, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	var seq seqd.Sequence
+	if s.Generate(ctx, n, &seq) == nil {
+		l.issued += int64(n)
+	}
+}
+
+// check: every number that was fetched was issued, abandoned or given back, or is in hand.
+func (l *ledger) check(t *testing.T, when string, inHand int64) {
+	t.Helper()
+	refilled, abandoned, back := l.events.numbers(seqd.EventRefilled), l.events.numbers(seqd.EventAbandoned), l.events.numbers(seqd.EventGivenBack)
+	if sum := l.issued + abandoned + back + inHand + l.lost; refilled != sum {
+		t.Errorf("%s: %d were fetched, and %d issued + %d abandoned + %d given back + %d in hand + %d lost by Redis = %d: %+d",
+			when, refilled, l.issued, abandoned, back, inHand, l.lost, sum, sum-refilled)
+	}
+}
+
+func TestNumbersOfOwnBufferAddUp(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 1))
+				store := &awayStore{Store: memory.New(time.Now)}
+				s, o := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 10, 40, 500*time.Millisecond })
+				start(t, s, true)
+				l := &ledger{events: o}
+				for range 300 {
+					switch random.IntN(10) {
+					case 0:
+						store.set([]error{nil, errDown}[random.IntN(2)])
+					case 1:
+						if _, err := store.Store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}); err != nil {
+							t.Fatal(err)
+						}
+					case 2:
+						time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
+					default:
+						l.ask(s, 1+random.IntN(50), time.Duration(1+random.IntN(1000))*time.Millisecond)
+					}
+				}
+				synctest.Wait()
+				l.check(t, "in use", s.buffer.measure().inHand)
+				store.set(nil)
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				l.check(t, "closed", 0)
+			})
+		})
+	}
+}
+
+// left is what waits in the cursor.
+func (r *redisModel) left() (n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hash == nil || r.hash.replid != r.replid || !r.hash.live {
+		return 0
+	}
+	n = r.hash.last - r.hash.cur
+	for _, q := range r.hash.queue {
+		n += q.Size()
+	}
+	return n
+}
+
+// TestNumbersOfCursorAddUp: over two nodes, a store and a Redis that come and go, and a Redis that loses everything.
+func TestNumbersOfCursorAddUp(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 2))
+				store, redis := &awayStore{Store: memory.New(time.Now)}, &redisModel{}
+				l := &ledger{events: &observer{}}
+				settings := func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 10, 40, 500*time.Millisecond }
+				nodes := []*Shared{node(t, store, redis, l.events, settings), node(t, store, redis, l.events, settings)}
+				for range 300 {
+					switch random.IntN(14) {
+					case 0:
+						store.set([]error{nil, errDown}[random.IntN(2)])
+					case 1, 2:
+						redis.change(func(r *redisModel) {
+							if r.down = nil; random.IntN(3) == 0 {
+								r.down = errDown
+							}
+						})
+					case 3:
+						synctest.Wait()
+						l.lost += redis.left()
+						redis.lose()
+					case 4:
+						time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
+					default:
+						l.ask(nodes[random.IntN(2)], 1+random.IntN(50), time.Duration(1+random.IntN(1000))*time.Millisecond)
+					}
+				}
+				store.set(nil)
+				redis.change(func(r *redisModel) { r.down = nil })
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				closeAll(t, nodes...)
+				synctest.Wait()
+				l.check(t, "closed", redis.left())
+			})
+		})
+	}
+}
