@@ -131,3 +131,99 @@ func TestNumbersOfCursorAddUp(t *testing.T) {
 		})
 	}
 }
+
+// A caller that leaves before a take that brings nothing has cost no number.
+func TestLeavingATakeThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis, l := &redisModel{}, &ledger{events: &observer{}}
+		s := node(t, memory.New(time.Now), redis, l.events, small)
+		l.ask(s, 1, time.Second)
+		time.Sleep(time.Second)
+		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(100 * time.Millisecond); return errDown } })
+		go l.ask(s, 2, time.Minute)
+		synctest.Wait()
+		for range 3 { // they share a take
+			go func() { _ = s.Generate(expired(t, time.Millisecond), 5, &seqd.Sequence{}) }()
+		}
+		time.Sleep(150 * time.Millisecond)
+		redis.change(func(r *redisModel) { r.before = nil })
+		time.Sleep(time.Minute)
+		closeAll(t, s)
+		l.check(t, "closed", redis.left())
+	})
+}
+
+// expired returns a context that ends soon.
+func expired(t *testing.T, soon time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Callers that leave while a take is under way that brings their numbers, or a part of them.
+func TestLeavingATakeThatSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis, l := &redisModel{}, &ledger{events: &observer{}}
+		s := node(t, memory.New(time.Now), redis, l.events, small)
+		l.ask(s, 1, time.Second)
+		time.Sleep(time.Second)
+		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(100 * time.Millisecond); return nil } })
+		go l.ask(s, 2, time.Minute)
+		synctest.Wait()
+		for range 10 {
+			go func() { _ = s.Generate(expired(t, time.Millisecond), 5, &seqd.Sequence{}) }()
+		}
+		time.Sleep(time.Minute)
+		redis.change(func(r *redisModel) { r.before = nil })
+		closeAll(t, s)
+		l.check(t, "closed", redis.left())
+		if got := l.events.numbers(seqd.EventAbandoned); got < 10 || got > 50 {
+			t.Errorf("%d numbers were abandoned for callers who asked for 50 and left", got)
+		}
+	})
+}
+
+// What a caller had from the cursor is skipped when the node then finds nothing of its own either.
+func TestPartOfACursorIsSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis, l := &awayStore{Store: memory.New(time.Now)}, &redisModel{}, &ledger{events: &observer{}}
+		s := node(t, store, redis, l.events, small)
+		l.ask(s, 1, time.Second)
+		time.Sleep(time.Second)
+		store.set(errDown)
+		takes := 0
+		redis.change(func(r *redisModel) {
+			r.before = func(string) error {
+				if takes++; takes > 1 {
+					return errDown
+				}
+				return nil
+			}
+		})
+		l.ask(s, 500, time.Minute)
+		if l.issued != 1 || s.local.Load() == nil {
+			t.Errorf("%d numbers were issued; on its own: %t", l.issued, s.local.Load() != nil)
+		}
+		store.set(nil)
+		redis.change(func(r *redisModel) { r.before = nil })
+		time.Sleep(time.Minute)
+		closeAll(t, s)
+		l.check(t, "closed", redis.left())
+	})
+}
+
+// Numbers below a start that was raised are skipped.
+func TestNumbersBelowStartAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis, l := memory.New(time.Now), &redisModel{}, &ledger{events: &observer{}}
+		for i, first := range []int64{1, 15, 39, 1000} {
+			s := node(t, store, redis, l.events, func(s *Settings) { small(s); s.Start = first })
+			for range 3 {
+				l.ask(s, 2, time.Minute)
+			}
+			synctest.Wait()
+			closeAll(t, s)
+			l.check(t, fmt.Sprint("node ", i), redis.left())
+		}
+	})
+}
