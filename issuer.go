@@ -269,13 +269,20 @@ func (is *Issuer) run(ctx context.Context, e *entry, call *Call, w *walk) (enter
 	sum := call.Sequence.sum()
 	for _, l := range e.chain {
 		if err := w.after(ctx, l, call); err != nil {
+			is.abandoned(e, count, err)
 			return entered, err
 		}
 		if err := call.Sequence.check(count, sum); err != nil {
+			is.abandoned(e, count, err)
 			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", l.Name, err)
 		}
 	}
 	return entered, nil
+}
+
+// abandoned tells of numbers that the strategy gave and a plugin refused.
+func (is *Issuer) abandoned(e *entry, n int, why error) {
+	is.observer.Event(Event{BizType: e.BizType.Name, Kind: EventAbandoned, Numbers: int64(n), Err: why})
 }
 
 func generate(ctx context.Context, e *entry, n int, seq *Sequence) (err error) {

@@ -2,6 +2,7 @@ package seqd_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -86,3 +87,35 @@ func TestLatencyObserver(t *testing.T) {
 type veto struct{ seqd.NopPlugin }
 
 func (veto) Before(context.Context, *seqd.Call) error { return seqd.Errorf(seqd.CodeForbidden, "no") }
+
+// events keeps what it is told.
+type events struct {
+	seqd.NopObserver
+	all []seqd.Event
+}
+
+func (o *events) Event(e seqd.Event) { o.all = append(o.all, e) }
+
+// refuses refuses what was issued.
+type refuses struct{ seqd.NopPlugin }
+
+var errRefuses = errors.New("no")
+
+func (refuses) After(context.Context, *seqd.Call) error { return errRefuses }
+
+// TestNumbersThatAPluginRefuses: they are abandoned.
+func TestNumbersThatAPluginRefuses(t *testing.T) {
+	o := &events{}
+	is, err := seqd.NewIssuer([]seqd.Definition{
+		{BizType: seqd.BizType{Name: "a", Strategy: "s"}, Strategy: measured{}, Plugins: []seqd.BoundPlugin{{Name: "p", Plugin: refuses{}}}},
+	}, seqd.Options{Observer: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := is.Next(t.Context(), "a", 3); err == nil {
+		t.Error("the numbers were issued")
+	}
+	if len(o.all) != 1 || o.all[0].BizType != "a" || o.all[0].Kind != seqd.EventAbandoned || o.all[0].Numbers != 3 || !errors.Is(o.all[0].Err, errRefuses) {
+		t.Errorf("events %+v", o.all)
+	}
+}

@@ -19,11 +19,15 @@ const (
 	EventRefilled EventKind = "refilled"
 	// EventRefillFailed: the store did not give a range; Err says why.
 	EventRefillFailed EventKind = "refill_failed"
-	// EventAbandoned: numbers that will never be issued; Numbers is how many, Err why.
+	// EventAbandoned: numbers that will never be issued; Numbers is how many, Err why. Every number of a segment strategy that was refilled is issued, abandoned,
+	// given back or in hand, over all nodes. The sum is off by what nobody can know: a range whose allocation, installation in the cursor or return to the store
+	// failed may have been taken all the same (the first was not counted as refilled, the others count as abandoned); numbers in a cursor that Redis lost; those in
+	// hand of a process that was killed. Where a cursor is moved up, what it held counts as it was last seen. EventGuard is of numbers that had left
+	// the cursor before, and counts nothing here.
 	EventAbandoned EventKind = "abandoned"
-	// EventGivenBack: unused numbers were returned to the store at a clean stop.
+	// EventGivenBack: unused numbers were returned to the store at a clean stop; Numbers is how many.
 	EventGivenBack EventKind = "given_back"
-	// EventOutOfOrder: the store gave a range below numbers this process has seen; the range was refused.
+	// EventOutOfOrder: the store gave a range below numbers this process has seen; the range was refused. Numbers is its size, which is abandoned.
 	EventOutOfOrder EventKind = "out_of_order"
 	// EventStoreAway: the store stopped giving ranges; Err says why. EventStoreBack: it gives them again.
 	EventStoreAway EventKind = "store_away"
@@ -38,7 +42,7 @@ const (
 	// on its own. Numbers is the size of the range.
 	EventSeeded   EventKind = "seeded"
 	EventAdvanced EventKind = "advanced"
-	// EventFenced: the cursor refused a range, which is skipped; Numbers is its size, Err why.
+	// EventFenced: the cursor refused a range; Numbers is its size, which is abandoned, Err why.
 	EventFenced EventKind = "fenced"
 	// EventGuard: the cursor offered numbers that are not above all that this node has issued; they are skipped. Numbers is how many.
 	EventGuard EventKind = "guard"

@@ -139,7 +139,9 @@ func TestLeavingATakeThatFails(t *testing.T) {
 		s := node(t, memory.New(time.Now), redis, l.events, small)
 		l.ask(s, 1, time.Second)
 		time.Sleep(time.Second)
-		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(100 * time.Millisecond); return errDown } })
+		redis.change(func(r *redisModel) {
+			r.before = func(string) error { time.Sleep(100 * time.Millisecond); return errDown }
+		})
 		go l.ask(s, 2, time.Minute)
 		synctest.Wait()
 		for range 3 { // they share a take

@@ -1,0 +1,92 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// wantEvents compares how many events of each kind there were, how many numbers they had together, and whether each said why and of which biz type.
+func (o *observer) wantEvents(t *testing.T, want map[seqd.EventKind][2]int64, why error) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	got := make(map[seqd.EventKind][2]int64)
+	for _, e := range o.events {
+		sum := got[e.Kind]
+		got[e.Kind] = [2]int64{sum[0] + 1, sum[1] + e.Numbers}
+		if e.BizType != "order" {
+			t.Errorf("%+v is of no biz type", e)
+		}
+		if failed := e.Kind == seqd.EventRefillFailed || e.Kind == seqd.EventStoreAway || e.Kind == seqd.EventRedisAway; failed && !errors.Is(e.Err, why) {
+			t.Errorf("%+v does not say why", e)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("events, with their numbers: %v, want %v", got, want)
+	}
+}
+
+func TestEventsOfOwnBuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &awayStore{Store: memory.New(time.Now)}
+		s, o := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 10, 10, 15*time.Millisecond })
+		start(t, s, true)
+		store.set(errDown)
+		if _, code := try(t, s, 1); code != seqd.CodeStoreUnavailable {
+			t.Errorf("refused as %s", code)
+		}
+		store.set(nil)
+		time.Sleep(firstPause) // it tries again
+		synctest.Wait()
+		generate(t, s, 1)
+		synctest.Wait()
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.wantEvents(t, map[seqd.EventKind][2]int64{
+			seqd.EventRefillFailed: {1, 0}, seqd.EventStoreAway: {1, 0}, seqd.EventStoreBack: {1, 0}, seqd.EventRefilled: {1, 10}, seqd.EventGivenBack: {1, 9},
+		}, errDown)
+	})
+}
+
+func TestEventsOfCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s, o := newShared(t, memory.New(time.Now), redis, func(s *Settings) { small(s); s.ReserveSegments, s.OnRedisDown, s.Threshold = 0, Reject, 1 })
+		numbers(t, s, 1)
+		synctest.Wait()
+		redis.lose()
+		numbers(t, s, 1)
+		synctest.Wait()
+		closeAll(t, s)
+		o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventRefilled: {2, 20}, seqd.EventSeeded: {2, 20}}, nil)
+	})
+}
+
+// A range of a period that was removed while it was allocated is abandoned.
+func TestEventsOfRemovedPeriod(t *testing.T) {
+	s, o := newStrategy(t, memory.New(time.Now), small)
+	start(t, s, true)
+	s.watch(func(context.Context) error { return errPurged })
+	if _, err := s.fetch(0, 0, filling); !errors.Is(err, errPurged) {
+		t.Errorf("got %v", err)
+	}
+	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventRefilled: {1, 10}, seqd.EventAbandoned: {1, 10}, seqd.EventRefillFailed: {1, 0}}, errPurged)
+}
+
+// A store that goes back loses the range that it gives.
+func TestEventsOfOldRange(t *testing.T) {
+	s, o := newStrategy(t, memory.New(time.Now), nil)
+	s.buffer.adopt(persist.Range{First: 100, Last: 199})
+	s.buffer.refilling = make(chan struct{})
+	s.buffer.install(persist.Range{First: 150, Last: 159}, nil, s.buffer.refilling)
+	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventOutOfOrder: {1, 10}, seqd.EventAbandoned: {1, 10}}, nil)
+}
