@@ -40,6 +40,7 @@ type holder struct {
 	stop    context.CancelFunc // ends run; nil until it runs
 	over    bool               // end was called
 	done    chan struct{}      // closed when run ended
+	seen    seen               // for who measures
 
 	// What follows is used by run alone.
 	file *statefile.File // nil without offlineStart
@@ -50,6 +51,9 @@ type holder struct {
 	owed lease
 	// fromFile is whether the reservation of an earlier process is still to be looked at.
 	fromFile bool
+	// surveyed is when all of the registry was last looked at while a lease is held.
+	surveyed time.Time
+	surveys  sync.WaitGroup
 }
 
 // state is what a holder is at.
@@ -190,6 +194,7 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15
 // run seeks, holds and renews until ctx ends, and then gives the machine ID up.
 func (h *holder) run(ctx context.Context) {
 	defer close(h.done)
+	defer h.surveys.Wait()
 	h.reach = holders.reach(h)
 	first := sync.OnceFunc(func() { close(h.first) })
 	defer first()
@@ -273,7 +278,12 @@ func (h *holder) look(ctx context.Context, ids ...int64) (persist.SlotTable, err
 	if err != nil {
 		return t, err
 	}
-	return t, h.skewed(before, h.ms(), t)
+	after := h.ms()
+	h.compared(before, after, t)
+	if len(ids) == 0 {
+		h.counted(t)
+	}
+	return t, h.skewed(before, after, t)
 }
 
 // prepared returns the registry with its bootstrap part as it must be.
@@ -417,7 +427,9 @@ func (h *holder) hold(ctx context.Context) {
 			return
 		}
 		pause = h.settings.RenewInterval
-		if err != nil {
+		if err == nil {
+			h.survey(ctx)
+		} else {
 			pause = min(pause, h.settings.Horizon/10)
 			// A clock that is off, or a registry that refuses this node, is no reason to go on without asking.
 			if h.settings.OfflineStart > 0 && refusal(err).Code == seqd.CodeStoreUnavailable {

@@ -188,10 +188,7 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 		granted bool
 		rank    [3]int64 // the smallest wins
 	}
-	over := t.Now
-	if t.Source != "" {
-		over -= m.maxSkew // after a failover the clock may be behind that of the server that knew the lease
-	}
+	over := m.over(t)
 	candidates := make([]candidate, 0, size)
 	known := t.Slots
 	for id := m.first; id <= m.last; id++ {
@@ -201,7 +198,7 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 		c := candidate{Slot: persist.Slot{ID: id}}
 		if c.granted = len(known) > 0 && known[0].ID == id; c.granted {
 			c.Slot = known[0]
-			if c.Token != "" && c.Until >= over {
+			if leased(c.Slot, over) {
 				continue
 			}
 		}
@@ -225,6 +222,28 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 	}
 	best := slices.MinFunc(candidates, func(a, b candidate) int { return slices.CompareFunc(a.rank[:], b.rank[:], cmp.Compare[int64]) })
 	return best.Slot, best.granted, true
+}
+
+// over is the time before which a lease has ended for certain.
+func (m *member) over(t persist.SlotTable) int64 {
+	if t.Source != "" {
+		return t.Now - m.maxSkew // after a failover the clock may be behind that of the server that knew the lease
+	}
+	return t.Now
+}
+
+// leased reports whether nobody else may take a slot.
+func leased(s persist.Slot, over int64) bool { return s.Token != "" && s.Until >= over }
+
+// used is how many of the machine IDs that this member may hold are leased. t has all slots.
+func (m *member) used(t persist.SlotTable) (n int) {
+	over := m.over(t)
+	for _, s := range t.Slots {
+		if s.ID >= m.first && s.ID <= m.last && leased(s, over) {
+			n++
+		}
+	}
+	return n
 }
 
 // renew returns the change that extends a lease and what the lease is after it. progress is the highest time that was used or may be used already. The
