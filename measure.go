@@ -39,11 +39,14 @@ const (
 	GaugeClockOffset Gauge = "clock_offset"
 	// GaugeTimeLeft is for how many seconds from now the layout of a registry has timestamps.
 	GaugeTimeLeft Gauge = "time_left"
-	// GaugeQueued and GaugeQueueSize are how many records wait in a queue and how many there is room for.
+	// GaugeQueued and GaugeQueueSize are how many records wait in a queue and how many there is room for. Biz types whose records go into one queue say the
+	// same of it.
 	GaugeQueued    Gauge = "queued"
 	GaugeQueueSize Gauge = "queue_size"
 	// GaugeDropped is how many records were dropped since the start: it only grows.
 	GaugeDropped Gauge = "dropped"
+	// GaugeFallback is 1 while each node limits on its own because the last request could not use Redis, else 0; missing where limits are not shared.
+	GaugeFallback Gauge = "fallback"
 )
 
 // Measurement is one value as it is now.

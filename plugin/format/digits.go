@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seqd/seqd"
 )
 
 // alphabets holds the digits of each radix: those of radix 32 are Douglas Crockford's (no I, L, O, U), and those of 62 have the large letters first,
@@ -22,6 +24,19 @@ type numeral struct {
 	// width is how many digits there are at least, 1 to 64.
 	width    int
 	alphabet string
+}
+
+// most returns the highest number of width digits; ok is false where numbers are not padded, or all that are ever issued fit.
+func (u numeral) most() (n int64, ok bool) {
+	if u.width == 1 {
+		return 0, false
+	}
+	for range u.width {
+		if n = n*int64(len(u.alphabet)) + int64(len(u.alphabet)) - 1; n >= seqd.MaxNumber {
+			return 0, false
+		}
+	}
+	return n, true
 }
 
 // append appends n.

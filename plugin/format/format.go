@@ -25,7 +25,12 @@ func init() {
 			return binding.Settings.(*Settings).fits(b, binding)
 		},
 		New: func(env plugin.Env, b seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
-			return New(*binding.Settings.(*Settings), seqd.CalendarOf(b), displayWidth(b, binding), env.Now)
+			p, err := New(*binding.Settings.(*Settings), seqd.CalendarOf(b), displayWidth(b, binding), env.Now)
+			if err != nil {
+				return nil, err
+			}
+			_, p.scattered = rewriter(b, binding)
+			return p, nil
 		},
 		Shape: func(_ seqd.BizType, binding seqd.PluginBinding) (string, error) {
 			return binding.Settings.(*Settings).shape(), nil

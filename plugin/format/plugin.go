@@ -20,13 +20,16 @@ type Plugin struct {
 	check    *algorithm // nil without {check}
 	dates    *dates
 	now      func() time.Time
+	// scattered is whether another plugin replaces the numbers first: then how long they are says nothing about how many are left.
+	scattered bool
 	// frame is the last one, nil before the first. It is replaced when the date changes; who still has an older one makes its own.
 	frame atomic.Pointer[frame]
 }
 
 var (
-	_ seqd.Plugin = (*Plugin)(nil)
-	_ seqd.Reader = (*Plugin)(nil)
+	_ seqd.Plugin   = (*Plugin)(nil)
+	_ seqd.Reader   = (*Plugin)(nil)
+	_ seqd.Measurer = (*Plugin)(nil)
 )
 
 // New makes the plugin for a biz type with this calendar, or returns what is wrong with the settings. width is how many digits the numbers that it is
@@ -73,6 +76,14 @@ func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 		return p.append(dst, f, n)
 	})
 	return bad
+}
+
+// Measure implements [seqd.Measurer]: the highest number that has no more digits than {seq} is padded to. Longer ones are shown all the same, but no longer sort or fit where
+// the others do. Without padding there is none.
+func (p *Plugin) Measure(tell func(seqd.Measurement)) {
+	if most, ok := p.numeral.most(); ok && !p.scattered {
+		tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(most)})
+	}
 }
 
 // append appends the text of n.

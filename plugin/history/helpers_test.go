@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -169,5 +170,16 @@ func once(t testing.TB, numbers []int64, n int) {
 	}
 	if len(numbers) != n {
 		t.Errorf("%d records, want %d", len(numbers), n)
+	}
+}
+
+// wantGauges compares what a plugin measures.
+func wantGauges(t testing.TB, p *Plugin, queued, size, dropped float64) {
+	t.Helper()
+	want := map[seqd.Gauge]float64{seqd.GaugeQueued: queued, seqd.GaugeQueueSize: size, seqd.GaugeDropped: dropped}
+	got := make(map[seqd.Gauge]float64)
+	p.Measure(func(m seqd.Measurement) { got[m.Gauge] = m.Value })
+	if !maps.Equal(got, want) {
+		t.Errorf("measured %v, want %v", got, want)
 	}
 }

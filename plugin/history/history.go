@@ -5,6 +5,7 @@ package history
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -49,12 +50,14 @@ type Plugin struct {
 	seqd.NopPlugin
 	bizType string
 	pipe    *pipe
+	dropped atomic.Int64
 }
 
 var (
 	_ seqd.Plugin   = (*Plugin)(nil)
 	_ seqd.Closer   = (*Plugin)(nil)
 	_ seqd.Resource = (*Plugin)(nil)
+	_ seqd.Measurer = (*Plugin)(nil)
 )
 
 // New makes the plugin of one binding. Under to: file it opens the file and returns an error when it cannot be used.
@@ -74,7 +77,19 @@ func (h *Plugin) After(ctx context.Context, call *seqd.Call) error {
 	c := &call.Caller
 	e := entry{bizType: h.bizType, caller: seqd.Caller{Name: cut(c.Name), Addr: cut(c.Addr), RequestID: cut(c.RequestID)}}
 	e.take(&call.Sequence)
-	return h.pipe.put(ctx, &e)
+	err := h.pipe.put(ctx, &e)
+	if err == errDropped {
+		h.dropped.Add(1)
+		return nil
+	}
+	return err
+}
+
+// Measure implements [seqd.Measurer]: the queue, which biz types with the same settings share, and the records of this biz type that were dropped.
+func (h *Plugin) Measure(tell func(seqd.Measurement)) {
+	tell(seqd.Measurement{Gauge: seqd.GaugeQueued, Value: float64(h.pipe.depth())})
+	tell(seqd.Measurement{Gauge: seqd.GaugeQueueSize, Value: float64(h.pipe.settings.Queue)})
+	tell(seqd.Measurement{Gauge: seqd.GaugeDropped, Value: float64(h.dropped.Load())})
 }
 
 // Close writes out what is in the queue once the last biz type that shares it is closed. What could not be written when ctx ended is counted in

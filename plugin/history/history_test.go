@@ -76,11 +76,15 @@ func TestOverflow(t *testing.T) {
 				if p.pipe.left() != 10 {
 					t.Errorf("%d are held", p.pipe.left())
 				}
+				dropped := map[string]float64{Drop: 3}[policy]
+				wantGauges(t, p, 10, 10, dropped)
 				store.set(nil, false, nil)
 				close(hang)
 				synctest.Wait()
 				time.Sleep(time.Second)
+				wantGauges(t, p, 0, 10, dropped)
 				stop(t, p)
+				wantGauges(t, p, 0, 10, dropped)
 				once(t, kept(t, store.HistoryStore, "order"), 10)
 				if policy == Drop && (log.count("records are dropped") != 2 || log.count("inAll=3") != 1) {
 					t.Errorf("logged %s", log.buf.String())

@@ -3,6 +3,7 @@ package history
 import (
 	"container/list"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,9 @@ var errFull = &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the history 
 // errStopping is what a request gets when the last write is about to begin, or is done: nothing would write its record any more.
 var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the history is closed, since the service stops", RetryAfter: time.Second}
 
+// errDropped is what put returns for a record that is lost under drop, which is no error for the request.
+var errDropped = errors.New("the record was dropped")
+
 // room returns nil when there is room for a record, which nobody keeps for the caller, and under drop in any case
 // until the queue is closed.
 func (q *queue) room(ctx context.Context) error {
@@ -77,7 +81,7 @@ func (q *queue) room(ctx context.Context) error {
 // free reports whether there is a place for somebody who comes now: those who wait are first. mu is held.
 func (q *queue) free() bool { return q.held < q.settings.Queue && q.waiters.Len() == 0 }
 
-// put takes over a record, or refuses it: under each policy once the queue is closed, for then it would be lost for certain.
+// put takes over a record, drops it with errDropped, or refuses it: under each policy once the queue is closed, for then it would be lost for certain.
 func (q *queue) put(ctx context.Context, e *entry) error {
 	q.mu.Lock()
 	switch {
@@ -88,7 +92,7 @@ func (q *queue) put(ctx context.Context, e *entry) error {
 		q.held++
 	case q.settings.OnOverflow == Drop:
 		q.drop()
-		return nil
+		return errDropped
 	case q.settings.OnOverflow == Reject:
 		q.mu.Unlock()
 		return errFull
@@ -232,6 +236,13 @@ func (q *queue) giveBack(taken []entry) {
 	q.mu.Lock()
 	q.spare = taken[:0]
 	q.mu.Unlock()
+}
+
+// depth is how many places are taken.
+func (q *queue) depth() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held
 }
 
 // left is how many records are not written.

@@ -218,7 +218,13 @@ func (p *Plugin) invalid() *seqd.Error {
 	return seqd.Errorf(seqd.CodeInvalidID, "an ID is a number from 0 to %d without zeros in front", p.permutation.size-1)
 }
 
+// Measure implements [seqd.Measurer]: the last number that IDs have room for.
+func (p *Plugin) Measure(tell func(seqd.Measurement)) {
+	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(p.permutation.size - 1)})
+}
+
 var (
-	_ seqd.Plugin = (*Plugin)(nil)
-	_ seqd.Reader = (*Plugin)(nil)
+	_ seqd.Plugin   = (*Plugin)(nil)
+	_ seqd.Reader   = (*Plugin)(nil)
+	_ seqd.Measurer = (*Plugin)(nil)
 )

@@ -324,3 +324,13 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+func TestMeasure(t *testing.T) {
+	for want, settings := range map[float64]*Settings{99: {Digits: 2, Key: someKey}, 15: {Bits: 4, Key: someKey}} {
+		newPlugin(t, settings).Measure(func(m seqd.Measurement) {
+			if m != (seqd.Measurement{Gauge: seqd.GaugeLimit, Value: want}) {
+				t.Errorf("%+v, want %v", m, want)
+			}
+		})
+	}
+}

@@ -125,6 +125,13 @@ func (s *shared) turn(cause error) {
 	s.down = cause != nil
 }
 
+// alone reports whether the last request was answered without Redis.
+func (s *shared) alone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.down
+}
+
 // ask runs the script, once. After an error the tokens may have been taken all the same.
 func (s *shared) ask(ctx context.Context, caller string, cost int64) (left float64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

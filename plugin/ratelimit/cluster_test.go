@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,5 +86,31 @@ func TestCallerGone(t *testing.T) {
 	err := p.Before(ctx, &seqd.Call{BizType: "order", Count: 1})
 	if seqd.CodeOf(err) != seqd.CodeCanceled || log.Len() > 0 {
 		t.Errorf("%v, logged %s", err, log)
+	}
+}
+
+// fallback is what the plugin tells, nil for nothing.
+func fallback(p seqd.Plugin) (values []float64) {
+	p.(seqd.Measurer).Measure(func(m seqd.Measurement) {
+		if m.Gauge == seqd.GaugeFallback {
+			values = append(values, m.Value)
+		}
+	})
+	return values
+}
+
+// A limit that nodes share tells whether it is each node's own for now.
+func TestMeasureFallback(t *testing.T) {
+	m, c := &missing{}, newClock()
+	p := clusterOf(t, plugin.Env{Redis: m.client(t), Now: c.now, Log: slog.New(slog.DiscardHandler)})
+	if got := fallback(p); !slices.Equal(got, []float64{0}) {
+		t.Errorf("before the first request: %v", got)
+	}
+	_, _ = ask(p, "shop", 1)
+	if got := fallback(p); !slices.Equal(got, []float64{1}) {
+		t.Errorf("without Redis: %v", got)
+	}
+	if got := fallback(build(t, plugin.Env{Now: c.now}, bound(settings(1, 3)), 0)); got != nil {
+		t.Errorf("a limit of this node: %v", got)
 	}
 }

@@ -70,7 +70,10 @@ type Limiter struct {
 	buckets  buckets
 }
 
-var _ seqd.Plugin = (*Limiter)(nil)
+var (
+	_ seqd.Plugin   = (*Limiter)(nil)
+	_ seqd.Measurer = (*Limiter)(nil)
+)
 
 // New returns a limiter with buckets in this process, whatever the scope. The settings are valid.
 func New(settings Settings, now func() time.Time) *Limiter {
@@ -101,6 +104,19 @@ func (l *Limiter) Before(ctx context.Context, call *seqd.Call) error {
 		}
 	}
 	return nil
+}
+
+// Measure implements [seqd.Measurer]: whether a limit that nodes share is each node's own for now.
+func (l *Limiter) Measure(tell func(seqd.Measurement)) {
+	s, ok := l.buckets.(*shared)
+	if !ok {
+		return
+	}
+	m := seqd.Measurement{Gauge: seqd.GaugeFallback}
+	if s.alone() {
+		m.Value = 1
+	}
+	tell(m)
 }
 
 // until is after how long there are wanted tokens, where there are left now. It is rounded up, to µs: the clock of Redis is no finer.

@@ -46,7 +46,7 @@ func (w *Webhook) post(batch []Refusal) (taken bool) {
 	body, err := json.Marshal(Post{Rejected: batch, Dropped: dropped})
 	if err != nil {
 		w.log.Error("refusals cannot be written as JSON", "error", err) // times beyond the year 9999
-		w.dropped.Add(int64(len(batch)))
+		w.drop(len(batch))
 		return false
 	}
 	for attempt := 0; ; attempt++ {
@@ -57,7 +57,7 @@ func (w *Webhook) post(batch []Refusal) (taken bool) {
 			w.dropped.Add(-dropped)
 			return true
 		case failed.final || attempt >= w.settings.Retries || !w.rest(pause(attempt, failed.wait)):
-			w.dropped.Add(int64(len(batch)))
+			w.drop(len(batch))
 			return false
 		}
 	}

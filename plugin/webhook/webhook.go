@@ -66,7 +66,8 @@ type Webhook struct {
 	log      *slog.Logger
 
 	queue   chan Refusal
-	dropped atomic.Int64
+	dropped atomic.Int64 // that no POST has told of
+	lost    atomic.Int64 // in all
 
 	begin    sync.Once     // starts the worker at the first refusal
 	stop     sync.Once     // closes stopping
@@ -80,6 +81,7 @@ type Webhook struct {
 var (
 	_ seqd.RejectedHandler = (*Webhook)(nil)
 	_ seqd.Closer          = (*Webhook)(nil)
+	_ seqd.Measurer        = (*Webhook)(nil)
 )
 
 // New returns a handler, or an error for a URL that is none. It connects to nothing before the first refusal.
@@ -109,8 +111,21 @@ func (w *Webhook) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) 
 	select {
 	case w.queue <- refusal:
 	default:
-		w.dropped.Add(1)
+		w.drop(1)
 	}
+}
+
+// drop counts refusals that are not posted.
+func (w *Webhook) drop(n int) {
+	w.dropped.Add(int64(n))
+	w.lost.Add(int64(n))
+}
+
+// Measure implements [seqd.Measurer]: refusals that wait and those that were not posted.
+func (w *Webhook) Measure(tell func(seqd.Measurement)) {
+	tell(seqd.Measurement{Gauge: seqd.GaugeQueued, Value: float64(len(w.queue))})
+	tell(seqd.Measurement{Gauge: seqd.GaugeQueueSize, Value: float64(cap(w.queue))})
+	tell(seqd.Measurement{Gauge: seqd.GaugeDropped, Value: float64(w.lost.Load())})
 }
 
 // Close posts what is queued, each POST once, and returns when that is done or ctx ends: what is left then is lost, which is an error. A receiver that
@@ -150,7 +165,7 @@ func (w *Webhook) flush() {
 		case first := <-w.queue:
 			batch := w.collect(first)
 			if !taken {
-				w.dropped.Add(int64(len(batch)))
+				w.drop(len(batch))
 				continue
 			}
 			taken = w.post(batch)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -149,8 +150,10 @@ func TestQueue(t *testing.T) {
 	for i := 2; i <= 1000; i++ {
 		refuse(w, i) // returns though nobody takes anything
 	}
+	wantGauges(t, w, 25, 25, 999-25)
 	close(release)
 	shut(t, w)
+	wantGauges(t, w, 0, 25, 999-25) // also when a POST has told of them
 	posts, next := r.received(), 1
 	var dropped []int64
 	for _, p := range posts {
@@ -312,4 +315,15 @@ func BenchmarkRejected(b *testing.B) {
 	}
 	b.StopTimer()
 	shut(b, w)
+}
+
+// wantGauges compares what a handler measures.
+func wantGauges(t testing.TB, w *Webhook, queued, size, dropped float64) {
+	t.Helper()
+	want := map[seqd.Gauge]float64{seqd.GaugeQueued: queued, seqd.GaugeQueueSize: size, seqd.GaugeDropped: dropped}
+	got := make(map[seqd.Gauge]float64)
+	w.Measure(func(m seqd.Measurement) { got[m.Gauge] = m.Value })
+	if !maps.Equal(got, want) {
+		t.Errorf("measured %v, want %v", got, want)
+	}
 }

@@ -1,0 +1,50 @@
+package format
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin"
+)
+
+// TestMeasure: the highest number that fits into the padding is told, where there is one and the number that is shown is the one that is issued.
+func TestMeasure(t *testing.T) {
+	factory, err := plugin.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		template string
+		first    string // a plugin that runs first
+		want     string
+	}{
+		{"A-{seq:06}", "", "[999999]"}, {"{seq:06}{check}", "", "[999999]"}, {"{seq:04r16}", "", "[65535]"}, {"{seq:02r62}", "", "[3843]"},
+		{"{seq}", "", "[]"}, {"{seq:r36}", "", "[]"}, {"{seq:01}", "", "[]"}, {"{seq:015}", "", "[9.99999999999999e+14]"}, {"{seq:016}", "", "[]"}, {"{seq:064}", "", "[]"},
+		{"A-{seq:06}", "letters", "[]"}, {"A-{seq:06}", "quiet", "[999999]"},
+	} {
+		settings := &Settings{Template: test.template}
+		if template, err := parse(test.template); err == nil && template.find(check) >= 0 {
+			settings.Check = "luhn"
+		}
+		b := seqd.BizType{Name: "order", Plugins: []seqd.PluginBinding{{Name: name, Order: 200, Settings: settings}}}
+		if test.first != "" {
+			b.Plugins = append(b.Plugins, seqd.PluginBinding{Name: test.first, Order: 100})
+		}
+		made, err := factory.New(plugin.Env{Now: time.Now}, b, b.Plugins[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []float64{}
+		made.(seqd.Measurer).Measure(func(m seqd.Measurement) {
+			if m.Gauge != seqd.GaugeLimit || m.Of != "" {
+				t.Errorf("%+v", m)
+			}
+			got = append(got, m.Value)
+		})
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("%s after %q: %v, want %s", test.template, test.first, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"log/slog"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/plugin/webhook"
+	"github.com/seqd/seqd/server/config"
+)
+
+// TestMeasureHandlers: each handler in use has a name of its own for as long as it is in use.
+func TestMeasureHandlers(t *testing.T) {
+	r := &runtime{cfg: &config.Config{}, options: options{now: time.Now, log: slog.New(slog.DiscardHandler)}}
+	r.cfg.Server.StopTimeout = time.Second
+	hook := func(queue int) seqd.RejectedBinding {
+		s := webhook.DefaultSettings()
+		s.URL, s.Queue = "http://127.0.0.1:1/", queue
+		return seqd.RejectedBinding{Name: "webhook", Settings: &s}
+	}
+	sizes := func() map[string]float64 {
+		got := make(map[string]float64)
+		r.handlers.measure(func(handler string, m seqd.Measurement) {
+			if m.Gauge == seqd.GaugeQueueSize {
+				got[handler] = m.Value
+			}
+		})
+		return got
+	}
+	want := func(want map[string]float64) {
+		t.Helper()
+		if got := sizes(); !maps.Equal(got, want) {
+			t.Errorf("measured %v, want %v", got, want)
+		}
+	}
+	want(map[string]float64{})
+	var bindings []seqd.RejectedBinding
+	for i := range 3 {
+		bindings = append(bindings, hook(100+i))
+		if _, err := r.rejectedOf(bindings); err != nil { // the earlier ones are shared
+			t.Fatal(err)
+		}
+	}
+	want(map[string]float64{"webhook:1": 100, "webhook:2": 101, "webhook:3": 102})
+	r.releaseRejected(bindings[1:])
+	r.releaseRejected(bindings[1:2])
+	want(map[string]float64{"webhook:1": 100})
+	bindings = append(bindings, hook(103))
+	if _, err := r.rejectedOf(bindings[3:]); err != nil {
+		t.Fatal(err)
+	}
+	want(map[string]float64{"webhook:1": 100, "webhook:2": 103})
+	if err := r.handlers.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
