@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ import (
 // ledger adds up where the numbers of a counter went.
 type ledger struct {
 	events *observer
-	issued int64
+	issued atomic.Int64
 	lost   int64 // by a Redis that forgot them, of which no node knows
 }
 
@@ -26,7 +27,7 @@ func (l *ledger) ask(s seqd.Strategy, n int, d time.Duration) {
 	defer cancel()
 	var seq seqd.Sequence
 	if s.Generate(ctx, n, &seq) == nil {
-		l.issued += int64(n)
+		l.issued.Add(int64(n))
 	}
 }
 
@@ -34,9 +35,9 @@ func (l *ledger) ask(s seqd.Strategy, n int, d time.Duration) {
 func (l *ledger) check(t *testing.T, when string, inHand int64) {
 	t.Helper()
 	refilled, abandoned, back := l.events.numbers(seqd.EventRefilled), l.events.numbers(seqd.EventAbandoned), l.events.numbers(seqd.EventGivenBack)
-	if sum := l.issued + abandoned + back + inHand + l.lost; refilled != sum {
+	if sum := l.issued.Load() + abandoned + back + inHand + l.lost; refilled != sum {
 		t.Errorf("%s: %d were fetched, and %d issued + %d abandoned + %d given back + %d in hand + %d lost by Redis = %d: %+d",
-			when, refilled, l.issued, abandoned, back, inHand, l.lost, sum, sum-refilled)
+			when, refilled, l.issued.Load(), abandoned, back, inHand, l.lost, sum, sum-refilled)
 	}
 }
 
@@ -193,18 +194,18 @@ func TestPartOfACursorIsSkipped(t *testing.T) {
 		l.ask(s, 1, time.Second)
 		time.Sleep(time.Second)
 		store.set(errDown)
-		takes := 0
+		var takes atomic.Int64
 		redis.change(func(r *redisModel) {
 			r.before = func(string) error {
-				if takes++; takes > 1 {
+				if takes.Add(1) > 1 {
 					return errDown
 				}
 				return nil
 			}
 		})
 		l.ask(s, 500, time.Minute)
-		if l.issued != 1 || s.local.Load() == nil {
-			t.Errorf("%d numbers were issued; on its own: %t", l.issued, s.local.Load() != nil)
+		if l.issued.Load() != 1 || s.local.Load() == nil {
+			t.Errorf("%d numbers were issued; on its own: %t", l.issued.Load(), s.local.Load() != nil)
 		}
 		store.set(nil)
 		redis.change(func(r *redisModel) { r.before = nil })

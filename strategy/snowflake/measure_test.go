@@ -35,7 +35,7 @@ func TestMeasure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
 		first, second := instance(t, r, "1", nil), instance(t, r, "2", nil)
-		left := first.layout.overflow().Sub(time.Now()).Seconds()
+		left := time.Until(first.layout.overflow()).Seconds()
 		unknown := map[seqd.Gauge]float64{
 			seqd.GaugeMachineID: missing, seqd.GaugeLeaseLeft: missing, seqd.GaugeMachineIDsFree: missing, seqd.GaugeMachineIDsUsed: missing,
 			seqd.GaugeClockOffset: missing, seqd.GaugeTimeLeft: left,
