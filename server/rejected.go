@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/seqd/seqd"
@@ -102,6 +103,21 @@ func closeHandler(ctx context.Context, name string, h *sharedHandler) error {
 		return fmt.Errorf("close rejection handler %s: %w", name, err)
 	}
 	return nil
+}
+
+// measure tells what the handlers measure, by their names: of two with one name it tells both. It survives a panic: what watches must not end what it watches.
+func (h *handlers) measure(tell func(handler string, m seqd.Measurement)) {
+	h.mu.Lock()
+	made := maps.Clone(h.made)
+	h.mu.Unlock()
+	for key, known := range made {
+		if m, ok := known.RejectedHandler.(seqd.Measurer); ok {
+			func() {
+				defer func() { _ = recover() }()
+				m.Measure(func(value seqd.Measurement) { tell(key.name, value) })
+			}()
+		}
+	}
 }
 
 // handlerKey is what biz types share a rejection handler by: its name and the pointer to its settings.
