@@ -53,7 +53,7 @@ func Names() []string {
 	return names
 }
 
-func define(kind string, value prometheus.ValueType, worst worst, name, help string, labels []string) *family {
+func newFamily(kind string, value prometheus.ValueType, worst worst, name, help string, labels []string) *family {
 	f := &family{
 		Family: Family{Name: name, Type: kind, Help: help, Labels: labels},
 		desc:   prometheus.NewDesc(name, help, labels, nil), value: value, worst: worst,
@@ -63,11 +63,11 @@ func define(kind string, value prometheus.ValueType, worst worst, name, help str
 }
 
 func counter(name, help string, labels ...string) *family {
-	return define("counter", prometheus.CounterValue, sum, name, help, labels)
+	return newFamily("counter", prometheus.CounterValue, sum, name, help, labels)
 }
 
 func gauge(worst worst, name, help string, labels ...string) *family {
-	return define("gauge", prometheus.GaugeValue, worst, name, help, labels)
+	return newFamily("gauge", prometheus.GaugeValue, worst, name, help, labels)
 }
 
 // HTTP.
@@ -84,7 +84,7 @@ var (
 var (
 	issuedTotal   = counter("seqd_ids_issued_total", "Numbers that were handed to callers.", "biz_type")
 	rejectedTotal = counter("seqd_ids_rejected_total", "Requests for numbers that were refused, by error code.", "biz_type", "reason")
-	issueSeconds  = define("histogram", prometheus.UntypedValue, sum, "seqd_issue_seconds",
+	issueSeconds  = newFamily("histogram", prometheus.UntypedValue, sum, "seqd_issue_seconds",
 		"How long calls took that reached a biz type, issued or refused, without HTTP.", []string{"strategy"})
 )
 
