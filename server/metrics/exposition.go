@@ -14,8 +14,9 @@ import (
 const (
 	// pause is the shortest time between two collections. Whoever asks within it gets what was made before.
 	pause = time.Second
-	// share is how many times longer than it takes the pause is at least: with very many biz types collecting takes at most so small a part of one processor.
-	share = 20
+	// share is how many times longer than collecting takes the pause is, up to longestPause: so that with very many biz types it takes but a fiftieth of one processor.
+	share        = 50
+	longestPause = 10 * time.Second
 )
 
 // shown is what was collected last, in the forms that it was asked for in.
@@ -59,7 +60,7 @@ func (m *Metrics) collectAll(now time.Time) {
 		m.opts.Log.Error("some metrics cannot be collected", "error", err)
 	}
 	s.families, s.forms, s.at = families, make(map[form][]byte), now
-	s.until = now.Add(max(s.pause, share*time.Since(now)))
+	s.until = now.Add(max(s.pause, min(share*time.Since(now), longestPause)))
 }
 
 func (f form) format() expfmt.Format {
