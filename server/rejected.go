@@ -20,6 +20,7 @@ type handlers struct {
 type sharedHandler struct {
 	seqd.RejectedHandler
 	users int // biz types
+	place int // among those of its name, from 1 on
 }
 
 // rejectedOf returns the rejection handler of a biz type, nil for the default. What it returns is in use until releaseRejected; after an error nothing is.
@@ -61,11 +62,40 @@ func (r *runtime) handler(binding seqd.RejectedBinding) (seqd.RejectedHandler, e
 		if h.made == nil {
 			h.made = make(map[handlerKey]*sharedHandler)
 		}
-		known = &sharedHandler{RejectedHandler: made}
+		known = &sharedHandler{RejectedHandler: made, place: h.place(binding.Name)}
 		h.made[key] = known
 	}
 	known.users++
 	return known.RejectedHandler, nil
+}
+
+// place returns the first place that no handler of a name has. mu is held.
+func (h *handlers) place(name string) int {
+	taken := make(map[int]bool)
+	for key, known := range h.made {
+		if key.name == name {
+			taken[known.place] = true
+		}
+	}
+	place := 1
+	for taken[place] {
+		place++
+	}
+	return place
+}
+
+// measure tells what the handlers in use measure. handler is a name and its place among the handlers of that name, such as webhook:1; one that is no longer used
+// leaves its place to another.
+func (h *handlers) measure(tell func(handler string, m seqd.Measurement)) {
+	h.mu.Lock()
+	made := maps.Clone(h.made)
+	h.mu.Unlock()
+	for key, known := range made {
+		if m, ok := known.RejectedHandler.(seqd.Measurer); ok {
+			handler := fmt.Sprintf("%s:%d", key.name, known.place)
+			m.Measure(func(value seqd.Measurement) { tell(handler, value) })
+		}
+	}
 }
 
 // releaseRejected ends the use of the handlers of a biz type. Those that nobody uses any more are closed in the background: they may still have something
@@ -105,21 +135,6 @@ func closeHandler(ctx context.Context, name string, h *sharedHandler) error {
 	return nil
 }
 
-// measure tells what the handlers measure, by their names: of two with one name it tells both. It survives a panic: what watches must not end what it watches.
-func (h *handlers) measure(tell func(handler string, m seqd.Measurement)) {
-	h.mu.Lock()
-	made := maps.Clone(h.made)
-	h.mu.Unlock()
-	for key, known := range made {
-		if m, ok := known.RejectedHandler.(seqd.Measurer); ok {
-			func() {
-				defer func() { _ = recover() }()
-				m.Measure(func(value seqd.Measurement) { tell(key.name, value) })
-			}()
-		}
-	}
-}
-
 // handlerKey is what biz types share a rejection handler by: its name and the pointer to its settings.
 type handlerKey struct {
 	name     string
@@ -141,13 +156,14 @@ func (all rejectedAll) Rejected(ctx context.Context, call *seqd.Call, err *seqd.
 // close ends the rejection handlers, all at once: one that hangs takes no time from the others.
 func (h *handlers) close(ctx context.Context) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	made := maps.Clone(h.made)
+	h.mu.Unlock() // who measures does not wait for them
 	var (
 		wg     sync.WaitGroup
 		mu     sync.Mutex // guards failed
 		failed []error
 	)
-	for key, known := range h.made {
+	for key, known := range made {
 		wg.Go(func() {
 			err := closeHandler(ctx, key.name, known)
 			mu.Lock()

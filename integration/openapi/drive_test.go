@@ -268,7 +268,7 @@ func (c *checker) overloaded() {
 	full.Await("/seq/order", http.StatusServiceUnavailable)
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
 		method, path, _ := strings.Cut(op, " ")
-		if path == "/healthz" || path == "/readyz" {
+		if path == "/healthz" || path == "/readyz" || path == "/metrics" {
 			c.on(full.URL, call{op: op, target: path, status: 200})
 			continue
 		}

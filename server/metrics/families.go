@@ -151,11 +151,12 @@ var (
 	clockOffset         = gauge(most, "seqd_registry_clock_offset_seconds", "By how much this node's clock was ahead of the registry's.", "registry")
 )
 
-// Queues of plugins and rejection handlers.
+// Plugins and rejection handlers. A handler is in plugin, as webhook:1, and its biz_type is empty.
 var (
-	queueDepth   = gauge(most, "seqd_queue_depth", "Records that wait in a queue; biz_type is empty for rejection handlers, and the fullest of a name counts.", "biz_type", "plugin")
+	queueDepth   = gauge(most, "seqd_queue_depth", "Records that wait in a queue.", "biz_type", "plugin")
 	queueSize    = gauge(least, "seqd_queue_size", "Records that the queue has room for.", "biz_type", "plugin")
 	queueDropped = counter("seqd_queue_dropped_total", "Records that were dropped because the queue was full or its target was away.", "biz_type", "plugin")
+	fallback     = gauge(most, "seqd_rate_limit_fallback", "1 while each node limits on its own because Redis cannot be used, else 0; missing where limits are not shared.", "biz_type", "plugin")
 )
 
 // The process.
@@ -172,9 +173,9 @@ var measured = map[seqd.Gauge]*family{
 	seqd.GaugeInHand: inHand, seqd.GaugeFill: fill, seqd.GaugeStep: step, seqd.GaugeRate: rate, seqd.GaugeHighest: highest,
 }
 
-// queues are the families of what plugins and rejection handlers measure of a queue.
-var queues = map[seqd.Gauge]*family{
-	seqd.GaugeQueued: queueDepth, seqd.GaugeQueueSize: queueSize, seqd.GaugeDropped: queueDropped,
+// besides are the families of what plugins and rejection handlers measure of themselves.
+var besides = map[seqd.Gauge]*family{
+	seqd.GaugeQueued: queueDepth, seqd.GaugeQueueSize: queueSize, seqd.GaugeDropped: queueDropped, "fallback": fallback,
 }
 
 // registries are the families of what strategies measure of a registry of machine IDs.

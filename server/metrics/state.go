@@ -22,7 +22,8 @@ type look struct {
 	everyone bool
 	values   map[series]float64
 	subject  subject
-	places   map[string]bool // the registries that have a label of their own
+	// registries and handlers are those that have a label of their own.
+	registries, handlers map[string]bool
 }
 
 // subject is the biz type that is being measured. All of one come one after the other.
@@ -34,20 +35,20 @@ type subject struct {
 
 // collectState sends how the biz types and what is behind them stand.
 func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
-	l := look{Metrics: m, values: make(map[series]float64), places: make(map[string]bool)}
+	l := look{Metrics: m, values: make(map[series]float64), registries: make(map[string]bool), handlers: make(map[string]bool)}
 	l.subject.got, l.subject.limits = make(map[seqd.Gauge]float64), make(map[string]float64)
 	defer func() { // also what was told before a panic
 		for at, v := range l.values {
 			at.send(to, v, []string{at.label, at.label2}[:len(at.Labels)]...)
 		}
 	}()
-	if s.Handlers != nil {
-		s.Handlers(func(handler string, v seqd.Measurement) { l.queued("", handler, v) })
-	}
 	if s.Issuer != nil {
 		l.states(s.Issuer)
 		s.Issuer.Measure(l.told)
 		l.conclude()
+	}
+	if s.Handlers != nil {
+		s.Handlers(func(handler string, v seqd.Measurement) { l.beside("", l.place(l.handlers, handler), v) })
 	}
 }
 
@@ -116,32 +117,33 @@ func (l *look) told(bizType, plugin string, v seqd.Measurement) {
 	}
 	switch {
 	case registries[v.Gauge] != nil:
-		l.put(registries[v.Gauge], v.Value, l.place(v.Of), "")
+		l.put(registries[v.Gauge], v.Value, l.place(l.registries, v.Of), "")
 	case v.Gauge == seqd.GaugeLimit:
 		l.subject.limits[plugin] = v.Value
-	case queues[v.Gauge] != nil:
-		l.queued(l.subject.label, plugin, v)
+	case besides[v.Gauge] != nil:
+		l.beside(l.subject.label, plugin, v)
 	case plugin == "":
 		l.subject.got[v.Gauge] = v.Value
 	}
 }
 
-func (l *look) queued(label, plugin string, v seqd.Measurement) {
-	if f := queues[v.Gauge]; f != nil {
+// beside notes what a plugin or a rejection handler measured of itself.
+func (l *look) beside(label, plugin string, v seqd.Measurement) {
+	if f := besides[v.Gauge]; f != nil {
 		l.put(f, v.Value, label, plugin)
 	}
 }
 
-// place returns the label of a registry. As many have one as biz types can.
-func (l *look) place(registry string) string {
-	registry = strings.ToValidUTF8(registry, "?")
-	if !l.places[registry] {
-		if len(l.places) >= max(1, l.opts.MaxBizTypes) {
+// place returns the label of a registry or a handler. As many of a kind have one as biz types can, but at least one.
+func (l *look) place(known map[string]bool, name string) string {
+	name = strings.ToValidUTF8(name, "?")
+	if !known[name] {
+		if len(known) >= max(1, l.opts.MaxBizTypes) {
 			return Other
 		}
-		l.places[registry] = true
+		known[name] = true
 	}
-	return registry
+	return name
 }
 
 // conclude notes what follows from all that was measured of a biz type.
