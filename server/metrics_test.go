@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -154,6 +155,9 @@ bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: 
 		`seqd_http_requests_shed_total`:       0,
 		`seqd_http_connections_refused_total`: 0,
 	})
+	if _, nodes := s.get("/nodes"); !strings.Contains(nodes, `"build":"v1.2.3`) {
+		t.Errorf("/nodes says %s", nodes)
+	}
 	for name := range got {
 		if strings.Contains(name, `"d"`) || strings.Contains(name, "nobody") {
 			t.Errorf("there is %s, beyond maxBizTypes", name)
@@ -219,6 +223,28 @@ func TestMetricsWhileStarting(t *testing.T) {
 	s := start(t, load(t, "store: {driver: mongo, mongo: {uri: \"mongodb://127.0.0.1:1\", timeout: 100ms}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]"))
 	s.get("/seq/order")
 	s.awaitMetrics(scraped{`seqd_http_requests_total{code="503",method="GET",route="/seq/{bizType}"}`: 1, `seqd_backend_up{backend="store"}`: 0})
+}
+
+// What hangs is seen, and not waited for: a store that takes connections and never answers, and a request that does not end.
+func TestMetricsWhileHanging(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	starting := start(t, load(t, fmt.Sprintf("store: {driver: mongo, mongo: {uri: \"mongodb://%s\", timeout: 10s}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]", silent.Addr())))
+	starting.awaitMetrics(scraped{`seqd_backend_up{backend="store"}`: 0})
+
+	s := start(t, load(t, "store: {driver: memory}\nserver: {maxInFlight: 1}\nbizTypes: [{name: s, strategy: slow}]"))
+	s.await("/readyz", http.StatusOK)
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.get("/seq/s") }()
+	<-theSlow.entered
+	s.await("/seq/s", http.StatusServiceUnavailable)
+	s.awaitMetrics(scraped{`seqd_http_requests_in_flight`: 1, `seqd_http_requests_shed_total`: 1, `seqd_http_requests_total{code="503",method="GET",route="/seq/{bizType}"}`: 1})
+	theSlow.release <- struct{}{}
+	<-ended
+	s.awaitMetrics(scraped{`seqd_http_requests_in_flight`: 0, `seqd_issue_seconds{strategy="slow"}`: 1})
 }
 
 func TestMetricsOff(t *testing.T) {
