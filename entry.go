@@ -421,6 +421,30 @@ func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	return is.list(most, (*entry).degraded)
 }
 
+// State is how a biz type stands. At most one of the others is set.
+type State struct {
+	BizType string
+	// Unready is why it cannot issue, as [Issuer.Health] has it, and Degraded why not as it should, as [Issuer.Degraded] has it.
+	Unready, Degraded *Error
+	// Disabled is true where an administrator wants it not to issue.
+	Disabled bool
+}
+
+// States tells how every biz type that there is stands, in no order. It does no I/O and is safe for concurrent use; tell is called by one goroutine.
+func (is *Issuer) States(tell func(State)) {
+	for name, head := range is.names.all() {
+		e := head.newest()
+		if e.gone != nil && e.gone.Code == CodeUnknownBizType {
+			continue
+		}
+		s := State{BizType: name, Disabled: e.gone != nil && e.gone.Code == CodeDisabled, Unready: e.health()}
+		if s.Unready == nil {
+			s.Degraded = e.degraded()
+		}
+		tell(s)
+	}
+}
+
 // list returns the biz types that there is a reason to name, sorted: the first most of them, and how many there are in all.
 func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, total int) {
 	for name, head := range is.names.all() {

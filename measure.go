@@ -64,8 +64,8 @@ type Measurer interface {
 	Measure(tell func(Measurement))
 }
 
-// Measure tells what the strategies and plugins of all biz types measure. plugin is "" for what the strategy does. The order of biz types is not defined. It is
-// safe for concurrent use; tell is called by one goroutine.
+// Measure tells what the strategies and plugins of all biz types measure. plugin is "" for what the strategy does. The order of biz types is not defined; all of
+// one biz type come one after the other. It is safe for concurrent use; tell is called by one goroutine.
 func (is *Issuer) Measure(tell func(bizType, plugin string, m Measurement)) {
 	for _, e := range is.current() {
 		if m, ok := e.Strategy.(Measurer); ok {

@@ -62,6 +62,7 @@ var figures = []figure{
 	{"plugins", benchPlugins},
 	{"idempotent", benchIdempotent},
 	{"overload", benchOverload},
+	{"metrics", benchMetrics},
 }
 
 func main() {

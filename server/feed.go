@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +23,9 @@ import (
 type feed struct {
 	*runtime
 	followers map[string]follower // by the kind of documents
+
+	failures atomic.Int64 // looks at the announcements that failed
+	failed   atomic.Bool  // the last one did
 
 	mu    sync.Mutex // guards what follows
 	seen  int64      // the number of the newest announcement that was read
@@ -134,6 +138,9 @@ func (f *feed) number() int64 {
 	return f.seen
 }
 
+// counted returns what metrics show of the feed.
+func (f *feed) counted() (number, failures int64) { return f.number(), f.failures.Load() }
+
 // announce says that a document is about to be changed. Only after it has returned nil may that be done.
 func (f *feed) announce(ctx context.Context, kind, key string) error {
 	return f.announceAll(ctx, kind, []string{key})
@@ -242,6 +249,7 @@ func (f *feed) follow(ctx context.Context) {
 		case <-ticker.C:
 		}
 		err := f.poll(ctx)
+		f.counts(err)
 		switch {
 		case err == nil && logged != "":
 			f.log.Info("changes can be read from the store again")
@@ -250,6 +258,14 @@ func (f *feed) follow(ctx context.Context) {
 			logged = err.Error()
 			f.log.Error("changes cannot be read from the store", "error", err)
 		}
+	}
+}
+
+// counts notes what came of a look.
+func (f *feed) counts(err error) {
+	f.failed.Store(err != nil)
+	if err != nil {
+		f.failures.Add(1)
 	}
 }
 

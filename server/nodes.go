@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -47,7 +48,7 @@ func newNodes(c *catalogue) *nodes {
 // self is what this node says of itself.
 func (n *nodes) self(store error) httpapi.Node {
 	self := httpapi.Node{
-		ID: n.id, Addr: n.addr, Host: n.host, Build: build(), StartedAt: httpapi.Time(n.started.UnixMilli()), SeenAt: httpapi.Time(n.now().UnixMilli()),
+		ID: n.id, Addr: n.addr, Host: n.host, Build: n.build(), StartedAt: httpapi.Time(n.started.UnixMilli()), SeenAt: httpapi.Time(n.now().UnixMilli()),
 		Catalogue: n.feed.number(), BizTypes: n.count(), MachineIDs: make(map[string]int64), Backends: make(map[string]httpapi.Backend),
 	}
 	self.Backends["store"] = backend(store, "the store does not answer")
@@ -70,18 +71,25 @@ func backend(err error, detail string) httpapi.Backend {
 	return httpapi.Backend{State: "away", Detail: detail}
 }
 
-// build is the version of the program.
-func build() string {
+// build is the version of the program, and what it was built from where that is known.
+func (o *options) build() string {
+	version, revision := o.built()
+	return strings.TrimSpace(version + " " + revision)
+}
+
+// built returns the version of the program and the revision that it was built from; "" where they are not known.
+func (o *options) built() (version, revision string) {
+	version = o.version
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return ""
+		return version, ""
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			return info.Main.Version + " " + s.Value
+			revision = s.Value
 		}
 	}
-	return info.Main.Version
+	return cmp.Or(version, info.Main.Version), revision
 }
 
 // Nodes implements [httpapi.Nodes].

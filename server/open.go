@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -69,6 +70,7 @@ func (r *runtime) open(ctx context.Context) error {
 	r.nodes = newNodes(r.catalogue)
 	r.api.Administer(r.catalogue, r.nodes)
 	r.openAnswers(ctx)
+	r.watch(metrics.Source{Issuer: r.issuer, Backends: r.backends, Handlers: r.handlers.measure, Feed: r.feed.counted})
 	r.api.Ready(r.issuer)
 	return nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/metrics"
 )
 
 // Option changes how Run works.
@@ -35,6 +36,7 @@ type options struct {
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
 	onListen func(net.Addr)
+	version  string
 	// certLook is the pause between two looks at the files of the certificate.
 	certLook time.Duration
 }
@@ -45,7 +47,10 @@ func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log
 // WithClock uses now wherever the time of day matters. It is meant for tests.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
 
-// WithObserver counts what happens.
+// WithVersion says what is running: to /metrics and /nodes, instead of what the program was built from.
+func WithVersion(version string) Option { return func(o *options) { o.version = version } }
+
+// WithObserver tells observer what happens, beside what /metrics shows.
 func WithObserver(observer seqd.Observer) Option { return func(o *options) { o.observer = observer } }
 
 // WithRejected is told of refusals instead of the default, which logs them.
@@ -70,6 +75,7 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 		o.log = NewLogger(cfg.Log, os.Stderr)
 	}
 	r := &runtime{cfg: cfg, options: o, failed: make(chan error, 1)}
+	r.measure()
 	return r.run(ctx)
 }
 
@@ -96,6 +102,7 @@ type runtime struct {
 	handlers  handlers
 	failed    chan error // what ends a run that serves
 	answers   answers
+	metrics   *metrics.Metrics // nil where nothing is counted
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -158,11 +165,13 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		PublicMetrics:  r.cfg.Auth.PublicMetrics,
 		Tokens:         r.tokens,
 		Answers:        &r.answers,
+		Metrics:        r.shownMetrics(),
 		Log:            r.log,
 	})
 	if err != nil {
 		return nil, err
 	}
+	r.watch(metrics.Source{Backends: notYet})
 	encryption, err := r.encryption(ctx)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	case "restored":
 		return restored(ctx, cfg, out, errs)
 	}
-	if err := server.Run(ctx, cfg, server.WithLogger(server.NewLogger(cfg.Log, errs))); err != nil {
+	if err := server.Run(ctx, cfg, server.WithLogger(server.NewLogger(cfg.Log, errs)), server.WithVersion(version)); err != nil {
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return exitFailed
 	}

@@ -204,7 +204,7 @@ func (c *checker) tokens(url string) {
 func (c *checker) service(url string) {
 	c.Helper()
 	c.on(url, call{op: "GET /nodes", target: "/nodes", status: 200})
-	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs"} {
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/metrics"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			c.on(url, call{op: method + " " + path, target: path, status: 200})
 		}
@@ -241,7 +241,7 @@ func (c *checker) storeAway() {
 		method, path, _ := strings.Cut(op, " ")
 		target := example.Replace(path)
 		switch {
-		case path == "/healthz" || path == "/openapi.json" || path == "/docs":
+		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics":
 			c.on(away.URL, call{op: op, target: target, status: 200})
 		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
 			c.on(away.URL, call{op: op, target: target, status: 503})
@@ -268,7 +268,7 @@ func (c *checker) overloaded() {
 	full.Await("/seq/order", http.StatusServiceUnavailable)
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
 		method, path, _ := strings.Cut(op, " ")
-		if path == "/healthz" || path == "/readyz" {
+		if path == "/healthz" || path == "/readyz" || path == "/metrics" {
 			c.on(full.URL, call{op: op, target: path, status: 200})
 			continue
 		}

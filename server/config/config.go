@@ -30,6 +30,8 @@ type Config struct {
 	BizTypesFrom string `config:"bizTypesFrom"`
 	// Idempotency is what is remembered of requests with an Idempotency-Key.
 	Idempotency Idempotency `config:"idempotency"`
+	// Metrics is what /metrics shows.
+	Metrics Metrics `config:"metrics"`
 	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
 	BizTypes []seqd.BizType
 
@@ -118,7 +120,7 @@ type Auth struct {
 	// Mode is auto (tokens are asked for when Tokens has some; without, only a loopback address is opened), token (they are always asked for) or none (open
 	// to everybody who can reach the address).
 	Mode string `config:"mode"`
-	// PublicMetrics opens what describes the service without saying anything of its numbers: /openapi.json and /docs.
+	// PublicMetrics opens what describes the service: /metrics, /openapi.json and /docs.
 	PublicMetrics bool `config:"publicMetrics"`
 	// Tokens are those that the configuration gives; others come from the store.
 	Tokens []access.Token
@@ -133,6 +135,14 @@ func (a *Auth) Enforced() bool {
 type Idempotency struct {
 	// TTL is how long the same key gets the same numbers, 1m to 168h.
 	TTL time.Duration `config:"ttl"`
+}
+
+// Metrics is what /metrics shows.
+type Metrics struct {
+	// Enabled is false where nothing is counted and there is no /metrics.
+	Enabled bool `config:"enabled"`
+	// MaxBizTypes is how many biz types have a label of their own, 0 to 10,000; the others are shown together as _other.
+	MaxBizTypes int `config:"maxBizTypes"`
 }
 
 // Default returns the configuration of a program that was told nothing, but for biz types, of which there are none.
@@ -165,6 +175,7 @@ func Default() Config {
 
 		BizTypesFrom: FromStore,
 		Idempotency:  Idempotency{TTL: 24 * time.Hour},
+		Metrics:      Metrics{Enabled: true, MaxBizTypes: 1000},
 	}
 }
 
@@ -255,6 +266,7 @@ func (c *Config) validate(p *problems) {
 	c.Auth.validate(p)
 	p.check(c.Auth.Mode != "auto" || c.Auth.Enforced() || IsLoopback(c.Server.Addr), "server.addr", "%s %s", c.Server.Addr, NotLoopback)
 	p.duration("idempotency.ttl", c.Idempotency.TTL, time.Minute, 168*time.Hour)
+	p.check(c.Metrics.MaxBizTypes >= 0 && c.Metrics.MaxBizTypes <= 10_000, "metrics.maxBizTypes", "%d is outside 0 to 10000", c.Metrics.MaxBizTypes)
 	names := make(map[string]int, len(c.BizTypes))
 	for i, b := range c.BizTypes {
 		first, twice := names[b.Name]

@@ -149,6 +149,8 @@ var another = map[string]struct{ yaml, text string }{
 	"redis.keyPrefix":          {`"y:"`, "y:"},
 	"redis.timeout":            {"700ms", "700ms"},
 	"idempotency.ttl":          {"7m", "7m"},
+	"metrics.enabled":          {"false", "false"},
+	"metrics.maxBizTypes":      {"7", "7"},
 	"auth.mode":                {"none", "none"},
 	"bizTypesFrom":             {"config", "config"},
 	"auth.publicMetrics":       {"true", "true"},

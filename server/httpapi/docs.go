@@ -64,13 +64,18 @@ type Route struct {
 func (a *API) Routes() []Route {
 	var routes []Route
 	for _, r := range a.engine.Routes() {
-		parts := strings.Split(r.Path, "/")
-		for i, part := range parts {
-			if parameter, ok := strings.CutPrefix(part, ":"); ok {
-				parts[i] = "{" + parameter + "}"
-			}
-		}
-		routes = append(routes, Route{Method: r.Method, Path: strings.Join(parts, "/")})
+		routes = append(routes, Route{Method: r.Method, Path: pattern(r.Path)})
 	}
 	return routes
+}
+
+// pattern returns a path of gin, as in /seq/:bizType, with its parameters between braces.
+func pattern(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		if parameter, ok := strings.CutPrefix(part, ":"); ok {
+			parts[i] = "{" + parameter + "}"
+		}
+	}
+	return strings.Join(parts, "/")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/metrics"
 )
 
 // methods are those that a path of the document may have; its other keys are not methods.
@@ -35,6 +36,7 @@ func covers(route, described string) bool {
 // What the API answers and what the document describes are the same.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	api := newStarting(t, func(o *httpapi.Options) {
+		o.Metrics = metrics.New(metrics.Options{})
 		o.Tokens = access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	})
 	var document struct {

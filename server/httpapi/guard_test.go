@@ -52,7 +52,7 @@ func newGuarded(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
 	tb.Helper()
 	api := newStarting(tb, append([]func(*httpapi.Options){func(o *httpapi.Options) {
 		tokens := newTokens(tb, newDocuments(), o.Log)
-		o.Guard, o.Tokens = tokens, tokens
+		o.Guard, o.Tokens, o.Metrics = tokens, tokens, &tallied{}
 	}}, change...)...)
 	issuer := newIssuer(tb, define("order", newCounter(100)), define("user", newCounter(1)))
 	issuer.Init(tb.Context())
@@ -138,6 +138,7 @@ func TestScopes(t *testing.T) {
 		{"GET", "/seq/user/parse/100", "all"},
 		{"GET", "/seq/a%2Forder", "all"},
 		{"GET", "/biz-types/order/history", "reader ops all"},
+		{"GET", "/metrics", "reader ops all"},
 		{"GET", "/tokens", "reader ops all"},
 		{"GET", "/tokens/shop", "reader ops all"},
 		{"POST", "/tokens", "ops all"},
@@ -162,7 +163,7 @@ func TestScopes(t *testing.T) {
 // What describes the service is open when it is to be, and nothing else is.
 func TestPublicMetrics(t *testing.T) {
 	open := []string{"/healthz", "/readyz"}
-	described := []string{"/openapi.json", "/docs"}
+	described := []string{"/openapi.json", "/docs", "/metrics"}
 	for _, public := range []bool{false, true} {
 		api := newGuarded(t, func(o *httpapi.Options) { o.PublicMetrics = public })
 		for _, route := range api.Routes() {

@@ -28,13 +28,15 @@ type Options struct {
 	PublicMetrics bool
 	// Tokens are what /tokens manages; nil for no such routes.
 	Tokens Tokens
-	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz and
-	// /readyz, which are neither refused nor counted.
+	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz,
+	// /readyz and /metrics, which are neither refused nor counted.
 	MaxInFlight int
 	// AccessLog logs every request.
 	AccessLog bool
 	// Answers remembers what was answered to requests with an Idempotency-Key; nil refuses them.
 	Answers Answers
+	// Metrics counts requests and is what /metrics shows; nil for no such route.
+	Metrics Metrics
 	Log     *slog.Logger
 }
 
@@ -54,13 +56,16 @@ type API struct {
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
 	inFlight *inFlight
-	listener atomic.Pointer[listener] // nil where the connections are not known
+	listener atomic.Pointer[listener]                   // nil where the connections are not known
+	scrapes  *inFlight                                  // the places of /metrics
+	counters map[string]func(method string, status int) // what counts requests, by gin's name of the route; nil where nothing does
+	keyed    keyed
 }
 
 // New returns an API that is starting.
 func New(opts Options) (*API, error) {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs(), inFlight: newInFlight(opts.MaxInFlight, opts.Log)}
+	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs(), inFlight: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log)}
 	a.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
 	e := a.engine
 	e.RedirectTrailingSlash = false
@@ -82,12 +87,14 @@ func New(opts Options) (*API, error) {
 		e.Handle(method, "/readyz", a.readyz)
 	}
 	a.routeDocs()
+	a.routeMetrics()
 	e.NoRoute(func(c *gin.Context) {
 		a.fail(c, seqd.Errorf(seqd.CodeNotFound, "there is nothing at this path; numbers are at /seq/{bizType}"))
 	})
 	e.NoMethod(func(c *gin.Context) {
 		a.fail(c, seqd.Errorf(seqd.CodeMethodNotAllowed, "the method is not one of: %s", c.Writer.Header().Get("Allow")))
 	})
+	a.countRoutes()
 	return a, nil
 }
 
@@ -111,6 +118,9 @@ func (a *API) around(c *gin.Context) {
 	if l := a.listener.Load(); l != nil && l.crowded() {
 		c.Writer.Header()["Connection"] = closing
 	}
+	if a.counters != nil {
+		defer a.counted(c)
+	}
 	if a.opts.AccessLog {
 		defer a.logAccess(c, id[0], time.Now())
 	}
@@ -124,13 +134,13 @@ func (a *API) around(c *gin.Context) {
 		a.fail(c, err)
 		return
 	}
-	if !isProbe(c) {
-		if !a.inFlight.enter() {
+	if places := a.places(c); places != nil {
+		if !places.enter() {
 			c.Abort()
-			a.inFlight.refuse(c)
+			places.refuse(c)
 			return
 		}
-		defer a.inFlight.leave()
+		defer places.leave()
 	}
 	c.Next()
 }

@@ -57,6 +57,7 @@ func (a *API) issue(c *gin.Context) {
 		err = issuer.Issue(c.Request.Context(), &x.call)
 	} else {
 		replayed, err = a.once(c, keys, issuer, &x.call)
+		a.keyed.count(replayed, err)
 	}
 	if x.call.Limit.Quota > 0 {
 		writeLimit(c.Writer.Header(), x.call.Limit)

@@ -24,6 +24,10 @@ type inFlight struct {
 	refused episodes
 }
 
+// mostScrapes is how many requests for metrics are answered at once: more than any number of Prometheus servers asks for, and few enough that asking all the time takes
+// nothing from issuing.
+const mostScrapes = 64
+
 // retryAfter is when a client that was refused shall come back.
 const retryAfter = time.Second
 
@@ -56,13 +60,14 @@ func tooEarly(r *http.Request) bool {
 	return before != 0 && now-before < int64(retryAfter) && now >= before
 }
 
-func newInFlight(most int, log *slog.Logger) *inFlight {
+// newInFlight returns places whose bound is called bound.
+func newInFlight(most int, bound string, log *slog.Logger) *inFlight {
 	p := newProblem(seqd.Errorf(seqd.CodeOverloaded, "%d requests are being answered already", most))
 	// No part of it needs escaping.
 	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
 	return &inFlight{
 		most: orNone(most), before: []byte(before),
-		refused: episodes{log: log, message: "requests were refused: server.maxInFlight are being answered"},
+		refused: episodes{log: log, message: "requests were refused: " + bound + " are being answered"},
 	}
 }
 
@@ -107,11 +112,17 @@ func (f *inFlight) refuse(c *gin.Context) {
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
 }
 
-// isProbe reports whether a request asks how the service is. What balancers and orchestrators ask must be answered above all when there is much to do: else they
-// would end the process, and its load would fall on the others.
-func isProbe(c *gin.Context) bool {
-	path := c.FullPath()
-	return path == "/healthz" || path == "/readyz"
+// places returns where a request has to find a place, nil for nowhere. What balancers and orchestrators ask must be answered above all when there is much to do: else
+// they would end the process, and its load would fall on the others. What Prometheus asks must be answered then as well, for it is what the overload is seen by; it has
+// places of its own, so that asking too often is no way around the bound.
+func (a *API) places(c *gin.Context) *inFlight {
+	switch c.FullPath() {
+	case "/healthz", "/readyz":
+		return nil
+	case metricsPath:
+		return a.scrapes
+	}
+	return a.inFlight
 }
 
 // logEvery is the shortest time between two log lines of the same kind.
@@ -121,11 +132,13 @@ const logEvery = 10 * time.Second
 type episodes struct {
 	log     *slog.Logger
 	message string
+	all     atomic.Int64 // how often it did in all
 	unsaid  atomic.Int64
 	last    atomic.Int64 // when it was logged, nanoseconds since 1970
 }
 
 func (e *episodes) count() {
+	e.all.Add(1)
 	e.unsaid.Add(1)
 	now, last := time.Now().UnixNano(), e.last.Load()
 	if (now-last >= int64(logEvery) || now < last) && e.last.CompareAndSwap(last, now) {

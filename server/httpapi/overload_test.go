@@ -232,7 +232,8 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 	}
 	var log bytes.Buffer
 	addr := l.Addr().String()
-	l = httpapi.Listener(l, httpapi.ListenerOptions{MaxConnections: most, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	api := newStarting(t)
+	l = httpapi.Listener(l, httpapi.ListenerOptions{MaxConnections: most, API: api, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	accepted := make(chan net.Conn)
 	ended := make(chan struct{})
 	go func() {
@@ -251,6 +252,9 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 			dial(t, addr)
 			ours = append(ours, <-accepted)
 		}
+		if open := api.Load().Connections; open != most {
+			t.Errorf("%d connections are open, want %d", open, most)
+		}
 		for range 4 {
 			if n, err := dial(t, addr).Read(make([]byte, 1)); n != 0 || err == nil {
 				t.Errorf("a connection too many got %d bytes, %v; want its end", n, err)
@@ -266,6 +270,9 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+	if load := api.Load(); load != (httpapi.Load{Refused: 5 * 4}) {
+		t.Errorf("at the end the load is %+v", load)
+	}
 	if n := strings.Count(log.String(), "server.maxConnections"); n != 1 {
 		t.Errorf("it was logged %d times, want once: %s", n, &log)
 	}

@@ -1,0 +1,101 @@
+package metrics
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"sync"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+)
+
+const (
+	// pause is the shortest time between two collections. Whoever asks within it gets what was made before.
+	pause = time.Second
+	// share is how many times longer than collecting takes the pause is, up to longestPause: so that with very many biz types it takes but a fiftieth of one processor.
+	share        = 50
+	longestPause = 10 * time.Second
+)
+
+// shown is what was collected last, in the forms that it was asked for in.
+type shown struct {
+	pause time.Duration
+
+	mu       sync.Mutex // guards what follows; who comes while it is being made waits for it
+	at       time.Time  // when it was collected, zero for never
+	until    time.Time  // when it is too old
+	families []*dto.MetricFamily
+	forms    map[form][]byte
+}
+
+// form is how metrics are written.
+type form struct{ openMetrics, compressed bool }
+
+// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, compressed by gzip or not. They are collected at most once a second, by
+// one caller for all; the others get the same bytes, which must not be changed.
+func (m *Metrics) Exposition(openMetrics, compressed bool) (body []byte, contentType string, err error) {
+	s, f := &m.shown, form{openMetrics, compressed}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.at.IsZero() || !now.Before(s.until) {
+		m.collectAll(now)
+	}
+	body, made := s.forms[f]
+	if !made {
+		if body, err = f.write(s.families); err != nil {
+			return nil, "", err
+		}
+		s.forms[f] = body
+	}
+	return body, string(f.format()), nil
+}
+
+// collectAll collects anew. Where something cannot be shown the rest is.
+func (m *Metrics) collectAll(now time.Time) {
+	s := &m.shown
+	families, err := m.registry.Gather()
+	if err != nil {
+		m.opts.Log.Error("some metrics cannot be collected", "error", err)
+	}
+	s.families, s.forms, s.at = families, make(map[form][]byte), now
+	s.until = now.Add(max(s.pause, min(share*time.Since(now), longestPause)))
+}
+
+func (f form) format() expfmt.Format {
+	if f.openMetrics {
+		return expfmt.NewFormat(expfmt.TypeOpenMetrics)
+	}
+	return expfmt.NewFormat(expfmt.TypeTextPlain)
+}
+
+// write writes metrics in a form.
+func (f form) write(families []*dto.MetricFamily) ([]byte, error) {
+	var all bytes.Buffer
+	if !f.compressed {
+		err := f.encode(&all, families)
+		return all.Bytes(), err
+	}
+	z, err := gzip.NewWriterLevel(&all, gzip.BestSpeed)
+	if err == nil {
+		err = f.encode(z, families)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	return all.Bytes(), err
+}
+
+func (f form) encode(w io.Writer, families []*dto.MetricFamily) error {
+	encoder := expfmt.NewEncoder(w, f.format())
+	for _, family := range families {
+		if err := encoder.Encode(family); err != nil {
+			return err
+		}
+	}
+	if c, ok := encoder.(expfmt.Closer); ok { // OpenMetrics has an end
+		return c.Close()
+	}
+	return nil
+}

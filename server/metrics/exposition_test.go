@@ -1,0 +1,93 @@
+package metrics
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Every form says the same, and can be read.
+func TestForms(t *testing.T) {
+	m := driven(t)
+	m.shown.pause = time.Hour
+	for _, f := range []form{{false, false}, {false, true}, {true, false}, {true, true}} {
+		body, contentType, err := m.Exposition(f.openMetrics, f.compressed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.compressed {
+			z, err := gzip.NewReader(bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err = io.ReadAll(z); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.openMetrics {
+			if !strings.HasPrefix(contentType, "application/openmetrics-text; version=1.0.0") || !bytes.HasSuffix(body, []byte("# EOF\n")) {
+				t.Errorf("OpenMetrics comes as %s and ends with %q", contentType, body[max(0, len(body)-20):])
+			}
+			continue
+		}
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+		if err != nil || contentType[:len("text/plain; version=0.0.4")] != "text/plain; version=0.0.4" {
+			t.Fatal(contentType, err)
+		}
+		for _, name := range Names() {
+			if families[name] == nil {
+				t.Errorf("%s is missing", name)
+			}
+		}
+	}
+}
+
+// slow counts how often it is collected, which lasts until it is let go on.
+type slow struct {
+	collected int
+	release   chan struct{}
+}
+
+func (s *slow) Describe(chan<- *prometheus.Desc) {}
+func (s *slow) Collect(chan<- prometheus.Metric) {
+	s.collected++ // the race detector tells if two do
+	<-s.release
+}
+
+// However many ask at once, and then within the pause, one collects.
+func TestCollectedOnce(t *testing.T) {
+	m := newMetrics(1)
+	m.shown.pause = time.Hour
+	s := &slow{release: make(chan struct{})}
+	m.registry.MustRegister(s)
+	bodies := make([][]byte, 20)
+	var asking sync.WaitGroup
+	for i := range bodies {
+		asking.Go(func() { bodies[i], _, _ = m.Exposition(false, false) })
+	}
+	close(s.release)
+	asking.Wait()
+	m.Issued("order", 1)
+	again, _, _ := m.Exposition(false, false)
+	if s.collected != 1 {
+		t.Errorf("collected %d times", s.collected)
+	}
+	for _, body := range bodies {
+		if &body[0] != &again[0] {
+			t.Fatal("the bytes were made more than once")
+		}
+	}
+	m.shown.until = time.Time{}
+	if _, _, err := m.Exposition(false, false); err != nil || s.collected != 2 {
+		t.Errorf("after the pause: collected %d times, %v", s.collected, err)
+	}
+}

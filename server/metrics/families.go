@@ -1,0 +1,194 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seqd/seqd"
+)
+
+// Family is a metric as docs/METRICS.md describes it.
+type Family struct {
+	Name string
+	// Type is counter, gauge or histogram.
+	Type   string
+	Help   string
+	Labels []string
+}
+
+// family is a Family with what it takes to fill it.
+type family struct {
+	Family
+	desc  *prometheus.Desc
+	value prometheus.ValueType
+	worst worst
+}
+
+// worst says what becomes of the values of biz types that have no label of their own.
+type worst int
+
+const (
+	sum worst = iota // of counters
+	least
+	most
+)
+
+// families are all, in the order in which they are described. Only what follows adds to it, before the program begins.
+var families []*family
+
+// Families lists every metric of this package, in the order of docs/METRICS.md. Those of the Go runtime and of the process (go_…, process_…) are not among them.
+func Families() []Family {
+	list := make([]Family, len(families))
+	for i, f := range families {
+		list[i] = f.Family
+	}
+	return list
+}
+
+// Names lists the names of every metric of this package.
+func Names() []string {
+	names := make([]string, len(families))
+	for i, f := range families {
+		names[i] = f.Name
+	}
+	return names
+}
+
+func newFamily(kind string, value prometheus.ValueType, worst worst, name, help string, labels []string) *family {
+	f := &family{
+		Family: Family{Name: name, Type: kind, Help: help, Labels: labels},
+		desc:   prometheus.NewDesc(name, help, labels, nil), value: value, worst: worst,
+	}
+	families = append(families, f)
+	return f
+}
+
+func counter(name, help string, labels ...string) *family {
+	return newFamily("counter", prometheus.CounterValue, sum, name, help, labels)
+}
+
+func gauge(worst worst, name, help string, labels ...string) *family {
+	return newFamily("gauge", prometheus.GaugeValue, worst, name, help, labels)
+}
+
+// HTTP.
+var (
+	requestsTotal      = counter("seqd_http_requests_total", "Requests that were answered, by route, method and HTTP status.", "route", "method", "code")
+	requestsInFlight   = gauge(most, "seqd_http_requests_in_flight", "Requests that are being answered, without probes and scrapes.")
+	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused for server.maxInFlight.")
+	connectionsOpen    = gauge(most, "seqd_http_connections", "Connections that are open.")
+	connectionsRefused = counter("seqd_http_connections_refused_total", "Connections that were closed at once for server.maxConnections.")
+	idempotentTotal    = counter("seqd_idempotent_requests_total", "Requests with an Idempotency-Key: issued, replayed (answered as before) or failed.", "outcome")
+)
+
+// Issuing.
+var (
+	issuedTotal   = counter("seqd_ids_issued_total", "Numbers that were handed to callers.", "biz_type")
+	rejectedTotal = counter("seqd_ids_rejected_total", "Requests for numbers that were refused, by error code.", "biz_type", "reason")
+	issueSeconds  = newFamily("histogram", prometheus.UntypedValue, sum, "seqd_issue_seconds",
+		"How long calls took that reached a biz type, issued or refused, without HTTP.", []string{"strategy"})
+)
+
+// eventFamilies are what one kind of event is counted as: how often, and the numbers that it was about; nil for not.
+type eventFamilies struct {
+	kind           seqd.EventKind
+	times, numbers *family
+}
+
+// events are the kinds of events that are counted by biz type.
+var events = [...]eventFamilies{
+	{seqd.EventRefilled, counter("seqd_refills_total", "Ranges that were fetched from the store.", "biz_type"),
+		counter("seqd_refilled_numbers_total", "Numbers in the ranges that were fetched.", "biz_type")},
+	{seqd.EventRefillFailed, counter("seqd_refill_failures_total", "Attempts to fetch a range that failed.", "biz_type"), nil},
+	{seqd.EventAbandoned, counter("seqd_ranges_abandoned_total", "Ranges, or rests of ranges, that will never be issued.", "biz_type"),
+		counter("seqd_numbers_abandoned_total", "Numbers that will never be issued.", "biz_type")},
+	{seqd.EventGivenBack, nil, counter("seqd_numbers_given_back_total", "Numbers that were given back to the store at a clean stop or a change.", "biz_type")},
+	{seqd.EventSeeded, counter("seqd_reseeds_total", "Cursors in Redis that were lost, or new, and begun with a range.", "biz_type"), nil},
+	{seqd.EventAdvanced, counter("seqd_advances_total", "Cursors that were moved above numbers that a node had issued on its own.", "biz_type"), nil},
+	{seqd.EventFenced, counter("seqd_fence_mismatches_total", "Ranges that the cursor refused, and that are skipped.", "biz_type"), nil},
+	{seqd.EventGuard, counter("seqd_guard_alarms_total", "Times the cursor offered numbers that are not above all that this node had issued; they are skipped.", "biz_type"), nil},
+	{seqd.EventOutOfOrder, counter("seqd_out_of_order_ranges_total", "Ranges of the store below numbers that were seen; they are refused.", "biz_type"), nil},
+	{seqd.EventStoreBehind, counter("seqd_store_behind_total", "Times the store was found to be older than numbers that were seen.", "biz_type"), nil},
+	{seqd.EventStoreAway, counter("seqd_store_outages_total", "Times the store stopped giving ranges.", "biz_type"), nil},
+	{seqd.EventRedisAway, counter("seqd_redis_outages_total", "Times Redis stopped serving the cursor.", "biz_type"), nil},
+	{seqd.EventNearlyExhausted, counter("seqd_nearly_exhausted_total", "Times fewer than a hundredth of all numbers were found to be left.", "biz_type"), nil},
+}
+
+// Events of the node.
+var (
+	machineIDsLost = counter("seqd_machine_ids_lost_total", "Machine IDs that this node held and that another one holds now, or whose record is gone.")
+	clockRollbacks = counter("seqd_clock_rollbacks_total", "Times the clock was set back further than snowflake.maxWait.")
+)
+
+// State.
+var (
+	bizTypes     = gauge(most, "seqd_biz_types", "Biz types that are ready, degraded, unready or disabled.", "state")
+	degraded     = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
+	unready      = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
+	backendUp    = gauge(least, "seqd_backend_up", "1 while a back end (store or redis) answered when it was last heard of, else 0.", "backend")
+	feedNumber   = gauge(most, "seqd_feed_change_number", "Number of the newest change of definitions and tokens that this node knows to be announced.")
+	feedFailures = counter("seqd_feed_failures_total", "Looks at the changes of other nodes that failed.")
+)
+
+// Segments.
+var (
+	inHand           = gauge(least, "seqd_segment_numbers_in_hand", "Numbers that can be issued without the store, as far as this node knows.", "biz_type")
+	inHandSeconds    = gauge(least, "seqd_segment_in_hand_seconds", "For how long these last at the present rate; +Inf at rate 0.", "biz_type")
+	fill             = gauge(least, "seqd_segment_buffer_fill_ratio", "How full both buffers are together, 0 to 1.", "biz_type")
+	step             = gauge(most, "seqd_segment_step", "Numbers in the segment in use that were fetched at once.", "biz_type")
+	rate             = gauge(most, "seqd_segment_rate", "Numbers a second that leave the store for all nodes.", "biz_type")
+	highest          = gauge(most, "seqd_segment_highest", "The highest number known to have left the store.", "biz_type")
+	exhaustion       = gauge(least, "seqd_segment_exhaustion_seconds", "Until the last number there is at the present rate; +Inf at rate 0, or where the period ends first.", "biz_type")
+	serialExhaustion = gauge(least, "seqd_serial_exhaustion_seconds", "The same until the last number that a plugin can show as it is meant to.", "biz_type", "plugin")
+)
+
+// Snowflakes.
+var (
+	timestampExhaustion = gauge(least, "seqd_timestamp_exhaustion_seconds", "Until the last timestamp that the layout has.", "registry")
+	machineID           = gauge(most, "seqd_machine_id", "The machine ID that this node holds; missing while it holds none.", "registry")
+	machineIDsFree      = gauge(least, "seqd_machine_ids_free", "Machine IDs that could be leased when the registry was last seen.", "registry")
+	machineIDsUsed      = gauge(most, "seqd_machine_ids_used", "Machine IDs that were leased when the registry was last seen.", "registry")
+	leaseSeconds        = gauge(least, "seqd_machine_id_lease_seconds", "For how long the lease of this node's machine ID holds.", "registry")
+	clockOffset         = gauge(most, "seqd_registry_clock_offset_seconds", "By how much this node's clock was ahead of the registry's.", "registry")
+)
+
+// Plugins and rejection handlers. A handler is in plugin, as webhook:1, and its biz_type is empty.
+var (
+	queueDepth   = gauge(most, "seqd_queue_depth", "Records that wait in a queue.", "biz_type", "plugin")
+	queueSize    = gauge(least, "seqd_queue_size", "Records that the queue has room for.", "biz_type", "plugin")
+	queueDropped = counter("seqd_queue_dropped_total", "Records that were dropped because the queue was full or its target was away.", "biz_type", "plugin")
+	fallback     = gauge(most, "seqd_rate_limit_fallback", "1 while each node limits on its own because Redis cannot be used, else 0; missing where limits are not shared.", "biz_type", "plugin")
+)
+
+// The process.
+var (
+	linesDropped = counter("seqd_log_lines_dropped_total", "Log lines that were dropped because they could not be written in time.")
+	linesSkipped = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log, for server.accessLogPerSecond.")
+	spansDropped = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
+	buildInfo    = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
+	startTime    = gauge(most, "seqd_start_time_seconds", "When this process began to serve, in seconds since 1970.")
+)
+
+// measured are the families of what strategies and plugins measure of a biz type.
+var measured = map[seqd.Gauge]*family{
+	seqd.GaugeInHand: inHand, seqd.GaugeFill: fill, seqd.GaugeStep: step, seqd.GaugeRate: rate, seqd.GaugeHighest: highest,
+}
+
+// besides are the families of what plugins and rejection handlers measure of themselves.
+var besides = map[seqd.Gauge]*family{
+	seqd.GaugeQueued: queueDepth, seqd.GaugeQueueSize: queueSize, seqd.GaugeDropped: queueDropped, "fallback": fallback,
+}
+
+// registries are the families of what strategies measure of a registry of machine IDs.
+var registries = map[seqd.Gauge]*family{
+	seqd.GaugeMachineID: machineID, seqd.GaugeMachineIDsFree: machineIDsFree, seqd.GaugeMachineIDsUsed: machineIDsUsed,
+	seqd.GaugeLeaseLeft: leaseSeconds, seqd.GaugeClockOffset: clockOffset, seqd.GaugeTimeLeft: timestampExhaustion,
+}
+
+// reasons are the codes that a refusal can have. A code that is not here came from foreign code, and counts as the last.
+var reasons = [...]seqd.Code{
+	seqd.CodeInvalidBizType, seqd.CodeInvalidCount, seqd.CodeInvalidID, seqd.CodeInvalidRequest, seqd.CodeInvalidDefinition, seqd.CodeUnauthorized,
+	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,
+	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
+	seqd.CodeExhausted, seqd.CodeRateLimited, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
+	seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
+}

@@ -1,0 +1,82 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// methods are those that are told apart; the last stands for all others.
+var methods = [...]string{
+	http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "other",
+}
+
+// statuses are those that are told apart; 0 stands for all others.
+var statuses = [...]int{
+	0, 200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 409, 412, 413, 414, 415, 422, 429, 431, 500, 503,
+}
+
+// statusIndex is where a status stands among these.
+var statusIndex = func() (index [600]uint8) {
+	for i, status := range statuses {
+		index[status] = uint8(i)
+	}
+	return index
+}()
+
+// route counts the requests of one route.
+type route struct {
+	pattern string
+	counts  [len(methods)][len(statuses)]atomic.Int64
+}
+
+// Route returns what counts the requests of a route, such as /seq/{bizType}. There are as many as the program has routes.
+func (m *Metrics) Route(pattern string) (count func(method string, status int)) {
+	r := &route{pattern: pattern}
+	m.mu.Lock()
+	m.routes = append(m.routes, r)
+	m.mu.Unlock()
+	return r.count
+}
+
+func (r *route) count(method string, status int) {
+	s := 0
+	if status >= 0 && status < len(statusIndex) {
+		s = int(statusIndex[status])
+	}
+	r.counts[methodIndex(method)][s].Add(1)
+}
+
+func methodIndex(method string) int {
+	for i := range len(methods) - 1 {
+		if methods[i] == method {
+			return i
+		}
+	}
+	return len(methods) - 1
+}
+
+// collectRoutes sends the counts of all routes that are not 0.
+func (m *Metrics) collectRoutes(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	routes := m.routes
+	m.mu.Unlock()
+	for _, r := range routes {
+		for i, method := range methods {
+			for j, status := range statuses {
+				if n := r.counts[i][j].Load(); n > 0 {
+					requestsTotal.send(to, float64(n), r.pattern, method, statusLabel(status))
+				}
+			}
+		}
+	}
+}
+
+func statusLabel(status int) string {
+	if status == 0 {
+		return "other"
+	}
+	return strconv.Itoa(status)
+}

@@ -1,0 +1,448 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/seqd/seqd"
+)
+
+// newMetrics returns metrics that are collected whenever they are asked for.
+func newMetrics(maxBizTypes int) *Metrics {
+	m := New(Options{MaxBizTypes: maxBizTypes, Version: "v1", Revision: "abc", Log: slog.New(slog.DiscardHandler)})
+	m.shown.pause = 0
+	return m
+}
+
+// gathered returns the values of this package's metrics by name and label values, as in seqd_ids_issued_total order; of a histogram the count.
+func gathered(t testing.TB, m *Metrics) map[string]float64 {
+	t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), "seqd_") {
+			continue
+		}
+		for _, metric := range family.Metric {
+			values[seriesName(family, metric)] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	return values
+}
+
+// seriesName leaves out the names of the labels, which come sorted.
+func seriesName(family *dto.MetricFamily, metric *dto.Metric) string {
+	name := family.GetName()
+	for _, l := range metric.Label {
+		name += " " + l.GetValue()
+	}
+	return name
+}
+
+// want compares some values.
+func want(t *testing.T, got, want map[string]float64) {
+	t.Helper()
+	for name, v := range want {
+		if there, ok := got[name]; !ok || there != v {
+			t.Errorf("%s is %v (there: %v), want %v", name, there, ok, v)
+		}
+	}
+}
+
+// fake is a strategy or plugin that measures what it was given, and panics where that is nil.
+type fake struct {
+	seqd.NopPlugin
+	values   []seqd.Measurement
+	health   error
+	degraded *seqd.Error
+}
+
+func (f *fake) Init(context.Context, bool) error { return nil }
+func (f *fake) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
+	seq.Add(1, n, 1)
+	return nil
+}
+func (f *fake) Close(context.Context) error { return nil }
+func (f *fake) Health() error {
+	if f.values == nil {
+		panic("health")
+	}
+	return f.health
+}
+func (f *fake) Degraded() *seqd.Error { return f.degraded }
+func (f *fake) Measure(tell func(seqd.Measurement)) {
+	for _, v := range f.values {
+		tell(v)
+	}
+}
+
+// measures makes measurements of pairs of a gauge and a value.
+func measures(pairs ...any) *fake {
+	f := &fake{values: []seqd.Measurement{}}
+	for i := 0; i < len(pairs); i += 2 {
+		f.values = append(f.values, seqd.Measurement{Gauge: pairs[i].(seqd.Gauge), Value: pairs[i+1].(float64)})
+	}
+	return f
+}
+
+// of says of which registry the measurements are.
+func (f *fake) of(registry string) *fake {
+	for i := range f.values {
+		f.values[i].Of = registry
+	}
+	return f
+}
+
+func define(name string, s *fake, plugins ...*fake) seqd.Definition {
+	d := seqd.Definition{BizType: seqd.BizType{Name: name, Strategy: "fake"}, Strategy: s}
+	for i, p := range plugins {
+		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: fmt.Sprintf("p%d", i), Order: i, Plugin: p})
+	}
+	return d
+}
+
+func issuer(t testing.TB, observer seqd.Observer, definitions ...seqd.Definition) *seqd.Issuer {
+	t.Helper()
+	is, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler), Observer: observer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is.Init(t.Context())
+	return is
+}
+
+// The derived values, for each case of rate, limit and period.
+func TestSeconds(t *testing.T) {
+	forever := math.Inf(1)
+	m := newMetrics(10)
+	m.Watch(Source{Issuer: issuer(t, m,
+		define("steady", measures(seqd.GaugeInHand, 500.0, seqd.GaugeFill, 0.25, seqd.GaugeStep, 1000.0, seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0),
+			measures(seqd.GaugeLimit, 1500.0, seqd.GaugeRate, 7.0)),
+		define("idle", measures(seqd.GaugeInHand, 0.0, seqd.GaugeRate, 0.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
+		define("over", measures(seqd.GaugeRate, 0.0, seqd.GaugeHighest, 2000.0, seqd.GaugeLimit, 2000.0), measures(seqd.GaugeLimit, 99.0)),
+		define("short", measures(seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0, seqd.GaugePeriodLeft, 99.0), measures(seqd.GaugeLimit, 1500.0)),
+		define("long", measures(seqd.GaugePeriodLeft, 101.0, seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
+		define("unrated", measures(seqd.GaugeInHand, 5.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
+	)})
+	got := gathered(t, m)
+	want(t, got, map[string]float64{
+		"seqd_segment_numbers_in_hand steady": 500, "seqd_segment_in_hand_seconds steady": 50, "seqd_segment_buffer_fill_ratio steady": 0.25,
+		"seqd_segment_step steady": 1000, "seqd_segment_rate steady": 10, "seqd_segment_highest steady": 1000,
+		"seqd_segment_exhaustion_seconds steady": 100, "seqd_serial_exhaustion_seconds steady p0": 50,
+		"seqd_segment_in_hand_seconds idle": forever, "seqd_segment_exhaustion_seconds idle": forever,
+		"seqd_segment_exhaustion_seconds over": 0, "seqd_serial_exhaustion_seconds over p0": 0,
+		"seqd_segment_exhaustion_seconds short": forever, "seqd_serial_exhaustion_seconds short p0": 50,
+		"seqd_segment_exhaustion_seconds long": 100, "seqd_segment_numbers_in_hand unrated": 5,
+	})
+	for _, name := range []string{"seqd_segment_in_hand_seconds unrated", "seqd_segment_exhaustion_seconds unrated", "seqd_segment_in_hand_seconds over"} {
+		if v, there := got[name]; there {
+			t.Errorf("%s is %v, of what was not measured", name, v)
+		}
+	}
+}
+
+// Biz types without a label of their own: sums and worst values, and how many there are of which kind.
+func TestOther(t *testing.T) {
+	m := newMetrics(1)
+	sick, poor := measures(), measures()
+	sick.health, poor.degraded = seqd.Errorf(seqd.CodeStoreUnavailable, "no"), seqd.Errorf(seqd.CodeRedisUnavailable, "no")
+	is := issuer(t, m,
+		define("first", measures(seqd.GaugeInHand, 1.0)),
+		define("a", measures(seqd.GaugeInHand, 500.0, seqd.GaugeStep, 10.0, seqd.GaugeRate, 10.0, seqd.GaugeFill, 0.5), measures(seqd.GaugeQueued, 3.0, seqd.GaugeQueueSize, 9.0, seqd.GaugeDropped, 2.0)),
+		define("b", measures(seqd.GaugeInHand, 300.0, seqd.GaugeStep, 70.0, seqd.GaugeRate, 1.0, seqd.GaugeFill, 0.75), measures(seqd.GaugeQueued, 4.0, seqd.GaugeQueueSize, 8.0, seqd.GaugeDropped, 5.0)),
+		define("sick", sick), define("poor", poor),
+	)
+	m.Watch(Source{Issuer: is})
+	for _, bizType := range []string{"first", "a", "b"} {
+		if _, err := is.Next(t.Context(), bizType, 2); err != nil {
+			t.Fatal(err)
+		}
+		m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventRefilled, Numbers: 10})
+		m.Rejected(bizType, "made up")
+	}
+	want(t, gathered(t, m), map[string]float64{
+		"seqd_ids_issued_total first": 2, "seqd_ids_issued_total _other": 4, "seqd_refills_total first": 1, "seqd_refills_total _other": 2,
+		"seqd_refilled_numbers_total _other": 20, "seqd_ids_rejected_total _other internal": 2, "seqd_segment_numbers_in_hand first": 1,
+		"seqd_segment_numbers_in_hand _other": 300, "seqd_segment_in_hand_seconds _other": 50, "seqd_segment_step _other": 70, "seqd_segment_rate _other": 10,
+		"seqd_segment_buffer_fill_ratio _other": 0.5, "seqd_queue_depth _other p0": 4, "seqd_queue_size _other p0": 8, "seqd_queue_dropped_total _other p0": 7,
+		"seqd_biz_type_unready _other": 1, "seqd_biz_type_degraded _other": 1, "seqd_biz_types ready": 3, "seqd_biz_types unready": 1, "seqd_biz_types degraded": 1,
+		"seqd_issue_seconds fake": 3,
+	})
+}
+
+// However many biz types and registries there are, the number of series is bounded.
+func TestSeriesAreBounded(t *testing.T) {
+	const labels, many = 10, 2000
+	m := newMetrics(labels)
+	var definitions []seqd.Definition
+	for i := range many {
+		registry := measures(seqd.GaugeMachineID, 1.0, seqd.GaugeLeaseLeft, 1.0).of(fmt.Sprint("r", i))
+		registry.values = append(registry.values, measures(seqd.GaugeInHand, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0).values...)
+		definitions = append(definitions, define(fmt.Sprint("b", i), registry, measures(seqd.GaugeLimit, 1.0)))
+	}
+	is := issuer(t, m, definitions...)
+	m.Watch(Source{Issuer: is})
+	for i := range many {
+		if _, err := is.Next(t.Context(), fmt.Sprint("b", i), 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range reasons {
+			m.Rejected(fmt.Sprint("b", i), code)
+		}
+	}
+	const perBizType, ofNode = 1 + len(reasons) + 2*len(events) + 8 + 2 + 6, 30
+	got := gathered(t, m)
+	if most := (labels+1)*perBizType + ofNode; len(got) > most {
+		t.Errorf("%d biz types make %d series, want at most %d", many, len(got), most)
+	}
+	want(t, got, map[string]float64{"seqd_ids_issued_total _other": many - labels, "seqd_machine_id _other": 1})
+}
+
+// A biz type that is gone gives its label to the next; one that is only disabled keeps it.
+func TestGone(t *testing.T) {
+	m := newMetrics(2)
+	is := issuer(t, m, define("gone", measures()), define("disabled", measures()), define("next", measures()))
+	m.Watch(Source{Issuer: is})
+	for _, bizType := range []string{"gone", "disabled", "next"} {
+		m.Issued(bizType, 1)
+	}
+	if err := is.Remove(t.Context(), "gone", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := is.Remove(t.Context(), "disabled", seqd.Errorf(seqd.CodeDisabled, "no")); err != nil {
+		t.Fatal(err)
+	}
+	for range forgetAfter {
+		m.Issued("next", 1)
+		want(t, gathered(t, m), map[string]float64{"seqd_biz_types disabled": 1, "seqd_biz_types ready": 1})
+	}
+	m.Issued("next", 1)
+	m.Issued("gone", 1) // which has no label to get back
+	got := gathered(t, m)
+	want(t, got, map[string]float64{"seqd_ids_issued_total disabled": 1, "seqd_ids_issued_total next": 1, "seqd_ids_issued_total _other": 4})
+	if _, there := got["seqd_ids_issued_total gone"]; there {
+		t.Error("a biz type that is gone still has series")
+	}
+}
+
+// A strategy that panics over the question how it is does not keep what was counted from being shown.
+func TestPanics(t *testing.T) {
+	m := newMetrics(10)
+	m.Watch(Source{Issuer: issuer(t, m, define("mad", &fake{}))})
+	m.Issued("mad", 3)
+	want(t, gathered(t, m), map[string]float64{"seqd_ids_issued_total mad": 3})
+}
+
+// While many count and many scrape nothing is lost, and what is shown only grows.
+func TestCountingWhileScraping(t *testing.T) {
+	const each, callers, names = 2000, 4, 8
+	m := newMetrics(names / 2)
+	route := m.Route("/seq/{bizType}")
+	var counting, scraping sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		scraping.Go(func() {
+			last := 0.0
+			for {
+				issued := 0.0
+				for name, v := range gathered(t, m) {
+					if strings.HasPrefix(name, "seqd_ids_issued_total ") {
+						issued += v
+					}
+				}
+				if issued < last {
+					t.Errorf("%v numbers were issued after %v", issued, last)
+				}
+				last = issued
+				if _, _, err := m.Exposition(true, true); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range callers {
+		counting.Go(func() {
+			for i := range each {
+				bizType := fmt.Sprint("b", i%names)
+				m.Issued(bizType, 2)
+				m.Rejected(bizType, seqd.CodeExhausted)
+				m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventAbandoned, Numbers: 3})
+				m.Took("s", 1000)
+				route("GET", 200)
+			}
+		})
+	}
+	counting.Wait()
+	close(done)
+	scraping.Wait()
+	var issued, rejected, times, abandoned float64
+	got := gathered(t, m)
+	for name, v := range got {
+		switch {
+		case strings.HasPrefix(name, "seqd_ids_issued_total "):
+			issued += v
+		case strings.HasPrefix(name, "seqd_ids_rejected_total "):
+			rejected += v
+		case strings.HasPrefix(name, "seqd_ranges_abandoned_total "):
+			times += v
+		case strings.HasPrefix(name, "seqd_numbers_abandoned_total "):
+			abandoned += v
+		}
+	}
+	const all = each * callers
+	if issued != 2*all || rejected != all || times != all || abandoned != 3*all {
+		t.Errorf("%v issued, %v rejected, %v abandoned with %v numbers, of %d calls", issued, rejected, times, abandoned, all)
+	}
+	want(t, got, map[string]float64{"seqd_issue_seconds s": all, "seqd_http_requests_total 200 GET /seq/{bizType}": all})
+}
+
+// Methods and statuses that are not told apart are counted as other.
+func TestRoutes(t *testing.T) {
+	m := newMetrics(1)
+	route := m.Route("none")
+	for _, method := range []string{"GET", "BREW", "get", ""} {
+		for _, status := range []int{200, 418, 0, -1, 599, 600, 1000} {
+			route(method, status)
+		}
+	}
+	want(t, gathered(t, m), map[string]float64{
+		"seqd_http_requests_total 200 GET none": 1, "seqd_http_requests_total 200 other none": 3,
+		"seqd_http_requests_total other GET none": 6, "seqd_http_requests_total other other none": 18,
+	})
+}
+
+// The codes are those of the domain.
+func TestReasons(t *testing.T) {
+	source, err := os.ReadFile("../../errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`Code\w+ +Code += "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(found) != len(reasons) {
+		t.Errorf("the domain has %d codes, here are %d", len(found), len(reasons))
+	}
+	for _, match := range found {
+		if !slices.Contains(reasons[:], seqd.Code(match[1])) {
+			t.Errorf("the code %s is missing", match[1])
+		}
+	}
+	if reasons[len(reasons)-1] != seqd.CodeInternal {
+		t.Error("the last is not what unknown codes count as")
+	}
+}
+
+// driven returns metrics of which every family has a value.
+func driven(t *testing.T) *Metrics {
+	t.Helper()
+	m := newMetrics(10)
+	sick, poor := measures(), measures()
+	sick.health, poor.degraded = seqd.Errorf(seqd.CodeStoreUnavailable, "no"), seqd.Errorf(seqd.CodeRedisUnavailable, "no")
+	one := func() int64 { return 1 }
+	m.Watch(Source{
+		Issuer: issuer(t, m, define("sick", sick), define("poor", poor),
+			define("segment", measures(seqd.GaugeInHand, 1.0, seqd.GaugeFill, 1.0, seqd.GaugeStep, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0),
+				measures(seqd.GaugeLimit, 1.0, seqd.GaugeQueued, 1.0, seqd.GaugeQueueSize, 1.0, seqd.GaugeDropped, 1.0, seqd.Gauge("fallback"), 1.0)),
+			define("snowflake", measures(seqd.GaugeMachineID, 1.0, seqd.GaugeMachineIDsFree, 1.0, seqd.GaugeMachineIDsUsed, 1.0, seqd.GaugeLeaseLeft, 1.0, seqd.GaugeClockOffset, 1.0,
+				seqd.GaugeTimeLeft, 1.0).of("r")),
+		),
+		HTTP:     func() HTTP { return HTTP{InFlight: 1} },
+		Backends: func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
+		Handlers: func(tell func(string, seqd.Measurement)) {
+			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
+		},
+		Feed:         func() (int64, int64) { return 1, 1 },
+		LinesDropped: one, LinesSkipped: one, SpansDropped: one,
+	})
+	m.Route("/seq/{bizType}")("GET", 200)
+	m.Issued("segment", 1)
+	m.Rejected("segment", seqd.CodeExhausted)
+	m.Took("segment", 1)
+	for _, kind := range []seqd.EventKind{seqd.EventMachineIDLost, seqd.EventClockRollback} {
+		m.Event(seqd.Event{Kind: kind})
+	}
+	return m
+}
+
+// What is shown is what docs/METRICS.md describes, and the other way round.
+func TestDocument(t *testing.T) {
+	document, err := os.ReadFile("../../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var described, rows []string
+	for line := range strings.Lines(string(document)) {
+		if strings.HasPrefix(line, "| `seqd_") {
+			described = append(described, strings.TrimSpace(line))
+		}
+	}
+	for _, f := range Families() {
+		labels := ""
+		if len(f.Labels) > 0 {
+			labels = "`" + strings.Join(f.Labels, "`, `") + "`"
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", f.Name, f.Type, labels, f.Help))
+	}
+	for _, row := range rows {
+		if !slices.Contains(described, row) {
+			t.Errorf("docs/METRICS.md lacks the line\n%s", row)
+		}
+	}
+	for _, line := range described {
+		if !slices.Contains(rows, line) {
+			t.Errorf("docs/METRICS.md has the line\n%s", line)
+		}
+	}
+}
+
+// Every family that is listed is shown, as what it is said to be, and no other.
+func TestNames(t *testing.T) {
+	families, err := driven(t).registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := make(map[string]string)
+	for _, f := range Families() {
+		types[f.Name] = f.Type
+	}
+	if len(types) != len(Names()) {
+		t.Error("a name is listed twice")
+	}
+	for _, family := range families {
+		name := family.GetName()
+		if !strings.HasPrefix(name, "seqd_") {
+			continue
+		}
+		if kind := strings.ToLower(family.GetType().String()); types[name] != kind {
+			t.Errorf("%s is a %s, and listed as %q", name, kind, types[name])
+		}
+		delete(types, name)
+	}
+	for name := range types {
+		t.Errorf("%s is listed and not shown", name)
+	}
+}
+
+// What comes with seqd reaches the queues of handlers too, under no biz type.
+func TestHandlers(t *testing.T) {
+	want(t, gathered(t, driven(t)), map[string]float64{
+		"seqd_queue_depth  webhook": 7, "seqd_backend_up store": 1, "seqd_backend_up redis": 0, "seqd_machine_ids_lost_total": 1, "seqd_clock_rollbacks_total": 1,
+	})
+}

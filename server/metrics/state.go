@@ -1,0 +1,196 @@
+package metrics
+
+import (
+	"math"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seqd/seqd"
+)
+
+// series is one value among those of a family; label2 is "" where the family has only one label.
+type series struct {
+	*family
+	label, label2 string
+}
+
+// look is what one scrape finds of the state.
+type look struct {
+	*Metrics
+	// everyone says that there are so few biz types that each has a label of its own, also those that nothing was heard of yet.
+	everyone bool
+	values   map[series]float64
+	subject  subject
+	// registries and handlers are those that have a label of their own.
+	registries, handlers map[string]bool
+}
+
+// subject is the biz type that is being measured. All of one come one after the other.
+type subject struct {
+	bizType, label string
+	got            map[seqd.Gauge]float64
+	limits         map[string]float64 // by plugin, "" for the strategy
+}
+
+// collectState sends how the biz types and what is behind them stand.
+func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
+	l := look{Metrics: m, values: make(map[series]float64), registries: make(map[string]bool), handlers: make(map[string]bool)}
+	l.subject.got, l.subject.limits = make(map[seqd.Gauge]float64), make(map[string]float64)
+	defer func() { // also what was told before a panic
+		for at, v := range l.values {
+			at.send(to, v, []string{at.label, at.label2}[:len(at.Labels)]...)
+		}
+	}()
+	if s.Issuer != nil {
+		l.states(s.Issuer)
+		s.Issuer.Measure(l.told)
+		l.conclude()
+	}
+	if s.Handlers != nil {
+		s.Handlers(func(handler string, v seqd.Measurement) { l.beside("", l.place(l.handlers, handler), v) })
+	}
+}
+
+// states counts the biz types by how they stand, and finds out which have a label.
+func (l *look) states(issuer *seqd.Issuer) {
+	known, total := make(map[*counts]bool), 0
+	issuer.States(func(s seqd.State) {
+		total++
+		if c := l.bizTypes.find(s.BizType); c != nil {
+			known[c] = true
+		}
+	})
+	l.bizTypes.forget(known)
+	l.everyone = total+len(l.bizTypes.all())-len(known) <= l.opts.MaxBizTypes
+	for _, state := range []string{"ready", "degraded", "unready", "disabled"} {
+		l.values[series{bizTypes, state, ""}] = 0
+	}
+	issuer.States(l.state)
+}
+
+// state counts one biz type.
+func (l *look) state(s seqd.State) {
+	state := "ready"
+	switch {
+	case s.Disabled:
+		state = "disabled"
+	case s.Unready != nil:
+		state = "unready"
+		l.put(unready, 1, l.label(s.BizType), "")
+	case s.Degraded != nil:
+		state = "degraded"
+		l.put(degraded, 1, l.label(s.BizType), "")
+	}
+	l.values[series{bizTypes, state, ""}]++
+}
+
+// label returns what stands for a biz type.
+func (l *look) label(bizType string) string {
+	if bizType == "" || l.everyone || l.bizTypes.find(bizType) != nil {
+		return bizType
+	}
+	return Other
+}
+
+// put notes a value, or makes the worst of it and of those that share its labels.
+func (l *look) put(f *family, v float64, label, label2 string) {
+	at := series{f, label, label2}
+	if old, there := l.values[at]; there {
+		switch f.worst {
+		case sum:
+			v += old
+		case least:
+			v = min(old, v)
+		case most:
+			v = max(old, v)
+		}
+	}
+	l.values[at] = v
+}
+
+// told notes what was measured.
+func (l *look) told(bizType, plugin string, v seqd.Measurement) {
+	if bizType != l.subject.bizType {
+		l.conclude()
+		l.subject.bizType, l.subject.label = bizType, l.label(bizType)
+	}
+	switch {
+	case registries[v.Gauge] != nil:
+		l.put(registries[v.Gauge], v.Value, l.place(l.registries, v.Of), "")
+	case v.Gauge == seqd.GaugeLimit:
+		l.subject.limits[plugin] = v.Value
+	case besides[v.Gauge] != nil:
+		l.beside(l.subject.label, plugin, v)
+	case plugin == "":
+		l.subject.got[v.Gauge] = v.Value
+	}
+}
+
+// beside notes what a plugin or a rejection handler measured of itself.
+func (l *look) beside(label, plugin string, v seqd.Measurement) {
+	if f := besides[v.Gauge]; f != nil {
+		l.put(f, v.Value, label, plugin)
+	}
+}
+
+// place returns the label of a registry or a handler. As many of a kind have one as biz types can, but at least one.
+func (l *look) place(known map[string]bool, name string) string {
+	name = strings.ToValidUTF8(name, "?")
+	if !known[name] {
+		if len(known) >= max(1, l.opts.MaxBizTypes) {
+			return Other
+		}
+		known[name] = true
+	}
+	return name
+}
+
+// conclude notes what follows from all that was measured of a biz type.
+func (l *look) conclude() {
+	s := &l.subject
+	for g, v := range s.got {
+		if f := measured[g]; f != nil {
+			l.put(f, v, s.label, "")
+		}
+	}
+	perSecond, rated := s.got[seqd.GaugeRate]
+	if numbers, ok := s.got[seqd.GaugeInHand]; ok && rated {
+		l.put(inHandSeconds, lasts(numbers, perSecond), s.label, "")
+	}
+	if reached, ok := s.got[seqd.GaugeHighest]; ok && rated {
+		for plugin, limit := range s.limits {
+			l.exhaustion(plugin, s.left(limit-reached, perSecond))
+		}
+	}
+	clear(s.got)
+	clear(s.limits)
+}
+
+func (l *look) exhaustion(plugin string, seconds float64) {
+	if plugin == "" {
+		l.put(exhaustion, seconds, l.subject.label, "")
+		return
+	}
+	l.put(serialExhaustion, seconds, l.subject.label, plugin)
+}
+
+// left returns for how many seconds the rest of all numbers lasts; for ever where the numbers begin again before.
+func (s *subject) left(numbers, perSecond float64) float64 {
+	if numbers <= 0 {
+		return 0
+	}
+	seconds := lasts(numbers, perSecond)
+	if period, ok := s.got[seqd.GaugePeriodLeft]; ok && period < seconds {
+		return math.Inf(1)
+	}
+	return seconds
+}
+
+// lasts returns for how many seconds numbers last.
+func lasts(numbers, perSecond float64) float64 {
+	if perSecond <= 0 {
+		return math.Inf(1)
+	}
+	return numbers / perSecond
+}
