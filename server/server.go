@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,6 +32,7 @@ type Option func(*options)
 
 type options struct {
 	log      *slog.Logger
+	logTo    io.Writer
 	now      func() time.Time
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
@@ -41,6 +43,9 @@ type options struct {
 
 // WithLogger uses log instead of one made from the configuration.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens.
+func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w } }
 
 // WithClock uses now wherever the time of day matters. It is meant for tests.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
@@ -62,28 +67,31 @@ func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListe
 // The port opens before the store is reached. A store that is out of space or out of reach is tried again; any other error of opening it ends Run.
 // A Redis that cannot be used as it is ends Run at the start too; one that is out of reach does not.
 func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
-	o := options{now: time.Now, observer: seqd.NopObserver{}, certLook: 5 * time.Second}
+	o := options{logTo: os.Stderr, now: time.Now, observer: seqd.NopObserver{}, certLook: 5 * time.Second}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if o.log == nil {
-		o.log = NewLogger(cfg.Log, os.Stderr)
-	}
 	r := &runtime{cfg: cfg, options: o, failed: make(chan error, 1)}
+	if r.log != nil {
+		return r.run(ctx)
+	}
+	r.log, r.logLines = openLog(cfg.Log, o.logTo)
+	defer r.logLines.close(logPatience)
 	return r.run(ctx)
 }
 
 // runtime is one Run.
 type runtime struct {
 	options
-	cfg     *config.Config
-	api     *httpapi.API
-	http    *http.Server
-	addr    string // what is listened on
-	tokens  *access.Tokens
-	store   persist.Store
-	cluster string                // the ID of the cluster, as the store has it
-	redis   redis.UniversalClient // nil without redis.addrs
+	cfg      *config.Config
+	logLines *logWriter // nil with WithLogger
+	api      *httpapi.API
+	http     *http.Server
+	addr     string // what is listened on
+	tokens   *access.Tokens
+	store    persist.Store
+	cluster  string                // the ID of the cluster, as the store has it
+	redis    redis.UniversalClient // nil without redis.addrs
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
 	redisAway func() (time.Time, error)
 	issuer    *seqd.Issuer
