@@ -157,16 +157,17 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 	s := r.cfg.Server
 	r.tokens = access.New(access.Options{Config: r.cfg.Auth.Tokens, Now: r.now, Log: r.log})
 	r.api, err = httpapi.New(httpapi.Options{
-		MaxCount:       s.MaxCount,
-		MaxBodyBytes:   s.MaxBodyBytes,
-		MaxInFlight:    s.MaxInFlight,
-		TrustedProxies: s.TrustedProxies,
-		AccessLog:      s.AccessLog == "on",
-		Guard:          r.guard(),
-		PublicMetrics:  r.cfg.Auth.PublicMetrics,
-		Tokens:         r.tokens,
-		Answers:        &r.answers,
-		Log:            r.log,
+		MaxCount:           s.MaxCount,
+		MaxBodyBytes:       s.MaxBodyBytes,
+		MaxInFlight:        s.MaxInFlight,
+		TrustedProxies:     s.TrustedProxies,
+		AccessLog:          s.AccessLog == "on",
+		AccessLogPerSecond: s.AccessLogPerSecond,
+		Guard:              r.guard(),
+		PublicMetrics:      r.cfg.Auth.PublicMetrics,
+		Tokens:             r.tokens,
+		Answers:            &r.answers,
+		Log:                r.log,
 	})
 	if err != nil {
 		return nil, err

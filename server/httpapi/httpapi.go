@@ -31,8 +31,9 @@ type Options struct {
 	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz and
 	// /readyz, which are neither refused nor counted.
 	MaxInFlight int
-	// AccessLog logs every request.
-	AccessLog bool
+	// AccessLog logs requests: of those answered below 500, and of those answered above, AccessLogPerSecond each second, or all where that is 0.
+	AccessLog          bool
+	AccessLogPerSecond int
 	// Answers remembers what was answered to requests with an Idempotency-Key; nil refuses them.
 	Answers Answers
 	Log     *slog.Logger
@@ -54,13 +55,14 @@ type API struct {
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
 	inFlight *inFlight
+	access   *accessLog
 	listener atomic.Pointer[listener] // nil where the connections are not known
 }
 
 // New returns an API that is starting.
 func New(opts Options) (*API, error) {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs(), inFlight: newInFlight(opts.MaxInFlight, opts.Log)}
+	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs(), inFlight: newInFlight(opts.MaxInFlight, opts.Log), access: newAccessLog(opts.AccessLogPerSecond)}
 	a.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
 	e := a.engine
 	e.RedirectTrailingSlash = false
@@ -146,13 +148,6 @@ func (a *API) recover(c *gin.Context) {
 	if !c.Writer.Written() {
 		a.fail(c, &seqd.Error{Code: seqd.CodeInternal, Detail: "an internal error; the log of the service says more"})
 	}
-}
-
-func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
-	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request",
-		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
-		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", time.Since(start)),
-		slog.String("client", c.ClientIP()), slog.String("requestId", id))
 }
 
 // limits refuses targets that are too long, callers who may not do this, and bodies that are too large. Who may not call has no body read. Where a body means
