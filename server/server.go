@@ -25,6 +25,7 @@ import (
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/tracing"
 )
 
 // Option changes how Run works.
@@ -33,6 +34,7 @@ type Option func(*options)
 type options struct {
 	log      *slog.Logger
 	logTo    io.Writer
+	version  string
 	now      func() time.Time
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
@@ -46,6 +48,9 @@ func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log
 
 // WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens.
 func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w } }
+
+// WithVersion says which version of the program this is, in what it tells of itself.
+func WithVersion(version string) Option { return func(o *options) { o.version = version } }
 
 // WithClock uses now wherever the time of day matters. It is meant for tests.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
@@ -95,6 +100,7 @@ type runtime struct {
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
 	redisAway func() (time.Time, error)
 	issuer    *seqd.Issuer
+	traces    *tracing.Tracing // nil where nothing is traced
 	feed      *feed
 	catalogue *catalogue
 	nodes     *nodes
@@ -195,6 +201,9 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		ErrorLog:                     slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	r.addr = listener.Addr().String()
+	if err := r.trace(); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	r.log.Info("listening", "addr", listener.Addr().String(), "tls", encryption != nil, "tokensAskedFor", r.cfg.Auth.Enforced())
 	r.warnOfAccess()
 	if r.onListen != nil {
@@ -242,6 +251,7 @@ func (r *runtime) release() error {
 	if r.store != nil {
 		failed = append(failed, r.within("the store", r.store.Close))
 	}
+	r.endTraces()
 	r.log.Info("stopped")
 	return errors.Join(failed...)
 }

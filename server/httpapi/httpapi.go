@@ -56,6 +56,7 @@ type API struct {
 	ids      requestIDs
 	inFlight *inFlight
 	access   *accessLog
+	tracer   Tracer                   // nil where nothing is traced
 	listener atomic.Pointer[listener] // nil where the connections are not known
 }
 
@@ -105,13 +106,18 @@ func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
 // Drain makes /readyz say 503 while everything else goes on.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// around is the one middleware: request ID, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
+// around is the one middleware: request ID, span, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
 // client that sends one byte by byte would take a place.
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
 	c.Writer.Header()["X-Request-Id"] = id
 	if l := a.listener.Load(); l != nil && l.crowded() {
 		c.Writer.Header()["Connection"] = closing
+	}
+	if a.tracer != nil {
+		if span := a.beginSpan(c); span != nil {
+			defer a.endSpan(c, span, id[0])
+		}
 	}
 	if a.opts.AccessLog {
 		defer a.logAccess(c, id[0], time.Now())
@@ -129,6 +135,7 @@ func (a *API) around(c *gin.Context) {
 	if !isProbe(c) {
 		if !a.inFlight.enter() {
 			c.Abort()
+			a.traceCode(c, seqd.CodeOverloaded)
 			a.inFlight.refuse(c)
 			return
 		}
