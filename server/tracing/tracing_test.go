@@ -242,7 +242,11 @@ func TestRedisHook(t *testing.T) {
 	secret := errors.New("secret")
 	hook := tr.RedisHook()
 	var answer error
-	process := hook.ProcessHook(func(_ context.Context, cmd redis.Cmder) error { return answer })
+	var sent []redis.Cmder
+	process := hook.ProcessHook(func(_ context.Context, cmd redis.Cmder) error {
+		sent = append(sent, cmd)
+		return answer
+	})
 	pipeline := hook.ProcessPipelineHook(func(context.Context, []redis.Cmder) error { return answer })
 	untraced := context.Background()
 	if err := process(untraced, redis.NewCmd(untraced, "get", "secret")); err != nil {
@@ -254,9 +258,13 @@ func TestRedisHook(t *testing.T) {
 		kind string
 	}{{nil, ""}, {redis.Nil, ""}, {refusal("NOSCRIPT No secret"), "NOSCRIPT"}, {refusal("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
 	for _, tt := range tests {
-		answer = tt.err
-		if err := process(ctx, redis.NewCmd(ctx, "EVALSHA", "secret")); err != tt.err {
+		answer, sent = tt.err, nil
+		cmd := redis.NewCmd(ctx, "EVALSHA", "secret")
+		if err := process(ctx, cmd); err != tt.err {
 			t.Errorf("%v became %v", tt.err, err)
+		}
+		if len(sent) != 1 || sent[0] != redis.Cmder(cmd) { // else it might lose what forbids to repeat it
+			t.Errorf("%v: sent %v, want the command itself, once", tt.err, sent)
 		}
 	}
 	answer = nil
