@@ -44,12 +44,12 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// endRedis ends a span that may be nil. A reply of nothing is no error.
+// endRedis ends a span that may be nil. A reply of nothing is no error, nor is that the server does not have a script yet: it gets it then.
 func endRedis(span trace.Span, err error) {
 	if span == nil {
 		return
 	}
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
 		fail(span, redisErrorType(err))
 	}
 	span.End()

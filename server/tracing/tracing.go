@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -50,7 +51,7 @@ type Tracing struct {
 // New returns a tracing that connects to nothing before there are spans. Close ends it.
 func New(opts Options) (*Tracing, error) {
 	client := &http.Client{Timeout: sendTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(opts.Endpoint), otlptracehttp.WithHTTPClient(client),
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(strings.TrimSuffix(opts.Endpoint, "/")), otlptracehttp.WithHTTPClient(client),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{})) // what is sent again keeps newer spans waiting
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func newTracing(t *testing.T, ratio float64) (*tracing.Tracing, func() []tracing
 	var collector tracingtest.Collector
 	server := httptest.NewServer(&collector)
 	t.Cleanup(server.Close)
-	tr := newTracingTo(t, server.URL, ratio, slog.New(slog.DiscardHandler))
+	tr := newTracingTo(t, server.URL+"/", ratio, slog.New(slog.DiscardHandler))
 	return tr, func() []tracingtest.Span {
 		t.Helper()
 		closeIn(tr, 20*time.Second)
@@ -256,7 +256,7 @@ func TestRedisHook(t *testing.T) {
 	tests := []struct {
 		err  error
 		kind string
-	}{{nil, ""}, {redis.Nil, ""}, {refusal("NOSCRIPT No secret"), "NOSCRIPT"}, {refusal("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
+	}{{nil, ""}, {redis.Nil, ""}, {refusal("NOSCRIPT No secret"), ""}, {refusal("OOM secret"), "OOM"}, {refusal("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
 	for _, tt := range tests {
 		answer, sent = tt.err, nil
 		cmd := redis.NewCmd(ctx, "EVALSHA", "secret")

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sharedspan"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -94,31 +95,11 @@ func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, 
 
 // batch is callers that share one take.
 type batch struct {
-	want int64 // numbers of all callers so far; guarded by Shared.mu until the take is sent
-	// span is that of the first caller that is traced, nil for none; guarded likewise. The take is a part of it.
-	span trace.Span
+	want int64           // numbers of all callers so far; guarded by Shared.mu until the take is sent
+	span sharedspan.Span // guarded likewise
 	// done is closed when the take is back; runs, ascending, is then what it brought.
 	done chan struct{}
 	runs []persist.Range
-}
-
-// trace makes the take a part of the caller's span, or, where it is a part of another one already, links the two. Shared.mu is held.
-func (b *batch) trace(span trace.Span) {
-	switch {
-	case !span.IsRecording():
-	case b.span == nil:
-		b.span = span
-	default:
-		span.AddLink(trace.Link{SpanContext: b.span.SpanContext()})
-	}
-}
-
-// context is what the take runs under: nobody's deadline, for its callers have several.
-func (b *batch) context() context.Context {
-	if b.span == nil {
-		return context.Background()
-	}
-	return trace.ContextWithSpan(context.Background(), b.span)
 }
 
 // await waits, in a caller that does not send the take itself, until it is back. One that is in a hurry leaves on time. One that can only be
@@ -217,7 +198,7 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	}
 	b, offset, leader := s.forming, s.forming.want, !s.taking
 	b.want += n
-	b.trace(span)
+	b.span.Join(span)
 	if leader {
 		s.work.Add(1) // Close waits for the take
 	}
@@ -288,7 +269,7 @@ func (s *Shared) takeOnce() (more bool) {
 	s.mu.Unlock()
 	taken, err := rediscursor.Taken{}, errPanic
 	defer func() { more = s.deliver(b, began, taken, err) }() // also when the client panics: others wait for it
-	taken, err = s.cursor.Take(b.context(), take)
+	taken, err = s.cursor.Take(b.span.Context(), take)
 	return more
 }
 
