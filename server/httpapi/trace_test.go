@@ -120,3 +120,17 @@ func TestAllocationsBesideTraces(t *testing.T) {
 		t.Errorf("one ID costs %v allocations, without traces %v", with, without)
 	}
 }
+
+// BenchmarkIssueTraced traces one request in a hundred, to a collector that is not there.
+func BenchmarkIssueTraced(b *testing.B) {
+	tracer, err := tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1", Ratio: 0.01, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		tracer.Close(ctx)
+	})
+	benchmarkIssue(b, "/seq/order", define("order", newCounter(1)), func(api *httpapi.API) { api.Trace(tracer) })
+}
