@@ -49,7 +49,7 @@ func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log
 // WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens.
 func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w } }
 
-// WithVersion says which version of the program this is, in what it tells of itself.
+// WithVersion says what is running, in traces, instead of what the program was built from.
 func WithVersion(version string) Option { return func(o *options) { o.version = version } }
 
 // WithClock uses now wherever the time of day matters. It is meant for tests.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,7 +20,7 @@ func (r *runtime) trace() (err error) {
 	if cfg.Endpoint == "" {
 		return nil
 	}
-	r.traces, err = tracing.New(tracing.Options{Endpoint: cfg.Endpoint, Ratio: cfg.SampleRatio, Version: r.version, Instance: r.addr, Log: r.log})
+	r.traces, err = tracing.New(tracing.Options{Endpoint: cfg.Endpoint, Ratio: cfg.SampleRatio, Version: cmp.Or(r.version, build()), Instance: r.addr, Log: r.log})
 	if err != nil {
 		return fmt.Errorf("tracing.endpoint: %w", err)
 	}

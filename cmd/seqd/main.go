@@ -98,7 +98,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	case "restored":
 		return restored(ctx, cfg, out, errs)
 	}
-	if err := server.Run(ctx, cfg, server.WithLogOutput(errs), server.WithVersion(shownVersion())); err != nil {
+	if err := server.Run(ctx, cfg, server.WithLogOutput(errs), server.WithVersion(version)); err != nil {
 		sayInTime(errs, fmt.Sprintf("seqd: %v\n", err))
 		return exitFailed
 	}
@@ -214,11 +214,6 @@ func printUsage(w io.Writer) {
 
 // versionLine says what was built from what.
 func versionLine() string {
-	return fmt.Sprintf("seqd %s (%s, %s/%s)", shownVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// shownVersion is the version, or words in its place.
-func shownVersion() string {
 	v := version
 	info, ok := debug.ReadBuildInfo()
 	if v == "" && ok {
@@ -227,5 +222,5 @@ func shownVersion() string {
 	if v == "" || v == "(devel)" {
 		v = "development build"
 	}
-	return v
+	return fmt.Sprintf("seqd %s (%s, %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

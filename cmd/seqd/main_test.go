@@ -294,10 +294,9 @@ func TestLastWordsThatNobodyReads(t *testing.T) {
 	defer taken.Close()
 	r, w := io.Pipe() // which takes nothing before somebody reads
 	defer r.Close()
+	args := []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}
 	ended := make(chan int, 1)
-	go func() {
-		ended <- run(t.Context(), []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}, nil, io.Discard, w)
-	}()
+	go func() { ended <- run(t.Context(), args, nil, io.Discard, w) }()
 	select {
 	case code := <-ended:
 		if code != exitFailed {
