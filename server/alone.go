@@ -33,7 +33,7 @@ func (r *runtime) openAlone(ctx context.Context) bool {
 		return false // opening it again will say so
 	}
 	if r.store == nil {
-		unreached, openErr := newStore(ctx, r.cfg.Store, r.now, true)
+		unreached, openErr := newWatchedStore(ctx, r.cfg.Store, r.now, true, r.mongoMonitor())
 		if openErr != nil {
 			return false
 		}

@@ -63,12 +63,19 @@ func (r *runtime) shownMetrics() httpapi.Metrics {
 	return r.metrics
 }
 
-// watch has metrics ask what is there by now. What the log and tracing leave out belongs here too, once they tell.
+// watch has metrics ask what is there by now.
 func (r *runtime) watch(s metrics.Source) {
 	if r.metrics == nil {
 		return
 	}
 	s.HTTP = func() metrics.HTTP { return metrics.HTTP(r.api.Load()) }
+	s.LinesSkipped = r.api.AccessLogSkipped
+	if r.logLines != nil {
+		s.LinesDropped = r.logLines.Dropped
+	}
+	if r.traces != nil {
+		s.SpansDropped = r.traces.Dropped
+	}
 	r.metrics.Watch(s)
 }
 

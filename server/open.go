@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/event"
+
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
@@ -97,7 +99,7 @@ func (r *runtime) awaitStore(ctx context.Context, attempt func(context.Context) 
 }
 
 func (r *runtime) openStore(ctx context.Context) error {
-	store, err := newStore(ctx, r.cfg.Store, r.now, false)
+	store, err := newWatchedStore(ctx, r.cfg.Store, r.now, false, r.mongoMonitor())
 	if err == nil {
 		r.store = store
 	}
@@ -111,11 +113,16 @@ func (r *runtime) readCluster(ctx context.Context) (err error) {
 }
 
 func newStore(ctx context.Context, cfg config.Store, now func() time.Time, unreached bool) (persist.Store, error) {
+	return newWatchedStore(ctx, cfg, now, unreached, nil)
+}
+
+// newWatchedStore is newStore with a monitor for the commands of MongoDB, nil for none.
+func newWatchedStore(ctx context.Context, cfg config.Store, now func() time.Time, unreached bool, monitor *event.CommandMonitor) (persist.Store, error) {
 	switch cfg.Driver {
 	case "memory":
 		return memory.New(now), nil
 	case "mongo":
-		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now, Unreached: unreached})
+		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now, Unreached: unreached, Monitor: monitor})
 	case "bolt":
 		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
 	}

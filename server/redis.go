@@ -201,6 +201,9 @@ func (r *runtime) openRedis(ctx context.Context) (err error) {
 	if r.redis, err = newRedis(r.cfg.Redis); err != nil {
 		return err
 	}
+	if r.traces != nil {
+		r.redis.AddHook(r.traces.RedisHook())
+	}
 	start, cancel := context.WithTimeout(ctx, r.cfg.Redis.Timeout)
 	defer cancel()
 	for range firstLooks {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -25,6 +26,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
+	"github.com/seqd/seqd/server/tracing"
 )
 
 // Option changes how Run works.
@@ -32,11 +34,12 @@ type Option func(*options)
 
 type options struct {
 	log      *slog.Logger
+	logTo    io.Writer
+	version  string
 	now      func() time.Time
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
 	onListen func(net.Addr)
-	version  string
 	// certLook is the pause between two looks at the files of the certificate.
 	certLook time.Duration
 }
@@ -44,10 +47,13 @@ type options struct {
 // WithLogger uses log instead of one made from the configuration.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
+// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens.
+func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w } }
+
 // WithClock uses now wherever the time of day matters. It is meant for tests.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
 
-// WithVersion says what is running: to /metrics and /nodes, instead of what the program was built from.
+// WithVersion says what is running: to /metrics, /nodes and in traces, instead of what the program was built from.
 func WithVersion(version string) Option { return func(o *options) { o.version = version } }
 
 // WithObserver tells observer what happens, beside what /metrics shows.
@@ -67,14 +73,15 @@ func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListe
 // The port opens before the store is reached. A store that is out of space or out of reach is tried again; any other error of opening it ends Run.
 // A Redis that cannot be used as it is ends Run at the start too; one that is out of reach does not.
 func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
-	o := options{now: time.Now, observer: seqd.NopObserver{}, certLook: 5 * time.Second}
+	o := options{logTo: os.Stderr, now: time.Now, observer: seqd.NopObserver{}, certLook: 5 * time.Second}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if o.log == nil {
-		o.log = NewLogger(cfg.Log, os.Stderr)
-	}
 	r := &runtime{cfg: cfg, options: o, failed: make(chan error, 1)}
+	if r.log == nil {
+		r.log, r.logLines = openLog(cfg.Log, o.logTo)
+		defer r.logLines.close(logPatience)
+	}
 	r.measure()
 	return r.run(ctx)
 }
@@ -82,17 +89,19 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 // runtime is one Run.
 type runtime struct {
 	options
-	cfg     *config.Config
-	api     *httpapi.API
-	http    *http.Server
-	addr    string // what is listened on
-	tokens  *access.Tokens
-	store   persist.Store
-	cluster string                // the ID of the cluster, as the store has it
-	redis   redis.UniversalClient // nil without redis.addrs
+	cfg      *config.Config
+	logLines *logWriter // nil with WithLogger
+	api      *httpapi.API
+	http     *http.Server
+	addr     string // what is listened on
+	tokens   *access.Tokens
+	store    persist.Store
+	cluster  string                // the ID of the cluster, as the store has it
+	redis    redis.UniversalClient // nil without redis.addrs
 	// redisAway says since when and why Redis cannot be used; nil where none is configured.
 	redisAway func() (time.Time, error)
 	issuer    *seqd.Issuer
+	traces    *tracing.Tracing // nil where nothing is traced
 	feed      *feed
 	catalogue *catalogue
 	nodes     *nodes
@@ -156,17 +165,18 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 	s := r.cfg.Server
 	r.tokens = access.New(access.Options{Config: r.cfg.Auth.Tokens, Now: r.now, Log: r.log})
 	r.api, err = httpapi.New(httpapi.Options{
-		MaxCount:       s.MaxCount,
-		MaxBodyBytes:   s.MaxBodyBytes,
-		MaxInFlight:    s.MaxInFlight,
-		TrustedProxies: s.TrustedProxies,
-		AccessLog:      s.AccessLog == "on",
-		Guard:          r.guard(),
-		PublicMetrics:  r.cfg.Auth.PublicMetrics,
-		Tokens:         r.tokens,
-		Answers:        &r.answers,
-		Metrics:        r.shownMetrics(),
-		Log:            r.log,
+		MaxCount:           s.MaxCount,
+		MaxBodyBytes:       s.MaxBodyBytes,
+		MaxInFlight:        s.MaxInFlight,
+		TrustedProxies:     s.TrustedProxies,
+		AccessLog:          s.AccessLog == "on",
+		AccessLogPerSecond: s.AccessLogPerSecond,
+		Guard:              r.guard(),
+		PublicMetrics:      r.cfg.Auth.PublicMetrics,
+		Tokens:             r.tokens,
+		Answers:            &r.answers,
+		Metrics:            r.shownMetrics(),
+		Log:                r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -195,6 +205,9 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		ErrorLog:                     slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	r.addr = listener.Addr().String()
+	if err := r.trace(); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	r.log.Info("listening", "addr", listener.Addr().String(), "tls", encryption != nil, "tokensAskedFor", r.cfg.Auth.Enforced())
 	r.warnOfAccess()
 	if r.onListen != nil {
@@ -242,6 +255,7 @@ func (r *runtime) release() error {
 	if r.store != nil {
 		failed = append(failed, r.within("the store", r.store.Close))
 	}
+	r.endTraces()
 	r.log.Info("stopped")
 	return errors.Join(failed...)
 }

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
@@ -97,11 +98,24 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	case "restored":
 		return restored(ctx, cfg, out, errs)
 	}
-	if err := server.Run(ctx, cfg, server.WithLogger(server.NewLogger(cfg.Log, errs)), server.WithVersion(version)); err != nil {
-		fmt.Fprintf(errs, "seqd: %v\n", err)
+	if err := server.Run(ctx, cfg, server.WithLogOutput(errs), server.WithVersion(version)); err != nil {
+		sayInTime(errs, fmt.Sprintf("seqd: %v\n", err))
 		return exitFailed
 	}
 	return exitOK
+}
+
+// sayInTime writes the last words of a service, unless the output takes nothing: the process must end all the same.
+func sayInTime(errs io.Writer, text string) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		_, _ = io.WriteString(errs, text) // there is nowhere to tell its error
+	}()
+	select {
+	case <-said:
+	case <-time.After(time.Second):
+	}
 }
 
 // printToken makes a token. It reads no configuration and changes nothing: what it prints is yours to put into place.

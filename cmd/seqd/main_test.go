@@ -285,6 +285,28 @@ func TestServeOnAPortInUse(t *testing.T) {
 	}
 }
 
+// A service whose error output takes nothing ends all the same, with the code of a failure.
+func TestLastWordsThatNobodyReads(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r, w := io.Pipe() // which takes nothing before somebody reads
+	defer r.Close()
+	args := []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}
+	ended := make(chan int, 1)
+	go func() { ended <- run(t.Context(), args, nil, io.Discard, w) }()
+	select {
+	case code := <-ended:
+		if code != exitFailed {
+			t.Errorf("the exit code is %d, want %d", code, exitFailed)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+}
+
 func TestServeWithABrokenDataFile(t *testing.T) {
 	path := write(t, strings.Repeat("this is no data file ", 1000))
 	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--store.driver=bolt", "--store.bolt.path", path, "--log.level=error")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -33,6 +34,8 @@ type Options struct {
 	Unreached bool
 	// Now is the clock of the timestamps.
 	Now func() time.Time
+	// Monitor, when not nil, is told of every command.
+	Monitor *event.CommandMonitor
 	// Configure, when not nil, changes the options of the client last. It is meant for tests.
 	Configure func(*options.ClientOptions)
 }
@@ -103,6 +106,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("store.mongo.uri: %w: the name service does not know the hosts now", persist.ErrUnavailable)
 	}
 	o.SetServerSelectionTimeout(opts.Timeout).SetConnectTimeout(opts.Timeout)
+	if opts.Monitor != nil {
+		o.SetMonitor(opts.Monitor)
+	}
 	if opts.Configure != nil {
 		opts.Configure(o)
 	}

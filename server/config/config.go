@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,8 @@ type Config struct {
 	Idempotency Idempotency `config:"idempotency"`
 	// Metrics is what /metrics shows.
 	Metrics Metrics `config:"metrics"`
+	// Tracing is where traces go.
+	Tracing Tracing `config:"tracing"`
 	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
 	BizTypes []seqd.BizType
 
@@ -49,8 +52,10 @@ type Server struct {
 	DrainDelay time.Duration `config:"drainDelay"`
 	// StopTimeout bounds each of the two phases after DrainDelay: ending running requests, and giving numbers back.
 	StopTimeout time.Duration `config:"stopTimeout"`
-	// AccessLog is on or off: a log line per request.
+	// AccessLog is on or off: log lines of requests.
 	AccessLog string `config:"accessLog"`
+	// AccessLogPerSecond is how many lines a second it has at most, and as many again for answers of 500 and above; 0 for a line per request, to 1,000,000.
+	AccessLogPerSecond int `config:"accessLogPerSecond"`
 	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
 	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a connection.
@@ -145,6 +150,22 @@ type Metrics struct {
 	MaxBizTypes int `config:"maxBizTypes"`
 }
 
+// Tracing is which requests are traced, and where their spans go.
+type Tracing struct {
+	// Endpoint is the URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318; without a path, /v1/traces is meant. "" traces nothing.
+	Endpoint string `config:"endpoint"`
+	// SampleRatio is the share of requests without a traceparent that is traced, 0 to 1.
+	SampleRatio float64 `config:"sampleRatio"`
+}
+
+func (t *Tracing) validate(p *problems) {
+	u, err := url.Parse(t.Endpoint)
+	good := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	// It is not shown: what does not belong there may be a secret.
+	p.check(t.Endpoint == "" || good, "tracing.endpoint", "it is not http(s)://host:port, or with a path behind it")
+	p.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "tracing.sampleRatio", "%v is outside 0 to 1", t.SampleRatio)
+}
+
 // Default returns the configuration of a program that was told nothing, but for biz types, of which there are none.
 func Default() Config {
 	return Config{
@@ -163,6 +184,8 @@ func Default() Config {
 			MaxBodyBytes:      64 << 10,
 			MaxInFlight:       4096,
 			MaxConnections:    16_384,
+
+			AccessLogPerSecond: 100,
 		},
 		Log: Log{Level: "info", Format: "json"},
 		Store: Store{
@@ -176,6 +199,7 @@ func Default() Config {
 		BizTypesFrom: FromStore,
 		Idempotency:  Idempotency{TTL: 24 * time.Hour},
 		Metrics:      Metrics{Enabled: true, MaxBizTypes: 1000},
+		Tracing:      Tracing{SampleRatio: 0.01},
 	}
 }
 
@@ -261,6 +285,7 @@ func (c *Config) validate(p *problems) {
 	p.oneOf("log.format", c.Log.Format, "json", "text")
 	c.Store.validate(p)
 	c.Redis.validate(p)
+	c.Tracing.validate(p)
 	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
 	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
 	c.Auth.validate(p)
@@ -395,6 +420,7 @@ func (s *Server) validate(p *problems) {
 	p.duration("server.drainDelay", s.DrainDelay, 0, time.Hour)
 	p.duration("server.stopTimeout", s.StopTimeout, time.Second, time.Hour)
 	p.oneOf("server.accessLog", s.AccessLog, "off", "on")
+	p.check(s.AccessLogPerSecond >= 0 && s.AccessLogPerSecond <= 1_000_000, "server.accessLogPerSecond", "%d is outside 0 to 1000000", s.AccessLogPerSecond)
 	for i, proxy := range s.TrustedProxies {
 		_, prefixErr := netip.ParsePrefix(proxy)
 		addr, addrErr := netip.ParseAddr(proxy)

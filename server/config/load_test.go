@@ -184,6 +184,10 @@ var another = map[string]struct{ yaml, text string }{
 	"snowflake.stateDir":       {"y", "y"},
 	"snowflake.appName":        {"y", "y"},
 	"snowflake.advertiseIp":    {`"10.0.0.7"`, "10.0.0.7"},
+
+	"server.accessLogPerSecond": {"7", "7"},
+	"tracing.endpoint":          {`"http://x:4318"`, "http://x:4318"},
+	"tracing.sampleRatio":       {"0.7", "0.7"},
 }
 
 // Every key has the same effect from every source, and an effect. A new key needs a line above.

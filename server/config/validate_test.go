@@ -22,6 +22,10 @@ func envOf(t *testing.T, path string) string {
 // Every value out of its range, from each of the three sources; the value is written alike in all of them.
 func TestValuesOutOfRange(t *testing.T) {
 	for key, values := range map[string][]string{
+		"server.accessLogPerSecond": {"-1", "1000001"},
+		"tracing.endpoint":          {"x:4318", "//x:4318", "ftp://x:4318", "http://", "http://:4318", "http://me@x:4318", "http://x:4318?a=b", "http://x:4318#a", "http://x:port"},
+		"tracing.sampleRatio":       {"-0.1", "1.1"},
+
 		"server.addr":              {`nowhere`, `127.0.0.1`, `127.0.0.1:`, `127.0.0.1:http`, `127.0.0.1:65536`, `127.0.0.1:-1`, `::1:8080`, `192.0.2.1:8080`},
 		"server.maxCount":          {"0", "-1", "1000001"},
 		"server.drainDelay":        {"-1s", "1h1s"},
@@ -90,6 +94,10 @@ func fromEachSource(t *testing.T, key, text, yaml, want string) {
 // The ends of each range belong to it.
 func TestValuesAtTheEnds(t *testing.T) {
 	for key, values := range map[string][]string{
+		"server.accessLogPerSecond": {"0", "1000000"},
+		"tracing.endpoint":          {`""`, "http://x", `"http://[::1]:4318/a/b"`, "https://x:4318/"},
+		"tracing.sampleRatio":       {"0", "1", "0.001"},
+
 		"server.addr":              {`"127.0.0.1:0"`, `"127.0.0.1:65535"`},
 		"server.maxCount":          {"1", "1000000"},
 		"server.drainDelay":        {"0s", "0", "1h"},

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
 )
 
 // reusable is a ResponseWriter that allocates nothing and remembers what a test wants to know.
@@ -62,8 +63,11 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-func benchmarkIssue(b *testing.B, target string, definition seqd.Definition) {
+func benchmarkIssue(b *testing.B, target string, definition seqd.Definition, change ...func(*httpapi.API)) {
 	api := newAPI(b, definition)
+	for _, f := range change {
+		f(api)
+	}
 	r, err := newRequest("GET", target)
 	if err != nil {
 		b.Fatal(err)

@@ -267,7 +267,7 @@ func TestAllocationsWithToken(t *testing.T) {
 		api.Ready(newIssuer(t, define("order", newCounter(1_000_000))))
 		return api
 	}
-	open, guarded := newIssuing(newStarting(t)), newIssuing(newGuarded(t))
+	open, guarded := newIssuing(newStarting(t)), newIssuing(newGuarded(t, func(o *httpapi.Options) { o.Metrics = nil }))
 	count := func(api *httpapi.API) float64 {
 		r, err := newRequest("GET", "/seq/order", auth("shop"))
 		if err != nil {

@@ -31,8 +31,9 @@ type Options struct {
 	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz,
 	// /readyz and /metrics, which are neither refused nor counted.
 	MaxInFlight int
-	// AccessLog logs every request.
-	AccessLog bool
+	// AccessLog logs requests: of those answered below 500, and of those answered above, AccessLogPerSecond each second, or all where that is 0.
+	AccessLog          bool
+	AccessLogPerSecond int
 	// Answers remembers what was answered to requests with an Idempotency-Key; nil refuses them.
 	Answers Answers
 	// Metrics counts requests and is what /metrics shows; nil for no such route.
@@ -56,16 +57,21 @@ type API struct {
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
 	inFlight *inFlight
-	listener atomic.Pointer[listener]                   // nil where the connections are not known
 	scrapes  *inFlight                                  // the places of /metrics
 	counters map[string]func(method string, status int) // what counts requests, by gin's name of the route; nil where nothing does
 	keyed    keyed
+	access   *accessLog
+	tracer   Tracer                   // nil where nothing is traced
+	listener atomic.Pointer[listener] // nil where the connections are not known
 }
 
 // New returns an API that is starting.
 func New(opts Options) (*API, error) {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, engine: gin.New(), ids: newRequestIDs(), inFlight: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log)}
+	a := &API{
+		opts: opts, engine: gin.New(), ids: newRequestIDs(),
+		inFlight: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log), access: newAccessLog(opts.AccessLogPerSecond),
+	}
 	a.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
 	e := a.engine
 	e.RedirectTrailingSlash = false
@@ -110,7 +116,7 @@ func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
 // Drain makes /readyz say 503 while everything else goes on.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// around is the one middleware: request ID, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
+// around is the one middleware: request ID, span, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
 // client that sends one byte by byte would take a place.
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
@@ -120,6 +126,11 @@ func (a *API) around(c *gin.Context) {
 	}
 	if a.counters != nil {
 		defer a.counted(c)
+	}
+	if a.tracer != nil {
+		if span := a.beginSpan(c); span != nil {
+			defer a.endSpan(c, span, id[0])
+		}
 	}
 	if a.opts.AccessLog {
 		defer a.logAccess(c, id[0], time.Now())
@@ -137,6 +148,7 @@ func (a *API) around(c *gin.Context) {
 	if places := a.places(c); places != nil {
 		if !places.enter() {
 			c.Abort()
+			a.traceCode(c, seqd.CodeOverloaded)
 			places.refuse(c)
 			return
 		}
@@ -156,13 +168,6 @@ func (a *API) recover(c *gin.Context) {
 	if !c.Writer.Written() {
 		a.fail(c, &seqd.Error{Code: seqd.CodeInternal, Detail: "an internal error; the log of the service says more"})
 	}
-}
-
-func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
-	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request",
-		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
-		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", time.Since(start)),
-		slog.String("client", c.ClientIP()), slog.String("requestId", id))
 }
 
 // limits refuses targets that are too long, callers who may not do this, and bodies that are too large. Who may not call has no body read. Where a body means

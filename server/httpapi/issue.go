@@ -44,6 +44,7 @@ func (a *API) issue(c *gin.Context) {
 		a.fail(c, err)
 		return
 	}
+	a.traceCount(c, count)
 	keys := c.Request.Header["Idempotency-Key"]
 	x := exchanges.Get().(*exchange)
 	defer x.release()

@@ -118,6 +118,7 @@ func (a *API) logCause(c *gin.Context, err *seqd.Error) {
 }
 
 func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
+	a.traceCode(c, p.Code)
 	p.RequestID = requestID(c)
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore

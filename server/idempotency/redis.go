@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/redisonce"
+	"github.com/seqd/seqd/internal/sharedspan"
 )
 
 var (
@@ -124,6 +126,7 @@ func (r *Redis) refusal(ctx context.Context, err error) error {
 // flight is calls that are sent together. Its calls are read when done is closed.
 type flight struct {
 	calls []*redisonce.Call
+	span  sharedspan.Span
 	done  chan struct{}
 }
 
@@ -134,12 +137,14 @@ func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 			return cause
 		}
 	}
+	span := trace.SpanFromContext(ctx)
 	r.mu.Lock()
 	if r.forming == nil {
 		r.forming = &flight{done: make(chan struct{})}
 	}
 	f, leader := r.forming, !r.flying
 	f.calls = append(f.calls, call)
+	f.span.Join(span)
 	r.flying = true
 	r.mu.Unlock()
 	if leader {
@@ -181,6 +186,6 @@ func (r *Redis) fly() (more bool) {
 		r.mu.Unlock()
 		close(f.done)
 	}()
-	redisonce.Pipeline(context.Background(), r.opts.Client, f.calls)
+	redisonce.Pipeline(f.span.Context(), r.opts.Client, f.calls)
 	return more
 }

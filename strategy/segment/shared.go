@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sharedspan"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -94,7 +97,8 @@ func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, 
 
 // batch is callers that share one take.
 type batch struct {
-	want int64 // numbers of all callers so far; guarded by Shared.mu until the take is sent
+	want int64           // numbers of all callers so far; guarded by Shared.mu until the take is sent
+	span sharedspan.Span // guarded likewise
 	// done is closed when the take is back; runs, ascending, is then what it brought.
 	done chan struct{}
 	runs []persist.Range
@@ -191,6 +195,7 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 // join takes part in the next take and adds what came of it to seq. While something is being mended it returns instead at once, with the
 // channel to wait for.
 func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-chan struct{}, err error) {
+	span := trace.SpanFromContext(ctx)
 	s.mu.Lock()
 	switch {
 	case s.closed:
@@ -214,6 +219,7 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	}
 	b, offset, leader := s.forming, s.forming.want, !s.taking
 	b.want += n
+	b.span.Join(span)
 	if leader {
 		s.work.Add(1) // Close waits for the take
 	}
@@ -303,7 +309,7 @@ func (s *Shared) takeOnce() (more bool) {
 	s.mu.Unlock()
 	taken, err := rediscursor.Taken{}, errPanic
 	defer func() { more = s.deliver(b, began, taken, err) }() // also when the client panics: others wait for it
-	taken, err = s.cursor.Take(context.Background(), take)
+	taken, err = s.cursor.Take(b.span.Context(), take)
 	return more
 }
 

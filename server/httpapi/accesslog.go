@@ -1,0 +1,65 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"golang.org/x/time/rate"
+)
+
+// accessLog bounds the lines of the access log. Answers that say that the service failed (500 and above) have a bound of their own, as high, so that a flood
+// of good ones does not hide them. It is safe for concurrent use.
+type accessLog struct {
+	good, failed *rate.Limiter
+	unsaid       atomic.Int64 // requests without a line since the last one
+	skipped      atomic.Int64 // ever
+}
+
+// newAccessLog returns a bound of that many lines a second, of each of the two kinds; 0 is none.
+func newAccessLog(perSecond int) *accessLog {
+	most := rate.Limit(perSecond)
+	if perSecond == 0 {
+		most = rate.Inf
+	}
+	return &accessLog{good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
+}
+
+// takes reports whether an answer gets a line, and for how many before it there was none.
+func (l *accessLog) takes(status int, now time.Time) (skipped int64, ok bool) {
+	bucket := l.good
+	if status >= http.StatusInternalServerError {
+		bucket = l.failed
+	}
+	if !bucket.AllowN(now, 1) {
+		l.unsaid.Add(1)
+		l.skipped.Add(1)
+		return 0, false
+	}
+	if l.unsaid.Load() == 0 {
+		return 0, true
+	}
+	return l.unsaid.Swap(0), true
+}
+
+// AccessLogSkipped is for how many requests the access log has no line because there were too many.
+func (a *API) AccessLogSkipped() int64 { return a.access.skipped.Load() }
+
+func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
+	now := time.Now()
+	skipped, ok := a.access.takes(c.Writer.Status(), now)
+	if !ok {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 9)
+	attrs = append(attrs,
+		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
+		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", now.Sub(start)),
+		slog.String("client", c.ClientIP()), slog.String("requestId", id))
+	if skipped > 0 {
+		attrs = append(attrs, slog.Int64("skipped", skipped))
+	}
+	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request", attrs...)
+}

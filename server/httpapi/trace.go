@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seqd/seqd"
+)
+
+// Tracer says which requests are traced. It is safe for concurrent use.
+type Tracer interface {
+	// Begin returns the span of a request, which the API ends, and the context of what the request does; nil for both where it is not traced.
+	Begin(*http.Request) (context.Context, trace.Span)
+}
+
+// Trace traces requests from now on. It must be called before the first request; without it nothing is traced.
+func (a *API) Trace(tracer Tracer) { a.tracer = tracer }
+
+// beginSpan returns the span of a request, nil for none.
+func (a *API) beginSpan(c *gin.Context) trace.Span {
+	if a.places(c) != a.inFlight { // probes and scrapes come all the time, and say nothing of issuing
+		return nil
+	}
+	ctx, span := a.tracer.Begin(c.Request)
+	if span != nil {
+		c.Request = c.Request.WithContext(ctx)
+	}
+	return span
+}
+
+// endSpan says what a request was and what came of it. It tells nothing that a caller wrote but what cannot be a secret.
+func (a *API) endSpan(c *gin.Context, span trace.Span, id string) {
+	method, route, status := shownMethod(c.Request.Method), shownRoute(c.FullPath()), c.Writer.Status()
+	span.SetName(strings.TrimSpace(method + " " + route))
+	span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", status),
+		attribute.String("seqd.request_id", discreet(id)))
+	for key, value := range map[string]string{"http.route": route, "seqd.token": callerName(c), "seqd.biz_type": shownBizType(c)} {
+		if value != "" {
+			span.SetAttributes(attribute.String(key, value))
+		}
+	}
+	if status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
+
+// traced returns the span of a request, nil where it is not traced.
+func (a *API) traced(c *gin.Context) trace.Span {
+	if a.tracer == nil {
+		return nil
+	}
+	if span := trace.SpanFromContext(c.Request.Context()); span.IsRecording() {
+		return span
+	}
+	return nil
+}
+
+// traceCount says how many numbers were asked for.
+func (a *API) traceCount(c *gin.Context, count int) {
+	if span := a.traced(c); span != nil {
+		span.SetAttributes(attribute.Int("seqd.count", count))
+	}
+}
+
+// traceCode says why a request was refused.
+func (a *API) traceCode(c *gin.Context, code seqd.Code) {
+	if span := a.traced(c); span != nil {
+		span.SetAttributes(attribute.String("error.type", string(code)))
+	}
+}
+
+// shownMethod is a method of HTTP; any other word may be anything.
+func shownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
+		return method
+	}
+	return "_OTHER"
+}
+
+// shownRoute writes a route as its description does: /seq/{bizType}.
+func shownRoute(route string) string {
+	parts := strings.Split(route, "/")
+	for i, part := range parts {
+		if name, isParam := strings.CutPrefix(part, ":"); isParam {
+			parts[i] = "{" + name + "}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// shownBizType is the biz type in the path, "" where there is none or what stands in its place cannot be one.
+func shownBizType(c *gin.Context) string {
+	name := c.Param("bizType")
+	if seqd.CheckName(name) != nil {
+		return ""
+	}
+	return discreet(name)
+}

@@ -1,0 +1,136 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/tracing"
+	"github.com/seqd/seqd/server/tracing/tracingtest"
+)
+
+// named lets everybody in, as shop.
+type named struct{}
+
+func (named) Allow([]string, string, string) (string, error) { return "shop", nil }
+
+// newTraced returns an API of which all requests are traced, and a function that ends the tracing and returns the spans.
+func newTraced(t *testing.T, ratio float64, change ...func(*httpapi.Options)) (*httpapi.API, func() []tracingtest.Span) {
+	t.Helper()
+	var collector tracingtest.Collector
+	server := httptest.NewServer(&collector)
+	t.Cleanup(server.Close)
+	tracer, err := tracing.New(tracing.Options{Endpoint: server.URL, Ratio: ratio, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := func() []tracingtest.Span {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		tracer.Close(ctx)
+		return collector.Spans()
+	}
+	t.Cleanup(func() { end() })
+	api := newStarting(t, append(change, remembering)...)
+	api.Trace(tracer)
+	broken := newCounter(1)
+	broken.generate = func() error {
+		return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "secret", Err: errors.New("secret")}
+	}
+	sick := newCounter(1)
+	sick.generate = func() error { panic("secret") }
+	api.Ready(newIssuer(t, define("order", newCounter(100)), define("broken", broken), define("sick", sick)))
+	return api, end
+}
+
+func TestSpansOfRequests(t *testing.T) {
+	secret := "seqd_" + "0123456789012345678901234567890123456789012"
+	for _, tt := range []struct {
+		method, target, name string
+		failed               bool
+		want                 map[string]string
+	}{
+		{"POST", "/seq/order?count=3", "POST /seq/{bizType}", false, map[string]string{
+			"http.route": "/seq/{bizType}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.count": "3", "seqd.token": "shop"}},
+		{"GET", "/seq/order/parse/100", "GET /seq/{bizType}/parse/{id}", false, map[string]string{
+			"http.route": "/seq/{bizType}/parse/{id}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.token": "shop"}},
+		{"POST", "/seq/broken", "POST /seq/{bizType}", true, map[string]string{
+			"http.route": "/seq/{bizType}", "http.response.status_code": "503", "seqd.biz_type": "broken", "seqd.count": "1", "seqd.token": "shop", "error.type": "store_unavailable"}},
+		{"POST", "/seq/sick", "POST /seq/{bizType}", true, map[string]string{
+			"http.route": "/seq/{bizType}", "http.response.status_code": "500", "seqd.biz_type": "sick", "seqd.count": "1", "seqd.token": "shop", "error.type": "internal"}},
+		{"POST", "/seq/order?count=0", "POST /seq/{bizType}", false, map[string]string{
+			"http.route": "/seq/{bizType}", "http.response.status_code": "400", "seqd.biz_type": "order", "seqd.token": "shop", "error.type": "invalid_count"}},
+		{"GET", "/seq/" + secret + "?count=1", "GET /seq/{bizType}", false, map[string]string{
+			"http.route": "/seq/{bizType}", "http.response.status_code": "404", "seqd.biz_type": "(not shown)", "seqd.count": "1", "seqd.token": "shop", "error.type": "unknown_biz_type"}},
+		{"SECRET", "/" + secret, "_OTHER", false, map[string]string{
+			"http.response.status_code": "404", "seqd.token": "shop", "error.type": "not_found"}},
+	} {
+		t.Run(tt.method+" "+tt.target, func(t *testing.T) {
+			api, spans := newTraced(t, 1, func(o *httpapi.Options) { o.Guard = named{} })
+			headers := []string{"X-Request-Id: mine", "Authorization: Bearer " + secret}
+			if tt.method == "POST" {
+				headers = append(headers, "Idempotency-Key: secret")
+			}
+			do(t, api, tt.method, tt.target, headers...)
+			got := spans()
+			if len(got) != 1 {
+				t.Fatalf("%d spans, want 1", len(got))
+			}
+			tt.want["seqd.request_id"] = "mine"
+			tt.want["http.request.method"], _, _ = strings.Cut(tt.name, " ")
+			if got[0].Name != tt.name || got[0].Failed != tt.failed || !maps.Equal(got[0].Attributes, tt.want) {
+				t.Errorf("got %q, failed %v, %v\nwant %q, failed %v, %v", got[0].Name, got[0].Failed, got[0].Attributes, tt.name, tt.failed, tt.want)
+			}
+		})
+	}
+}
+
+func TestProbesAreNotTraced(t *testing.T) {
+	api, spans := newTraced(t, 1)
+	do(t, api, "GET", "/healthz")
+	do(t, api, "HEAD", "/readyz")
+	if got := spans(); len(got) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A request that has no place is traced too.
+func TestRefusedRequestsAreTraced(t *testing.T) {
+	api, spans := newTraced(t, 1, func(o *httpapi.Options) { o.MaxInFlight = -1 })
+	do(t, api, "GET", "/seq/order")
+	got := spans()
+	if len(got) != 1 || got[0].Attributes["error.type"] != "overloaded" || !got[0].Failed {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A request that is not sampled costs no allocation.
+func TestAllocationsBesideTraces(t *testing.T) {
+	without, _ := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
+	api, _ := newTraced(t, 0)
+	with, _ := allocations(t, api, "/seq/order")
+	if !raceEnabled && with > without {
+		t.Errorf("one ID costs %v allocations, without traces %v", with, without)
+	}
+}
+
+// BenchmarkIssueTraced traces one request in a hundred, to a collector that is not there.
+func BenchmarkIssueTraced(b *testing.B) {
+	tracer, err := tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1", Ratio: 0.01, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		tracer.Close(ctx)
+	})
+	benchmarkIssue(b, "/seq/order", define("order", newCounter(1)), func(api *httpapi.API) { api.Trace(tracer) })
+}

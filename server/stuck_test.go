@@ -1,0 +1,65 @@
+package server_test
+
+import (
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server"
+)
+
+// chatty is a server that logs much.
+const chatty = `
+server: {accessLog: on}
+log: {level: debug}
+store: {driver: memory}
+bizTypes: [{name: order, start: 100}]
+`
+
+// nobodyReads returns the end of a pipe that takes nothing any more, in blocking mode, as standard error is.
+func nobodyReads(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() }) // closing the other end is what ends a write
+	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for chunk := make([]byte, 1<<20); ; {
+		if _, err := w.Write(chunk); err != nil {
+			break // it is full
+		}
+	}
+	_ = w.Fd()
+	return w
+}
+
+// The log goes to a pipe that nobody reads, or to a full disk: numbers are issued, and the stop ends in time.
+func TestLogThatTakesNothing(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for name, out := range map[string]*os.File{"a pipe that nobody reads": nobodyReads(t), "a full disk": full} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, load(t, chatty), server.WithLogger(nil), server.WithLogOutput(out))
+			s.await("/readyz", http.StatusOK)
+			for range 300 {
+				if status, body := s.get("/seq/order"); status != http.StatusOK {
+					t.Fatalf("got %d: %s", status, body)
+				}
+			}
+			began := time.Now()
+			if err := s.stop(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the stop took %s", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package server_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/tracing/tracingtest"
+)
+
+// traced is a server that traces every request.
+func traced(t *testing.T, endpoint string) *service {
+	t.Helper()
+	s := start(t, load(t, "tracing: {endpoint: '"+endpoint+"', sampleRatio: 1}\nstore: {driver: memory}\nbizTypes: [{name: order, start: 100}]\n"), server.WithVersion("v7"))
+	s.await("/readyz", http.StatusOK)
+	return s
+}
+
+func TestTraces(t *testing.T) {
+	var collector tracingtest.Collector
+	c := httptest.NewServer(&collector)
+	t.Cleanup(c.Close)
+	s := traced(t, c.URL+"/v1/traces")
+	s.get("/seq/order?count=2")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	spans := collector.Spans()
+	if len(spans) != 1 || spans[0].Name != "GET /seq/{bizType}" || spans[0].Attributes["seqd.count"] != "2" {
+		t.Fatalf("got %+v", spans)
+	}
+	if r := spans[0].Resource; "http://"+r["service.instance.id"] != s.url || r["service.version"] != "v7" {
+		t.Errorf("the service is described as %v", r)
+	}
+}
+
+// endpoints are collectors that are of no use. open counts the connections to the one that hangs.
+func endpoints(t *testing.T, open *atomic.Int64) map[string]string {
+	t.Helper()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }))
+	t.Cleanup(refusing.Close)
+	release := make(chan struct{})
+	hanging := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-release:
+		case <-r.Context().Done(): // the other side has hung up
+		}
+	}))
+	hanging.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	hanging.Start()
+	t.Cleanup(hanging.Close)
+	t.Cleanup(func() { close(release) })
+	return map[string]string{"down": "http://" + closed.Addr().String(), "refusing": refusing.URL, "hanging": hanging.URL}
+}
+
+// A collector that is of no use costs no request, and leaves nothing behind.
+func TestCollectorOfNoUse(t *testing.T) {
+	var open atomic.Int64
+	for name, endpoint := range endpoints(t, &open) {
+		t.Run(name, func(t *testing.T) {
+			s := traced(t, endpoint)
+			for range 600 { // more than a batch, which is sent at once
+				if status, body := s.get("/seq/order"); status != http.StatusOK {
+					t.Fatalf("got %d: %s", status, body)
+				}
+			}
+			began := time.Now()
+			if err := s.stop(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the stop took %s", took)
+			}
+			for end := time.Now().Add(20 * time.Second); tracing() != "" || open.Load() > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%d connections are open, and this still runs:\n%s", open.Load(), tracing())
+				}
+			}
+		})
+	}
+}
+
+// tracing is what goroutines that trace are doing.
+func tracing() string {
+	all := make([]byte, 1<<20)
+	all = all[:runtime.Stack(all, true)]
+	for one := range strings.SplitSeq(string(all), "\n\n") {
+		if strings.Contains(one, "go.opentelemetry.io/") || strings.Contains(one, "seqd/server/tracing.") {
+			return one
+		}
+	}
+	return ""
+}
+
+func TestTracesNeedACollector(t *testing.T) {
+	if tracing() != "" {
+		t.Fatal("another test left something behind")
+	}
+	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]\n"))
+	s.await("/readyz", http.StatusOK)
+	s.get("/seq/order")
+	if running := tracing(); running != "" {
+		t.Errorf("without an endpoint this runs:\n%s", running)
+	}
+}

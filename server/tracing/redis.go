@@ -1,0 +1,87 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// RedisHook records a span for each command, and each pipeline, of a request that is traced. A span tells the command's name and not its arguments.
+// It sends nothing, repeats nothing and changes nothing.
+func (t *Tracing) RedisHook() redis.Hook { return redisHook{t} }
+
+type redisHook struct{ *Tracing }
+
+var _ redis.Hook = redisHook{}
+
+var systemRedis = attribute.String("db.system.name", "redis")
+
+// DialHook implements [redis.Hook].
+func (h redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		ctx, span := h.child(ctx, cmd.Name(), systemRedis, attribute.String("db.operation.name", cmd.Name()))
+		err := next(ctx, cmd)
+		endRedis(span, err)
+		return err
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		ctx, span := h.child(ctx, "pipeline", systemRedis, attribute.Int("db.operation.batch.size", len(cmds)))
+		err := next(ctx, cmds)
+		endRedis(span, err)
+		return err
+	}
+}
+
+// endRedis ends a span that may be nil. A reply of nothing is no error, nor is that the server does not have a script yet: it gets it then.
+func endRedis(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+		fail(span, redisErrorType(err))
+	}
+	span.End()
+}
+
+// redisErrorType is the word that an answer of the server begins with, such as LOADING. The rest of it may repeat arguments.
+func redisErrorType(err error) string {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return errorType(err)
+	}
+	word, _, _ := strings.Cut(answer.Error(), " ")
+	if word == "" || len(word) > 32 || strings.ContainsFunc(word, func(r rune) bool { return r < 'A' || r > 'Z' }) {
+		return "error"
+	}
+	return word
+}
+
+// fail marks a span.
+func fail(span trace.Span, kind string) {
+	span.SetStatus(codes.Error, kind)
+	span.SetAttributes(attribute.String("error.type", kind))
+}
+
+// errorType says what came between this node and a server.
+func errorType(err error) string {
+	var late interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.As(err, &late) && late.Timeout():
+		return "timeout"
+	}
+	return "connection"
+}

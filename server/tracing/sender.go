@@ -1,0 +1,86 @@
+package tracing
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// queue bounds how many spans wait, so that those that find no room are counted: the batches behind it would drop them silently.
+type queue struct {
+	sdk.SpanProcessor
+	sender *sender
+}
+
+var _ sdk.SpanProcessor = (*queue)(nil)
+
+// OnEnd implements [sdk.SpanProcessor].
+func (q *queue) OnEnd(span sdk.ReadOnlySpan) {
+	if q.sender.waiting.Add(1) > queueSize {
+		q.sender.waiting.Add(-1)
+		q.sender.dropped.Add(1)
+		return
+	}
+	q.SpanProcessor.OnEnd(span)
+}
+
+// sender sends batches, one at a time, counts what does not arrive, and logs when sending begins to fail and when it works again.
+type sender struct {
+	out     sdk.SpanExporter
+	client  *http.Client
+	log     *slog.Logger
+	ended   context.Context // over when nothing is to be sent any more
+	end     context.CancelFunc
+	waiting atomic.Int64 // spans that wait or are being sent
+	dropped atomic.Int64
+	failing bool // known to ExportSpans alone
+}
+
+var _ sdk.SpanExporter = (*sender)(nil)
+
+func newSender(out sdk.SpanExporter, client *http.Client, log *slog.Logger) *sender {
+	s := &sender{out: out, client: client, log: log}
+	s.ended, s.end = context.WithCancel(context.Background())
+	context.AfterFunc(s.ended, client.CloseIdleConnections)
+	return s
+}
+
+// ExportSpans implements [sdk.SpanExporter]. It returns no error: the library would write it to standard error, for each batch.
+func (s *sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	defer s.waiting.Add(-int64(len(spans)))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ended, cancel)()
+	err := s.out.ExportSpans(ctx, spans)
+	if err != nil {
+		s.dropped.Add(int64(len(spans)))
+	}
+	s.note(err)
+	return nil
+}
+
+// note logs the beginning and the end of an episode.
+func (s *sender) note(err error) {
+	switch failing := err != nil; {
+	case failing && !s.failing:
+		s.log.Warn("traces cannot be sent", "error", short(err))
+	case !failing && s.failing:
+		s.log.Info("traces are sent again", "dropped", s.dropped.Load())
+	}
+	s.failing = err != nil
+}
+
+// short is the text of an error that may repeat what a collector answered.
+func short(err error) string {
+	text := err.Error()
+	return text[:min(len(text), 300)]
+}
+
+// Shutdown implements [sdk.SpanExporter].
+func (s *sender) Shutdown(ctx context.Context) error {
+	_ = s.out.Shutdown(ctx) // it fails when ctx is over, and there is nothing left to do then
+	return nil
+}

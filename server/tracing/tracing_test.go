@@ -1,0 +1,343 @@
+package tracing_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/seqd/seqd/server/tracing"
+	"github.com/seqd/seqd/server/tracing/tracingtest"
+)
+
+// newTracing returns a tracing to a collector. Its function ends it and returns what has arrived.
+func newTracing(t *testing.T, ratio float64) (*tracing.Tracing, func() []tracingtest.Span) {
+	t.Helper()
+	var collector tracingtest.Collector
+	server := httptest.NewServer(&collector)
+	t.Cleanup(server.Close)
+	tr := newTracingTo(t, server.URL+"/", ratio, slog.New(slog.DiscardHandler))
+	return tr, func() []tracingtest.Span {
+		t.Helper()
+		closeIn(tr, 20*time.Second)
+		if n := tr.Dropped(); n != 0 {
+			t.Errorf("%d spans were dropped", n)
+		}
+		return collector.Spans()
+	}
+}
+
+func newTracingTo(t *testing.T, url string, ratio float64, log *slog.Logger) *tracing.Tracing {
+	t.Helper()
+	tr, err := tracing.New(tracing.Options{Endpoint: url, Ratio: ratio, Version: "v1", Instance: "127.0.0.1:1", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeIn(tr, time.Second) })
+	return tr
+}
+
+func closeIn(tr *tracing.Tracing, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tr.Close(ctx)
+}
+
+// begin begins and ends the span of a request, and reports whether there is one.
+func begin(tr *tracing.Tracing, traceparent ...string) bool {
+	r := httptest.NewRequest("GET", "/seq/order", nil)
+	for _, value := range traceparent {
+		r.Header.Add("Traceparent", value)
+	}
+	_, span := tr.Begin(r)
+	if span == nil {
+		return false
+	}
+	span.End()
+	return true
+}
+
+const (
+	callersTrace = "0af7651916cd43dd8448eb211c80319c"
+	callersSpan  = "b7ad6b7169203331"
+	sampled      = "00-" + callersTrace + "-" + callersSpan + "-01"
+	unsampled    = "00-" + callersTrace + "-" + callersSpan + "-00"
+)
+
+func TestSampling(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		ratio       float64
+		traceparent []string
+		want        bool
+	}{
+		{"none of them", 0, nil, false},
+		{"all of them", 1, nil, true},
+		{"the caller traces it", 0, []string{sampled}, true},
+		{"the caller does not", 1, []string{unsampled}, false},
+		{"unreadable, as if there were none", 1, []string{"00-x-y-01"}, true},
+		{"unreadable, and none without", 0, []string{"00-x-y-01"}, false},
+		{"two, as if there were none", 0, []string{sampled, sampled}, false},
+		{"an ID of zeros", 0, []string{"00-" + strings.Repeat("0", 32) + "-" + callersSpan + "-01"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr, spans := newTracing(t, tt.ratio)
+			if got := begin(tr, tt.traceparent...); got != tt.want {
+				t.Errorf("traced: %v, want %v", got, tt.want)
+			}
+			if got := len(spans()); (got == 1) != tt.want {
+				t.Errorf("%d spans arrived", got)
+			}
+		})
+	}
+}
+
+func TestRatio(t *testing.T) {
+	tr, _ := newTracing(t, 0.2)
+	n := 0
+	for range 10_000 {
+		if begin(tr) {
+			n++
+		}
+	}
+	// 2000 are expected, with a standard deviation of 40.
+	if n < 1700 || n > 2300 {
+		t.Errorf("%d of 10000 were traced, want about 2000", n)
+	}
+}
+
+func TestWhatASpanSays(t *testing.T) {
+	tr, spans := newTracing(t, 0)
+	begin(tr, sampled)
+	got := spans()[0]
+	if got.TraceID != callersTrace || got.ParentID != callersSpan || got.Kind != "SPAN_KIND_SERVER" {
+		t.Errorf("%+v is not a part of the caller's trace", got)
+	}
+	for key, want := range map[string]string{"service.name": "seqd", "service.version": "v1", "service.instance.id": "127.0.0.1:1"} {
+		if got.Resource[key] != want {
+			t.Errorf("%s is %q, want %q", key, got.Resource[key], want)
+		}
+	}
+}
+
+// Callers that trace all they ask for do not make all of it traced here.
+func TestCallersCannotForceIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTracingTo(t, "http://127.0.0.1:1", 0, slog.New(slog.DiscardHandler))
+		for second := range 3 {
+			n := 0
+			for range 10 * tracing.FollowedPerSecond {
+				if begin(tr, sampled) {
+					n++
+				}
+			}
+			if n != tracing.FollowedPerSecond {
+				t.Errorf("%d were traced in second %d, want %d", n, second, tracing.FollowedPerSecond)
+			}
+			time.Sleep(time.Second)
+		}
+		closeIn(tr, time.Second)
+	})
+}
+
+// locked is a log that many write.
+type locked struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *locked) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not come to that")
+		}
+	}
+}
+
+// A collector that refuses: each span is counted, and the episode is logged once at its beginning and once at its end.
+func TestCollectorFails(t *testing.T) {
+	var collector tracingtest.Collector
+	var mu sync.Mutex
+	broken := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if broken {
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
+		collector.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	var log locked
+	tr := newTracingTo(t, server.URL, 1, slog.New(slog.NewJSONHandler(&log, nil)))
+	for range 1024 { // two full batches are sent at once
+		begin(tr)
+	}
+	await(t, func() bool { return tr.Dropped() == 1024 })
+	mu.Lock()
+	broken = false
+	mu.Unlock()
+	for range 512 {
+		begin(tr)
+	}
+	await(t, func() bool { return len(collector.Spans()) == 512 })
+	closeIn(tr, 20*time.Second)
+	if log.count("traces cannot be sent") != 1 || log.count("traces are sent again") != 1 || tr.Dropped() != 1024 {
+		t.Errorf("%d were dropped; logged %s", tr.Dropped(), log.text.String())
+	}
+}
+
+// A collector that takes requests and never answers: what does not fit is counted, and the end comes in time.
+func TestCollectorHangs(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	tr := newTracingTo(t, server.URL, 1, slog.New(slog.DiscardHandler))
+	const most = 4096 // that wait
+	for range 3 * most {
+		begin(tr)
+	}
+	if got := tr.Dropped(); got != 2*most {
+		t.Errorf("%d spans were dropped, want %d", got, 2*most)
+	}
+	began := time.Now()
+	closeIn(tr, 50*time.Millisecond)
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the end took %s", took)
+	}
+	await(t, func() bool { return tr.Dropped() == 3*most }) // nothing is left that sends
+}
+
+// A span of Redis belongs to a request, tells the command alone, and what is an error there.
+func TestRedisHook(t *testing.T) {
+	tr, spans := newTracing(t, 1)
+	secret := errors.New("secret")
+	hook := tr.RedisHook()
+	var answer error
+	var sent []redis.Cmder
+	process := hook.ProcessHook(func(_ context.Context, cmd redis.Cmder) error {
+		sent = append(sent, cmd)
+		return answer
+	})
+	pipeline := hook.ProcessPipelineHook(func(context.Context, []redis.Cmder) error { return answer })
+	untraced := context.Background()
+	if err := process(untraced, redis.NewCmd(untraced, "get", "secret")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+	tests := []struct {
+		err  error
+		kind string
+	}{{nil, ""}, {redis.Nil, ""}, {refusal("NOSCRIPT No secret"), ""}, {refusal("OOM secret"), "OOM"}, {refusal("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
+	for _, tt := range tests {
+		answer, sent = tt.err, nil
+		cmd := redis.NewCmd(ctx, "EVALSHA", "secret")
+		if err := process(ctx, cmd); err != tt.err {
+			t.Errorf("%v became %v", tt.err, err)
+		}
+		if len(sent) != 1 || sent[0] != redis.Cmder(cmd) { // else it might lose what forbids to repeat it
+			t.Errorf("%v: sent %v, want the command itself, once", tt.err, sent)
+		}
+	}
+	answer = nil
+	if err := pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "secret"), redis.NewCmd(ctx, "get", "secret")}); err != nil {
+		t.Error(err)
+	}
+	request.End()
+	got := spans()
+	if len(got) != len(tests)+2 {
+		t.Fatalf("%d spans arrived, want %d", len(got), len(tests)+2)
+	}
+	root := got[len(got)-1]
+	for i, tt := range tests {
+		s := got[i]
+		if s.Name != "evalsha" || s.ParentID != root.ID || s.Attributes["db.system.name"] != "redis" || s.Attributes["error.type"] != tt.kind || s.Failed != (tt.kind != "") {
+			t.Errorf("%v: %+v", tt.err, s)
+		}
+	}
+	if s := got[len(tests)]; s.Name != "pipeline" || s.ParentID != root.ID || s.Attributes["db.operation.batch.size"] != "2" {
+		t.Errorf("the pipeline: %+v", s)
+	}
+	mustNotTell(t, got, "secret")
+}
+
+// refusal is an answer of a Redis server.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// mustNotTell checks that no span holds a text.
+func mustNotTell(t *testing.T, spans []tracingtest.Span, text string) {
+	t.Helper()
+	for _, s := range spans {
+		for key, value := range s.Attributes {
+			if strings.Contains(value, text) || strings.Contains(s.Name, text) {
+				t.Errorf("%s tells %s: %q", s.Name, key, value)
+			}
+		}
+	}
+}
+
+func TestMongoMonitor(t *testing.T) {
+	tr, spans := newTracing(t, 1)
+	monitor := tr.MongoMonitor()
+	command, err := bson.Marshal(bson.D{{Key: "find", Value: "counters"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: "secret"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context, id int64, err error) {
+		monitor.Started(ctx, &event.CommandStartedEvent{Command: command, DatabaseName: "seqd", CommandName: "find", RequestID: id, ConnectionID: "c"})
+		ended := event.CommandFinishedEvent{CommandName: "find", RequestID: id, ConnectionID: "c"}
+		if err != nil {
+			monitor.Failed(ctx, &event.CommandFailedEvent{CommandFinishedEvent: ended, Failure: err})
+			return
+		}
+		monitor.Succeeded(ctx, &event.CommandSucceededEvent{CommandFinishedEvent: ended})
+	}
+	run(context.Background(), 1, nil)
+	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+	run(ctx, 2, nil)
+	run(ctx, 3, mongo.CommandError{Code: 11000, Message: "secret"})
+	run(ctx, 4, errors.New("secret"))
+	request.End()
+	got := spans()
+	if len(got) != 4 {
+		t.Fatalf("%d spans arrived, want 4", len(got))
+	}
+	for i, kind := range []string{"", "11000", "connection"} {
+		s := got[i]
+		if s.Name != "find counters" || s.ParentID != got[3].ID || s.Attributes["db.namespace"] != "seqd" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
+			t.Errorf("%+v, want the error type %q", s, kind)
+		}
+	}
+	mustNotTell(t, got, "secret")
+}
