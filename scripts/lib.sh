@@ -27,4 +27,19 @@ need() {
 		die "the packages $* cannot be installed; $command is missing"
 }
 
+# unpacked PACKAGE prints the folder that holds the files of a Debian package, which is fetched once and not installed: nothing of it is started.
+unpacked() {
+	local folder=${XDG_CACHE_HOME:-$HOME/.cache}/seqd/$1
+	if [ ! -d "$folder" ]; then
+		command -v apt-get >/dev/null || die "the files of Debian's package $1 are needed, and there is no apt-get"
+		local fresh
+		fresh=$(mktemp -d)
+		(cd "$fresh" && { apt-get download -qq "$1" || { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq "$1"; }; } &&
+			dpkg-deb --extract ./*.deb files && mkdir -p "${folder%/*}" && mv files "$folder") >&2 ||
+			die "the package $1 cannot be fetched"
+		rm -rf "$fresh"
+	fi
+	echo "$folder"
+}
+
 command -v go >/dev/null || die "Go is missing; install Go 1.26 or later"
