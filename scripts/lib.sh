@@ -34,9 +34,14 @@ unpacked() {
 		command -v apt-get >/dev/null || die "the files of Debian's package $1 are needed, and there is no apt-get"
 		local fresh
 		fresh=$(mktemp -d)
-		(cd "$fresh" && { apt-get download -qq "$1" || { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq "$1"; }; } &&
-			dpkg-deb --extract ./*.deb files && mkdir -p "${folder%/*}" && mv files "$folder") >&2 ||
-			die "the package $1 cannot be fetched"
+		(
+			cd "$fresh"
+			get() { apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$1"; }
+			get "$1" || { [ "$(id -u)" -eq 0 ] && apt-get update -qq && get "$1"; }
+			dpkg-deb --extract ./*.deb files
+			mkdir -p "${folder%/*}"
+			mv files "$folder"
+		) >&2 || die "Debian's package $1 cannot be fetched"
 		rm -rf "$fresh"
 	fi
 	echo "$folder"
