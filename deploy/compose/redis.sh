@@ -8,11 +8,8 @@
 set -eu
 kind=$1 name=$2 primary=${3-}
 file=${FOLDER:-/data}/$kind.conf
-[ ! -e "$file" ] || exec redis-server "$file" $([ "$kind" = server ] || echo --sentinel)
-
 umask 077
-case $kind in
-server)
+if [ ! -e "$file" ] && [ "$kind" = server ]; then
 	cat >"$file" <<END
 port ${PORT:-6379}
 dir ${FOLDER:-/data}
@@ -26,9 +23,7 @@ maxmemory-policy noeviction
 repl-backlog-ttl 0
 END
 	[ -z "$primary" ] || echo "replicaof $primary ${REDIS_PORT:-6379}" >>"$file"
-	exec redis-server "$file"
-	;;
-sentinel)
+elif [ ! -e "$file" ]; then
 	cat >"$file" <<END
 port ${PORT:-26379}
 dir ${FOLDER:-/data}
@@ -43,6 +38,9 @@ sentinel auth-pass seqd $REDISCLI_AUTH
 sentinel down-after-milliseconds seqd 5000
 sentinel failover-timeout seqd 30000
 END
-	exec redis-server "$file" --sentinel
-	;;
+fi
+
+case $kind in
+server) exec redis-server "$file" ;;
+sentinel) exec redis-server "$file" --sentinel ;;
 esac
