@@ -1,15 +1,18 @@
 # seqd in a container: one static binary, no shell, user 65532.
 #
-#   docker build --build-arg VERSION=v1.2.3 -t seqd .
+#   docker build --build-arg VERSION=v1.2.3 --build-arg REVISION=$(git rev-parse HEAD) -t seqd .
 #   docker run -d --name seqd -p 127.0.0.1:8080:8080 -v seqd-data:/var/lib/seqd -e SEQD_AUTH_MODE=none seqd
 #
 # SEQD_AUTH_MODE=none is yours to say, and the image does not say it for you. Loopback inside a container cannot be reached from
 # outside, so the image listens on 0.0.0.0, and there seqd refuses to start until it is given tokens (SEQD_AUTH_TOKENS) or told that everybody who can reach the
-# address may call. The port above is published to this machine's loopback only; the numbers live on the volume.
+# address may call. The port above is published to this machine's loopback only; the numbers live on the volume, the rest may be --read-only. scripts/image checks it all.
 
+# Anything with a shell and Go 1.26 or later.
+ARG GO_IMAGE=golang:1.26
 ARG VERSION=dev
+ARG REVISION=unknown
 
-FROM golang:1.26 AS build
+FROM ${GO_IMAGE} AS build
 WORKDIR /src
 # The modules are a layer of their own: they are downloaded again only when go.mod or go.sum changes.
 COPY go.mod go.sum ./
@@ -18,16 +21,20 @@ COPY . .
 ARG VERSION
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /image/seqd ./cmd/seqd
 # What the image consists of. The folder for the data is apart, because another user owns it.
-RUN install -D -m 0644 configs/seqd.yaml /image/etc/seqd/seqd.yaml \
- && install -d /image/var/lib \
- && install -d -m 0750 /state/data
+RUN mkdir -p /image/etc/seqd /image/var/lib /state/data \
+ && cp configs/seqd.yaml /image/etc/seqd/ \
+ && chmod 0644 /image/etc/seqd/seqd.yaml \
+ && chmod 0750 /state/data
 
 FROM scratch
 ARG VERSION
+ARG REVISION
 LABEL org.opencontainers.image.title="seqd" \
       org.opencontainers.image.description="Issues numbers over HTTP: GET /seq/{bizType}" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="${VERSION}"
+      org.opencontainers.image.source="https://github.com/seqd/seqd" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 COPY --from=build --chown=0:0 /image/ /
 COPY --from=build --chown=65532:65532 /state/ /var/lib/seqd/
 ENV SEQD_SERVER_ADDR=0.0.0.0:8080
@@ -37,5 +44,7 @@ WORKDIR /var/lib/seqd
 VOLUME /var/lib/seqd
 EXPOSE 8080
 STOPSIGNAL SIGTERM
+# It asks the address of the configuration below and of the environment. Flags it does not see: say addresses by SEQD_SERVER_ADDR, or give --health-cmd too.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 CMD ["/seqd", "healthcheck", "--config", "/etc/seqd/seqd.yaml"]
 ENTRYPOINT ["/seqd"]
 CMD ["--config", "/etc/seqd/seqd.yaml"]

@@ -27,4 +27,27 @@ need() {
 		die "the packages $* cannot be installed; $command is missing"
 }
 
+# fetch PACKAGE FOLDER unpacks a Debian package into FOLDER/files.
+fetch() (
+	cd "$2" || exit
+	get() { apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$1"; }
+	{ get "$1" || { [ "$(id -u)" -eq 0 ] && apt-get update -qq && get "$1"; }; } >&2 &&
+		dpkg-deb --extract ./*.deb files
+)
+
+# unpacked PACKAGE prints the folder that holds the files of a Debian package, which is fetched once and not installed: nothing of it is started.
+unpacked() {
+	local folder=${XDG_CACHE_HOME:-$HOME/.cache}/seqd/$1
+	if [ ! -d "$folder" ]; then
+		command -v apt-get >/dev/null || die "the files of Debian's package $1 are needed, and there is no apt-get"
+		local fresh
+		fresh=$(mktemp -d)
+		fetch "$1" "$fresh" || die "Debian's package $1 cannot be fetched"
+		mkdir -p "${folder%/*}"
+		mv "$fresh/files" "$folder"
+		rm -rf "$fresh"
+	fi
+	echo "$folder"
+}
+
 command -v go >/dev/null || die "Go is missing; install Go 1.26 or later"

@@ -15,6 +15,9 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
+// errNoCertificate is what is wrong with a file that holds something else.
+var errNoCertificate = errors.New("server.tls.certFile: there is no certificate in it")
+
 // encryption returns how connections are encrypted, nil for not at all. The files are looked at again until ctx ends.
 func (r *runtime) encryption(ctx context.Context) (*tls.Config, error) {
 	if !r.cfg.Server.TLS.Configured() {
@@ -75,8 +78,8 @@ func (c *certificate) load() error {
 
 // pairOf is tls.X509KeyPair with errors that name the key.
 func pairOf(cert, key []byte) (tls.Certificate, error) {
-	if !hasCertificate(cert) {
-		return tls.Certificate{}, errors.New("server.tls.certFile: there is no certificate in it")
+	if firstCertificate(cert) == nil {
+		return tls.Certificate{}, errNoCertificate
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -85,15 +88,15 @@ func pairOf(cert, key []byte) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// hasCertificate reports whether there is a certificate that can be read in a PEM text.
-func hasCertificate(text []byte) bool {
+// firstCertificate is the one of a PEM text that a server shows as its own, nil where there is none that can be read.
+func firstCertificate(text []byte) *x509.Certificate {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
-			_, err := x509.ParseCertificate(block.Bytes)
-			return err == nil
+			certificate, _ := x509.ParseCertificate(block.Bytes)
+			return certificate
 		}
 	}
-	return false
+	return nil
 }
 
 // look reads the files again. What cannot be used is logged once, and what was read before stays.

@@ -36,6 +36,8 @@ Usage:
                                                  It never lowers anything. What waits in Redis counts as issued.
   seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
                                                  a machine ID but those that stand begin above all that may have been granted
+  seqd healthcheck --config FILE                 ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at most, and
+                                                 print what it says of its readiness; opens neither store nor Redis
   seqd token                                     make a secret, and the token that the configuration needs for it
   seqd version                                   print the version and exit
 
@@ -65,7 +67,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
-	if !slices.Contains([]string{"serve", "check-config", "raise", "restored", "token", "version", "help"}, command) {
+	if !slices.Contains([]string{"serve", "check-config", "raise", "restored", "healthcheck", "token", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
 		return exitUsage
 	}
@@ -97,6 +99,8 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 		return raise(ctx, cfg, operands, out, errs)
 	case "restored":
 		return restored(ctx, cfg, out, errs)
+	case "healthcheck":
+		return healthcheck(ctx, cfg, out, errs)
 	}
 	if err := server.Run(ctx, cfg, server.WithLogOutput(errs), server.WithVersion(version)); err != nil {
 		sayInTime(errs, fmt.Sprintf("seqd: %v\n", err))
@@ -170,6 +174,21 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 	case !any:
 		fmt.Fprintln(out, "no biz type leases machine IDs; for those with counters see seqd raise")
 	}
+	return exitOK
+}
+
+// healthcheck asks the node that runs with this configuration.
+func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
+	said, err := server.Healthcheck(ctx, cfg)
+	switch {
+	case errors.Is(err, server.ErrHealthcheck):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: not alive: %v\n", err)
+		return exitFailed
+	}
+	fmt.Fprintln(out, said)
 	return exitOK
 }
 

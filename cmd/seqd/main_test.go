@@ -94,6 +94,9 @@ func TestUsageMistakes(t *testing.T) {
 		{"raise in memory", nil, []string{"raise", "order", "5", "--config", file}, "store.driver: memory keeps nothing"},
 		{"raise in no file", nil, []string{"raise", "order", "5", "--config", file, "--store.driver=bolt", "--store.bolt.path", missing}, missing},
 		{"raise with a wrong file", nil, []string{"raise", "order", "5", "--config", missing}, missing},
+		{"ask at any port", nil, []string{"healthcheck", "--config", file, "--server.addr", "127.0.0.1:0"}, "server.addr: port 0"},
+		{"ask with a wrong file", nil, []string{"healthcheck", "--config", missing}, missing},
+		{"ask somebody", nil, []string{"healthcheck", "order", "--config", file}, `unexpected argument "order"`},
 		{"open address", nil, []string{"serve", "--config", file, "--server.addr", "0.0.0.0:0"}, "auth.mode"},
 	}
 	for _, tt := range tests {
@@ -119,7 +122,7 @@ func TestHelp(t *testing.T) {
 			if got.code != exitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
-			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "restored", "token", "version"} {
+			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "restored", "healthcheck", "token", "version"} {
 				if !strings.Contains(got.out, command) {
 					t.Errorf("the help does not name the command %s", command)
 				}
@@ -328,9 +331,14 @@ func TestServe(t *testing.T) {
 				ended <- run(ctx, args, nil, io.Discard, errs.w)
 				errs.w.Close()
 			}()
-			url := "http://" + errs.address(t) + "/seq/order"
+			addr := errs.address(t)
+			url := "http://" + addr + "/seq/order"
 			if body := get(t, url); body != `{"bizType":"order","id":"100"}` {
 				t.Errorf("the first number is answered %s", body)
+			}
+			asked := outcome{exitOK, "http://" + addr + " is alive, ready\n", ""}
+			if got := runWith(t, []string{"SEQD_SERVER_ADDR=" + addr}, "healthcheck", "--config", args[len(command)+1]); got != asked {
+				t.Errorf("asked, it says %+v, want %+v", got, asked)
 			}
 			cancel()
 			select {
@@ -342,6 +350,23 @@ func TestServe(t *testing.T) {
 				t.Fatal("it does not stop")
 			}
 		})
+	}
+}
+
+// Nobody there is 1, and neither the store nor its folder is touched.
+func TestHealthcheckOfNobody(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken.Close()
+	folder := filepath.Join(t.TempDir(), "data")
+	got := runWith(t, nil, "healthcheck", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--store.driver=bolt", "--store.bolt.path", filepath.Join(folder, "seqd.db"))
+	if got.code != exitFailed || got.out != "" || !strings.HasPrefix(got.errs, "seqd: not alive: http://"+taken.Addr().String()+": ") {
+		t.Errorf("got %+v, want %d and a message that names the address", got, exitFailed)
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the folder of the store is there: %v", err)
 	}
 }
 

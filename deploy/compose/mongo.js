@@ -1,0 +1,33 @@
+// Makes the replica set and its users at the first start; afterwards it only sees whether they are there. It runs beside mongo-1, in its network: before there is
+// a user, MongoDB lets only localhost make one.
+const env = process.env;
+db = connect("mongodb://127.0.0.1:27017/admin?directConnection=true");
+
+function known() {
+  try {
+    return db.auth("admin", env.MONGO_ADMIN_PASSWORD).ok === 1;
+  } catch (e) {
+    return false;
+  }
+}
+
+if (!known()) {
+  try {
+    // mongo-1 is the primary where it can be, because the users are made there.
+    rs.initiate({
+      _id: "seqd",
+      members: [
+        { _id: 0, host: "mongo-1:27017", priority: 2 },
+        { _id: 1, host: "mongo-2:27017" },
+        { _id: 2, host: "mongo-3:27017" },
+      ],
+    });
+  } catch (e) {
+    if (e.codeName !== "AlreadyInitialized") throw e;
+  }
+  while (!db.hello().isWritablePrimary) sleep(200);
+  db.createUser({ user: "admin", pwd: env.MONGO_ADMIN_PASSWORD, roles: ["root"] });
+  if (!known()) throw new Error("the user admin cannot log in");
+  db.getSiblingDB("seqd").createUser({ user: "seqd", pwd: env.MONGO_PASSWORD, roles: [{ role: "readWrite", db: "seqd" }] });
+}
+print("the replica set is there");

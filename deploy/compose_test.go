@@ -1,0 +1,231 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
+)
+
+// service is what is checked of a service of compose.yaml.
+type service struct {
+	Image       string
+	ReadOnly    bool     `yaml:"read_only"`
+	CapDrop     []string `yaml:"cap_drop"`
+	SecurityOpt []string `yaml:"security_opt"`
+	Environment map[string]string
+	Ports       []string
+	Volumes     []string
+	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
+	Healthcheck map[string]any
+	StopGrace   time.Duration `yaml:"stop_grace_period"`
+}
+
+type composition struct {
+	Services map[string]service
+	Volumes  map[string]any
+}
+
+func compose(t *testing.T) (parsed composition) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	if len(parsed.Services) < 10 {
+		t.Fatalf("there are %d services, too few to be believed", len(parsed.Services))
+	}
+	return parsed
+}
+
+var variable = regexp.MustCompile(`\$\{([A-Z_]+)`)
+
+// environment is what compose/env makes, as docker compose reads it.
+func environment(t *testing.T) map[string]string {
+	t.Helper()
+	out, err := exec.Command("compose/env").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines(t, string(out))
+}
+
+func lines(t *testing.T, text string) map[string]string {
+	t.Helper()
+	env := make(map[string]string)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok {
+			t.Errorf("%q is no variable", line)
+		}
+		env[name] = strings.Trim(value, "'")
+	}
+	return env
+}
+
+// The variables of the composition, of the example and of the program that makes them are the same; the example holds no secret.
+func TestComposeVariables(t *testing.T) {
+	example, made := lines(t, read(t, ".env.example")), environment(t)
+	delete(example, "COMPOSE_PROJECT_NAME") // which docker compose itself reads
+	for _, found := range variable.FindAllStringSubmatch(read(t, "compose.yaml"), -1) {
+		if _, ok := example[found[1]]; !ok {
+			t.Errorf("compose.yaml wants %s, which .env.example does not have", found[1])
+		}
+		if made[found[1]] == "" {
+			t.Errorf("compose.yaml wants %s, which compose/env does not make", found[1])
+		}
+	}
+	for name, value := range example {
+		if !strings.Contains(read(t, "compose.yaml"), "${"+name) {
+			t.Errorf(".env.example has %s, which nobody reads", name)
+		}
+		if value != "" && name != "VERSION" {
+			t.Errorf(".env.example has a value for %s: whoever copies it runs with a secret that all know", name)
+		}
+	}
+}
+
+// What stands open stands open to this machine only, and what runs is closed.
+func TestComposeIsClosed(t *testing.T) {
+	for name, s := range compose(t).Services {
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
+			t.Errorf("%s is not hardened: %+v", name, s)
+		}
+		for _, port := range s.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s opens %s to other machines", name, port)
+			}
+		}
+		if s.Healthcheck == nil && !strings.HasPrefix(name, "seqd-") { // whose image brings one
+			t.Errorf("%s has no healthcheck", name)
+		}
+	}
+}
+
+// What is mounted is there, and what is waited for is too and can be waited for.
+func TestComposeRefers(t *testing.T) {
+	c := compose(t)
+	used := make(map[string]bool)
+	for name, s := range c.Services {
+		for _, volume := range s.Volumes {
+			source, _, _ := strings.Cut(volume, ":")
+			used[source] = true
+			if _, known := c.Volumes[source]; !known {
+				if info, err := os.Stat(source); err != nil || !info.Mode().IsRegular() {
+					t.Errorf("%s mounts %s: %v", name, source, err)
+				}
+			}
+		}
+		for other, on := range s.DependsOn {
+			if _, known := c.Services[other]; !known || on.Condition != "service_healthy" && on.Condition != "service_completed_successfully" {
+				t.Errorf("%s waits for %s to be %q", name, other, on.Condition)
+			}
+		}
+	}
+	for volume := range c.Volumes {
+		if !used[volume] {
+			t.Errorf("nobody uses the volume %s", volume)
+		}
+	}
+}
+
+// withValues puts the values of variables into a text.
+func withValues(text string, env map[string]string) string {
+	return regexp.MustCompile(`\$\{([A-Z_]+)[^}]*\}`).ReplaceAllStringFunc(text, func(found string) string { return env[variable.FindStringSubmatch(found)[1]] })
+}
+
+// imageEnv are the variables of the image.
+func imageEnv(t *testing.T) (env []string) {
+	t.Helper()
+	for _, found := range regexp.MustCompile(`(?m)^ENV (SEQD_\S+)$`).FindAllStringSubmatch(read(t, "../Dockerfile"), -1) {
+		env = append(env, found[1])
+	}
+	return env
+}
+
+// configOf is the configuration of a node of the composition.
+func configOf(t *testing.T, s service) *config.Config {
+	t.Helper()
+	values, env := environment(t), imageEnv(t)
+	for name, value := range s.Environment {
+		env = append(env, name+"="+withValues(value, values))
+	}
+	cfg, err := config.Load(config.Sources{File: "compose/seqd.yaml", Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// Both nodes start with their configuration, share everything, are stopped with patience, and are where Prometheus looks for them.
+func TestComposeNodes(t *testing.T) {
+	c := compose(t)
+	for _, name := range []string{"seqd-1", "seqd-2"} {
+		s := c.Services[name]
+		cfg := configOf(t, s)
+		if least := cfg.Server.DrainDelay + 2*cfg.Server.StopTimeout; s.StopGrace < least {
+			t.Errorf("%s is given %s to stop, want at least %s", name, s.StopGrace, least)
+		}
+		if cfg.Server.Addr != "0.0.0.0:8080" || !cfg.Auth.Enforced() || len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8080") {
+			t.Errorf("%s listens on %s, publishes %q, asks for tokens: %t", name, cfg.Server.Addr, s.Ports, cfg.Auth.Enforced())
+		}
+		if !strings.Contains(read(t, "prometheus.yml"), `"`+name+`:8080"`) {
+			t.Errorf("Prometheus does not look at %s", name)
+		}
+		for _, addr := range cfg.Redis.Addrs {
+			host, port, _ := strings.Cut(addr, ":")
+			if _, known := c.Services[host]; !known || port != "26379" {
+				t.Errorf("%s asks a Sentinel at %s, which is not there", name, addr)
+			}
+		}
+		if !strings.Contains(read(t, "compose/redis.sh"), "sentinel monitor "+cfg.Redis.MasterName+" ") {
+			t.Errorf("the Sentinels do not know %s", cfg.Redis.MasterName)
+		}
+	}
+}
+
+// Grafana finds the data source, and Prometheus the alerts.
+func TestComposeWatches(t *testing.T) {
+	for file, want := range map[string]string{"compose/grafana-datasource.yaml": "http://prometheus:9090", "prometheus.yml": "rule_files: [alerts.yaml]",
+		"compose/grafana-dashboards.yaml": "path: /etc/grafana/dashboards}"} {
+		if !strings.Contains(read(t, file), want) {
+			t.Errorf("%s does not say %s", file, want)
+		}
+		if err := yaml.Unmarshal([]byte(read(t, file)), new(map[string]any)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// What compose/env says of the callers' secrets is true, and no two runs make the same.
+func TestComposeSecrets(t *testing.T) {
+	first, second := environment(t), environment(t)
+	var tokens []struct{ Name string }
+	if err := json.Unmarshal([]byte(first["SEQD_AUTH_TOKENS"]), &tokens); err != nil || len(tokens) != 2 {
+		t.Errorf("the tokens are %v (%v)", tokens, err)
+	}
+	for name, value := range first {
+		if strings.HasSuffix(name, "PASSWORD") || strings.HasSuffix(name, "KEY") || strings.HasSuffix(name, "TOKENS") {
+			if len(value) < 48 || value == second[name] {
+				t.Errorf("%s is %q, which is too short or not random", name, value)
+			}
+		}
+	}
+	ignored := strings.Fields(read(t, filepath.Join("..", ".gitignore")))
+	if !slices.Contains(ignored, "/deploy/.env") {
+		t.Error("deploy/.env could be committed")
+	}
+}

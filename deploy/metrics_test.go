@@ -1,0 +1,192 @@
+// Package deploy holds files for running seqd, and tests that they fit the program and each other.
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Names of metrics. Those of seqd end neither in the parts of a histogram nor in an underscore.
+var (
+	ours   = regexp.MustCompile(`\bseqd_[a-z_]*[a-z]\b`)
+	others = regexp.MustCompile(`\b(?:go|process)_[a-z_]*[a-z]\b`)
+	part   = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
+// collected are the metrics of the Go runtime and of the process that may be used: Prometheus' client for Go has them on every system that seqd is deployed on.
+var collected = []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "process_cpu_seconds_total", "process_max_fds", "process_open_fds",
+	"process_resident_memory_bytes"}
+
+// What is watched exists.
+func TestMetricsExist(t *testing.T) {
+	documented := ours.FindAllString(read(t, "../docs/METRICS.md"), -1)
+	for _, file := range []string{"alerts.yaml", "alerts_test.yaml", "dashboard.json"} {
+		text := read(t, file)
+		used := ours.FindAllString(text, -1)
+		if len(used) < 20 {
+			t.Errorf("%s uses %d metrics of seqd, too few to be believed", file, len(used))
+		}
+		for _, name := range used {
+			if !slices.Contains(documented, name) && !slices.Contains(documented, part.ReplaceAllString(name, "")) {
+				t.Errorf("%s uses %s, which docs/METRICS.md does not have", file, name)
+			}
+		}
+		for _, name := range others.FindAllString(text, -1) {
+			if !slices.Contains(collected, name) {
+				t.Errorf("%s uses %s, which is not collected", file, name)
+			}
+		}
+	}
+}
+
+// rules are those of alerts.yaml.
+type rules struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert, Expr, For    string
+			Labels, Annotations map[string]string
+		}
+	}
+}
+
+func alerts(t *testing.T) (parsed rules) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(read(t, "alerts.yaml")))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&parsed); err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// Every alert says how urgent it is, what it means and where to read on, and is tested both ways.
+func TestAlerts(t *testing.T) {
+	tests := read(t, "alerts_test.yaml")
+	operations, err := os.ReadFile("../docs/OPERATIONS.md")
+	if err != nil {
+		t.Errorf("the runbook of the alerts: %v", err)
+	}
+	headings := strings.ToLower(string(operations))
+	seen := make(map[string]bool)
+	for _, group := range alerts(t).Groups {
+		for _, r := range group.Rules {
+			if seen[r.Alert] {
+				t.Errorf("%s is there twice", r.Alert)
+			}
+			seen[r.Alert] = true
+			if !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+				t.Errorf("%s needs severity critical or warning, a summary and a description", r.Alert)
+			}
+			anchor := strings.ToLower(r.Alert)
+			if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/OPERATIONS.md#"+anchor) {
+				t.Errorf("%s has the runbook_url %q", r.Alert, r.Annotations["runbook_url"])
+			}
+			if err == nil && !regexp.MustCompile(`(?m)^#+ `+anchor+`$`).MatchString(headings) {
+				t.Errorf("docs/OPERATIONS.md has no section %s", r.Alert)
+			}
+			if !strings.Contains(tests, `[{value: 1, labels: 'ALERTS{alertname="`+r.Alert+`"`) ||
+				!regexp.MustCompile(`\{expr: 'ALERTS\{alertname="`+r.Alert+`",alertstate="firing"\}', eval_time: \w+, exp_samples: \[\]\}`).MatchString(tests) {
+				t.Errorf("alerts_test.yaml does not say when %s fires, and when not", r.Alert)
+			}
+		}
+	}
+	if len(seen) < 30 {
+		t.Errorf("there are %d alerts, too few to be believed", len(seen))
+	}
+}
+
+// dashboard is what is checked of dashboard.json.
+type dashboard struct {
+	Templating struct{ List []struct{ Name string } }
+	Panels     []panel
+}
+
+type panel struct {
+	ID                       int
+	Type, Title, Description string
+	Datasource               struct{ UID string }
+	GridPos                  struct{ H, W, X, Y int }
+	FieldConfig              struct{ Defaults struct{ Unit string } }
+	Targets                  []struct {
+		Expr       string
+		Datasource struct{ UID string }
+	}
+}
+
+// Every panel explains itself, asks the chosen data source, and only for what was chosen above.
+func TestDashboard(t *testing.T) {
+	var d dashboard
+	if err := json.Unmarshal([]byte(read(t, "dashboard.json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	var rows, variables []string
+	for _, v := range d.Templating.List {
+		variables = append(variables, v.Name)
+	}
+	if want := []string{"datasource", "job", "instance", "biz_type"}; !slices.Equal(variables, want) {
+		t.Errorf("the variables are %q, want %q", variables, want)
+	}
+	ids := make(map[int]bool)
+	for i, p := range d.Panels {
+		if ids[p.ID] || p.ID == 0 {
+			t.Errorf("%s: the id %d is there twice, or none", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		if i > 0 && overlap(d.Panels[:i], p) {
+			t.Errorf("%s covers another panel, or the edge", p.Title)
+		}
+		if p.Type == "row" {
+			rows = append(rows, p.Title)
+			continue
+		}
+		checkPanel(t, p)
+	}
+	if want := []string{"Overview", "Issuing", "Segments", "Snowflake", "Back ends", "HTTP", "Process"}; !slices.Equal(rows, want) {
+		t.Errorf("the rows are %q, want %q", rows, want)
+	}
+}
+
+// overlap reports whether a panel stands on one of those, or reaches over the 24 columns.
+func overlap(before []panel, p panel) bool {
+	a := p.GridPos
+	return a.W < 1 || a.H < 1 || a.X < 0 || a.X+a.W > 24 || slices.ContainsFunc(before, func(other panel) bool {
+		b := other.GridPos
+		return a.X < b.X+b.W && b.X < a.X+a.W && a.Y < b.Y+b.H && b.Y < a.Y+a.H
+	})
+}
+
+// selector finds what stands behind each name of a metric.
+var selector = regexp.MustCompile(`\b(?:seqd|go|process)_[a-z_]+(\{[^}]*\})?`)
+
+func checkPanel(t *testing.T, p panel) {
+	t.Helper()
+	if p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 || p.Datasource.UID != "${datasource}" {
+		t.Errorf("panel %d, %q, needs a title, a description, a unit, something to show, and the variable datasource", p.ID, p.Title)
+	}
+	for _, target := range p.Targets {
+		if target.Datasource.UID != "${datasource}" {
+			t.Errorf("%s: %s does not ask the chosen data source", p.Title, target.Expr)
+		}
+		for _, found := range selector.FindAllStringSubmatch(target.Expr, -1) {
+			if !strings.Contains(found[1], `job=~"$job",instance=~"$instance"`) {
+				t.Errorf("%s: %s is not narrowed to the chosen job and instance", p.Title, found[0])
+			}
+		}
+	}
+}
