@@ -61,7 +61,7 @@ const storeClock = "the MongoDB server"
 // compare says how far two clocks are apart; level is what being too far apart comes to.
 func compare(f *findings, whose, other string, a, b clock, skew time.Duration, level Level) {
 	apart, within := a.offset-b.offset, a.error+b.error
-	text := fmt.Sprintf("its clock and %s are %s apart, ± %s", other, apart.Abs().Round(time.Millisecond), within.Round(time.Millisecond))
+	text := fmt.Sprintf("its clock and %s are %s apart, ± %s", other, apart.Abs().Round(10*time.Microsecond), within.Round(10*time.Microsecond))
 	switch away := apart.Abs() - within; {
 	case away > skew:
 		f.add(level, whose, "set the clocks", "%s: more than snowflake.maxSkew (%s), with which a node gets no machine ID", text, skew)
