@@ -114,7 +114,7 @@ func (d *Doctor) fileSystem(f *findings, path string) {
 	}
 	free := fmt.Sprintf("%d MiB of %d MiB are free", disk.Free>>20, disk.Size>>20)
 	if disk.Free < leastFree || disk.Free < disk.Size/leastShare {
-		f.add(Warn, boltKey, "make room: at 0 no numbers leave the store", "%s on %s", free, disk.Kind)
+		f.add(Warn, boltKey, "make room: a file that must grow and cannot gives no numbers", "%s on %s", free, disk.Kind)
 		return
 	}
 	f.ok(boltKey, "%s on %s", free, disk.Kind)
