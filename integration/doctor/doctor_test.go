@@ -199,6 +199,13 @@ func TestSentinels(t *testing.T) {
 	doctor(t, onRedis(addrs[0]), 1, "the server is a Sentinel")
 }
 
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := testenv.StartCluster(t)
+	doctor(t, onRedis(strings.Join(c.Addrs(), ",")), 0, "cluster, primary with", "cluster, replica of", "a primary answers, its scripts may call INFO", "every right")
+	doctor(t, onRedis(c.Addrs()[0]), 1, "one address means a single server")
+}
+
 func TestNothingThere(t *testing.T) {
 	t.Parallel()
 	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
