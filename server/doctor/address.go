@@ -143,7 +143,7 @@ func (d *Doctor) pair(f *findings, key, certFile, keyFile string) {
 		f.add(Fail, key+".keyFile", "", "%v", err)
 		return
 	}
-	d.ownerOnly(f, key+".keyFile", keyFile)
+	d.secret(f, key+".keyFile", keyFile, noStranger, Warn)
 	pair, err := tls.X509KeyPair(bytes.TrimSpace(cert), private)
 	if err != nil {
 		f.add(Fail, key, "", "%s and %s do not make a pair: %v", certFile, keyFile, err)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/netip"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,6 +69,13 @@ func (f *findings) all() []Finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Finding(nil), f.list...)
+}
+
+// sort puts findings about the same subject together, in the order that they came in.
+func (f *findings) sort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.SortStableFunc(f.list, func(a, b Finding) int { return strings.Compare(a.Subject, b.Subject) })
 }
 
 // Definition is a biz type of the store.

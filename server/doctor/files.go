@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/config"
@@ -56,24 +55,26 @@ func (d *Doctor) keyFile(f *findings, key, path string) {
 		f.add(Fail, key, "give it to the user that seqd runs as", "%v", err)
 	default:
 		_ = file.Close()
-		d.ownerOnly(f, key, path)
+		d.secret(f, key, path, nobodyElse, Fail)
 	}
 }
 
-// ownerOnly looks for a secret that others can read.
-func (d *Doctor) ownerOnly(f *findings, key, path string) {
+// Who may not read a secret, as bits of a file's mode.
+const (
+	nobodyElse = 0o077 // seqd refuses such a file
+	noStranger = 0o007 // a group may be meant to
+)
+
+// secret looks for a secret that others than those can read; level is what that comes to.
+func (d *Doctor) secret(f *findings, key, path string, others fs.FileMode, level Level) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		f.add(Fail, key, "", "%v", err)
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows":
-		level := Warn
-		if strings.HasSuffix(key, ".keyFile") && !strings.Contains(key, "tls") {
-			level = Fail // seqd refuses it
-		}
+	case info.Mode().Perm()&others != 0 && runtime.GOOS != "windows": // where a mode says nothing
 		f.add(level, key, "chmod 600 "+path, "%s can be used by others than its owner (mode %#o)", path, info.Mode().Perm())
 	default:
-		f.ok(key, "%s can be read, by its owner alone", path)
+		f.ok(key, "%s can be read, and not by others", path)
 	}
 }
 

@@ -27,6 +27,7 @@ func (d *Doctor) redis(ctx context.Context, f *findings) {
 	}
 	wg.Go(func() { d.redisWhole(ctx, f) })
 	wg.Wait()
+	f.sort()
 }
 
 // alone is the configuration of one address by itself.

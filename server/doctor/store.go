@@ -132,7 +132,7 @@ func (d *Doctor) mongoServer(ctx context.Context, f *findings) {
 	cfg := d.Config.Store.Mongo
 	store, err := mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: d.Now})
 	if err != nil {
-		f.add(Fail, mongoKey, "start the server, or correct the address, user and password", "%v", err)
+		f.add(Fail, mongoKey, "start the server, or correct the address, user and password", "%s", strings.TrimPrefix(err.Error(), mongoKey+": "))
 		return
 	}
 	defer store.Close()
