@@ -30,17 +30,20 @@ func storedDefinitions(ctx context.Context, cfg *config.Config, store persist.St
 			return nil, err
 		}
 		for _, doc := range docs {
-			b, err := decodeStored(cfg, doc)
-			if err != nil {
-				return nil, err
-			}
-			said, _ := decodeEntry(doc) // it was decoded a moment ago
-			text, ok := cfg.Definition(doc.Key)
-			list = append(list, doctor.Definition{BizType: b, Differs: ok && !equalJSON(said.Definition, text), Deleted: said.Deleted})
-			after = doc.Key
+			list, after = append(list, storedDefinition(cfg, doc)), doc.Key
 		}
 		if len(docs) < page {
 			return list, nil
 		}
 	}
+}
+
+func storedDefinition(cfg *config.Config, doc persist.Document) (d doctor.Definition) {
+	d.BizType, d.Err = decodeStored(cfg, doc)
+	d.BizType.Name = doc.Key
+	said, _ := decodeEntry(doc) // Err says why it cannot be read
+	text, ok := cfg.Definition(doc.Key)
+	d.Deleted, d.Configured = said.Deleted, ok && equalJSON(said.Definition, text)
+	d.Differs = ok && !d.Configured
+	return d
 }

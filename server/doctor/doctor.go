@@ -81,8 +81,10 @@ func (f *findings) sort() {
 // Definition is a biz type of the store.
 type Definition struct {
 	BizType seqd.BizType
-	// Differs is true where the configuration says something else of it.
-	Differs bool
+	// Err says why it cannot be used; only its name is known then.
+	Err error
+	// Configured is true where the configuration says the same of it, and Differs where it says something else.
+	Configured, Differs bool
 	// Deleted is true for one that was deleted by the API.
 	Deleted bool
 }

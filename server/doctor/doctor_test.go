@@ -203,10 +203,10 @@ func TestBoltWell(t *testing.T) {
 func TestBoltDangers(t *testing.T) {
 	busy := persist.Counter{BizTag: "order", Max: 99_000_000, Step: 100, Timestamp: noon.Add(-time.Second).UnixMilli()}
 	path := boltWith(t, busy, "another shape")
-	d := examined(t, boltText(path, "{name: order, step: 10, maxStep: 100, plugins: [{name: obfuscate, digits: 8, key: \"12345678\"}]}"))
+	d := examined(t, boltText(path, "{name: order, step: 10, maxStep: 100, threshold: 1, plugins: [{name: obfuscate, digits: 8, key: \"12345678\"}]}"))
 	d.Host.Disk = func(string) (Disk, error) { return Disk{Kind: "tmpfs", Free: 1 << 20, Size: 100 << 30}, nil }
 	d.Definitions = func(context.Context, persist.Store) ([]Definition, error) {
-		return []Definition{{BizType: d.Config.BizTypes[0], Differs: true}, {BizType: seqd.BizType{Name: "gone"}, Deleted: true}}, nil
+		return []Definition{{BizType: d.Config.BizTypes[0], Differs: true}, {BizType: seqd.BizType{Name: "gone"}, Deleted: true}, {BizType: seqd.BizType{Name: "torn"}, Err: errors.New("it is torn")}}, nil
 	}
 	list := run(t, d.store)
 	want(t, list, Warn, "store.bolt.path", "it is memory")
@@ -215,7 +215,9 @@ func TestBoltDangers(t *testing.T) {
 	want(t, list, Warn, "order", "1000000 of 100000000 numbers are left")
 	want(t, list, Warn, "order.maxStep", "set it to 400 or more")
 	want(t, list, Warn, "definitions", "order")
+	want(t, list, Warn, "order.threshold", "callers wait") // of the store's definition
 	want(t, list, Info, "definitions", "gone")
+	want(t, list, Fail, "torn", "it is torn")
 }
 
 func TestBoltInUse(t *testing.T) {

@@ -210,13 +210,22 @@ func (d *Doctor) definitions(ctx context.Context, f *findings, store persist.Sto
 	}
 	var differ, deleted []string
 	for _, s := range list {
-		defined[s.BizType.Name] = s.BizType
+		name := s.BizType.Name
+		delete(defined, name)
 		switch {
 		case s.Deleted:
-			deleted = append(deleted, s.BizType.Name)
-			delete(defined, s.BizType.Name)
+			deleted = append(deleted, name)
+			continue
+		case s.Err != nil:
+			f.add(Fail, name, "put a good one there by the API", "%v", s.Err)
+			continue
 		case s.Differs:
-			differ = append(differ, s.BizType.Name)
+			differ = append(differ, name)
+		}
+		defined[name] = s.BizType
+		if !s.Configured { // else it was looked at with the configuration
+			d.segmentSettings(f, s.BizType)
+			d.snowflakeSettings(f, s.BizType)
 		}
 	}
 	if len(differ) > 0 {
