@@ -14,8 +14,8 @@ import (
 // ErrInUse is returned by OpenReadOnly while another process has the file.
 var ErrInUse = errors.New("another process is using the store file")
 
-// OpenReadOnly opens a store that exists to look at it, and creates and changes nothing: every write returns an error. While it is open no process can open the file to write. The error is one of
-// fs.ErrNotExist and ErrInUse, as errors.Is tells, or says why the file cannot be used.
+// OpenReadOnly opens a store that exists to look at it, and creates and changes nothing: every write returns an error. While it is open no process can open
+// the file to write. The error is one of fs.ErrNotExist and ErrInUse, as errors.Is tells, or says why the file cannot be used.
 func OpenReadOnly(opts Options) (*Store, error) {
 	s := &Store{}
 	s.path = opts.Path

@@ -206,7 +206,8 @@ func TestBoltDangers(t *testing.T) {
 	d := examined(t, boltText(path, "{name: order, step: 10, maxStep: 100, threshold: 1, plugins: [{name: obfuscate, digits: 8, key: \"12345678\"}]}"))
 	d.Host.Disk = func(string) (Disk, error) { return Disk{Kind: "tmpfs", Free: 1 << 20, Size: 100 << 30}, nil }
 	d.Definitions = func(context.Context, persist.Store) ([]Definition, error) {
-		return []Definition{{BizType: d.Config.BizTypes[0], Differs: true}, {BizType: seqd.BizType{Name: "gone"}, Deleted: true}, {BizType: seqd.BizType{Name: "torn"}, Err: errors.New("it is torn")}}, nil
+		gone, torn := seqd.BizType{Name: "gone"}, seqd.BizType{Name: "torn"}
+		return []Definition{{BizType: d.Config.BizTypes[0], Differs: true}, {BizType: gone, Deleted: true}, {BizType: torn, Err: errors.New("it is torn")}}, nil
 	}
 	list := run(t, d.store)
 	want(t, list, Warn, "store.bolt.path", "it is memory")

@@ -156,7 +156,8 @@ func (d *Doctor) primary(ctx context.Context, f *findings, key string, client re
 		}
 	}
 	if save, known := setting("save"); info["aof_enabled"] == "1" || known && save != "" {
-		f.add(Info, key, "turn it off where seqd has Redis for itself and keeps no Idempotency-Key there", "it writes its data to disk; seqd does not need that: after a restart each cursor begins anew above all before")
+		f.add(Info, key, "turn it off where seqd has Redis for itself and keeps no Idempotency-Key there",
+			"it writes its data to disk; seqd does not need that: after a restart each cursor begins anew above all before")
 	}
 }
 
@@ -228,7 +229,8 @@ func (d *Doctor) behindSentinels(ctx context.Context, f *findings, client redis.
 
 // why says what a right is for.
 var why = map[string]string{
-	"hset": "no numbers without it", "del": "for numbers that begin again", "get": "for Idempotency-Key and rate-limit with scope cluster", "set": "for Idempotency-Key and rate-limit with scope cluster",
+	"hset": "no numbers without it", "del": "for numbers that begin again",
+	"get": "for Idempotency-Key and rate-limit with scope cluster", "set": "for Idempotency-Key and rate-limit with scope cluster",
 	"publish": "changes reach other nodes in 5 s instead of at once", "subscribe": "changes of other nodes come in 5 s instead of at once",
 }
 
