@@ -31,6 +31,8 @@ const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 Usage:
   seqd [serve] --config FILE [--KEY VALUE ...]   run the service
   seqd check-config --config FILE                check the configuration and exit
+  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, clocks), and say what to change.
+                                                 It changes nothing. It ends with 1 where something keeps seqd from working.
   seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
                                                  Every seqd must be stopped from before the restore until it has returned.
                                                  It never lowers anything. What waits in Redis counts as issued.
@@ -67,7 +69,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
-	if !slices.Contains([]string{"serve", "check-config", "raise", "restored", "healthcheck", "token", "version", "help"}, command) {
+	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "healthcheck", "token", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
 		return exitUsage
 	}
@@ -94,6 +96,11 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	switch command {
 	case "check-config":
 		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
+		return exitOK
+	case "doctor":
+		if server.Doctor(ctx, cfg, out) {
+			return exitFailed
+		}
 		return exitOK
 	case "raise":
 		return raise(ctx, cfg, operands, out, errs)

@@ -122,7 +122,7 @@ func TestHelp(t *testing.T) {
 			if got.code != exitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
-			for _, command := range []string{"serve", "check-config", "raise BIZTYPE NUMBER", "restored", "healthcheck", "token", "version"} {
+			for _, command := range []string{"serve", "check-config", "doctor", "raise BIZTYPE NUMBER", "restored", "healthcheck", "token", "version"} {
 				if !strings.Contains(got.out, command) {
 					t.Errorf("the help does not name the command %s", command)
 				}
@@ -434,4 +434,16 @@ func (l logs) address(t *testing.T) string {
 	}
 	t.Fatalf("the log ended without the address: %v", lines.Err())
 	return ""
+}
+
+// The doctor says what it finds, and ends with 1 only where something keeps seqd from working.
+func TestDoctor(t *testing.T) {
+	got := runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0")
+	if got.code != exitOK || got.errs != "" || !strings.Contains(got.out, "warn  store.driver: memory") || !strings.HasSuffix(got.out, "nothing was changed\n") {
+		t.Errorf("%+v", got)
+	}
+	got = runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0", "--redis.addrs", "127.0.0.1:1")
+	if got.code != exitFailed || !strings.Contains(got.out, "FAIL  redis 127.0.0.1:1: ") {
+		t.Errorf("%+v", got)
+	}
 }

@@ -71,6 +71,15 @@ func Open(opts Options) (*Store, error) {
 	if err := s.verify(countersBucket, shapesBucket); err != nil {
 		return nil, err
 	}
+	s.fill(opts)
+	if err := s.complete(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
+	}
+	return s, nil
+}
+
+// fill makes what works on the open file.
+func (s *Store) fill(opts Options) {
 	s.writer = startWriter(s.db, s.stillThere, true)
 	s.history.opts = opts
 	s.history.opts.Path += historySuffix
@@ -79,20 +88,11 @@ func Open(opts Options) (*Store, error) {
 	s.clusters = repository[persist.Cluster]{bucket{s, clustersBucket}}
 	s.slots = slots{bucket{s, slotsBucket}, opts.Now}
 	s.documents = documents{repository[persist.Document]{bucket{s, documentsBucket}}}
-	if err := s.complete(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
-	}
-	return s, nil
 }
 
 // complete adds the buckets that files of the first versions lack. They stay readable for those.
 func (s *Store) complete() error {
-	there := false
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		there = !slices.ContainsFunc(laterBuckets, func(name []byte) bool { return tx.Bucket(name) == nil })
-		return nil
-	})
-	if err != nil || there {
+	if there, err := s.whole(); err != nil || there {
 		return err
 	}
 	return s.writer.do(context.Background(), func(tx *bbolt.Tx) error {
@@ -185,6 +185,15 @@ func (s *Store) Describe() string {
 func (s *Store) Close() error {
 	s.writer.stop()
 	return errors.Join(s.history.close(), s.db.Close())
+}
+
+// whole reports whether the file has every bucket.
+func (s *Store) whole() (there bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		there = !slices.ContainsFunc(laterBuckets, func(name []byte) bool { return tx.Bucket(name) == nil })
+		return nil
+	})
+	return there, err
 }
 
 type record[M any] interface {

@@ -1,0 +1,249 @@
+// Package doctor runs seqd doctor against real servers that are well, wrong, silent and not there.
+package doctor
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/node"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+// password is not to be seen in any report.
+const password = "correct-horse"
+
+// doctor runs the command and checks what it says and how it ends.
+func doctor(t *testing.T, env []string, code int, want ...string) string {
+	t.Helper()
+	node.Command(t, t.TempDir(), nil, "version") // the first one builds it, which takes its time
+	began := time.Now()
+	report, got := node.Command(t, t.TempDir(), env, "doctor")
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if got != code {
+		t.Errorf("it ended with %d, want %d:\n%s", got, code, report)
+	}
+	for _, part := range want {
+		if !strings.Contains(report, part) {
+			t.Errorf("%q is not in:\n%s", part, report)
+		}
+	}
+	if strings.Contains(report, password) {
+		t.Errorf("the password is in:\n%s", report)
+	}
+	if !strings.HasSuffix(report, "nothing was changed\n") {
+		t.Errorf("no end:\n%s", report)
+	}
+	return report
+}
+
+func onMongo(m *testenv.Mongo, more ...string) []string {
+	return append([]string{"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + m.URI(), "SEQD_STORE_MONGO_DATABASE=" + m.Database()}, more...)
+}
+
+func onRedis(addrs string, more ...string) []string {
+	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=500ms", "SEQD_REDIS_ADDRS=" + addrs}, more...)
+}
+
+// everything is all that a MongoDB database and a Redis server hold, as text.
+func everything(t *testing.T, m *testenv.Mongo, r *testenv.Redis) string {
+	t.Helper()
+	var all []string
+	db := m.Client().Database(m.Database())
+	names, err := db.ListCollectionNames(t.Context(), bson.D{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		cursor, err := db.Collection(name).Find(t.Context(), bson.D{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var docs []bson.D
+		if err := cursor.All(t.Context(), &docs); err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range docs {
+			all = append(all, fmt.Sprint(name, doc))
+		}
+		all = append(all, name)
+	}
+	keys, err := r.Client().Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		value, err := r.Client().Dump(t.Context(), key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, key+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// Before and after seqd has run there, looking changes nothing: no document, no collection, no key.
+func TestChangesNothing(t *testing.T) {
+	t.Parallel()
+	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
+	env := onMongo(m, "SEQD_REDIS_ADDRS="+r.Addr())
+	doctor(t, env, 0, "no cluster ID yet", "a server of its own", "primary with 0 replicas", "every right")
+	if left := everything(t, m, r); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+	n := node.StartReady(t, t.TempDir(), env...)
+	if _, err := n.Take("order", 10); err != nil {
+		t.Fatal(err)
+	}
+	n.Stop()
+	before := everything(t, m, r)
+	doctor(t, env, 0, "the cluster is", "1 biz types issue as they did before", "1 can be read", "the MongoDB server: its clock")
+	if after := everything(t, m, r); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+	other := append(env, `SEQD_BIZTYPES=[{"name":"order","start":7}]`)
+	doctor(t, other, 0, "the store says something else than the configuration", "order")
+	other = append(env, `SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_BIZTYPESFROM=config")
+	doctor(t, other, 1, "order: seqd would refuse it")
+}
+
+// The file of a node that runs is left to it, and the node is asked.
+func TestRunningNode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"SEQD_STORE_BOLT_PATH=" + filepath.Join(dir, "seqd.db"), "SEQD_SERVER_ADDR=" + addr}
+	n := node.StartReady(t, dir, env...)
+	doctor(t, env, 0, addr+" is in use by a running seqd, whose /readyz says 200 ready", "seqd.db is in use by a running seqd")
+	if _, err := n.Take("order", 1); err != nil {
+		t.Error(err)
+	}
+	n.Stop()
+	doctor(t, env, 0, "no process has it", "1 biz types issue as they did before")
+}
+
+// Something else has the port.
+func TestForeignPort(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartRedis(t)
+	doctor(t, []string{"SEQD_STORE_DRIVER=memory", "SEQD_SERVER_ADDR=" + r.Addr()}, 1, "is in use, and not by a seqd")
+}
+
+func TestRedisDangers(t *testing.T) {
+	t.Parallel()
+	well := testenv.StartRedis(t)
+	replica := testenv.StartReplica(t, well)
+	doctor(t, onRedis(replica.Addr()), 1, "replica of 127.0.0.1", "set redis.masterName")
+	doctor(t, onRedis(well.Addr()), 0, "min-replicas-to-write is 0", "repl-backlog-ttl")
+	evicting := testenv.StartRedis(t, "maxmemory-policy allkeys-lru", "appendonly yes")
+	doctor(t, onRedis(evicting.Addr()), 1, "maxmemory-policy is allkeys-lru", "set maxmemory-policy to noeviction", "does not need that")
+	doctor(t, onRedis(well.Addr()+","+evicting.Addr()), 1, "several addresses mean a Redis Cluster")
+	doctor(t, onRedis(well.Addr(), "SEQD_REDIS_MASTERNAME=m"), 1, "SENTINEL MASTER m")
+}
+
+func TestRedisRights(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	user := func(name string, rules ...any) []string {
+		args := append([]any{"ACL", "SETUSER", name, "reset", "on", ">" + password}, rules...)
+		if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return onRedis(server.Addr(), "SEQD_REDIS_USERNAME="+name, "SEQD_REDIS_PASSWORD="+password)
+	}
+	few := []any{"~seqd:*", "+@scripting", "+info", "+hmget", "+hset", "+time"}
+	doctor(t, user("few", few...), 0, "may not use del", "may not use set", "may not use publish", "may not use subscribe")
+	all := append(slices.Clone(few), "+del", "+get", "+set", "+publish", "+subscribe", "&seqd:changes:*")
+	doctor(t, user("all", all...), 0, "every right")
+	doctor(t, user("elsewhere", append(slices.Clone(all[:len(all)-1]), "&other:*")...), 0, "may not use publish")
+	doctor(t, user("mute", "~seqd:*", "+@scripting", "+hmget", "+hset", "+time"), 1, "INFO")
+	doctor(t, user("reader", "~seqd:*", "+@scripting", "+info", "+hmget", "+time"), 1, "may not use hset")
+	doctor(t, append(user("few", few...), "SEQD_REDIS_PASSWORD=wrong"), 1, "redis.password: the server does not accept them")
+}
+
+func TestForeignCluster(t *testing.T) {
+	t.Parallel()
+	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
+	env := onMongo(m, "SEQD_REDIS_ADDRS="+r.Addr())
+	node.StartReady(t, t.TempDir(), env...).Stop()
+	if err := r.Client().HSet(t.Context(), "seqd:{:probe}", "v", "1", "cluster", strings.Repeat("a", 32)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	doctor(t, env, 1, "belongs to a cluster with another store")
+}
+
+func TestSentinels(t *testing.T) {
+	t.Parallel()
+	primary := testenv.StartRedis(t)
+	s := testenv.StartSentinels(t, primary, testenv.StartReplica(t, primary))
+	addrs := s.Addrs()
+	doctor(t, onRedis(strings.Join(addrs, ","), "SEQD_REDIS_MASTERNAME="+s.Name), 0, "Sentinel, 2 others, quorum 2", "redis primary: Redis")
+	doctor(t, onRedis(addrs[0]), 1, "the server is a Sentinel")
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := testenv.StartCluster(t)
+	doctor(t, onRedis(strings.Join(c.Addrs(), ",")), 0, "cluster, primary with", "cluster, replica of", "a primary answers, its scripts may call INFO", "every right")
+	doctor(t, onRedis(c.Addrs()[0]), 1, "one address means a single server")
+}
+
+func TestNothingThere(t *testing.T) {
+	t.Parallel()
+	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
+	env := onMongo(m, "SEQD_REDIS_ADDRS="+r.Addr())
+	m.Kill()
+	r.Kill()
+	doctor(t, env, 1, "reach MongoDB at", "connection refused", "clocks")
+}
+
+// Addresses that accept and say nothing hold nobody up for long.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	silent := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l.Addr().String()
+	}
+	env := []string{
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://seqd:" + password + "@" + silent(), "SEQD_STORE_MONGO_TIMEOUT=10s", "SEQD_REDIS_TIMEOUT=5s",
+		"SEQD_SERVER_WRITETIMEOUT=1m", "SEQD_REDIS_ADDRS=" + silent() + "," + silent() + "," + silent(), "SEQD_SERVER_ADDR=" + silent(),
+	}
+	for _, more := range [][]string{nil, {"SEQD_REDIS_MASTERNAME=m"}} {
+		doctor(t, append(env, more...), 1, "is in use, and not by a seqd", "reach MongoDB at", "clocks")
+	}
+}
+
+// A configuration that cannot be loaded ends it with 2.
+func TestWrongConfiguration(t *testing.T) {
+	t.Parallel()
+	report, code := node.Command(t, t.TempDir(), []string{"SEQD_SERVER_ADDR=nowhere"}, "doctor")
+	if code != 2 || !strings.Contains(report, "server.addr") {
+		t.Errorf("%d: %s", code, report)
+	}
+	if left, err := os.ReadDir(t.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

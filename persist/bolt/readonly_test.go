@@ -1,0 +1,55 @@
+package bolt_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+)
+
+// What is opened to be looked at is read and not written, and nothing is made beside it.
+func TestReadOnly(t *testing.T) {
+	opts := bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: 100 * time.Millisecond, Now: time.Now}
+	if _, err := bolt.OpenReadOnly(opts); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	store, err := bolt.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter := persist.Counter{BizTag: "order", Max: 7, Step: 1, Timestamp: 1}
+	if err := store.Counters().Create(t.Context(), counter); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bolt.OpenReadOnly(opts); !errors.Is(err, bolt.ErrInUse) {
+		t.Errorf("in use: %v", err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	looked, err := bolt.OpenReadOnly(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer looked.Close()
+	if got, err := looked.Counters().Read(t.Context(), "order"); err != nil || got != counter {
+		t.Errorf("%+v, %v", got, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := looked.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 1}); err == nil || ctx.Err() != nil {
+		t.Errorf("a range was taken: %v", err)
+	}
+	if err := looked.History().Append(ctx, nil); err == nil {
+		t.Error("a history was made")
+	}
+	if entries, err := os.ReadDir(filepath.Dir(opts.Path)); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}

@@ -1,0 +1,134 @@
+package mongo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Server is what a MongoDB server says of itself.
+type Server struct {
+	// Version is that of the server.
+	Version string
+	// ReplicaSet is its name, "" for a server of its own or a router of a sharded cluster.
+	ReplicaSet string
+	// Router is true for a router of a sharded cluster.
+	Router bool
+	// Members is how many servers the replica set names.
+	Members int
+	// Primary is true where the server takes writes.
+	Primary bool
+	// Offset is its clock less ours, to half of RoundTrip.
+	Offset, RoundTrip time.Duration
+	// User is who we are to it, "" where it asks nobody.
+	User string
+	// Missing are rights that the user lacks, such as "update on seqd.counters"; they are known only where User is set.
+	Missing []string
+}
+
+// looks is how often the server is asked for its clock: the fastest answer tells most of it.
+const looks = 5
+
+// Inspect asks the server about itself. It writes nothing. Each question is bounded by the time-out of the store.
+func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
+	var trips []time.Duration
+	for range looks {
+		sent := time.Now()
+		if err := s.hello(ctx, &found); err != nil {
+			return found, err
+		}
+		trips = append(trips, time.Since(sent))
+	}
+	slices.Sort(trips)
+	found.RoundTrip = trips[len(trips)/2]
+	var build struct {
+		Version string `bson:"version"`
+	}
+	if err := s.ask(ctx, bson.D{{Key: "buildInfo", Value: 1}}, &build); err != nil {
+		return found, err
+	}
+	found.Version = build.Version
+	var status connectionStatus
+	if err := s.ask(ctx, bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}, &status); err != nil {
+		return found, err
+	}
+	if users := status.AuthInfo.Users; len(users) > 0 {
+		found.User = users[0].User
+		found.Missing = status.missing(s.counters.collection.Database().Name())
+	}
+	return found, nil
+}
+
+// hello asks for role and clock.
+func (s *Store) hello(ctx context.Context, found *Server) error {
+	var said struct {
+		SetName  string    `bson:"setName"`
+		Msg      string    `bson:"msg"`
+		Hosts    []string  `bson:"hosts"`
+		Writable bool      `bson:"isWritablePrimary"`
+		Local    time.Time `bson:"localTime"`
+	}
+	sent := time.Now()
+	if err := s.ask(ctx, bson.D{{Key: "hello", Value: 1}}, &said); err != nil {
+		return err
+	}
+	found.ReplicaSet, found.Router, found.Members, found.Primary = said.SetName, said.Msg == "isdbgrid", len(said.Hosts), said.Writable
+	found.Offset = said.Local.Sub(sent.Add(time.Since(sent) / 2))
+	return nil
+}
+
+func (s *Store) ask(ctx context.Context, command bson.D, answer any) error {
+	ctx, cancel := s.slots.bounded(ctx)
+	defer cancel()
+	return translate(s.slots.admin.RunCommand(ctx, command).Decode(answer))
+}
+
+// connectionStatus is who a connection belongs to and what that may do.
+type connectionStatus struct {
+	AuthInfo struct {
+		Users []struct {
+			User string `bson:"user"`
+		} `bson:"authenticatedUsers"`
+		Privileges []privilege `bson:"authenticatedUserPrivileges"`
+	} `bson:"authInfo"`
+}
+
+type privilege struct {
+	Resource struct {
+		DB         *string `bson:"db"`
+		Collection *string `bson:"collection"`
+		Any        bool    `bson:"anyResource"`
+	} `bson:"resource"`
+	Actions []string `bson:"actions"`
+}
+
+// covers reports whether a privilege is about a collection. Empty names stand for all.
+func (p privilege) covers(database, collection string) bool {
+	is := func(said *string, name string) bool { return said != nil && (*said == "" || *said == name) }
+	return p.Resource.Any || is(p.Resource.DB, database) && is(p.Resource.Collection, collection)
+}
+
+// needed are the actions that each collection takes.
+var needed = map[string][]string{
+	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update"}, "clusters": {"find", "insert"},
+	"slots": {"find", "insert", "update"}, "documents": {"find", "insert", "update", "remove", "createIndex"},
+	"history": {"find", "insert", "remove"},
+}
+
+// missing returns the actions that no privilege allows, sorted.
+func (c connectionStatus) missing(database string) (list []string) {
+	for collection, actions := range needed {
+		for _, action := range actions {
+			allowed := slices.ContainsFunc(c.AuthInfo.Privileges, func(p privilege) bool {
+				return p.covers(database, collection) && (slices.Contains(p.Actions, action) || slices.Contains(p.Actions, "anyAction"))
+			})
+			if !allowed {
+				list = append(list, action+" on "+database+"."+collection)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}

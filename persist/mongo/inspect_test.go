@@ -1,0 +1,42 @@
+package mongo
+
+import (
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// privileges are as a server tells them.
+func privileges(t *testing.T, text string) connectionStatus {
+	t.Helper()
+	var status connectionStatus
+	if err := bson.UnmarshalExtJSON([]byte(`{"authInfo":{"authenticatedUsers":[{"user":"seqd"}],"authenticatedUserPrivileges":[`+text+`]}}`), false, &status); err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+func TestMissingRights(t *testing.T) {
+	const all = `["find","insert","update","remove","createIndex"]`
+	for name, test := range map[string]struct {
+		privileges string
+		some       string
+		missing    int
+	}{
+		"readWrite":        {`{"resource":{"db":"seqd","collection":""},"actions":` + all + `}`, "", 0},
+		"any database":     {`{"resource":{"db":"","collection":""},"actions":` + all + `}`, "", 0},
+		"root":             {`{"resource":{"anyResource":true},"actions":["anyAction"]}`, "", 0},
+		"another database": {`{"resource":{"db":"other","collection":""},"actions":` + all + `}`, "update on seqd.counters", 20},
+		"the cluster":      {`{"resource":{"cluster":true},"actions":` + all + `}`, "find on seqd.slots", 20},
+		"read":             {`{"resource":{"db":"seqd","collection":""},"actions":["find"]}`, "insert on seqd.clusters", 14},
+		"one collection":   {`{"resource":{"db":"seqd","collection":"counters"},"actions":` + all + `}`, "find on seqd.shapes", 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			missing := privileges(t, test.privileges).missing("seqd")
+			if len(missing) != test.missing || test.some != "" && !slices.Contains(missing, test.some) {
+				t.Errorf("%d: %q", len(missing), missing)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+// clocks are those of the servers that answered. They are safe for concurrent use.
+type clocks struct {
+	mu   sync.Mutex
+	list []clock
+}
+
+// clock is how far a clock is ahead of ours, to half of how long the answer took.
+type clock struct {
+	whose         string
+	offset, error time.Duration
+}
+
+func (c *clocks) heard(whose string, offset, roundTrip time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, clock{whose, offset, roundTrip / 2})
+}
+
+// examineClocks compares all clocks there are.
+func (d *Doctor) examineClocks(_ context.Context, f *findings) {
+	switch yes, known := d.Host.Synchronised(); {
+	case !known:
+		f.add(Info, "this machine", "", "whether something keeps its clock cannot be told here")
+	case !yes:
+		f.add(Warn, "this machine", "run chrony, ntpd or systemd-timesyncd on the host", "the kernel says that nothing keeps its clock")
+	default:
+		f.ok("this machine", "its clock is kept by another one")
+	}
+	d.clocks.mu.Lock()
+	list := slices.Clone(d.clocks.list)
+	d.clocks.mu.Unlock()
+	skew, leased := d.maxSkew()
+	for i, a := range list {
+		level := Warn
+		if leased && a.whose == storeClock {
+			level = Fail
+		}
+		compare(f, a.whose, "this machine's", a, clock{}, skew, level)
+		for _, b := range list[:i] {
+			compare(f, a.whose, "that of "+b.whose, a, b, skew, Warn)
+		}
+	}
+	d.ends(f)
+}
+
+// storeClock is the clock that leases of machine IDs go by.
+const storeClock = "the MongoDB server"
+
+// compare says how far two clocks are apart; level is what being too far apart comes to.
+func compare(f *findings, whose, other string, a, b clock, skew time.Duration, level Level) {
+	apart, within := a.offset-b.offset, a.error+b.error
+	text := fmt.Sprintf("its clock and %s are %s apart, ± %s", other, apart.Abs().Round(10*time.Microsecond), within.Round(10*time.Microsecond))
+	switch away := apart.Abs() - within; {
+	case away > skew:
+		f.add(level, whose, "set the clocks", "%s: more than snowflake.maxSkew (%s), with which a node gets no machine ID", text, skew)
+	case away > skew/2:
+		f.add(Warn, whose, "set the clocks", "%s: more than half of snowflake.maxSkew (%s)", text, skew)
+	default:
+		f.ok(whose, "%s", text)
+	}
+}
+
+// usualSkew is the default of snowflake.maxSkew, for a configuration without such biz types.
+const usualSkew = 2 * time.Second
+
+// maxSkew is the smallest one that a biz type has; leased is false where none has one.
+func (d *Doctor) maxSkew() (least time.Duration, leased bool) {
+	for _, b := range d.Config.BizTypes {
+		if skew, ok := config.Setting[time.Duration](b.Settings, "maxSkew"); ok && (least == 0 || skew < least) {
+			least = skew
+		}
+	}
+	if least == 0 {
+		return usualSkew, false
+	}
+	return least, true
+}
+
+// lateYears is how far ahead the end of timestamps is worth a warning.
+const lateYears = 5
+
+// ends says when the times of biz types run out: 63 bits less those of machine ID and sequence, in milliseconds since the epoch.
+func (d *Doctor) ends(f *findings) {
+	seen := make(map[string]bool)
+	for _, b := range d.Config.BizTypes {
+		text, _ := config.Setting[string](b.Settings, "epoch")
+		machine, _ := config.Setting[int](b.Settings, "bitsMachine")
+		sequence, ok := config.Setting[int](b.Settings, "bitsSequence")
+		epoch, err := time.Parse(time.RFC3339, text)
+		key := fmt.Sprint(text, machine, sequence)
+		if !ok || err != nil || seen[key] {
+			continue
+		}
+		seen[key] = true
+		end := time.UnixMilli(epoch.UnixMilli() + 1<<(63-machine-sequence)).UTC()
+		if end.Before(d.Now().AddDate(lateYears, 0, 0)) {
+			f.add(Warn, b.Name+".epoch", "plan for a new biz type with a later epoch", "its timestamps run out at %s", end.Format(time.DateOnly))
+			continue
+		}
+		f.ok(b.Name+".epoch", "its timestamps last until %s", end.Format(time.DateOnly))
+	}
+}

@@ -1,0 +1,202 @@
+// Package doctor looks at a configuration and at all that it names (files, stores, Redis, clocks) and says what it would change. It changes nothing.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/config"
+)
+
+// Level says how much a finding matters.
+type Level int
+
+// The levels, ascending. Info is worth knowing and may well be meant so; Warn is legal and dangerous; Fail keeps seqd from working.
+const (
+	OK Level = iota
+	Info
+	Warn
+	Fail
+)
+
+var levels = [...]string{"ok", "info", "warn", "FAIL"}
+
+// String is how a report says it.
+func (l Level) String() string { return levels[l] }
+
+// Finding is one line of a report.
+type Finding struct {
+	Level Level
+	// Subject is a key of the configuration, or what else was looked at.
+	Subject string
+	// Found is what was found, and Change what to change, "" for nothing.
+	Found, Change string
+}
+
+// Section is what one check found.
+type Section struct {
+	Name     string
+	Findings []Finding
+}
+
+// findings collects what a check finds. It is safe for concurrent use.
+type findings struct {
+	mu   sync.Mutex
+	list []Finding
+}
+
+func (f *findings) add(level Level, subject, change, found string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, Finding{level, subject, fmt.Sprintf(found, args...), change})
+}
+
+func (f *findings) ok(subject, found string, args ...any) { f.add(OK, subject, "", found, args...) }
+
+// all returns what was found up to now.
+func (f *findings) all() []Finding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]Finding(nil), f.list...)
+}
+
+// sort puts findings about the same subject together, in the order that they came in.
+func (f *findings) sort() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.SortStableFunc(f.list, func(a, b Finding) int { return strings.Compare(a.Subject, b.Subject) })
+}
+
+// Definition is a biz type of the store.
+type Definition struct {
+	BizType seqd.BizType
+	// Err says why it cannot be used; only its name is known then.
+	Err error
+	// Configured is true where the configuration says the same of it, and Differs where it says something else.
+	Configured, Differs bool
+	// Deleted is true for one that was deleted by the API.
+	Deleted bool
+}
+
+// Doctor is one examination. Every field but Host is needed.
+type Doctor struct {
+	Config *config.Config
+	// Redis makes the client of a configuration, which connects to nothing until it is used.
+	Redis func(config.Redis) (redis.UniversalClient, error)
+	// Shape returns what the IDs of a biz type look like, as the store has it on record.
+	Shape func(seqd.BizType) (string, error)
+	// Definitions reads the biz types of a store.
+	Definitions func(context.Context, persist.Store) ([]Definition, error)
+	// Host is this machine.
+	Host Host
+	// Now is its clock.
+	Now func() time.Time
+
+	clocks clocks
+}
+
+// Host is what is asked of this machine.
+type Host struct {
+	// Listen opens an address and closes it again.
+	Listen func(addr string) error
+	// Addrs are the addresses of this machine.
+	Addrs func() ([]netip.Addr, error)
+	// OpenFiles is how many files a process may have open; known is false when that cannot be told.
+	OpenFiles func() (most uint64, known bool)
+	// Disk tells of the file system that a path is on.
+	Disk func(path string) (Disk, error)
+	// Synchronised says whether the kernel's clock follows another one; known is false when that cannot be told.
+	Synchronised func() (yes, known bool)
+}
+
+// check is a named part of the examination.
+type check struct {
+	name string
+	run  func(context.Context, *findings)
+}
+
+// patience bounds each check, and so all of them, which run side by side.
+const patience = 10 * time.Second
+
+// Examine runs every check, also when others fail, and returns what they found in a fixed order. It takes at most about 11 s.
+func (d *Doctor) Examine(ctx context.Context) []Section {
+	sections := runAll(ctx, patience, []check{
+		{"configuration", d.configuration}, {"address", d.address}, {"permissions", d.permissions}, {"store", d.store}, {"redis", d.redis},
+	})
+	return append(sections, runAll(ctx, time.Second, []check{{"clocks", d.examineClocks}})...) // which compares what the others heard
+}
+
+// runAll runs checks side by side. What a check has found when its time is over counts.
+func runAll(ctx context.Context, patience time.Duration, checks []check) []Section {
+	sections := make([]Section, len(checks))
+	var wg sync.WaitGroup
+	for i, c := range checks {
+		wg.Go(func() { sections[i] = Section{c.name, within(ctx, patience, c)} })
+	}
+	wg.Wait()
+	return sections
+}
+
+// grace is how long what was told to end may take to do so.
+const grace = 500 * time.Millisecond
+
+// within runs a check, or leaves it when it does not end soon after its time.
+func within(ctx context.Context, patience time.Duration, c check) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	f := &findings{}
+	done := make(chan struct{})
+	go func() { defer close(done); guarded(ctx, c, f) }()
+	select {
+	case <-done:
+	case <-time.After(patience + grace):
+		f.add(Fail, c.name, "", "no end of it within %s", patience)
+	}
+	return f.all()
+}
+
+// guarded runs a check; a damaged file can make one panic.
+func guarded(ctx context.Context, c check, f *findings) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			f.add(Fail, c.name, "", "looking at it failed: %v", p)
+		}
+	}()
+	c.run(ctx, f)
+}
+
+// Print writes a report, and returns whether there is a failure in it.
+func Print(w io.Writer, sections []Section) (failed bool) {
+	var count [len(levels)]int
+	for _, s := range sections {
+		if len(s.Findings) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s\n", s.Name)
+		for _, f := range s.Findings {
+			count[f.Level]++
+			fmt.Fprintf(w, "  %-4s  %s\n", f.Level, f.line())
+		}
+	}
+	fmt.Fprintf(w, "%d FAIL, %d warn, %d info, %d ok; nothing was changed\n", count[Fail], count[Warn], count[Info], count[OK])
+	return count[Fail] > 0
+}
+
+func (f Finding) line() string {
+	if f.Change == "" {
+		return f.Subject + ": " + f.Found
+	}
+	return f.Subject + ": " + f.Found + " → " + f.Change
+}

@@ -1,0 +1,130 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/config"
+)
+
+// permissions looks at the files and folders that biz types and Redis name.
+func (d *Doctor) permissions(_ context.Context, f *findings) {
+	seen := make(map[string]bool)
+	once := func(path string, look func()) {
+		if !seen[path] {
+			seen[path] = true
+			look()
+		}
+	}
+	for _, b := range d.Config.BizTypes {
+		offline, _ := config.Setting[int64](b.Settings, "offlineStart") // a duration
+		if dir, _ := config.Setting[string](b.Settings, "stateDir"); dir != "" && offline > 0 {
+			once(dir, func() { d.folder(f, b.Name+".stateDir", dir) })
+		}
+		for _, p := range b.Plugins {
+			d.pluginFiles(f, b, p, once)
+		}
+	}
+	d.redisFiles(f)
+}
+
+func (d *Doctor) pluginFiles(f *findings, b seqd.BizType, p seqd.PluginBinding, once func(string, func())) {
+	key := b.Name + "." + p.Name
+	if file, _ := config.Setting[string](p.Settings, "keyFile"); file != "" {
+		once(file, func() { d.keyFile(f, key+".keyFile", file) })
+	}
+	to, _ := config.Setting[string](p.Settings, "to")
+	if file, _ := config.Setting[string](p.Settings, "file.path"); to == "file" && file != "" {
+		once(file, func() { d.written(f, key+".file.path", file) })
+	}
+}
+
+// keyFile looks at a file with a secret that seqd makes where there is none.
+func (d *Doctor) keyFile(f *findings, key, path string) {
+	file, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.folder(f, key, filepath.Dir(path))
+		f.add(Warn, key, "where other nodes have it, or numbers were issued with it, put it there first", "there is no %s: seqd makes one, with a new key", path)
+	case err != nil:
+		f.add(Fail, key, "give it to the user that seqd runs as", "%v", err)
+	default:
+		_ = file.Close()
+		d.secret(f, key, path, nobodyElse, Fail)
+	}
+}
+
+// Who may not read a secret, as bits of a file's mode.
+const (
+	nobodyElse = 0o077 // seqd refuses such a file
+	noStranger = 0o007 // a group may be meant to
+)
+
+// secret looks for a secret that others than those can read; level is what that comes to.
+func (d *Doctor) secret(f *findings, key, path string, others fs.FileMode, level Level) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		f.add(Fail, key, "", "%v", err)
+	case info.Mode().Perm()&others != 0 && runtime.GOOS != "windows": // where a mode says nothing
+		f.add(level, key, "chmod 600 "+path, "%s can be used by others than its owner (mode %#o)", path, info.Mode().Perm())
+	default:
+		f.ok(key, "%s can be read, and not by others", path)
+	}
+}
+
+// written looks at a file that seqd writes and makes.
+func (d *Doctor) written(f *findings, key, path string) {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.folder(f, key, filepath.Dir(path))
+	case err != nil:
+		f.add(Fail, key, "give it to the user that seqd runs as", "%v", err)
+	default:
+		_ = file.Close()
+		f.ok(key, "%s can be written", path)
+	}
+}
+
+// folder looks at a folder that seqd makes files in, or which it makes.
+func (d *Doctor) folder(f *findings, key, path string) {
+	there := path
+	for {
+		info, err := os.Stat(there)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && filepath.Dir(there) != there:
+			there = filepath.Dir(there)
+			continue
+		case err != nil:
+			f.add(Fail, key, "", "%v", err)
+		case !info.IsDir():
+			f.add(Fail, key, "", "%s is not a folder", there)
+		case !writable(there):
+			f.add(Fail, key, "give it to the user that seqd runs as", "the folder %s cannot be written by this user", there)
+		case there != path:
+			f.add(Info, key, "", "there is no folder %s; seqd makes it", path)
+		default:
+			f.ok(key, "the folder %s can be written", path)
+		}
+		return
+	}
+}
+
+// redisFiles looks at the files of redis.tls.
+func (d *Doctor) redisFiles(f *findings) {
+	files := d.Config.Redis.TLS
+	if files.CertFile != "" {
+		d.pair(f, "redis.tls", files.CertFile, files.KeyFile)
+	}
+	if files.CAFile != "" {
+		if _, err := os.ReadFile(files.CAFile); err != nil {
+			f.add(Fail, "redis.tls.caFile", "", "%v", err)
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/server/config"
+)
+
+// store looks at where numbers come from.
+func (d *Doctor) store(ctx context.Context, f *findings) {
+	switch d.Config.Store.Driver {
+	case "bolt":
+		d.boltFile(ctx, f)
+	case "mongo":
+		d.mongoServer(ctx, f)
+	}
+}
+
+// look opens the store without changing it.
+func (d *Doctor) look(ctx context.Context) (persist.Store, error) {
+	cfg := d.Config.Store
+	switch cfg.Driver {
+	case "bolt":
+		return bolt.OpenReadOnly(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: lockPatience, Now: d.Now})
+	case "mongo":
+		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: min(cfg.Mongo.Timeout, mostTimeout), Now: d.Now})
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// lockPatience is how long another process may keep the file before it counts as in use.
+const lockPatience = 200 * time.Millisecond
+
+const boltKey = "store.bolt.path"
+
+// Bounds of free space.
+const (
+	leastFree  = 1 << 30
+	leastShare = 20 // of the whole, as one in
+)
+
+func (d *Doctor) boltFile(ctx context.Context, f *findings) {
+	path := d.Config.Store.Bolt.Path
+	d.folder(f, boltKey, filepath.Dir(path))
+	d.fileSystem(f, path)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.add(Info, boltKey, "where numbers were issued before, put the file back before seqd starts", "there is no %s: seqd makes it, and all numbers begin at their start", path)
+		return
+	case err != nil:
+		f.add(Fail, boltKey, "", "%v", err)
+		return
+	case info.Mode().Perm()&0o077 != 0:
+		f.add(Warn, boltKey, "chmod 600 "+path, "%s can be used by others than its owner (mode %#o)", path, info.Mode().Perm())
+	}
+	d.written(f, boltKey, path)
+	store, err := bolt.OpenReadOnly(bolt.Options{Path: path, LockTimeout: lockPatience, Now: d.Now})
+	switch {
+	case errors.Is(err, bolt.ErrInUse):
+		d.inUse(ctx, f, path)
+		return
+	case err != nil:
+		f.add(Fail, boltKey, "restore a backup; see docs/OPERATIONS.md", "%v", err)
+		return
+	}
+	defer store.Close()
+	f.ok(boltKey, "%s is of format %d and no process has it", path, persist.FormatVersion)
+	d.contents(ctx, f, store)
+}
+
+// inUse asks the node that has the file how it is.
+func (d *Doctor) inUse(ctx context.Context, f *findings, path string) {
+	status, err := d.ready(ctx)
+	if err != nil {
+		f.add(Warn, boltKey, "find out what has it, with fuser or lsof", "%s is in use, and no seqd answers at %s: %v", path, readyURL(d.Config.Server), err)
+		return
+	}
+	f.add(Info, boltKey, "to have it looked into, stop seqd first", "%s is in use by a running seqd, whose /readyz says %s", path, status)
+}
+
+// volatile are the file systems that a data file should not be on, and why.
+var volatile = map[string]string{
+	"tmpfs": "it is memory: all numbers begin again after a restart of the machine", "ramfs": "it is memory: all numbers begin again after a restart of the machine",
+	"overlay": "it is the container's own file system, which goes with the container",
+	"nfs":     "locks and fsync over a network do not always hold", "cifs": "locks and fsync over a network do not always hold",
+	"smb2": "locks and fsync over a network do not always hold", "fuse": "whether fsync holds is up to what is behind it", "9p": "whether fsync holds is up to what is behind it",
+}
+
+func (d *Doctor) fileSystem(f *findings, path string) {
+	there := path
+	for _, err := os.Stat(there); err != nil && filepath.Dir(there) != there; _, err = os.Stat(there) {
+		there = filepath.Dir(there)
+	}
+	disk, err := d.Host.Disk(there)
+	if err != nil {
+		f.add(Info, boltKey, "", "its file system cannot be told: %v", err)
+		return
+	}
+	if why, bad := volatile[disk.Kind]; bad {
+		f.add(Warn, boltKey, "put it on a volume of a local disk", "%s is on %s: %s", path, disk.Kind, why)
+	}
+	free := fmt.Sprintf("%d MiB of %d MiB are free", disk.Free>>20, disk.Size>>20)
+	if disk.Free < leastFree || disk.Free < disk.Size/leastShare {
+		f.add(Warn, boltKey, "make room: a file that must grow and cannot gives no numbers", "%s on %s", free, disk.Kind)
+		return
+	}
+	f.ok(boltKey, "%s on %s", free, disk.Kind)
+}
+
+const mongoKey = "store.mongo.uri"
+
+// Bounds of what is usual.
+const (
+	slowStore   = 50 * time.Millisecond
+	mostTimeout = 4 * time.Second
+)
+
+func (d *Doctor) mongoServer(ctx context.Context, f *findings) {
+	cfg := d.Config.Store.Mongo
+	store, err := mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: d.Now})
+	if err != nil {
+		f.add(Fail, mongoKey, "start the server, or correct the address, user and password", "%s", strings.TrimPrefix(err.Error(), mongoKey+": "))
+		return
+	}
+	defer store.Close()
+	server, err := store.Inspect(ctx)
+	if err != nil {
+		f.add(Fail, mongoKey, "", "the server cannot be asked about itself: %v", err)
+		return
+	}
+	d.clocks.heard(storeClock, server.Offset, server.RoundTrip)
+	judge(f, server)
+	d.contents(ctx, f, store)
+}
+
+// judge says what is to be thought of a server.
+func judge(f *findings, s mongo.Server) {
+	level, change := OK, ""
+	if s.RoundTrip > slowStore {
+		level, change = Warn, "put it nearer: each segment takes one or two answers"
+	}
+	f.add(level, mongoKey, change, "MongoDB %s answers in %s", s.Version, s.RoundTrip.Round(10*time.Microsecond))
+	switch {
+	case s.Router:
+		f.ok(mongoKey, "it is a router of a sharded cluster")
+	case s.ReplicaSet == "":
+		f.add(Warn, mongoKey, "use a replica set of three", "it is a server of its own: majority means this one, and when it is lost so is what it knew")
+	case s.Members < 3:
+		f.add(Warn, mongoKey, "use three", "the replica set %s names %d servers with data: it cannot lose one and take writes", s.ReplicaSet, s.Members)
+	default:
+		f.ok(mongoKey, "the replica set %s names %d servers", s.ReplicaSet, s.Members)
+	}
+	if !s.Primary {
+		f.add(Fail, mongoKey, "see that there is a primary", "no server that takes writes answers")
+	}
+	f.ok(mongoKey, "every write asks for majority and journal; a server without a journal refuses the first one, which was not tried")
+	switch {
+	case s.User == "":
+		f.add(Warn, mongoKey, "turn authorization on", "the server asks nobody who they are: whoever reaches it can change counters")
+	case len(s.Missing) > 0:
+		f.add(Fail, mongoKey, "give it the role readWrite on the database", "the user %s may not %s", s.User, strings.Join(s.Missing, ", "))
+	default:
+		f.ok(mongoKey, "the user %s has the rights it needs", s.User)
+	}
+}
+
+// contents looks at what a store keeps.
+func (d *Doctor) contents(ctx context.Context, f *findings, store persist.Store) {
+	cluster, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		f.add(Info, "store", "", "it has no cluster ID yet: no seqd has run on it")
+	case err != nil:
+		f.add(Fail, "store", "", "the cluster's ID cannot be read: %v", err)
+		return
+	default:
+		f.ok("store", "the cluster is %s", cluster.ID)
+	}
+	defined := d.definitions(ctx, f, store)
+	d.shapes(ctx, f, store, defined)
+	d.counters(ctx, f, store, defined)
+}
+
+// definitions compares the biz types of the store with those of the configuration, and returns those that count.
+func (d *Doctor) definitions(ctx context.Context, f *findings, store persist.Store) map[string]seqd.BizType {
+	defined := make(map[string]seqd.BizType)
+	for _, b := range d.Config.BizTypes {
+		defined[b.Name] = b
+	}
+	if d.Config.BizTypesFrom == config.FromConfig {
+		return defined
+	}
+	list, err := d.Definitions(ctx, store)
+	if err != nil {
+		f.add(Fail, "definitions", "", "those of the store cannot be read: %v", err)
+		return defined
+	}
+	var differ, deleted []string
+	for _, s := range list {
+		name := s.BizType.Name
+		delete(defined, name)
+		switch {
+		case s.Deleted:
+			deleted = append(deleted, name)
+			continue
+		case s.Err != nil:
+			f.add(Fail, name, "put a good one there by the API", "%v", s.Err)
+			continue
+		case s.Differs:
+			differ = append(differ, name)
+		}
+		defined[name] = s.BizType
+		if !s.Configured { // else it was looked at with the configuration
+			d.segmentSettings(f, s.BizType)
+			d.snowflakeSettings(f, s.BizType)
+		}
+	}
+	if len(differ) > 0 {
+		f.add(Warn, "definitions", "change them by the API, or bring the configuration up to date", "the store says something else than the configuration, and that counts: %s", some(differ))
+	}
+	if len(deleted) > 0 {
+		f.add(Info, "definitions", "", "deleted, and they stay so whatever the configuration says: %s", some(deleted))
+	}
+	f.ok("definitions", "%d in the store", len(list))
+	return defined
+}
+
+// some names the first few.
+func some(names []string) string {
+	const most = 10
+	slices.Sort(names)
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// shapes finds the biz types whose IDs would look otherwise than those they issued: seqd refuses them.
+func (d *Doctor) shapes(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
+	same := 0
+	for shape, err := range every(ctx, store.Shapes().List) {
+		if err != nil {
+			f.add(Fail, "shapes", "", "they cannot be read: %v", err)
+			return
+		}
+		b, ok := defined[shape.BizTag]
+		if !ok {
+			continue
+		}
+		if file, missing := missingKey(b); missing {
+			f.add(Fail, b.Name, "put the file of another node or of a backup there", "it has issued numbers, and its key file %s is not here: a new key would be refused", file)
+			continue
+		}
+		switch said, err := d.Shape(b); {
+		case err != nil:
+			f.add(Fail, b.Name, "", "what its IDs look like cannot be told: %v", err)
+		case said != shape.Shape:
+			f.add(Fail, b.Name, "put the configuration back, or use another name", "seqd would refuse it: it has issued IDs of another shape than it is configured to")
+		default:
+			same++
+		}
+	}
+	f.ok("shapes", "%d biz types issue as they did before", same)
+}
+
+// missingKey returns the key file of a biz type that is not there. Asking for its shape would make it.
+func missingKey(b seqd.BizType) (file string, missing bool) {
+	for _, p := range b.Plugins {
+		file, _ := config.Setting[string](p.Settings, "keyFile")
+		if _, err := os.Stat(file); file != "" && errors.Is(err, fs.ErrNotExist) {
+			return file, true
+		}
+	}
+	return "", false
+}
+
+// counters looks at how far numbers are, and how large their steps.
+func (d *Doctor) counters(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
+	count := 0
+	for c, err := range every(ctx, store.Counters().List) {
+		if err != nil {
+			f.add(Fail, "counters", "restore a backup; see docs/OPERATIONS.md", "they cannot be read: %v", err)
+			return
+		}
+		count++
+		name, _, _ := strings.Cut(c.BizTag, "@")
+		if b, ok := defined[name]; ok {
+			d.counter(f, b, c)
+		}
+	}
+	f.ok("counters", "%d can be read", count)
+}
+
+// nearly is the share of all numbers from which on the end is worth a warning, as one in.
+const nearly = 10
+
+func (d *Doctor) counter(f *findings, b seqd.BizType, c persist.Counter) {
+	most := mostNumbers(b)
+	if left := most - c.Max; left < most/nearly {
+		f.add(Warn, c.BizTag, "plan for more digits, or for a new biz type", "%d of %d numbers are left", max(0, left), most)
+	}
+	largest, _ := config.Setting[int64](b.Settings, "maxStep")
+	target, _ := config.Setting[time.Duration](b.Settings, "targetDuration")
+	lasted := d.Now().Sub(time.UnixMilli(c.Timestamp))
+	if c.Step == largest && lasted < target/2 && c.Timestamp > 0 {
+		f.add(Warn, c.BizTag+".maxStep", fmt.Sprintf("set it to %d or more", 4*largest),
+			"the step is at %d, its most, and the last one was taken %s ago: it does not last targetDuration (%s)", largest, lasted.Round(time.Second), target)
+	}
+}

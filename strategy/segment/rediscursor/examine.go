@@ -1,0 +1,49 @@
+package rediscursor
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/internal/redisonce"
+)
+
+var (
+	//go:embed lua/examine.lua
+	examineSource string
+
+	examineScript = redisonce.NewScript(examineSource)
+)
+
+// Rights are what the user of Redis may do.
+type Rights struct {
+	// Known is false where the server cannot say, which takes Redis 7.
+	Known bool
+	// Denied are the commands that the user may not use, of those that not every use of seqd needs as well; sorted as hset, del, get, set, publish, subscribe.
+	Denied []string
+}
+
+// Examine finds out what [Check] does as far as that goes without writing anything. Where opts.Cluster is "" the cluster is not compared. channel is
+// where changes are published. It returns the errors of Check; the caller bounds it in time.
+func Examine(ctx context.Context, opts Options, channel string) (found Rights, err error) {
+	switch client := opts.Client.(type) {
+	case *redis.ClusterClient:
+		err = client.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return checkServer(ctx, node, "cluster") })
+	case *redis.Client:
+		err = checkServer(ctx, client, "standalone")
+	}
+	if err != nil {
+		return found, explain(err, opts)
+	}
+	reply, err := Open(opts, probe).run(ctx, examineScript, channel)
+	if err != nil {
+		return found, explain(err, opts)
+	}
+	if !reply.is("fit", 3) {
+		reply.spoil()
+		return found, reply.err
+	}
+	return Rights{Known: reply.text(1) == "1", Denied: strings.Fields(reply.text(2))}, reply.err
+}
