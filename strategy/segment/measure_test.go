@@ -1,7 +1,9 @@
 package segment
 
 import (
+	"context"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,5 +280,60 @@ func TestPeriodLeftAtItsEnd(t *testing.T) {
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Measuring disturbs nobody, and nobody disturbs it.
+func TestMeasureWhileInUse(t *testing.T) {
+	store := memory.New(time.Now)
+	own, _ := newStrategy(t, store, small)
+	start(t, own, true)
+	shared, _ := newShared(t, memory.New(time.Now), &redisModel{}, small)
+	periods := periodic(t, memory.New(time.Now), time.Now, nil, daily)
+	for _, s := range []seqd.Strategy{own, shared, periods} {
+		var users, measuring sync.WaitGroup
+		over := make(chan struct{})
+		measuring.Go(func() {
+			for last := 0.0; ; {
+				got := gauges(t, s.(seqd.Measurer))
+				if got[seqd.GaugeHighest] < last {
+					t.Errorf("the highest number went down from %v to %v", last, got[seqd.GaugeHighest])
+				}
+				last = got[seqd.GaugeHighest]
+				select {
+				case <-over:
+					return
+				default:
+				}
+			}
+		})
+		for range 4 {
+			users.Go(func() {
+				for range 200 {
+					numbers(t, s, 3)
+				}
+			})
+		}
+		users.Wait()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		close(over)
+		measuring.Wait()
+	}
+}
+
+func BenchmarkMeasure(b *testing.B) {
+	own := benchmarkStrategy(b)
+	periods := periodic(b, memory.New(time.Now), time.Now, nil, daily)
+	numbers(b, periods, 1)
+	b.Cleanup(func() { _ = periods.Close(context.Background()) })
+	for name, m := range map[string]seqd.Measurer{"own": own, "periodic": periods} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Measure(func(seqd.Measurement) {})
+			}
+		})
 	}
 }

@@ -24,6 +24,7 @@ type holder struct {
 	registry persist.SlotStore
 	check    func(context.Context) error // says why the registry cannot be used as it is; nil where there is nothing to check
 	name     string                      // of the registry
+	title    string                      // of the registry, as an operator would call it
 	settings *Settings
 	env      strategy.Env
 	identity statefile.Identity

@@ -32,8 +32,7 @@ func (h *holder) measure(tell func(seqd.Measurement)) {
 	runs := h.stop != nil && !h.over
 	holds := runs && h.state == holding
 	h.mu.Unlock()
-	of := h.settings.Registry + " " + h.layout
-	to := func(g seqd.Gauge, value float64) { tell(seqd.Measurement{Gauge: g, Of: of, Value: value}) }
+	to := func(g seqd.Gauge, value float64) { tell(seqd.Measurement{Gauge: g, Of: h.title, Value: value}) }
 	if holds {
 		to(seqd.GaugeMachineID, float64(id))
 	}

@@ -332,6 +332,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 		h.check = func(ctx context.Context) error { return redisslots.Check(ctx, env.Redis) }
 	}
 	h.member = newMember(env, settings, l)
+	h.title = settings.Registry + " " + h.layout
 	h.key = key
 	h.identity = statefile.Identity{Cluster: env.Cluster, Layout: h.layout, Key: h.key}
 	h.gen = newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: h.rolledBack})
