@@ -51,6 +51,10 @@ func newSender(out sdk.SpanExporter, client *http.Client, log *slog.Logger) *sen
 // ExportSpans implements [sdk.SpanExporter]. It returns no error: the library would write it to standard error, for each batch.
 func (s *sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	defer s.waiting.Add(-int64(len(spans)))
+	if s.ended.Err() != nil { // else a connection could open that nobody closes
+		s.dropped.Add(int64(len(spans)))
+		return nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()

@@ -50,7 +50,7 @@ type Tracing struct {
 
 // New returns a tracing that connects to nothing before there are spans. Close ends it.
 func New(opts Options) (*Tracing, error) {
-	client := &http.Client{Timeout: sendTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}
+	client := &http.Client{Timeout: sendTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(strings.TrimSuffix(opts.Endpoint, "/")), otlptracehttp.WithHTTPClient(client),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{})) // what is sent again keeps newer spans waiting
 	if err != nil {
