@@ -118,7 +118,7 @@ func TestConfigurationDangers(t *testing.T) {
 		"no reserve":          {mongoRedis + "bizTypes: [{name: order, reserveSegments: 0}]", "order.reserveSegments", "1 or more", Warn},
 		"horizon by renewals": {"bizTypes: [{name: order, strategy: snowflake, horizon: 3s, renewInterval: 1s, maxSkew: 1s}]", "order.horizon", "3 renewals", Warn},
 		"horizon by time-out": {"store: {driver: mongo}\nbizTypes: [{name: order, strategy: snowflake, horizon: 4s, renewInterval: 200ms}]", "order.horizon", "time-out", Warn},
-		"log without bound":   {"server: {accessLog: \"on\"}\n" + one, "server.accessLog", "every request", Warn},
+		"log without bound":   {"server: {accessLog: \"on\", accessLogPerSecond: 0}\n" + one, "server.accessLog", "every request", Warn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want(t, run(t, examined(t, test.text).configuration), test.level, test.subject, test.part)
