@@ -68,6 +68,34 @@ type Run struct{ First, Count, Step int64 }
 // Last is the last number of a run.
 func (r Run) Last() int64 { return r.First + (r.Count-1)*r.Step }
 
+// Runs are written as [[first,count,step],…].
+type Runs []Run
+
+// AppendNumber adds a number at the end: to the last run where it continues it, else as a run of its own.
+func (rs Runs) AppendNumber(n int64) Runs {
+	if len(rs) == 0 {
+		return append(rs, Run{n, 1, 1})
+	}
+	last := &rs[len(rs)-1]
+	switch {
+	case last.Count == 1 && n > last.First:
+		last.Step, last.Count = n-last.First, 2
+	case last.Count > 1 && n == last.Last()+last.Step:
+		last.Count++
+	default:
+		return append(rs, Run{n, 1, 1})
+	}
+	return rs
+}
+
+// Numbers is how many numbers there are.
+func (rs Runs) Numbers() (n int64) {
+	for _, r := range rs {
+		n += r.Count
+	}
+	return n
+}
+
 // Call is a request and what came of it.
 type Call struct {
 	Start   int64  `json:"s"` // just before the request was sent
@@ -81,7 +109,7 @@ type Call struct {
 	Status  int    `json:"st,omitempty"`  // of HTTP, 0 for no answer, or none that is whole
 	Code    string `json:"c,omitempty"`   // of a refusal; of a call without an answer: why, such as timeout, refused, reset, canceled
 	// Runs are the numbers of an answer, in its order, where they are shown in decimal. Of Parse: the number that the ID was said to have.
-	Runs []Run `json:"r,omitempty"`
+	Runs Runs `json:"r,omitempty"`
 	// Texts are the display forms of an answer, in its order, where a plugin rewrites them. Of Parse: the ID that was asked about, always.
 	Texts     []string `json:"t,omitempty"`
 	Replayed  bool     `json:"rp,omitempty"` // the answer says that it was given before
