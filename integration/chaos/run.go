@@ -1,0 +1,140 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// Options are what a run is told.
+type Options struct {
+	Seed     int64
+	Duration time.Duration
+	Dir      string // for the record and the logs; empty for a temporary one
+	Binaries Binaries
+	Out      io.Writer
+}
+
+// laboratory is one run.
+type laboratory struct {
+	Options
+	shapes  []shape
+	world   *world
+	journal *journal
+	wait    sync.WaitGroup // what goes on beside the run
+}
+
+// Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
+func Run(ctx context.Context, o Options) (code int, err error) {
+	l := &laboratory{Options: o, shapes: shapes()}
+	if err := l.makeFolders(); err != nil {
+		return 2, err
+	}
+	if err := l.run(ctx); err != nil {
+		return 2, fmt.Errorf("%w (logs and record: %s)", err, l.Dir)
+	}
+	return 0, nil
+}
+
+// makeFolders makes the folder of what is kept.
+func (l *laboratory) makeFolders() (err error) {
+	if l.Dir == "" {
+		l.Dir, err = os.MkdirTemp("", "seqd-chaos-")
+	} else {
+		err = os.MkdirAll(l.Dir, 0o755)
+	}
+	if err == nil {
+		l.Dir, err = filepath.Abs(l.Dir)
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(l.Dir, "logs"), 0o755)
+	}
+	return err
+}
+
+// run is the experiment itself.
+func (l *laboratory) run(ctx context.Context) error {
+	bizTypes, err := configuration(l.shapes)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if l.world, err = newWorld(filepath.Join(l.Dir, "logs"), l.Binaries, bizTypes); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.Out, "the servers run after %v\n", time.Since(began).Round(time.Millisecond))
+	if l.journal, err = newJournal(filepath.Join(l.Dir, "record"), l.Out); err != nil {
+		return err
+	}
+	defer func() { _ = l.journal.writer.Close() }()
+	l.begin()
+	if err := l.startNodes(ctx); err != nil {
+		return err
+	}
+	return l.experiment(ctx)
+}
+
+// begin records what the run is made of.
+func (l *laboratory) begin() {
+	w := record.World{Seed: l.Seed, Began: l.journal.began.UnixNano(), Duration: int64(l.Duration)}
+	for _, n := range l.world.seqds {
+		w.Nodes = append(w.Nodes, n.name())
+	}
+	for i := range l.shapes {
+		w.BizTypes = append(w.BizTypes, l.shapes[i].BizType)
+	}
+	l.journal.write(record.Entry{World: &w})
+}
+
+// startNodes starts the seqds and waits until all are ready.
+func (l *laboratory) startNodes(ctx context.Context) error {
+	for _, n := range l.world.seqds {
+		n.told = func(life int, how string) {
+			l.journal.lived(n.name(), life, how)
+			if how == record.Failed {
+				l.journal.say("!! %s ended by itself, see %s", n.name(), n.log)
+			}
+		}
+		n.see = func(life int, line []byte) { l.journal.line(n.name(), life, line) }
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	return l.awaitReady(ctx, startPatience)
+}
+
+// awaitReady waits until all nodes are ready.
+func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) error {
+	client := &http.Client{Timeout: time.Second}
+	for _, n := range l.world.seqds {
+		err := within(patience, func() error {
+			if states, status := readiness(client, n.url()); status != http.StatusOK && ctx.Err() == nil {
+				return fmt.Errorf("%s is not ready after %v: %d %v", n.name(), patience, status, states)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+func (l *laboratory) experiment(ctx context.Context) error {
+	for _, n := range l.world.seqds {
+		resp, err := http.Get(n.url() + "/seq/order")
+		if err != nil {
+			return err
+		}
+		b, _ := io.ReadAll(resp.Body)
+		l.journal.say("%s %s", n.name(), b)
+	}
+	return nil
+}
+func PrintPlan(o Options) {}
