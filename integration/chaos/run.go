@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,18 +23,28 @@ type Options struct {
 	Out      io.Writer
 }
 
+// recovery is how long after the last fault all nodes must be ready.
+const recovery = 45 * time.Second
+
 // laboratory is one run.
 type laboratory struct {
 	Options
 	shapes  []shape
 	world   *world
 	journal *journal
-	wait    sync.WaitGroup // what goes on beside the run
+	http    *http.Client
+	wait    sync.WaitGroup // the load
+
+	watching sync.WaitGroup // what samples
+	unwell   error          // a node that did not recover
+
+	mu     sync.Mutex // guards broken
+	broken map[*redisServer]bool
 }
 
 // Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
 func Run(ctx context.Context, o Options) (code int, err error) {
-	l := &laboratory{Options: o, shapes: shapes()}
+	l := &laboratory{Options: o, shapes: shapes(), http: newHTTPClient(), broken: map[*redisServer]bool{}}
 	if err := l.makeFolders(); err != nil {
 		return 2, err
 	}
@@ -75,10 +86,20 @@ func (l *laboratory) run(ctx context.Context) error {
 	}
 	defer func() { _ = l.journal.writer.Close() }()
 	l.begin()
+	watched, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
 	if err := l.startNodes(ctx); err != nil {
 		return err
 	}
-	return l.experiment(ctx)
+	l.watch(watched)
+	err = l.experiment(ctx)
+	stopWatching()
+	l.watching.Wait()
+	if err := errors.Join(err, l.stopNodes()); err != nil {
+		return err
+	}
+	l.journal.write(record.Entry{Done: &record.Done{At: l.journal.now()}})
+	return l.journal.writer.Close()
 }
 
 // begin records what the run is made of.
@@ -126,15 +147,45 @@ func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) err
 	}
 	return ctx.Err()
 }
+
+// experiment loads the system and breaks it.
 func (l *laboratory) experiment(ctx context.Context) error {
-	for _, n := range l.world.seqds {
-		resp, err := http.Get(n.url() + "/seq/order")
-		if err != nil {
-			return err
-		}
-		b, _ := io.ReadAll(resp.Body)
-		l.journal.say("%s %s", n.name(), b)
+	schedule := plan(l.Seed, l.Duration)
+	fmt.Fprintf(l.Out, "seed %d; the faults, in seconds after this:\n", l.Seed)
+	PrintPlan(l.Out, l.Seed, l.Duration)
+	loading, stopLoad := context.WithCancel(ctx)
+	defer stopLoad()
+	l.wait.Go(func() { l.load(loading) })
+	ended := time.Now().Add(l.Duration)
+	err := l.inflict(ctx, schedule)
+	if err == nil {
+		l.unwell = l.awaitReady(ctx, recovery)
+		rest(ctx, time.Until(ended))
 	}
-	return nil
+	stopLoad()
+	l.wait.Wait()
+	return errors.Join(err, ctx.Err())
 }
-func PrintPlan(o Options) {}
+
+// watch samples all nodes and servers until ctx ends.
+func (l *laboratory) watch(ctx context.Context) {
+	for _, n := range l.world.seqds {
+		l.watching.Go(func() { l.watchNode(ctx, n) })
+	}
+	for _, s := range l.world.redises {
+		l.watching.Go(func() { l.watchServer(ctx, s) })
+	}
+}
+
+// stopNodes ends all nodes, cleanly as far as they can.
+func (l *laboratory) stopNodes() error {
+	failures := make(chan error, len(l.world.seqds))
+	for _, n := range l.world.seqds {
+		go func() { failures <- n.stop() }()
+	}
+	var err error
+	for range l.world.seqds {
+		err = errors.Join(err, <-failures)
+	}
+	return err
+}

@@ -66,10 +66,13 @@ func (n *seqd) turnClock(by time.Duration) error {
 	return err
 }
 
-// start begins the node's next life.
+// start begins the node's next life, unless it runs.
 func (n *seqd) start() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.process != nil && n.process.alive() {
+		return nil // it ended by itself meanwhile, and was started for that
+	}
 	return n.begin()
 }
 

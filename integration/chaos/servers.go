@@ -103,11 +103,16 @@ func (s *redisServer) dial() error {
 }
 
 // alive reports whether the process is there.
-func (s *redisServer) alive() bool {
+func (s *redisServer) alive() bool { return s.present().alive() }
+
+// present is the process of now.
+func (s *redisServer) present() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.process.alive()
+	return s.process
 }
+
+func (s *redisServer) kill() { s.present().kill() }
 
 // do runs a command.
 func (s *redisServer) do(args ...any) error {

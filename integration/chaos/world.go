@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -51,7 +52,7 @@ func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
 	if err != nil {
 		return w, err
 	}
-	for _, server := range append(append([]*redisServer{}, w.redises...), w.sentinels...) {
+	for _, server := range slices.Concat(w.redises, w.sentinels) {
 		if err := server.start(); err != nil {
 			return w, err
 		}

@@ -39,7 +39,7 @@ func run() (int, error) {
 	case flag.NArg() > 0:
 		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
 	case *plan:
-		chaos.PrintPlan(o)
+		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration)
 		return 0, nil
 	case !chaos.Inside():
 		return chaos.Enter()
