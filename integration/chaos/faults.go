@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
@@ -109,7 +111,7 @@ var classes = []class{
 	{name: "isolate-host", holds: "isolation", targets: []string{"a", "b", "c", "r1", "r2", "r3"}, least: short, most: long, marks: record.Fault{Redis: true, Store: true, LosesKeys: true}, begin: isolateHost},
 }
 
-// errNothing says that a fault found nothing to break.
+// errNothing says that a fault found nothing to break, or was refused: there was none.
 var errNothing = errors.New("nothing to break")
 
 func (l *laboratory) seqd(name string) *seqd {
@@ -122,7 +124,14 @@ func (l *laboratory) seqd(name string) *seqd {
 }
 
 func killSeqd(l *laboratory, t *trouble) error { l.seqd(t.target).kill(); return nil }
-func stopSeqd(l *laboratory, t *trouble) error { return l.seqd(t.target).stop() }
+
+// stopSeqd asks a node to end. One that does not do so well is a finding and no trouble of the laboratory.
+func stopSeqd(l *laboratory, t *trouble) error {
+	if err := l.seqd(t.target).stop(); err != nil {
+		l.find("%v", err)
+	}
+	return nil
+}
 
 func startSeqd(l *laboratory, t *trouble) error { return l.seqd(t.target).start() }
 
@@ -276,19 +285,22 @@ func failOver(l *laboratory, t *trouble) (err error) {
 			return nil
 		}
 	}
-	return err
+	return errors.Join(errNothing, err) // such as INPROG: another one is under way
 }
 
 func flushRedis(l *laboratory, t *trouble) error   { return l.onPrimary(t, "FLUSHALL") }
 func flushScripts(l *laboratory, t *trouble) error { return l.onPrimary(t, "SCRIPT", "FLUSH") }
 
 func (l *laboratory) onPrimary(t *trouble, args ...any) error {
-	s := l.world.primary()
-	if s == nil {
-		return errNothing
+	t.target = "primary"
+	s, err := l.choose(t)
+	if err != nil {
+		return err
 	}
-	t.Target = s.host.name
-	return s.do(args...)
+	if err = s.do(args...); redis.HasErrorPrefix(err, "NOREPLICAS") || redis.HasErrorPrefix(err, "READONLY") {
+		return errors.Join(errNothing, err)
+	}
+	return err
 }
 
 func (l *laboratory) sentinel(t *trouble) *redisServer {

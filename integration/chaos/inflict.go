@@ -42,29 +42,29 @@ func (l *laboratory) suffer(ctx context.Context, id int, p planned, hands *hands
 	t := &trouble{planned: p, Fault: p.class.marks}
 	t.ID, t.Class, t.Target, t.Detail = id, p.class.name, p.target, p.detail()
 	t.Begin = l.journal.now()
-	l.tell(t)
 	broken := p.class.begin(l, t)
 	l.journal.say("+ %s %s %s%s", t.Class, t.Target, t.Detail, because(broken))
-	l.tell(t) // the target may be known only now
 	if broken == nil {
+		l.tell(t)
 		rest(ctx, p.length)
 	}
-	err := l.mend(t, broken)
+	err := l.mend(t, broken == nil)
 	t.End = l.journal.now()
-	if broken != nil {
-		t.Detail += because(broken)
+	if broken == nil {
+		l.tell(t)
+		l.journal.say("- %s %s", t.Class, t.Target)
+	} else if !errors.Is(broken, errNothing) {
+		err = errors.Join(broken, err)
 	}
-	l.tell(t)
-	l.journal.say("- %s %s%s", t.Class, t.Target, because(err))
-	return named(fmt.Sprintf("the end of fault %d, %s %s", id, t.Class, t.Target), err)
+	return named(fmt.Sprintf("fault %d, %s %s", id, t.Class, t.Target), err)
 }
 
 // mend ends a fault; one that could not begin leaves only what undo knows of.
-func (l *laboratory) mend(t *trouble, broken error) (err error) {
+func (l *laboratory) mend(t *trouble, begun bool) (err error) {
 	for _, undo := range slices.Backward(t.undo) {
 		err = errors.Join(err, undo())
 	}
-	if t.class.end != nil && broken == nil {
+	if t.class.end != nil && begun {
 		err = errors.Join(err, t.class.end(l, t))
 	}
 	return err

@@ -92,18 +92,6 @@ func (j *journal) change(node string, life int, how func(*record.Life)) {
 	j.write(record.Entry{Life: &l})
 }
 
-// failures are the lives that ended by themselves.
-func (j *journal) failures() (all []record.Life) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, l := range j.lives {
-		if l.How == record.Failed {
-			all = append(all, l)
-		}
-	}
-	return all
-}
-
 func lifeKey(node string, life int) string { return fmt.Sprintf("%s %d", node, life) }
 
 // messages are the lines of seqd's log that tell the checker something, by their beginning.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	mixedLoops  = 8
-	hammerLoops = 2
+	mixedLoops  = 16
+	hammerLoops = 3
 	burstLoops  = 1
 	burstSize   = 40
 

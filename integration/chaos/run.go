@@ -36,10 +36,10 @@ type laboratory struct {
 	wait    sync.WaitGroup // the load
 
 	watching sync.WaitGroup // what samples
-	unwell   error          // a node that did not recover
 
-	mu     sync.Mutex // guards broken
-	broken map[*redisServer]bool
+	mu       sync.Mutex // guards what follows
+	broken   map[*redisServer]bool
+	findings []string // what the laboratory itself saw that must not be
 }
 
 // Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
@@ -95,9 +95,10 @@ func (l *laboratory) run(ctx context.Context) error {
 	err = l.experiment(ctx)
 	stopWatching()
 	l.watching.Wait()
-	if err := errors.Join(err, l.stopNodes()); err != nil {
+	if err != nil {
 		return err
 	}
+	l.stopNodes()
 	l.journal.write(record.Entry{Done: &record.Done{At: l.journal.now()}})
 	return l.journal.writer.Close()
 }
@@ -120,7 +121,7 @@ func (l *laboratory) startNodes(ctx context.Context) error {
 		n.told = func(life int, how string) {
 			l.journal.lived(n.name(), life, how)
 			if how == record.Failed {
-				l.journal.say("!! %s ended by itself, see %s", n.name(), n.log)
+				l.find("%s ended by itself, see %s", n.name(), n.log)
 			}
 		}
 		n.see = func(life int, line []byte) { l.journal.line(n.name(), life, line) }
@@ -159,7 +160,7 @@ func (l *laboratory) experiment(ctx context.Context) error {
 	ended := time.Now().Add(l.Duration)
 	err := l.inflict(ctx, schedule)
 	if err == nil {
-		l.unwell = l.awaitReady(ctx, recovery)
+		l.awaitRecovery(ctx)
 		rest(ctx, time.Until(ended))
 	}
 	stopLoad()
@@ -178,14 +179,32 @@ func (l *laboratory) watch(ctx context.Context) {
 }
 
 // stopNodes ends all nodes, cleanly as far as they can.
-func (l *laboratory) stopNodes() error {
-	failures := make(chan error, len(l.world.seqds))
+func (l *laboratory) stopNodes() {
+	var all sync.WaitGroup
 	for _, n := range l.world.seqds {
-		go func() { failures <- n.stop() }()
+		all.Go(func() {
+			if err := n.stop(); err != nil {
+				l.find("%v", err)
+			}
+		})
 	}
-	var err error
-	for range l.world.seqds {
-		err = errors.Join(err, <-failures)
+	all.Wait()
+}
+
+// awaitRecovery waits until all nodes are ready after the last fault.
+func (l *laboratory) awaitRecovery(ctx context.Context) {
+	began := time.Now()
+	if err := l.awaitReady(ctx, recovery); err != nil && ctx.Err() == nil {
+		l.find("after the last fault: %v", err)
 	}
-	return err
+	l.journal.say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
+}
+
+// find notes something that must not be.
+func (l *laboratory) find(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.journal.say("!! %s", text)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.findings = append(l.findings, text)
 }
