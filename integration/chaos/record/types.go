@@ -23,13 +23,14 @@ type BizType struct {
 	Reset       string `json:"reset,omitempty"`       // of segments: empty for never, or Daily
 	TimeZone    string `json:"timeZone,omitempty"`    // of resets, empty for UTC
 	Start       int64  `json:"start,omitempty"`       // of segments
+	Step        int64  `json:"step,omitempty"`        // of segments: the smallest range that is fetched
 	MaxStep     int64  `json:"maxStep,omitempty"`     // of segments: the largest range that is fetched, unless a call asks for more
 	Reserve     int64  `json:"reserve,omitempty"`     // reserveSegments
 	MaxAsked    int64  `json:"maxAsked,omitempty"`    // the largest count that the load asks for
 	RestoreGap  int64  `json:"restoreGap,omitempty"`
 
 	// Display is a regular expression (RE2) that every display form matches where a plugin rewrites them, empty where they are the number in decimal. Its groups
-	// named number and period, where it has them, are the number in decimal and the period as Call.Period has it.
+	// named number and period, where it has them, are the number in decimal and the day: year, month, day, with anything but digits between them.
 	Display string `json:"display,omitempty"`
 
 	// Of snowflake. Biz types of one Group share machine IDs, and no number appears twice among them.
@@ -210,7 +211,8 @@ const (
 	Other       = "other"        // any other line of level error
 )
 
-// Offset is how far a node's clock is off from now on.
+// Offset is how far a node's clock is off from now on, against World.Began + At. Without a node it is how far the wall clock has come off that itself, because
+// something sets it right: all nodes' clocks are off by that much more. It is recorded when it has changed by a millisecond.
 type Offset struct {
 	At          int64  `json:"at"`
 	Node        string `json:"node"`
