@@ -37,6 +37,9 @@ func newHTTPClient() *http.Client {
 // send makes a call, records it and returns it. Numbers of an answer that came are in it.
 func (l *laboratory) send(ctx context.Context, r request) *record.Call {
 	c := &record.Call{Node: r.node.name(), BizType: r.shape.Name, Kind: r.kind, Key: r.key, Asked: r.count}
+	if r.kind == record.Parse {
+		c.Texts = []string{r.id}
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	if r.leave > 0 {
@@ -128,7 +131,7 @@ func (r *request) read(c *record.Call, body []byte) {
 		_ = json.Unmarshal(body, &problem) // an answer without a code is the checker's business
 		c.Code = problem.Code
 	case r.kind == record.Parse:
-		readParsed(c, r.id, body)
+		readParsed(c, body)
 	case r.text:
 		r.readIDs(c, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n"))
 	default:
@@ -178,7 +181,7 @@ func appendNumber(runs []record.Run, n int64) []record.Run {
 }
 
 // readParsed takes out what a node says of an ID.
-func readParsed(c *record.Call, id string, body []byte) {
+func readParsed(c *record.Call, body []byte) {
 	var answer struct {
 		Number, MachineID, Sequence json.Number
 		Valid                       bool
@@ -190,7 +193,6 @@ func readParsed(c *record.Call, id string, body []byte) {
 		return
 	}
 	number, _ := answer.Number.Int64()
-	c.Texts = []string{id}
 	c.Runs = []record.Run{{First: number, Count: 1, Step: 1}}
 	c.Parsed = &record.Parsed{Valid: answer.Valid, Period: answer.Period}
 	if !answer.Time.IsZero() {

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,13 +26,15 @@ func Enter() (code int, err error) {
 		Pdeathsig:  syscall.SIGKILL,
 		Setpgid:    true, // ^C comes once, from here
 	}
-	if os.Getuid() != 0 {
-		return 1, errors.New("network namespaces need root: run it as root or with sudo")
+	if os.Getuid() != 0 { // then as root of a user namespace, where the system allows that
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
-		return 1, fmt.Errorf("this machine (or container) gives no namespaces of its own, which the laboratory is made of: %w", err)
+		return 1, fmt.Errorf("the laboratory is made of network, mount and process namespaces, and this user may not make them here; run it as root: %w", err)
 	}
 	go pass(signals, cmd.Process)
 	if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
@@ -52,20 +53,20 @@ func pass(signals <-chan os.Signal, inside *os.Process) {
 	_ = inside.Kill()
 }
 
-// workshop is where everything is that servers keep: a file system in memory that nobody outside sees, and that ends with the run.
+// workshop is where everything is that servers keep: in memory, seen by nobody outside, and gone with the run.
 const workshop = "/run/seqd-chaos"
 
-// furnish makes fresh namespaces usable: mounts that stay inside, a /proc of the own processes, a place for names of network namespaces, and the workshop.
+// furnish makes fresh namespaces usable: mounts that stay inside, a /proc of the own processes, and a /run for the workshop, the names of network namespaces and
+// the lock of iptables.
 func furnish() error {
-	const names = "/run/netns"
-	if err := errors.Join(os.MkdirAll(names, 0o755), os.MkdirAll(workshop, 0o755)); err != nil {
-		return err
-	}
-	return errors.Join(
-		named("keep mounts inside", syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")),
-		named("mount /proc", syscall.Mount("proc", "/proc", "proc", 0, "")),
-		named("mount "+names, syscall.Mount("tmpfs", names, "tmpfs", 0, "size=64k")),
-		named("mount "+workshop, syscall.Mount("tmpfs", workshop, "tmpfs", 0, "size=64m")),
+	return inOrder(
+		func() error {
+			return named("keep mounts inside", syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+		},
+		func() error { return named("mount /proc", syscall.Mount("proc", "/proc", "proc", 0, "")) },
+		func() error { return named("mount /run", syscall.Mount("tmpfs", "/run", "tmpfs", 0, "size=128m")) },
+		func() error { return os.Mkdir("/run/netns", 0o755) },
+		func() error { return os.Mkdir(workshop, 0o755) },
 	)
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/integration/chaos/check"
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
@@ -37,6 +38,8 @@ type laboratory struct {
 
 	watching sync.WaitGroup // what samples
 
+	temporary bool // Dir is
+
 	mu       sync.Mutex // guards what follows
 	broken   map[*redisServer]bool
 	findings []string // what the laboratory itself saw that must not be
@@ -49,14 +52,42 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 		return 2, err
 	}
 	if err := l.run(ctx); err != nil {
-		return 2, fmt.Errorf("%w (logs and record: %s)", err, l.Dir)
+		return 2, fmt.Errorf("%w (the record and the logs are in %s)", err, l.Dir)
 	}
-	return 0, nil
+	report, err := check.File(l.record(), check.Options{})
+	if err != nil {
+		return 2, fmt.Errorf("check %s: %w", l.record(), err)
+	}
+	return l.conclude(report)
 }
+
+// conclude prints the report, with what the laboratory itself found, and keeps the record where there is a violation or a folder was asked for.
+func (l *laboratory) conclude(report *check.Report) (code int, err error) {
+	for _, text := range l.findings {
+		report.Counts[ruleProcess]++
+		report.Violations = append(report.Violations, check.Violation{Rule: ruleProcess, Text: text})
+	}
+	text := report.String()
+	if err := os.WriteFile(filepath.Join(l.Dir, "report"), []byte(text), 0o644); err != nil {
+		return 2, err
+	}
+	if code = min(int(report.Total()), 1); code == 0 && l.temporary {
+		err = os.RemoveAll(l.Dir)
+	} else {
+		fmt.Fprintf(l.Out, "the record, the report and the logs are in %s\n", l.Dir)
+	}
+	fmt.Fprint(l.Out, text)
+	return code, err
+}
+
+// ruleProcess is broken by a node that ends by itself, does not end when it is asked to, or does not recover.
+const ruleProcess = "process"
+
+func (l *laboratory) record() string { return filepath.Join(l.Dir, "record") }
 
 // makeFolders makes the folder of what is kept.
 func (l *laboratory) makeFolders() (err error) {
-	if l.Dir == "" {
+	if l.temporary = l.Dir == ""; l.temporary {
 		l.Dir, err = os.MkdirTemp("", "seqd-chaos-")
 	} else {
 		err = os.MkdirAll(l.Dir, 0o755)
@@ -81,7 +112,7 @@ func (l *laboratory) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(l.Out, "the servers run after %v\n", time.Since(began).Round(time.Millisecond))
-	if l.journal, err = newJournal(filepath.Join(l.Dir, "record"), l.Out); err != nil {
+	if l.journal, err = newJournal(l.record(), l.Out); err != nil {
 		return err
 	}
 	defer func() { _ = l.journal.writer.Close() }()

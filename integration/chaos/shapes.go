@@ -37,7 +37,7 @@ func shapes() []shape {
 		segment("local", 6, 100, 1_000_000, []int{1, 10, 500}, settings{"ordering": record.PerNode}),
 		segment("invoice", 5, 100, 10_000, []int{1, 4, 30}, settings{"reset": record.Daily, "plugins": plugins(settings{"name": "format", "template": "INV-{date:20060102}-{seq:06}{check}", "check": "luhn"})}),
 		segment("invite", 5, 1000, 100_000, []int{1, 2, 25}, settings{"plugins": plugins(
-			settings{"name": "obfuscate", "digits": 12, "key": "a key of the laboratory, known to all"}, settings{"name": "format", "template": "C{seq}-{check}", "check": "damm"})}),
+			settings{"name": "obfuscate", "digits": 12, "key": "a key of the laboratory, known to all"}, settings{"name": "format", "template": "C{seq:012}-{check}", "check": "damm"})}),
 		segment("audit", 2, 500, 100_000, []int{1, 3}, settings{"plugins": plugins(settings{"name": "history", "retention": "1h"})}),
 		segment("limited", 3, 500, 100_000, []int{1, 2}, settings{"plugins": plugins(settings{"name": "rate-limit", "rate": 20, "burst": 40, "scope": "cluster"})}),
 		segment(mutableName, 5, 200, 100_000, []int{1, 7}, settings{}),
