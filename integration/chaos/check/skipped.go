@@ -62,6 +62,10 @@ const fetchers = 4
 func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 	b := c.bizType
 	segment := max(b.MaxStep, b.Step, h.mostWaiting(b))
+	step := b.Step
+	if step == 0 {
+		step = segment // not recorded
+	}
 	strict := b.Ordering == record.Strict
 	cursor, ended := int64(0), 2*segment
 	if strict {
@@ -93,7 +97,7 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 		}
 		if f.Redis && strict || f.Store {
 			lasted := time.Duration(f.End - f.Begin)
-			bound += fetchers * int64(len(h.world.Nodes)) * (firstAttempts + int64(lasted/time.Second) + 1) * max(1, b.Step)
+			bound += fetchers * int64(len(h.world.Nodes)) * (firstAttempts + int64(lasted/time.Second) + 1) * step
 		}
 	}
 	return bound

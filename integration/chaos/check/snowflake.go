@@ -42,8 +42,8 @@ func (h *history) checkSnowflake(r *Report, issues []issue) {
 			continue
 		}
 		h.checkTime(r, i)
-		if !i.alone {
-			continue // another process may have made them
+		if !i.alone || i.life == 0 {
+			continue // nobody knows which process made them
 		}
 		for _, run := range i.runs {
 			b := i.bizType

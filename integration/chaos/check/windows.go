@@ -56,7 +56,7 @@ func (h *history) suspended(c counter, all []*issue) []window {
 	for _, o := range owns {
 		if !o.back {
 			o.to = h.passed(all, owns, o.to, highestOf(all, func(i *issue) bool {
-				return i.node == o.node && (i.life == o.life || !i.alone) && i.end >= o.from && i.start <= o.to
+				return i.node == o.node && (i.life == o.life || i.life == 0 || !i.alone) && i.end >= o.from && i.start <= o.to
 			}))
 		}
 		windows = append(windows, o.window)
@@ -82,7 +82,7 @@ func highestOf(all []*issue, of func(*issue) bool) (highest int64) {
 func (h *history) passed(all []*issue, owns []own, after, number int64) int64 {
 	at := forever
 	for _, i := range all {
-		if i.start <= after || i.end >= at || i.high <= number || !i.alone {
+		if i.start <= after || i.end >= at || i.high <= number || !i.alone || i.life == 0 {
 			continue
 		}
 		if !slices.ContainsFunc(owns, func(o own) bool { return o.process == process{i.node, i.life} && i.end >= o.from && i.start <= o.to }) {
