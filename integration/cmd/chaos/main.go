@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos"
+	"github.com/seqd/seqd/integration/chaos/sabotage"
 )
 
 func init() { runtime.LockOSThread() } // what is started inside ends with this thread
@@ -34,7 +35,11 @@ func run() (int, error) {
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
 	plan := flag.Bool("plan", false, "print the schedule and end")
+	overlay := flag.String("overlay", "", "folder to write the overlay of a sabotage to, whose name is the argument; print its path and end")
 	flag.Parse()
+	if *overlay != "" {
+		return 0, writeOverlay(flag.Arg(0), *overlay)
+	}
 	switch {
 	case flag.NArg() > 0:
 		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
@@ -47,4 +52,19 @@ func run() (int, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return chaos.Run(ctx, o)
+}
+
+// writeOverlay writes what `go build -overlay` needs to build a seqd without one of its rules; it is called in the root of the repository.
+func writeOverlay(name, folder string) error {
+	s, err := sabotage.Find(name)
+	if err != nil {
+		return err
+	}
+	path, err := s.Overlay(".", folder)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s takes out: %s\nexpected: %s\n", s.Name, s.Rule, s.Caught)
+	fmt.Println(path)
+	return nil
 }
