@@ -13,18 +13,23 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
+// origin is what many calls have in common.
+type origin struct {
+	node    string
+	life    int
+	bizType *bizType
+	kind    string
+	code    string
+	status  int
+	period  string
+}
+
 // call is a record.Call without its texts, which the checks do not need.
 type call struct {
+	*origin    // never changed: other calls have the same
 	start, end int64
-	node       string // one string for all calls of a node, as bizType and code are
-	life       int
-	bizType    *bizType
-	kind       string
-	code       string
-	key        string // only of idempotent calls
-	period     string
 	asked      int
-	status     int
+	key        string // only of idempotent calls
 	runs       []record.Run
 	texts      []uint64 // hashes of display forms that no number can be read from
 	replayed   bool
@@ -136,8 +141,9 @@ type history struct {
 	badForms []badForm
 	badCount int
 
-	names map[string]string
-	seed  maphash.Seed
+	names   map[string]string
+	origins map[origin]*origin
+	seed    maphash.Seed
 }
 
 // admin is a change of a biz type.
@@ -157,7 +163,7 @@ const mostBadForms = 100
 
 func newHistory(opts Options) *history {
 	return &history{
-		options: opts.withDefaults(), bizTypes: make(map[string]*bizType), offsets: make(map[string][]record.Offset), names: make(map[string]string), seed: maphash.MakeSeed(),
+		options: opts.withDefaults(), bizTypes: make(map[string]*bizType), offsets: make(map[string][]record.Offset), names: make(map[string]string), origins: make(map[origin]*origin), seed: maphash.MakeSeed(),
 	}
 }
 
@@ -239,6 +245,15 @@ func (h *history) begin(w *record.World) error {
 	return nil
 }
 
+// from returns the one copy of an origin.
+func (h *history) from(o origin) *origin {
+	if known, ok := h.origins[o]; ok {
+		return known
+	}
+	h.origins[o] = &o
+	return &o
+}
+
 // one returns the one copy of a text.
 func (h *history) one(text string) string {
 	if known, ok := h.names[text]; ok {
@@ -257,9 +272,8 @@ func (h *history) addCall(r *record.Call) error {
 		return fmt.Errorf("a call that ends before it starts: %+v", *r)
 	}
 	h.see(r.End)
-	c := call{
-		start: r.Start, end: r.End, node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), code: h.one(r.Code), asked: r.Asked, status: r.Status, replayed: r.Replayed,
-	}
+	from := origin{node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), code: h.one(r.Code), status: r.Status}
+	c := call{origin: h.from(from), start: r.Start, end: r.End, asked: r.Asked, replayed: r.Replayed}
 	switch r.Kind {
 	case record.Admin:
 		h.admins = append(h.admins, admin{c, r.Key})
@@ -288,6 +302,7 @@ func (h *history) addCall(r *record.Call) error {
 // read takes numbers and period out of the display forms of an answer.
 func (h *history) read(c *call, texts []string) {
 	var runs record.Runs
+	from := *c.origin
 	for i, text := range texts {
 		m := c.bizType.display.FindStringSubmatchIndex(text)
 		if m == nil {
@@ -303,14 +318,14 @@ func (h *history) read(c *call, texts []string) {
 			h.bad(c, err.Error())
 			continue
 		}
-		if period = h.one(period); i > 0 && period != c.period {
+		if period = h.one(period); i > 0 && period != from.period {
 			h.bad(c, fmt.Sprintf("%q and the IDs before it in one answer are of two periods", text))
 			continue
 		}
-		c.period = period
+		from.period = period
 		runs = runs.AppendNumber(number)
 	}
-	c.runs = runs
+	c.origin, c.runs = h.from(from), runs
 }
 
 // take returns what the groups of a match are.
