@@ -388,6 +388,56 @@ func TestOrderIsSuspendedDuringASplitBrain(t *testing.T) {
 	}.run(t)
 }
 
+// runs adds what a server says of itself, with how many scripts it has run.
+func (s *story) runs(at int64, name, role string, scripts int64) {
+	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: role, Scripts: scripts}})
+}
+
+// twoPrimaries is r1, which serves until ended, and r2, which calls itself a primary from 2000 on and serves from begun on.
+func twoPrimaries(s *story, ended, begun int64) {
+	s.fault(900, 3000, "partition", "r1", losesRedis)
+	one, two := int64(5), int64(0)
+	for at := int64(1000); at <= 5000; at += 100 {
+		if at <= ended {
+			one++
+		}
+		if at >= begun {
+			two++
+		}
+		s.runs(at, "r1", record.Primary, one)
+		role := record.Replica
+		if at >= 2000 {
+			role = record.Primary
+		}
+		s.runs(at, "r2", role, two)
+	}
+}
+
+func TestAPrimaryThatServesNobodySplitsNothing(t *testing.T) {
+	smaller := func(s *story, at int64) {
+		s.call(at, at+1, "a", bill, numbers(20, 1))
+		s.call(at+2, at+3, "b", bill, numbers(5, 1))
+	}
+	stories{
+		{"both serve", func(s *story) { twoPrimaries(s, 4000, 2500); smaller(s, 3000) }, ""},
+		{"the second does not serve yet", func(s *story) { twoPrimaries(s, 4000, 2500); smaller(s, 2300) }, RuleOrderNodes},
+		{"the second may have begun", func(s *story) { twoPrimaries(s, 4000, 2500); smaller(s, 2401) }, ""},
+		{"the second never serves", func(s *story) { twoPrimaries(s, 9000, 9000); smaller(s, 3000) }, RuleOrderNodes},
+		{"the second serves when the first has ceased to", func(s *story) { twoPrimaries(s, 2200, 2500); smaller(s, 2450) }, RuleOrderNodes},
+		{"the first has ceased to, and what it issued was not passed", func(s *story) {
+			twoPrimaries(s, 3000, 2500)
+			s.call(2990, 2991, "a", bill, numbers(20, 1))
+			s.call(3200, 3201, "b", bill, numbers(5, 1))
+		}, ""},
+		{"the first has ceased to, and what it issued was passed", func(s *story) {
+			twoPrimaries(s, 3000, 2500)
+			s.call(2990, 2991, "a", bill, numbers(20, 1))
+			s.call(3200, 3201, "b", bill, numbers(21, 1))
+			s.call(3202, 3203, "c", bill, numbers(5, 1))
+		}, RuleOrderNodes},
+	}.run(t)
+}
+
 func TestIdempotency(t *testing.T) {
 	stories{
 		{"two answers", func(s *story) {
