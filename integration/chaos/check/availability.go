@@ -50,7 +50,10 @@ func (h *history) availability(r *Report) {
 			}
 		}
 	}
-	none := int64(0)
+	none := h.end // the load begins when all nodes are ready
+	if len(v.byStart) > 0 {
+		none = v.byStart[0].start
+	}
 	for _, w := range append(merge(on), window{h.end, h.end}) {
 		if w.from > none {
 			byClass[NoFault] = append(byClass[NoFault], record.Fault{Class: NoFault, Begin: none, End: w.from})
