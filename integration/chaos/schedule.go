@@ -74,9 +74,11 @@ type deck struct {
 func (d *deck) draw(beside *planned) planned {
 	for i := 0; ; i++ {
 		if i == len(d.cards) {
-			fresh := make([]*class, len(classes))
+			var fresh []*class
 			for j := range classes {
-				fresh[j] = &classes[j]
+				if c := &classes[j]; c.holds != "mongo" || !Foreign() { // only the laboratory's own is broken
+					fresh = append(fresh, c)
+				}
 			}
 			d.r.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
 			d.cards = append(d.cards, fresh...)

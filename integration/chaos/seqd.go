@@ -33,7 +33,7 @@ type seqd struct {
 func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, error) {
 	n := &seqd{host: h, binary: program, log: w.log(h.name + "-seqd")}
 	err := inOrder(
-		func() (err error) { n.link, err = newLink(port, w.mongo.addr()); return err },
+		func() (err error) { n.link, err = newLink(port, w.store); return err },
 		func() (err error) { n.state, err = w.smallDisk(h.name+"-state", "1m"); return err },
 		func() (err error) { n.clock, err = os.Create(filepath.Join(w.dir, h.name+"-clock")); return err },
 		func() error { return n.turnClock(0) },
@@ -44,7 +44,7 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 	n.env = []string{
 		"PATH=" + os.Getenv("PATH"),
 		"SEQD_SERVER_ADDR=" + n.addr(), "SEQD_AUTH_MODE=none",
-		"SEQD_STORE_DRIVER=mongo", fmt.Sprintf("SEQD_STORE_MONGO_URI=mongodb://%s:%d", gateway, port),
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + storeURI(port), "SEQD_STORE_MONGO_DATABASE=" + storeDatabase(),
 		"SEQD_REDIS_ADDRS=" + w.sentinelAddrs(), "SEQD_REDIS_MASTERNAME=" + masterName,
 		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1s",
 		"SEQD_SNOWFLAKE_STATEDIR=.",

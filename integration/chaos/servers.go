@@ -133,8 +133,8 @@ func (s *redisServer) masterFields() (map[string]string, error) {
 // dump is the file that a Redis loads when it starts.
 func (s *redisServer) dump() string { return filepath.Join(s.data, "dump.rdb") }
 
-// mongo is the stand-in for MongoDB.
-type mongo struct {
+// standIn is the stand-in for MongoDB.
+type standIn struct {
 	host    *host
 	binary  string
 	data    string // a small disk
@@ -142,15 +142,15 @@ type mongo struct {
 	process *process
 }
 
-func newMongo(w *world, h *host, binary string) (*mongo, error) {
+func newStandIn(w *world, h *host, binary string) (*standIn, error) {
 	data, err := w.smallDisk("m-data", "256m")
-	return &mongo{host: h, binary: binary, data: data, log: w.log("m-mongo")}, err
+	return &standIn{host: h, binary: binary, data: data, log: w.log("m-mongo")}, err
 }
 
-func (m *mongo) addr() string { return fmt.Sprintf("%s:%d", m.host.addr, mongoPort) }
+func (m *standIn) addr() string { return fmt.Sprintf("%s:%d", m.host.addr, mongoPort) }
 
 // start starts the stand-in and waits until it listens, which is when it is ready.
-func (m *mongo) start() (err error) {
+func (m *standIn) start() (err error) {
 	if m.process, err = startProcess(m.host.command(m.binary, "-listen", m.addr(), "-dir", m.data), m.log, nil); err != nil {
 		return err
 	}

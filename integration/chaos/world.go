@@ -37,7 +37,8 @@ type world struct {
 	seqds     []*seqd
 	redises   []*redisServer // the first one is the primary of the beginning
 	sentinels []*redisServer
-	mongo     *mongo
+	mongo     *standIn // nil where the store is not the laboratory's
+	store     string   // its address
 }
 
 // newWorld makes the hosts and starts all servers but the seqds.
@@ -47,7 +48,7 @@ func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
 		furnish,
 		buildBridge,
 		func() error { return w.makeHosts(binaries, bizTypes) },
-		func() error { return w.mongo.start() },
+		w.startStore,
 	)
 	if err != nil {
 		return w, err
@@ -60,12 +61,30 @@ func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
 	return w, named("replication and Sentinels", within(startPatience, w.settled))
 }
 
-func (w *world) makeHosts(binaries Binaries, bizTypes string) (err error) {
-	mongoHost, err := addHost("m", 31)
+// makeStore makes the host of the stand-in, or the way to a server that is not the laboratory's.
+func (w *world) makeStore(program string) (err error) {
+	if Foreign() {
+		w.store, err = forwardIn()
+		return err
+	}
+	h, err := addHost("m", 31)
 	if err != nil {
 		return err
 	}
-	if w.mongo, err = newMongo(w, mongoHost, binaries.StandIn); err != nil {
+	w.mongo, err = newStandIn(w, h, program)
+	w.store = w.mongo.addr()
+	return err
+}
+
+func (w *world) startStore() error {
+	if Foreign() {
+		return nil
+	}
+	return w.mongo.start()
+}
+
+func (w *world) makeHosts(binaries Binaries, bizTypes string) error {
+	if err := w.makeStore(binaries.StandIn); err != nil {
 		return err
 	}
 	for i, name := range []string{"r1", "r2", "r3"} {

@@ -14,7 +14,7 @@ import (
 type Availability struct {
 	Class    string        `json:"class"` // NoFault for the times without any, "a + b" for those of two classes at once
 	Faults   int           `json:"faults"`
-	Asked    int           `json:"asked"`    // calls for numbers that started in that time
+	Asked    int           `json:"asked"`    // calls for numbers that started in that time, without those that the load itself keeps from being answered
 	Answered int           `json:"answered"` // with numbers
 	Refused  int           `json:"refused"`  // with a problem document; the others got no answer
 	Gap      time.Duration `json:"gap"`      // the longest time without an answer of any node
@@ -26,6 +26,9 @@ type Availability struct {
 
 // NoFault is the class of the times without faults.
 const NoFault = "(none)"
+
+// intended are the codes of calls that the load itself keeps from being answered: by its administrator, its rate limit, and callers that go away.
+var intended = map[string]bool{"disabled": true, "unknown_biz_type": true, "rate_limited": true, "canceled": true}
 
 // Share is how many calls of a hundred were answered.
 func (a *Availability) Share() float64 {
@@ -109,6 +112,9 @@ func (v *view) measure(class string, faults []record.Fault) Availability {
 		for _, c := range v.byStart[from:] {
 			if c.start >= w.to {
 				break
+			}
+			if intended[c.code] {
+				continue
 			}
 			a.Asked++
 			switch {
