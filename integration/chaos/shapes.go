@@ -62,7 +62,7 @@ func shapes() []shape {
 func plugins(all ...settings) []settings { return all }
 
 func segment(name string, weight int, step, maxStep int64, counts []int, more settings) shape {
-	b := record.BizType{Name: name, Strategy: record.Segment, Ordering: record.Strict, OnRedisDown: record.Degrade, Start: 1, MaxStep: maxStep, Reserve: 1, RestoreGap: 1_000_000}
+	b := record.BizType{Name: name, Strategy: record.Segment, Ordering: record.Strict, OnRedisDown: record.Degrade, Start: 1, Step: step, MaxStep: maxStep, Reserve: 1, RestoreGap: 1_000_000}
 	conf := settings{"name": name, "step": step, "maxStep": maxStep, "targetDuration": "10s"}
 	for key, value := range more {
 		conf[key] = value

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,8 +63,11 @@ func (l *laboratory) watchServer(ctx context.Context, s *redisServer) {
 	every(ctx, serverEvery, func() {
 		now := record.Server{Name: s.host.name}
 		now.Role, now.Replid = s.role(ctx)
+		if now.Role == record.Primary || now.Role == record.Replica {
+			now.Scripts = s.scripts(ctx)
+		}
 		now.At = l.journal.now()
-		if now.Role != last.Role || now.Replid != last.Replid || now.At-last.At >= int64(400*time.Millisecond) {
+		if now.Role != last.Role || now.Replid != last.Replid || now.Scripts != last.Scripts || now.At-last.At >= int64(400*time.Millisecond) {
 			l.journal.write(record.Entry{Server: &now})
 			last = now
 		}
@@ -91,6 +95,27 @@ func (s *redisServer) role(ctx context.Context) (role, replid string) {
 		}
 	}
 	return role, replid
+}
+
+// scripts is how many scripts a Redis has run for clients.
+func (s *redisServer) scripts(ctx context.Context) (calls int64) {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	text, err := s.client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "cmdstat_evalsha" && name != "cmdstat_eval" {
+			continue
+		}
+		count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+		if n, err := strconv.ParseInt(count, 10, 64); err == nil {
+			calls += n
+		}
+	}
+	return calls
 }
 
 // every does something at a pace until ctx ends.

@@ -154,8 +154,9 @@ type admin struct {
 
 // badForm is a display form that does not look as it should.
 type badForm struct {
-	call int
-	why  string
+	call    int
+	bizType string
+	why     string
 }
 
 // mostBadForms bounds those that are kept.
@@ -353,7 +354,7 @@ func digits(text string) string {
 func (h *history) bad(c *call, why string) {
 	c.malformed = true
 	if h.badCount++; len(h.badForms) < mostBadForms {
-		h.badForms = append(h.badForms, badForm{len(h.calls), why})
+		h.badForms = append(h.badForms, badForm{len(h.calls), c.bizType.Name, why})
 	}
 }
 

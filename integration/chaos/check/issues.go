@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seqd/seqd/integration/chaos/record"
 )
@@ -114,7 +115,7 @@ func (h *history) keyLost(from, to int64) bool {
 // all of one period.
 func (h *history) checkForms(r *Report) {
 	for _, b := range h.badForms {
-		h.fail(r, RuleForm, "", 1, 0, b.why)
+		h.fail(r, RuleForm, b.bizType, 1, 0, b.why)
 	}
 	if more := int64(h.badCount - len(h.badForms)); more > 0 {
 		r.Counts[RuleForm] += more
@@ -141,12 +142,21 @@ func (h *history) checkRecord(r *Report) {
 	if redis && strict && len(h.servers) == 0 {
 		h.fail(r, RuleRecord, "", 1, h.end, "Redis was broken, and nothing says when which server was the primary")
 	}
+}
+
+// checkGuard demands that no node has to keep back numbers of the cursor because it has issued higher ones (DESIGN §3 "Guard": "alarm"), which nothing but two primaries explains:
+// they count apart, and a node may be sent from one to the other. What the last of them answered may come as late as Redis's time-out.
+func (h *history) checkGuard(r *Report) {
+	splits := h.splits()
 	for _, l := range h.lines {
-		if l.What == record.Guarded {
-			h.fail(r, RuleOrderProcess, base(l.BizType), 1, l.At, fmt.Sprintf("%s.%d says: %s", l.Node, l.Life, l.Text))
+		if l.What == record.Guarded && !touches(splits, h.logged(l)-int64(redisTimeout), l.At) {
+			h.fail(r, RuleGuard, base(l.BizType), 1, l.At, fmt.Sprintf("%s.%d says: %s", l.Node, l.Life, l.Text))
 		}
 	}
 }
+
+// redisTimeout is the longest that a node waits for Redis.
+const redisTimeout = 5 * time.Second
 
 // base is the biz type of a counter's name, which has the period behind it.
 func base(counter string) string {

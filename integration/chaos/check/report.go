@@ -48,6 +48,7 @@ const (
 	RuleOrderProcess  = "order per process"
 	RuleOrderNode     = "order per node"
 	RuleOrderNodes    = "order over nodes"
+	RuleGuard         = "guard"
 	RuleSnowflakeTime = "snowflake time"
 	RuleMachine       = "machine ID"
 	RulePeriod        = "period"
@@ -216,6 +217,7 @@ func (h *history) check() *Report {
 	issues := h.issues(r)
 	h.checkDuplicates(r, issues)
 	h.checkOrder(r, issues)
+	h.checkGuard(r)
 	h.checkSnowflake(r, issues)
 	h.checkPeriods(r, issues)
 	h.checkSkipped(r, issues)

@@ -17,6 +17,7 @@ import (
 //   - a call that asked for numbers and got none, or a replay, may have cost what it asked for (README "How many numbers does a crash skip?": "what was in flight");
 //   - a process that ended: its two buffers with ordering per-node, its standby range and the one that waits to begin the cursor with strict; after a clean stop only
 //     what could not be given back, because another node took some since (README "What it promises"); a change of a biz type ends its strategy likewise, on each node;
+//   - with degrade: standby ranges, which are replaced when the cursor has passed them, at most one a second on each node, of at most ten seconds' numbers, or 100 (DESIGN §3 "Redis away");
 //   - a node that was on its own: its own two buffers besides (README "Several nodes": "its own range or two segments");
 //   - a cursor that was begun anew or moved up: what it held, at most 2 + reserveSegments segments, and the range that another node had brought for the same (README
 //     "A lost Redis skips what the cursor held");
@@ -72,6 +73,9 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 		cursor = (3 + b.Reserve) * segment
 	}
 	bound += cursor + h.unanswered(b)
+	if b.OnRedisDown == record.Degrade {
+		bound += int64(len(h.world.Nodes)) * (h.end/int64(time.Second) + 1) * h.standby(b)
+	}
 	for range h.lives {
 		bound += ended // at the end of the run those that live hold as much
 	}
@@ -101,6 +105,20 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 		}
 	}
 	return bound
+}
+
+// standby is the largest standby range of a node: of ten seconds at the rate of the busiest second, at least 100, at most maxStep.
+func (h *history) standby(b *bizType) int64 {
+	seconds := make(map[int64]int64)
+	busiest := int64(0)
+	for n := range h.calls {
+		if c := &h.calls[n]; c.bizType == b {
+			second := c.end / int64(time.Second)
+			seconds[second] += int64(c.asked)
+			busiest = max(busiest, seconds[second])
+		}
+	}
+	return min(max(100, 10*busiest), max(b.MaxStep, b.Step))
 }
 
 // mostWaiting is the most numbers that calls of a biz type asked for at the same time.

@@ -175,12 +175,22 @@ func (h *history) silent(b *bizType, known []own) (all []own) {
 	return all
 }
 
-// primaryTimes is when each server may have been a primary: from the last time it was seen to be none until it was first seen to be none again.
+// serverTime is when a server may have been a primary: from the last time it was seen to be none until it was first seen to be none again.
+type serverTime struct {
+	server string
+	window
+	// served are the spans between two looks in which it ran scripts.
+	served []window
+}
+
+// primaryTimes returns when servers may have been primaries, by begin.
 func (h *history) primaryTimes() (times []serverTime) {
 	type state struct {
-		role string
-		at   int64
-		open int
+		role    string
+		at      int64
+		open    int
+		heardAt int64 // when it answered last
+		scripts int64 // what it said then
 	}
 	known := make(map[string]*state)
 	for _, s := range h.servers {
@@ -193,11 +203,17 @@ func (h *history) primaryTimes() (times []serverTime) {
 		if role == record.Silent {
 			role = k.role
 		}
-		switch {
-		case role == record.Primary && k.role != record.Primary:
+		if role == record.Primary && k.role != record.Primary {
 			k.open = len(times)
-			times = append(times, serverTime{s.Name, window{k.at, forever}})
-		case role != record.Primary && k.role == record.Primary:
+			times = append(times, serverTime{s.Name, window{k.at, forever}, nil})
+		}
+		if answers := s.Role == record.Primary || s.Role == record.Replica; answers {
+			if (role == record.Primary || k.role == record.Primary) && s.Scripts != k.scripts && s.Scripts > 0 {
+				times[k.open].served = append(times[k.open].served, window{k.heardAt, s.At})
+			}
+			k.heardAt, k.scripts = s.At, s.Scripts
+		}
+		if role != record.Primary && k.role == record.Primary {
 			times[k.open].to = s.At
 		}
 		k.role, k.at = role, s.At
@@ -205,20 +221,37 @@ func (h *history) primaryTimes() (times []serverTime) {
 	return times
 }
 
-// serverTime is when a server may have been a primary.
-type serverTime struct {
-	server string
-	window
+// serving is the first and the last time at which a server ran scripts within a span; none where it ran none. Where nothing is known of scripts it is all of the span.
+func (t serverTime) serving(within window, known bool) (w window, any bool) {
+	if !known {
+		return within, true
+	}
+	for _, s := range t.served {
+		if s.from <= within.to && s.to >= within.from {
+			if !any {
+				w.from = max(s.from, within.from)
+			}
+			w.to, any = min(s.to, within.to), true
+		}
+	}
+	return w, any
 }
 
-// splits returns when there may have been two primaries.
+// splits returns when two primaries may have served nodes: from when both had begun to, until one had ceased to. A server that calls itself a primary and that
+// nobody asks splits nothing.
 func (h *history) splits() (all []window) {
+	known := slices.ContainsFunc(h.servers, func(s record.Server) bool { return s.Scripts > 0 })
 	times := h.primaryTimes()
 	for i, a := range times {
 		for _, b := range times[i+1:] {
-			from, to := max(a.from, b.from), min(a.to, b.to)
-			if a.server != b.server && from < to {
-				all = append(all, window{from, to})
+			both := window{max(a.from, b.from), min(a.to, b.to)}
+			if a.server == b.server || both.from >= both.to {
+				continue
+			}
+			one, first := a.serving(both, known)
+			two, second := b.serving(both, known)
+			if w := (window{max(one.from, two.from), min(one.to, two.to)}); first && second && w.from <= w.to {
+				all = append(all, w)
 			}
 		}
 	}

@@ -174,6 +174,8 @@ type Server struct {
 	Name   string `json:"name"`
 	Role   string `json:"role"` // Primary, Replica, Silent (it runs and does not answer: what it said last still holds) or Gone (no process)
 	Replid string `json:"replid,omitempty"`
+	// Scripts is how many scripts it has run for clients since it was started, from INFO commandstats; -1 where it does not answer. A primary that runs none serves nobody.
+	Scripts int64 `json:"scripts,omitempty"`
 }
 
 // Roles of a server.
