@@ -63,7 +63,6 @@ var (
 	networks = []string{"a×r1", "a×r2", "a×r3", "b×r1", "b×r2", "b×r3", "c×r1", "c×r2", "c×r3", "r1×r2", "r1×r3", "r2×r3", "a×b", "b×c", "a×c"}
 	walls    = []string{"drop there", "drop back", "drop both", "reject both"}
 
-	redisAway = record.Fault{Redis: true}
 	redisLoss = record.Fault{Redis: true, LosesKeys: true}
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
