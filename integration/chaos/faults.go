@@ -57,7 +57,7 @@ var (
 		50 * time.Millisecond, -50 * time.Millisecond, 400 * time.Millisecond, -400 * time.Millisecond, 900 * time.Millisecond, -900 * time.Millisecond,
 		3 * time.Second, -3 * time.Second, time.Minute, -time.Minute, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour,
 	}
-	behind   = []time.Duration{-100 * time.Millisecond, -500 * time.Millisecond, -900 * time.Millisecond, -3 * time.Second} // a skew of 1 s is allowed
+	behind   = []time.Duration{-500 * time.Millisecond, -1200 * time.Millisecond, -1400 * time.Millisecond, -3 * time.Second} // a skew of 1.5 s is allowed
 	slews    = []time.Duration{50 * time.Millisecond, -50 * time.Millisecond, 700 * time.Millisecond, -700 * time.Millisecond, 2 * time.Second, -2 * time.Second}
 	delays   = []time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 	networks = []string{"a×r1", "a×r2", "a×r3", "b×r1", "b×r2", "b×r3", "c×r1", "c×r2", "c×r3", "r1×r2", "r1×r3", "r2×r3", "a×b", "b×c", "a×c"}
