@@ -18,7 +18,7 @@ import (
 // class is a kind of fault.
 type class struct {
 	name        string
-	holds       string   // what a fault lays hands on, before its target; two faults that share something never overlap
+	holds       string   // what of its target a fault lays hands on, in words; two faults that share something never overlap
 	targets     []string // one is drawn
 	amounts     []time.Duration
 	ways        []string
@@ -36,17 +36,17 @@ type trouble struct {
 }
 
 // locks are the things that a fault on a target lays hands on.
-func (c *class) locks(target string) []string {
-	switch {
-	case target == "all":
-		locks := []string{}
-		for _, node := range nodes {
-			locks = append(locks, c.holds+" "+node)
-		}
-		return locks
-	default:
-		return []string{c.holds + " " + target}
+func (c *class) locks(target string) (locks []string) {
+	places := []string{target}
+	if target == "all" {
+		places = nodes
 	}
+	for _, thing := range strings.Fields(c.holds) {
+		for _, place := range places {
+			locks = append(locks, thing+" "+place)
+		}
+	}
+	return locks
 }
 
 var (
@@ -57,12 +57,12 @@ var (
 		50 * time.Millisecond, -50 * time.Millisecond, 400 * time.Millisecond, -400 * time.Millisecond, 900 * time.Millisecond, -900 * time.Millisecond,
 		3 * time.Second, -3 * time.Second, time.Minute, -time.Minute, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour,
 	}
+	behind   = []time.Duration{-100 * time.Millisecond, -500 * time.Millisecond, -900 * time.Millisecond, -3 * time.Second} // a skew of 1 s is allowed
 	slews    = []time.Duration{50 * time.Millisecond, -50 * time.Millisecond, 700 * time.Millisecond, -700 * time.Millisecond, 2 * time.Second, -2 * time.Second}
 	delays   = []time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 	networks = []string{"a×r1", "a×r2", "a×r3", "b×r1", "b×r2", "b×r3", "c×r1", "c×r2", "c×r3", "r1×r2", "r1×r3", "r2×r3", "a×b", "b×c", "a×c"}
 	walls    = []string{"drop there", "drop back", "drop both", "reject both"}
 
-	redisAway = record.Fault{Redis: true}
 	redisLoss = record.Fault{Redis: true, LosesKeys: true}
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
@@ -87,6 +87,8 @@ var classes = []class{
 	{name: "disk-full", holds: "disk", targets: nodes, least: short, most: long, begin: fillState, end: clearState},
 	{name: "clock-step", holds: "clock", targets: nodes, amounts: turns, least: short, most: long, begin: stepClock, end: resetClock},
 	{name: "clock-slew", holds: "clock", targets: nodes, amounts: slews, least: some, most: long, begin: slewClock, end: resetClock},
+	{name: "clock-midnight", holds: "clock", targets: nodes, least: some, most: long, begin: midnight, end: resetClock},
+	{name: "clock-restart", holds: "clock seqd", targets: nodes, amounts: behind, least: short, most: some, begin: restartBehind, end: resetClock},
 
 	{name: "redis-kill", holds: "redis", targets: roles, least: blink, most: long, marks: redisLoss, begin: killRedis, end: startRedis},
 	{name: "redis-restart", holds: "redis", targets: roles, least: blink, most: short, marks: redisLoss, begin: restartRedisEmpty},
@@ -191,6 +193,20 @@ func slewClock(l *laboratory, t *trouble) error {
 	}()
 	t.undo = append(t.undo, func() error { return <-done })
 	return nil
+}
+
+// midnight has a node's clock pass midnight after a second.
+func midnight(l *laboratory, t *trouble) error {
+	const day = 24 * time.Hour
+	now := time.Now().UTC()
+	t.amount = now.Truncate(day).Add(day).Sub(now) - time.Second
+	t.Detail = t.detail()
+	return l.turn(t.target, t.amount)
+}
+
+// restartBehind stops a node and starts it with a clock that is behind, so that it gets its machine ID back at a time that was used.
+func restartBehind(l *laboratory, t *trouble) error {
+	return inOrder(func() error { return stopSeqd(l, t) }, func() error { return stepClock(l, t) }, func() error { return startSeqd(l, t) })
 }
 
 // turn sets a node's clock.
