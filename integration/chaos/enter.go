@@ -43,14 +43,14 @@ func Enter() (code int, err error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
-		return 1, fmt.Errorf("the laboratory is made of network, mount and process namespaces, and this user may not make them here; run it as root: %w", err)
+		return 2, fmt.Errorf("the laboratory is made of network, mount and process namespaces, and this user may not make them here; run it as root: %w", err)
 	}
 	go pass(signals, cmd.Process)
 	if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
-		return 1, err
+		return 2, err
 	}
 	if code = cmd.ProcessState.ExitCode(); code < 0 {
-		return 1, fmt.Errorf("the run was killed: %v", cmd.ProcessState)
+		return 2, fmt.Errorf("the run was killed: %v", cmd.ProcessState)
 	}
 	return code, nil
 }

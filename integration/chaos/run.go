@@ -207,6 +207,7 @@ func (l *laboratory) watch(ctx context.Context) {
 	for _, s := range l.world.redises {
 		l.watching.Go(func() { l.watchServer(ctx, s) })
 	}
+	l.watching.Go(func() { l.watchWall(ctx) })
 }
 
 // stopNodes ends all nodes, cleanly as far as they can.

@@ -97,6 +97,20 @@ func (s *redisServer) role(ctx context.Context) (role, replid string) {
 	return role, replid
 }
 
+// watchWall notes how far the wall clock comes off the run's clock, because something sets it right, until ctx ends.
+func (l *laboratory) watchWall(ctx context.Context) {
+	var last time.Duration
+	every(ctx, serverEvery, func() {
+		now := time.Now()
+		off := now.Round(0).Sub(l.journal.began.Round(0)) - now.Sub(l.journal.began)
+		if off-last < time.Millisecond && last-off < time.Millisecond {
+			return
+		}
+		last = off
+		l.journal.write(record.Entry{Offset: &record.Offset{At: l.journal.now(), Nanoseconds: int64(off)}})
+	})
+}
+
 // scripts is how many scripts a Redis has run for clients.
 func (s *redisServer) scripts(ctx context.Context) (calls int64) {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"sort"
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos/record"
@@ -17,25 +18,15 @@ func loadZone(name string) (zone, error) {
 // day is the period of a daily reset at a time.
 func (z zone) day(ms int64) string { return time.UnixMilli(ms).In(z.location).Format("20060102") }
 
-// offsetRange is the smallest and the largest of what a list of offsets says within a span.
+// offsetRange is the smallest and the largest of what a list of offsets, by time, says within a span.
 func offsetRange(all []record.Offset, from, to int64) (low, high int64) {
-	first := true
-	var before int64
-	for _, o := range all {
-		if o.At > to {
-			break
-		}
-		if o.At <= from {
-			before = o.Nanoseconds
-			continue
-		}
-		if first {
-			low, high, first = before, before, false
-		}
-		low, high = min(low, o.Nanoseconds), max(high, o.Nanoseconds)
+	next := sort.Search(len(all), func(i int) bool { return all[i].At > from })
+	if next > 0 {
+		low = all[next-1].Nanoseconds // what still holds when the span begins
+		high = low
 	}
-	if first {
-		return before, before
+	for ; next < len(all) && all[next].At <= to; next++ {
+		low, high = min(low, all[next].Nanoseconds), max(high, all[next].Nanoseconds)
 	}
 	return low, high
 }

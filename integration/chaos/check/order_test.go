@@ -110,9 +110,19 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 		}, RuleOrderNodes},
 		{"as long as the log may take before", func(s *story) {
 			onItsOwn(s, "a")
+			s.call(100, 500, "a", order, numbers(20, 1))
+			s.call(501, 502, "b", order, numbers(5, 1))
+		}, ""},
+		{"before, and heard of within, from nodes that are not on their own", func(s *story) {
+			onItsOwn(s, "a")
 			s.call(100, 101, "a", order, numbers(20, 1))
 			s.call(400, 500, "b", order, numbers(5, 1))
-		}, ""},
+		}, RuleOrderCursor},
+		{"within, from nodes that are not on their own", func(s *story) {
+			onItsOwn(s, "a")
+			s.call(1100, 1101, "c", order, numbers(20, 1))
+			s.call(1200, 1201, "b", order, numbers(5, 1))
+		}, RuleOrderCursor},
 		{"after", func(s *story) {
 			onItsOwn(s, "a")
 			s.call(1100, 1101, "a", order, numbers(20, 1))
@@ -272,8 +282,8 @@ func (s *story) runs(at int64, name, role string, scripts int64) {
 	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: role, Scripts: scripts}})
 }
 
-// twoPrimaries is r1, which serves until ended, and r2, which calls itself a primary from 2000 on and serves from begun on.
-func twoPrimaries(s *story, ended, begun int64) {
+// serveTwo is r1, which serves until ended, and r2, which calls itself a primary from 2000 on and serves from begun on.
+func serveTwo(s *story, ended, begun int64) {
 	s.fault(900, 3000, "partition", "r1", losesRedis)
 	one, two := int64(5), int64(0)
 	for at := int64(1000); at <= 5000; at += 100 {
@@ -298,18 +308,18 @@ func TestAPrimaryThatServesNobodySplitsNothing(t *testing.T) {
 		s.call(at+2, at+3, "b", bill, numbers(5, 1))
 	}
 	stories{
-		{"both serve", func(s *story) { twoPrimaries(s, 4000, 2500); smaller(s, 3000) }, ""},
-		{"the second does not serve yet", func(s *story) { twoPrimaries(s, 4000, 2500); smaller(s, 2300) }, RuleOrderNodes},
-		{"the second may have begun", func(s *story) { twoPrimaries(s, 4000, 2500); smaller(s, 2401) }, ""},
-		{"the second never serves", func(s *story) { twoPrimaries(s, 9000, 9000); smaller(s, 3000) }, RuleOrderNodes},
-		{"the second serves when the first has ceased to", func(s *story) { twoPrimaries(s, 2200, 2500); smaller(s, 2450) }, RuleOrderNodes},
+		{"both serve", func(s *story) { serveTwo(s, 4000, 2500); smaller(s, 3000) }, ""},
+		{"the second does not serve yet", func(s *story) { serveTwo(s, 4000, 2500); smaller(s, 2300) }, RuleOrderNodes},
+		{"the second may have begun", func(s *story) { serveTwo(s, 4000, 2500); smaller(s, 2401) }, ""},
+		{"the second never serves", func(s *story) { serveTwo(s, 9000, 9000); smaller(s, 3000) }, RuleOrderNodes},
+		{"the second serves when the first has ceased to", func(s *story) { serveTwo(s, 2200, 2500); smaller(s, 2450) }, RuleOrderNodes},
 		{"the first has ceased to, and what it issued was not passed", func(s *story) {
-			twoPrimaries(s, 3000, 2500)
+			serveTwo(s, 3000, 2500)
 			s.call(2990, 2991, "a", bill, numbers(20, 1))
 			s.call(3200, 3201, "b", bill, numbers(5, 1))
 		}, ""},
 		{"the first has ceased to, and what it issued was passed", func(s *story) {
-			twoPrimaries(s, 3000, 2500)
+			serveTwo(s, 3000, 2500)
 			s.call(2990, 2991, "a", bill, numbers(20, 1))
 			s.call(3200, 3201, "b", bill, numbers(21, 1))
 			s.call(3202, 3203, "c", bill, numbers(5, 1))

@@ -48,6 +48,7 @@ const (
 	RuleOrderProcess  = "order per process"
 	RuleOrderNode     = "order per node"
 	RuleOrderNodes    = "order over nodes"
+	RuleOrderCursor   = "order of the cursor"
 	RuleGuard         = "guard"
 	RuleSnowflakeTime = "snowflake time"
 	RuleMachine       = "machine ID"
@@ -80,8 +81,12 @@ type Report struct {
 	Violations []Violation      `json:"violations,omitempty"`
 	Refusals   map[string]int   `json:"refusals,omitempty"` // calls that asked for numbers and got none, by code
 
-	Ordered    int              `json:"ordered"`    // answers of strict biz types
-	Suspended  int              `json:"suspended"`  // those that were not held against other nodes, because order over nodes was suspended
+	Ordered   int `json:"ordered"`   // answers of strict biz types
+	Suspended int `json:"suspended"` // those that were not held against other nodes, because order over nodes was suspended
+	// SuspendedBy are the same by reason; some have several. Cursor are those of them that were held against each other all the same, because their nodes were not on their own.
+	SuspendedBy map[string]int `json:"suspendedBy,omitempty"`
+	Cursor      int            `json:"cursor"`
+
 	Changed    int              `json:"changed"`    // keys that got other numbers because Redis had lost its own
 	ParseAsked int              `json:"parseAsked"` // IDs of which it was asked what they say
 	Skipped    []Skipped        `json:"skipped,omitempty"`
@@ -120,7 +125,11 @@ func (r *Report) String() string {
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "skipped: %s: %d of %d numbers, at most %d\n", strings.TrimSuffix(s.BizType+"@"+s.Period, "@"), s.Skipped, s.Skipped+s.Issued, s.Bound)
 	}
-	fmt.Fprintf(&b, "order over nodes: %d of %d answers of strict biz types came while it was suspended\n", r.Suspended, r.Ordered)
+	fmt.Fprintf(&b, "order over nodes: %d of %d answers of strict biz types came while it was suspended", r.Suspended, r.Ordered)
+	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries} {
+		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)
+	}
+	fmt.Fprintf(&b, "; %d of them were held against each other all the same\n", r.Cursor)
 	fmt.Fprintf(&b, "idempotency: %d keys got other numbers after Redis had lost theirs\n", r.Changed)
 	for _, v := range r.Violations {
 		fmt.Fprintf(&b, "VIOLATION %s: %s: %s\n", v.Rule, v.BizType, v.Text)
@@ -210,7 +219,7 @@ func Entries(all []record.Entry, opts Options) (*Report, error) {
 // check applies every rule.
 func (h *history) check() *Report {
 	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses),
-		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64)}
+		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int)}
 	h.totals(r)
 	h.checkRecord(r)
 	h.checkForms(r)

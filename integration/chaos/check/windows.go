@@ -41,7 +41,7 @@ type own struct {
 	back bool // it said that it takes from the cursor again; else it ended, or its strategy was replaced
 }
 
-// suspended returns when order over all nodes is suspended for a counter. Documented (DESIGN §2, README "Several nodes") are two reasons:
+// suspended returns when order over all nodes is suspended for a counter, by reason. Documented (DESIGN §2, README "Several nodes") are two reasons:
 //
 // Under onRedisDown: degrade, "from the first number a node issues on its own until each such node has had its advance answered; if it died meanwhile, until the
 // cursor passes its range". A node logs both; what it logs is read within Options.LogDelay, so the window begins that much before the line was read, or before the
@@ -50,23 +50,34 @@ type own struct {
 // node that is not on its own.
 //
 // During a split brain, "until the surviving cursor passes every number issued in it": servers are asked which of them are primaries, and the cursor has passed as above.
-func (h *history) suspended(c counter, all []*issue) []window {
-	var windows []window
-	owns := h.owns(c.bizType)
+func (h *history) suspended(all []*issue, owns []own, splits []window) (because map[string][]window) {
+	because = make(map[string][]window)
 	for _, o := range owns {
-		if !o.back {
-			o.to = h.passed(all, owns, o.to, highestOf(all, func(i *issue) bool {
-				return i.node == o.node && (i.life == o.life || i.life == 0 || !i.alone) && i.end >= o.from && i.start <= o.to
-			}))
+		if o.back {
+			because[onTheirOwn] = append(because[onTheirOwn], o.window)
+			continue
 		}
-		windows = append(windows, o.window)
+		o.to = h.passed(all, owns, o.to, highestOf(all, func(i *issue) bool {
+			return i.node == o.node && (i.life == o.life || i.life == 0 || !i.alone) && i.end >= o.from && i.start <= o.to
+		}))
+		because[goneOnTheirOwn] = append(because[goneOnTheirOwn], o.window)
 	}
-	for _, s := range h.splits() {
+	for _, s := range splits {
 		s.to = h.passed(all, owns, s.to, highestOf(all, func(i *issue) bool { return i.start <= s.to }))
-		windows = append(windows, s)
+		because[twoPrimaries] = append(because[twoPrimaries], s)
 	}
-	return merge(windows)
+	for reason, windows := range because {
+		because[reason] = merge(windows)
+	}
+	return because
 }
+
+// Why order is suspended.
+const (
+	onTheirOwn     = "nodes on their own"
+	goneOnTheirOwn = "nodes that ended on their own"
+	twoPrimaries   = "two primaries"
+)
 
 // highestOf is the highest number of some answers.
 func highestOf(all []*issue, of func(*issue) bool) (highest int64) {

@@ -36,18 +36,26 @@ const (
 // offGuard lets a node issue what is not above all it has issued.
 var offGuard = Change{sharedGo, "if r.First <= s.highest {", "if false {"}
 
+// offFence lets the cursor go on under whatever replication ID.
+var offFence = []Change{
+	{takeLua, `return string.find(info, 'master_replid:' .. replid .. '\r', 1, true)`, "return true"},
+	{installLua, "h[3] ~= replid", "false"},
+}
+
 // All returns every sabotage.
 func All() []Sabotage {
 	return []Sabotage{
 		{
-			Name:   "no-fence",
-			Rule:   "U3: Redis state is trusted only under the replication ID it was written under. With the guard off, which hides it from the process that issued a number",
-			Caught: "duplicate, when a replica that lacks the last takes is promoted, or a Redis comes back with an old snapshot",
-			Changes: []Change{
-				{takeLua, `return string.find(info, 'master_replid:' .. replid .. '\r', 1, true)`, "return true"},
-				{installLua, "h[3] ~= replid", "false"},
-				offGuard,
-			},
+			Name:    "no-fence",
+			Rule:    "U3: Redis state is trusted only under the replication ID it was written under",
+			Caught:  "duplicate or guard, when a replica that lacks the last takes is promoted, or a Redis comes back with an old snapshot",
+			Changes: offFence,
+		},
+		{
+			Name:    "no-fence-no-guard",
+			Rule:    "U3 as with no-fence, and the guard, which hides it from the process that issued a number",
+			Caught:  "duplicate and order per process, as with no-fence",
+			Changes: append([]Change{offGuard}, offFence...),
 		},
 		{
 			Name:   "no-gen",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos"
+	"github.com/seqd/seqd/integration/chaos/check"
 	"github.com/seqd/seqd/integration/chaos/sabotage"
 )
 
@@ -22,7 +23,7 @@ func main() {
 	code, err := run()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
-		code = max(code, 1)
+		code = max(code, 2) // 1 is a violation, and what a sabotage is caught by
 	}
 	os.Exit(code)
 }
@@ -34,6 +35,7 @@ func run() (int, error) {
 	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; without it a temporary one, which is kept when there is a violation")
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
+	record := flag.String("check", "", "check this record of an earlier run, print the report and end")
 	plan := flag.Bool("plan", false, "print the schedule and end")
 	overlay := flag.String("overlay", "", "folder to write the overlay of a sabotage to, whose name is the argument; print its path and end")
 	flag.Parse()
@@ -43,6 +45,8 @@ func run() (int, error) {
 	switch {
 	case flag.NArg() > 0:
 		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
+	case *record != "":
+		return checkRecord(*record)
 	case *plan:
 		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration)
 		return 0, nil
@@ -52,6 +56,19 @@ func run() (int, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return chaos.Run(ctx, o)
+}
+
+// checkRecord checks a record again, also one of a run that was cut short.
+func checkRecord(path string) (int, error) {
+	report, err := check.File(path, check.Options{Unfinished: true})
+	if err != nil {
+		return 2, err
+	}
+	fmt.Print(report)
+	if report.Total() > 0 {
+		return 1, nil
+	}
+	return 0, nil
 }
 
 // writeOverlay writes what `go build -overlay` needs to build a seqd without one of its rules; it is called in the root of the repository.
