@@ -129,9 +129,7 @@ func killSeqd(l *laboratory, t *trouble) error { l.seqd(t.target).kill(); return
 
 // stopSeqd asks a node to end. One that does not do so well is a finding and no trouble of the laboratory.
 func stopSeqd(l *laboratory, t *trouble) error {
-	if err := l.seqd(t.target).stop(); err != nil {
-		l.find("%v", err)
-	}
+	l.stop(l.seqd(t.target))
 	return nil
 }
 

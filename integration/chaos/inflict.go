@@ -42,6 +42,8 @@ func (l *laboratory) suffer(ctx context.Context, id int, p planned, hands *hands
 	t := &trouble{planned: p, Fault: p.class.marks}
 	t.ID, t.Class, t.Target, t.Detail = id, p.class.name, p.target, p.detail()
 	t.Begin = l.journal.now()
+	l.count(t, 1)
+	defer l.count(t, -1)
 	broken := p.class.begin(l, t)
 	l.journal.say("+ %s %s %s%s", t.Class, t.Target, t.Detail, because(broken))
 	if broken == nil {
@@ -68,6 +70,17 @@ func (l *laboratory) mend(t *trouble, begun bool) (err error) {
 		err = errors.Join(err, t.class.end(l, t))
 	}
 	return err
+}
+
+// count keeps in mind how many faults take the store away.
+func (l *laboratory) count(t *trouble, by int) {
+	if !t.Store {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away += by
+	l.backAt = l.journal.now()
 }
 
 func (l *laboratory) tell(t *trouble) {

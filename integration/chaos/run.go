@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -43,6 +44,8 @@ type laboratory struct {
 	mu       sync.Mutex // guards what follows
 	broken   map[*redisServer]bool
 	findings []string // what the laboratory itself saw that must not be
+	away     int      // faults under way that take the store away
+	backAt   int64    // when the last of them ended
 }
 
 // Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
@@ -214,13 +217,27 @@ func (l *laboratory) watch(ctx context.Context) {
 func (l *laboratory) stopNodes() {
 	var all sync.WaitGroup
 	for _, n := range l.world.seqds {
-		all.Go(func() {
-			if err := n.stop(); err != nil {
-				l.find("%v", err)
-			}
-		})
+		all.Go(func() { l.stop(n) })
 	}
 	all.Wait()
+}
+
+// stop asks a node to end. It must do so in time; and well, unless the store was away just then or shortly before: numbers that cannot be given back are an error, which it says.
+func (l *laboratory) stop(n *seqd) {
+	const shortly = 5 * time.Second
+	since := l.journal.now() - int64(shortly)
+	err := n.stop()
+	if _, ended := errors.AsType[*exec.ExitError](err); err == nil || ended && l.storeAway(since) {
+		return
+	}
+	l.find("%v", err)
+}
+
+// storeAway reports whether the store was away at some time since then.
+func (l *laboratory) storeAway(since int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.away > 0 || l.backAt >= since
 }
 
 // awaitRecovery waits until all nodes are ready after the last fault.
