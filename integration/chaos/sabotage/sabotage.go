@@ -30,7 +30,6 @@ const (
 	installLua = "strategy/segment/rediscursor/lua/install.lua"
 	sharedGo   = "strategy/segment/shared.go"
 	mendGo     = "strategy/segment/mend.go"
-	bufferGo   = "strategy/segment/buffer.go"
 )
 
 // offGuard lets a node issue what is not above all it has issued.
@@ -102,11 +101,11 @@ func All() []Sabotage {
 			},
 		},
 		{
-			Name:   "give-back-issued",
-			Rule:   "U2: only what is left in a buffer is given back, and taken out of it first. Here all of the block is, with what was issued of it",
-			Caught: "duplicate, after a clean stop of the node that allocated last, with ordering per-node",
+			Name:   "give-back-blind",
+			Rule:   "U2: a rest is given back by compare-and-set. Here the store goes down to it whatever others have taken since",
+			Caught: "duplicate, after a clean stop of a node that did not allocate last, with ordering per-node",
 			Changes: []Change{
-				{bufferGo, "rest = append(rest, persist.Range{First: first, Last: blk.last})", "rest = append(rest, persist.Range{First: blk.first, Last: blk.last})"},
+				{"persist/mongo/counters.go", `filter := append(known(bizTag), bson.E{Key: "max", Value: r.Last})`, "filter := known(bizTag)"},
 			},
 		},
 		{
