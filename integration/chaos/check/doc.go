@@ -5,5 +5,5 @@
 // with the calls involved and the faults that were on.
 //
 // Everything works on runs of numbers and sorts them, so what a check costs depends on calls and runs and not on numbers: 10^9 numbers in batches of 10,000 are
-// 10^5 runs. Memory is about 500 bytes a call while it grows, 60 a run, and 24 for each display form whose number cannot be read from it; the record itself is read as a stream.
+// 10^5 runs. Memory is about 700 bytes a call while it grows, 60 a run, and 24 for each display form whose number cannot be read from it; the record itself is read as a stream.
 package check
