@@ -58,8 +58,8 @@ func All() []Sabotage {
 		},
 		{
 			Name:   "no-gen",
-			Rule:   "DESIGN §3: an install counts only on the beginning of the cursor that its sender saw, and above all that was installed before",
-			Caught: "order over nodes, when a late install reaches a cursor that was begun anew meanwhile. Rare: it needs a Redis that hangs and is flushed at once",
+			Rule:   "DESIGN §3: an install counts only on the beginning of the cursor that its sender saw, and above all that was installed before; and the guard",
+			Caught: "order over nodes, when two nodes bring ranges at once, or one comes late to a cursor that was begun anew meanwhile",
 			Changes: []Change{
 				{installLua, "h[4] ~= ARGV[4]", "false"},
 				{installLua, "tonumber(ARGV[5]) <= tonumber(h[5])", "false"},
