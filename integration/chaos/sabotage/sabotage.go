@@ -79,7 +79,7 @@ func All() []Sabotage {
 		{
 			Name:   "keep-unknown",
 			Rule:   "U2: a range whose install has an unknown outcome is abandoned",
-			Caught: "duplicate, when Redis installs a range and its answer is lost, and the node then issues it on its own",
+			Caught: "order per process, or duplicate where Redis installed the range and its answer was lost: the node issues it on its own when Redis fails next",
 			Changes: []Change{
 				{mendGo, "return later // whether the range is in the cursor, the next look will tell",
 					"m.mu.Lock()\n\t\tm.outage.standby = r\n\t\tm.mu.Unlock()\n\t\treturn later"},
