@@ -205,6 +205,16 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 			s.call(3001, 3002, "b", order, numbers(20, 1))
 			s.call(3003, 3004, "c", order, numbers(5, 1))
 		}, RuleOrderNodes},
+		{"its successor is on its own as well, later", func(s *story) {
+			s.fault(700, 9000, "redis away", "r1", breaksRedis)
+			s.line(1000, "a", order, record.OnItsOwn)
+			s.add(record.Entry{Sample: &record.Sample{At: 3000 * ms, Node: "a", Life: 1, Status: 200}})
+			s.call(3001, 3002, "b", order, numbers(5, 1))
+			s.line(6000, "a", order, record.OnItsOwn)
+			s.call(6100, 6101, "a", order, numbers(20, 1))
+			s.call(6200, 6201, "b", order, numbers(6, 1))
+			s.line(7000, "a", order, record.Back)
+		}, ""},
 		{"the same, not passed", func(s *story) {
 			s.fault(700, 1900, "redis away", "r1", breaksRedis)
 			s.line(1000, "a", order, record.OnItsOwn)
