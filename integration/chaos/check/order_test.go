@@ -213,7 +213,6 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 			s.line(6000, "a", order, record.OnItsOwn)
 			s.call(6100, 6101, "a", order, numbers(20, 1))
 			s.call(6200, 6201, "b", order, numbers(6, 1))
-			s.line(7000, "a", order, record.Back)
 		}, ""},
 		{"the same, not passed", func(s *story) {
 			s.fault(700, 1900, "redis away", "r1", breaksRedis)
