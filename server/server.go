@@ -75,7 +75,6 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 		o.log = NewLogger(cfg.Log, os.Stderr)
 	}
 	r := &runtime{cfg: cfg, options: o, failed: make(chan error, 1)}
-	r.measure()
 	return r.run(ctx)
 }
 
@@ -106,6 +105,7 @@ type runtime struct {
 }
 
 func (r *runtime) run(ctx context.Context) error {
+	r.measure()
 	// What runs in the background while serving ends with it.
 	background, stop := context.WithCancel(ctx)
 	defer stop()
