@@ -82,7 +82,6 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 		r.log, r.logLines = openLog(cfg.Log, o.logTo)
 		defer r.logLines.close(logPatience)
 	}
-	r.measure()
 	return r.run(ctx)
 }
 
@@ -115,6 +114,7 @@ type runtime struct {
 }
 
 func (r *runtime) run(ctx context.Context) error {
+	r.measure()
 	// What runs in the background while serving ends with it.
 	background, stop := context.WithCancel(ctx)
 	defer stop()
