@@ -36,6 +36,7 @@ type options struct {
 	log      *slog.Logger
 	logTo    io.Writer
 	version  string
+	revision string
 	now      func() time.Time
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
@@ -55,6 +56,9 @@ func WithClock(now func() time.Time) Option { return func(o *options) { o.now = 
 
 // WithVersion says what is running: to /metrics, /nodes and in traces, instead of what the program was built from.
 func WithVersion(version string) Option { return func(o *options) { o.version = version } }
+
+// WithRevision says which commit is running, where the program does not know it: one that is built without its repository does not. "" says nothing.
+func WithRevision(revision string) Option { return func(o *options) { o.revision = revision } }
 
 // WithObserver tells observer what happens, beside what /metrics shows.
 func WithObserver(observer seqd.Observer) Option { return func(o *options) { o.observer = observer } }
