@@ -105,7 +105,7 @@ func notInName(r rune) bool {
 func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 	ctx := r.Context()
 	if len(r.Header["Traceparent"]) == 1 {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+		ctx = propagation.TraceContext{}.Extract(ctx, onlyParent{propagation.HeaderCarrier(r.Header)})
 	}
 	if caller := trace.SpanContextFromContext(ctx); caller.IsValid() {
 		if !caller.IsSampled() || !t.follow.Allow() {
@@ -115,6 +115,17 @@ func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 		return nil, nil
 	}
 	return t.tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
+}
+
+// onlyParent shows the traceparent of a request and not its tracestate, in which callers write what they like: it would stand in each span.
+type onlyParent struct{ propagation.HeaderCarrier }
+
+// Get implements [propagation.TextMapCarrier].
+func (c onlyParent) Get(key string) string {
+	if key != "traceparent" {
+		return ""
+	}
+	return c.HeaderCarrier.Get(key)
 }
 
 // child starts the span of a command, nil where it belongs to no span that is recorded.

@@ -132,6 +132,26 @@ func TestWhatASpanSays(t *testing.T) {
 	}
 }
 
+// A tracestate is of the caller, who can write anything there.
+func TestTracestateIsNotTold(t *testing.T) {
+	tr, spans := newTracing(t, 0)
+	r := httptest.NewRequest("GET", "/seq/order", nil)
+	r.Header.Set("Traceparent", sampled)
+	r.Header.Set("Tracestate", "vendor=secret")
+	ctx, span := tr.Begin(r)
+	_ = tr.RedisHook().ProcessHook(func(context.Context, redis.Cmder) error { return nil })(ctx, redis.NewCmd(ctx, "get", "x"))
+	span.End()
+	got := spans()
+	if len(got) != 2 {
+		t.Fatalf("%d spans came, want 2", len(got))
+	}
+	for _, s := range got {
+		if s.TraceID != callersTrace || s.State != "" {
+			t.Errorf("%+v is not in the caller's trace, or has its tracestate", s)
+		}
+	}
+}
+
 // Callers that trace all they ask for do not make all of it traced here.
 func TestCallersCannotForceIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
