@@ -48,7 +48,8 @@ type options struct {
 // WithLogger uses log instead of one made from the configuration.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens.
+// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens; but a program whose
+// standard output or error is a pipe must ignore SIGPIPE, else Go ends it when the reader has ended.
 func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w } }
 
 // WithClock uses now wherever the time of day matters. It is meant for tests.

@@ -58,6 +58,8 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
 	}
+	// Who reads the log may end. Go ends a program that goes on writing to it, unless told otherwise.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal ends the process at once: whoever sends it does not want to wait.
 	context.AfterFunc(ctx, stop)
