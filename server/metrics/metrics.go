@@ -47,7 +47,7 @@ type Metrics struct {
 	latencies atomic.Pointer[map[string]prometheus.Histogram] // by strategy; a new map for each strategy that is new
 
 	machineIDsLost, clockRollbacks atomic.Int64
-	storeAway                      atomic.Bool // by what strategies said last
+	storeAway                      atomic.Pointer[string] // the biz type whose strategy said so, nil where the last word was another
 
 	mu     sync.Mutex // guards adding to latencies and routes
 	routes []*route
@@ -105,9 +105,9 @@ func (m *Metrics) Event(e seqd.Event) {
 	case seqd.EventClockRollback:
 		m.clockRollbacks.Add(1)
 	case seqd.EventStoreAway:
-		m.storeAway.Store(true)
+		m.storeAway.Store(&e.BizType)
 	case seqd.EventStoreBack, seqd.EventRefilled:
-		m.storeAway.Store(false)
+		m.storeAway.Store(nil)
 	}
 	for i := range events {
 		if events[i].kind == e.Kind {
@@ -118,8 +118,9 @@ func (m *Metrics) Event(e seqd.Event) {
 	}
 }
 
-// StoreAway reports whether the last that a strategy said of the store is that it gives no ranges.
-func (m *Metrics) StoreAway() bool { return m.storeAway.Load() }
+// StoreAway reports whether the last that a strategy said of the store is that it gives no ranges. One whose biz type is gone, or disabled, by the next scrape said
+// nothing: it would not tell when the store is back.
+func (m *Metrics) StoreAway() bool { return m.storeAway.Load() != nil }
 
 // of returns the counts of a biz type.
 func (m *Metrics) of(bizType string) *counts {

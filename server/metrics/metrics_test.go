@@ -238,6 +238,39 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// That the store is away is forgotten when it is back, and when the one who said so cannot tell that any more.
+func TestStoreAway(t *testing.T) {
+	m := newMetrics(2)
+	is := issuer(t, m, define("a", measures()), define("gone", measures()), define("disabled", measures()))
+	m.Watch(Source{Issuer: is})
+	away := func(bizType string) {
+		m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventStoreAway})
+		gathered(t, m)
+		if !m.StoreAway() {
+			t.Errorf("%s says that the store is away, and it is not", bizType)
+		}
+	}
+	back := func(after string) {
+		gathered(t, m)
+		if m.StoreAway() {
+			t.Errorf("after %s the store is still away", after)
+		}
+	}
+	back("nothing")
+	for _, kind := range []seqd.EventKind{seqd.EventStoreBack, seqd.EventRefilled} {
+		away("a")
+		m.Event(seqd.Event{BizType: "a", Kind: kind})
+		back(string(kind))
+	}
+	for bizType, cause := range map[string]*seqd.Error{"gone": nil, "disabled": seqd.Errorf(seqd.CodeDisabled, "no")} {
+		away(bizType)
+		if err := is.Remove(t.Context(), bizType, cause); err != nil {
+			t.Fatal(err)
+		}
+		back("the end of " + bizType)
+	}
+}
+
 // A strategy that panics over the question how it is does not keep what was counted from being shown.
 func TestPanics(t *testing.T) {
 	m := newMetrics(10)

@@ -55,12 +55,17 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 // states counts the biz types by how they stand, and finds out which have a label.
 func (l *look) states(issuer *seqd.Issuer) {
 	known, total := make(map[*counts]bool), 0
+	away, heard := l.storeAway.Load(), false
 	issuer.States(func(s seqd.State) {
 		total++
 		if c := l.bizTypes.find(s.BizType); c != nil {
 			known[c] = true
 		}
+		heard = heard || away != nil && s.BizType == *away && !s.Disabled
 	})
+	if !heard {
+		l.storeAway.CompareAndSwap(away, nil)
+	}
 	l.bizTypes.forget(known)
 	l.everyone = total+len(l.bizTypes.all())-len(known) <= l.opts.MaxBizTypes
 	for _, state := range []string{"ready", "degraded", "unready", "disabled"} {
