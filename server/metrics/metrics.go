@@ -51,7 +51,9 @@ type Metrics struct {
 
 	mu     sync.Mutex // guards adding to latencies and routes
 	routes []*route
-	scrape sync.Mutex // held by the one who collects
+	scrape sync.Mutex // held by the one who collects; guards what follows
+	// sums are what was last shown of counters that several share under Other.
+	sums map[series]float64
 }
 
 var _ interface {
@@ -65,7 +67,7 @@ func New(opts Options) *Metrics {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	m := &Metrics{opts: opts, started: opts.Now(), registry: prometheus.NewRegistry(), shown: shown{pause: pause}}
+	m := &Metrics{opts: opts, started: opts.Now(), registry: prometheus.NewRegistry(), shown: shown{pause: pause}, sums: make(map[series]float64)}
 	m.bizTypes.begin(opts.MaxBizTypes)
 	m.other.bizType = Other
 	m.latencies.Store(&map[string]prometheus.Histogram{})

@@ -181,6 +181,11 @@ func TestOther(t *testing.T) {
 		"seqd_biz_type_unready _other": 1, "seqd_biz_type_degraded _other": 1, "seqd_biz_types ready": 3, "seqd_biz_types unready": 1, "seqd_biz_types degraded": 1,
 		"seqd_issue_seconds fake": 3,
 	})
+	if err := is.Remove(t.Context(), "b", nil); err != nil {
+		t.Fatal(err)
+	}
+	// A counter does not go down because one of those that share it is gone.
+	want(t, gathered(t, m), map[string]float64{"seqd_queue_depth _other p0": 3, "seqd_queue_dropped_total _other p0": 7})
 }
 
 // However many biz types and registries there are, the number of series is bounded.
