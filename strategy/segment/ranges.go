@@ -139,11 +139,8 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		if err == nil && why == consumed {
 			s.keepPace(counter.Max, floor, r)
 		}
-		if err == nil && s.alive != nil {
-			if err = s.alive(ctx); err != nil {
-				s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
-				s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err})
-			}
+		if err == nil {
+			r, err = s.confirm(ctx, r)
 		}
 		if err == nil && behind {
 			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers go on above them",
@@ -152,6 +149,20 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		}
 		return r, err
 	}
+}
+
+// confirm returns a range, or abandons it where the counter may not be the one that it was opened as. Then there is no range that anybody could use by mistake.
+func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, error) {
+	if s.alive == nil {
+		return r, nil
+	}
+	err := s.alive(ctx)
+	if err == nil {
+		return r, nil
+	}
+	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+	s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err})
+	return persist.Range{}, err
 }
 
 // keepPace notes a range that was allocated with a floor when the maximum had been seen to be most.
