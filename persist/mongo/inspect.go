@@ -112,7 +112,7 @@ func (p privilege) covers(database, collection string) bool {
 
 // needed are the actions that each collection takes.
 var needed = map[string][]string{
-	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update"}, "clusters": {"find", "insert"},
+	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update", "remove"}, "clusters": {"find", "insert"},
 	"slots": {"find", "insert", "update"}, "documents": {"find", "insert", "update", "remove", "createIndex"},
 	"history": {"find", "insert", "remove"},
 }
