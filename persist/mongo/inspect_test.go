@@ -3,6 +3,7 @@ package mongo
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -38,5 +39,13 @@ func TestMissingRights(t *testing.T) {
 				t.Errorf("%d: %q", len(missing), missing)
 			}
 		})
+	}
+}
+
+// An answer that was held up says nothing of the clock.
+func TestClockIsThatOfTheFastestAnswer(t *testing.T) {
+	heard := []answer{{2 * time.Second, 4 * time.Second}, {time.Millisecond, 2 * time.Millisecond}, {3 * time.Millisecond, 8 * time.Millisecond}}
+	if offset, trip := clockOf(heard); offset != time.Millisecond || trip != 8*time.Millisecond {
+		t.Errorf("%s ahead, after %s", offset, trip)
 	}
 }
