@@ -231,8 +231,13 @@ func (s *ranges) storeUnknown() {
 	}
 }
 
-// report implements [fetcher].
+// report implements [fetcher]. It survives an observer that panics: who reports may still have to see to others, such as the callers of the next take.
 func (s *ranges) report(e seqd.Event) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.env.Log.Error("the observer panicked", "bizType", s.name, "event", e.Kind, "panic", p)
+		}
+	}()
 	e.BizType = s.bizType
 	if e.Kind == seqd.EventOutOfOrder {
 		s.env.Log.Error("the store gave a range below numbers already seen; it is refused", "bizType", s.name, "numbers", e.Numbers)
