@@ -257,6 +257,17 @@ func TestMetricsOff(t *testing.T) {
 	wantCode(t, body, seqd.CodeNotFound)
 }
 
+// Without any observer numbers are issued all the same.
+func TestNobodyObserves(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nmetrics: {enabled: %t}\nbizTypes: [{name: order}]", enabled)), server.WithObserver(nil))
+		s.await("/readyz", http.StatusOK)
+		if status, body := s.get("/seq/order"); status != http.StatusOK {
+			t.Errorf("with metrics %t: %d %s", enabled, status, body)
+		}
+	}
+}
+
 // observed counts what it is told.
 type observed struct {
 	seqd.NopObserver
