@@ -7,6 +7,7 @@ replace github.com/seqd/seqd => ../
 require (
 	github.com/FerretDB/FerretDB v1.24.2
 	github.com/Shopify/toxiproxy/v2 v2.12.0
+	github.com/klauspost/compress v1.18.0
 	github.com/redis/go-redis/v9 v9.20.0
 	github.com/rs/zerolog v1.33.0
 	go.mongodb.org/mongo-driver/v2 v2.5.0
@@ -78,7 +79,6 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.7.5 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
-	github.com/klauspost/compress v1.18.0 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/montanaflynn/stats v0.7.1 // indirect

@@ -1,0 +1,46 @@
+package check
+
+import (
+	"sort"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// zone is where days begin and end.
+type zone struct{ location *time.Location }
+
+func loadZone(name string) (zone, error) {
+	location, err := time.LoadLocation(name) // "" is UTC
+	return zone{location}, err
+}
+
+// day is the period of a daily reset at a time.
+func (z zone) day(ms int64) string { return time.UnixMilli(ms).In(z.location).Format("20060102") }
+
+// offsetRange is the smallest and the largest of what a list of offsets, by time, says within a span.
+func offsetRange(all []record.Offset, from, to int64) (low, high int64) {
+	next := sort.Search(len(all), func(i int) bool { return all[i].At > from })
+	if next > 0 {
+		low = all[next-1].Nanoseconds // what still holds when the span begins
+		high = low
+	}
+	for ; next < len(all) && all[next].At <= to; next++ {
+		low, high = min(low, all[next].Nanoseconds), max(high, all[next].Nanoseconds)
+	}
+	return low, high
+}
+
+// nodeClock is what a node's clock may have said, in ms since the Unix epoch, at some time from start to end: the least and the most. Offsets that changed just before
+// or after are as good as those in between, and so is what the tolerance allows.
+func (h *history) nodeClock(node string, start, end int64) (least, most int64) {
+	pad := int64(h.options.OffsetDelay)
+	low, high := offsetRange(h.offsets[node], start-pad, end+pad)
+	wallLow, wallHigh := offsetRange(h.offsets[""], start-pad, end+pad)
+	tolerance := int64(h.options.ClockTolerance)
+	least = h.world.Began + start + low + wallLow - tolerance
+	most = h.world.Began + end + high + wallHigh + tolerance
+	return floorMilli(least), floorMilli(most)
+}
+
+func floorMilli(ns int64) int64 { return time.Unix(0, ns).UnixMilli() }

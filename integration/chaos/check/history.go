@@ -1,0 +1,382 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// origin is what many calls have in common.
+type origin struct {
+	node    string
+	life    int
+	bizType *bizType
+	kind    string
+	code    string
+	status  int
+	period  string
+}
+
+// call is a record.Call without its texts, which the checks do not need.
+type call struct {
+	*origin    // never changed: other calls have the same
+	start, end int64
+	asked      int
+	key        string // only of idempotent calls
+	runs       []record.Run
+	texts      []uint64 // hashes of display forms that no number can be read from
+	replayed   bool
+	malformed  bool // some display forms are not as they should be
+}
+
+// answered is whether a call brought what it asked for.
+func (c *call) answered() bool { return c.status >= 200 && c.status < 300 }
+
+// String names a call in a violation.
+func (c *call) String() string {
+	what := fmt.Sprintf("%s of %d", c.kind, c.asked)
+	if c.key != "" {
+		what += " with key " + c.key
+	}
+	came := fmt.Sprintf("status %d %s", c.status, c.code)
+	if c.answered() {
+		came = show(c.runs)
+		if len(c.texts) > 0 {
+			came = fmt.Sprintf("%d IDs", len(c.texts))
+		}
+	}
+	if c.replayed {
+		came += ", replayed"
+	}
+	if c.period != "" {
+		came += " of " + c.period
+	}
+	return fmt.Sprintf("[%s, %s] %s.%d %s: %s", seconds(c.start), seconds(c.end), c.node, c.life, what, came)
+}
+
+// show shortens numbers.
+func show(runs []record.Run) string {
+	switch {
+	case len(runs) == 0:
+		return "no numbers"
+	case len(runs) == 1 && runs[0].Count == 1:
+		return strconv.FormatInt(runs[0].First, 10)
+	}
+	return fmt.Sprintf("%d numbers %d … %d", record.Runs(runs).Numbers(), runs[0].First, runs[len(runs)-1].Last())
+}
+
+// seconds shows a time.
+func seconds(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f', 6, 64) }
+
+// bizType is a record.BizType made ready.
+type bizType struct {
+	record.BizType
+	display *regexp.Regexp // nil where numbers are shown in decimal
+	number  int            // group of display, -1 for none
+	period  int            // likewise
+	zone    zone
+}
+
+// opaque is whether display forms do not tell the number.
+func (b *bizType) opaque() bool { return b.display != nil && b.number < 0 }
+
+// ordered is whether numbers tell the order in which they were issued.
+func (b *bizType) ordered() bool { return !b.opaque() && !b.NoOrder }
+
+func newBizType(b record.BizType) (*bizType, error) {
+	made := &bizType{BizType: b, number: -1, period: -1}
+	var err error
+	if made.zone, err = loadZone(b.TimeZone); err != nil {
+		return nil, err
+	}
+	if b.Display != "" {
+		if made.display, err = regexp.Compile("^(?:" + b.Display + ")$"); err != nil {
+			return nil, err
+		}
+		made.number, made.period = made.display.SubexpIndex("number"), made.display.SubexpIndex("period")
+	}
+	switch {
+	case b.Strategy != record.Segment && b.Strategy != record.Snowflake:
+		return nil, fmt.Errorf("biz type %s: strategy %q", b.Name, b.Strategy)
+	case b.Strategy == record.Snowflake && (b.BitsMachine < 1 || b.BitsSequence < 1 || b.Group == ""):
+		return nil, fmt.Errorf("biz type %s: no layout or group", b.Name)
+	case b.Strategy == record.Segment && b.Ordering != record.Strict && b.Ordering != record.PerNode:
+		return nil, fmt.Errorf("biz type %s: ordering %q", b.Name, b.Ordering)
+	}
+	return made, nil
+}
+
+// parsed is a call that asked what an ID says.
+type parsed struct {
+	call
+	id     string
+	runs   record.Runs
+	answer *record.Parsed
+}
+
+// history is all of a record that the rules need.
+type history struct {
+	options  Options
+	world    record.World
+	bizTypes map[string]*bizType
+	calls    []call // by start
+	parses   []parsed
+	admins   []admin
+	lives    []record.Life
+	faults   []record.Fault
+	samples  []record.Sample
+	servers  []record.Server
+	lines    []record.Line
+	offsets  map[string][]record.Offset
+	torn     bool
+	done     bool
+	end      int64 // the last time of anything
+	badForms []badForm
+	badCount int
+
+	names   map[string]string
+	origins map[origin]*origin
+	seed    maphash.Seed
+}
+
+// admin is a change of a biz type.
+type admin struct {
+	call
+	what string
+}
+
+// badForm is a display form that does not look as it should.
+type badForm struct {
+	call    int
+	bizType string
+	why     string
+}
+
+// mostBadForms bounds those that are kept.
+const mostBadForms = 100
+
+func newHistory(opts Options) *history {
+	return &history{
+		options: opts.withDefaults(), bizTypes: make(map[string]*bizType), offsets: make(map[string][]record.Offset), names: make(map[string]string), origins: make(map[origin]*origin), seed: maphash.MakeSeed(),
+	}
+}
+
+// load reads a record.
+func load(path string, opts Options) (*history, error) {
+	h := newHistory(opts)
+	torn, err := record.Read(path, h.add)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	h.torn = torn
+	return h, h.finish()
+}
+
+// add takes in one entry.
+func (h *history) add(e *record.Entry) error {
+	switch {
+	case e.World != nil:
+		return h.begin(e.World)
+	case h.world.BizTypes == nil:
+		return errors.New("a record begins with its world")
+	case e.Call != nil:
+		return h.addCall(e.Call)
+	case e.Life != nil:
+		h.lives = upsert(h.lives, *e.Life, func(l record.Life) bool { return l.Node == e.Life.Node && l.Life == e.Life.Life })
+		h.see(e.Life.Begin, e.Life.End)
+	case e.Fault != nil:
+		h.faults = upsert(h.faults, *e.Fault, func(f record.Fault) bool { return f.ID == e.Fault.ID })
+		h.see(e.Fault.Begin, e.Fault.End)
+	case e.Sample != nil:
+		h.samples = append(h.samples, *e.Sample)
+		h.see(e.Sample.At)
+	case e.Server != nil:
+		h.servers = append(h.servers, *e.Server)
+	case e.Line != nil:
+		h.lines = append(h.lines, *e.Line)
+	case e.Offset != nil:
+		h.offsets[e.Offset.Node] = append(h.offsets[e.Offset.Node], *e.Offset)
+	case e.Done != nil:
+		h.done = true
+		h.see(e.Done.At)
+	}
+	return nil
+}
+
+// upsert replaces the element that is the same, or adds one.
+func upsert[T any](all []T, one T, same func(T) bool) []T {
+	if i := slices.IndexFunc(all, same); i >= 0 {
+		all[i] = one
+		return all
+	}
+	return append(all, one)
+}
+
+func (h *history) see(times ...int64) {
+	for _, t := range times {
+		h.end = max(h.end, t)
+	}
+}
+
+func (h *history) begin(w *record.World) error {
+	if h.world.BizTypes != nil {
+		return errors.New("two worlds in one record")
+	}
+	if len(w.BizTypes) == 0 {
+		return errors.New("a world without biz types")
+	}
+	h.world = *w
+	for _, b := range w.BizTypes {
+		made, err := newBizType(b)
+		if err != nil {
+			return err
+		}
+		if h.bizTypes[b.Name] != nil {
+			return fmt.Errorf("biz type %s twice", b.Name)
+		}
+		h.bizTypes[b.Name] = made
+	}
+	return nil
+}
+
+// from returns the one copy of an origin.
+func (h *history) from(o origin) *origin {
+	if known, ok := h.origins[o]; ok {
+		return known
+	}
+	h.origins[o] = &o
+	return &o
+}
+
+// one returns the one copy of a text.
+func (h *history) one(text string) string {
+	if known, ok := h.names[text]; ok {
+		return known
+	}
+	h.names[text] = text
+	return text
+}
+
+func (h *history) addCall(r *record.Call) error {
+	b := h.bizTypes[r.BizType]
+	if b == nil {
+		return fmt.Errorf("a call of %q, which the world does not have", r.BizType)
+	}
+	if r.End < r.Start {
+		return fmt.Errorf("a call that ends before it starts: %+v", *r)
+	}
+	h.see(r.End)
+	from := origin{node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), code: h.one(r.Code), status: r.Status}
+	c := call{origin: h.from(from), start: r.Start, end: r.End, asked: r.Asked, replayed: r.Replayed}
+	switch r.Kind {
+	case record.Admin:
+		h.admins = append(h.admins, admin{c, r.Key})
+		return nil
+	case record.Parse:
+		p := parsed{call: c, runs: r.Runs, answer: r.Parsed}
+		if len(r.Texts) != 1 {
+			return fmt.Errorf("a parse of %d IDs", len(r.Texts))
+		}
+		p.id = r.Texts[0]
+		h.parses = append(h.parses, p)
+		return nil
+	case record.Idempotent:
+		c.key = h.one(r.Key)
+	}
+	if c.answered() {
+		c.runs = r.Runs
+		if b.display != nil {
+			h.read(&c, r.Texts)
+		}
+	}
+	h.calls = append(h.calls, c)
+	return nil
+}
+
+// read takes numbers and period out of the display forms of an answer.
+func (h *history) read(c *call, texts []string) {
+	var runs record.Runs
+	from := *c.origin
+	for i, text := range texts {
+		m := c.bizType.display.FindStringSubmatchIndex(text)
+		if m == nil {
+			h.bad(c, fmt.Sprintf("%q does not look like an ID of %s", text, c.bizType.Name))
+			continue
+		}
+		if c.bizType.opaque() {
+			c.texts = append(c.texts, maphash.String(h.seed, text))
+			continue
+		}
+		period, number, err := c.bizType.take(text, m)
+		if err != nil {
+			h.bad(c, err.Error())
+			continue
+		}
+		if period = h.one(period); i > 0 && period != from.period {
+			h.bad(c, fmt.Sprintf("%q and the IDs before it in one answer are of two periods", text))
+			continue
+		}
+		from.period = period
+		runs = runs.AppendNumber(number)
+	}
+	c.origin, c.runs = h.from(from), runs
+}
+
+// take returns what the groups of a match are.
+func (b *bizType) take(text string, m []int) (period string, number int64, err error) {
+	if b.period >= 0 && m[2*b.period] >= 0 {
+		period = digits(text[m[2*b.period]:m[2*b.period+1]])
+	}
+	if b.number >= 0 {
+		number, err = strconv.ParseInt(text[m[2*b.number]:m[2*b.number+1]], 10, 64)
+	}
+	return period, number, err
+}
+
+// digits leaves out everything else.
+func digits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// bad notes a display form of a call that is about to be added.
+func (h *history) bad(c *call, why string) {
+	c.malformed = true
+	if h.badCount++; len(h.badForms) < mostBadForms {
+		h.badForms = append(h.badForms, badForm{len(h.calls), c.bizType.Name, why})
+	}
+}
+
+// finish puts what was read in order.
+func (h *history) finish() error {
+	if h.world.BizTypes == nil {
+		return errors.New("the record is empty")
+	}
+	for i := range h.badForms {
+		h.badForms[i].why = fmt.Sprintf("%s: %s", h.badForms[i].why, &h.calls[h.badForms[i].call])
+	}
+	slices.SortStableFunc(h.calls, func(a, b call) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(h.servers, func(a, b record.Server) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(h.lines, func(a, b record.Line) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(h.samples, func(a, b record.Sample) int { return cmp.Compare(a.At, b.At) })
+	for node := range h.offsets {
+		slices.SortStableFunc(h.offsets[node], func(a, b record.Offset) int { return cmp.Compare(a.At, b.At) })
+	}
+	for i := range h.faults {
+		if h.faults[i].End == 0 {
+			h.faults[i].End = h.end
+		}
+	}
+	return nil
+}

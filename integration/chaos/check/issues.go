@@ -1,0 +1,165 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// issue is numbers that were issued once: an answer, or all equal answers to one idempotency key. They were issued at some time from start to end.
+type issue struct {
+	*call             // the answer that came first
+	start, end  int64 // hides that of call
+	low, high   int64 // the smallest and the largest number; 0 where they are not known
+	alone       bool  // one call made it, and so one process
+	firstEnding *call // what end belongs to
+}
+
+// counter is what numbers are counted by: no number of one may come twice, and where order is promised it is promised within one.
+type counter struct {
+	bizType *bizType
+	period  string
+}
+
+func (i *issue) counter() counter { return counter{i.bizType, i.period} }
+
+// issues returns what was issued, by start, and checks idempotency on the way.
+//
+// Idempotency: for the same key of a biz type all answers are equal, on every node, as long as Redis does not lose it (docs/IDEMPOTENCY.md, README "Repeat a
+// request"). So of two answers that differ the second must have come after Redis may have lost the first: its server died or was begun anew, was flushed, was
+// failed over, or was one of two primaries. An answer that says that it was given before must be equal to one that was, unless that one never arrived.
+func (h *history) issues(r *Report) []issue {
+	var all []issue
+	byKey := make(map[[2]string][]*call)
+	var keys [][2]string
+	for i := range h.calls {
+		c := &h.calls[i]
+		if c.kind == record.Idempotent {
+			k := [2]string{c.bizType.Name, c.key}
+			if byKey[k] == nil {
+				keys = append(keys, k)
+			}
+			byKey[k] = append(byKey[k], c)
+			continue
+		}
+		if c.answered() {
+			all = append(all, issue{call: c, start: c.start, end: c.end, alone: true, firstEnding: c})
+		}
+	}
+	for _, k := range keys {
+		all = append(all, h.answersOf(r, byKey[k])...)
+	}
+	for i := range all {
+		all[i].span()
+		r.Numbers += max(record.Runs(all[i].runs).Numbers(), int64(len(all[i].texts)))
+		r.Issued[all[i].bizType.Name] += max(record.Runs(all[i].runs).Numbers(), int64(len(all[i].texts)))
+	}
+	slices.SortStableFunc(all, func(a, b issue) int { return cmp.Compare(a.start, b.start) })
+	return all
+}
+
+// span notes the smallest and the largest number.
+func (i *issue) span() {
+	for n, r := range i.runs {
+		if n == 0 || r.First < i.low {
+			i.low = r.First
+		}
+		i.high = max(i.high, r.Last())
+	}
+}
+
+// answersOf returns the different answers to one key. calls are by start.
+func (h *history) answersOf(r *Report, calls []*call) (different []issue) {
+	for _, c := range calls {
+		if !c.answered() {
+			continue
+		}
+		i := slices.IndexFunc(different, func(d issue) bool { return equal(d.call, c) })
+		if i < 0 {
+			// It may have been issued for any of the calls so far, also for one that got no answer.
+			different = append(different, issue{call: c, start: calls[0].start, end: c.end, alone: len(calls) == 1 && !c.replayed, firstEnding: c})
+			continue
+		}
+		if d := &different[i]; c.end < d.end {
+			d.end, d.firstEnding = c.end, c
+		}
+	}
+	for i := 1; i < len(different); i++ {
+		was, now := different[i-1].call, different[i].call
+		if h.keyLost(min(was.start, now.start), max(was.end, now.end)) {
+			r.Changed++
+			continue
+		}
+		h.fail(r, RuleIdempotency, was.bizType.Name, 1, now.end, "one key got two answers, and Redis had lost nothing", was, now)
+	}
+	return different
+}
+
+func equal(a, b *call) bool { return slices.Equal(a.runs, b.runs) && slices.Equal(a.texts, b.texts) }
+
+// keyLost reports whether Redis may have lost a key that was put there within a span, or before it, at some time within it.
+func (h *history) keyLost(from, to int64) bool {
+	for _, f := range h.faults {
+		if f.LosesKeys && f.Begin <= to && f.End+int64(h.options.LogDelay) >= from {
+			return true
+		}
+	}
+	return touches(h.changesOfPrimary(), from, to)
+}
+
+// checkForms demands that every answer has as many IDs as were asked for (README "Use it"), each of the form that its biz type shows (README "Shapes of numbers"), and
+// all of one period.
+func (h *history) checkForms(r *Report) {
+	for _, b := range h.badForms {
+		h.fail(r, RuleForm, b.bizType, 1, 0, b.why)
+	}
+	if more := int64(h.badCount - len(h.badForms)); more > 0 {
+		r.Counts[RuleForm] += more
+	}
+	for i := range h.calls {
+		c := &h.calls[i]
+		if !c.answered() || c.malformed {
+			continue
+		}
+		if got := max(record.Runs(c.runs).Numbers(), int64(len(c.texts))); got != int64(c.asked) {
+			h.fail(r, RuleCount, c.bizType.Name, 1, c.end, fmt.Sprintf("%d were asked for and %d came", c.asked, got), c)
+		}
+	}
+}
+
+// checkRecord demands that the record tells enough for the other rules: it came to its end, and where Redis was broken under biz types that count in it, its servers were
+// asked what they are.
+func (h *history) checkRecord(r *Report) {
+	if (h.torn || !h.done) && !h.options.Unfinished {
+		h.fail(r, RuleRecord, "", 1, h.end, "the record does not come to an end: the laboratory ended before its run did")
+	}
+	redis := slices.ContainsFunc(h.faults, func(f record.Fault) bool { return f.Redis })
+	strict := slices.ContainsFunc(h.world.BizTypes, func(b record.BizType) bool { return b.Ordering == record.Strict && !b.NoOrder })
+	if redis && strict && len(h.servers) == 0 {
+		h.fail(r, RuleRecord, "", 1, h.end, "Redis was broken, and nothing says when which server was the primary")
+	}
+}
+
+// checkGuard demands that no node has to keep back numbers of the cursor because it has issued higher ones (DESIGN §3 "Guard": "alarm"), which nothing but two primaries explains:
+// they count apart, and a node may be sent from one to the other. What the last of them answered may come as late as Redis's time-out.
+func (h *history) checkGuard(r *Report) {
+	splits := h.splits()
+	for _, l := range h.lines {
+		if l.What == record.Guarded && !touches(splits, h.logged(l)-int64(redisTimeout), l.At) {
+			h.fail(r, RuleGuard, base(l.BizType), 1, l.At, fmt.Sprintf("%s.%d says: %s", l.Node, l.Life, l.Text))
+		}
+	}
+}
+
+// redisTimeout is the longest that a node waits for Redis.
+const redisTimeout = 5 * time.Second
+
+// base is the biz type of a counter's name, which has the period behind it.
+func base(counter string) string {
+	name, _, _ := strings.Cut(counter, "@")
+	return name
+}

@@ -1,0 +1,32 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// checkPeriods demands that a number's day is one that its node's clock showed while the call was under way, in the biz type's time zone (DESIGN §3 "Periods": it is
+// "fixed when the take is sent", and "date and number always belong together"; README "a clock that is off only decides which day's number a caller gets").
+func (h *history) checkPeriods(r *Report, issues []issue) {
+	for n := range issues {
+		i := &issues[n]
+		if i.bizType.Reset != record.Daily || i.period == "" {
+			continue
+		}
+		nodes := []string{i.node}
+		if !i.alone {
+			nodes = h.world.Nodes
+		}
+		fits := false
+		var first, last string
+		for _, node := range nodes {
+			least, most := h.nodeClock(node, i.start, i.end)
+			first, last = i.bizType.zone.day(least), i.bizType.zone.day(most)
+			fits = fits || first <= i.period && i.period <= last
+		}
+		if !fits {
+			h.fail(r, RulePeriod, i.bizType.Name, 1, i.end, fmt.Sprintf("a number of %s, while the node's clock went from %s to %s", i.period, first, last), i.call)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// Options are what the checks go by, besides the record. Zero is the default of each.
+type Options struct {
+	// Shown is how many violations of each rule are shown; all are counted. 20.
+	Shown int
+	// LogDelay is how long after it happened the laboratory reads what a node logs, at most, while the node runs. 500 ms.
+	LogDelay time.Duration
+	// OffsetDelay is how far the time at which a clock was turned may be off what was recorded. 50 ms.
+	OffsetDelay time.Duration
+	// ClockTolerance is how far a node's clock may be off what the record makes of it. 5 ms.
+	ClockTolerance time.Duration
+	// Unfinished lets a record pass that does not say that its run came to an end.
+	Unfinished bool
+}
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if o.Shown == 0 {
+		o.Shown = 20
+	}
+	set(&o.LogDelay, 500*time.Millisecond)
+	set(&o.OffsetDelay, 50*time.Millisecond)
+	set(&o.ClockTolerance, 5*time.Millisecond)
+	return o
+}
+
+// Rules, as reports name them.
+const (
+	RuleRecord        = "record"
+	RuleForm          = "form"
+	RuleCount         = "count"
+	RuleDuplicate     = "duplicate"
+	RuleOrderInCall   = "order in a call"
+	RuleOrderProcess  = "order per process"
+	RuleOrderNode     = "order per node"
+	RuleOrderNodes    = "order over nodes"
+	RuleOrderCursor   = "order of the cursor"
+	RuleGuard         = "guard"
+	RuleSnowflakeTime = "snowflake time"
+	RuleMachine       = "machine ID"
+	RulePeriod        = "period"
+	RuleIdempotency   = "idempotency"
+	RuleSkipped       = "skipped numbers"
+	RuleParse         = "parse"
+)
+
+// Violation is something that was promised and not kept.
+type Violation struct {
+	Rule    string   `json:"rule"`
+	BizType string   `json:"bizType,omitempty"`
+	Text    string   `json:"text"`
+	Calls   []string `json:"calls,omitempty"`
+	Faults  []string `json:"faults,omitempty"` // that were on, or had ended less than ten seconds before
+}
+
+// Report is what a record comes to.
+type Report struct {
+	Seed       int64            `json:"seed"`
+	Length     time.Duration    `json:"length"` // from the beginning of the run to the last thing recorded
+	Calls      int              `json:"calls"`
+	Answered   int              `json:"answered"`
+	Numbers    int64            `json:"numbers"` // that callers were given; an answer that was given again counts once
+	Duplicates int64            `json:"duplicates"`
+	Faults     int              `json:"faults"`
+	Classes    int              `json:"classes"` // of faults
+	Counts     map[string]int64 `json:"counts"`  // of violations, by rule
+	Violations []Violation      `json:"violations,omitempty"`
+	Refusals   map[string]int   `json:"refusals,omitempty"` // calls that asked for numbers and got none, by code
+
+	Ordered   int `json:"ordered"`   // answers of strict biz types
+	Suspended int `json:"suspended"` // those that were not held against other nodes, because order over nodes was suspended
+	// SuspendedBy are the same by reason; some have several. Cursor are those of them that were held against each other all the same, because their nodes were not on their own.
+	SuspendedBy map[string]int `json:"suspendedBy,omitempty"`
+	Cursor      int            `json:"cursor"`
+
+	Changed    int              `json:"changed"`    // keys that got other numbers because Redis had lost its own
+	ParseAsked int              `json:"parseAsked"` // IDs of which it was asked what they say
+	Skipped    []Skipped        `json:"skipped,omitempty"`
+	ByClass    []Availability   `json:"availability,omitempty"`
+	Issued     map[string]int64 `json:"issued,omitempty"` // numbers by biz type
+}
+
+// Skipped is how many numbers of a counter nobody got.
+type Skipped struct {
+	BizType string `json:"bizType"`
+	Period  string `json:"period,omitempty"`
+	Issued  int64  `json:"issued"`
+	Skipped int64  `json:"skipped"`
+	Bound   int64  `json:"bound"`
+}
+
+// Total is how many violations there are.
+func (r *Report) Total() (n int64) {
+	for _, count := range r.Counts {
+		n += count
+	}
+	return n
+}
+
+// Line is the totals in one line.
+func (r *Report) Line() string {
+	return fmt.Sprintf("chaos: seed %d, %s, %d numbers, %d calls, %d faults of %d classes, %d duplicates, %d violations",
+		r.Seed, r.Length.Round(100*time.Millisecond), r.Numbers, r.Calls, r.Faults, r.Classes, r.Duplicates, r.Total())
+}
+
+// String is all of it, for people; the totals are its last line.
+func (r *Report) String() string {
+	var b strings.Builder
+	r.showAvailability(&b)
+	r.showRefusals(&b)
+	for _, s := range r.Skipped {
+		fmt.Fprintf(&b, "skipped: %s: %d of %d numbers, at most %d\n", strings.TrimSuffix(s.BizType+"@"+s.Period, "@"), s.Skipped, s.Skipped+s.Issued, s.Bound)
+	}
+	fmt.Fprintf(&b, "order over nodes: %d of %d answers of strict biz types came while it was suspended", r.Suspended, r.Ordered)
+	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries} {
+		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)
+	}
+	fmt.Fprintf(&b, "; %d of them were held against each other all the same\n", r.Cursor)
+	fmt.Fprintf(&b, "idempotency: %d keys got other numbers after Redis had lost theirs\n", r.Changed)
+	for _, v := range r.Violations {
+		fmt.Fprintf(&b, "VIOLATION %s: %s: %s\n", v.Rule, v.BizType, v.Text)
+		for _, c := range v.Calls {
+			fmt.Fprintf(&b, "    %s\n", c)
+		}
+		if len(v.Faults) > 0 {
+			fmt.Fprintf(&b, "    faults: %s\n", strings.Join(v.Faults, "; "))
+		}
+	}
+	rules := make([]string, 0, len(r.Counts))
+	for rule := range r.Counts {
+		rules = append(rules, rule)
+	}
+	slices.Sort(rules)
+	for _, rule := range rules {
+		fmt.Fprintf(&b, "violations of %s: %d\n", rule, r.Counts[rule])
+	}
+	b.WriteString(r.Line() + "\n")
+	return b.String()
+}
+
+func (r *Report) showRefusals(b *strings.Builder) {
+	codes := make([]string, 0, len(r.Refusals))
+	for code := range r.Refusals {
+		codes = append(codes, code)
+	}
+	slices.Sort(codes)
+	for _, code := range codes {
+		fmt.Fprintf(b, "no numbers: %s: %d calls\n", code, r.Refusals[code])
+	}
+}
+
+// fail counts a violation and shows it when few of its rule have been.
+func (h *history) fail(r *Report, rule, bizType string, count int64, at int64, text string, calls ...*call) {
+	shown := int64(0)
+	for _, v := range r.Violations {
+		if v.Rule == rule {
+			shown++
+		}
+	}
+	r.Counts[rule] += count
+	if shown >= int64(h.options.Shown) {
+		return
+	}
+	v := Violation{Rule: rule, BizType: bizType, Text: text, Faults: h.faultsAt(at)}
+	for _, c := range calls {
+		v.Calls = append(v.Calls, c.String())
+	}
+	r.Violations = append(r.Violations, v)
+}
+
+// faultsAt names the faults that were on at a time, or just before.
+func (h *history) faultsAt(at int64) (names []string) {
+	const recent = int64(10 * time.Second)
+	for _, f := range h.faults {
+		if f.Begin <= at && at <= f.End+recent {
+			names = append(names, fmt.Sprintf("%s of %s [%s, %s]", f.Class, f.Target, seconds(f.Begin), seconds(f.End)))
+		}
+	}
+	return names
+}
+
+// File checks a record.
+func File(path string, opts Options) (*Report, error) {
+	h, err := load(path, opts)
+	if err != nil {
+		return nil, err
+	}
+	return h.check(), nil
+}
+
+// Entries checks what a record holds.
+func Entries(all []record.Entry, opts Options) (*Report, error) {
+	h := newHistory(opts)
+	for i := range all {
+		if err := h.add(&all[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.finish(); err != nil {
+		return nil, err
+	}
+	return h.check(), nil
+}
+
+// check applies every rule.
+func (h *history) check() *Report {
+	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses),
+		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int)}
+	h.totals(r)
+	h.checkRecord(r)
+	h.checkForms(r)
+	issues := h.issues(r)
+	h.checkDuplicates(r, issues)
+	h.checkOrder(r, issues)
+	h.checkGuard(r)
+	h.checkSnowflake(r, issues)
+	h.checkPeriods(r, issues)
+	h.checkSkipped(r, issues)
+	h.checkParse(r, issues)
+	h.availability(r)
+	return r
+}
+
+func (h *history) totals(r *Report) {
+	classes := make(map[string]bool)
+	for _, f := range h.faults {
+		classes[f.Class] = true
+	}
+	r.Classes = len(classes)
+	for i := range h.calls {
+		c := &h.calls[i]
+		if c.answered() {
+			r.Answered++
+			continue
+		}
+		code := c.code
+		if c.status == 0 {
+			code = "no answer: " + code
+		}
+		r.Refusals[code]++
+	}
+}

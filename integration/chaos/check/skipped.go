@@ -1,0 +1,165 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// checkSkipped demands that no more numbers are skipped than documented. What lies between a counter's start and the highest number that was issued, and that nobody was given, was
+// skipped for one of these reasons:
+//
+//   - a call that asked for numbers and got none, or a replay, may have cost what it asked for (README "How many numbers does a crash skip?": "what was in flight");
+//   - a process that ended: its two buffers with ordering per-node, its standby range and the one that waits to begin the cursor with strict; after a clean stop only
+//     what could not be given back, because another node took some since (README "What it promises"); a change of a biz type ends its strategy likewise, on each node;
+//   - with degrade: standby ranges, which are replaced when the cursor has passed them, at most one a second on each node, of at most ten seconds' numbers, or 100 (DESIGN §3 "Redis away");
+//   - a node that was on its own: its own two buffers besides (README "Several nodes": "its own range or two segments");
+//   - a cursor that was begun anew or moved up: what it held, at most 2 + reserveSegments segments, and the range that another node had brought for the same (README
+//     "A lost Redis skips what the cursor held");
+//   - a range of unknown outcome: one of the smallest size for each attempt while a back end fails, in each place that fetches ranges on each node, and attempts are a second apart but for the first
+//     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
+//   - start was raised by a change;
+//   - what is in hand at the end of the run: as for a process that ended, and the cursor.
+//
+// A segment is at most maxStep, or what callers that waited together asked for. The bound is made of what was recorded, so a run without faults has a small one.
+func (h *history) checkSkipped(r *Report, issues []issue) {
+	byCounter := make(map[counter][]*issue)
+	for n := range issues {
+		i := &issues[n]
+		if i.bizType.Strategy == record.Segment && !i.bizType.opaque() && len(i.runs) > 0 {
+			byCounter[i.counter()] = append(byCounter[i.counter()], i)
+		}
+	}
+	for c, all := range byCounter {
+		s := Skipped{BizType: c.bizType.Name, Period: c.period, Bound: h.boundOf(c, all)}
+		var highest int64
+		for _, i := range all {
+			s.Issued += record.Runs(i.runs).Numbers()
+			highest = max(highest, i.high)
+		}
+		s.Skipped = highest - max(1, c.bizType.Start) + 1 - s.Issued
+		r.Skipped = append(r.Skipped, s)
+		if s.Skipped > s.Bound {
+			h.fail(r, RuleSkipped, s.BizType, 1, h.end, fmt.Sprintf("%d of %d numbers %s were skipped, and what happened explains %d", s.Skipped, s.Skipped+s.Issued, c.period, s.Bound))
+		}
+	}
+	slices.SortFunc(r.Skipped, func(a, b Skipped) int {
+		return cmp.Or(cmp.Compare(a.BizType, b.BizType), cmp.Compare(a.Period, b.Period))
+	})
+}
+
+// firstAttempts is how many attempts fall into the first second of a failure, as pauses grow from 20 ms.
+const firstAttempts = 7
+
+// fetchers is how many places of a node fetch ranges of a counter: the refill, the standby range, the one to begin the cursor with, and the local buffer.
+const fetchers = 4
+
+// boundOf is how many numbers of a counter may have been skipped.
+func (h *history) boundOf(c counter, all []*issue) (bound int64) {
+	b := c.bizType
+	segment := max(b.MaxStep, b.Step, h.mostWaiting(b))
+	step := b.Step
+	if step == 0 {
+		step = segment // not recorded
+	}
+	strict := b.Ordering == record.Strict
+	cursor, ended := int64(0), 2*segment
+	if strict {
+		cursor = (3 + b.Reserve) * segment
+	}
+	bound += cursor + h.unanswered(b)
+	if b.OnRedisDown == record.Degrade {
+		bound += int64(len(h.world.Nodes)) * (h.end/int64(time.Second) + 1) * h.standby(b)
+	}
+	for range h.lives {
+		bound += ended // at the end of the run those that live hold as much
+	}
+	for _, a := range h.admins {
+		if a.bizType == b && a.answered() {
+			bound += ended*int64(len(h.world.Nodes)) + cursor + h.raised(a, all)
+		}
+	}
+	for _, l := range h.lines {
+		switch {
+		case base(l.BizType) != b.Name:
+		case l.What == record.OnItsOwn:
+			bound += 2 * segment
+		case l.What == record.Begun, l.What == record.MovedUp:
+			bound += cursor
+		case l.What == record.Restored:
+			bound += max(b.RestoreGap, 10*segment)
+		}
+	}
+	for _, f := range h.faults {
+		if f.LosesKeys && strict {
+			bound += cursor // the line may have been lost with a process
+		}
+		if f.Redis && strict || f.Store {
+			lasted := time.Duration(f.End - f.Begin)
+			bound += fetchers * int64(len(h.world.Nodes)) * (firstAttempts + int64(lasted/time.Second) + 1) * step
+		}
+	}
+	return bound
+}
+
+// standby is the largest standby range of a node: of ten seconds at the rate of the busiest second, at least 100, at most maxStep.
+func (h *history) standby(b *bizType) int64 {
+	seconds := make(map[int64]int64)
+	busiest := int64(0)
+	for n := range h.calls {
+		if c := &h.calls[n]; c.bizType == b {
+			second := c.end / int64(time.Second)
+			seconds[second] += int64(c.asked)
+			busiest = max(busiest, seconds[second])
+		}
+	}
+	return min(max(100, 10*busiest), max(b.MaxStep, b.Step))
+}
+
+// mostWaiting is the most numbers that calls of a biz type asked for at the same time.
+func (h *history) mostWaiting(b *bizType) (most int64) {
+	type change struct{ at, by int64 }
+	var changes []change
+	for n := range h.calls {
+		if c := &h.calls[n]; c.bizType == b {
+			changes = append(changes, change{c.start, int64(c.asked)}, change{c.end, -int64(c.asked)})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.by, a.by)) })
+	var now int64
+	for _, c := range changes {
+		now += c.by
+		most = max(most, now)
+	}
+	return most
+}
+
+// unanswered is what the calls of a biz type asked for that got nothing of their own.
+func (h *history) unanswered(b *bizType) (asked int64) {
+	for n := range h.calls {
+		if c := &h.calls[n]; c.bizType == b && (!c.answered() || c.replayed) {
+			asked += int64(c.asked)
+		}
+	}
+	return asked
+}
+
+var startSetTo = regexp.MustCompile(`start=([0-9]+)`)
+
+// raised is how many numbers a change skipped because it set a start.
+func (h *history) raised(a admin, all []*issue) int64 {
+	m := startSetTo.FindStringSubmatch(a.what)
+	if m == nil {
+		return 0
+	}
+	start, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(0, start-highestOf(all, func(i *issue) bool { return i.end < a.start }))
+}

@@ -1,0 +1,203 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// request is what a caller asks a node for.
+type request struct {
+	node    *seqd
+	shape   *shape
+	kind    string
+	count   int
+	key     string // of idempotent ones
+	text    bool
+	id      string        // of parse
+	timeout time.Duration // until the caller gives up
+	leave   time.Duration // until the caller goes away half-way; 0 for never
+}
+
+// newHTTPClient keeps enough connections for all loops.
+func newHTTPClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}}
+}
+
+// send makes a call, records it and returns it. Numbers of an answer that came are in it.
+func (l *laboratory) send(ctx context.Context, r request) *record.Call {
+	c := &record.Call{Node: r.node.name(), BizType: r.shape.Name, Kind: r.kind, Key: r.key, Asked: r.count}
+	if r.kind == record.Parse {
+		c.Texts = []string{r.id}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	if r.leave > 0 {
+		defer time.AfterFunc(r.leave, cancel).Stop()
+	}
+	req, err := r.http(ctx)
+	if err != nil {
+		panic(err) // it is built of constants
+	}
+	life := r.node.life.Load()
+	c.Start = l.journal.now()
+	status, header, body, err := l.exchange(req)
+	c.End = l.journal.now()
+	if life == r.node.life.Load() {
+		c.Life = int(life)
+	}
+	if err != nil {
+		c.Code = complaint(err)
+		c.Cancelled = c.Code == "canceled"
+	} else {
+		c.Status, c.Replayed = status, header.Get("Idempotent-Replayed") != ""
+		r.read(c, body)
+	}
+	l.journal.call(c)
+	return c
+}
+
+// http is the request as it is sent.
+func (r *request) http(ctx context.Context) (*http.Request, error) {
+	method, target := http.MethodGet, r.node.url()+"/seq/"+r.shape.Name
+	switch r.kind {
+	case record.Parse:
+		target += "/parse/" + url.PathEscape(r.id)
+	case record.Idempotent:
+		method = http.MethodPost
+	}
+	if r.kind != record.Parse && r.count > 1 {
+		target += "?count=" + strconv.Itoa(r.count)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
+	}
+	if r.text {
+		req.Header.Set("Accept", "text/plain")
+	}
+	return req, nil
+}
+
+func (l *laboratory) exchange(req *http.Request) (status int, header http.Header, body []byte, err error) {
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, body, err
+}
+
+// complaint says why there was no answer.
+func complaint(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "reset"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "unreachable"
+	default:
+		return "other: " + err.Error()
+	}
+}
+
+// unreadable is the code of an answer of 200 that does not say what it should.
+const unreadable = "unreadable"
+
+// read takes out of an answer what it says.
+func (r *request) read(c *record.Call, body []byte) {
+	switch {
+	case c.Status != http.StatusOK:
+		var problem struct{ Code string }
+		_ = json.Unmarshal(body, &problem) // an answer without a code is the checker's business
+		c.Code = problem.Code
+	case r.kind == record.Parse:
+		readParsed(c, body)
+	case r.text:
+		r.readIDs(c, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n"))
+	default:
+		var answer struct {
+			ID  string
+			IDs []string
+		}
+		if json.Unmarshal(body, &answer) != nil {
+			c.Code = unreadable
+		}
+		if answer.ID != "" {
+			answer.IDs = append(answer.IDs, answer.ID)
+		}
+		r.readIDs(c, answer.IDs)
+	}
+}
+
+func (r *request) readIDs(c *record.Call, ids []string) {
+	if len(ids) != r.count {
+		c.Code = unreadable
+	}
+	if r.shape.Display != "" {
+		c.Texts = ids
+		return
+	}
+	for _, id := range ids {
+		n, err := strconv.ParseInt(id, 10, 64)
+		if err != nil || strconv.FormatInt(n, 10) != id {
+			c.Code = unreadable
+			continue
+		}
+		c.Runs = appendNumber(c.Runs, n)
+	}
+}
+
+// appendNumber adds a number to the last run where it fits, else it begins another one.
+func appendNumber(runs []record.Run, n int64) []record.Run {
+	if len(runs) > 0 {
+		last := &runs[len(runs)-1]
+		if step := n - last.Last(); last.Count == 1 && step > 0 || last.Count > 1 && step == last.Step {
+			last.Step = step
+			last.Count++
+			return runs
+		}
+	}
+	return append(runs, record.Run{First: n, Count: 1, Step: 1})
+}
+
+// readParsed takes out what a node says of an ID.
+func readParsed(c *record.Call, body []byte) {
+	var answer struct {
+		Number, MachineID, Sequence json.Number
+		Valid                       bool
+		Time                        time.Time
+		Period                      string
+	}
+	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&answer); err != nil {
+		c.Code = unreadable
+		return
+	}
+	number, _ := answer.Number.Int64()
+	c.Runs = []record.Run{{First: number, Count: 1, Step: 1}}
+	c.Parsed = &record.Parsed{Valid: answer.Valid, Period: answer.Period}
+	if !answer.Time.IsZero() {
+		c.Parsed.Time = answer.Time.UnixMilli()
+	}
+	c.Parsed.Machine, _ = answer.MachineID.Int64() // it is missing where it does not apply
+	c.Parsed.Sequence, _ = answer.Sequence.Int64()
+}

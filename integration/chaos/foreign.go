@@ -1,0 +1,118 @@
+package chaos
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// A MongoDB server can be used instead of the stand-in, as in package testenv. The laboratory's network leads nowhere, so the process outside forwards what comes
+// from a socket in the file system. The server itself is not broken then, only the way to it.
+const (
+	mongoEnv    = "SEQD_TEST_MONGO_URI" // set by the user: one server; of a replica set, its primary
+	socketEnv   = "CHAOS_MONGO_SOCKET"
+	databaseEnv = "CHAOS_MONGO_DATABASE"
+)
+
+// Foreign reports whether the store is a server that is not the laboratory's.
+func Foreign() bool { return os.Getenv(mongoEnv) != "" }
+
+// forwardOut lets the laboratory reach the server, and returns the variables that tell it how, and what ends it and drops the database.
+func forwardOut() (env []string, end func() error, err error) {
+	uri, err := url.Parse(os.Getenv(mongoEnv))
+	if err != nil || uri.Scheme != "mongodb" || strings.Contains(uri.Host, ",") {
+		return nil, nil, fmt.Errorf("%s must be mongodb:// with one host", mongoEnv) // it may hold a password
+	}
+	addr := uri.Host
+	if uri.Port() == "" {
+		addr = net.JoinHostPort(uri.Hostname(), fmt.Sprint(mongoPort))
+	}
+	dir, err := os.MkdirTemp("", "seqd-chaos-socket-")
+	if err != nil {
+		return nil, nil, err
+	}
+	socket, database := filepath.Join(dir, "mongo"), "seqd_chaos_"+strings.ToLower(rand.Text())
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	go forward(listener, "tcp", addr)
+	end = func() error { return errors.Join(listener.Close(), os.RemoveAll(dir), dropDatabase(database)) }
+	return []string{socketEnv + "=" + socket, databaseEnv + "=" + database}, end, nil
+}
+
+// forwardIn gives the server an address inside the laboratory.
+func forwardIn() (addr string, err error) {
+	listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", gateway, mongoPort))
+	if err != nil {
+		return "", err
+	}
+	go forward(listener, "unix", os.Getenv(socketEnv))
+	return listener.Addr().String(), nil
+}
+
+// forward connects whoever comes with an address until the listener is closed.
+func forward(listener net.Listener, network, addr string) {
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = from.Close() }()
+			to, err := net.DialTimeout(network, addr, 2*time.Second)
+			if err != nil {
+				return
+			}
+			defer func() { _ = to.Close() }()
+			go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+			_, _ = io.Copy(from, to)
+		}()
+	}
+}
+
+// storeURI is the connection string for a node's own link.
+func storeURI(port int) string {
+	uri := &url.URL{Scheme: "mongodb", Path: "/"}
+	if Foreign() {
+		uri, _ = url.Parse(os.Getenv(mongoEnv)) // forwardOut has parsed it
+		query := uri.Query()
+		query.Set("directConnection", "true") // the driver would go around the link
+		query.Del("replicaSet")
+		uri.RawQuery = query.Encode()
+		if uri.Path == "" {
+			uri.Path = "/" // what follows needs it
+		}
+	}
+	uri.Host = fmt.Sprintf("%s:%d", gateway, port)
+	return uri.String()
+}
+
+// storeDatabase is the name of the database.
+func storeDatabase() string {
+	if Foreign() {
+		return os.Getenv(databaseEnv)
+	}
+	return "seqd"
+}
+
+func dropDatabase(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv(mongoEnv)))
+	if err != nil {
+		return err
+	}
+	return named("drop the database "+name, errors.Join(client.Database(name).Drop(ctx), client.Disconnect(ctx)))
+}

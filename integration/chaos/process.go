@@ -1,0 +1,120 @@
+package chaos
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/seqd/seqd/internal/node"
+)
+
+// process is one life of a program.
+type process struct {
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process has ended and err is set
+	err    error
+	asked  bool // its end was asked for; guarded by who owns the process
+}
+
+// startProcess starts a program whose output is added to a file; each line of it is shown to see as well, unless that is nil.
+func startProcess(cmd *exec.Cmd, log string, see func(line []byte)) (*process, error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = fmt.Fprintf(out, "--- start %s\n", time.Now().Format(time.TimeOnly+".000"))
+	cmd.Stdout, cmd.Stderr = out, out
+	if see != nil {
+		lines := &lineWriter{out: out, see: see}
+		cmd.Stdout, cmd.Stderr = lines, lines
+	}
+	cmd.WaitDelay = time.Second
+	// A group of its own, so that what it forks ends with it; and the kernel ends it with the thread that started it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p := &process{cmd: cmd, exited: make(chan struct{})}
+	started := make(chan error)
+	go p.run(started, out)
+	return p, <-started
+}
+
+// lineWriter passes on what it is given, and shows it line by line.
+type lineWriter struct {
+	out  io.Writer
+	see  func(line []byte)
+	rest []byte // of a line that has not ended
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.rest = append(w.rest, p...)
+	for {
+		line, rest, ended := bytes.Cut(w.rest, []byte("\n"))
+		if !ended {
+			return w.out.Write(p)
+		}
+		w.see(line)
+		w.rest = rest
+	}
+}
+
+// run keeps the thread that starts the process until it has ended.
+func (p *process) run(started chan<- error, out io.Closer) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer func() { _ = out.Close() }()
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *process) signal(signal syscall.Signal) error {
+	if !p.alive() {
+		return errors.New("the process has ended")
+	}
+	return syscall.Kill(-p.cmd.Process.Pid, signal)
+}
+
+// kill ends the process as kill -9 does and returns when it is gone.
+func (p *process) kill() {
+	_ = p.signal(syscall.SIGKILL) // nothing to do when it has ended
+	<-p.exited
+}
+
+// stop asks the process to end and waits for it; one that does not end is killed.
+func (p *process) stop(patience time.Duration) error {
+	_ = p.signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+		return p.err
+	case <-time.After(patience):
+		p.kill()
+		return fmt.Errorf("it did not end within %v", patience)
+	}
+}
+
+// pause stops the process in its tracks.
+func (p *process) pause() error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return node.AwaitHalt(p.cmd.Process.Pid)
+}
+
+func (p *process) resume() error { return p.signal(syscall.SIGCONT) }

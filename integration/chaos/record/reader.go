@@ -1,0 +1,95 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// longestLine bounds the lines of a record: the display forms of the largest batch take much less.
+const longestLine = 64 << 20
+
+// Read hands the entries of a record to f, in the order in which they were written, until f returns an error. A file that ends within a frame, as a crash of the
+// laboratory leaves it, reads as if it ended before it, and torn is then true. Anything else that is wrong is an error.
+func Read(path string, f func(*Entry) error) (torn bool, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	decoder, err := zstd.NewReader(bufio.NewReaderSize(file, 1<<20), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return false, err
+	}
+	defer decoder.Close()
+	return readLines(decoder, f)
+}
+
+// readLines reads entries until the end of the lines, whole or torn.
+func readLines(from io.Reader, f func(*Entry) error) (torn bool, err error) {
+	lines := bufio.NewReaderSize(from, 1<<20)
+	for n := 1; ; n++ {
+		line, err := readLine(lines)
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return true, nil
+		case err == io.EOF && len(line) == 0:
+			return false, nil
+		case err == io.EOF:
+			return false, fmt.Errorf("line %d has no end", n) // frames hold whole lines
+		case err != nil:
+			return false, fmt.Errorf("line %d: %w", n, err)
+		}
+		var e Entry
+		if err := decode(line, &e); err != nil {
+			return false, fmt.Errorf("line %d: %w", n, err)
+		}
+		if err := f(&e); err != nil {
+			return false, err
+		}
+	}
+}
+
+// readLine reads a line of any length.
+func readLine(from *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := from.ReadSlice('\n')
+		if err == nil && line == nil {
+			return part, nil
+		}
+		line = append(line, part...)
+		if err != bufio.ErrBufferFull {
+			return line, err
+		}
+		if len(line) > longestLine {
+			return nil, errors.New("too long")
+		}
+	}
+}
+
+// decode reads one entry and refuses what is none.
+func decode(line []byte, e *Entry) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(e); err != nil {
+		return err
+	}
+	fields := 0
+	for _, set := range []bool{
+		e.World != nil, e.Call != nil, e.Life != nil, e.Fault != nil, e.Sample != nil, e.Server != nil, e.Line != nil, e.Offset != nil, e.Done != nil,
+	} {
+		if set {
+			fields++
+		}
+	}
+	if fields != 1 {
+		return fmt.Errorf("%d things in one entry", fields)
+	}
+	return nil
+}

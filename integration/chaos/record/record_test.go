@@ -1,0 +1,183 @@
+package record
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// entries are one of each kind, with all that compresses in a way of its own.
+func entries() []Entry {
+	return []Entry{
+		{World: &World{Seed: 7, Began: 1, Nodes: []string{"a", "b"}, BizTypes: []BizType{{Name: "order", Strategy: Segment, Ordering: Strict}}}},
+		{Life: &Life{Node: "a", Life: 1, Begin: 5}},
+		{Call: &Call{Start: 1, End: 2, Node: "a", Life: 1, BizType: "order", Kind: Batch, Asked: 3, Status: 200, Runs: Runs{{5, 2, 1}, {9, 1, 1}}}},
+		{Call: &Call{Start: 2, End: 3, Node: "a", BizType: "invoice", Kind: Parse, Status: 200, Texts: []string{"I-<1>"}, Runs: Runs{{1, 1, 1}}, Parsed: &Parsed{Valid: true}}},
+		{Fault: &Fault{ID: 1, Class: "kill", Target: "a", Begin: 3, LosesKeys: true}},
+		{Sample: &Sample{At: 4, Node: "a", Status: 200, States: map[string]string{"order": "redis_unavailable"}}},
+		{Server: &Server{At: 4, Name: "r1", Role: Primary}},
+		{Line: &Line{At: 5, Node: "a", Life: 1, What: OnItsOwn}},
+		{Offset: &Offset{At: 6, Node: "a", Nanoseconds: -5}},
+		{Done: &Done{At: 9}},
+	}
+}
+
+func write(t *testing.T, all []Entry) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "record")
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if err := w.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(path string) (all []Entry, torn bool, err error) {
+	torn, err = Read(path, func(e *Entry) error {
+		all = append(all, *e)
+		return nil
+	})
+	return all, torn, err
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	want := entries()
+	got, torn, err := read(write(t, want))
+	if err != nil || torn || !reflect.DeepEqual(got, want) {
+		t.Errorf("torn %v, %v\ngot  %+v\nwant %+v", torn, err, got, want)
+	}
+}
+
+func TestLongLinesAndManyFrames(t *testing.T) {
+	var want []Entry
+	for i := range 30 {
+		want = append(want, Entry{Call: &Call{Start: int64(i), BizType: "text", Texts: []string{strings.Repeat("x", 100_000*(i%4)) + "y"}}})
+	}
+	got, torn, err := read(write(t, want))
+	if err != nil || torn || !reflect.DeepEqual(got, want) {
+		t.Errorf("torn %v, %v: %d entries of %d", torn, err, len(got), len(want))
+	}
+}
+
+// Frames are written whole, so the file is cut at every length a crash may leave.
+func TestATornEndIsTheEnd(t *testing.T) {
+	path := write(t, entries())
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for length := range 2 * len(whole) {
+		if length == len(whole) {
+			continue // a boundary, like 0: whole
+		}
+		doubled := append(append([]byte{}, whole...), whole...)[:length]
+		if err := os.WriteFile(path, doubled, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, torn, err := read(path)
+		least := len(entries()) * (length / len(whole))
+		if err != nil || torn != (length%len(whole) != 0) || len(got) < least {
+			t.Fatalf("%d bytes of %d: %d entries of %d, torn %v, %v", length, 2*len(whole), len(got), least, torn, err)
+		}
+	}
+}
+
+func TestDamageIsAnError(t *testing.T) {
+	path := write(t, entries())
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doubled := append(append([]byte{}, whole...), whole...)
+	doubled[len(whole)-1] ^= 1 // the checksum of the first frame
+	if err := os.WriteFile(path, doubled, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, torn, err := read(path); err == nil || torn {
+		t.Errorf("torn %v, %v", torn, err)
+	}
+}
+
+func TestLinesThatAreNoEntries(t *testing.T) {
+	for _, line := range []string{
+		`{}`, `{"call":{},"done":{}}`, `{"call":{"colour":"red"}}`, `{"call":{"r":[[1,0,1]]}}`, `{"call":{"r":[[1,1,-1]]}}`, `[]`, `{"done":{}`, ``,
+	} {
+		if _, err := readLines(strings.NewReader(line+"\n"), func(*Entry) error { return nil }); err == nil {
+			t.Errorf("%q is read", line)
+		}
+	}
+	if _, err := readLines(strings.NewReader(`{"done":{}}`), func(*Entry) error { return nil }); err == nil {
+		t.Error("a line without end is read")
+	}
+}
+
+func TestReadingEndsWhenAsked(t *testing.T) {
+	enough := errors.New("enough")
+	n := 0
+	_, err := Read(write(t, entries()), func(*Entry) error {
+		n++
+		return enough
+	})
+	if !errors.Is(err, enough) || n != 1 {
+		t.Errorf("%v after %d", err, n)
+	}
+}
+
+func TestWritersDoNotMix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "record")
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			for j := range 1000 {
+				if err := w.Write(Entry{Call: &Call{Start: int64(i*1000 + j), Runs: Runs{{int64(i), 10_000, 1}}}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[int64]bool)
+	got, _, err := read(path)
+	for _, e := range got {
+		seen[e.Call.Start] = true
+	}
+	if err != nil || len(seen) != 8000 {
+		t.Errorf("%d entries, %v", len(seen), err)
+	}
+	if err := w.Write(Entry{Done: &Done{}}); err == nil || w.Close() != nil {
+		t.Error("a closed record is written to")
+	}
+	if _, err := Create(path); err == nil {
+		t.Error("a record is overwritten")
+	}
+}
+
+func TestAppendNumber(t *testing.T) {
+	var rs Runs
+	for _, n := range []int64{1, 2, 3, 10, 1034, 2058, 5, 5} {
+		rs = rs.AppendNumber(n)
+	}
+	want := Runs{{1, 3, 1}, {10, 3, 1024}, {5, 1, 1}, {5, 1, 1}}
+	if !reflect.DeepEqual(rs, want) || rs.Numbers() != 8 || want[1].Last() != 2058 {
+		t.Errorf("got %v, want %v", rs, want)
+	}
+}

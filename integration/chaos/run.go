@@ -1,0 +1,259 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/check"
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// Options are what a run is told.
+type Options struct {
+	Seed     int64
+	Duration time.Duration
+	Dir      string // for the record and the logs; empty for a temporary one
+	Binaries Binaries
+	Out      io.Writer
+}
+
+// recovery is how long after the last fault all nodes must be ready.
+const recovery = 45 * time.Second
+
+// laboratory is one run.
+type laboratory struct {
+	Options
+	shapes  []shape
+	world   *world
+	journal *journal
+	http    *http.Client
+	wait    sync.WaitGroup // the load
+
+	watching sync.WaitGroup // what samples
+
+	temporary bool // Dir is
+
+	mu       sync.Mutex // guards what follows
+	broken   map[*redisServer]bool
+	findings []string // what the laboratory itself saw that must not be
+	away     int      // faults under way that take the store away
+	backAt   int64    // when the last of them ended
+}
+
+// Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
+func Run(ctx context.Context, o Options) (code int, err error) {
+	l := &laboratory{Options: o, shapes: shapes(), http: newHTTPClient(), broken: map[*redisServer]bool{}}
+	if err := l.makeFolders(); err != nil {
+		return 2, err
+	}
+	if err := l.run(ctx); err != nil {
+		return 2, fmt.Errorf("%w (the record and the logs are in %s)", err, l.Dir)
+	}
+	report, err := check.File(l.record(), check.Options{})
+	if err != nil {
+		return 2, fmt.Errorf("check %s: %w", l.record(), err)
+	}
+	return l.conclude(report)
+}
+
+// conclude prints the report, with what the laboratory itself found, and keeps the record where there is a violation or a folder was asked for.
+func (l *laboratory) conclude(report *check.Report) (code int, err error) {
+	for _, text := range l.findings {
+		report.Counts[ruleProcess]++
+		report.Violations = append(report.Violations, check.Violation{Rule: ruleProcess, Text: text})
+	}
+	text := report.String()
+	if err := os.WriteFile(filepath.Join(l.Dir, "report"), []byte(text), 0o644); err != nil {
+		return 2, err
+	}
+	if code = min(int(report.Total()), 1); code == 0 && l.temporary {
+		err = os.RemoveAll(l.Dir)
+	} else {
+		fmt.Fprintf(l.Out, "the record, the report and the logs are in %s\n", l.Dir)
+	}
+	fmt.Fprint(l.Out, text)
+	return code, err
+}
+
+// ruleProcess is broken by a node that ends by itself, does not end when it is asked to, or does not recover.
+const ruleProcess = "process"
+
+func (l *laboratory) record() string { return filepath.Join(l.Dir, "record") }
+
+// makeFolders makes the folder of what is kept.
+func (l *laboratory) makeFolders() (err error) {
+	if l.temporary = l.Dir == ""; l.temporary {
+		l.Dir, err = os.MkdirTemp("", "seqd-chaos-")
+	} else {
+		err = os.MkdirAll(l.Dir, 0o755)
+	}
+	if err == nil {
+		l.Dir, err = filepath.Abs(l.Dir)
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(l.Dir, "logs"), 0o755)
+	}
+	return err
+}
+
+// run is the experiment itself.
+func (l *laboratory) run(ctx context.Context) error {
+	bizTypes, err := configuration(l.shapes)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if l.world, err = newWorld(filepath.Join(l.Dir, "logs"), l.Binaries, bizTypes); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.Out, "the servers run after %v\n", time.Since(began).Round(time.Millisecond))
+	if l.journal, err = newJournal(l.record(), l.Out); err != nil {
+		return err
+	}
+	defer func() { _ = l.journal.writer.Close() }()
+	l.begin()
+	watched, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	if err := l.startNodes(ctx); err != nil {
+		return err
+	}
+	l.watch(watched)
+	err = l.experiment(ctx)
+	stopWatching()
+	l.watching.Wait()
+	if err != nil {
+		return err
+	}
+	l.stopNodes()
+	l.journal.write(record.Entry{Done: &record.Done{At: l.journal.now()}})
+	return l.journal.writer.Close()
+}
+
+// begin records what the run is made of.
+func (l *laboratory) begin() {
+	w := record.World{Seed: l.Seed, Began: l.journal.began.UnixNano(), Duration: int64(l.Duration)}
+	for _, n := range l.world.seqds {
+		w.Nodes = append(w.Nodes, n.name())
+	}
+	for i := range l.shapes {
+		w.BizTypes = append(w.BizTypes, l.shapes[i].BizType)
+	}
+	l.journal.write(record.Entry{World: &w})
+}
+
+// startNodes starts the seqds and waits until all are ready.
+func (l *laboratory) startNodes(ctx context.Context) error {
+	for _, n := range l.world.seqds {
+		n.told = func(life int, how string) {
+			l.journal.lived(n.name(), life, how)
+			if how == record.Failed {
+				l.find("%s ended by itself, see %s", n.name(), n.log)
+			}
+		}
+		n.see = func(life int, line []byte) { l.journal.line(n.name(), life, line) }
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	return l.awaitReady(ctx, startPatience)
+}
+
+// awaitReady waits until all nodes are ready.
+func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) error {
+	client := &http.Client{Timeout: time.Second}
+	for _, n := range l.world.seqds {
+		err := within(patience, func() error {
+			if states, status := readiness(client, n.url()); status != http.StatusOK && ctx.Err() == nil {
+				return fmt.Errorf("%s is not ready after %v: %d %v", n.name(), patience, status, states)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// experiment loads the system and breaks it.
+func (l *laboratory) experiment(ctx context.Context) error {
+	schedule := plan(l.Seed, l.Duration)
+	fmt.Fprintf(l.Out, "seed %d; the faults, in seconds after this:\n", l.Seed)
+	PrintPlan(l.Out, l.Seed, l.Duration)
+	loading, stopLoad := context.WithCancel(ctx)
+	defer stopLoad()
+	l.wait.Go(func() { l.load(loading) })
+	ended := time.Now().Add(l.Duration)
+	err := l.inflict(ctx, schedule)
+	if err == nil {
+		l.awaitRecovery(ctx)
+		rest(ctx, time.Until(ended))
+	}
+	stopLoad()
+	l.wait.Wait()
+	return errors.Join(err, ctx.Err())
+}
+
+// watch samples all nodes and servers until ctx ends.
+func (l *laboratory) watch(ctx context.Context) {
+	for _, n := range l.world.seqds {
+		l.watching.Go(func() { l.watchNode(ctx, n) })
+	}
+	for _, s := range l.world.redises {
+		l.watching.Go(func() { l.watchServer(ctx, s) })
+	}
+	l.watching.Go(func() { l.watchWall(ctx) })
+}
+
+// stopNodes ends all nodes, cleanly as far as they can.
+func (l *laboratory) stopNodes() {
+	var all sync.WaitGroup
+	for _, n := range l.world.seqds {
+		all.Go(func() { l.stop(n) })
+	}
+	all.Wait()
+}
+
+// stop asks a node to end. It must do so in time; and well, unless the store was away just then or shortly before: numbers that cannot be given back are an error, which it says.
+func (l *laboratory) stop(n *seqd) {
+	const shortly = 5 * time.Second
+	since := l.journal.now() - int64(shortly)
+	err := n.stop()
+	if _, ended := errors.AsType[*exec.ExitError](err); err == nil || ended && l.storeAway(since) {
+		return
+	}
+	l.find("%v", err)
+}
+
+// storeAway reports whether the store was away at some time since then.
+func (l *laboratory) storeAway(since int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.away > 0 || l.backAt >= since
+}
+
+// awaitRecovery waits until all nodes are ready after the last fault.
+func (l *laboratory) awaitRecovery(ctx context.Context) {
+	began := time.Now()
+	if err := l.awaitReady(ctx, recovery); err != nil && ctx.Err() == nil {
+		l.find("after the last fault: %v", err)
+	}
+	l.journal.say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
+}
+
+// find notes something that must not be.
+func (l *laboratory) find(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.journal.say("!! %s", text)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.findings = append(l.findings, text)
+}

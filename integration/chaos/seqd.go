@@ -1,0 +1,138 @@
+package chaos
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// seqd is one node: a host with a seqd whose clock can be turned, and its own link to MongoDB.
+type seqd struct {
+	host   *host
+	link   *link
+	state  string // a small disk: its working directory and snowflake's stateDir
+	log    string
+	binary string
+	env    []string
+	clock  *os.File
+
+	told func(life int, how string)  // a life began (""), or ended
+	see  func(life int, line []byte) // a line of the log
+
+	mu      sync.Mutex // guards process; held while one is started or ended
+	process *process
+	life    atomic.Int64 // counts the processes
+}
+
+func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, error) {
+	n := &seqd{host: h, binary: program, log: w.log(h.name + "-seqd")}
+	err := inOrder(
+		func() (err error) { n.link, err = newLink(port, w.store); return err },
+		func() (err error) { n.state, err = w.smallDisk(h.name+"-state", "1m"); return err },
+		func() (err error) { n.clock, err = os.Create(filepath.Join(w.dir, h.name+"-clock")); return err },
+		func() error { return n.turnClock(0) },
+	)
+	if err != nil {
+		return n, err
+	}
+	n.env = []string{
+		"PATH=" + os.Getenv("PATH"),
+		"SEQD_SERVER_ADDR=" + n.addr(), "SEQD_AUTH_MODE=none",
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + storeURI(port), "SEQD_STORE_MONGO_DATABASE=" + storeDatabase(),
+		"SEQD_REDIS_ADDRS=" + w.sentinelAddrs(), "SEQD_REDIS_MASTERNAME=" + masterName,
+		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
+		"SEQD_SNOWFLAKE_STATEDIR=.",
+		"SEQD_BIZTYPES=" + bizTypes,
+		"SEQD_TEST_CLOCK=" + n.clock.Name(),
+	}
+	return n, nil
+}
+
+func (n *seqd) name() string { return n.host.name }
+func (n *seqd) addr() string { return fmt.Sprintf("%s:%d", n.host.addr, seqdPort) }
+func (n *seqd) url() string  { return "http://" + n.addr() }
+
+// turnClock sets how far the node's clock is off.
+func (n *seqd) turnClock(by time.Duration) error {
+	var raw [8]byte
+	binary.LittleEndian.PutUint64(raw[:], uint64(by))
+	_, err := n.clock.WriteAt(raw[:], 0)
+	return err
+}
+
+// start begins the node's next life, unless it runs.
+func (n *seqd) start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process != nil && n.process.alive() {
+		return nil // it ended by itself meanwhile, and was started for that
+	}
+	return n.begin()
+}
+
+// begin starts a process. mu is held.
+func (n *seqd) begin() error {
+	cmd := n.host.command(n.binary)
+	cmd.Env, cmd.Dir = n.env, n.state
+	life := int(n.life.Add(1))
+	n.told(life, "")
+	process, err := startProcess(cmd, n.log, func(line []byte) { n.see(life, line) })
+	if err != nil {
+		return err
+	}
+	n.process = process
+	go n.revive(process, life)
+	return nil
+}
+
+// revive starts a node that has ended by itself once more, as a supervisor would.
+func (n *seqd) revive(process *process, life int) {
+	<-process.exited
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if process.asked {
+		return
+	}
+	n.told(life, record.Failed)
+	time.Sleep(time.Second)
+	if err := n.begin(); err != nil {
+		n.see(life, []byte(err.Error()))
+	}
+}
+
+// kill ends the node as kill -9 does.
+func (n *seqd) kill() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process.alive() {
+		n.process.asked = true
+		n.process.kill()
+		n.told(int(n.life.Load()), record.Killed)
+	}
+}
+
+// stop asks the node to end and waits until it has.
+func (n *seqd) stop() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.process.alive() {
+		return nil
+	}
+	n.process.asked = true
+	err := n.process.stop(stopPatience)
+	n.told(int(n.life.Load()), record.Stopped)
+	return named("a clean stop of "+n.name(), err)
+}
+
+// present is the process of now.
+func (n *seqd) present() *process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.process
+}

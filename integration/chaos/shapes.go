@@ -1,0 +1,106 @@
+package chaos
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// shape is a biz type of the laboratory: how it is configured, what the checker must know of it, and how the load uses it.
+type shape struct {
+	record.BizType
+	weight  int   // how often the load's mixed loops ask for it
+	counts  []int // what they ask for
+	hammer  bool  // batches of 10,000 as well
+	setting map[string]any
+}
+
+type settings = map[string]any
+
+// epoch is the default of seqd.
+var epoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
+const (
+	hammerCount   = 10_000
+	mutableName   = "mutable" // the administrator changes and disables it
+	temporaryName = "temp"    // the administrator deletes it and makes it again
+)
+
+// shapes are the biz types of the laboratory.
+func shapes() []shape {
+	all := []shape{
+		segment("order", 10, 1000, 1_000_000, []int{1, 2, 10, 100}, settings{"start": 100}),
+		segment("tiny", 6, 5, 50, []int{1, 3, 20}, settings{"reserveSegments": 2}),
+		segment("huge", 4, 100_000, 10_000_000, []int{1, 1000}, settings{}),
+		segment("fenced", 6, 500, 100_000, []int{1, 5, 50}, settings{"onRedisDown": record.Reject}),
+		segment("local", 6, 100, 1_000_000, []int{1, 10, 500}, settings{"ordering": record.PerNode}),
+		segment("invoice", 5, 100, 10_000, []int{1, 4, 30}, settings{"reset": record.Daily, "plugins": plugins(settings{"name": "format", "template": "INV-{date:20060102}-{seq:06}{check}", "check": "luhn"})}),
+		segment("invite", 5, 1000, 100_000, []int{1, 2, 25}, settings{"plugins": plugins(
+			settings{"name": "obfuscate", "digits": 12, "key": "a key of the laboratory, known to all"}, settings{"name": "format", "template": "C{seq:012}-{check}", "check": "damm"})}),
+		segment("audit", 2, 500, 100_000, []int{1, 3}, settings{"plugins": plugins(settings{"name": "history", "retention": "1h"})}),
+		segment("limited", 3, 500, 100_000, []int{1, 2}, settings{"plugins": plugins(settings{"name": "rate-limit", "rate": 20, "burst": 40, "scope": "cluster"})}),
+		segment(mutableName, 5, 200, 100_000, []int{1, 7}, settings{}),
+		segment(temporaryName, 4, 200, 100_000, []int{1, 7}, settings{}),
+		snowflake("user", "wide", 8, []int{1, 10, 200}, 10, 12, settings{}),
+		snowflake("guest", "wide", 3, []int{1, 10}, 10, 12, settings{}),
+		snowflake("device", "offline", 5, []int{1, 10, 200}, 8, 13, settings{"offlineStart": "4s"}),
+	}
+	byName := map[string]*shape{}
+	for i := range all {
+		byName[all[i].Name] = &all[i]
+	}
+	for _, name := range []string{"huge", "local", "user"} {
+		byName[name].hammer, byName[name].MaxAsked = true, hammerCount
+	}
+	byName["invoice"].Display = `^INV-(?P<period>\d{8})-(?P<number>\d{6,})\d$`
+	byName["invite"].Display = `^C\d{12}-\d$`
+	byName[temporaryName].NoOrder = true // which of two biz types of one name a node knows of is not promised while it is deleted and made again
+	return all
+}
+
+func plugins(all ...settings) []settings { return all }
+
+func segment(name string, weight int, step, maxStep int64, counts []int, more settings) shape {
+	b := record.BizType{Name: name, Strategy: record.Segment, Ordering: record.Strict, OnRedisDown: record.Degrade, Start: 1, Step: step, MaxStep: maxStep, Reserve: 1, RestoreGap: 1_000_000}
+	conf := settings{"name": name, "step": step, "maxStep": maxStep, "targetDuration": "10s"}
+	for key, value := range more {
+		conf[key] = value
+	}
+	if value, given := more["ordering"].(string); given {
+		b.Ordering, b.OnRedisDown = value, ""
+	}
+	if value, given := more["onRedisDown"].(string); given {
+		b.OnRedisDown = value
+	}
+	if value, given := more["reset"].(string); given {
+		b.Reset = value
+	}
+	if value, given := more["start"].(int); given {
+		b.Start = int64(value)
+	}
+	if value, given := more["reserveSegments"].(int); given {
+		b.Reserve = int64(value)
+	}
+	b.MaxAsked = int64(counts[len(counts)-1])
+	return shape{BizType: b, weight: weight, counts: counts, setting: conf}
+}
+
+func snowflake(name, group string, weight int, counts []int, bitsMachine, bitsSequence int, more settings) shape {
+	conf := settings{"name": name, "strategy": record.Snowflake, "bitsMachine": bitsMachine, "bitsSequence": bitsSequence}
+	for key, value := range more {
+		conf[key] = value
+	}
+	b := record.BizType{Name: name, Strategy: record.Snowflake, Group: group, Epoch: epoch, BitsMachine: bitsMachine, BitsSequence: bitsSequence, MaxAsked: int64(counts[len(counts)-1])}
+	return shape{BizType: b, weight: weight, counts: counts, setting: conf}
+}
+
+// configuration is SEQD_BIZTYPES.
+func configuration(all []shape) (string, error) {
+	list := make([]settings, len(all))
+	for i := range all {
+		list[i] = all[i].setting
+	}
+	text, err := json.Marshal(list)
+	return string(text), err
+}

@@ -1,0 +1,147 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+const (
+	sampleEvery = 200 * time.Millisecond
+	serverEvery = 100 * time.Millisecond
+)
+
+// watchNode samples a node's /readyz until ctx ends.
+func (l *laboratory) watchNode(ctx context.Context, n *seqd) {
+	client := &http.Client{Timeout: time.Second}
+	every(ctx, sampleEvery, func() {
+		s := record.Sample{Node: n.name(), Life: int(n.life.Load())}
+		answer, status := readiness(client, n.url())
+		s.At, s.Status, s.States = l.journal.now(), status, answer
+		if int(n.life.Load()) != s.Life {
+			s.Life = 0
+		}
+		l.journal.write(record.Entry{Sample: &s})
+		if s.Status == http.StatusOK && s.Life != 0 {
+			l.journal.ready(s.Node, s.Life, s.At)
+		}
+	})
+}
+
+// readiness asks /readyz; the states are the codes of the biz types that are not well.
+func readiness(client *http.Client, url string) (states map[string]string, status int) {
+	resp, err := client.Get(url + "/readyz")
+	if err != nil {
+		return nil, 0
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var answer struct {
+		BizTypes []struct{ Name, Code string }
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || json.Unmarshal(body, &answer) != nil {
+		return nil, 0
+	}
+	for _, b := range answer.BizTypes {
+		if states == nil {
+			states = map[string]string{}
+		}
+		states[b.Name] = b.Code
+	}
+	return states, resp.StatusCode
+}
+
+// watchServer asks a Redis for its role until ctx ends; what it says is recorded when it changes, and twice a second.
+func (l *laboratory) watchServer(ctx context.Context, s *redisServer) {
+	var last record.Server
+	every(ctx, serverEvery, func() {
+		now := record.Server{Name: s.host.name}
+		now.Role, now.Replid = s.role(ctx)
+		if now.Role == record.Primary || now.Role == record.Replica {
+			now.Scripts = s.scripts(ctx)
+		}
+		now.At = l.journal.now()
+		if now.Role != last.Role || now.Replid != last.Replid || now.Scripts != last.Scripts || now.At-last.At >= int64(400*time.Millisecond) {
+			l.journal.write(record.Entry{Server: &now})
+			last = now
+		}
+	})
+}
+
+// role is what a Redis says of itself.
+func (s *redisServer) role(ctx context.Context) (role, replid string) {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	text, err := s.client.Info(ctx, "replication").Result()
+	switch {
+	case err != nil && s.alive():
+		return record.Silent, ""
+	case err != nil:
+		return record.Gone, ""
+	}
+	role = record.Replica
+	for line := range strings.Lines(text) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); {
+		case name == "role" && value == "master":
+			role = record.Primary
+		case name == "master_replid":
+			replid = value
+		}
+	}
+	return role, replid
+}
+
+// watchWall notes how far the wall clock comes off the run's clock, because something sets it right, until ctx ends.
+func (l *laboratory) watchWall(ctx context.Context) {
+	var last time.Duration
+	every(ctx, serverEvery, func() {
+		now := time.Now()
+		off := now.Round(0).Sub(l.journal.began.Round(0)) - now.Sub(l.journal.began)
+		if off-last < time.Millisecond && last-off < time.Millisecond {
+			return
+		}
+		last = off
+		l.journal.write(record.Entry{Offset: &record.Offset{At: l.journal.now(), Nanoseconds: int64(off)}})
+	})
+}
+
+// scripts is how many scripts a Redis has run for clients.
+func (s *redisServer) scripts(ctx context.Context) (calls int64) {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	text, err := s.client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "cmdstat_evalsha" && name != "cmdstat_eval" {
+			continue
+		}
+		count, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+		if n, err := strconv.ParseInt(count, 10, 64); err == nil {
+			calls += n
+		}
+	}
+	return calls
+}
+
+// every does something at a pace until ctx ends.
+func every(ctx context.Context, pace time.Duration, do func()) {
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do()
+		}
+	}
+}

@@ -1,0 +1,196 @@
+// Package chaos is the fault laboratory: a whole system of real processes in network namespaces on this machine, mixed load, a schedule of faults that a seed
+// determines, and a record of every call, which integration/chaos/check then examines.
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Binaries are the programs of the system under test.
+type Binaries struct {
+	Seqd    string // internal/clockseqd
+	StandIn string // integration/cmd/mongostandin
+}
+
+const (
+	seqdPort     = 8080
+	redisPort    = 6379
+	sentinelPort = 26379
+	mongoPort    = 27017
+	linkPort     = 27101 // of the first node
+
+	startPatience = time.Minute
+	stopPatience  = 40 * time.Second // two phases of 15 s each
+)
+
+// world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with MongoDB.
+type world struct {
+	dir       string // everything that is made
+	logs      string
+	seqds     []*seqd
+	redises   []*redisServer // the first one is the primary of the beginning
+	sentinels []*redisServer
+	mongo     *standIn // nil where the store is not the laboratory's
+	store     string   // its address
+}
+
+// newWorld makes the hosts and starts all servers but the seqds.
+func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
+	w := &world{dir: workshop, logs: logs}
+	err := inOrder(
+		furnish,
+		buildBridge,
+		func() error { return w.makeHosts(binaries, bizTypes) },
+		w.startStore,
+	)
+	if err != nil {
+		return w, err
+	}
+	for _, server := range slices.Concat(w.redises, w.sentinels) {
+		if err := server.start(); err != nil {
+			return w, err
+		}
+	}
+	return w, named("replication and Sentinels", within(startPatience, w.settled))
+}
+
+// makeStore makes the host of the stand-in, or the way to a server that is not the laboratory's.
+func (w *world) makeStore(program string) (err error) {
+	if Foreign() {
+		w.store, err = forwardIn()
+		return err
+	}
+	h, err := addHost("m", 31)
+	if err != nil {
+		return err
+	}
+	w.mongo, err = newStandIn(w, h, program)
+	w.store = w.mongo.addr()
+	return err
+}
+
+func (w *world) startStore() error {
+	if Foreign() {
+		return nil
+	}
+	return w.mongo.start()
+}
+
+func (w *world) makeHosts(binaries Binaries, bizTypes string) error {
+	if err := w.makeStore(binaries.StandIn); err != nil {
+		return err
+	}
+	for i, name := range []string{"r1", "r2", "r3"} {
+		h, err := addHost(name, 21+i)
+		if err != nil {
+			return err
+		}
+		server, err := w.newRedis(h)
+		if err != nil {
+			return err
+		}
+		w.redises = append(w.redises, server)
+	}
+	for i, name := range []string{"a", "b", "c"} {
+		h, err := addHost(name, 11+i)
+		if err != nil {
+			return err
+		}
+		sentinel, err := w.newSentinel(h)
+		if err != nil {
+			return err
+		}
+		w.sentinels = append(w.sentinels, sentinel)
+		n, err := newSeqd(w, h, linkPort+i, binaries.Seqd, bizTypes)
+		if err != nil {
+			return err
+		}
+		w.seqds = append(w.seqds, n)
+	}
+	return nil
+}
+
+// settled complains while the replicas and the Sentinels have not found each other.
+func (w *world) settled() error {
+	for _, sentinel := range w.sentinels {
+		master, err := sentinel.masterFields()
+		if err != nil {
+			return err
+		}
+		if master["num-slaves"] != fmt.Sprint(len(w.redises)-1) || master["num-other-sentinels"] != fmt.Sprint(len(w.sentinels)-1) || master["flags"] != "master" {
+			return fmt.Errorf("the Sentinel on %s knows %s replicas and %s Sentinels of a %s", sentinel.host.name, master["num-slaves"], master["num-other-sentinels"], master["flags"])
+		}
+	}
+	return nil
+}
+
+// primary is the Redis that most Sentinels name as the primary.
+func (w *world) primary() *redisServer {
+	votes := map[*redisServer]int{}
+	var best *redisServer
+	for _, sentinel := range w.sentinels {
+		master, err := sentinel.masterFields()
+		if err != nil {
+			continue
+		}
+		for _, server := range w.redises {
+			if server.host.addr == master["ip"] {
+				if votes[server]++; best == nil || votes[server] > votes[best] {
+					best = server
+				}
+			}
+		}
+	}
+	return best
+}
+
+// sentinelAddrs are the addresses of the Sentinels, separated by commas.
+func (w *world) sentinelAddrs() string {
+	var addrs []string
+	for _, sentinel := range w.sentinels {
+		addrs = append(addrs, sentinel.addr())
+	}
+	return strings.Join(addrs, ",")
+}
+
+func (w *world) log(name string) string { return filepath.Join(w.logs, name+".log") }
+
+// smallDisk mounts a file system of its own in memory, so that it can be full.
+func (w *world) smallDisk(name, size string) (string, error) {
+	dir := filepath.Join(w.dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, named("mount "+dir, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size))
+}
+
+// filler is the file that takes all the room of a disk.
+const filler = "filler"
+
+// fill takes all the room that is left on a disk.
+func fill(dir string) error {
+	file, err := os.Create(filepath.Join(dir, filler))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	for chunk := make([]byte, 1<<20); len(chunk) > 0; chunk = chunk[:len(chunk)/2] {
+		for err = nil; err == nil; {
+			_, err = file.Write(chunk)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			return err
+		}
+	}
+	return nil
+}
+
+// clear gives the room back.
+func clearDisk(dir string) error { return os.Remove(filepath.Join(dir, filler)) }

@@ -1,0 +1,87 @@
+// Command chaos runs the fault laboratory: a whole system of real processes in network namespaces, mixed load and a schedule of faults that a seed determines, and
+// then the checker. It exits with 0 only without a violation. scripts/chaos builds what it needs and starts it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos"
+	"github.com/seqd/seqd/integration/chaos/check"
+	"github.com/seqd/seqd/integration/chaos/sabotage"
+)
+
+func init() { runtime.LockOSThread() } // what is started inside ends with this thread
+
+func main() {
+	code, err := run()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		code = max(code, 2) // 1 is a violation, and what a sabotage is caught by
+	}
+	os.Exit(code)
+}
+
+func run() (int, error) {
+	o := chaos.Options{Out: os.Stdout}
+	flag.Int64Var(&o.Seed, "seed", time.Now().UnixNano()%1_000_000, "what determines the faults and the load's choices")
+	flag.DurationVar(&o.Duration, "duration", 2*time.Minute, "how long load and faults last")
+	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; without it a temporary one, which is kept when there is a violation")
+	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/clockseqd")
+	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
+	record := flag.String("check", "", "check this record of an earlier run, print the report and end")
+	plan := flag.Bool("plan", false, "print the schedule and end")
+	overlay := flag.String("overlay", "", "folder to write the overlay of a sabotage to, whose name is the argument; print its path and end")
+	flag.Parse()
+	if *overlay != "" {
+		return 0, writeOverlay(flag.Arg(0), *overlay)
+	}
+	switch {
+	case flag.NArg() > 0:
+		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
+	case *record != "":
+		return checkRecord(*record)
+	case *plan:
+		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration)
+		return 0, nil
+	case !chaos.Inside():
+		return chaos.Enter()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return chaos.Run(ctx, o)
+}
+
+// checkRecord checks a record again, also one of a run that was cut short.
+func checkRecord(path string) (int, error) {
+	report, err := check.File(path, check.Options{Unfinished: true})
+	if err != nil {
+		return 2, err
+	}
+	fmt.Print(report)
+	if report.Total() > 0 {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// writeOverlay writes what `go build -overlay` needs to build a seqd without one of its rules; it is called in the root of the repository.
+func writeOverlay(name, folder string) error {
+	s, err := sabotage.Find(name)
+	if err != nil {
+		return err
+	}
+	path, err := s.Overlay(".", folder)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s takes out: %s\nexpected: %s\n", s.Name, s.Rule, s.Caught)
+	fmt.Println(path)
+	return nil
+}
