@@ -112,6 +112,9 @@ func (h *history) owns(b *bizType) (all []own) {
 		return nil
 	}
 	open := make(map[process]int) // where in all
+	replaced := func(at int) {    // it does not say that it is back when a change replaced its strategy
+		all[at].to = min(all[at].to, h.seenWell(b, all[at].process, all[at].from+2*int64(h.options.LogDelay)))
+	}
 	for _, l := range h.lines {
 		if base(l.BizType) != b.Name {
 			continue
@@ -120,10 +123,11 @@ func (h *history) owns(b *bizType) (all []own) {
 		at, is := open[p]
 		switch l.What {
 		case record.OnItsOwn:
-			if !is {
-				open[p] = len(all)
-				all = append(all, own{p, window{h.logged(l), h.lifeEnd(p)}, false})
+			if is {
+				replaced(at) // what says it now is another one
 			}
+			open[p] = len(all)
+			all = append(all, own{p, window{h.logged(l), h.lifeEnd(p)}, false})
 		case record.Back:
 			if is {
 				all[at].to, all[at].back = l.At, true
@@ -132,7 +136,7 @@ func (h *history) owns(b *bizType) (all []own) {
 		}
 	}
 	for _, at := range open {
-		all[at].to = min(all[at].to, h.seenWell(b, all[at].process, all[at].from+2*int64(h.options.LogDelay)))
+		replaced(at)
 	}
 	return append(all, h.silent(b, all)...)
 }
