@@ -44,13 +44,11 @@ func benchNodes(ctx context.Context, o options) (results []result, err error) {
 		}
 	}
 	for i, n := range sizes {
-		results = append(results, report(fmt.Sprintf("Redis CPU per ID, nodes: %d", n), cpu[i][1:], tenths),
+		results = append(results, report(fmt.Sprintf("Redis CPU per ID, nodes: %d", n), cpu[i][1:], hundredths),
 			report(fmt.Sprintf("Redis calls per ID, nodes: %d", n), calls[i][1:], ratio))
 	}
 	return results, nil
 }
-
-func tenths(n float64) string { return fmt.Sprintf("%.2f µs", n) }
 
 // startNodes starts seqd processes on these servers and returns where each issues numbers of the biz type order.
 func (b *backends) startNodes(ctx context.Context, o options, n int) (urls []string, err error) {
