@@ -96,11 +96,12 @@ func thousands(n float64) string {
 	return text
 }
 
-// A panel in pixels: the plot has margins for titles and numbers, and all panels stand side by side over the legend.
+// A panel in pixels: the plot has margins for titles and numbers, and all panels stand side by side over their legends.
 const (
-	panelWidth, panelHeight         = 330, 250
-	leftMargin, rightMargin         = 66, 16
-	topMargin, bottomMargin, legend = 30, 42, 28
+	panelWidth, panelHeight = 330, 250
+	leftMargin, rightMargin = 66, 16
+	topMargin, bottomMargin = 30, 42
+	legendLine              = 18
 )
 
 // style makes a chart readable on light and on dark pages: GitHub and browsers apply the media query to images too.
@@ -118,32 +119,40 @@ text { fill: #e6edf3 } .s0 { stroke: #58a6ff; fill: #58a6ff } .s1 { stroke: #f08
 // svg draws the chart.
 func (c chart) svg() []byte {
 	var out bytes.Buffer
-	width, height := panelWidth*len(c.Panels), panelHeight+legend
+	width, height := panelWidth*len(c.Panels), panelHeight+3*legendLine
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img"><title>%s</title>`+"\n%s",
 		width, height, width, height, escape(c.Title), style)
 	for i, p := range c.Panels {
 		fmt.Fprintf(&out, `<g transform="translate(%d 0)">`+"\n", i*panelWidth)
 		c.plot(&out, p)
+		key(&out, c.legend(i))
 		out.WriteString("</g>\n")
-	}
-	x := leftMargin
-	for i, s := range c.legend() {
-		fmt.Fprintf(&out, `<line class="line s%d" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d">%s</text>`+"\n",
-			i, x, x+24, height-14, height-14, x+30, height-10, escape(s))
-		x += 30 + 7*len([]rune(s)) + 20
 	}
 	out.WriteString("</svg>\n")
 	return out.Bytes()
 }
 
-// legend are the names of the lines, which are the same in all panels; none where there is but one.
-func (c chart) legend() (names []string) {
-	for _, s := range c.Panels[0].Series {
+// legend returns the names of a panel's lines, unless it has but one without a name or those of the panel before.
+func (c chart) legend(i int) (names []string) {
+	same := i > 0 && len(c.Panels[i].Series) == len(c.Panels[i-1].Series)
+	for j, s := range c.Panels[i].Series {
 		if s.Name != "" {
 			names = append(names, s.Name)
+			same = same && s.Name == c.Panels[i-1].Series[j].Name
 		}
 	}
+	if same {
+		return nil
+	}
 	return names
+}
+
+// key draws the legend under a panel.
+func key(out io.Writer, names []string) {
+	for i, name := range names {
+		y := panelHeight + 8 + i*legendLine
+		fmt.Fprintf(out, `<line class="line s%d" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d">%s</text>`+"\n", i, leftMargin, leftMargin+24, y, y, leftMargin+30, y+4, escape(name))
+	}
 }
 
 // scale maps values to pixels.

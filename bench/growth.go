@@ -187,7 +187,7 @@ func growStoreLatency(ctx context.Context, o options) (out outcome, err error) {
 		reports, err := together(ctx, o, url+"/seq/strict", url+"/seq/local", fmt.Sprintf("%s/seq/new%d", url, fresh))
 		fresh++
 		for line, r := range reports {
-			answered.note(line, x, float64(r.Good())/o.duration.Seconds())
+			answered.note(line, x, r.Rate*float64(r.Good())/float64(max(r.Sent-r.Unanswered, 1)))
 			slowest.note(line, x, r.Took.P99)
 			refused.note(line, x, 100*float64(r.Sent-r.Good())/float64(max(r.Sent, 1)))
 		}
@@ -218,7 +218,7 @@ func together(ctx context.Context, o options, urls ...string) ([]openloop.Report
 	var all sync.WaitGroup
 	for i, url := range urls {
 		all.Go(func() {
-			reports[i], failed[i] = runLoad(ctx, openloop.Job{URL: url, Rate: steadyRate, Connections: 1000, Duration: o.duration})
+			reports[i], failed[i] = runLoad(ctx, openloop.Job{URL: url, Rate: steadyRate, Connections: 1000, Duration: o.duration * 3 / 2})
 		})
 	}
 	all.Wait()

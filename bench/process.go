@@ -287,8 +287,9 @@ func startOnce(ctx context.Context, binary, dir string) (took, rss float64, err 
 // process is a seqd of its own.
 type process struct {
 	*child
-	url  string
-	took float64 // from fork to the first ID, in µs
+	url   string
+	began time.Time
+	took  float64 // from then to the first ID, in µs
 }
 
 // patient is how long a process may take to its first ID.
@@ -301,13 +302,13 @@ func startFirst(ctx context.Context, binary, dir, path string, env ...string) (p
 		return p, err
 	}
 	p.url = "http://" + addr
-	began := time.Now()
+	p.began = time.Now()
 	if p.child, err = startChild(ctx, dir, append(env, "SEQD_SERVER_ADDR="+addr, "SEQD_LOG_LEVEL=error"), binary); err != nil {
 		return p, err
 	}
 	for {
 		if _, err = get(p.url + path); err == nil {
-			p.took = float64(time.Since(began).Nanoseconds()) / 1000
+			p.took = float64(time.Since(p.began).Nanoseconds()) / 1000
 			return p, nil
 		}
 		select {
@@ -315,7 +316,7 @@ func startFirst(ctx context.Context, binary, dir, path string, env ...string) (p
 			return p, errors.Join(err, p.stop())
 		case <-time.After(200 * time.Microsecond):
 		}
-		if time.Since(began) > patient || ctx.Err() != nil {
+		if time.Since(p.began) > patient || ctx.Err() != nil {
 			return p, errors.Join(err, p.stop())
 		}
 	}
