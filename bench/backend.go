@@ -207,7 +207,7 @@ func startChild(ctx context.Context, dir string, env []string, path string, args
 	c.cmd.Dir, c.cmd.Env = dir, append(environ(), env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
-	c.cmd.WaitDelay = 20 * time.Second
+	c.cmd.WaitDelay = 10 * time.Minute
 	// The kernel ends it with the thread that started it: that thread is kept until then.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

@@ -25,6 +25,7 @@ type document struct {
 	Duration string            `json:"duration"`
 	Figures  []line            `json:"figures"`
 	Short    []string          `json:"fallShort"` // what misses its target
+	Failed   []string          `json:"failed"`    // what could not be measured, and why
 	Loads    []loadLine        `json:"percentiles"`
 	Growth   []chart           `json:"growth"`
 
@@ -60,7 +61,7 @@ type loadLine struct {
 func newDocument(ctx context.Context, o options) *document {
 	return &document{
 		Began: time.Now().UTC().Truncate(time.Second), Commit: o.commit, Machine: thisMachine(), Versions: versions(ctx), Rounds: o.rounds, Duration: o.duration.String(),
-		Short: []string{},
+		Short: []string{}, Failed: []string{},
 	}
 }
 
@@ -85,6 +86,12 @@ func (d *document) add(figure string, out outcome) {
 	}
 	d.Growth = append(d.Growth, out.charts...)
 	d.results, d.latencies = append(d.results, out.results...), append(d.latencies, out.latencies...)
+}
+
+// fail notes a figure that could not be measured.
+func (d *document) fail(figure string, err error) {
+	reason, _, _ := strings.Cut(err.Error(), "\n")
+	d.Failed = append(d.Failed, figure+": "+reason)
 }
 
 // write prints the run as Markdown, and puts it where the options say.
@@ -141,6 +148,9 @@ func (d *document) shortfalls(out io.Writer) {
 		if r.missed() {
 			missed = append(missed, r)
 		}
+	}
+	if len(d.Failed) > 0 {
+		fmt.Fprintf(out, "\n## Not measured\n\n- %s\n", strings.Join(d.Failed, "\n- "))
 	}
 	fmt.Fprintf(out, "\n## Short of the target in this run: %d of %d\n\n", len(missed), with)
 	if len(missed) == 0 {

@@ -55,7 +55,7 @@ func growBizTypes(ctx context.Context, o options) (out outcome, err error) {
 type manyTypes struct{ start, ready, resident, one, spread float64 }
 
 func loadMany(ctx context.Context, o options, dir string, n int) (m manyTypes, err error) {
-	p, err := startFirst(ctx, o.binary, dir, "/seq/type000000", "SEQD_BIZTYPESFROM=store")
+	p, err := startFirst(ctx, o.binary, dir, "/seq/type000000", "SEQD_BIZTYPESFROM=store", "SEQD_SERVER_STOPTIMEOUT=10m")
 	if err != nil {
 		return m, err
 	}

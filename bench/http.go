@@ -47,6 +47,7 @@ func startSeqd(ctx context.Context, dir string, bizTypes []seqd.BizType) (url st
 // runSeqd runs the runtime in this process on a free port and waits until all its biz types are initialised.
 func runSeqd(ctx context.Context, cfg *config.Config, opts ...server.Option) (url string, stop func() error, err error) {
 	cfg.Server.Addr = "127.0.0.1:0"
+	cfg.Server.StopTimeout = 10 * time.Minute // 100,000 biz types give their numbers back, and that is not measured
 	if err := cfg.Validate(); err != nil {
 		return "", nil, err
 	}

@@ -69,6 +69,7 @@ var figures = []figure{
 	{"idempotent", lines(benchIdempotent)},
 	{"overload", lines(benchOverload)},
 	{"metrics", lines(benchMetrics)},
+	{"packages", lines(benchPackages)},
 	{"percentiles", benchPercentiles},
 	{"growth.biztypes", growBizTypes},
 	{"growth.connections", growConnections},
@@ -150,13 +151,21 @@ func run(ctx context.Context, o options) error {
 	for _, f := range list {
 		began := time.Now()
 		out, err := f.run(ctx, o)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+		switch {
+		case ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
+		case err != nil: // the others are still worth having
+			d.fail(f.name, err)
+		default:
+			d.add(f.name, out)
 		}
-		d.add(f.name, out)
 		fmt.Fprintf(os.Stderr, "%s: %s\n", f.name, time.Since(began).Round(time.Second/10))
 	}
-	return d.write(o)
+	err = d.write(o)
+	if len(d.Failed) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d figures could not be measured: %s", len(d.Failed), strings.Join(d.Failed, "; ")))
+	}
+	return err
 }
 
 // startProfile profiles the processor's time until stop.
