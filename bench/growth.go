@@ -67,11 +67,11 @@ func growConnections(ctx context.Context, o options) (out outcome, err error) {
 	err = inTurn(o.rounds, len(urls)*len(c.X), func(_, i int) error {
 		line, x := i%len(urls), i/len(urls)
 		job := openloop.Job{URL: urls[line], Connections: int(c.X[x])}
-		rate, err := saturated(ctx, job, o.slice())
+		rate, err := saturated(ctx, job, o.duration)
 		if err != nil {
 			return err
 		}
-		job.Rate, job.Warm, job.Duration = steadyRate, o.slice()/5, o.slice()
+		job.Rate, job.Warm, job.Duration = steadyRate, o.duration/5, o.duration
 		r, err := mustGood(ctx, job)
 		most.note(line, x, rate)
 		slowest.note(line, x, r.Took.P99)
@@ -96,7 +96,7 @@ func growNodes(ctx context.Context, o options) (out outcome, err error) {
 	most := newPanel("closed loop, all together", perSecond, false, c.X, "")
 	cpu, calls := newPanel("CPU of Redis per ID", hundredths, false, c.X, ""), newPanel("Redis calls per ID", ratio, false, c.X, "")
 	err = inTurn(o.rounds+1, len(c.X), func(round, i int) error {
-		l, perID, err := b.during(ctx, func() (load, error) { return saturateAll(ctx, urls[:i+1], o.slice()) })
+		l, perID, err := b.during(ctx, func() (load, error) { return saturateAll(ctx, urls[:i+1], o.duration) })
 		if round > 0 { // the first round warms up
 			most.note(0, i, l.rate)
 			cpu.note(0, i, perID.cpu*1e6)
@@ -139,11 +139,11 @@ func growBatch(ctx context.Context, o options) (out outcome, err error) {
 	err = inTurn(o.rounds, len(kinds)*len(c.X), func(_, i int) error {
 		line, x := i%len(kinds), i/len(kinds)
 		job := openloop.Job{URL: fmt.Sprintf("%s/seq/order?count=%.0f", url, c.X[x]), Headers: []string{"Accept: " + kinds[line]}, Connections: openConnections}
-		rate, err := saturated(ctx, job, o.slice())
+		rate, err := saturated(ctx, job, o.duration)
 		if err != nil {
 			return err
 		}
-		job.Connections, job.Duration = 1, o.slice()/2
+		job.Connections, job.Duration = 1, o.duration/2
 		one, err := mustGood(ctx, job)
 		most.note(line, x, rate*c.X[x])
 		took.note(line, x, one.Took.P50)
@@ -218,7 +218,7 @@ func together(ctx context.Context, o options, urls ...string) ([]openloop.Report
 	var all sync.WaitGroup
 	for i, url := range urls {
 		all.Go(func() {
-			reports[i], failed[i] = runLoad(ctx, openloop.Job{URL: url, Rate: steadyRate, Connections: 1000, Duration: o.duration * 3 / 2})
+			reports[i], failed[i] = runLoad(ctx, openloop.Job{URL: url, Rate: steadyRate, Connections: 1000, Duration: 3 * o.duration})
 		})
 	}
 	all.Wait()

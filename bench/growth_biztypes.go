@@ -68,14 +68,14 @@ func loadMany(ctx context.Context, o options, dir string, n int) (m manyTypes, e
 		return m, err
 	}
 	job := openloop.Job{URL: p.url + "/seq/type000000", Connections: openConnections}
-	if m.one, err = saturated(ctx, job, o.slice()); err != nil {
+	if m.one, err = saturated(ctx, job, o.duration); err != nil {
 		return m, err
 	}
 	job.Spread = min(n, 1000)
 	if err := warmAll(ctx, p.url, job.Spread); err != nil {
 		return m, err
 	}
-	m.spread, err = saturated(ctx, job, o.slice())
+	m.spread, err = saturated(ctx, job, o.duration)
 	return m, err
 }
 

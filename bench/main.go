@@ -61,7 +61,6 @@ var figures = []figure{
 	{"strict", lines(benchStrict)},
 	{"latency", lines(benchLatency)},
 	{"joins", lines(benchJoins)},
-	{"nodes", lines(benchNodes)},
 	{"active", lines(benchActive)},
 	{"snowflake", lines(benchSnowflake)},
 	{"snowflakehttp", lines(benchSnowflakeHTTP)},
@@ -81,7 +80,7 @@ var figures = []figure{
 func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; medians are over these")
-	flag.DurationVar(&o.duration, "duration", 2*time.Second, "length of one load run; of percentiles and growth half of it")
+	flag.DurationVar(&o.duration, "duration", time.Second, "length of one load run, in whole seconds: wrk knows no others")
 	flag.BoolVar(&o.quick, "quick", false, "let growth stop at 10,000 biz types and 100 connections")
 	flag.StringVar(&o.binary, "binary", "", "the built seqd, for the figures that start processes")
 	flag.StringVar(&o.standIn, "standin", "", "the built stand-in for MongoDB, for the figures of strict ordering")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/bench/openloop"
@@ -105,7 +104,7 @@ func (b *backends) ways(ctx context.Context) (ways []way, err error) {
 // measure finds out how much a way gets through in a closed loop, and puts shares of that on it and its baselines in turn.
 func (w way) measure(ctx context.Context, o options) (rows []latency, most []float64, err error) {
 	for range o.rounds {
-		rate, err := saturated(ctx, w.on(w.job.URL), o.slice())
+		rate, err := saturated(ctx, w.on(w.job.URL), o.duration)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,7 +118,7 @@ func (w way) measure(ctx context.Context, o options) (rows []latency, most []flo
 	}
 	err = inTurn(o.rounds, len(rows), func(_, i int) error {
 		job := w.on(all[i%len(all)].url)
-		job.Rate, job.Warm, job.Duration = rows[i].rate, o.slice()/5, o.slice()
+		job.Rate, job.Warm, job.Duration = rows[i].rate, o.duration/5, o.duration
 		r, err := runLoad(ctx, job)
 		rows[i].rounds = append(rows[i].rounds, r)
 		return err
@@ -136,9 +135,6 @@ func (w way) on(url string) openloop.Job {
 	}
 	return job
 }
-
-// slice is how long a load of the figures percentiles and growth lasts: there are hundreds of them.
-func (o options) slice() time.Duration { return o.duration / 2 }
 
 // column is one of the percentiles of all rounds.
 func (l latency) column(of func(openloop.Report) float64) (values []float64) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,6 +22,10 @@ import (
 
 // perOp runs a Go benchmark and returns nanoseconds per operation; one that allocates is an error.
 func perOp(f func(*testing.B)) (float64, error) {
+	testing.Init() // its flags, the first time
+	if err := flag.Set("test.benchtime", "300ms"); err != nil {
+		return 0, err
+	}
 	r := testing.Benchmark(f)
 	if r.N == 0 {
 		return 0, errors.New("the benchmark failed")
