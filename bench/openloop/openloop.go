@@ -37,22 +37,27 @@ type Job struct {
 
 // Report is what came of a load.
 type Report struct {
-	Sent       int         // requests that count: each was due within Duration
-	Status     map[int]int // how many were answered with which status
-	Unanswered int
+	Sent       int         `json:"sent"`   // requests that count: each was due within Duration
+	Status     map[int]int `json:"status"` // how many were answered with which status
+	Unanswered int         `json:"unanswered"`
 	// Rate is answers a second, from the first that was due to the last answer.
-	Rate float64
+	Rate float64 `json:"rate"`
 	// Took are the times of the answers with a status below 400, or of all requests where there was none; Late is what requests were sent after their time
 	// although a connection was idle.
-	Took, Late Percentiles
+	Took Percentiles `json:"took"`
+	Late Percentiles `json:"late"`
 	// CPU is how many seconds of a processor the generator used.
-	CPU float64
+	CPU float64 `json:"cpu"`
 }
 
 // Percentiles of exactly what was measured: each request is kept. In µs.
 type Percentiles struct {
-	N                         int
-	P50, P90, P99, P999, Most float64
+	N    int     `json:"n"`
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99.9"`
+	Most float64 `json:"slowest"`
 }
 
 // Good is how many requests were answered with a status below 400.
