@@ -26,7 +26,7 @@ func growBizTypes(ctx context.Context, o options) (out outcome, err error) {
 	}
 	lines := []string{"one asked for", "up to 1,000 asked for at random"}
 	most := newPanel("closed loop", perSecond, false, c.X, lines...)
-	memory := newPanel("resident memory when all are ready", mebibytes, true, c.X, "")
+	memory := newPanel("resident memory when all are ready", megabytes, true, c.X, "")
 	start := newPanel("time from the start", seconds, true, c.X, "to the first ID", "until all are ready")
 	for x, n := range c.X {
 		dir, err := os.MkdirTemp("", "seqd-bench-")
