@@ -19,7 +19,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /image/seqd ./cmd/seqd
+ARG REVISION
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /image/seqd ./cmd/seqd
 # What the image consists of. The folder for the data is apart, because another user owns it.
 RUN mkdir -p /image/etc/seqd /image/var/lib /state/data \
  && cp configs/seqd.yaml /image/etc/seqd/ \

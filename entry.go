@@ -100,6 +100,7 @@ func (is *Issuer) begin(ctx context.Context, e *entry) (*initAttempt, error) {
 var (
 	errStopping     = &Error{Code: CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
 	errInitialising = &Error{Code: CodeStarting, Detail: "the biz type is still being initialised", RetryAfter: time.Second}
+	errUntried      = &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
 )
 
 // attempt initialises once. What becomes ready after Close had given up on it is closed at once and never issues.
@@ -334,7 +335,7 @@ func (e *entry) trouble() *Error {
 	if e.failure != nil {
 		return e.failure
 	}
-	return &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
+	return errUntried
 }
 
 // degraded returns why the entry issues, but not as it should, or cannot where that makes no node unready.
@@ -447,11 +448,24 @@ func (is *Issuer) States(tell func(State)) {
 
 // list returns the biz types that there is a reason to name, sorted: the first most of them, and how many there are in all.
 func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, total int) {
+	first := func() {
+		slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
+		list = list[:min(most, len(list))]
+	}
 	for name, head := range is.names.all() {
-		if reason := reason(head.newest()); reason != nil {
-			list = append(list, Unready{BizType: name, Reason: reason})
+		reason := reason(head.newest())
+		if reason == nil {
+			continue
+		}
+		total++
+		list = append(list, Unready{BizType: name, Reason: reason})
+		if len(list) >= 2*most+sortAt { // anybody may ask, also while 100,000 biz types are starting
+			first()
 		}
 	}
-	slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
-	return list[:min(most, len(list))], len(list)
+	first()
+	return list, total
 }
+
+// sortAt is how many more biz types than twice those wanted are listed before the others are left out.
+const sortAt = 100

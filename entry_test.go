@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,4 +173,37 @@ func TestCloseBesideAHangingInit(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 	})
+}
+
+// stubborn is a strategy that does not close.
+type stubborn struct{ *counting }
+
+func (stubborn) Close(context.Context) error { return errors.New("it does not close") }
+
+// TestManyBizTypes: what is told of very many biz types is bounded, and the first by name with how many there are in all.
+func TestManyBizTypes(t *testing.T) {
+	const many, wanted = 1000, 5
+	var definitions []seqd.Definition
+	for i := range many {
+		d := order(stubborn{new(counting)})
+		d.BizType.Name = fmt.Sprintf("b%03d", i)
+		definitions = append(definitions, d)
+	}
+	is := newIssuer(t, seqd.Options{}, definitions...)
+	unready, total := is.Health(wanted)
+	var names []string
+	for _, u := range unready {
+		names = append(names, u.BizType)
+	}
+	if want := []string{"b000", "b001", "b002", "b003", "b004"}; total != many || !slices.Equal(names, want) {
+		t.Errorf("%d are unready, first %q; want %d, first %q", total, names, many, want)
+	}
+	is.Init(t.Context())
+	err := is.Close(t.Context())
+	if err == nil {
+		t.Fatal("all closed well")
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 11 || lines[10] != "990 biz types more did not close well" {
+		t.Errorf("the error has %d lines, the last %q", len(lines), lines[len(lines)-1])
+	}
 }

@@ -440,21 +440,30 @@ func (is *Issuer) Close(ctx context.Context) error {
 		e.stop()
 	}
 	var (
-		mu     sync.Mutex // guards failed
+		mu     sync.Mutex // guards what follows
 		failed []error
+		total  int
 	)
 	each(entries, func(e *entry) {
 		if err := e.close(ctx); err != nil {
 			mu.Lock()
-			failed = append(failed, fmt.Errorf("close biz type %s: %w", e.BizType.Name, err))
-			mu.Unlock()
+			defer mu.Unlock()
+			if total++; total <= mostFailed {
+				failed = append(failed, fmt.Errorf("close biz type %s: %w", e.BizType.Name, err))
+			}
 		}
 	})
+	if total > mostFailed {
+		failed = append(failed, fmt.Errorf("%d biz types more did not close well", total-mostFailed))
+	}
 	return errors.Join(failed...)
 }
 
-// parallel bounds how many biz types are opened or closed at once; the store merges what comes together.
-const parallel = 64
+// mostFailed is how many biz types an error of Close tells of: there may be 100,000.
+const mostFailed = 10
+
+// parallel bounds how many biz types are opened or closed at once; the store merges what comes together: the more, the fewer times it has to sync.
+const parallel = 256
 
 // each runs f on every entry, several at a time, and returns when all are done.
 func each(entries []*entry, f func(*entry)) {

@@ -1,6 +1,6 @@
 package seqd
 
-// Observer is what metrics hook into. It is called on the hot path: safe for concurrent use, no I/O, no locks held for long.
+// Observer is what metrics hook into. It is called on the hot path: safe for concurrent use, no I/O, no locks held for long, and no panics.
 type Observer interface {
 	// Issued counts n numbers that were handed to a caller.
 	Issued(bizType string, n int)

@@ -100,7 +100,7 @@ func (b *backends) startStandIn(ctx context.Context, o options) error {
 
 // start starts a child process that lives until stop, and waits until it listens on addr.
 func (b *backends) start(ctx context.Context, addr string, env []string, path string, args ...string) error {
-	c, err := startChild(ctx, env, path, args...)
+	c, err := startChild(ctx, "", env, path, args...)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", path, err)
 	}
@@ -201,13 +201,13 @@ type child struct {
 	err    error
 }
 
-func startChild(ctx context.Context, env []string, path string, args ...string) (*child, error) {
+func startChild(ctx context.Context, dir string, env []string, path string, args ...string) (*child, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &child{cmd: exec.CommandContext(ctx, path, args...), end: cancel, exited: make(chan struct{})}
-	c.cmd.Env = append(environ(), env...)
+	c.cmd.Dir, c.cmd.Env = dir, append(environ(), env...)
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
-	c.cmd.WaitDelay = 20 * time.Second
+	c.cmd.WaitDelay = 10 * time.Minute
 	// The kernel ends it with the thread that started it: that thread is kept until then.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

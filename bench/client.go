@@ -133,7 +133,3 @@ func (p pace) run(url string) ([]time.Duration, error) {
 func permille(sorted []time.Duration, n int) float64 {
 	return float64(sorted[(len(sorted)-1)*n/1000].Nanoseconds()) / 1000
 }
-
-func microseconds(n float64) string { return fmt.Sprintf("%.0f µs", n) }
-
-func milliseconds(n float64) string { return fmt.Sprintf("%.2f ms", n/1000) }

@@ -9,6 +9,7 @@ require (
 	github.com/seqd/seqd v0.0.0
 	github.com/sony/sonyflake/v2 v2.2.0
 	go.mongodb.org/mongo-driver/v2 v2.5.0
+	golang.org/x/sys v0.45.0
 )
 
 require (
@@ -76,7 +77,6 @@ require (
 	golang.org/x/crypto v0.48.0 // indirect
 	golang.org/x/net v0.51.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
-	golang.org/x/sys v0.45.0 // indirect
 	golang.org/x/text v0.34.0 // indirect
 	golang.org/x/time v0.14.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20251202230838-ff82c1b0f217 // indirect

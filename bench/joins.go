@@ -34,12 +34,12 @@ func benchJoins(ctx context.Context, o options) (results []result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.stop()) }()
-	slow, stop, err := delayed(strings.TrimPrefix(b.mongoURI, "mongodb://"), storeDelay)
+	slow, err := delayed(strings.TrimPrefix(b.mongoURI, "mongodb://"), storeDelay)
 	if err != nil {
 		return nil, err
 	}
-	b.cleanUps = append(b.cleanUps, stop)
-	b.mongoURI = "mongodb://" + slow
+	b.cleanUps = append(b.cleanUps, slow.stop)
+	b.mongoURI = "mongodb://" + slow.addr
 
 	refills := &refills{}
 	step := int64(joinSlice.perSecond) * joinEvery.Milliseconds() / 1000
@@ -109,34 +109,47 @@ func (r *refills) Event(e seqd.Event) {
 	}
 }
 
-// delayed starts a TCP proxy that passes on everything that comes back from upstream later than it came.
-func delayed(upstream string, by time.Duration) (addr string, stop func() error, err error) {
+// link is a TCP proxy that passes on everything that comes back from upstream later than it came.
+type link struct {
+	addr     string
+	upstream string
+	by       atomic.Int64 // nanoseconds
+	listener net.Listener
+	ctx      context.Context // ends with stop
+	end      context.CancelFunc
+}
+
+func delayed(upstream string, by time.Duration) (*link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	l := &link{addr: listener.Addr().String(), upstream: upstream, listener: listener}
+	l.by.Store(int64(by))
+	l.ctx, l.end = context.WithCancel(context.Background())
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go relay(ctx, conn, upstream, by)
+			go l.relay(conn)
 		}
 	}()
-	return listener.Addr().String(), func() error { cancel(); return listener.Close() }, nil
+	return l, nil
 }
 
-// relay serves one connection until one of its ends closes it, or ctx ends.
-func relay(ctx context.Context, down net.Conn, upstream string, by time.Duration) {
+func (l *link) stop() error { l.end(); return l.listener.Close() }
+
+// relay serves one connection until one of its ends closes it, or the link stops.
+func (l *link) relay(down net.Conn) {
 	defer down.Close()
-	up, err := net.Dial("tcp", upstream)
+	up, err := net.Dial("tcp", l.upstream)
 	if err != nil {
 		return
 	}
 	defer up.Close()
-	defer context.AfterFunc(ctx, func() { _, _ = up.Close(), down.Close() })()
+	defer context.AfterFunc(l.ctx, func() { _, _ = up.Close(), down.Close() })()
 	go func() {
 		_, _ = io.Copy(up, down)
 		_ = up.Close()
@@ -154,7 +167,7 @@ func relay(ctx context.Context, down net.Conn, upstream string, by time.Duration
 			if err != nil {
 				return
 			}
-			pieces <- piece{time.Now().Add(by), data[:n]}
+			pieces <- piece{time.Now().Add(time.Duration(l.by.Load())), data[:n]}
 		}
 	}()
 	for p := range pieces {

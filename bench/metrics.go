@@ -73,7 +73,7 @@ func benchScrapes(ctx context.Context, o options) (results []result, err error) 
 	if err := warmAll(ctx, url, many); err != nil {
 		return nil, err
 	}
-	fresh, size, err := freshScrapes(o.rounds, url)
+	fresh, sizes, err := freshScrapes(o.rounds, url)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func benchScrapes(ctx context.Context, o options) (results []result, err error) 
 	one.target, one.reached = "< 1 s", median(fresh) < 1e6
 	return []result{
 		one,
-		{what: "its size as text", value: fmt.Sprintf("%.0f KB", size/1000)},
+		report("its size as text", sizes, kilobytes),
 		p.result("issuing while scraped 100 times a second, 10,000 biz types", "not scraped", perSecond, true, 0.95),
 	}, nil
 }
@@ -94,18 +94,18 @@ func benchScrapes(ctx context.Context, o options) (results []result, err error) 
 // collectPause is longer than what was collected is shown for, with so many biz types.
 const collectPause = 4 * time.Second
 
-// freshScrapes returns how long scrapes take in µs that have everything collected anew, and the bytes of one, not compressed.
-func freshScrapes(rounds int, url string) (took []float64, size float64, err error) {
+// freshScrapes returns how long scrapes take in µs that have everything collected anew, and the bytes of each, not compressed.
+func freshScrapes(rounds int, url string) (took, sizes []float64, err error) {
 	for range rounds {
 		time.Sleep(collectPause)
 		began := time.Now()
 		body, err := get(url + "/metrics")
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
-		took, size = append(took, float64(time.Since(began).Microseconds())), float64(len(body))
+		took, sizes = append(took, float64(time.Since(began).Microseconds())), append(sizes, float64(len(body)))
 	}
-	return took, size, nil
+	return took, sizes, nil
 }
 
 // scraped measures while /metrics is asked for 100 times a second, compressed as Prometheus does.

@@ -139,6 +139,7 @@ func benchOverload(ctx context.Context, o options) (results []result, err error)
 
 // benchCrowd measures one load: at the bound, then four times as many clients that pause as they are told, then as many that do not.
 func benchCrowd(ctx context.Context, o options, what, url string, promised bool) (results []result, err error) {
+	duration := max(o.duration, 2*retryAfter) // else those that are told to come back do not
 	kinds := []struct {
 		how         string
 		connections int
@@ -148,7 +149,7 @@ func benchCrowd(ctx context.Context, o options, what, url string, promised bool)
 	for round := range o.rounds + 1 {
 		for i := range kinds {
 			n := (i + round) % len(kinds)
-			s, err := press(ctx, url, kinds[n].connections, kinds[n].pause, o.duration)
+			s, err := press(ctx, url, kinds[n].connections, kinds[n].pause, duration)
 			if err != nil {
 				return nil, err
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,10 +23,8 @@ const (
 	perMilli  = 4096
 	sustained = 10 * time.Second
 	// flakeRounds is how many rounds of that there are at most.
-	flakeRounds = 3
+	flakeRounds = 5
 )
-
-func perMillisecond(n float64) string { return fmt.Sprintf("%.0f/ms", n) }
 
 // flake is a biz type with snowflake's default settings.
 func flake(name string) seqd.BizType {
@@ -126,12 +123,10 @@ func benchSnowflake(ctx context.Context, o options) (results []result, err error
 		return nil, err
 	}
 	const one = "snowflake, one by one in process, 0 allocations"
-	others := pairs{base: single[1], value: single[2]}.result(one, "bwmarrin/snowflake", perMillisecond, true, 0)
-	others.target = ""
 	return []result{
 		full.result("snowflake, batches of 100 in process, sustained 10 s", "the layout's limit", perMillisecond, true, 0.99),
 		pairs{base: single[0], value: single[2]}.result(one, "sonyflake's NextID", perMillisecond, true, 1.2),
-		others,
+		pairs{base: single[1], value: single[2]}.report(one, "bwmarrin/snowflake", perMillisecond),
 	}, nil
 }
 

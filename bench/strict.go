@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -89,8 +88,6 @@ func benchStrict(ctx context.Context, o options) (results []result, err error) {
 		perID,
 	}, nil
 }
-
-func ratio(n float64) string { return fmt.Sprintf("%.3f", n) }
 
 // benchLatency takes the latency of single requests on an idle system.
 func benchLatency(ctx context.Context, o options) (results []result, err error) {

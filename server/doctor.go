@@ -18,6 +18,7 @@ func Doctor(ctx context.Context, cfg *config.Config, w io.Writer) (failed bool) 
 		Definitions: func(ctx context.Context, store persist.Store) ([]doctor.Definition, error) {
 			return storedDefinitions(ctx, cfg, store)
 		},
+		Ask: func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
 	}
 	return doctor.Print(w, d.Examine(ctx))
 }

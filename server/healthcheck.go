@@ -65,7 +65,8 @@ func newHealth(cfg *config.Config) (*health, error) {
 	return h, err
 }
 
-// reachable turns the address to listen on into one to connect to: every address of the machine means loopback.
+// reachable turns the address to listen on into one to connect to. Every address of the machine means 127.0.0.1: seqd then listens by IPv4 also where the
+// address is that of IPv6, and a container often has no ::1.
 func reachable(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -74,12 +75,8 @@ func reachable(addr string) (string, error) {
 	if port == "0" {
 		return "", fmt.Errorf("%w: server.addr: port 0 is another one at each start", ErrHealthcheck)
 	}
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case host == "" || err == nil && ip.Unmap() == netip.IPv4Unspecified():
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
 		host = "127.0.0.1"
-	case err == nil && ip.IsUnspecified():
-		host = "::1"
 	}
 	return net.JoinHostPort(host, port), nil
 }

@@ -8,12 +8,15 @@ import (
 
 // measure has everything counted, unless the configuration does not want that.
 func (r *runtime) measure() {
+	if r.observer == nil {
+		r.observer = seqd.NopObserver{} // everything below tells it without asking
+	}
 	if !r.cfg.Metrics.Enabled {
 		return
 	}
 	version, revision := r.built()
 	r.metrics = metrics.New(metrics.Options{MaxBizTypes: r.cfg.Metrics.MaxBizTypes, Version: version, Revision: revision, Now: r.now, Log: r.log})
-	if _, nobody := r.observer.(seqd.NopObserver); nobody || r.observer == nil {
+	if _, nobody := r.observer.(seqd.NopObserver); nobody {
 		r.observer = r.metrics
 		return
 	}

@@ -104,7 +104,7 @@ func TestMetrics(t *testing.T) {
 store: {bolt: {path: %s}}
 metrics: {maxBizTypes: 3}
 bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: full, start: 9007199254740990}, {name: d}]`, filepath.Join(t.TempDir(), "seqd.db")))
-	s := start(t, cfg, server.WithVersion("v1.2.3"), server.WithObserver(counted))
+	s := start(t, cfg, server.WithVersion("v1.2.3"), server.WithRevision("0a1b2c"), server.WithObserver(counted))
 	s.await("/readyz", http.StatusOK)
 	before := s.scrape()
 	if before[`seqd_biz_types{state="ready"}`] != 4 && before[`seqd_biz_types{state="ready"}`] != 0 {
@@ -162,7 +162,7 @@ bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: 
 		if strings.Contains(name, `"d"`) || strings.Contains(name, "nobody") {
 			t.Errorf("there is %s, beyond maxBizTypes", name)
 		}
-		if strings.HasPrefix(name, "seqd_build_info") && !strings.Contains(name, `version="v1.2.3"`) {
+		if strings.HasPrefix(name, "seqd_build_info") && !strings.Contains(name, `revision="0a1b2c",version="v1.2.3"`) {
 			t.Errorf("there is %s", name)
 		}
 	}
@@ -255,6 +255,17 @@ func TestMetricsOff(t *testing.T) {
 		t.Errorf("/metrics says %d", status)
 	}
 	wantCode(t, body, seqd.CodeNotFound)
+}
+
+// Without any observer numbers are issued all the same.
+func TestNobodyObserves(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nmetrics: {enabled: %t}\nbizTypes: [{name: order}]", enabled)), server.WithObserver(nil))
+		s.await("/readyz", http.StatusOK)
+		if status, body := s.get("/seq/order"); status != http.StatusOK {
+			t.Errorf("with metrics %t: %d %s", enabled, status, body)
+		}
+	}
 }
 
 // observed counts what it is told.

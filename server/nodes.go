@@ -79,14 +79,14 @@ func (o *options) build() string {
 
 // built returns the version of the program and the revision that it was built from; "" where they are not known.
 func (o *options) built() (version, revision string) {
-	version = o.version
+	version, revision = o.version, o.revision
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return version, ""
+		return version, revision
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			revision = s.Value
+			revision = cmp.Or(revision, s.Value)
 		}
 	}
 	return cmp.Or(version, info.Main.Version), revision

@@ -156,7 +156,8 @@ func (all rejectedAll) Rejected(ctx context.Context, call *seqd.Call, err *seqd.
 // close ends the rejection handlers, all at once: one that hangs takes no time from the others.
 func (h *handlers) close(ctx context.Context) error {
 	h.mu.Lock()
-	made := maps.Clone(h.made)
+	made := h.made
+	h.made = nil  // each is closed once
 	h.mu.Unlock() // who measures does not wait for them
 	var (
 		wg     sync.WaitGroup

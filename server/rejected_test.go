@@ -1,9 +1,12 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"maps"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -54,5 +57,34 @@ func TestMeasureHandlers(t *testing.T) {
 	want(map[string]float64{"webhook:1": 100, "webhook:2": 103})
 	if err := r.handlers.close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// closing counts how often a handler is closed.
+type closing struct {
+	seqd.RejectedHandler
+	closed atomic.Int64
+}
+
+func (c *closing) Close(context.Context) error {
+	c.closed.Add(1)
+	return nil
+}
+
+// A handler whose last biz type ends while the service stops is closed once.
+func TestHandlersAreClosedOnce(t *testing.T) {
+	r := &runtime{cfg: &config.Config{}, options: options{log: slog.New(slog.DiscardHandler)}}
+	r.cfg.Server.StopTimeout = time.Second
+	made := &closing{}
+	r.handlers.made = map[handlerKey]*sharedHandler{{name: "closing"}: {RejectedHandler: made, users: 1}}
+	synctest.Test(t, func(t *testing.T) {
+		if err := r.handlers.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.releaseRejected([]seqd.RejectedBinding{{Name: "closing"}})
+		synctest.Wait()
+	})
+	if n := made.closed.Load(); n != 1 {
+		t.Errorf("closed %d times", n)
 	}
 }

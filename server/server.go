@@ -36,6 +36,7 @@ type options struct {
 	log      *slog.Logger
 	logTo    io.Writer
 	version  string
+	revision string
 	now      func() time.Time
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
@@ -47,7 +48,8 @@ type options struct {
 // WithLogger uses log instead of one made from the configuration.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens.
+// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens; but a program whose
+// standard output or error is a pipe must ignore SIGPIPE, else Go ends it when the reader has ended.
 func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w } }
 
 // WithClock uses now wherever the time of day matters. It is meant for tests.
@@ -55,6 +57,9 @@ func WithClock(now func() time.Time) Option { return func(o *options) { o.now = 
 
 // WithVersion says what is running: to /metrics, /nodes and in traces, instead of what the program was built from.
 func WithVersion(version string) Option { return func(o *options) { o.version = version } }
+
+// WithRevision says which commit is running, where the program does not know it: one that is built without its repository does not. "" says nothing.
+func WithRevision(revision string) Option { return func(o *options) { o.revision = revision } }
 
 // WithObserver tells observer what happens, beside what /metrics shows.
 func WithObserver(observer seqd.Observer) Option { return func(o *options) { o.observer = observer } }
@@ -82,7 +87,6 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 		r.log, r.logLines = openLog(cfg.Log, o.logTo)
 		defer r.logLines.close(logPatience)
 	}
-	r.measure()
 	return r.run(ctx)
 }
 
@@ -115,6 +119,7 @@ type runtime struct {
 }
 
 func (r *runtime) run(ctx context.Context) error {
+	r.measure()
 	// What runs in the background while serving ends with it.
 	background, stop := context.WithCancel(ctx)
 	defer stop()

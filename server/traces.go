@@ -19,7 +19,8 @@ func (r *runtime) trace() (err error) {
 	if cfg.Endpoint == "" {
 		return nil
 	}
-	r.traces, err = tracing.New(tracing.Options{Endpoint: cfg.Endpoint, Ratio: cfg.SampleRatio, Version: r.build(), Instance: r.addr, Log: r.log})
+	version, _ := r.built()
+	r.traces, err = tracing.New(tracing.Options{Endpoint: cfg.Endpoint, Ratio: cfg.SampleRatio, Version: version, Instance: r.addr, Log: r.log})
 	if err != nil {
 		return fmt.Errorf("tracing.endpoint: %w", err)
 	}

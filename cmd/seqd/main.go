@@ -23,8 +23,8 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// version is set by the linker: -ldflags "-X main.version=v1.2.3".
-var version = ""
+// version and revision are set by the linker: -ldflags "-X main.version=v1.2.3 -X main.revision=0a1b2c". Without, they are what Go knows.
+var version, revision = "", ""
 
 const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 
@@ -58,6 +58,8 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
 	}
+	// Who reads the log may end. Go ends a program that goes on writing to it, unless told otherwise.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal ends the process at once: whoever sends it does not want to wait.
 	context.AfterFunc(ctx, stop)
@@ -109,7 +111,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	case "healthcheck":
 		return healthcheck(ctx, cfg, out, errs)
 	}
-	if err := server.Run(ctx, cfg, server.WithLogOutput(errs), server.WithVersion(version)); err != nil {
+	if err := server.Run(ctx, cfg, server.WithLogOutput(errs), server.WithVersion(version), server.WithRevision(revision)); err != nil {
 		sayInTime(errs, fmt.Sprintf("seqd: %v\n", err))
 		return exitFailed
 	}

@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {

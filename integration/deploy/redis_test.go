@@ -135,7 +135,7 @@ func TestComposeRedis(t *testing.T) {
 
 	primary.kill()
 	eventually(t, "the replica is the primary", func() error { return replica.replication("role:master") })
-	last = max(backOnTheCursor(t, a), backOnTheCursor(t, b))
+	last = max(last, backOnTheCursor(t, a), backOnTheCursor(t, b))
 	last = inTurn(t, last, a, b)
 
 	primary.start()

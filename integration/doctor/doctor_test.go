@@ -133,7 +133,7 @@ func TestRunningNode(t *testing.T) {
 	}
 	env := []string{"SEQD_STORE_BOLT_PATH=" + filepath.Join(dir, "seqd.db"), "SEQD_SERVER_ADDR=" + addr}
 	n := node.StartReady(t, dir, env...)
-	doctor(t, env, 0, addr+" is in use by a running seqd, whose /readyz says 200 ready", "seqd.db is in use by a running seqd")
+	doctor(t, env, 0, addr+" is in use by a running seqd: http://"+addr+" is alive, ready", "seqd.db is in use by a running seqd")
 	if _, err := n.Take("order", 1); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package mongo
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -33,16 +34,15 @@ const looks = 5
 
 // Inspect asks the server about itself. It writes nothing. Each question is bounded by the time-out of the store.
 func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
-	var trips []time.Duration
+	var heard []answer
 	for range looks {
-		sent := time.Now()
-		if err := s.hello(ctx, &found); err != nil {
+		a, err := s.hello(ctx, &found)
+		if err != nil {
 			return found, err
 		}
-		trips = append(trips, time.Since(sent))
+		heard = append(heard, a)
 	}
-	slices.Sort(trips)
-	found.RoundTrip = trips[len(trips)/2]
+	found.Offset, found.RoundTrip = clockOf(heard)
 	var build struct {
 		Version string `bson:"version"`
 	}
@@ -61,8 +61,17 @@ func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 	return found, nil
 }
 
+// answer is what one answer tells of the clock.
+type answer struct{ offset, trip time.Duration }
+
+// clockOf returns how far the clock is ahead of ours, by the fastest answer, and how long an answer usually takes.
+func clockOf(heard []answer) (offset, roundTrip time.Duration) {
+	slices.SortFunc(heard, func(a, b answer) int { return cmp.Compare(a.trip, b.trip) })
+	return heard[0].offset, heard[len(heard)/2].trip
+}
+
 // hello asks for role and clock.
-func (s *Store) hello(ctx context.Context, found *Server) error {
+func (s *Store) hello(ctx context.Context, found *Server) (answer, error) {
 	var said struct {
 		SetName  string    `bson:"setName"`
 		Msg      string    `bson:"msg"`
@@ -72,11 +81,11 @@ func (s *Store) hello(ctx context.Context, found *Server) error {
 	}
 	sent := time.Now()
 	if err := s.ask(ctx, bson.D{{Key: "hello", Value: 1}}, &said); err != nil {
-		return err
+		return answer{}, err
 	}
+	trip := time.Since(sent)
 	found.ReplicaSet, found.Router, found.Members, found.Primary = said.SetName, said.Msg == "isdbgrid", len(said.Hosts), said.Writable
-	found.Offset = said.Local.Sub(sent.Add(time.Since(sent) / 2))
-	return nil
+	return answer{said.Local.Sub(sent.Add(trip / 2)), trip}, nil
 }
 
 func (s *Store) ask(ctx context.Context, command bson.D, answer any) error {
@@ -112,7 +121,7 @@ func (p privilege) covers(database, collection string) bool {
 
 // needed are the actions that each collection takes.
 var needed = map[string][]string{
-	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update"}, "clusters": {"find", "insert"},
+	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update", "remove"}, "clusters": {"find", "insert"},
 	"slots": {"find", "insert", "update"}, "documents": {"find", "insert", "update", "remove", "createIndex"},
 	"history": {"find", "insert", "remove"},
 }

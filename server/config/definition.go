@@ -45,13 +45,13 @@ type defaults struct {
 	rejected []seqd.RejectedBinding
 }
 
-// sections returns the sections as they were configured.
+// sections returns the sections as they were configured, without their keys: nothing can be wrong with them any more.
 func (c *Config) sections() []section {
-	list := sections()
+	list := keyless()
 	for i := range list {
 		for _, d := range c.defaults {
 			if d.strategy == list[i].factory.Name {
-				list[i].settings, list[i].keys, list[i].rejected = d.settings, nil, d.rejected
+				list[i].settings, list[i].rejected = d.settings, d.rejected
 			}
 		}
 	}

@@ -110,15 +110,24 @@ type section struct {
 	rejected []seqd.RejectedBinding
 }
 
+// sections returns that of each registered strategy, with the defaults that the strategy has.
 func sections() []section {
+	list := keyless()
+	for i, s := range list {
+		list[i].keys = keysOf(s.factory.Name+".", reflect.ValueOf(s.settings).Elem())
+	}
+	return list
+}
+
+// keyless is sections for those who do not need the keys: listing them is most of the work.
+func keyless() []section {
 	var list []section
 	for _, name := range strategy.Names() {
 		factory, err := strategy.Lookup(name)
 		if err != nil {
 			continue
 		}
-		settings := factory.Settings()
-		list = append(list, section{factory: factory, settings: settings, keys: keysOf(name+".", reflect.ValueOf(settings).Elem())})
+		list = append(list, section{factory: factory, settings: factory.Settings()})
 	}
 	return list
 }

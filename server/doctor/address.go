@@ -5,12 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -36,56 +32,16 @@ func (d *Doctor) port(ctx context.Context, f *findings) {
 	case err == nil:
 		f.ok("server.addr", "%s is free", addr)
 	case errors.Is(err, syscall.EADDRINUSE):
-		if status, err := d.ready(ctx); err != nil {
-			f.add(Fail, "server.addr", "stop what has it, or take another one", "%s is in use, and not by a seqd: %v", addr, err)
+		if said, err := d.Ask(ctx); err != nil {
+			f.add(Fail, "server.addr", "stop what has it, or take another one", "%s is in use, and not by a seqd that is alive: %v", addr, err)
 		} else {
-			f.add(Info, "server.addr", "", "%s is in use by a running seqd, whose /readyz says %s", addr, status)
+			f.add(Info, "server.addr", "", "%s is in use by a running seqd: %s", addr, said)
 		}
 	case errors.Is(err, syscall.EACCES):
 		f.add(Fail, "server.addr", "take a port from 1024 on, or give the process the right to low ones", "%s may not be listened on: %v", addr, err)
 	default:
 		f.add(Fail, "server.addr", "use an address of this machine", "%s cannot be listened on: %v", addr, err)
 	}
-}
-
-const readyPatience = 3 * time.Second
-
-// ready asks the node that runs with this configuration how it is.
-func (d *Doctor) ready(ctx context.Context) (status string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readyPatience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, readyURL(d.Config.Server), nil)
-	if err != nil {
-		return "", err
-	}
-	// It is this machine that is asked, and nothing secret is sent: the name in the certificate does not matter.
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		return "", err
-	}
-	var said struct{ Status, Code string }
-	if json.Unmarshal(body, &said) != nil || said.Status == "" && said.Code == "" {
-		return "", fmt.Errorf("its answer to /readyz is not that of seqd")
-	}
-	return fmt.Sprintf("%d %s", response.StatusCode, said.Status+said.Code), nil
-}
-
-func readyURL(s config.Server) string {
-	host, port, _ := net.SplitHostPort(s.Addr)
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	scheme := "http"
-	if s.TLS.Configured() {
-		scheme = "https"
-	}
-	return scheme + "://" + net.JoinHostPort(host, port) + "/readyz"
 }
 
 // advertised finds out whether the addresses that machine IDs are leased under are those of this machine.

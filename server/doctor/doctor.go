@@ -89,7 +89,7 @@ type Definition struct {
 	Deleted bool
 }
 
-// Doctor is one examination. Every field but Host is needed.
+// Doctor is one examination. Every field is needed.
 type Doctor struct {
 	Config *config.Config
 	// Redis makes the client of a configuration, which connects to nothing until it is used.
@@ -98,6 +98,8 @@ type Doctor struct {
 	Shape func(seqd.BizType) (string, error)
 	// Definitions reads the biz types of a store.
 	Definitions func(context.Context, persist.Store) ([]Definition, error)
+	// Ask asks the node that runs with this configuration how it is, and returns a line about it; the error says why it is not alive.
+	Ask func(context.Context) (said string, err error)
 	// Host is this machine.
 	Host Host
 	// Now is its clock.

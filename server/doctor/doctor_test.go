@@ -52,6 +52,7 @@ func examined(t *testing.T, text string) *Doctor {
 		Redis:       func(config.Redis) (redis.UniversalClient, error) { return nil, errors.New("no client") },
 		Shape:       func(seqd.BizType) (string, error) { return "shape", nil },
 		Definitions: func(context.Context, persist.Store) ([]Definition, error) { return nil, nil },
+		Ask:         func(context.Context) (string, error) { return "", errors.New("nobody there") },
 	}
 }
 
@@ -136,6 +137,10 @@ func TestAddress(t *testing.T) {
 	want(t, list, Warn, "server.maxConnections", "raise the limit (ulimit -n, LimitNOFILE) to 16640")
 	d.Host.Listen = func(string) error { return syscall.EADDRNOTAVAIL }
 	want(t, run(t, d.address), Fail, "server.addr", "an address of this machine")
+	d.Host.Listen = func(string) error { return syscall.EADDRINUSE }
+	want(t, run(t, d.address), Fail, "server.addr", "not by a seqd that is alive: nobody there")
+	d.Ask = func(context.Context) (string, error) { return "it is well", nil }
+	want(t, run(t, d.address), Info, "server.addr", "by a running seqd: it is well")
 	d.Host = wellHost()
 	d.Config.Server.MaxConnections = 0
 	want(t, run(t, d.address), Warn, "server.maxConnections", "bound it")
@@ -228,8 +233,10 @@ func TestBoltInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	text := "server: {addr: \"127.0.0.1:1\"}\n" + boltText(path, "{name: order}")
-	want(t, run(t, examined(t, text).store), Warn, "store.bolt.path", "no seqd answers")
+	d := examined(t, boltText(path, "{name: order}"))
+	want(t, run(t, d.store), Warn, "store.bolt.path", "no seqd answers: nobody there")
+	d.Ask = func(context.Context) (string, error) { return "it is well", nil }
+	want(t, run(t, d.store), Info, "store.bolt.path", "by a running seqd: it is well")
 }
 
 // A file that is damaged, or none of seqd's, is a finding and not a crash.

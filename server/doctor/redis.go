@@ -217,9 +217,13 @@ func (d *Doctor) redisWhole(ctx context.Context, f *findings) {
 func (d *Doctor) behindSentinels(ctx context.Context, f *findings, client redis.UniversalClient) {
 	const key = "redis primary"
 	trip, err := roundTrip(ctx, client)
-	info, infoErr := infoOf(ctx, client)
-	if err != nil || infoErr != nil {
-		f.add(Fail, key, "", "%v", fmt.Errorf("INFO: %w", infoErr))
+	if err != nil {
+		f.add(Fail, key, "", "%v", err)
+		return
+	}
+	info, err := infoOf(ctx, client)
+	if err != nil {
+		f.add(Fail, key, "", "INFO: %v", err)
 		return
 	}
 	f.ok(key, "Redis %s, %s, answers in %s", info["redis_version"], role(info), trip.Round(10*time.Microsecond))

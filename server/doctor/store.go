@@ -83,12 +83,12 @@ func (d *Doctor) boltFile(ctx context.Context, f *findings) {
 
 // inUse asks the node that has the file how it is.
 func (d *Doctor) inUse(ctx context.Context, f *findings, path string) {
-	status, err := d.ready(ctx)
+	said, err := d.Ask(ctx)
 	if err != nil {
-		f.add(Warn, boltKey, "find out what has it, with fuser or lsof", "%s is in use, and no seqd answers at %s: %v", path, readyURL(d.Config.Server), err)
+		f.add(Warn, boltKey, "find out what has it, with fuser or lsof", "%s is in use, and no seqd answers: %v", path, err)
 		return
 	}
-	f.add(Info, boltKey, "to have it looked into, stop seqd first", "%s is in use by a running seqd, whose /readyz says %s", path, status)
+	f.add(Info, boltKey, "to have it looked into, stop seqd first", "%s is in use by a running seqd: %s", path, said)
 }
 
 // volatile are the file systems that a data file should not be on, and why.

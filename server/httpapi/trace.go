@@ -24,7 +24,7 @@ func (a *API) Trace(tracer Tracer) { a.tracer = tracer }
 
 // beginSpan returns the span of a request, nil for none.
 func (a *API) beginSpan(c *gin.Context) trace.Span {
-	if a.places(c) != a.inFlight { // probes and scrapes come all the time, and say nothing of issuing
+	if a.places(c) != a.inFlight { // probes and scrapes: they come all the time, and say nothing of issuing
 		return nil
 	}
 	ctx, span := a.tracer.Begin(c.Request)
@@ -36,7 +36,7 @@ func (a *API) beginSpan(c *gin.Context) trace.Span {
 
 // endSpan says what a request was and what came of it. It tells nothing that a caller wrote but what cannot be a secret.
 func (a *API) endSpan(c *gin.Context, span trace.Span, id string) {
-	method, route, status := shownMethod(c.Request.Method), shownRoute(c.FullPath()), c.Writer.Status()
+	method, route, status := shownMethod(c.Request.Method), pattern(c.FullPath()), c.Writer.Status()
 	span.SetName(strings.TrimSpace(method + " " + route))
 	span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", status),
 		attribute.String("seqd.request_id", discreet(id)))
@@ -83,17 +83,6 @@ func shownMethod(method string) string {
 		return method
 	}
 	return "_OTHER"
-}
-
-// shownRoute writes a route as its description does: /seq/{bizType}.
-func shownRoute(route string) string {
-	parts := strings.Split(route, "/")
-	for i, part := range parts {
-		if name, isParam := strings.CutPrefix(part, ":"); isParam {
-			parts[i] = "{" + name + "}"
-		}
-	}
-	return strings.Join(parts, "/")
 }
 
 // shownBizType is the biz type in the path, "" where there is none or what stands in its place cannot be one.

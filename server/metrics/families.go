@@ -175,7 +175,7 @@ var measured = map[seqd.Gauge]*family{
 
 // besides are the families of what plugins and rejection handlers measure of themselves.
 var besides = map[seqd.Gauge]*family{
-	seqd.GaugeQueued: queueDepth, seqd.GaugeQueueSize: queueSize, seqd.GaugeDropped: queueDropped, "fallback": fallback,
+	seqd.GaugeQueued: queueDepth, seqd.GaugeQueueSize: queueSize, seqd.GaugeDropped: queueDropped, seqd.GaugeFallback: fallback,
 }
 
 // registries are the families of what strategies measure of a registry of machine IDs.

@@ -47,11 +47,13 @@ type Metrics struct {
 	latencies atomic.Pointer[map[string]prometheus.Histogram] // by strategy; a new map for each strategy that is new
 
 	machineIDsLost, clockRollbacks atomic.Int64
-	storeAway                      atomic.Bool // by what strategies said last
+	storeAway                      atomic.Pointer[string] // the biz type whose strategy said so, nil where the last word was another
 
 	mu     sync.Mutex // guards adding to latencies and routes
 	routes []*route
-	scrape sync.Mutex // held by the one who collects
+	scrape sync.Mutex // held by the one who collects; guards what follows
+	// sums are what was last shown of counters that several share under Other.
+	sums map[series]float64
 }
 
 var _ interface {
@@ -65,7 +67,7 @@ func New(opts Options) *Metrics {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	m := &Metrics{opts: opts, started: opts.Now(), registry: prometheus.NewRegistry(), shown: shown{pause: pause}}
+	m := &Metrics{opts: opts, started: opts.Now(), registry: prometheus.NewRegistry(), shown: shown{pause: pause}, sums: make(map[series]float64)}
 	m.bizTypes.begin(opts.MaxBizTypes)
 	m.other.bizType = Other
 	m.latencies.Store(&map[string]prometheus.Histogram{})
@@ -105,9 +107,9 @@ func (m *Metrics) Event(e seqd.Event) {
 	case seqd.EventClockRollback:
 		m.clockRollbacks.Add(1)
 	case seqd.EventStoreAway:
-		m.storeAway.Store(true)
+		m.storeAway.Store(&e.BizType)
 	case seqd.EventStoreBack, seqd.EventRefilled:
-		m.storeAway.Store(false)
+		m.storeAway.Store(nil)
 	}
 	for i := range events {
 		if events[i].kind == e.Kind {
@@ -118,8 +120,9 @@ func (m *Metrics) Event(e seqd.Event) {
 	}
 }
 
-// StoreAway reports whether the last that a strategy said of the store is that it gives no ranges.
-func (m *Metrics) StoreAway() bool { return m.storeAway.Load() }
+// StoreAway reports whether the last that a strategy said of the store is that it gives no ranges. One whose biz type is gone, or disabled, by the next scrape said
+// nothing: it would not tell when the store is back.
+func (m *Metrics) StoreAway() bool { return m.storeAway.Load() != nil }
 
 // of returns the counts of a biz type.
 func (m *Metrics) of(bizType string) *counts {

@@ -181,6 +181,11 @@ func TestOther(t *testing.T) {
 		"seqd_biz_type_unready _other": 1, "seqd_biz_type_degraded _other": 1, "seqd_biz_types ready": 3, "seqd_biz_types unready": 1, "seqd_biz_types degraded": 1,
 		"seqd_issue_seconds fake": 3,
 	})
+	if err := is.Remove(t.Context(), "b", nil); err != nil {
+		t.Fatal(err)
+	}
+	// A counter does not go down because one of those that share it is gone.
+	want(t, gathered(t, m), map[string]float64{"seqd_queue_depth _other p0": 3, "seqd_queue_dropped_total _other p0": 7})
 }
 
 // However many biz types and registries there are, the number of series is bounded.
@@ -235,6 +240,39 @@ func TestGone(t *testing.T) {
 	want(t, got, map[string]float64{"seqd_ids_issued_total disabled": 1, "seqd_ids_issued_total next": 1, "seqd_ids_issued_total _other": 4})
 	if _, there := got["seqd_ids_issued_total gone"]; there {
 		t.Error("a biz type that is gone still has series")
+	}
+}
+
+// That the store is away is forgotten when it is back, and when the one who said so cannot tell that any more.
+func TestStoreAway(t *testing.T) {
+	m := newMetrics(2)
+	is := issuer(t, m, define("a", measures()), define("gone", measures()), define("disabled", measures()))
+	m.Watch(Source{Issuer: is})
+	away := func(bizType string) {
+		m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventStoreAway})
+		gathered(t, m)
+		if !m.StoreAway() {
+			t.Errorf("%s says that the store is away, and it is not", bizType)
+		}
+	}
+	back := func(after string) {
+		gathered(t, m)
+		if m.StoreAway() {
+			t.Errorf("after %s the store is still away", after)
+		}
+	}
+	back("nothing")
+	for _, kind := range []seqd.EventKind{seqd.EventStoreBack, seqd.EventRefilled} {
+		away("a")
+		m.Event(seqd.Event{BizType: "a", Kind: kind})
+		back(string(kind))
+	}
+	for bizType, cause := range map[string]*seqd.Error{"gone": nil, "disabled": seqd.Errorf(seqd.CodeDisabled, "no")} {
+		away(bizType)
+		if err := is.Remove(t.Context(), bizType, cause); err != nil {
+			t.Fatal(err)
+		}
+		back("the end of " + bizType)
 	}
 }
 
@@ -359,7 +397,7 @@ func driven(t *testing.T) *Metrics {
 	m.Watch(Source{
 		Issuer: issuer(t, m, define("sick", sick), define("poor", poor),
 			define("segment", measures(seqd.GaugeInHand, 1.0, seqd.GaugeFill, 1.0, seqd.GaugeStep, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0),
-				measures(seqd.GaugeLimit, 1.0, seqd.GaugeQueued, 1.0, seqd.GaugeQueueSize, 1.0, seqd.GaugeDropped, 1.0, seqd.Gauge("fallback"), 1.0)),
+				measures(seqd.GaugeLimit, 1.0, seqd.GaugeQueued, 1.0, seqd.GaugeQueueSize, 1.0, seqd.GaugeDropped, 1.0, seqd.GaugeFallback, 1.0)),
 			define("snowflake", measures(seqd.GaugeMachineID, 1.0, seqd.GaugeMachineIDsFree, 1.0, seqd.GaugeMachineIDsUsed, 1.0, seqd.GaugeLeaseLeft, 1.0, seqd.GaugeClockOffset, 1.0,
 				seqd.GaugeTimeLeft, 1.0).of("r")),
 		),

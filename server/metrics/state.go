@@ -39,7 +39,7 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 	l.subject.got, l.subject.limits = make(map[seqd.Gauge]float64), make(map[string]float64)
 	defer func() { // also what was told before a panic
 		for at, v := range l.values {
-			at.send(to, v, []string{at.label, at.label2}[:len(at.Labels)]...)
+			at.send(to, l.grown(at, v), []string{at.label, at.label2}[:len(at.Labels)]...)
 		}
 	}()
 	if s.Issuer != nil {
@@ -52,15 +52,30 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 	}
 }
 
+// grown keeps a counter that several share from going down when one of them is gone or gets a label of its own: Prometheus would take that for a restart, and all of it for
+// an increase.
+func (l *look) grown(at series, v float64) float64 {
+	if at.worst != sum || at.label != Other {
+		return v
+	}
+	l.sums[at] = max(l.sums[at], v)
+	return l.sums[at]
+}
+
 // states counts the biz types by how they stand, and finds out which have a label.
 func (l *look) states(issuer *seqd.Issuer) {
 	known, total := make(map[*counts]bool), 0
+	away, heard := l.storeAway.Load(), false
 	issuer.States(func(s seqd.State) {
 		total++
 		if c := l.bizTypes.find(s.BizType); c != nil {
 			known[c] = true
 		}
+		heard = heard || away != nil && s.BizType == *away && !s.Disabled
 	})
+	if !heard {
+		l.storeAway.CompareAndSwap(away, nil)
+	}
 	l.bizTypes.forget(known)
 	l.everyone = total+len(l.bizTypes.all())-len(known) <= l.opts.MaxBizTypes
 	for _, state := range []string{"ready", "degraded", "unready", "disabled"} {

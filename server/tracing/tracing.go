@@ -4,9 +4,12 @@ package tracing
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -50,6 +53,9 @@ type Tracing struct {
 
 // New returns a tracing that connects to nothing before there are spans. Close ends it.
 func New(opts Options) (*Tracing, error) {
+	if err := checkHeaders(); err != nil {
+		return nil, err
+	}
 	client := &http.Client{Timeout: sendTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(strings.TrimSuffix(opts.Endpoint, "/")), otlptracehttp.WithHTTPClient(client),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{})) // what is sent again keeps newer spans waiting
@@ -68,13 +74,38 @@ func New(opts Options) (*Tracing, error) {
 	}, nil
 }
 
+// checkHeaders refuses headers for the collector that the exporter could not read: it would write them, with the secrets in them, to standard error, and go
+// on without.
+func checkHeaders() error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		list := strings.TrimSpace(os.Getenv(name))
+		if list == "" {
+			continue
+		}
+		for header := range strings.SplitSeq(list, ",") {
+			key, value, found := strings.Cut(header, "=")
+			key = strings.TrimSpace(key)
+			value, err := url.PathUnescape(value)
+			if !found || err != nil || key == "" || strings.ContainsFunc(key, notInName) || strings.ContainsAny(value, "\r\n\x00") {
+				return fmt.Errorf("%s is not name=value,name=value with values escaped as in a URL", name)
+			}
+		}
+	}
+	return nil
+}
+
+// notInName reports whether a rune cannot stand in the name of a header.
+func notInName(r rune) bool {
+	return r <= ' ' || r >= 127 || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
 // Begin starts the span of a request, and returns it with the context of what the request does; both are nil for a request that is not traced. One
 // whose traceparent says that the caller traces it is traced, of those [FollowedPerSecond]; one whose traceparent says otherwise is not; of all
 // others a share is.
 func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 	ctx := r.Context()
 	if len(r.Header["Traceparent"]) == 1 {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+		ctx = propagation.TraceContext{}.Extract(ctx, onlyParent{propagation.HeaderCarrier(r.Header)})
 	}
 	if caller := trace.SpanContextFromContext(ctx); caller.IsValid() {
 		if !caller.IsSampled() || !t.follow.Allow() {
@@ -84,6 +115,17 @@ func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 		return nil, nil
 	}
 	return t.tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
+}
+
+// onlyParent shows the traceparent of a request and not its tracestate, in which callers write what they like: it would stand in each span.
+type onlyParent struct{ propagation.HeaderCarrier }
+
+// Get implements [propagation.TextMapCarrier].
+func (c onlyParent) Get(key string) string {
+	if key != "traceparent" {
+		return ""
+	}
+	return c.HeaderCarrier.Get(key)
 }
 
 // child starts the span of a command, nil where it belongs to no span that is recorded.

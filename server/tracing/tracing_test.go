@@ -132,6 +132,26 @@ func TestWhatASpanSays(t *testing.T) {
 	}
 }
 
+// A tracestate is of the caller, who can write anything there.
+func TestTracestateIsNotTold(t *testing.T) {
+	tr, spans := newTracing(t, 0)
+	r := httptest.NewRequest("GET", "/seq/order", nil)
+	r.Header.Set("Traceparent", sampled)
+	r.Header.Set("Tracestate", "vendor=secret")
+	ctx, span := tr.Begin(r)
+	_ = tr.RedisHook().ProcessHook(func(context.Context, redis.Cmder) error { return nil })(ctx, redis.NewCmd(ctx, "get", "x"))
+	span.End()
+	got := spans()
+	if len(got) != 2 {
+		t.Fatalf("%d spans came, want 2", len(got))
+	}
+	for _, s := range got {
+		if s.TraceID != callersTrace || s.State != "" {
+			t.Errorf("%+v is not in the caller's trace, or has its tracestate", s)
+		}
+	}
+}
+
 // Callers that trace all they ask for do not make all of it traced here.
 func TestCallersCannotForceIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -340,4 +360,35 @@ func TestMongoMonitor(t *testing.T) {
 		}
 	}
 	mustNotTell(t, got, "secret")
+}
+
+// Headers that cannot be read end the start, and neither the error nor what the exporter would write itself shows their secrets.
+func TestWrongHeaders(t *testing.T) {
+	for name, list := range map[string]string{
+		"an escape": "authorization=Bearer%zzsecret", "no value": "secret", "no name": "=secret", "a bad name": "my secret=x", "a second one": "a=b,secret",
+		"two lines": "authorization=secret%0A",
+	} {
+		for _, variable := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+			t.Run(name+" "+variable, func(t *testing.T) {
+				t.Setenv(variable, list)
+				_, err := tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler)})
+				if err == nil || !strings.Contains(err.Error(), variable) || strings.Contains(err.Error(), "secret") {
+					t.Errorf("it ends with %v, want an error that names the variable and not the secret", err)
+				}
+			})
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", " authorization=Bearer%20secret%3D , x-tenant=a=b ")
+	var got http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() }))
+	t.Cleanup(server.Close)
+	tr := newTracingTo(t, server.URL, 1, slog.New(slog.DiscardHandler))
+	begin(tr)
+	closeIn(tr, 20*time.Second)
+	if got.Get("Authorization") != "Bearer secret=" || got.Get("X-Tenant") != "a=b" {
+		t.Errorf("the collector got %v", got)
+	}
 }

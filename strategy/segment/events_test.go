@@ -90,3 +90,32 @@ func TestEventsOfOldRange(t *testing.T) {
 	s.buffer.install(persist.Range{First: 150, Last: 159}, nil, s.buffer.refilling)
 	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventOutOfOrder: {1, 10}, seqd.EventAbandoned: {1, 10}}, nil)
 }
+
+// panicky is an observer that panics.
+type panicky struct{ seqd.NopObserver }
+
+func (panicky) Event(seqd.Event) { panic("observing") }
+
+// An observer that panics keeps nobody from issuing, nor anything from being given back.
+func TestObserverThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		s := node(t, store, redis, panicky{}, small)
+		numbers(t, s, 25)
+		synctest.Wait()
+		redis.lose()
+		numbers(t, s, 25)
+		synctest.Wait()
+		closeAll(t, s)
+		own, _ := newStrategy(t, store, small)
+		own.env.Observer = panicky{}
+		before := numbers(t, own, 1)[0]
+		synctest.Wait()
+		if err := own.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if counter, err := store.Counters().Read(t.Context(), "order"); err != nil || counter.Max != before {
+			t.Errorf("after %d the store is at %d: %v", before, counter.Max, err)
+		}
+	})
+}

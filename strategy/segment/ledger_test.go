@@ -230,3 +230,20 @@ func TestNumbersBelowStartAddUp(t *testing.T) {
 		}
 	})
 }
+
+// A standby range of a period that was removed while it was allocated is abandoned: the node never issues it, nor gives it back.
+func TestStandbyOfRemovedPeriodIsAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis, l := memory.New(time.Now), &redisModel{}, &ledger{events: &observer{}}
+		s := node(t, store, redis, l.events, small)
+		l.ask(s, 1, time.Second)
+		synctest.Wait()
+		s.watch(func(context.Context) error { return errPurged })
+		s.fetchStandby()
+		if got := s.outage.standby; got.First > 0 {
+			t.Errorf("%d to %d stand by", got.First, got.Last)
+		}
+		closeAll(t, s)
+		l.check(t, "closed", redis.left())
+	})
+}

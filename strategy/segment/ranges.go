@@ -139,11 +139,8 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		if err == nil && why == consumed {
 			s.keepPace(counter.Max, floor, r)
 		}
-		if err == nil && s.alive != nil {
-			if err = s.alive(ctx); err != nil {
-				s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
-				s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err})
-			}
+		if err == nil {
+			r, err = s.confirm(ctx, r)
 		}
 		if err == nil && behind {
 			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers go on above them",
@@ -152,6 +149,20 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 		}
 		return r, err
 	}
+}
+
+// confirm returns a range, or abandons it where the counter may not be the one that it was opened as. Then there is no range that anybody could use by mistake.
+func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, error) {
+	if s.alive == nil {
+		return r, nil
+	}
+	err := s.alive(ctx)
+	if err == nil {
+		return r, nil
+	}
+	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+	s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err})
+	return persist.Range{}, err
 }
 
 // keepPace notes a range that was allocated with a floor when the maximum had been seen to be most.
@@ -220,8 +231,13 @@ func (s *ranges) storeUnknown() {
 	}
 }
 
-// report implements [fetcher].
+// report implements [fetcher]. It survives an observer that panics: who reports may still have to see to others, such as the callers of the next take.
 func (s *ranges) report(e seqd.Event) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.env.Log.Error("the observer panicked", "bizType", s.name, "event", e.Kind, "panic", p)
+		}
+	}()
 	e.BizType = s.bizType
 	if e.Kind == seqd.EventOutOfOrder {
 		s.env.Log.Error("the store gave a range below numbers already seen; it is refused", "bizType", s.name, "numbers", e.Numbers)

@@ -374,6 +374,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	s.taking = more
 	gone := b.gone
 	s.mu.Unlock()
+	close(b.done) // first: callers wait for their numbers, and not for who is told of others
 	for _, left := range gone {
 		s.skipped(b.lost(left), left.err)
 	}
@@ -381,7 +382,6 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.drop(r, errStopping)
 	}
 	s.skipped(dropped-wrong, errBelow)
-	close(b.done)
 	if news {
 		s.env.Log.Info("numbers in the cursor are skipped: start is above them, or this node has issued higher ones on its own", "bizType", s.name, "above", floor)
 	}

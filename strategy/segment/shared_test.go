@@ -547,3 +547,33 @@ func TestRedisAwayBeforeAnybodyAsks(t *testing.T) {
 		}
 	})
 }
+
+// slowObserver takes its time over numbers that are skipped.
+type slowObserver struct{ seqd.NopObserver }
+
+func (slowObserver) Event(e seqd.Event) {
+	if e.Kind == seqd.EventAbandoned {
+		time.Sleep(time.Minute)
+	}
+}
+
+// Who shares a take with one that has left gets the numbers before anybody is told of those that are skipped.
+func TestNobodyWaitsForAnObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s := node(t, memory.New(time.Now), redis, slowObserver{}, nil)
+		numbers(t, s, 1)
+		synctest.Wait()
+		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(100 * time.Millisecond); return nil } })
+		go try(t, s, 1)
+		synctest.Wait()
+		go func() { _ = s.Generate(expired(t, time.Millisecond), 1, &seqd.Sequence{}) }() // it shares the next take
+		synctest.Wait()
+		began := time.Now()
+		numbers(t, s, 1)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("numbers came after %s", took)
+		}
+		closeAll(t, s)
+	})
+}

@@ -18,6 +18,7 @@ type Span struct {
 	Name, TraceID, ID, ParentID string // IDs are in hex; ParentID is "" for a root
 	Kind                        string // such as SPAN_KIND_SERVER
 	Failed                      bool
+	State                       string // the tracestate
 	// Attributes are those of the span; Resource those of the service. Numbers are as text.
 	Attributes, Resource map[string]string
 	Links                []string // the IDs of spans
@@ -60,7 +61,7 @@ func spansOf(request *collector.ExportTraceServiceRequest) (spans []Span) {
 			for _, s := range scope.Spans {
 				span := Span{
 					Name: s.Name, TraceID: hex.EncodeToString(s.TraceId), ID: hex.EncodeToString(s.SpanId), ParentID: hex.EncodeToString(s.ParentSpanId),
-					Kind: s.Kind.String(), Failed: s.Status.GetCode() == 2, Attributes: texts(s.Attributes), Resource: texts(of.Resource.GetAttributes()),
+					Kind: s.Kind.String(), State: s.TraceState, Failed: s.Status.GetCode() == 2, Attributes: texts(s.Attributes), Resource: texts(of.Resource.GetAttributes()),
 				}
 				for _, link := range s.Links {
 					span.Links = append(span.Links, hex.EncodeToString(link.SpanId))

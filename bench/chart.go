@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"slices"
+	"strings"
+)
+
+// chartFolder is where charts are, beside the document that shows them.
+const chartFolder = "performance"
+
+// chart is how costs grow with one quantity.
+type chart struct {
+	Name   string    `json:"name"`
+	Title  string    `json:"title"`
+	Axis   string    `json:"axis"`
+	X      []float64 `json:"x"`
+	LogX   bool      `json:"logX"`
+	Panels []panel   `json:"panels"`
+}
+
+// panel is one cost.
+type panel struct {
+	Title  string   `json:"title"`
+	Unit   string   `json:"unit"`
+	LogY   bool     `json:"logY"`
+	Series []series `json:"series"`
+
+	unit unit
+}
+
+// series is one line: the values of each round for every x.
+type series struct {
+	Name   string      `json:"name"`
+	Values [][]float64 `json:"values"`
+}
+
+func (c chart) path() string { return path.Join(chartFolder, c.Name+".svg") }
+
+// newPanel has a line of len(x) places for each name.
+func newPanel(title string, u unit, logY bool, x []float64, names ...string) panel {
+	p := panel{Title: title, Unit: u.name, LogY: logY, unit: u}
+	for _, name := range names {
+		p.Series = append(p.Series, series{name, make([][]float64, len(x))})
+	}
+	return p
+}
+
+// note adds a round's value.
+func (p *panel) note(line, x int, value float64) {
+	s := &p.Series[line]
+	s.Values[x] = append(s.Values[x], value)
+}
+
+// growth prints the charts and their tables.
+func (d *document) growth(out io.Writer) {
+	if len(d.Growth) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\n## How costs grow\n\nEach point is the median of the rounds, each bar from the lowest to the highest of them.\n")
+	for _, c := range d.Growth {
+		fmt.Fprintf(out, "\n### %s\n\n![%s](%s)\n\n", c.Title, c.Title, c.path())
+		c.table(out)
+	}
+}
+
+func (c chart) table(out io.Writer) {
+	head := []string{c.Axis}
+	for _, p := range c.Panels {
+		for _, s := range p.Series {
+			head = append(head, strings.TrimSuffix(p.Title+": "+s.Name, ": "))
+		}
+	}
+	fmt.Fprintf(out, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+	for i, x := range c.X {
+		cells := []string{thousands(x)}
+		for _, p := range c.Panels {
+			for _, s := range p.Series {
+				cells = append(cells, fmt.Sprintf("%s (%s)", p.unit.text(median(s.Values[i])), spread(s.Values[i], p.unit)))
+			}
+		}
+		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
+	}
+}
+
+// thousands writes a whole number with commas.
+func thousands(n float64) string {
+	text := fmt.Sprintf("%.0f", n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// A panel in pixels: the plot has margins for titles and numbers, and all panels stand side by side over their legends.
+const (
+	panelWidth, panelHeight = 330, 250
+	leftMargin, rightMargin = 66, 16
+	topMargin, bottomMargin = 30, 42
+	legendLine              = 18
+)
+
+// style makes a chart readable on light and on dark pages: GitHub and browsers apply the media query to images too.
+const style = `<style>
+text { font: 12px system-ui, sans-serif; fill: #24292f } .title { font-weight: 600 } .axis { stroke: #8c959f } .grid { stroke: #8c959f; opacity: .3 }
+.line { fill: none; stroke-width: 2 } .bar { stroke-width: 1.5; opacity: .6 } .dot { stroke: none }
+.s0 { stroke: #0969da; fill: #0969da } .s1 { stroke: #bc4c00; fill: #bc4c00 } .s2 { stroke: #1a7f37; fill: #1a7f37 }
+.s1.line { stroke-dasharray: 7 3 } .s2.line { stroke-dasharray: 2 3 } .line { fill: none !important }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .s0 { stroke: #58a6ff; fill: #58a6ff } .s1 { stroke: #f0883e; fill: #f0883e } .s2 { stroke: #3fb950; fill: #3fb950 }
+}
+</style>
+`
+
+// svg draws the chart.
+func (c chart) svg() []byte {
+	var out bytes.Buffer
+	width, height := panelWidth*len(c.Panels), panelHeight+3*legendLine
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img"><title>%s</title>`+"\n%s",
+		width, height, width, height, escape(c.Title), style)
+	for i, p := range c.Panels {
+		fmt.Fprintf(&out, `<g transform="translate(%d 0)">`+"\n", i*panelWidth)
+		c.plot(&out, p)
+		key(&out, c.legend(i))
+		out.WriteString("</g>\n")
+	}
+	out.WriteString("</svg>\n")
+	return out.Bytes()
+}
+
+// legend returns the names of a panel's lines, unless it has but one without a name or those of the panel before.
+func (c chart) legend(i int) (names []string) {
+	same := i > 0 && len(c.Panels[i].Series) == len(c.Panels[i-1].Series)
+	for j, s := range c.Panels[i].Series {
+		if s.Name != "" {
+			names = append(names, s.Name)
+			same = same && s.Name == c.Panels[i-1].Series[j].Name
+		}
+	}
+	if same {
+		return nil
+	}
+	return names
+}
+
+// key draws the legend under a panel.
+func key(out io.Writer, names []string) {
+	for i, name := range names {
+		y := panelHeight + 8 + i*legendLine
+		fmt.Fprintf(out, `<line class="line s%d" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d">%s</text>`+"\n", i, leftMargin, leftMargin+24, y, y, leftMargin+30, y+4, escape(name))
+	}
+}
+
+// scale maps values to pixels.
+type scale struct {
+	from, to   float64 // values
+	start, end float64 // pixels
+	log        bool
+}
+
+func (s scale) at(value float64) float64 {
+	from, to := s.from, s.to
+	if s.log {
+		value, from, to = math.Log10(max(value, s.from)), math.Log10(from), math.Log10(to)
+	}
+	if to == from {
+		return s.start
+	}
+	return s.start + (s.end-s.start)*(value-from)/(to-from)
+}
+
+// ticks are the values that get a grid line.
+func (s scale) ticks() (list []float64) {
+	if s.log {
+		for v := s.from; v <= s.to*1.001; v *= 10 {
+			list = append(list, v)
+		}
+		return list
+	}
+	for step, v := nice(s.to/4), 0.0; v <= s.to*1.001; v += step {
+		list = append(list, v)
+	}
+	return list
+}
+
+// nice is the next of 1, 2, 2.5 and 5 times a power of ten.
+func nice(step float64) float64 {
+	if step <= 0 {
+		return 1
+	}
+	base := math.Pow(10, math.Floor(math.Log10(step)))
+	for _, m := range []float64{1, 2, 2.5, 5} {
+		if m*base >= step*0.999 {
+			return m * base
+		}
+	}
+	return 10 * base
+}
+
+// scales fit all values of a panel.
+func (c chart) scales(p panel) (x, y scale) {
+	var all []float64
+	for _, s := range p.Series {
+		all = append(all, slices.Concat(s.Values...)...)
+	}
+	low, high := slices.Min(all), slices.Max(all)
+	x = scale{from: c.X[0], to: c.X[len(c.X)-1], start: leftMargin + 8, end: panelWidth - rightMargin - 8, log: c.LogX}
+	y = scale{from: 0, to: 4 * nice(high/4), start: panelHeight - bottomMargin, end: topMargin, log: p.LogY && low > 0}
+	if y.log {
+		y.from, y.to = math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
+	}
+	return x, y
+}
+
+func (c chart) plot(out io.Writer, p panel) {
+	xs, ys := c.scales(p)
+	fmt.Fprintf(out, `<text class="title" x="%d" y="16">%s</text>`+"\n", leftMargin, escape(p.Title))
+	for _, v := range ys.ticks() {
+		y := ys.at(v)
+		fmt.Fprintf(out, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
+			leftMargin, panelWidth-rightMargin, y, y, leftMargin-6, y+4, escape(p.unit.text(v)))
+	}
+	for _, v := range c.X {
+		fmt.Fprintf(out, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", xs.at(v), panelHeight-bottomMargin+16, short(v))
+	}
+	fmt.Fprintf(out, `<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n",
+		leftMargin, panelWidth-rightMargin, panelHeight-bottomMargin, panelHeight-bottomMargin, (leftMargin+panelWidth-rightMargin)/2, panelHeight-8, escape(c.Axis))
+	for i, s := range p.Series {
+		var points []string
+		for j, v := range c.X {
+			x, y := xs.at(v), ys.at(median(s.Values[j]))
+			points = append(points, fmt.Sprintf("%.1f,%.1f", x, y))
+			fmt.Fprintf(out, `<line class="bar s%d" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><circle class="dot s%d" cx="%.1f" cy="%.1f" r="3"/>`+"\n",
+				i, x, x, ys.at(slices.Min(s.Values[j])), ys.at(slices.Max(s.Values[j])), i, x, y)
+		}
+		fmt.Fprintf(out, `<polyline class="line s%d" points="%s"/>`+"\n", i, strings.Join(points, " "))
+	}
+}
+
+// short writes a number of the axis in little room.
+func short(n float64) string {
+	switch {
+	case n >= 1e6:
+		return fmt.Sprintf("%gM", n/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%gk", n/1e3)
+	}
+	return fmt.Sprintf("%g", n)
+}
+
+var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace

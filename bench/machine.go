@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// machine is what was measured on.
+type machine struct {
+	Cores     int    `json:"cores"`
+	Processor string `json:"processor"`
+	MemoryMiB int    `json:"memoryMiB"`
+	Kernel    string `json:"kernel"`
+	System    string `json:"system"`
+}
+
+func thisMachine() machine {
+	return machine{
+		Cores: runtime.NumCPU(), Processor: field("/proc/cpuinfo", "model name"), MemoryMiB: totalMemory() >> 10,
+		Kernel: firstLine(os.ReadFile("/proc/sys/kernel/osrelease")), System: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}
+
+// totalMemory is that of the machine in KiB, 0 when it is not known.
+func totalMemory() int {
+	number, _, _ := strings.Cut(field("/proc/meminfo", "MemTotal"), " ")
+	n, _ := strconv.Atoi(number)
+	return n
+}
+
+// field returns what a file says after a name and a colon.
+func field(path, name string) string {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		for line := range strings.Lines(string(data)) {
+			if n, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(n) == name {
+				return strings.TrimSpace(value)
+			}
+		}
+	}
+	return "unknown"
+}
+
+func firstLine(data []byte, err error) string {
+	line, _, _ := strings.Cut(string(data), "\n")
+	if err != nil || line == "" {
+		return "unknown"
+	}
+	return strings.TrimSpace(line)
+}
+
+// versions are those of what takes part.
+func versions(ctx context.Context) map[string]string {
+	v := map[string]string{"go": runtime.Version(), "redis": "unknown", "wrk": "unknown"}
+	if words := strings.Fields(firstLine(exec.CommandContext(ctx, "redis-server", "--version").Output())); len(words) > 2 {
+		v["redis"] = strings.TrimPrefix(words[2], "v=")
+	}
+	out, _ := exec.CommandContext(ctx, "wrk", "--version").Output() // it says so and fails
+	if words := strings.Fields(firstLine(out, nil)); len(words) > 1 {
+		v["wrk"] = words[1]
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			switch m.Path {
+			case "github.com/gin-gonic/gin", "github.com/redis/go-redis/v9", "go.etcd.io/bbolt", "github.com/sony/sonyflake/v2", "github.com/bwmarrin/snowflake":
+				v[m.Path] = m.Version
+			}
+		}
+	}
+	v["mongodb"] = "stand-in: FerretDB on SQLite"
+	if os.Getenv(mongoEnv) != "" {
+		v["mongodb"] = "the server that " + mongoEnv + " names"
+	}
+	return v
+}

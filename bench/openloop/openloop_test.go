@@ -1,0 +1,156 @@
+package openloop
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stalling answers at once, but for one stall: from a while after the first request on, every request waits until it is over.
+type stalling struct {
+	after, length time.Duration
+
+	mu         sync.Mutex // guards what follows
+	begin, end time.Time  // of the stall
+	keys       map[string]int
+}
+
+func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	s.mu.Lock()
+	if s.begin.IsZero() {
+		s.begin, s.end = now.Add(s.after), now.Add(s.after+s.length)
+		s.keys = make(map[string]int)
+	}
+	s.keys[r.Header.Get("Idempotency-Key")]++
+	begin, end := s.begin, s.end
+	s.mu.Unlock()
+	if now.After(begin) {
+		time.Sleep(time.Until(end))
+	}
+	if r.URL.Path == "/refuse" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write([]byte("an answer"))
+}
+
+// load records a load on a server that stalls for half a second.
+func load(t *testing.T, job Job) (*stalling, history) {
+	t.Helper()
+	s := &stalling{after: 300 * time.Millisecond, length: 500 * time.Millisecond}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	job.URL, job.Connections, job.Duration = server.URL+job.URL, 4, 1200*time.Millisecond
+	h, err := record(t.Context(), job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, h
+}
+
+// Every request that became due during the stall must have waited until its end, also those that no connection was free for.
+func TestStallCountsForAllItKeptWaiting(t *testing.T) {
+	const rate = 1000
+	s, h := load(t, Job{Rate: rate})
+	during := 0
+	for _, e := range h.events {
+		due := h.begin.Add(time.Duration(e.due))
+		if due.Before(s.begin.Add(20*time.Millisecond)) || due.After(s.end) { // one that is sent as the stall begins may just get through
+			continue
+		}
+		during++
+		if took, least := time.Duration(e.done-e.due), s.end.Sub(due); took < least {
+			t.Fatalf("due %s into a stall of %s, it is said to have taken %s", due.Sub(s.begin), s.length, took)
+		}
+	}
+	if during < rate*45/100 {
+		t.Errorf("%d requests were due during the stall, at %d a second", during, rate)
+	}
+	r := h.report()
+	if r.Took.P90 < 100_000 || r.Took.Most < 400_000 {
+		t.Errorf("two fifths of all requests waited for up to 500 ms, and the percentiles are %+v", r.Took)
+	}
+	if want := rate * 12 / 10; r.Sent != want || r.Status[http.StatusOK] != want || r.Unanswered != 0 {
+		t.Errorf("%d requests were sent, not %d, and answered with %v", r.Sent, want, r.Status)
+	}
+}
+
+// What this package is for: a closed loop on the same server hides the stall from all percentiles but the last.
+func TestClosedLoopHidesTheStall(t *testing.T) {
+	_, h := load(t, Job{})
+	slow := 0
+	for _, e := range h.events {
+		if e.done-e.due > (250 * time.Millisecond).Nanoseconds() {
+			slow++
+		}
+	}
+	if slow != 4 {
+		t.Errorf("%d of %d requests were slow, with one on each of 4 connections", slow, len(h.events))
+	}
+}
+
+func TestUnansweredCount(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer server.Close()
+	h, err := record(t.Context(), Job{URL: server.URL, Rate: 100, Connections: 2, Duration: 200 * time.Millisecond, Patience: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := h.report()
+	if r.Sent != 20 || r.Unanswered != 20 || r.Took.N != 20 || r.Took.P50 < 150_000 {
+		t.Errorf("of 20 requests without an answer it says %+v", r)
+	}
+}
+
+func TestRefusalsAndKeys(t *testing.T) {
+	s, h := load(t, Job{Rate: 500, URL: "/refuse", Method: "POST", Keys: "run-"})
+	r := h.report()
+	if r.Status[http.StatusServiceUnavailable] != 600 || r.Good() != 0 {
+		t.Errorf("600 refusals are reported as %v, %d good", r.Status, r.Good())
+	}
+	for key, times := range s.keys {
+		if times != 1 || len(key) != len("run-")+keyDigits {
+			t.Fatalf("the key %q came %d times", key, times)
+		}
+	}
+}
+
+func TestWarmUpDoesNotCount(t *testing.T) {
+	_, h := load(t, Job{Rate: 100, Warm: 500 * time.Millisecond})
+	if r := h.report(); r.Sent != 120 {
+		t.Errorf("%d requests count, of 120 and 50 to warm up", r.Sent)
+	}
+}
+
+// An answer may come in any pieces.
+func TestPieces(t *testing.T) {
+	const answer = "HTTP/1.1 503 Service Unavailable\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
+	for at := range len(answer) {
+		c, n := &conn{}, 0
+		var err error
+		for _, piece := range []string{answer[:at], answer[at:]} {
+			if c.body {
+				n += len(piece)
+				continue
+			}
+			c.header = append(c.header, piece...)
+			if n, err = c.parse(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !c.body || c.status != 503 || c.missing != n || n != len("hello") {
+			t.Errorf("in pieces at %d: %+v, %d bytes of the body", at, c, n)
+		}
+	}
+}
+
+func TestNotAnAnswer(t *testing.T) {
+	for _, text := range []string{"HTTP/1.1 200 OK\r\n\r\n", "SSH-2.0\r\n\r\n", "HTTP/1.1 x\r\nContent-Length: 1\r\n\r\n"} {
+		c := &conn{header: []byte(text)}
+		if _, err := c.parse(); err == nil {
+			t.Errorf("%q passes for an answer", text)
+		}
+	}
+}

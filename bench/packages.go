@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// inPackage is a bound that one of seqd's own Go benchmarks must keep. Where it has several parts, the slowest counts.
+type inPackage struct {
+	what, pkg, name string
+	bound           float64 // ns
+	allocations     int
+}
+
+var inPackages = []inPackage{
+	{"obfuscate one number, the slowest number of digits", "./plugin/obfuscate", "^BenchmarkAfter$/^digits", 150, 0},
+	{"format one number by the template of the example, 1 allocation", "./plugin/format", "^BenchmarkFormat$", 250, 1},
+	{"check a token, 0 allocations", "./server/access", "^BenchmarkAllow$", 300, 0},
+}
+
+// benchPackages runs seqd's own Go benchmarks and its test of how fast changes reach all nodes; it runs in seqd's folder.
+func benchPackages(ctx context.Context, o options) (results []result, err error) {
+	for _, p := range inPackages {
+		values, err := p.run(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, within(p.what, values, nanoseconds, p.bound))
+	}
+	typical, slowest, err := changesReach(ctx, o)
+	return append(results,
+		report("a change is seen by 3 nodes: median of 100", typical, milliseconds),
+		within("a change is seen by 3 nodes: slowest of 100", slowest, milliseconds, 1e6)), err
+}
+
+var benchmarkLine = regexp.MustCompile(`(?m)^(Benchmark\S+)\s+\d+\s+([0-9.]+) ns/op.*?([0-9]+) allocs/op`)
+
+// run returns ns per operation of each round. More allocations than allowed are an error.
+func (p inPackage) run(ctx context.Context, o options) ([]float64, error) {
+	rounds := strconv.Itoa(o.rounds)
+	out, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", p.name, "-benchmem", "-benchtime", "100ms", "-count", rounds, p.pkg).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go test %s: %w: %s", p.pkg, err, out)
+	}
+	values, seen := make([]float64, o.rounds), make(map[string]int)
+	for _, match := range benchmarkLine.FindAllStringSubmatch(string(out), -1) {
+		ns, nsErr := strconv.ParseFloat(match[2], 64)
+		allocations, allocErr := strconv.Atoi(match[3])
+		if nsErr != nil || allocErr != nil || allocations > p.allocations || seen[match[1]] >= o.rounds {
+			return nil, fmt.Errorf("go test %s: %s", p.pkg, match[0])
+		}
+		round := seen[match[1]]
+		seen[match[1]]++
+		values[round] = max(values[round], ns)
+	}
+	if len(seen) == 0 {
+		return nil, fmt.Errorf("go test %s -bench %s runs nothing: %s", p.pkg, p.name, out)
+	}
+	return values, nil
+}
+
+var reached = regexp.MustCompile(`median (\S+), slowest (\S+)`)
+
+// changesReach returns, of each round, the median and the longest time in µs until a change is seen by all nodes.
+func changesReach(ctx context.Context, o options) (typical, slowest []float64, err error) {
+	args := []string{"test", "-count", strconv.Itoa(o.rounds), "-v", "-run", "^TestChangesReachEveryNode$", "./admin"}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = "integration"
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, nil, fmt.Errorf("go %q: %w: %s", args, err, out)
+	}
+	for _, match := range reached.FindAllStringSubmatch(string(out), -1) {
+		middle, err := time.ParseDuration(match[1])
+		if err != nil {
+			return nil, nil, err
+		}
+		most, err := time.ParseDuration(match[2])
+		if err != nil {
+			return nil, nil, err
+		}
+		typical, slowest = append(typical, float64(middle.Microseconds())), append(slowest, float64(most.Microseconds()))
+	}
+	if len(typical) != o.rounds {
+		return nil, nil, fmt.Errorf("go %q says %s", args, out)
+	}
+	return typical, slowest, nil
+}

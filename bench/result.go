@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// unit is what values are counted in, and how one is written.
+type unit struct {
+	name string
+	text func(float64) string
+}
+
+func formatted(format string, divisor float64) func(float64) string {
+	return func(n float64) string { return fmt.Sprintf(format, n/divisor) }
+}
+
+// The units of all figures. Times are taken in microseconds or nanoseconds and written as what reads best.
+var (
+	perSecond      = unit{"requests/s", formatted("%.1f k/s", 1000)}
+	perMillisecond = unit{"IDs/ms", formatted("%.0f/ms", 1)}
+	nanoseconds    = unit{"ns", formatted("%.1f ns", 1)}
+	microseconds   = unit{"µs", formatted("%.0f µs", 1)}
+	hundredths     = unit{"µs", formatted("%.2f µs", 1)}
+	milliseconds   = unit{"µs", formatted("%.2f ms", 1000)}
+	mebibytes      = unit{"bytes", formatted("%.1f MiB", 1<<20)}
+	kilobytes      = unit{"bytes", formatted("%.0f KB", 1000)}
+	bytesEach      = unit{"bytes", formatted("%.0f bytes", 1)}
+	ratio          = unit{"", formatted("%.3f", 1)}
+)
+
+// result is one line of the table: what was measured in each round, beside what it is compared with.
+type result struct {
+	what     string
+	baseline string // what it is compared with, "" for nothing
+	unit     unit
+	base     []float64 // of the rounds, as long as values or empty
+	values   []float64
+	target   string // "" for none
+	reached  bool
+}
+
+// median of a list that is not empty.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// pairs are two measurements taken in turn.
+type pairs struct{ base, value []float64 }
+
+// measure takes baseline and value in turn.
+func measure(rounds int, base, value func() (float64, error)) (pairs, error) {
+	lists, err := turns(rounds, base, value)
+	if err != nil {
+		return pairs{}, err
+	}
+	return pairs{base: lists[0], value: lists[1]}, nil
+}
+
+// turns takes several measurements in turn and returns a list of each. One round more than asked for comes first, to warm up, and does not count.
+func turns(rounds int, measurements ...func() (float64, error)) ([][]float64, error) {
+	lists := make([][]float64, len(measurements))
+	err := inTurn(rounds+1, len(measurements), func(round, n int) error {
+		value, err := measurements[n]()
+		if round > 0 {
+			lists[n] = append(lists[n], value)
+		}
+		return err
+	})
+	return lists, err
+}
+
+// inTurn does n things round after round. Every round begins with the next of them, so that none always runs on the warmest machine.
+func inTurn(rounds, n int, do func(round, i int) error) error {
+	for round := range rounds {
+		for i := range n {
+			if err := do(round, (i+round)%n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ratios are value/base of each round.
+func (p pairs) ratios() []float64 {
+	ratios := make([]float64, len(p.base))
+	for i := range ratios {
+		ratios[i] = p.value[i] / p.base[i]
+	}
+	return ratios
+}
+
+// result fills a line. atLeast is whether the ratio shall be at least the target, else at most.
+func (p pairs) result(what, baseline string, u unit, atLeast bool, target float64) result {
+	r := p.report(what, baseline, u)
+	ratio := median(p.ratios())
+	sign := "≤"
+	r.reached = ratio <= target
+	if atLeast {
+		sign, r.reached = "≥", ratio >= target
+	}
+	r.target = fmt.Sprintf("%s %.2f", sign, target)
+	return r
+}
+
+// report is result without a target.
+func (p pairs) report(what, baseline string, u unit) result {
+	return result{what: what, baseline: baseline, unit: u, base: p.base, values: p.value}
+}
+
+// report fills a line that stands alone.
+func report(what string, values []float64, u unit) result {
+	return result{what: what, unit: u, values: values}
+}
+
+// within is report with a bound for the median.
+func within(what string, values []float64, u unit, bound float64) result {
+	r := report(what, values, u)
+	r.target, r.reached = "≤ "+u.text(bound), median(values) <= bound
+	return r
+}
+
+// spread is the lowest and the highest of a list.
+func spread(values []float64, u unit) string {
+	return u.text(slices.Min(values)) + "–" + u.text(slices.Max(values))
+}

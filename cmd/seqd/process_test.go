@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// beSeqd is set where the test program is to be seqd itself.
+const beSeqd = "BE_SEQD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beSeqd) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// Who reads the log may end, as journald does when it is restarted: seqd loses lines and goes on.
+func TestLogReaderEnds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	seqd := exec.Command(os.Args[0], "--config", write(t, good), "--server.addr", "127.0.0.1:0", "--server.accessLog", "on")
+	seqd.Env, seqd.Stderr = append(os.Environ(), beSeqd+"=1"), w
+	if err := seqd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- seqd.Wait() }()
+	t.Cleanup(func() { _ = seqd.Process.Kill() }) // where it has ended already that does nothing
+	w.Close()
+	url := "http://" + logs{r: r}.address(t)
+	r.Close()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		get(t, url+"/seq/order")
+		if metrics := get(t, url+"/metrics"); !strings.Contains(metrics, "\nseqd_log_lines_dropped_total 0\n") {
+			break // a line was refused
+		}
+		if time.Now().After(end) {
+			t.Fatal("no line of the log was dropped")
+		}
+	}
+	if body := get(t, url+"/seq/invite"); body != `{"bizType":"invite","id":"1"}` {
+		t.Errorf("without a reader of its log it answers %s", body)
+	}
+	if err := seqd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not stop")
+	}
+}
