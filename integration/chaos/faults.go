@@ -63,6 +63,7 @@ var (
 	networks = []string{"a×r1", "a×r2", "a×r3", "b×r1", "b×r2", "b×r3", "c×r1", "c×r2", "c×r3", "r1×r2", "r1×r3", "r2×r3", "a×b", "b×c", "a×c"}
 	walls    = []string{"drop there", "drop back", "drop both", "reject both"}
 
+	redisAway = record.Fault{Redis: true} // what a failover loses, the checker sees from the servers' roles; choose says what a primary that dies does
 	redisLoss = record.Fault{Redis: true, LosesKeys: true}
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
@@ -90,11 +91,11 @@ var classes = []class{
 	{name: "clock-midnight", holds: "clock", targets: nodes, least: some, most: long, begin: midnight, end: resetClock},
 	{name: "clock-restart", holds: "clock seqd", targets: nodes, amounts: behind, least: short, most: some, begin: restartBehind, end: resetClock},
 
-	{name: "redis-kill", holds: "redis", targets: roles, least: blink, most: long, marks: redisLoss, begin: killRedis, end: startRedis},
-	{name: "redis-restart", holds: "redis", targets: roles, least: blink, most: short, marks: redisLoss, begin: restartRedisEmpty},
-	{name: "redis-restart-old", holds: "redis", targets: roles, least: short, most: some, marks: redisLoss, begin: saveRedis, end: restartRedisOld},
-	{name: "redis-pause", holds: "redis", targets: roles, least: blink, most: long, marks: redisLoss, begin: pauseRedis, end: resumeRedis},
-	{name: "redis-failover", holds: "failover", least: short, most: some, marks: redisLoss, begin: failOver},
+	{name: "redis-kill", holds: "redis", targets: roles, least: blink, most: long, marks: redisAway, begin: killRedis, end: startRedis},
+	{name: "redis-restart", holds: "redis", targets: roles, least: blink, most: short, marks: redisAway, begin: restartRedisEmpty},
+	{name: "redis-restart-old", holds: "redis", targets: roles, least: short, most: some, marks: redisAway, begin: saveRedis, end: restartRedisOld},
+	{name: "redis-pause", holds: "redis", targets: roles, least: blink, most: long, marks: redisAway, begin: pauseRedis, end: resumeRedis},
+	{name: "redis-failover", holds: "failover", least: short, most: some, marks: redisAway, begin: failOver},
 	{name: "redis-flush", holds: "flush", least: blink, most: short, marks: redisLoss, begin: flushRedis},
 	{name: "script-flush", holds: "scripts", least: blink, most: short, begin: flushScripts},
 	{name: "sentinel-kill", holds: "sentinel", targets: nodes, least: short, most: long, begin: killSentinel, end: startSentinel},
@@ -108,9 +109,9 @@ var classes = []class{
 	{name: "mongo-hang", holds: "link", targets: everyLink, least: blink, most: long, marks: storeAway, begin: onLinks(plain((*link).hang)), end: restoreLinks},
 	{name: "mongo-lost-replies", holds: "link", targets: everyLink, least: blink, most: some, marks: storeAway, begin: onLinks(plain((*link).dropReplies)), end: restoreLinks},
 
-	{name: "partition", holds: "net", targets: networks, ways: walls, least: blink, most: long, marks: redisLoss, begin: partition},
+	{name: "partition", holds: "net", targets: networks, ways: walls, least: blink, most: long, marks: redisAway, begin: partition},
 	{name: "isolate-node", holds: "isolation", targets: nodes, least: short, most: long, marks: cutOff, begin: isolateNode},
-	{name: "isolate-host", holds: "isolation", targets: []string{"a", "b", "c", "r1", "r2", "r3"}, least: short, most: long, marks: record.Fault{Redis: true, Store: true, LosesKeys: true}, begin: isolateHost},
+	{name: "isolate-host", holds: "isolation", targets: []string{"a", "b", "c", "r1", "r2", "r3"}, least: short, most: long, marks: cutOff, begin: isolateHost},
 }
 
 // errNothing says that a fault found nothing to break, or was refused: there was none.
@@ -248,6 +249,7 @@ func (l *laboratory) redis(name string) *redisServer {
 func killRedis(l *laboratory, t *trouble) error {
 	s, err := l.choose(t)
 	if err == nil {
+		t.LosesKeys = t.target == "primary" // what a replica loses, the primary still has
 		s.kill()
 	}
 	return err
@@ -270,6 +272,7 @@ func restartRedisEmpty(l *laboratory, t *trouble) error {
 func saveRedis(l *laboratory, t *trouble) error {
 	s, err := l.choose(t)
 	if err == nil {
+		t.LosesKeys = t.target == "primary"
 		err = s.do("SAVE")
 	}
 	return err

@@ -2,6 +2,7 @@ package check
 
 import (
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/integration/chaos/record"
 )
@@ -45,6 +46,31 @@ func TestIdempotency(t *testing.T) {
 			s.server(2500, "r2", record.Primary)
 			s.post(3010, 3011, "b", order, "k", numbers(2, 1))
 		}, ""},
+		{"two answers, when Redis was only away", func(s *story) {
+			s.post(0, 1, "a", order, "k", numbers(1, 1))
+			s.fault(3, 4, "pause", "r1", breaksRedis)
+			s.post(10, 11, "b", order, "k", numbers(2, 1))
+		}, RuleIdempotency},
+		{"two answers, when the primary began anew unseen", func(s *story) {
+			s.replid(900, "r1", "x")
+			s.post(1000, 1001, "a", order, "k", numbers(1, 1))
+			s.replid(1100, "r1", "y")
+			s.post(1200, 1201, "b", order, "k", numbers(2, 1))
+		}, ""},
+		{"two answers, when the primary began anew before", func(s *story) {
+			s.replid(100, "r1", "x")
+			s.replid(200, "r1", "y")
+			s.post(1000, 1001, "a", order, "k", numbers(1, 1))
+			s.replid(1100, "r1", "y")
+			s.post(1200, 1201, "b", order, "k", numbers(2, 1))
+		}, RuleIdempotency},
+		{"the same serial of another day", func(s *story) {
+			c := s.texts(0, 1, "a", invoice, "INV-2026-11-21-1")
+			c.Kind, c.Key = record.Idempotent, "k"
+			s.turn(500, "b", 24*time.Hour)
+			c = s.texts(1000, 1001, "b", invoice, "INV-2026-11-22-1")
+			c.Kind, c.Key = record.Idempotent, "k"
+		}, RuleIdempotency},
 		{"no answer, then one", func(s *story) {
 			fails(s.post(0, 1, "a", order, "k"), 1)
 			s.post(10, 11, "b", order, "k", numbers(2, 1))

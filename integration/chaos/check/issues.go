@@ -99,7 +99,10 @@ func (h *history) answersOf(r *Report, calls []*call) (different []issue) {
 	return different
 }
 
-func equal(a, b *call) bool { return slices.Equal(a.runs, b.runs) && slices.Equal(a.texts, b.texts) }
+// equal is whether two answers have the same IDs. Where an ID shows number and period, it is the same only with both.
+func equal(a, b *call) bool {
+	return a.period == b.period && slices.Equal(a.runs, b.runs) && slices.Equal(a.texts, b.texts)
+}
 
 // keyLost reports whether Redis may have lost a key that was put there within a span, or before it, at some time within it.
 func (h *history) keyLost(from, to int64) bool {

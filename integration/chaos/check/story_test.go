@@ -115,6 +115,11 @@ func (s *story) server(at int64, name, role string) {
 	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: role}})
 }
 
+// replid tells under which replication ID a primary runs.
+func (s *story) replid(at int64, name, id string) {
+	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: record.Primary, Replid: id}})
+}
+
 // fault adds a fault; what says what it breaks.
 func (s *story) fault(from, to int64, class, target string, what func(*record.Fault)) {
 	f := &record.Fault{ID: len(s.entries), Class: class, Target: target, Begin: from * ms, End: to * ms}

@@ -281,5 +281,20 @@ func (h *history) changesOfPrimary() (all []window) {
 			all = append(all, window{times[i].from, t.from + int64(h.options.LogDelay)})
 		}
 	}
-	return merge(append(all, h.splits()...))
+	return merge(append(append(all, h.restarts()...), h.splits()...))
+}
+
+// restarts returns when a primary may have begun anew without having been seen as anything else: its replication ID changed.
+func (h *history) restarts() (all []window) {
+	known := make(map[string]record.Server)
+	for _, s := range h.servers {
+		if s.Role != record.Primary || s.Replid == "" {
+			continue
+		}
+		if was, is := known[s.Name]; is && was.Replid != s.Replid {
+			all = append(all, window{was.At, s.At + int64(h.options.LogDelay)})
+		}
+		known[s.Name] = s
+	}
+	return all
 }
