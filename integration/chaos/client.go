@@ -136,10 +136,11 @@ func (r *request) read(c *record.Call, body []byte) {
 		r.readIDs(c, strings.Split(strings.TrimSuffix(string(body), "\n"), "\n"))
 	default:
 		var answer struct {
-			ID  string
-			IDs []string
+			BizType string
+			ID      string
+			IDs     []string
 		}
-		if json.Unmarshal(body, &answer) != nil {
+		if json.Unmarshal(body, &answer) != nil || answer.BizType != r.shape.Name {
 			c.Code = unreadable
 		}
 		if answer.ID != "" {

@@ -55,7 +55,9 @@ func (l *laboratory) suffer(ctx context.Context, id int, p planned, hands *hands
 	if broken == nil {
 		l.tell(t)
 		l.journal.say("- %s %s", t.Class, t.Target)
-	} else if !errors.Is(broken, errNothing) {
+	} else if errors.Is(broken, errNothing) {
+		l.foundNothing()
+	} else {
 		err = errors.Join(broken, err)
 	}
 	return named(fmt.Sprintf("fault %d, %s %s", id, t.Class, t.Target), err)
@@ -70,6 +72,13 @@ func (l *laboratory) mend(t *trouble, begun bool) (err error) {
 		err = errors.Join(err, t.class.end(l, t))
 	}
 	return err
+}
+
+// foundNothing counts a fault that did nothing.
+func (l *laboratory) foundNothing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle++
 }
 
 // count keeps in mind how many faults take the store away.

@@ -21,7 +21,6 @@ type journal struct {
 	lives   map[string]record.Life
 	numbers int64
 	calls   int64
-	failed  error // the first write that failed
 }
 
 func newJournal(path string, out io.Writer) (*journal, error) {
@@ -32,15 +31,8 @@ func newJournal(path string, out io.Writer) (*journal, error) {
 // now is the time on the run's clock, never 0.
 func (j *journal) now() int64 { return max(1, int64(time.Since(j.began))) }
 
-func (j *journal) write(e record.Entry) {
-	if err := j.writer.Write(e); err != nil {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.failed == nil {
-			j.failed = err
-		}
-	}
-}
+// write adds an entry. What goes wrong is told when the writer is closed, and fails the run.
+func (j *journal) write(e record.Entry) { _ = j.writer.Write(e) }
 
 // say prints a line with the time of the run.
 func (j *journal) say(format string, args ...any) {
@@ -82,13 +74,14 @@ func (j *journal) ready(node string, life int, at int64) {
 	}
 }
 
+// change records what is new of a life. What was written last counts, so it is written under the lock: else an end could be lost to a first 200 of /readyz.
 func (j *journal) change(node string, life int, how func(*record.Life)) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	l := j.lives[lifeKey(node, life)]
 	l.Node, l.Life = node, life
 	how(&l)
 	j.lives[lifeKey(node, life)] = l
-	j.mu.Unlock()
 	j.write(record.Entry{Life: &l})
 }
 

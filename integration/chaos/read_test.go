@@ -42,7 +42,7 @@ func TestAppendNumber(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	plain, dressed := &shape{}, &shape{BizType: record.BizType{Display: "x"}}
+	plain, dressed := &shape{BizType: record.BizType{Name: "a"}}, &shape{BizType: record.BizType{Display: "x"}}
 	for _, c := range []struct {
 		q      request
 		status int
@@ -54,7 +54,8 @@ func TestRead(t *testing.T) {
 		{request{shape: plain, count: 2, text: true}, 200, "7\n8\n", record.Call{Runs: []record.Run{{First: 7, Count: 2, Step: 1}}}},
 		{request{shape: dressed, count: 2, text: true}, 200, "X-7\nX-8\n", record.Call{Texts: []string{"X-7", "X-8"}}},
 		{request{shape: plain, count: 3, text: true}, 200, "7\n8\n", record.Call{Code: unreadable, Runs: []record.Run{{First: 7, Count: 2, Step: 1}}}},
-		{request{shape: plain, count: 1}, 200, `{"id":"07"}`, record.Call{Code: unreadable}},
+		{request{shape: plain, count: 1}, 200, `{"bizType":"b","id":"7"}`, record.Call{Code: unreadable, Runs: []record.Run{{First: 7, Count: 1, Step: 1}}}},
+		{request{shape: plain, count: 1}, 200, `{"bizType":"a","id":"07"}`, record.Call{Code: unreadable}},
 		{request{shape: plain, count: 1}, 200, ``, record.Call{Code: unreadable}},
 		{request{shape: plain, count: 1}, 503, `{"code":"starting"}`, record.Call{Code: "starting"}},
 		{request{shape: plain, kind: record.Parse}, 200, `{"number":"7","valid":true,"time":"2026-01-01T00:00:00.005Z","machineId":3,"sequence":4}`,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +26,20 @@ type Options struct {
 	Out      io.Writer
 }
 
+// Shortest is the shortest run: less has no time for a fault.
+const Shortest = 15 * time.Second
+
+// Vacant refuses a folder that has the record of another run, before anything is started and added to its logs.
+func Vacant(dir string) error {
+	switch _, err := os.Lstat(filepath.Join(dir, "record")); {
+	case dir == "" || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s has the record of another run", dir)
+}
+
 // recovery is how long after the last fault all nodes must be ready.
 const recovery = 45 * time.Second
 
@@ -41,11 +56,11 @@ type laboratory struct {
 
 	temporary bool // Dir is
 
-	mu       sync.Mutex // guards what follows
-	broken   map[*redisServer]bool
-	findings []string // what the laboratory itself saw that must not be
-	away     int      // faults under way that take the store away
-	backAt   int64    // when the last of them ended
+	mu     sync.Mutex // guards what follows
+	broken map[*redisServer]bool
+	away   int   // faults under way that take the store away
+	backAt int64 // when the last of them ended
+	idle   int   // faults that found nothing to break
 }
 
 // Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
@@ -64,12 +79,8 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	return l.conclude(report)
 }
 
-// conclude prints the report, with what the laboratory itself found, and keeps the record where there is a violation or a folder was asked for.
+// conclude prints the report and keeps the record where there is a violation or a folder was asked for.
 func (l *laboratory) conclude(report *check.Report) (code int, err error) {
-	for _, text := range l.findings {
-		report.Counts[ruleProcess]++
-		report.Violations = append(report.Violations, check.Violation{Rule: ruleProcess, Text: text})
-	}
 	text := report.String()
 	if err := os.WriteFile(filepath.Join(l.Dir, "report"), []byte(text), 0o644); err != nil {
 		return 2, err
@@ -82,9 +93,6 @@ func (l *laboratory) conclude(report *check.Report) (code int, err error) {
 	fmt.Fprint(l.Out, text)
 	return code, err
 }
-
-// ruleProcess is broken by a node that ends by itself, does not end when it is asked to, or does not recover.
-const ruleProcess = "process"
 
 func (l *laboratory) record() string { return filepath.Join(l.Dir, "record") }
 
@@ -194,6 +202,7 @@ func (l *laboratory) experiment(ctx context.Context) error {
 	ended := time.Now().Add(l.Duration)
 	err := l.inflict(ctx, schedule)
 	if err == nil {
+		l.mindIdle(len(schedule))
 		l.awaitRecovery(ctx)
 		rest(ctx, time.Until(ended))
 	}
@@ -249,11 +258,19 @@ func (l *laboratory) awaitRecovery(ctx context.Context) {
 	l.journal.say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
 }
 
-// find notes something that must not be.
+// mindIdle demands that most faults of the schedule found something to break: else the run shows little.
+func (l *laboratory) mindIdle(planned int) {
+	l.mu.Lock()
+	idle := l.idle
+	l.mu.Unlock()
+	if 2*idle > planned {
+		l.find("%d of %d faults found nothing to break", idle, planned)
+	}
+}
+
+// find notes something that must not be, for the checker.
 func (l *laboratory) find(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.journal.say("!! %s", text)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.findings = append(l.findings, text)
+	l.journal.write(record.Entry{Finding: &record.Finding{At: l.journal.now(), Text: text}})
 }

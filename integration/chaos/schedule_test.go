@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -25,6 +27,31 @@ func TestPlanIsTheSeeds(t *testing.T) {
 	}
 	if describe(plan(1, duration)) == describe(plan(2, duration)) {
 		t.Error("two seeds have one schedule")
+	}
+}
+
+func TestTheShortestRunHasFaults(t *testing.T) {
+	some := 0
+	for seed := range int64(200) {
+		some += min(1, len(plan(seed, Shortest)))
+	}
+	if some < 150 {
+		t.Errorf("only %d of 200 seeds have a fault", some)
+	}
+}
+
+func TestVacant(t *testing.T) {
+	dir := t.TempDir()
+	for _, free := range []string{"", dir, filepath.Join(dir, "new")} {
+		if err := Vacant(free); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "record"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if Vacant(dir) == nil {
+		t.Error("the record of another run is not seen")
 	}
 }
 

@@ -135,6 +135,7 @@ type history struct {
 	servers  []record.Server
 	lines    []record.Line
 	offsets  map[string][]record.Offset
+	findings []record.Finding
 	torn     bool
 	done     bool
 	end      int64 // the last time of anything
@@ -203,6 +204,9 @@ func (h *history) add(e *record.Entry) error {
 		h.lines = append(h.lines, *e.Line)
 	case e.Offset != nil:
 		h.offsets[e.Offset.Node] = append(h.offsets[e.Offset.Node], *e.Offset)
+	case e.Finding != nil:
+		h.findings = append(h.findings, *e.Finding)
+		h.see(e.Finding.At)
 	case e.Done != nil:
 		h.done = true
 		h.see(e.Done.At)

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -128,10 +129,33 @@ func (h *history) checkForms(r *Report) {
 		if !c.answered() || c.malformed {
 			continue
 		}
+		if wrong := c.wrong(); wrong != "" {
+			h.fail(r, RuleForm, c.bizType.Name, 1, c.end, wrong, c)
+		}
 		if got := max(record.Runs(c.runs).Numbers(), int64(len(c.texts))); got != int64(c.asked) {
 			h.fail(r, RuleCount, c.bizType.Name, 1, c.end, fmt.Sprintf("%d were asked for and %d came", c.asked, got), c)
 		}
 	}
+}
+
+// greatest is the largest number of a segment (DESIGN §3 "exact in JavaScript").
+const greatest = 1<<53 - 1
+
+// wrong says what is wrong with an answer by itself: it could not be read as one of its biz type, or has numbers that the biz type does not have (README "segment.start").
+func (c *call) wrong() string {
+	if c.code != "" {
+		return "an answer that is " + c.code
+	}
+	least, most := int64(0), int64(math.MaxInt64)
+	if c.bizType.Strategy == record.Segment {
+		least, most = max(1, c.bizType.Start), greatest
+	}
+	for _, run := range c.runs {
+		if run.First < least || run.Last() > most || run.Last() < run.First {
+			return fmt.Sprintf("numbers that cannot be: %s", show([]record.Run{run}))
+		}
+	}
+	return ""
 }
 
 // checkRecord demands that the record tells enough for the other rules: it came to its end, and where Redis was broken under biz types that count in it, its servers were

@@ -56,6 +56,8 @@ const (
 	RuleIdempotency   = "idempotency"
 	RuleSkipped       = "skipped numbers"
 	RuleParse         = "parse"
+	RuleProcess       = "process"
+	RuleRefusal       = "refusal"
 )
 
 // Violation is something that was promised and not kept.
@@ -86,6 +88,9 @@ type Report struct {
 	// SuspendedBy are the same by reason; some have several. Cursor are those of them that were held against each other all the same, because their nodes were not on their own.
 	SuspendedBy map[string]int `json:"suspendedBy,omitempty"`
 	Cursor      int            `json:"cursor"`
+
+	// CutShort is whether the record does not say that its run came to an end. What a run must show at least is not asked of it then.
+	CutShort bool `json:"cutShort,omitempty"`
 
 	Changed    int              `json:"changed"`    // keys that got other numbers because Redis had lost its own
 	ParseAsked int              `json:"parseAsked"` // IDs of which it was asked what they say
@@ -130,6 +135,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)
 	}
 	fmt.Fprintf(&b, "; %d of them were held against each other all the same\n", r.Cursor)
+	if r.CutShort {
+		fmt.Fprintln(&b, "the record does not come to an end: the run was cut short, and what it shows may be little")
+	}
 	fmt.Fprintf(&b, "idempotency: %d keys got other numbers after Redis had lost theirs\n", r.Changed)
 	for _, v := range r.Violations {
 		fmt.Fprintf(&b, "VIOLATION %s: %s: %s\n", v.Rule, v.BizType, v.Text)
@@ -218,14 +226,18 @@ func Entries(all []record.Entry, opts Options) (*Report, error) {
 
 // check applies every rule.
 func (h *history) check() *Report {
-	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses),
+	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses), CutShort: h.torn || !h.done,
 		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int)}
 	h.totals(r)
 	h.checkRecord(r)
+	h.checkEnough(r)
+	h.checkFindings(r)
+	h.checkRefusals(r)
 	h.checkForms(r)
 	issues := h.issues(r)
 	h.checkDuplicates(r, issues)
 	h.checkOrder(r, issues)
+	h.checkShare(r)
 	h.checkGuard(r)
 	h.checkSnowflake(r, issues)
 	h.checkPeriods(r, issues)

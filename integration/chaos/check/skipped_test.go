@@ -38,7 +38,7 @@ func TestSkipped(t *testing.T) {
 		}, ""},
 		{"start was raised, and that was refused", func(s *story) {
 			s.call(0, 1, "a", order, numbers(1, 10))
-			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH start=700000", Status: 503}})
+			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH start=700000", Status: 503, Code: "store_unavailable"}})
 			s.call(20, 21, "a", order, numbers(700_000, 1))
 		}, RuleSkipped},
 		{"a store that loses answers", func(s *story) {

@@ -221,17 +221,24 @@ type Offset struct {
 	Nanoseconds int64  `json:"ns"`
 }
 
+// Finding is something that must not be and that only the laboratory can see, such as a node that ended by itself.
+type Finding struct {
+	At   int64  `json:"at"`
+	Text string `json:"text"`
+}
+
 // Entry is one line of a record: exactly one field is set.
 type Entry struct {
-	World  *World  `json:"world,omitempty"`
-	Call   *Call   `json:"call,omitempty"`
-	Life   *Life   `json:"life,omitempty"`
-	Fault  *Fault  `json:"fault,omitempty"`
-	Sample *Sample `json:"sample,omitempty"`
-	Server *Server `json:"server,omitempty"`
-	Line   *Line   `json:"line,omitempty"`
-	Offset *Offset `json:"offset,omitempty"`
-	Done   *Done   `json:"done,omitempty"`
+	World   *World   `json:"world,omitempty"`
+	Call    *Call    `json:"call,omitempty"`
+	Life    *Life    `json:"life,omitempty"`
+	Fault   *Fault   `json:"fault,omitempty"`
+	Sample  *Sample  `json:"sample,omitempty"`
+	Server  *Server  `json:"server,omitempty"`
+	Line    *Line    `json:"line,omitempty"`
+	Offset  *Offset  `json:"offset,omitempty"`
+	Finding *Finding `json:"finding,omitempty"`
+	Done    *Done    `json:"done,omitempty"`
 }
 
 // Done is the last thing in a record of a run that came to its end.

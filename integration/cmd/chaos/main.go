@@ -50,7 +50,12 @@ func run() (int, error) {
 	case *plan:
 		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration)
 		return 0, nil
+	case o.Duration < chaos.Shortest:
+		return 2, fmt.Errorf("--duration %v: a run of less than %v shows nothing", o.Duration, chaos.Shortest)
 	case !chaos.Inside():
+		if err := chaos.Vacant(o.Dir); err != nil {
+			return 2, err
+		}
 		return chaos.Enter()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
