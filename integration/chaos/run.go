@@ -23,7 +23,9 @@ type Options struct {
 	Duration time.Duration
 	Dir      string // for the record and the logs; empty for a temporary one
 	Binaries Binaries
-	Out      io.Writer
+	// Sabotaged says that seqd lacks a rule: only violations of what is promised of numbers count then, as only they show that it was noticed.
+	Sabotaged bool
+	Out       io.Writer
 }
 
 // Shortest is the shortest run: less has no time for a fault.
@@ -85,7 +87,14 @@ func (l *laboratory) conclude(report *check.Report) (code int, err error) {
 	if err := os.WriteFile(filepath.Join(l.Dir, "report"), []byte(text), 0o644); err != nil {
 		return 2, err
 	}
-	if code = min(int(report.Total()), 1); code == 0 && l.temporary {
+	found := report.Total()
+	if l.Sabotaged {
+		found = report.OfNumbers()
+	}
+	if found > 0 {
+		code = 1
+	}
+	if report.Total() == 0 && l.temporary {
 		err = os.RemoveAll(l.Dir)
 	} else {
 		fmt.Fprintf(l.Out, "the record, the report and the logs are in %s\n", l.Dir)

@@ -75,6 +75,21 @@ func TestFindings(t *testing.T) {
 	want(t, s.check(t), map[string]int64{RuleProcess: 1})
 }
 
+func TestOfNumbers(t *testing.T) {
+	s := newStory()
+	s.add(record.Entry{Finding: &record.Finding{At: 5, Text: "a ended by itself"}})
+	c := s.call(0, 1, "a", order)
+	c.Status, c.Code = 500, "internal"
+	if r := s.check(t); r.Total() != 2 || r.OfNumbers() != 0 {
+		t.Errorf("%d of %d", r.OfNumbers(), r.Total())
+	}
+	s.call(0, 1, "a", order, numbers(1, 1))
+	s.call(0, 1, "b", order, numbers(1, 1))
+	if r := s.check(t); r.Total() != 3 || r.OfNumbers() != 1 {
+		t.Errorf("%d of %d", r.OfNumbers(), r.Total())
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	refused := func(status int, code string) func(*story) {
 		return func(s *story) {

@@ -116,6 +116,11 @@ func (r *Report) Total() (n int64) {
 	return n
 }
 
+// OfNumbers is how many violations are of what is promised of numbers: a seqd that crashes, refuses or says too little has not been caught at that.
+func (r *Report) OfNumbers() int64 {
+	return r.Total() - r.Counts[RuleRecord] - r.Counts[RuleProcess] - r.Counts[RuleRefusal]
+}
+
 // Line is the totals in one line.
 func (r *Report) Line() string {
 	return fmt.Sprintf("chaos: seed %d, %s, %d numbers, %d calls, %d faults of %d classes, %d duplicates, %d violations",

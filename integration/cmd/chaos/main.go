@@ -35,6 +35,7 @@ func run() (int, error) {
 	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; without it a temporary one, which is kept when there is a violation")
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
+	flag.BoolVar(&o.Sabotaged, "sabotaged", false, "that seqd lacks a rule: only violations of what is promised of numbers count")
 	record := flag.String("check", "", "check this record of an earlier run, print the report and end")
 	plan := flag.Bool("plan", false, "print the schedule and end")
 	overlay := flag.String("overlay", "", "folder to write the overlay of a sabotage to, whose name is the argument; print its path and end")
