@@ -56,6 +56,7 @@ const (
 	RuleIdempotency   = "idempotency"
 	RuleSkipped       = "skipped numbers"
 	RuleParse         = "parse"
+	RuleBack          = "back on the cursor"
 	RuleProcess       = "process"
 	RuleRefusal       = "refusal"
 )
@@ -116,9 +117,9 @@ func (r *Report) Total() (n int64) {
 	return n
 }
 
-// OfNumbers is how many violations are of what is promised of numbers: a seqd that crashes, refuses or says too little has not been caught at that.
+// OfNumbers is how many violations are of what is promised of numbers: a seqd that crashes, refuses, stays on its own or says too little has not been caught at that.
 func (r *Report) OfNumbers() int64 {
-	return r.Total() - r.Counts[RuleRecord] - r.Counts[RuleProcess] - r.Counts[RuleRefusal]
+	return r.Total() - r.Counts[RuleRecord] - r.Counts[RuleProcess] - r.Counts[RuleRefusal] - r.Counts[RuleBack]
 }
 
 // Line is the totals in one line.
@@ -243,6 +244,7 @@ func (h *history) check() *Report {
 	h.checkDuplicates(r, issues)
 	h.checkOrder(r, issues)
 	h.checkShare(r)
+	h.checkBack(r)
 	h.checkGuard(r)
 	h.checkSnowflake(r, issues)
 	h.checkPeriods(r, issues)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -51,6 +52,8 @@ func run() (int, error) {
 	case *plan:
 		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration)
 		return 0, nil
+	case o.Binaries.Seqd == "" || o.Binaries.StandIn == "":
+		return 2, errors.New("--seqd and --standin are missing; scripts/chaos builds them")
 	case o.Duration < chaos.Shortest:
 		return 2, fmt.Errorf("--duration %v: a run of less than %v shows nothing", o.Duration, chaos.Shortest)
 	case !chaos.Inside():
