@@ -28,9 +28,6 @@ type Options struct {
 	Out       io.Writer
 }
 
-// Shortest is the shortest run: less has no time for a fault.
-const Shortest = 15 * time.Second
-
 // Vacant refuses a folder that has the record of another run, before anything is started and added to its logs.
 func Vacant(dir string) error {
 	switch _, err := os.Lstat(filepath.Join(dir, "record")); {

@@ -111,6 +111,9 @@ func collide(a, b planned) bool {
 	return slices.ContainsFunc(a.class.locks(a.target), func(lock string) bool { return slices.Contains(b.class.locks(b.target), lock) })
 }
 
+// Faults is how many faults a run has.
+func Faults(seed int64, duration time.Duration) int { return len(plan(seed, duration)) }
+
 // PrintPlan prints the schedule of a run.
 func PrintPlan(out io.Writer, seed int64, duration time.Duration) {
 	for _, p := range plan(seed, duration) {

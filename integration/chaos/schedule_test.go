@@ -30,13 +30,14 @@ func TestPlanIsTheSeeds(t *testing.T) {
 	}
 }
 
-func TestTheShortestRunHasFaults(t *testing.T) {
-	some := 0
+func TestRunsWithoutRoomHaveNoFaults(t *testing.T) {
 	for seed := range int64(200) {
-		some += min(1, len(plan(seed, Shortest)))
-	}
-	if some < 150 {
-		t.Errorf("only %d of 200 seeds have a fault", some)
+		if Faults(seed, 0) != 0 || Faults(seed, -time.Hour) != 0 {
+			t.Errorf("seed %d has faults in no time", seed)
+		}
+		if Faults(seed, 30*time.Second) == 0 {
+			t.Errorf("seed %d has no fault in 30 s", seed)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ const leastShare = 2
 // fewAnswers is how many answers of strict biz types say nothing of their share yet.
 const fewAnswers = 1000
 
-// checkEnough demands that a run that came to its end shows something: a seqd that answers nobody breaks no other rule. Every node and every biz type has given numbers, half of the calls
+// checkEnough demands that a run that came to its end shows something: a seqd that answers nobody breaks no other rule. Every node and every biz type has given numbers, something was broken, half of the calls
 // were answered, and order over nodes was suspended for less than half of the answers. These are floors far below what a run reaches, no promises of seqd. A world without a length is
 // not one of the laboratory, which refuses that.
 func (h *history) checkEnough(r *Report) {
@@ -38,6 +38,9 @@ func (h *history) checkEnough(r *Report) {
 		if !bizTypes[b.Name] {
 			little("nobody got a number of %s", b.Name)
 		}
+	}
+	if len(h.faults) == 0 {
+		little("there was no fault")
 	}
 	if r.Answered*leastShare < asked {
 		little("%d of %d calls were answered", r.Answered, asked)

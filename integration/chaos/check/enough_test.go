@@ -15,8 +15,9 @@ func ofLength() *story {
 	return s
 }
 
-// everything has every node give numbers, and every biz type be given.
+// everything breaks something, and has every node give numbers, and every biz type be given.
 func (s *story) everything() {
+	s.fault(0, 1, "pause", "a", pauses)
 	s.call(0, 1, "a", order, numbers(1, 1))
 	s.call(0, 1, "b", bill, numbers(1, 1))
 	s.call(0, 1, "c", lot, numbers(1, 1))
@@ -42,7 +43,7 @@ func TestTooLittle(t *testing.T) {
 	want(t, s.check(t), map[string]int64{RuleRecord: 1})
 
 	s = ofLength()
-	want(t, s.check(t), map[string]int64{RuleRecord: 10}) // three nodes, seven biz types
+	want(t, s.check(t), map[string]int64{RuleRecord: 11}) // three nodes, seven biz types, no fault
 	r, err := Entries(s.entries, Options{Unfinished: true})
 	if err != nil {
 		t.Fatal(err)

@@ -54,8 +54,8 @@ func run() (int, error) {
 		return 0, nil
 	case o.Binaries.Seqd == "" || o.Binaries.StandIn == "":
 		return 2, errors.New("--seqd and --standin are missing; scripts/chaos builds them")
-	case o.Duration < chaos.Shortest:
-		return 2, fmt.Errorf("--duration %v: a run of less than %v shows nothing", o.Duration, chaos.Shortest)
+	case chaos.Faults(o.Seed, o.Duration) == 0:
+		return 2, fmt.Errorf("--duration %v has no room for a fault of seed %d: the run would show nothing", o.Duration, o.Seed)
 	case !chaos.Inside():
 		if err := chaos.Vacant(o.Dir); err != nil {
 			return 2, err
