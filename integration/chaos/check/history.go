@@ -87,9 +87,6 @@ type bizType struct {
 // opaque is whether display forms do not tell the number.
 func (b *bizType) opaque() bool { return b.display != nil && b.number < 0 }
 
-// ordered is whether numbers tell the order in which they were issued.
-func (b *bizType) ordered() bool { return !b.opaque() && !b.NoOrder }
-
 func newBizType(b record.BizType) (*bizType, error) {
 	made := &bizType{BizType: b, number: -1, period: -1}
 	var err error

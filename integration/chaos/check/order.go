@@ -12,12 +12,15 @@ import (
 func (h *history) checkOrder(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for i := range issues {
-		if issues[i].bizType.ordered() && len(issues[i].runs) > 0 {
+		if !issues[i].bizType.opaque() && len(issues[i].runs) > 0 {
 			byCounter[issues[i].counter()] = append(byCounter[issues[i].counter()], &issues[i])
 		}
 	}
 	for c, all := range byCounter {
-		h.checkInCall(r, all)
+		h.checkInCall(r, all) // also where what the load does to a biz type suspends everything else
+		if c.bizType.NoOrder {
+			continue
+		}
 		h.checkPerProcess(r, all)
 		switch c.bizType.Ordering {
 		case record.PerNode:

@@ -9,6 +9,12 @@ import (
 
 func TestOrder(t *testing.T) {
 	stories{
+		{"in a call, of a biz type whose order is not promised", func(s *story) {
+			s.entries[0].World.BizTypes[0].NoOrder = true
+			s.call(0, 1, "a", order, numbers(5, 2), numbers(1, 2))
+			s.call(2, 3, "a", order, numbers(3, 2))
+		}, RuleOrderInCall},
+		{"the store went back", func(s *story) { s.line(5, "a", order, record.Restored) }, RuleGuard},
 		{"in a call", func(s *story) { s.call(0, 1, "a", order, numbers(5, 2), numbers(1, 2)) }, RuleOrderInCall},
 		{"in a call, with a gap", func(s *story) { s.call(0, 1, "a", order, numbers(1, 2), numbers(5, 2)) }, ""},
 		{"in a call without any order to read", func(s *story) { s.texts(0, 1, "a", invite, "z", "a") }, ""},
