@@ -176,3 +176,14 @@ func TestShapes(t *testing.T) {
 		t.Errorf("%d biz types", len(cfg.BizTypes))
 	}
 }
+
+func TestAnswersThatBreakOff(t *testing.T) {
+	q := request{shape: &shape{BizType: record.BizType{Name: "a"}}, kind: record.Batch, count: 4, text: true}
+	for body, want := range map[string]int64{"": 0, "10": 0, "10\n11\n1": 2, "10\n11\n12\n": 3} {
+		c := record.Call{Code: "reset"}
+		q.readTorn(&c, []byte(body))
+		if c.Code != "reset" || record.Runs(c.Runs).Numbers() != want {
+			t.Errorf("%q: %+v", body, c)
+		}
+	}
+}

@@ -120,6 +120,18 @@ func TestRefusals(t *testing.T) {
 	}.run(t)
 }
 
+func TestAnswersThatBrokeOff(t *testing.T) {
+	half := func(s *story, first int64) {
+		c := s.call(0, 1, "a", lot, numbers(first, 5))
+		c.Status, c.Code, c.Asked = 0, "reset", 10
+	}
+	stories{
+		{"nobody else has its numbers", func(s *story) { half(s, 1); s.call(2, 3, "b", lot, numbers(6, 1)) }, ""},
+		{"another one has one of them", func(s *story) { half(s, 1); s.call(2, 3, "b", lot, numbers(5, 1)) }, RuleDuplicate},
+		{"it is in no order", func(s *story) { half(s, 7); s.call(2, 3, "a", lot, numbers(1, 1)) }, ""},
+	}.run(t)
+}
+
 func TestNumbersThatCannotBe(t *testing.T) {
 	stories{
 		{"none", func(s *story) { s.call(0, 1, "a", order, numbers(0, 1)) }, RuleForm},

@@ -123,7 +123,8 @@ type history struct {
 	options  Options
 	world    record.World
 	bizTypes map[string]*bizType
-	calls    []call // by start
+	calls    []call  // by start
+	halves   []issue // answers without a key that broke off
 	parses   []parsed
 	admins   []admin
 	lives    []record.Life
@@ -298,7 +299,18 @@ func (h *history) addCall(r *record.Call) error {
 		}
 	}
 	h.calls = append(h.calls, c)
+	if r.Kind == record.Batch && r.Status == 0 && len(r.Runs) > 0 {
+		h.addHalf(c, r.Runs)
+	}
 	return nil
+}
+
+// addHalf keeps the numbers of an answer that broke off. Nobody else may have them; nothing more is promised of them.
+func (h *history) addHalf(c call, runs record.Runs) {
+	c.runs = runs
+	i := issue{call: &c, start: c.start, end: c.end, alone: true, firstEnding: &c}
+	i.span()
+	h.halves = append(h.halves, i)
 }
 
 // read takes numbers and period out of the display forms of an answer.

@@ -109,7 +109,7 @@ type Call struct {
 	Asked   int    `json:"a,omitempty"`   // how many numbers; 1 for a single one
 	Status  int    `json:"st,omitempty"`  // of HTTP, 0 for no answer, or none that is whole
 	Code    string `json:"c,omitempty"`   // of a refusal; of a call without an answer: why, such as timeout, refused, reset, canceled
-	// Runs are the numbers of an answer, in its order, where they are shown in decimal. Of Parse: the number that the ID was said to have.
+	// Runs are the numbers of an answer, in its order, where they are shown in decimal; also of one that broke off, whose status is 0. Of Parse: the number that the ID was said to have.
 	Runs Runs `json:"r,omitempty"`
 	// Texts are the display forms of an answer, in its order, where a plugin rewrites them. Of Parse: the ID that was asked about, always.
 	Texts     []string `json:"t,omitempty"`
