@@ -22,6 +22,9 @@ var _ httpapi.Catalogue = (*catalogue)(nil)
 // changeTries bounds how often a change is tried again that another one came before.
 const changeTries = 20
 
+// page is how many documents are read at a time where many of them are left out.
+const page = 1000
+
 // List implements [httpapi.Catalogue].
 func (c *catalogue) List(ctx context.Context, after string, limit int) (list []httpapi.BizType, next string, err error) {
 	if c.locked {

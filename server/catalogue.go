@@ -84,9 +84,6 @@ func newCatalogue(r *runtime) *catalogue {
 	return c
 }
 
-// page is how many documents are read at a time.
-const page = 1000
-
 // load returns what biz types there are, after putting those of the configuration into the store that it does not know yet. Those that cannot be written now
 // are left to seedRest: they must not keep others from issuing. It builds nothing.
 func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, error) {
@@ -199,18 +196,13 @@ const parallelWrites = 64
 // list reads all definitions.
 func (c *catalogue) list(ctx context.Context) (map[string]persist.Document, error) {
 	all := make(map[string]persist.Document)
-	for after := ""; ; {
-		docs, err := c.store.Documents().List(ctx, definitionKind, after, page)
+	for doc, err := range persist.EveryDocument(ctx, c.store.Documents(), definitionKind) {
 		if err != nil {
 			return nil, err
 		}
-		for _, doc := range docs {
-			all[doc.Key], after = doc, doc.Key
-		}
-		if len(docs) < page {
-			return all, nil
-		}
+		all[doc.Key] = doc
 	}
+	return all, nil
 }
 
 // first puts a definition of the configuration, which is announced, into the store, or returns the one that another node was faster with.

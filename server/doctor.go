@@ -25,18 +25,13 @@ func Doctor(ctx context.Context, cfg *config.Config, w io.Writer) (failed bool) 
 
 // storedDefinitions returns the biz types that the store has.
 func storedDefinitions(ctx context.Context, cfg *config.Config, store persist.Store) (list []doctor.Definition, err error) {
-	for after := ""; ; {
-		docs, err := store.Documents().List(ctx, definitionKind, after, page)
+	for doc, err := range persist.EveryDocument(ctx, store.Documents(), definitionKind) {
 		if err != nil {
 			return nil, err
 		}
-		for _, doc := range docs {
-			list, after = append(list, storedDefinition(cfg, doc)), doc.Key
-		}
-		if len(docs) < page {
-			return list, nil
-		}
+		list = append(list, storedDefinition(cfg, doc))
 	}
+	return list, nil
 }
 
 func storedDefinition(cfg *config.Config, doc persist.Document) (d doctor.Definition) {

@@ -169,20 +169,16 @@ func configured(cfg *config.Config, counter string) (b seqd.BizType, err error) 
 // allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.
 func allDefined(ctx context.Context, cfg *config.Config, store persist.Store) (list []seqd.BizType, err error) {
 	seen := make(map[string]bool)
-	for after := ""; cfg.BizTypesFrom == config.FromStore; {
-		docs, err := store.Documents().List(ctx, definitionKind, after, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, doc := range docs {
+	if cfg.BizTypesFrom == config.FromStore {
+		for doc, err := range persist.EveryDocument(ctx, store.Documents(), definitionKind) {
+			if err != nil {
+				return nil, err
+			}
 			b, err := decodeStored(cfg, doc)
 			if err != nil {
 				return nil, err
 			}
-			list, after, seen[doc.Key] = append(list, b), doc.Key, true
-		}
-		if len(docs) < page {
-			break
+			list, seen[doc.Key] = append(list, b), true
 		}
 	}
 	for _, b := range cfg.BizTypes {

@@ -93,9 +93,6 @@ func (t *Tokens) documents() (persist.Documents, error) {
 	return nil, &seqd.Error{Code: seqd.CodeStarting, Detail: "the store is not open yet", RetryAfter: time.Second}
 }
 
-// pageSize is how many documents are read at once.
-const pageSize = 500
-
 // Reload reads every token of the store. After an error what was known stays.
 func (t *Tokens) Reload(ctx context.Context) error {
 	store, err := t.documents()
@@ -105,20 +102,13 @@ func (t *Tokens) Reload(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	names := maps.Clone(t.config)
-	for after := ""; ; {
-		page, err := store.List(ctx, Kind, after, pageSize)
+	for doc, err := range persist.EveryDocument(ctx, store, Kind) {
 		if err != nil {
 			return fmt.Errorf("read the tokens: %w", err)
 		}
-		for _, doc := range page {
-			if token, ok := t.read(doc); ok {
-				names[token.Name] = token
-			}
+		if token, ok := t.read(doc); ok {
+			names[token.Name] = token
 		}
-		if len(page) < pageSize {
-			break
-		}
-		after = page[len(page)-1].Key
 	}
 	t.known.Store(newSet(names, true))
 	return nil

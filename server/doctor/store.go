@@ -251,7 +251,7 @@ func some(names []string) string {
 // shapes finds the biz types whose IDs would look otherwise than those they issued: seqd refuses them.
 func (d *Doctor) shapes(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	same := 0
-	for shape, err := range every(ctx, store.Shapes().List) {
+	for shape, err := range persist.Every(ctx, store.Shapes()) {
 		if err != nil {
 			f.add(Fail, "shapes", "", "they cannot be read: %v", err)
 			return
@@ -290,7 +290,7 @@ func missingKey(b seqd.BizType) (file string, missing bool) {
 // counters looks at how far numbers are, and how large their steps.
 func (d *Doctor) counters(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	count := 0
-	for c, err := range every(ctx, store.Counters().List) {
+	for c, err := range persist.Every(ctx, store.Counters()) {
 		if err != nil {
 			f.add(Fail, "counters", "restore a backup; see docs/OPERATIONS.md", "they cannot be read: %v", err)
 			return

@@ -1,0 +1,43 @@
+package persist
+
+import (
+	"context"
+	"iter"
+)
+
+// pageSize is how many records are read at a time.
+const pageSize = 1000
+
+// Every yields all models of one kind, in byte order of their persist IDs, and at last an error where there is one. They are read in pages: what is created or
+// deleted meanwhile may be among them or not.
+func Every[M Model](ctx context.Context, from Repository[M]) iter.Seq2[M, error] {
+	return pages(func(after string) ([]M, error) { return from.List(ctx, after, pageSize) }, M.PersistID)
+}
+
+// EveryDocument is [Every] for the documents of one kind, in byte order of their keys.
+func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[Document, error] {
+	return pages(func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
+}
+
+// pages yields what is listed, page after page, until one is not full.
+func pages[T any](list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for after := ""; ; {
+			page, err := list(after)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, record := range page {
+				if !yield(record, nil) {
+					return
+				}
+				after = key(record)
+			}
+			if len(page) < pageSize {
+				return
+			}
+		}
+	}
+}

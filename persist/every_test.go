@@ -1,0 +1,71 @@
+package persist_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// Everything is read once and in order, also when the last page is full, and no more is read than is wanted.
+func TestEvery(t *testing.T) {
+	for _, n := range []int{0, 1, 999, 1000, 1001, 2000} {
+		documents := memory.New(time.Now).Documents()
+		for i := range n {
+			doc := persist.Document{Kind: "k", Key: fmt.Sprintf("%05d", i), Revision: 1, Body: "{}"}
+			if err := documents.Create(t.Context(), doc); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := 0
+		for doc, err := range persist.EveryDocument(t.Context(), documents, "k") {
+			if err != nil || doc.Key != fmt.Sprintf("%05d", seen) {
+				t.Fatalf("%d: %q %v after %d", n, doc.Key, err, seen)
+			}
+			seen++
+		}
+		if seen != n {
+			t.Errorf("%d of %d came", seen, n)
+		}
+	}
+}
+
+// shapes is a repository that fails at its second page.
+type shapes struct {
+	persist.Repository[persist.Shape]
+	pages int
+}
+
+var errPage = errors.New("the second page")
+
+func (s *shapes) List(_ context.Context, _ string, limit int) ([]persist.Shape, error) {
+	if s.pages++; s.pages > 1 {
+		return nil, errPage
+	}
+	return make([]persist.Shape, limit), nil
+}
+
+// An error comes last, after all that was read, and who stops has no further page read.
+func TestEveryEnds(t *testing.T) {
+	failing, seen := &shapes{}, 0
+	var last error
+	for _, err := range persist.Every(t.Context(), failing) {
+		if last = err; err == nil {
+			seen++
+		}
+	}
+	if seen != 1000 || !errors.Is(last, errPage) {
+		t.Errorf("%d came, and then %v", seen, last)
+	}
+	stopped := &shapes{}
+	for range persist.Every(t.Context(), stopped) {
+		break
+	}
+	if stopped.pages != 1 {
+		t.Errorf("%d pages were read for one record", stopped.pages)
+	}
+}
