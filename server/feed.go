@@ -83,7 +83,7 @@ func newFeed(r *runtime) *feed {
 func (f *feed) add(kind string, to follower) { f.followers[kind] = to }
 
 // channel is where changes are published.
-func (f *feed) channel() string { return f.cfg.Redis.KeyPrefix + "changes:" + f.cluster }
+func (f *feed) channel() string { return f.cfg.Redis.Changes(f.cluster) }
 
 // begin notes which announcements there are, before everything is read for the first time. Those that are recent may be of writes that are still under way.
 func (f *feed) begin(ctx context.Context) error {

@@ -47,6 +47,9 @@ func (r *Redis) Configured() bool { return len(r.Addrs) > 0 }
 // Cluster reports whether the addresses are those of a Redis Cluster.
 func (r *Redis) Cluster() bool { return len(r.Addrs) > 1 && r.MasterName == "" }
 
+// Changes is the channel where nodes of a cluster tell each other what changes.
+func (r *Redis) Changes(cluster string) string { return r.KeyPrefix + "changes:" + cluster }
+
 const (
 	mostRedisDB   = 15
 	mostKeyPrefix = 64

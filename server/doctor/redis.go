@@ -197,8 +197,7 @@ func (d *Doctor) redisWhole(ctx context.Context, f *findings) {
 	}
 	defer client.Close()
 	cluster := d.cluster(ctx)
-	channel := d.Config.Redis.KeyPrefix + "changes:" + cluster
-	rights, err := rediscursor.Examine(ctx, rediscursor.Options{Client: client, Prefix: d.Config.Redis.KeyPrefix, Cluster: cluster}, channel)
+	rights, err := rediscursor.Examine(ctx, rediscursor.Options{Client: client, Prefix: d.Config.Redis.KeyPrefix, Cluster: cluster}, d.Config.Redis.Changes(cluster))
 	if err != nil {
 		f.add(Fail, "redis", "", "%v", err)
 		return

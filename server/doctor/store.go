@@ -30,14 +30,22 @@ func (d *Doctor) store(ctx context.Context, f *findings) {
 
 // look opens the store without changing it.
 func (d *Doctor) look(ctx context.Context) (persist.Store, error) {
-	cfg := d.Config.Store
-	switch cfg.Driver {
+	switch d.Config.Store.Driver {
 	case "bolt":
-		return bolt.OpenReadOnly(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: lockPatience, Now: d.Now})
+		return d.openBolt()
 	case "mongo":
-		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: min(cfg.Mongo.Timeout, mostTimeout), Now: d.Now})
+		return d.openMongo(ctx)
 	}
 	return nil, errors.ErrUnsupported
+}
+
+func (d *Doctor) openBolt() (*bolt.Store, error) {
+	return bolt.OpenReadOnly(bolt.Options{Path: d.Config.Store.Bolt.Path, LockTimeout: lockPatience, Now: d.Now})
+}
+
+func (d *Doctor) openMongo(ctx context.Context) (*mongo.Store, error) {
+	cfg := d.Config.Store.Mongo
+	return mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: d.Now})
 }
 
 // lockPatience is how long another process may keep the file before it counts as in use.
@@ -67,7 +75,7 @@ func (d *Doctor) boltFile(ctx context.Context, f *findings) {
 		f.add(Warn, boltKey, "chmod 600 "+path, "%s can be used by others than its owner (mode %#o)", path, info.Mode().Perm())
 	}
 	d.written(f, boltKey, path)
-	store, err := bolt.OpenReadOnly(bolt.Options{Path: path, LockTimeout: lockPatience, Now: d.Now})
+	store, err := d.openBolt()
 	switch {
 	case errors.Is(err, bolt.ErrInUse):
 		d.inUse(ctx, f, path)
@@ -129,8 +137,7 @@ const (
 )
 
 func (d *Doctor) mongoServer(ctx context.Context, f *findings) {
-	cfg := d.Config.Store.Mongo
-	store, err := mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: d.Now})
+	store, err := d.openMongo(ctx)
 	if err != nil {
 		f.add(Fail, mongoKey, "start the server, or correct the address, user and password", "%s", strings.TrimPrefix(err.Error(), mongoKey+": "))
 		return

@@ -66,8 +66,14 @@ func (l *look) grown(at series, v float64) float64 {
 func (l *look) states(issuer *seqd.Issuer) {
 	known, total := make(map[*counts]bool), 0
 	away, heard := l.storeAway.Load(), false
+	var poor []seqd.State // whose label is known only once all have been seen
+	number := map[string]int{"ready": 0, "degraded": 0, "unready": 0, "disabled": 0}
 	issuer.States(func(s seqd.State) {
 		total++
+		number[stateOf(s)]++
+		if s.Unready != nil || s.Degraded != nil {
+			poor = append(poor, s)
+		}
 		if c := l.bizTypes.find(s.BizType); c != nil {
 			known[c] = true
 		}
@@ -78,26 +84,29 @@ func (l *look) states(issuer *seqd.Issuer) {
 	}
 	l.bizTypes.forget(known)
 	l.everyone = total+len(l.bizTypes.all())-len(known) <= l.opts.MaxBizTypes
-	for _, state := range []string{"ready", "degraded", "unready", "disabled"} {
-		l.values[series{bizTypes, state, ""}] = 0
+	for state, n := range number {
+		l.put(bizTypes, float64(n), state, "")
 	}
-	issuer.States(l.state)
+	for _, s := range poor {
+		f := degraded
+		if s.Unready != nil {
+			f = unready
+		}
+		l.put(f, 1, l.label(s.BizType), "")
+	}
 }
 
-// state counts one biz type.
-func (l *look) state(s seqd.State) {
-	state := "ready"
+// stateOf is the label of how a biz type stands.
+func stateOf(s seqd.State) string {
 	switch {
 	case s.Disabled:
-		state = "disabled"
+		return "disabled"
 	case s.Unready != nil:
-		state = "unready"
-		l.put(unready, 1, l.label(s.BizType), "")
+		return "unready"
 	case s.Degraded != nil:
-		state = "degraded"
-		l.put(degraded, 1, l.label(s.BizType), "")
+		return "degraded"
 	}
-	l.values[series{bizTypes, state, ""}]++
+	return "ready"
 }
 
 // label returns what stands for a biz type.
