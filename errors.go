@@ -46,10 +46,12 @@ const (
 	CodeOverloaded       Code = "overloaded"
 	CodeStoreUnavailable Code = "store_unavailable"
 	CodeRedisUnavailable Code = "redis_unavailable"
-	CodeClockRollback    Code = "clock_rollback"
-	CodeNoMachineID      Code = "no_machine_id"
-	CodeTimeout          Code = "timeout"
-	CodeCanceled         Code = "canceled"
+	// CodeCursorContested is reported, but refuses nothing: cursors of one biz type alternate, so order over the nodes does not hold.
+	CodeCursorContested Code = "cursor_contested"
+	CodeClockRollback   Code = "clock_rollback"
+	CodeNoMachineID     Code = "no_machine_id"
+	CodeTimeout         Code = "timeout"
+	CodeCanceled        Code = "canceled"
 
 	// A defect in the service or in a plugin.
 	CodePluginPanic Code = "plugin_panic"

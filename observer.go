@@ -46,6 +46,9 @@ const (
 	EventFenced EventKind = "fenced"
 	// EventGuard: the cursor offered numbers that are not above all that this node has issued; they are skipped. Numbers is how many.
 	EventGuard EventKind = "guard"
+	// EventCursorContested: this node began a cursor over a live one of another epoch for the third time within a minute, or once more: nodes use different
+	// Redis servers, or are configured with different orderings. Numbers is how many times.
+	EventCursorContested EventKind = "cursor_contested"
 	// EventMachineIDLost: a machine ID that this node held is held by another one, or its record is gone; Err says more.
 	EventMachineIDLost EventKind = "machine_id_lost"
 	// EventClockRollback: the clock was set back further than maxWait; requests are refused until it has passed the last time that was used.

@@ -26,9 +26,8 @@ func (c Cluster) PersistID() string { return clusterPersistID }
 
 // Validate returns ErrInvalid unless the ID has the form of one.
 func (c Cluster) Validate() error {
-	raw, err := hex.DecodeString(c.ID)
-	if err != nil || len(raw) != clusterBytes || hex.EncodeToString(raw) != c.ID {
-		return invalid("cluster ID %q is not %d hexadecimal digits", c.ID, 2*clusterBytes)
+	if !isRandom(c.ID) {
+		return invalid("cluster ID %q is not %d hexadecimal digits", c.ID, 2*randomBytes)
 	}
 	return nil
 }
@@ -36,8 +35,24 @@ func (c Cluster) Validate() error {
 // CheckUpdate accepts every change; seqd makes none.
 func (c Cluster) CheckUpdate(Cluster) error { return nil }
 
-// clusterBytes is how many random bytes an ID has: 128 bits, so that no two stores ever draw the same.
-const clusterBytes = 16
+// randomBytes is how many random bytes the ID of a cluster has, and an epoch: 128 bits, so that no two are ever the same.
+const randomBytes = 16
+
+// drawn returns 32 hexadecimal digits that nobody has drawn before.
+func drawn() string {
+	var random [randomBytes]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return hex.EncodeToString(random[:])
+}
+
+// isRandom reports whether a text has the form of what drawn returns.
+func isRandom(text string) bool {
+	raw, err := hex.DecodeString(text)
+	return err == nil && len(raw) == randomBytes && hex.EncodeToString(raw) == text
+}
+
+// NewEpoch draws a sequencer epoch: 32 hexadecimal digits. It is safe for concurrent use.
+func NewEpoch() string { return drawn() }
 
 // ClusterID returns the ID of the cluster that the store belongs to, and creates it when there is none. Processes that call at once get the
 // same one. now is the clock of the timestamp. An error that wraps ErrUnavailable can pass; calling again is always safe.
@@ -47,9 +62,7 @@ func ClusterID(ctx context.Context, store Store, now func() time.Time) (string, 
 		if !errors.Is(err, ErrNotFound) {
 			return known.ID, err
 		}
-		var random [clusterBytes]byte
-		_, _ = rand.Read(random[:]) // it never fails
-		made := Cluster{ID: hex.EncodeToString(random[:]), Timestamp: now().UnixMilli()}
+		made := Cluster{ID: drawn(), Timestamp: now().UnixMilli()}
 		err = store.Clusters().Create(ctx, made)
 		if !errors.Is(err, ErrExists) {
 			return made.ID, err

@@ -30,6 +30,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNewer is returned when a record was written by a newer format than this build knows.
 	ErrNewer = errors.New("written by a newer version")
+	// ErrEpoch is returned by Allocate when the range is for a cursor and the counter believes in another one. Nothing has changed then.
+	ErrEpoch = errors.New("the counter believes in another cursor")
 	// ErrUnavailable is returned when the store cannot work now but may later: out of space, out of reach.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrClosed is returned by every operation after Close.
@@ -52,6 +54,9 @@ type Counter struct {
 	Step int64 `json:"step"`
 	// Timestamp is when Step was last written, in ms since the Unix epoch.
 	Timestamp int64 `json:"timestamp"`
+	// Epoch is the sequencer epoch: it names the one cursor that counts (invariant U3b). None counts while it is empty, as in a
+	// new record. It is compared for equality only: after a restore it may be an older one.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // PersistID is the biz type.
@@ -66,6 +71,8 @@ func (c Counter) Validate() error {
 		return invalid("max %d is outside 0 to %d", c.Max, MaxNumber)
 	case c.Step < 1 || c.Step > MaxNumber:
 		return invalid("step %d is outside 1 to %d", c.Step, MaxNumber)
+	case c.Epoch != "" && !isRandom(c.Epoch):
+		return invalid("epoch %q is not %d hexadecimal digits", c.Epoch, 2*randomBytes)
 	}
 	return nil
 }
@@ -126,10 +133,50 @@ type Request struct {
 	Size int64
 	// Floor is the highest number the asking process ever saw for this counter, 0 for none: the range begins above it.
 	Floor int64
+	// Gap is how many numbers above Floor are skipped if the counter's maximum is below Floor, which says that the store was
+	// restored from an older copy. It is decided in the step that allocates: a read before it may be out of date.
+	Gap int64
 	// Step, when not 0, is recorded with the present time; 0 leaves the record's step and timestamp alone (for ranges
 	// that fill a buffer for the first time, which say nothing about consumption).
 	Step int64
+	// To is where the range goes. The zero Target is a node's own buffer.
+	To Target
 }
+
+// Target is where a range goes, which decides what becomes of the counter's epoch (invariant U3b). Use the functions and the
+// constant that return one.
+type Target struct {
+	kind        targetKind
+	epoch, next string
+}
+
+type targetKind int
+
+const (
+	node targetKind = iota
+	beside
+	cursor
+)
+
+// Beside is the buffer of a node that issues on its own although there is a cursor. The cursor goes on counting.
+var Beside = Target{kind: beside}
+
+// ToCursor is the cursor of an epoch. Allocate returns ErrEpoch if the counter believes in another one.
+func ToCursor(epoch string) Target { return Target{cursor, epoch, epoch} }
+
+// NewCursor is a cursor that is about to begin under the epoch next. Allocate makes that the counter's epoch if it still is
+// epoch, and returns ErrEpoch otherwise. Of several that begin one at a time only the first gets a range.
+func NewCursor(epoch, next string) Target { return Target{cursor, epoch, next} }
+
+// Epoch is the epoch of the cursor that a range goes to, "" if it goes to none.
+func (t Target) Epoch() string { return t.next }
+
+// Cursor reports whether the range goes to a cursor, and the epoch that the counter must have for that.
+func (t Target) Cursor() (epoch string, ok bool) { return t.epoch, t.kind == cursor }
+
+// Keeps reports whether the counter's epoch stays as it is. If not, it becomes Epoch: a node's own buffer leaves none, so that no
+// cursor counts beside it.
+func (t Target) Keeps() bool { return t.kind == beside || t.kind == cursor && t.next == t.epoch }
 
 // Validate returns ErrInvalid and the field that is out of its range.
 func (r Request) Validate() error {
@@ -138,8 +185,12 @@ func (r Request) Validate() error {
 		return invalid("size %d is outside 1 to %d", r.Size, MaxNumber)
 	case r.Floor < 0 || r.Floor > MaxNumber:
 		return invalid("floor %d is outside 0 to %d", r.Floor, MaxNumber)
+	case r.Gap < 0 || r.Gap > MaxNumber:
+		return invalid("gap %d is outside 0 to %d", r.Gap, MaxNumber)
 	case r.Step < 0 || r.Step > MaxNumber:
 		return invalid("step %d is outside 0 to %d", r.Step, MaxNumber)
+	case r.To.kind == cursor && !isRandom(r.To.next):
+		return invalid("the cursor's epoch %q is not %d hexadecimal digits", r.To.next, 2*randomBytes)
 	}
 	return nil
 }
@@ -147,8 +198,9 @@ func (r Request) Validate() error {
 // Allocator hands out ranges. It is what uniqueness rests on (invariant U1: a range leaves the store once).
 type Allocator interface {
 	// Allocate does max := max(max, floor) + size in one atomic, durable step, and returns the size numbers up to the new
-	// max. ErrNotFound when there is no counter: one that vanished must not start again. On any other error the range
-	// may have been taken: the caller forgets it and never guesses.
+	// max. It adds the gap if max was below floor, and it sets the epoch as the target says. ErrNotFound when there is no
+	// counter: one that vanished must not start again. ErrEpoch when the range is for a cursor that does not count. On any
+	// other error the range may have been taken, and the epoch changed: the caller forgets the range and never guesses.
 	Allocate(ctx context.Context, req Request) (Range, error)
 	// GiveBack returns the end of what was handed out: where max is r.Last it becomes r.First − 1, atomically and durably,
 	// and the answer is true; otherwise nothing changes and it is false. The caller has taken r out of every buffer
@@ -160,6 +212,9 @@ type Allocator interface {
 type Counters interface {
 	Repository[Counter]
 	Allocator
+	// Epoch returns the sequencer epoch that the counter has now, or ErrNotFound. It is asked often, and for many counters at
+	// about the same time: a driver may answer several callers with one read that began after all of them had asked.
+	Epoch(ctx context.Context, bizTag string) (string, error)
 }
 
 // Store is one place where everything is kept. It is safe for concurrent use.

@@ -61,11 +61,20 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if err := req.Validate(); err != nil {
 		return c, Range{}, err
 	}
-	base := max(c.Max, req.Floor)
+	if epoch, ok := req.To.Cursor(); ok && epoch != c.Epoch {
+		return c, Range{}, fmt.Errorf("%s: %w", c.BizTag, ErrEpoch)
+	}
+	base := c.Max
+	if base < req.Floor {
+		base = req.Floor + min(req.Gap, MaxNumber-req.Floor)
+	}
 	if req.Size > MaxNumber-base {
 		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)
 	}
 	c.Max = base + req.Size
+	if !req.To.Keeps() {
+		c.Epoch = req.To.Epoch()
+	}
 	if req.Step > 0 {
 		c.Step, c.Timestamp = req.Step, now
 	}

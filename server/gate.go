@@ -96,7 +96,14 @@ func (r gated[M]) List(ctx context.Context, after string, limit int) ([]M, error
 // gatedCounters are counters behind a gate.
 type gatedCounters struct {
 	gated[persist.Counter]
-	to persist.Allocator
+	to persist.Counters
+}
+
+func (c gatedCounters) Epoch(ctx context.Context, bizTag string) (string, error) {
+	if err := c.gate.shut(); err != nil {
+		return "", err
+	}
+	return c.to.Epoch(ctx, bizTag)
 }
 
 func (c gatedCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {

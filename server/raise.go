@@ -53,8 +53,9 @@ func (r Raised) change() string {
 // order@20261120: the step after restoring a backup of the store, which
 // does not know what was issued since. It never lowers a counter, and doing it twice changes nothing more. number is 1 to 2^53 − 1.
 //
-// Where nodes take from a cursor in Redis, everything that ever was in it counts as issued too: it may wait there still, and a node that cannot reach
-// Redis must not get it from the store. When Redis cannot be asked, Raise changes nothing and returns an error.
+// No cursor in Redis counts any more afterwards (invariant U3b), whatever the store and Redis hold: nodes begin another one. If Redis is configured,
+// everything that ever was in the cursor counts as issued too, so that number may be what callers are known to have got. If Redis cannot be asked then,
+// Raise changes nothing and returns an error; a configuration without Redis does without asking.
 //
 // Every seqd must be stopped from before the backup is restored until Raise has returned. One that runs, even if it cannot reach the store meanwhile, holds
 // ranges that number does not cover, and issues them later; what it issues in between could be issued again. After an error the counter may have been
@@ -71,16 +72,16 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	if err := checkKept(cfg.Store); err != nil {
 		return r, err
 	}
+	cfg = cfg.ForRepair()
 	store, err := newStore(ctx, cfg.Store, time.Now, false)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	owner, err := checkRaise(ctx, cfg, store, bizType)
-	if err != nil {
+	if err := checkRaise(ctx, cfg, store, bizType); err != nil {
 		return r, err
 	}
-	waiting, err := inCursor(ctx, cfg, store, owner, bizType)
+	waiting, err := inCursor(ctx, cfg, store, bizType)
 	if err != nil {
 		return r, err
 	}
@@ -93,9 +94,9 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 }
 
 // inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 where there is none.
-func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, owner seqd.BizType, counter string) (ceil int64, err error) {
-	if !hasCursor(cfg, owner) {
-		return 0, nil
+func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (ceil int64, err error) {
+	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
+		return 0, nil // a store of one node needs no cursor
 	}
 	cluster, err := persist.ClusterID(ctx, store, time.Now)
 	if err != nil {
@@ -108,38 +109,30 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, owne
 	defer func() { err = errors.Join(err, client.Close()) }()
 	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
 	if err != nil {
-		return 0, fmt.Errorf("numbers may wait in Redis that nobody must get from the store, and Redis cannot be asked up to where, so nothing was changed: %w. "+
-			"Start Redis; or make sure that what seqd kept there is gone, and run this command with a configuration without redis.addrs and with ordering: per-node", err)
+		return 0, fmt.Errorf("Redis cannot be asked up to where numbers were in its cursor, so nothing was changed: %w. "+
+			"Start Redis; or run this command with a configuration without redis.addrs and with segment.ordering: per-node, and a number above all that callers got", err)
 	}
 	return ceil, nil
 }
 
-// hasCursor reports whether the nodes take the numbers of a biz type from a cursor in Redis.
-func hasCursor(cfg *config.Config, owner seqd.BizType) bool {
-	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
-		return false // a store of one node needs none
-	}
-	o, ok := owner.Settings.(seqd.Orderer)
-	return ok && o.Strict()
-}
-
-// checkRaise refuses what cannot be meant, and returns whose counter it is.
-func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (b seqd.BizType, err error) {
+// checkRaise refuses what cannot be meant.
+func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) error {
 	bizType, digits, period := strings.Cut(counter, "@")
-	if b, err = defined(ctx, cfg, store, bizType); err != nil {
-		return b, err
+	b, err := defined(ctx, cfg, store, bizType)
+	if err != nil {
+		return err
 	}
 	reset := seqd.CalendarOf(b).Reset
 	switch _, ok := reset.Parse(digits); {
 	case reset == seqd.ResetNever && period:
-		return b, fmt.Errorf("%w: the numbers of %s never begin again: it has no periods", ErrRaise, bizType)
+		return fmt.Errorf("%w: the numbers of %s never begin again: it has no periods", ErrRaise, bizType)
 	case reset != seqd.ResetNever && !ok:
-		return b, fmt.Errorf("%w: the numbers of %s begin again %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
+		return fmt.Errorf("%w: the numbers of %s begin again %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
 	}
 	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
-		return b, fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
+		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
 	}
-	return b, nil
+	return nil
 }
 
 // defined returns a biz type as the nodes have it, also one that was disabled or deleted.
@@ -267,11 +260,28 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 		}
 		known, err = counters.Read(ctx, bizType)
 	}
-	if err != nil || known.Max >= number {
-		return Raised{Before: known.Max, After: known.Max}, err
+	if err != nil {
+		return Raised{}, err
+	}
+	if known.Max >= number {
+		return Raised{Before: known.Max, After: known.Max}, forgetCursor(ctx, counters, known)
 	}
 	// One number above number − 1, which nobody gets. It is one atomic step on every store, and leaves the step and its time alone; where somebody
-	// else took numbers since the look above, none of theirs are lost.
+	// else took numbers since the look above, none of theirs are lost. A range that goes to no cursor also lets none count any more.
 	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1})
 	return Raised{Before: known.Max, After: taken.Last}, err
+}
+
+// forgetCursor lets no cursor count any more for a counter that is high enough.
+func forgetCursor(ctx context.Context, counters persist.Counters, known persist.Counter) (err error) {
+	for known.Epoch != "" {
+		known.Epoch = ""
+		if err = counters.Update(ctx, known); !errors.Is(err, persist.ErrLowered) {
+			return err
+		}
+		if known, err = counters.Read(ctx, known.BizTag); err != nil { // somebody took numbers since
+			return err
+		}
+	}
+	return nil
 }

@@ -196,7 +196,7 @@ func array(words string) string {
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{
-		"*0", "$-1", "*-1", ":1", "+OK", "$4\r\nlive", array("what"), array("live"), array("live g 10 0 1 1"), array("stub"), array("stub g"),
+		"*0", "$-1", "*-1", ":1", "+OK", "$4\r\nlive", array("what"), array("live"), array("live g 10 0 1 1"), array("other"), array("other g 10"), array("other g x e"), array("stub"), array("stub g"),
 		array("stub g x"), array("stub g -1"), array("stub g :5"), array("stub $-1 5"), array("stub g 9007199254740992"), array("stub g 1e+15"),
 		array("live g 10 0 1 1 1e+15"), array("live g 10 x 1 1 10"), array("live g 10 3 1 1 10"), array("live g 10 0 1 1 $-1"), array("live :1 10 0 1 1 10"),
 		array("live g 10 0 1 1 10 1"), array("live g 10 0 1 1 10 1 2 3"), array("live g 10 0 1 1 10 2 1"), array("live g 10 0 1 1 10 0 1"),

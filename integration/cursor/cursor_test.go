@@ -2,6 +2,7 @@
 package cursor
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -83,6 +84,21 @@ func reopen(t tester, client redis.UniversalClient, name string) *cursor {
 		Cursor: rediscursor.Open(rediscursor.Options{Client: client, Prefix: prefix, Cluster: clusterID}, name),
 		t:      t, client: client, name: name, key: rediscursor.Key(prefix, name),
 	}
+}
+
+// epoch is the one that all tests believe in, except those that are about epochs.
+const epoch = "0123456789abcdef0123456789abcdef"
+
+// Take is that of the cursor under epoch, unless the take names one.
+func (c *cursor) Take(ctx context.Context, take rediscursor.Take) (rediscursor.Taken, error) {
+	take.Epoch = cmp.Or(take.Epoch, epoch)
+	return c.Cursor.Take(ctx, take)
+}
+
+// Install is that of the cursor under epoch, unless the install names one.
+func (c *cursor) Install(ctx context.Context, in rediscursor.Install) (rediscursor.Answer, error) {
+	in.Epoch = cmp.Or(in.Epoch, epoch)
+	return c.Cursor.Install(ctx, in)
 }
 
 // set changes a field of the hash by hand.
@@ -170,8 +186,11 @@ func parse(t tester, text string) (ranges []persist.Range) {
 
 // show writes what was taken, such as "1-3 11-12; ceil 20 low free 1 next 13 hand 8".
 func show(taken rediscursor.Taken) string {
-	if taken.Stub {
+	switch {
+	case taken.Stub:
 		return fmt.Sprintf("stub; ceil %d", taken.Ceil)
+	case taken.Other:
+		return fmt.Sprintf("other %s; ceil %d", taken.Epoch, taken.Ceil)
 	}
 	var runs []string
 	for _, r := range taken.Runs {
@@ -240,14 +259,14 @@ func (l *ledger) add(runs []persist.Range) (count int64) {
 
 // node takes numbers and refills, as a node does.
 type node struct {
-	*rediscursor.Cursor
+	*cursor
 	store  *store
 	ledger *ledger
 	size   int64
 }
 
 func newNode(c *cursor, s *store, l *ledger) *node {
-	return &node{Cursor: c.Cursor, store: s, ledger: l, size: 40}
+	return &node{cursor: c, store: s, ledger: l, size: 40}
 }
 
 // once takes once and refills when it is its turn.

@@ -17,29 +17,34 @@ import (
 
 // model is what a cursor should be. What the scripts draw at random is taken over from them.
 type model struct {
-	exists, live bool
-	trusted      bool // written under the server's replication ID
-	gen          string
-	ceil         int64
-	buffer       persist.Range
-	cur          int64
-	queue        []persist.Range
-	claimed      bool // nothing expires during the test
+	exists  bool
+	trusted bool // written under the server's replication ID
+	gen     string
+	epoch   string // empty in a stub
+	ceil    int64
+	buffer  persist.Range
+	cur     int64
+	queue   []persist.Range
+	claimed bool // nothing expires during the test
 }
 
 func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 	if !m.exists || !m.trusted {
 		*m = model{exists: true, trusted: true, ceil: m.ceil}
 	}
-	if !m.live {
+	switch m.epoch {
+	case t.Epoch:
+	case "":
 		return rediscursor.Taken{Stub: true, Ceil: m.ceil, Low: m.claim(t)}
+	default:
+		return rediscursor.Taken{Other: true, Epoch: m.epoch, Ceil: m.ceil}
 	}
 	if free := 1 + t.Reserve - len(m.queue); t.Count > 0 && t.Count <= m.buffer.Last-m.cur &&
 		(free <= 0 || float64(m.cur+t.Count-m.buffer.First+1) < t.Threshold*float64(m.buffer.Size())) {
 		m.cur += t.Count
-		return rediscursor.Taken{Ceil: m.ceil, Runs: []persist.Range{{First: m.cur - t.Count + 1, Last: m.cur}}}
+		return rediscursor.Taken{Epoch: m.epoch, Ceil: m.ceil, Runs: []persist.Range{{First: m.cur - t.Count + 1, Last: m.cur}}}
 	}
-	taken := rediscursor.Taken{Gen: m.gen, Ceil: m.ceil}
+	taken := rediscursor.Taken{Epoch: m.epoch, Gen: m.gen, Ceil: m.ceil}
 	wanted, promoted := t.Count, 0
 	for wanted > 0 {
 		if m.cur == m.buffer.Last {
@@ -85,8 +90,7 @@ func (m *model) claim(t rediscursor.Take) rediscursor.Low {
 
 func (m *model) install(in rediscursor.Install) rediscursor.Answer {
 	switch {
-	case !m.exists, !m.trusted, in.Gen != m.gen,
-		in.Mode == rediscursor.Append && !m.live, in.Mode == rediscursor.Seed && m.live:
+	case !m.exists, !m.trusted, in.Gen != m.gen, (in.Mode == rediscursor.Seed) == (in.Epoch == m.epoch):
 		return rediscursor.Answer{Verdict: rediscursor.Moved}
 	case in.Range.First <= m.ceil:
 		return rediscursor.Answer{Verdict: rediscursor.Stale, Ceil: m.ceil}
@@ -97,7 +101,7 @@ func (m *model) install(in rediscursor.Install) rediscursor.Answer {
 		m.claimed = m.claimed && len(m.queue) < 1+in.Reserve
 	default:
 		m.claimed = false
-		m.live, m.buffer, m.cur, m.queue = true, in.Range, in.Range.First-1, nil
+		m.epoch, m.buffer, m.cur, m.queue = in.Epoch, in.Range, in.Range.First-1, nil
 	}
 	m.ceil = in.Range.Last
 	return rediscursor.Answer{Verdict: rediscursor.Installed, Gen: m.gen, Free: 1 + in.Reserve - len(m.queue)}
@@ -108,15 +112,12 @@ func (m *model) fields() map[string]string {
 	if !m.exists {
 		return map[string]string{}
 	}
-	live, queue := "0", ""
-	if m.live {
-		live = "1"
-	}
+	queue := ""
 	for _, r := range m.queue {
 		queue += fmt.Sprintf("%d-%d ", r.First, r.Last)
 	}
 	return map[string]string{
-		"v": fmt.Sprint(rediscursor.FormatVersion), "cluster": clusterID, "gen": m.gen, "ceil": fmt.Sprint(m.ceil), "live": live,
+		"v": fmt.Sprint(rediscursor.FormatVersion), "cluster": clusterID, "gen": m.gen, "ceil": fmt.Sprint(m.ceil), "epoch": m.epoch,
 		"first": fmt.Sprint(m.buffer.First), "cur": fmt.Sprint(m.cur), "last": fmt.Sprint(m.buffer.Last), "queue": queue, "queued": fmt.Sprint(len(m.queue)),
 	}
 }
@@ -164,6 +165,7 @@ func (r *modelRun) take(*rapid.T) {
 	if rapid.Bool().Draw(r.t, "claims") {
 		take.Claim = claim
 	}
+	take.Epoch = r.believed()
 	before := r.writes()
 	got, err := r.cursor.Take(context.Background(), take)
 	if err != nil {
@@ -174,13 +176,22 @@ func (r *modelRun) take(*rapid.T) {
 	}
 	anew := !r.model.exists || !r.model.trusted
 	want := r.model.take(take)
-	if want.Gen != "" || want.Stub {
+	if want.Gen != "" || want.Stub || want.Other {
 		want.Gen = r.adopt(got.Gen, anew)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		r.t.Errorf("%+v:\n got %+v\nwant %+v", take, got, want)
 	}
 	r.seen.add(got.Runs)
+}
+
+// believed is an epoch that a node may believe in, mostly the right one.
+func (r *modelRun) believed() string {
+	other := []string{epoch, strings.Repeat("e", 32)}
+	if r.model.epoch == "" || rapid.IntRange(0, 4).Draw(r.t, "other epoch") == 0 {
+		return rapid.SampledFrom(other).Draw(r.t, "epoch")
+	}
+	return r.model.epoch
 }
 
 // adopt checks a gen and takes it over when the cursor begins anew.
@@ -200,7 +211,7 @@ func (r *modelRun) install(mode rediscursor.Mode) {
 	if rapid.IntRange(0, 9).Draw(r.t, "other gen") == 0 {
 		gen = "other"
 	}
-	in := rediscursor.Install{Mode: mode, Gen: gen, Reserve: rapid.IntRange(0, 3).Draw(r.t, "reserve")}
+	in := rediscursor.Install{Mode: mode, Gen: gen, Epoch: r.believed(), Reserve: rapid.IntRange(0, 3).Draw(r.t, "reserve")}
 	// Mostly a new range, sometimes one that comes too late. Only ceil can tell; without it the caller must be right.
 	gaps := []int64{1, 1, 1, 1, 5}
 	if r.model.ceil == r.max {

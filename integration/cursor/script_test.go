@@ -142,7 +142,7 @@ func TestTake(t *testing.T) {
 				}
 			}
 			for field, value := range c.hash() {
-				if strings.ContainsAny(value, "e+") && field != "gen" && field != "cluster" && field != "replid" {
+				if strings.ContainsAny(value, "e+") && field != "gen" && field != "epoch" && field != "cluster" && field != "replid" {
 					t.Errorf("%s is %s", field, value)
 				}
 			}
@@ -198,7 +198,7 @@ func TestInstall(t *testing.T) {
 		"append to nothing":        {missing, rediscursor.Append, "", 1, 10, 1, "moved"},
 		"seed":                     {stub, rediscursor.Seed, "", 1, 10, 1, "ok free 2 anew"},
 		"seed without reserve":     {stub, rediscursor.Seed, "", 1, 10, 0, "ok free 1 anew"},
-		"advance a stub":           {stub, rediscursor.Advance, "", 1, 10, 1, "ok free 2 anew"},
+		"advance a stub":           {stub, rediscursor.Advance, "", 1, 10, 1, "moved"},
 		"append to a stub":         {stub, rediscursor.Append, "", 1, 10, 1, "moved"},
 		"seed with another gen":    {stub, rediscursor.Seed, "other", 1, 10, 1, "moved"},
 		"seed twice":               {live, rediscursor.Seed, "", 31, 40, 1, "moved"},
@@ -217,7 +217,7 @@ func TestInstall(t *testing.T) {
 		"advance at ceil":          {live, rediscursor.Advance, "", 30, 40, 1, "stale 30"},
 		"advance with another gen": {live, rediscursor.Advance, "other", 31, 40, 1, "moved"},
 		"seed a stub at its ceil":  {old, rediscursor.Seed, "", 30, 40, 1, "stale 30"},
-		"advance at a stub's ceil": {old, rediscursor.Advance, "", 30, 40, 1, "stale 30"},
+		"advance at a stub's ceil": {old, rediscursor.Advance, "", 30, 40, 1, "moved"},
 		"seed above a stub's ceil": {old, rediscursor.Seed, "", 31, 40, 1, "ok free 2 anew"},
 		"append to what was lost":  {unseen, rediscursor.Append, "", 31, 40, 1, "moved"},
 		"advance what was lost":    {unseen, rediscursor.Advance, "", 31, 40, 1, "moved"},
@@ -283,9 +283,116 @@ func TestStub(t *testing.T) {
 		t.Errorf("after a loss: %+v", after)
 	}
 	gens[c.gen] = true
-	c.install(rediscursor.Advance, 11, 20, 0)
+	c.install(rediscursor.Seed, 11, 20, 0)
 	if gens[c.gen] {
 		t.Errorf("the gen %s comes again", c.gen)
+	}
+}
+
+// A cursor counts only for those who believe in its epoch. Others are told which it is, and change nothing but by a seed of another epoch.
+func TestEpoch(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	const other = "fedcba9876543210fedcba9876543210"
+	live := func(t *testing.T) *cursor {
+		c := open(t, client)
+		c.fill("1-10", 1)
+		return c
+	}
+	t.Run("take", func(t *testing.T) {
+		c := live(t)
+		before := c.hash()
+		for _, take := range []rediscursor.Take{
+			{Count: 3, Threshold: 0.5, Claim: claim, Epoch: other}, {Threshold: 0.5, Claim: claim, Epoch: other}, {Count: 99, Threshold: 1e-9, Claim: claim, Epoch: other},
+		} {
+			if taken := c.take(take); show(taken) != "other "+epoch+"; ceil 10" || taken.Gen != before["gen"] {
+				t.Errorf("%+v: %+v", take, taken)
+			}
+		}
+		if taken, err := c.Cursor.Take(t.Context(), rediscursor.Take{Count: 3, Threshold: 0.5}); err != nil || !taken.Other {
+			t.Errorf("without an epoch: %+v, %v", taken, err)
+		}
+		if after := c.hash(); !maps.Equal(before, after) {
+			t.Errorf("%v became %v", before, after)
+		}
+		if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "1-3" {
+			t.Errorf("whose epoch it is gets %s", got)
+		}
+	})
+	t.Run("install", func(t *testing.T) {
+		for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Advance} {
+			c := live(t)
+			before := c.hash()
+			in := rediscursor.Install{Mode: mode, Gen: c.gen, Epoch: other, Range: persist.Range{First: 11, Last: 20}, Reserve: 1}
+			if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Moved {
+				t.Errorf("%s: %+v, %v", mode, answer, err)
+			}
+			if after := c.hash(); !maps.Equal(before, after) {
+				t.Errorf("%s: %v became %v", mode, before, after)
+			}
+		}
+		c := live(t)
+		if _, err := c.Cursor.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Seed, Gen: c.gen, Range: persist.Range{First: 11, Last: 20}}); !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("a seed without an epoch: %v", err)
+		}
+	})
+	t.Run("seed over", func(t *testing.T) {
+		c := live(t)
+		gen := c.gen
+		in := rediscursor.Install{Mode: rediscursor.Seed, Gen: gen, Epoch: other, Range: persist.Range{First: 10, Last: 20}}
+		if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Stale || answer.Ceil != 10 {
+			t.Errorf("at its ceil: %+v, %v", answer, err)
+		}
+		in.Range.First = 11
+		if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Installed || answer.Gen == gen {
+			t.Errorf("above its ceil: %+v, %v", answer, err)
+		}
+		in.Range, in.Epoch = persist.Range{First: 21, Last: 30}, epoch
+		if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Moved {
+			t.Errorf("by one that saw what was there before: %+v, %v", answer, err)
+		}
+		if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5, Epoch: other})); got != "11-13" {
+			t.Errorf("then %s", got)
+		}
+	})
+	t.Run("a stub belongs to nobody", func(t *testing.T) {
+		c := open(t, client)
+		for _, taken := range []rediscursor.Taken{c.take(rediscursor.Take{Count: 1, Threshold: 0.5}), c.take(rediscursor.Take{Count: 1, Threshold: 0.5, Epoch: other})} {
+			if !taken.Stub {
+				t.Errorf("%+v", taken)
+			}
+		}
+		if taken, err := c.Cursor.Take(t.Context(), rediscursor.Take{Count: 1, Threshold: 0.5}); err != nil || !taken.Stub {
+			t.Errorf("without an epoch: %+v, %v", taken, err)
+		}
+	})
+}
+
+// A hash of the format before epochs counts as a stub: what it was trusted for is not known. It keeps its ceil.
+func TestFormatBeforeEpochs(t *testing.T) {
+	t.Parallel()
+	client := connect(t, testenv.StartRedis(t).Addr(), calm)
+	c := open(t, client)
+	c.fill("1-10 11-20", 1)
+	for _, field := range []string{"v", "live"} {
+		c.set(field, "1")
+	}
+	if err := client.HDel(t.Context(), c.key, "epoch").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "stub; ceil 20" {
+		t.Errorf("a take gets %s", got)
+	}
+	for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Advance} {
+		if answer := c.install(mode, 21, 30, 1); answer.Verdict != rediscursor.Moved {
+			t.Errorf("%s: %+v", mode, answer)
+		}
+	}
+	if answer := c.install(rediscursor.Seed, 21, 30, 1); answer.Verdict != rediscursor.Installed {
+		t.Errorf("a seed: %+v", answer)
+	}
+	if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "21-23" || c.hash()["v"] != fmt.Sprint(rediscursor.FormatVersion) {
+		t.Errorf("then %s, %v", got, c.hash())
 	}
 }
 

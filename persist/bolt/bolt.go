@@ -342,6 +342,12 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 	return allocated, nil
 }
 
+// Epoch implements [persist.Counters].
+func (c *counters) Epoch(ctx context.Context, bizTag string) (string, error) {
+	counter, err := c.Read(ctx, bizTag)
+	return counter.Epoch, err
+}
+
 // GiveBack implements [persist.Allocator].
 func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
 	if err := r.Validate(); err != nil {

@@ -208,6 +208,12 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (r persist
 	return r, err
 }
 
+// Epoch implements [persist.Counters].
+func (c *counters) Epoch(ctx context.Context, bizTag string) (string, error) {
+	counter, err := c.Read(ctx, bizTag)
+	return counter.Epoch, err
+}
+
 // GiveBack implements [persist.Allocator].
 func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (given bool, err error) {
 	if err := r.Validate(); err != nil {

@@ -15,7 +15,8 @@ import (
 // counters adds the two operations that ranges move by.
 type counters struct {
 	repository[persist.Counter, storedCounter]
-	now func() time.Time
+	now    func() time.Time
+	epochs *epochs
 }
 
 // Update implements [persist.Repository]; one filter makes the comparison and the replacement atomic.
@@ -41,7 +42,8 @@ const rounds = 10
 
 // Allocate implements [persist.Allocator]: one findAndModify whose filter holds what must be true of the counter, so that the common
 // case is one round trip. When nothing matches, the counter is read to see why; a maximum below the floor is raised first. Raising and
-// taking are two steps, which is safe: a maximum never goes down but by a give-back, and then the filter fails once more.
+// taking are two steps, which is safe: a maximum never goes down but by a give-back, and then the filter fails once more. What was
+// read decides nothing but which error is returned: a new primary may answer with what the counter was a moment ago.
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	if err := req.Validate(); err != nil {
 		return persist.Range{}, err
@@ -58,7 +60,7 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 		if _, _, err := stored.Allocated(req, 0); err != nil {
 			return persist.Range{}, err
 		}
-		if err := c.raise(ctx, req.BizTag, req.Floor); err != nil {
+		if err := c.raise(ctx, req); err != nil {
 			return persist.Range{}, err
 		}
 	}
@@ -69,10 +71,17 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	filter := append(known(req.BizTag), between("max", req.Floor, persist.MaxNumber-req.Size))
+	filter := append(believing(req), between("max", req.Floor, persist.MaxNumber-req.Size))
 	change := bson.D{{Key: "$inc", Value: bson.D{{Key: "max", Value: req.Size}}}}
+	var set bson.D
 	if req.Step > 0 {
-		change = append(change, bson.E{Key: "$set", Value: bson.D{{Key: "step", Value: req.Step}, {Key: "timestamp", Value: c.now().UnixMilli()}}})
+		set = bson.D{{Key: "step", Value: req.Step}, {Key: "timestamp", Value: c.now().UnixMilli()}}
+	}
+	if !req.To.Keeps() {
+		set = append(set, bson.E{Key: "epoch", Value: req.To.Epoch()})
+	}
+	if set != nil {
+		change = append(change, bson.E{Key: "$set", Value: set})
 	}
 	var d storedCounter
 	err := c.collection.FindOneAndUpdate(ctx, filter, change, options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&d)
@@ -87,13 +96,32 @@ func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range
 	return r, r.Validate()
 }
 
-// raise lifts a maximum that is below the floor to it. It changes nothing else: not a field that is missing or no number.
-func (c *counters) raise(ctx context.Context, bizTag string, floor int64) error {
+// believing selects the counter of a request, if it believes in the cursor that the range is for.
+func believing(req persist.Request) bson.D {
+	filter := known(req.BizTag)
+	switch epoch, ok := req.To.Cursor(); {
+	case !ok:
+		return filter
+	case epoch == "": // a record that is older than epochs lacks the field, which null selects
+		return append(filter, bson.E{Key: "epoch", Value: bson.D{{Key: "$in", Value: bson.A{"", nil}}}})
+	default:
+		return append(filter, bson.E{Key: "epoch", Value: epoch})
+	}
+}
+
+// raise lifts a maximum that is below the floor to the gap above it. It changes nothing else: not a field that is missing or no number.
+func (c *counters) raise(ctx context.Context, req persist.Request) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	filter := append(known(bizTag), between("max", 0, floor))
-	_, err := c.collection.UpdateOne(ctx, filter, bson.D{{Key: "$max", Value: bson.D{{Key: "max", Value: floor}}}})
-	return about(bizTag, translate(err))
+	to := req.Floor + min(req.Gap, persist.MaxNumber-req.Floor)
+	filter := append(believing(req), between("max", 0, req.Floor-1))
+	_, err := c.collection.UpdateOne(ctx, filter, bson.D{{Key: "$max", Value: bson.D{{Key: "max", Value: to}}}})
+	return about(req.BizTag, translate(err))
+}
+
+// Epoch implements [persist.Counters].
+func (c *counters) Epoch(ctx context.Context, bizTag string) (string, error) {
+	return c.epochs.read(ctx, bizTag)
 }
 
 // GiveBack implements [persist.Allocator].

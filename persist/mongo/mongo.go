@@ -124,7 +124,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	db := client.Database(opts.Database)
 	s := &Store{client: client, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
-	s.counters = counters{repository[persist.Counter, storedCounter]{db.Collection("counters"), opts.Timeout}, opts.Now}
+	s.counters = counters{repository: repository[persist.Counter, storedCounter]{db.Collection("counters"), opts.Timeout}, now: opts.Now}
+	s.counters.epochs = &epochs{find: s.counters.findEpochs}
 	s.shapes = repository[persist.Shape, storedShape]{db.Collection("shapes"), opts.Timeout}
 	s.clusters = repository[persist.Cluster, storedCluster]{db.Collection("clusters"), opts.Timeout}
 	s.history = history{db.Collection("history"), opts.Timeout}
@@ -202,10 +203,11 @@ type storedCounter struct {
 	Max       bson.RawValue `bson:"max"`
 	Step      bson.RawValue `bson:"step"`
 	Timestamp bson.RawValue `bson:"timestamp"`
+	Epoch     string        `bson:"epoch"` // missing in records of the first versions
 }
 
 func (c storedCounter) model() (m persist.Counter, err error) {
-	m.BizTag = c.BizTag
+	m.BizTag, m.Epoch = c.BizTag, c.Epoch
 	if err := checkDocument(c.ID, c.BizTag, c.Version); err != nil {
 		return m, err
 	}
@@ -258,7 +260,8 @@ func document(m persist.Record) bson.D {
 	d := known(m.PersistID())
 	switch m := m.(type) {
 	case persist.Counter:
-		d = append(d, bson.E{Key: "max", Value: m.Max}, bson.E{Key: "step", Value: m.Step}, bson.E{Key: "timestamp", Value: m.Timestamp})
+		d = append(d, bson.E{Key: "max", Value: m.Max}, bson.E{Key: "step", Value: m.Step}, bson.E{Key: "timestamp", Value: m.Timestamp},
+			bson.E{Key: "epoch", Value: m.Epoch})
 	case persist.Shape:
 		d = append(d, bson.E{Key: "shape", Value: m.Shape}, bson.E{Key: "timestamp", Value: m.Timestamp})
 	case persist.Cluster:

@@ -40,6 +40,15 @@ type Config struct {
 
 	definitions map[string]definition // what the configuration says of each biz type
 	defaults    []defaults            // the sections of the strategies
+	repair      bool                  // see ForRepair
+}
+
+// ForRepair returns the configuration for a command that issues nothing. It takes definitions of the store that this configuration
+// could not issue for: strict ones although Redis is lost.
+func (c *Config) ForRepair() *Config {
+	repair := *c
+	repair.repair = true
+	return &repair
 }
 
 // Server is how the HTTP side behaves.
@@ -307,7 +316,7 @@ const mostBindings = 32
 // validateBizType checks how a biz type goes together with the rest of the configuration.
 func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	if o, ok := b.Settings.(seqd.Orderer); ok {
-		p.check(!o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), path+".ordering",
+		p.check(c.repair || !o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), path+".ordering",
 			"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
 	}
 	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {

@@ -207,6 +207,7 @@ func (d *Doctor) redisWhole(ctx context.Context, f *findings) {
 		f.add(Info, "redis", "", "whether it serves another cluster was not compared: the store does not tell the cluster's ID now")
 	}
 	judgeRights(f, rights)
+	d.cursors(ctx, f, client)
 	if d.Config.Redis.MasterName != "" {
 		d.behindSentinels(ctx, f, client)
 	}

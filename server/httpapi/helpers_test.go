@@ -42,7 +42,7 @@ var codes = map[seqd.Code]int{
 	"idempotency_key_reused": 422,
 	"plugin_panic":           500, "internal": 500,
 	"starting": 503, "stopping": 503, "store_unavailable": 503, "redis_unavailable": 503, "timeout": 503, "canceled": 503,
-	"clock_rollback": 503, "no_machine_id": 503, "overloaded": 503,
+	"clock_rollback": 503, "no_machine_id": 503, "cursor_contested": 503, "overloaded": 503,
 }
 
 // counter is a strategy that counts from first; its fields say what else it does.

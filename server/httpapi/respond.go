@@ -56,6 +56,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeRedisUnavailable:     http.StatusServiceUnavailable,
 	seqd.CodeClockRollback:        http.StatusServiceUnavailable,
 	seqd.CodeNoMachineID:          http.StatusServiceUnavailable,
+	seqd.CodeCursorContested:      http.StatusServiceUnavailable,
 	seqd.CodeTimeout:              http.StatusServiceUnavailable,
 	seqd.CodeCanceled:             http.StatusServiceUnavailable,
 }

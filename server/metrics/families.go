@@ -106,6 +106,7 @@ var events = [...]eventFamilies{
 	{seqd.EventAdvanced, counter("seqd_advances_total", "Cursors that were moved above numbers that a node had issued on its own.", "biz_type"), nil},
 	{seqd.EventFenced, counter("seqd_fence_mismatches_total", "Ranges that the cursor refused, and that are skipped.", "biz_type"), nil},
 	{seqd.EventGuard, counter("seqd_guard_alarms_total", "Times the cursor offered numbers that are not above all that this node had issued; they are skipped.", "biz_type"), nil},
+	{seqd.EventCursorContested, counter("seqd_cursor_contests_total", "Times this node began a cursor over a live one of another epoch for the third time within a minute, or once more.", "biz_type"), nil},
 	{seqd.EventOutOfOrder, counter("seqd_out_of_order_ranges_total", "Ranges of the store below numbers that were seen; they are refused.", "biz_type"), nil},
 	{seqd.EventStoreBehind, counter("seqd_store_behind_total", "Times the store was found to be older than numbers that were seen.", "biz_type"), nil},
 	{seqd.EventStoreAway, counter("seqd_store_outages_total", "Times the store stopped giving ranges.", "biz_type"), nil},
@@ -190,5 +191,5 @@ var reasons = [...]seqd.Code{
 	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,
 	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
 	seqd.CodeExhausted, seqd.CodeRateLimited, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
-	seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
+	seqd.CodeCursorContested, seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
 }

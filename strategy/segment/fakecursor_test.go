@@ -28,7 +28,7 @@ type hashModel struct {
 	replid           int
 	gen              string
 	ceil             int64
-	live             bool
+	epoch            string // empty in a stub
 	first, cur, last int64
 	queue            []persist.Range
 	claim            time.Time
@@ -90,14 +90,18 @@ func (r *redisModel) Take(ctx context.Context, t rediscursor.Take) (taken redisc
 			r.hash, h = next, next
 		}
 		taken.Gen, taken.Ceil = h.gen, h.ceil
-		if !h.live {
+		switch taken.Epoch = h.epoch; {
+		case h.epoch == "":
 			taken.Stub, taken.Low = true, r.claimed(&h.claim, t.Claim)
+			return nil
+		case h.epoch != t.Epoch:
+			taken.Other = true
 			return nil
 		}
 		if free := 1 + t.Reserve - len(h.queue); t.Count > 0 && h.cur+t.Count <= h.last &&
 			(free <= 0 || float64(h.cur+t.Count-h.first+1) < t.Threshold*float64(h.last-h.first+1)) {
 			h.cur += t.Count
-			taken = rediscursor.Taken{Ceil: h.ceil, Runs: []persist.Range{{First: h.cur - t.Count + 1, Last: h.cur}}}
+			taken = rediscursor.Taken{Epoch: h.epoch, Ceil: h.ceil, Runs: []persist.Range{{First: h.cur - t.Count + 1, Last: h.cur}}}
 			return nil
 		}
 		for promoted := 0; t.Count > 0; {
@@ -138,7 +142,7 @@ func (r *redisModel) Install(ctx context.Context, in rediscursor.Install) (answe
 	err = r.call(ctx, string(in.Mode), func() error {
 		h := r.hash
 		switch {
-		case h == nil || h.replid != r.replid || h.gen != in.Gen || in.Mode == rediscursor.Append && !h.live || in.Mode == rediscursor.Seed && h.live:
+		case h == nil || h.replid != r.replid || h.gen != in.Gen || (in.Mode == rediscursor.Seed) == (h.epoch == in.Epoch):
 			answer.Verdict = rediscursor.Moved
 			return nil
 		case in.Range.First <= h.ceil:
@@ -152,7 +156,7 @@ func (r *redisModel) Install(ctx context.Context, in rediscursor.Install) (answe
 		if in.Mode == rediscursor.Append {
 			h.queue = append(slices.Clone(h.queue), in.Range)
 		} else {
-			*h = hashModel{replid: h.replid, gen: r.newGen(), ceil: in.Range.Last, live: true,
+			*h = hashModel{replid: h.replid, gen: r.newGen(), ceil: in.Range.Last, epoch: in.Epoch,
 				first: in.Range.First, cur: in.Range.First - 1, last: in.Range.Last}
 		}
 		answer = rediscursor.Answer{Verdict: rediscursor.Installed, Gen: h.gen, Free: 1 + in.Reserve - len(h.queue)}

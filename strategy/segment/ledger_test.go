@@ -55,7 +55,7 @@ func TestNumbersOfOwnBufferAddUp(t *testing.T) {
 					case 0:
 						store.set([]error{nil, errDown}[random.IntN(2)])
 					case 1:
-						if _, err := store.Store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}); err != nil {
+						if _, err := store.Store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5, To: persist.Beside}); err != nil {
 							t.Fatal(err)
 						}
 					case 2:
@@ -81,7 +81,7 @@ func TestNumbersOfOwnBufferAddUp(t *testing.T) {
 func (r *redisModel) left() (n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.hash == nil || r.hash.replid != r.replid || !r.hash.live {
+	if r.hash == nil || r.hash.replid != r.replid || r.hash.epoch == "" {
 		return 0
 	}
 	n = r.hash.last - r.hash.cur

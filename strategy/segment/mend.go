@@ -46,6 +46,8 @@ type mender struct {
 	look *rediscursor.Taken
 	// claimed is since when another node has been at it, zero while none is.
 	claimed time.Time
+	// asked is the beginning of a cursor of another epoch that the store was asked about.
+	asked string
 	// slow is set when Redis answers, but takes longer than peekTimeout.
 	slow bool
 	// idle is how long the last wait for a range of this node's own was, at most.
@@ -155,6 +157,8 @@ func (m *mender) step() next {
 		return soon
 	case look.Stub:
 		return m.bring(rediscursor.Seed, look)
+	case look.Other:
+		return m.dispute(look)
 	case look.Next > 0 && look.Next <= floor && issued == floor && look.Hand > floor-look.Next+1:
 		return m.skip(floor - look.Next + 1)
 	case look.Next <= issued && (look.Next > 0 || ahead):
@@ -162,7 +166,7 @@ func (m *mender) step() next {
 	case look.Hand > 0:
 		if look.Low == rediscursor.WantsRefill {
 			m.mu.Lock()
-			m.startRefill(look.Gen, look.Free)
+			m.startRefill(look)
 			m.mu.Unlock()
 		}
 		return mended
@@ -178,7 +182,9 @@ const skipShare = 8
 // skip takes some of the n numbers below what this node may issue out of the cursor, which holds higher ones as well. Where its ranges have a gap, a few of
 // the higher ones may be lost too.
 func (m *mender) skip(n int64) next {
+	m.mu.Lock()
 	take := m.Shared.look(max(1, n/skipShare), false)
+	m.mu.Unlock()
 	take.Claim = 0
 	began := time.Now()
 	taken, err := m.cursor.Take(context.Background(), take)
@@ -199,7 +205,7 @@ func (m *mender) skip(n int64) next {
 // store may answer others.
 func (m *mender) awaitRefill(look *rediscursor.Taken) next {
 	m.mu.Lock()
-	m.startRefill(look.Gen, look.Free)
+	m.startRefill(look)
 	refilling, failures := m.refilling, m.failures
 	m.mu.Unlock()
 	m.wait(refilling) // nil when the strategy is closing
@@ -228,7 +234,9 @@ const peekTimeout = 250 * time.Millisecond
 
 // peek looks at the cursor without taking. claim is whether this node would bring a range that is wanted.
 func (s *Shared) peek(ctx context.Context, claim bool) (rediscursor.Taken, error) {
+	s.mu.Lock()
 	t := s.look(0, false)
+	s.mu.Unlock()
 	if !claim {
 		t.Claim = 0
 	}
@@ -245,11 +253,12 @@ func (s *Shared) peek(ctx context.Context, claim bool) (rediscursor.Taken, error
 // bring begins the cursor with a range that was allocated for this beginning of it. Where there is none yet it is allocated in the background,
 // and the cursor is looked at now and then meanwhile: another node may be faster.
 func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
-	r, ok := m.spareFor(look.Gen)
+	in, ok := m.spareFor(look)
 	if !ok {
-		return m.awaitSpare(look.Gen)
+		return m.awaitSpare(look)
 	}
-	answer, err := m.put(mode, look.Gen, r)
+	in.Mode = mode
+	answer, err := m.put(in)
 	switch {
 	case err != nil:
 		return later // whether the range is in the cursor, the next look will tell
@@ -257,43 +266,47 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
 		return again
 	case mode == rediscursor.Advance:
 		m.skipped(look.Hand, errBelow) // what the range replaced
+	case look.Other:
+		m.contest()
 	}
 	return mended
 }
 
 // spareFor takes the range that was allocated for a beginning of the cursor, where there is one. A range that is older than the beginning must
 // not begin it: others may have issued higher numbers in between.
-func (s *Shared) spareFor(gen string) (r persist.Range, ok bool) {
+func (s *Shared) spareFor(look *rediscursor.Taken) (in rediscursor.Install, ok bool) {
 	s.mu.Lock()
-	r, ok = s.outage.spare, s.outage.spareGen == gen && s.outage.spare.First > s.highest
-	s.outage.spare = persist.Range{}
+	o := &s.outage
+	ok = s.spareFits(look, s.highest)
+	in = rediscursor.Install{Gen: look.Gen, Epoch: o.spareEpoch, Range: o.spare}
+	o.spare = persist.Range{}
 	s.mu.Unlock()
 	if !ok {
-		s.drop(r, errBelow)
+		s.drop(in.Range, errBelow)
 	}
-	return r, ok
+	return in, ok
 }
 
 // keepSpare keeps a range for a beginning of the cursor; of two the higher one stays.
-func (s *Shared) keepSpare(r persist.Range, gen string) {
+func (s *Shared) keepSpare(r persist.Range, gen string, to persist.Target) {
 	s.mu.Lock()
 	o, why := &s.outage, errBelow
 	switch {
 	case s.over:
 		why = errStopping
 	case r.First > o.spare.First:
-		r, o.spare, o.spareGen = o.spare, r, gen
+		r, o.spare, o.spareGen, o.spareEpoch = o.spare, r, gen, to.Epoch()
 	}
 	s.mu.Unlock()
 	s.drop(r, why)
 }
 
 // awaitSpare waits for the range that a beginning of the cursor needs, which it has allocated unless that is under way.
-func (m *mender) awaitSpare(gen string) next {
+func (m *mender) awaitSpare(look *rediscursor.Taken) next {
 	m.mu.Lock()
 	if m.sparing == nil {
-		done := make(chan struct{})
-		if m.start(func() { m.fetchSpare(gen, done) }) {
+		done, gen, to := make(chan struct{}), look.Gen, m.target(look)
+		if m.start(func() { m.fetchSpare(gen, to, done) }) {
 			m.sparing = done
 		}
 	}
@@ -310,19 +323,19 @@ func (m *mender) awaitSpare(gen string) next {
 }
 
 // fetchSpare allocates a range that lets all waiting callers go on.
-func (s *Shared) fetchSpare(gen string, done chan struct{}) {
+func (s *Shared) fetchSpare(gen string, to persist.Target, done chan struct{}) {
 	s.mu.Lock()
 	wanted, seen, why := s.wanted, s.seen, filling
-	if s.spoiled {
+	if s.spoiled || s.contested() != nil {
 		why = retrying
 	}
 	s.mu.Unlock()
-	r, err := s.allocateAbove(wanted, seen, why)
+	r, err := s.allocateAbove(to, wanted, seen, why)
 	if err == nil {
-		s.keepSpare(r, gen)
+		s.keepSpare(r, gen, to)
 	}
 	s.mu.Lock()
-	if err != nil && s.mending != nil {
+	if err != nil && s.mending != nil && !errors.Is(err, persist.ErrEpoch) {
 		s.failure = seqd.AsError(refusal(err))
 		if isFinal(err) {
 			s.refuse(s.failure)
@@ -333,9 +346,13 @@ func (s *Shared) fetchSpare(gen string, done chan struct{}) {
 	close(done)
 }
 
-// allocateAbove fetches a range and notes that it exists.
-func (s *Shared) allocateAbove(want, floor int64, why reason) (persist.Range, error) {
-	r, err := s.fetch(want, floor, why)
+// allocateAbove fetches a range and notes that it exists. If the counter believes in another cursor than the range is for, it learns which.
+func (s *Shared) allocateAbove(to persist.Target, want, floor int64, why reason) (persist.Range, error) {
+	r, err := s.fetchFor(to, want, floor, why)
+	if errors.Is(err, persist.ErrEpoch) {
+		s.askSoon()
+		return r, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -343,6 +360,9 @@ func (s *Shared) allocateAbove(want, floor int64, why reason) (persist.Range, er
 		return r, err
 	}
 	s.see(r.Last)
+	if !to.Keeps() {
+		s.drew(to.Epoch())
+	}
 	if why != standing {
 		s.step = float32(r.Size())
 	}
@@ -388,9 +408,10 @@ func (s *Shared) drop(r persist.Range, why error) {
 }
 
 // put installs a range, once (invariant U2), and tells what came of it. A Redis that can be looked at but takes no range counts as away all the same.
-func (s *Shared) put(mode rediscursor.Mode, gen string, r persist.Range) (rediscursor.Answer, error) {
-	began := time.Now()
-	answer, err := s.cursor.Install(context.Background(), rediscursor.Install{Mode: mode, Gen: gen, Range: r, Reserve: s.settings.ReserveSegments})
+func (s *Shared) put(in rediscursor.Install) (rediscursor.Answer, error) {
+	began, r, mode := time.Now(), in.Range, in.Mode
+	in.Reserve = s.settings.ReserveSegments
+	answer, err := s.cursor.Install(context.Background(), in)
 	s.mu.Lock()
 	if s.spoiled = err != nil; s.spoiled {
 		s.callFailed(began)
@@ -454,19 +475,19 @@ func (s *Shared) storeSlow(now time.Time) bool {
 	return s.refilling != nil && now.Sub(s.refillAt) > slowStore || s.storeAway() != nil
 }
 
-// startRefill fills the cursor's queue in the background, unless that is under way. mu is held.
-func (s *Shared) startRefill(gen string, free int) {
+// startRefill fills the queue of the cursor that a look saw in the background, unless that is under way. mu is held.
+func (s *Shared) startRefill(look *rediscursor.Taken) {
 	if s.refilling != nil {
 		return
 	}
-	done := make(chan struct{})
-	if s.start(func() { s.refill(gen, free, done) }) {
+	done, to, in, free := make(chan struct{}), persist.ToCursor(look.Epoch), rediscursor.Install{Mode: rediscursor.Append, Gen: look.Gen, Epoch: look.Epoch}, look.Free
+	if s.start(func() { s.refill(in, to, free, done) }) {
 		s.refilling, s.refillAt = done, time.Now()
 	}
 }
 
 // refill brings ranges until the queue is full or another node sees to it. It goes on trying while the store is away.
-func (s *Shared) refill(gen string, free int, done chan struct{}) {
+func (s *Shared) refill(in rediscursor.Install, to persist.Target, free int, done chan struct{}) {
 	defer func() {
 		s.mu.Lock()
 		s.refilling = nil
@@ -485,10 +506,11 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 		case free == 1: // the others fill the queue for the first time, or after an outage
 			why = consumed
 		}
-		r, err := s.allocateAbove(wanted, seen, why)
+		r, err := s.allocateAbove(to, wanted, seen, why)
 		switch {
 		case err == nil:
-			answer, err := s.put(rediscursor.Append, gen, r)
+			in.Range = r
+			answer, err := s.put(in)
 			if err != nil || answer.Verdict == rediscursor.Moved || answer.Verdict == rediscursor.Full {
 				return
 			}
@@ -496,6 +518,8 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 				free = answer.Free
 			}
 			continue
+		case errors.Is(err, persist.ErrEpoch):
+			return // the next take finds the cursor that counts
 		case isFinal(err):
 			s.mu.Lock()
 			if s.mending != nil {
@@ -511,7 +535,7 @@ func (s *Shared) refill(gen string, free int, done chan struct{}) {
 			}
 			pause = min(2*pause, lastPause)
 			look, err := s.peek(context.Background(), true)
-			if err != nil || look.Stub || look.Gen != gen {
+			if err != nil || look.Stub || look.Other || look.Gen != in.Gen {
 				return
 			}
 			if look.Free == 0 {

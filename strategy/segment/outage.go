@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 const (
@@ -40,6 +41,8 @@ type outage struct {
 	rejected bool          // requests have been refused for want of Redis since numbers last came from it
 	ahead    bool          // numbers were issued on its own that the cursor has not been seen above of
 	hold     time.Duration // how long it stays on its own at least
+
+	spareEpoch string // the epoch that the spare range was allocated for
 }
 
 func (o *outage) count(n int64) { o.issued += n }
@@ -80,7 +83,7 @@ func (s *Shared) fetchStandby() {
 		}
 		seen := s.seen
 		s.mu.Unlock()
-		r, err := s.allocateAbove(min(size, s.settings.MaxStep), seen, standing)
+		r, err := s.allocateAbove(persist.Beside, min(size, s.settings.MaxStep), seen, standing)
 		if err != nil && !isFinal(err) && s.pause(lastPause) {
 			continue
 		}
@@ -179,7 +182,7 @@ func (s *Shared) comeBack(local *buffer) {
 // go back for want of it goes on with what it has. slow is whether looks have to be waited for.
 func (s *Shared) reachable(local *buffer) (ok, slow bool) {
 	began := time.Now()
-	look, err := s.peek(context.Background(), false)
+	look, err := s.peekAsked()
 	if err != nil {
 		return false, false
 	}
@@ -189,17 +192,42 @@ func (s *Shared) reachable(local *buffer) (ok, slow bool) {
 	if s.spoiled {
 		why = retrying
 	}
-	ready := s.outage.spareGen == look.Gen && s.outage.spare.First > issued
+	live := !look.Stub && !look.Other
+	ready, early, to := s.spareFits(&look, issued), look.Other && s.awaitsSeed(), s.target(&look)
 	s.mu.Unlock()
-	if !look.Stub && look.Next > issued || ready {
+	switch {
+	case live && look.Next > issued || ready:
 		return true, slow
+	case early:
+		return false, false
 	}
-	r, err := s.allocateAbove(0, max(seen, local.top()), why)
+	r, err := s.allocateAbove(to, 0, max(seen, local.top()), why)
 	if err != nil {
 		return false, false
 	}
-	s.keepSpare(r, look.Gen)
+	s.keepSpare(r, look.Gen, to)
 	return true, slow
+}
+
+// peekAsked looks at the cursor. If it is live under another epoch than this node believes in, the store is asked, and the cursor is looked at once
+// more if that is the one that counts.
+func (s *Shared) peekAsked() (rediscursor.Taken, error) {
+	look, err := s.peek(context.Background(), false)
+	if err != nil || !look.Other {
+		return look, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
+	defer cancel()
+	if err := s.ask(ctx); err != nil {
+		return look, err
+	}
+	s.mu.Lock()
+	counts := s.belief.epoch == look.Epoch
+	s.mu.Unlock()
+	if counts {
+		return s.peek(context.Background(), false)
+	}
+	return look, nil
 }
 
 // goBack closes the local buffer and lets callers wait until the cursor is above every number that was taken out of it. What is left in it is

@@ -26,6 +26,8 @@ type ranges struct {
 	name     string // of the counter
 	bizType  string // whose it is, for events
 	settings *Settings
+	// own is where ranges go that a buffer of this node fetches.
+	own persist.Target
 	// alive is asked after a range was taken whether the counter is still the one that it was opened as; nil where counters are never removed. An error
 	// abandons the range.
 	alive func(ctx context.Context) error
@@ -39,23 +41,28 @@ type ranges struct {
 // Init makes sure that the counter exists. No range is taken before the first request, so a biz type that nobody uses costs
 // nothing.
 func (s *ranges) Init(ctx context.Context, fresh bool) error {
+	_, _, err := s.begin(ctx, fresh)
+	return err
+}
+
+// begin is Init. It also returns the counter as it was found or made; known is false if it is there and could not be read yet.
+func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter, known bool, err error) {
 	counters := s.env.Store.Counters()
-	_, err := counters.Read(ctx, s.name)
-	if errors.Is(err, persist.ErrNotFound) {
-		if !fresh {
-			return refusal(err)
-		}
-		err = counters.Create(ctx, persist.Counter{
-			BizTag:    s.name,
-			Max:       s.settings.Start - 1,
-			Step:      s.settings.Step,
-			Timestamp: s.env.Now().UnixMilli(),
-		})
-		if errors.Is(err, persist.ErrExists) {
-			return nil
-		}
+	counter, err = counters.Read(ctx, s.name)
+	if !errors.Is(err, persist.ErrNotFound) || !fresh {
+		return counter, err == nil, refusal(err)
 	}
-	return refusal(err)
+	counter = persist.Counter{
+		BizTag:    s.name,
+		Max:       s.settings.Start - 1,
+		Step:      s.settings.Step,
+		Timestamp: s.env.Now().UnixMilli(),
+	}
+	err = counters.Create(ctx, counter)
+	if errors.Is(err, persist.ErrExists) {
+		return persist.Counter{}, false, nil
+	}
+	return counter, err == nil, refusal(err)
 }
 
 // giveBack returns ranges to the store, the highest first. Each is offered once; what is refused or fails is skipped (invariant U2).
@@ -91,10 +98,17 @@ func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 
 // fetch implements [fetcher].
 func (s *ranges) fetch(want, floor int64, why reason) (persist.Range, error) {
+	return s.fetchFor(s.own, want, floor, why)
+}
+
+// fetchFor is fetch for a range that goes to a target.
+func (s *ranges) fetchFor(to persist.Target, want, floor int64, why reason) (persist.Range, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
 	defer cancel()
-	r, err := s.allocate(ctx, want, floor, why)
-	s.note(r, err)
+	r, err := s.allocate(ctx, to, want, floor, why)
+	if !errors.Is(err, persist.ErrEpoch) { // which says nothing about the store
+		s.note(r, err)
+	}
 	return r, err
 }
 
@@ -102,24 +116,26 @@ func (s *ranges) fetch(want, floor int64, why reason) (persist.Range, error) {
 // at the end of all numbers. All its numbers are above floor, the highest number this process has seen.
 //
 // A counter whose maximum is below numbers that were seen was restored from an older copy. Others may have seen higher numbers still, so the
-// range begins restoreGap further up.
-func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (persist.Range, error) {
+// range begins a gap further up. Only the allocation itself can tell: a read may say what the counter was a moment ago.
+func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor int64, why reason) (persist.Range, error) {
 	counters := s.env.Store.Counters()
-	seen := floor
 	for {
 		counter, err := counters.Read(ctx, s.name)
 		if err != nil {
 			return persist.Range{}, err
 		}
-		behind := counter.Max < seen && seen >= s.settings.Start // below start nothing was ever seen
-		if floor = seen; behind {
-			floor += min(max(s.settings.RestoreGap, gapSteps*counter.Step), (seqd.MaxNumber-seen)/2)
+		req := persist.Request{BizTag: s.name, Floor: floor, To: to}
+		if floor >= s.settings.Start { // below start nothing was ever seen
+			req.Gap = min(max(s.settings.RestoreGap, gapSteps*counter.Step), (seqd.MaxNumber-floor)/2)
 		}
-		left := seqd.MaxNumber - max(counter.Max, floor)
+		base, behind := counter.Max, counter.Max < floor
+		if behind {
+			base = floor + req.Gap
+		}
+		left := seqd.MaxNumber - base
 		if left <= 0 {
 			return persist.Range{}, fmt.Errorf("%s: %w", s.name, persist.ErrExhausted)
 		}
-		req := persist.Request{BizTag: s.name, Floor: floor}
 		step := s.settings.step(counter.Step, 0, 0)
 		switch {
 		case why == retrying, why != standing && s.storeAway() != nil:
@@ -137,15 +153,15 @@ func (s *ranges) allocate(ctx context.Context, want, floor int64, why reason) (p
 			continue // another node took some of what was left: look again
 		}
 		if err == nil && why == consumed {
-			s.keepPace(counter.Max, floor, r)
+			s.keepPace(counter.Max, base, r)
 		}
 		if err == nil {
 			r, err = s.confirm(ctx, r)
 		}
-		if err == nil && behind {
+		if err == nil && behind && req.Gap > 0 && r.First == base+1 {
 			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers go on above them",
-				"bizType", s.name, "storeMax", counter.Max, "seen", seen, "next", r.First)
-			s.report(seqd.Event{Kind: seqd.EventStoreBehind, Numbers: seen - counter.Max})
+				"bizType", s.name, "storeMax", counter.Max, "seen", floor, "next", r.First)
+			s.report(seqd.Event{Kind: seqd.EventStoreBehind, Numbers: floor - counter.Max})
 		}
 		return r, err
 	}
@@ -165,11 +181,11 @@ func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, e
 	return persist.Range{}, err
 }
 
-// keepPace notes a range that was allocated with a floor when the maximum had been seen to be most.
-func (s *ranges) keepPace(most, floor int64, r persist.Range) {
+// keepPace notes a range that was allocated above base when the maximum had been seen to be most.
+func (s *ranges) keepPace(most, base int64, r persist.Range) {
 	s.noteMu.Lock()
 	defer s.noteMu.Unlock()
-	s.pace.allocated(paceNow(), r.First-1, max(0, floor-most))
+	s.pace.allocated(paceNow(), r.First-1, max(0, base-most))
 }
 
 // note logs a change between well and not well once, and reports what came of a refill.

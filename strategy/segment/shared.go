@@ -66,6 +66,7 @@ type Shared struct {
 	checked    time.Time     // when checkRedis began last
 	unwell     *seqd.Error   // what its look found wrong, nil for nothing or when a take has brought numbers since
 	watching   bool          // watchStore runs
+	belief     belief
 	outage     outage
 	stopping   chan struct{} // closed by Close
 	closed     bool
@@ -86,13 +87,25 @@ func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, 
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
 	return &Shared{
-		ranges:   ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings},
+		ranges:   ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings, own: persist.Beside},
 		cursor:   cursor,
 		seen:     settings.Start - 1,
 		highest:  settings.Start - 1,
 		floor:    settings.Start - 1,
 		stopping: make(chan struct{}),
 	}, nil
+}
+
+// Init makes sure that the counter exists, and learns which cursor counts.
+func (s *Shared) Init(ctx context.Context, fresh bool) error {
+	asked := time.Now()
+	counter, known, err := s.begin(ctx, fresh)
+	if known {
+		s.mu.Lock()
+		s.believe(counter.Epoch, asked)
+		s.mu.Unlock()
+	}
+	return err
 }
 
 // batch is callers that share one take.
@@ -301,14 +314,19 @@ func (s *Shared) takeOnce() (more bool) {
 	s.mu.Lock()
 	b := s.forming
 	s.forming = nil
-	began := time.Now()
+	began, taken, err := time.Now(), rediscursor.Taken{}, errPanic
+	defer func() { more = s.deliver(b, began, taken, err) }() // also when a client panics: others wait for it
+	if s.outdated(began) {
+		s.mu.Unlock()
+		s.askSoon()
+		s.mu.Lock()
+		began = time.Now()
+	}
 	take := s.look(b.want, s.storeSlow(began))
 	if s.refilling != nil {
 		take.Claim = 0 // it would keep the claim from the refill's own look, and from other nodes
 	}
 	s.mu.Unlock()
-	taken, err := rediscursor.Taken{}, errPanic
-	defer func() { more = s.deliver(b, began, taken, err) }() // also when the client panics: others wait for it
 	taken, err = s.cursor.Take(b.span.Context(), take)
 	return more
 }
@@ -316,9 +334,11 @@ func (s *Shared) takeOnce() (more bool) {
 // errPanic is what a take comes to that panics.
 var errPanic = errors.New("the call to Redis panicked")
 
-// look is a take of n numbers, 0 only to look.
+// look is a take of n numbers, 0 only to look. mu is held.
 func (s *Shared) look(n int64, useReserve bool) rediscursor.Take {
-	return rediscursor.Take{Count: n, Threshold: s.settings.Threshold, Reserve: s.settings.ReserveSegments, UseReserve: useReserve, Claim: claimFor}
+	return rediscursor.Take{
+		Count: n, Threshold: s.settings.Threshold, Reserve: s.settings.ReserveSegments, UseReserve: useReserve, Claim: claimFor, Epoch: s.belief.epoch,
+	}
 }
 
 // deliver hands what a take brought to its batch.
@@ -353,8 +373,9 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 		s.startStandby(began)
 	}
 	if taken.Low == rediscursor.WantsRefill && !taken.Stub {
-		s.startRefill(taken.Gen, taken.Free)
+		s.startRefill(&taken)
 	}
+	s.startRecheck(began)
 	if brought < b.want {
 		if dropped > 0 {
 			look = nil // a take that got all it wanted does not look further
@@ -507,6 +528,9 @@ func (s *Shared) Degraded() *seqd.Error {
 	reason := s.outage.reason
 	if reason == nil {
 		reason = s.awayUnasked()
+	}
+	if reason == nil {
+		reason = s.contested()
 	}
 	s.mu.Unlock()
 	if reason != nil {

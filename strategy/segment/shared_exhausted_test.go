@@ -25,19 +25,19 @@ func TestSharedLastRangeOfAnother(t *testing.T) {
 		a := node(t, store, redis, &observer{}, last)
 		numbers(t, a, 5)
 		synctest.Wait()
-		var gen string
+		var gen, epoch string
 		var lastRange persist.Range
 		for {
-			r, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}) // node b's
+			r, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside}) // node b's
 			if err != nil {
 				break
 			}
 			lastRange = r
 		}
-		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue, gen = r.hash.last, nil, r.hash.gen })
+		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue, gen, epoch = r.hash.last, nil, r.hash.gen, r.hash.epoch })
 		_, code := try(t, a, 1)
 		t.Log(code, lastRange)
-		answer, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Range: lastRange})
+		answer, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Epoch: epoch, Range: lastRange})
 		t.Log(answer, err)
 		time.Sleep(time.Hour)
 		if _, code := try(t, a, 1); code != "" {

@@ -126,13 +126,13 @@ func TestSharedAheadSurvivesASecondLeave(t *testing.T) {
 		numbers(t, a, 1)
 		synctest.Wait()
 		// Node b has got a range from the store, whose install is slow on its way; the cursor is used up.
-		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})
+		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside})
 		if err != nil {
 			t.Fatal(err)
 		}
-		gen := ""
+		gen, epoch := "", ""
 		redis.change(func(r *redisModel) {
-			r.hash.cur, r.hash.queue, gen = r.hash.last, nil, r.hash.gen
+			r.hash.cur, r.hash.queue, gen, epoch = r.hash.last, nil, r.hash.gen, r.hash.epoch
 		})
 		var down atomic.Bool
 		down.Store(true)
@@ -163,7 +163,7 @@ func TestSharedAheadSurvivesASecondLeave(t *testing.T) {
 			t.Log("a installs", in.Mode, in.Range)
 			if in.Mode == rediscursor.Append {
 				// b's range arrives just before.
-				answer, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Range: older, Reserve: 5})
+				answer, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Epoch: epoch, Range: older, Reserve: 5})
 				t.Log("b appends", older, answer, err)
 			}
 			return nil

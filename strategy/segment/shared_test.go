@@ -284,13 +284,13 @@ func TestReturnToAnEmptyCursor(t *testing.T) {
 		numbers(t, a, 1)
 		synctest.Wait()
 		// Another node has a range that is slow on its way; the cursor is used up.
-		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})
+		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside})
 		if err != nil {
 			t.Fatal(err)
 		}
-		gen := ""
+		gen, epoch := "", ""
 		redis.change(func(r *redisModel) {
-			r.hash.cur, r.hash.queue, gen = r.hash.last, nil, r.hash.gen
+			r.hash.cur, r.hash.queue, gen, epoch = r.hash.last, nil, r.hash.gen, r.hash.epoch
 			r.down = errDown
 		})
 		issued := numbers(t, a, 1)[0] // above older
@@ -299,7 +299,7 @@ func TestReturnToAnEmptyCursor(t *testing.T) {
 		}
 		redis.change(func(r *redisModel) { r.down = nil })
 		time.Sleep(5 * time.Second)
-		if _, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Range: older, Reserve: 5}); err != nil {
+		if _, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Epoch: epoch, Range: older, Reserve: 5}); err != nil {
 			t.Fatal(err)
 		}
 		if a.Degraded() != nil {

@@ -120,7 +120,7 @@ func checkScripts(ctx context.Context, opts Options) error {
 			return err
 		}
 		next := persist.Range{First: seen.Ceil + 1, Last: seen.Ceil + 1}
-		answer, err := cursor.Install(ctx, Install{Mode: Advance, Gen: seen.Gen, Range: next})
+		answer, err := cursor.Install(ctx, Install{Mode: Seed, Gen: seen.Gen, Epoch: persist.NewEpoch(), Range: next})
 		if err != nil || answer.Verdict == Installed {
 			return err
 		}

@@ -4,6 +4,10 @@
 // The hash is trusted only under the replication ID it was written under, and only on a primary (invariant U3): a server that was
 // restarted, promoted or restored has another one, and what it holds may lack numbers that were handed out. Every beginning of the cursor has a gen of
 // its own, which an install must name: one that is late, repeated or misdirected cannot count.
+//
+// That says nothing about the store, which may have moved without this Redis: by a restored backup, under another ordering, or with
+// another Redis. So a cursor counts only under the sequencer epoch that the store holds (invariant U3b). The hash carries the epoch
+// it was seeded under, callers name the one that the store told them, and only equal ones meet.
 package rediscursor
 
 import (
@@ -22,7 +26,7 @@ import (
 )
 
 // FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd and is refused.
-const FormatVersion = 1
+const FormatVersion = 2
 
 var (
 	//go:embed lua/take.lua
@@ -84,6 +88,8 @@ type Take struct {
 	UseReserve bool
 	// Claim is for how long a refill that is asked for is left to the caller, at most 1m; 0 claims none.
 	Claim time.Duration
+	// Epoch is the sequencer epoch that the store believes in, as far as the caller knows; empty for none, which only looks.
+	Epoch string
 }
 
 // Low says whether the cursor wants a range: appended, or as a seed.
@@ -101,6 +107,10 @@ const (
 type Taken struct {
 	// Stub means that the cursor holds nothing and waits for a seed; only Gen, Ceil and Low are set then.
 	Stub bool
+	// Other means that the cursor is live under another epoch than the caller's; only Gen, Ceil and Epoch are set then.
+	Other bool
+	// Epoch is the one that the cursor is live under, empty for a stub.
+	Epoch string
 	// Gen names this beginning of the cursor.
 	Gen string
 	// Ceil is the highest number that was ever installed.
@@ -122,15 +132,17 @@ type Mode string
 // The modes of an install.
 const (
 	Append  Mode = "append"  // at the end of the queue
-	Seed    Mode = "seed"    // begins a stub
-	Advance Mode = "advance" // begins anew whatever is there
+	Seed    Mode = "seed"    // begins a cursor under a new epoch, over a stub or a cursor that does not count any more
+	Advance Mode = "advance" // begins the live cursor anew
 )
 
 // Install says what to install.
 type Install struct {
 	Mode Mode
 	// Gen is the one that the caller saw.
-	Gen   string
+	Gen string
+	// Epoch is the one that the range was allocated for. A seed must have drawn it, and written it to the store, for itself alone.
+	Epoch string
 	Range persist.Range
 	// Reserve is how many ranges may wait behind buffer 2.
 	Reserve int
@@ -165,19 +177,21 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 		use = "1"
 	}
 	reply, err := c.run(ctx, takeScript, strconv.FormatInt(t.Count, 10), strconv.FormatFloat(t.Threshold, 'g', -1, 64),
-		strconv.Itoa(t.Reserve), use, strconv.FormatInt(t.Claim.Milliseconds(), 10))
+		strconv.Itoa(t.Reserve), use, strconv.FormatInt(t.Claim.Milliseconds(), 10), t.Epoch)
 	if err != nil {
 		return Taken{}, err
 	}
 	var taken Taken
 	switch {
 	case reply.is("took", 4):
-		taken.Ceil = reply.number(1)
+		taken.Epoch, taken.Ceil = t.Epoch, reply.number(1)
 		taken.Runs = reply.runs(2, t.Count, taken.Ceil)
 	case reply.is("stub", 4):
 		taken = Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3)}
+	case reply.is("other", 4):
+		taken = Taken{Other: true, Gen: reply.text(1), Ceil: reply.number(2), Epoch: reply.text(3)}
 	case reply.is("live", 7):
-		taken = Taken{Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3), Free: int(reply.number(4)), Next: reply.number(5), Hand: reply.number(6)}
+		taken = Taken{Epoch: t.Epoch, Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3), Free: int(reply.number(4)), Next: reply.number(5), Hand: reply.number(6)}
 		taken.Runs = reply.runs(7, t.Count, taken.Ceil)
 	default:
 		reply.spoil()
@@ -189,13 +203,16 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 }
 
 // Install installs a range. It is sent once. After an error the range may be in the cursor or come into it later: the caller forgets it. A range
-// that is none would take ceil down; it is not sent, and the error is [persist.ErrInvalid].
+// that is none would take ceil down, and a cursor without an epoch would count for nobody: neither is sent, and the error is [persist.ErrInvalid].
 func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 	if err := in.Range.Validate(); err != nil {
 		return Answer{}, err
 	}
+	if in.Epoch == "" {
+		return Answer{}, fmt.Errorf("%w: a range for the cursor of no epoch", persist.ErrInvalid)
+	}
 	reply, err := c.run(ctx, installScript, in.Gen, strconv.FormatInt(in.Range.First, 10), strconv.FormatInt(in.Range.Last, 10),
-		string(in.Mode), strconv.Itoa(in.Reserve))
+		string(in.Mode), strconv.Itoa(in.Reserve), in.Epoch)
 	if err != nil {
 		return Answer{}, err
 	}

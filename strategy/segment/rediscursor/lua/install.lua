@@ -8,12 +8,15 @@
 -- ARGV[4]  the gen that the caller saw
 -- ARGV[5]  first number of the range
 -- ARGV[6]  last number of the range
--- ARGV[7]  'append' puts the range at the end of the queue; 'seed' begins a stub; 'advance' begins anew whatever is there
+-- ARGV[7]  'append' puts the range at the end of the queue; 'advance' begins the live cursor anew; 'seed' begins a cursor of another epoch,
+--          over a stub or over a cursor that does not count any more
 -- ARGV[8]  reserveSegments: how many ranges may wait behind buffer 2
+-- ARGV[9]  the sequencer epoch that the range was allocated for. That of a seed was written to the store with the same allocation, so it is
+--          installed once, in one place.
 --
 -- Returns an array that begins with one of
 --   'ok'       gen, free: the range is in the cursor; free is how many more ranges the queue has room for.
---   'moved'    the cursor is not the one the caller saw: gone, begun anew, or the server's replication ID changed.
+--   'moved'    the cursor is not the one the caller saw: gone, begun anew, of another epoch, or the server's replication ID changed.
 --   'stale'    ceil: the range does not begin above everything that was installed before.
 --   'full'     the queue has no room.
 --   'replica', 'newer', 'foreign'  as take.lua.
@@ -24,7 +27,7 @@ if not string.find(info, 'role:master', 1, true) then
   return {'replica'}
 end
 local replid = string.match(info, 'master_replid:(%x+)')
-local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'live', 'queue', 'queued', 'claim')
+local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'epoch', 'queue', 'queued', 'claim')
 if h[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
   return {'newer', h[1]}
 end
@@ -32,11 +35,11 @@ if h[1] and h[2] ~= ARGV[2] then
   return {'foreign', h[2] or ''}
 end
 
-local mode, live = ARGV[7], h[6] == '1'
 if not h[1] or h[3] ~= replid or h[4] ~= ARGV[4] then
   return {'moved'}
 end
-if mode == 'append' and not live or mode == 'seed' and live then
+local mode, same = ARGV[7], h[1] == ARGV[1] and h[6] == ARGV[9]
+if mode == 'seed' and same or mode ~= 'seed' and not same then
   return {'moved'}
 end
 if tonumber(ARGV[5]) <= tonumber(h[5]) then
@@ -57,6 +60,6 @@ end
 -- The caller's random text makes the new gen unlike any before, the time makes it so even for a script that runs twice.
 local now = redis.call('TIME')
 local gen = ARGV[3] .. '.' .. now[1] .. '.' .. now[2]
-redis.call('HSET', KEYS[1], 'gen', gen, 'ceil', ARGV[6], 'live', '1', 'first', ARGV[5], 'cur', string.format('%.0f', tonumber(ARGV[5]) - 1),
+redis.call('HSET', KEYS[1], 'v', ARGV[1], 'gen', gen, 'ceil', ARGV[6], 'epoch', ARGV[9], 'first', ARGV[5], 'cur', string.format('%.0f', tonumber(ARGV[5]) - 1),
   'last', ARGV[6], 'queue', '', 'queued', '0', 'claim', '0')
 return {'ok', gen, string.format('%.0f', room)}

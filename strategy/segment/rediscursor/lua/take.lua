@@ -10,6 +10,7 @@
 -- ARGV[6]  reserveSegments: how many ranges may wait behind buffer 2
 -- ARGV[7]  1 when the ranges behind buffer 2 may be used, else 0
 -- ARGV[8]  for how many ms a refill that is asked for is left to this caller; 0 claims nothing
+-- ARGV[9]  the sequencer epoch that the store believes in, as far as the caller knows; empty for none
 --
 -- Returns an array that begins with one of
 --   'took'     ceil, first, last: all the numbers wanted, and the cursor wants no range.
@@ -18,14 +19,17 @@
 --              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are; a take that
 --              got all it wanted leaves these two 0.
 --   'stub'     gen, ceil, low: the cursor holds no ranges and waits for a seed; low is 1 or 2 as above.
+--   'other'    gen, ceil, epoch: the cursor is live under this epoch, which is not the caller's. Nothing was taken. The caller asks the
+--              store which of the two counts: either it takes again under this epoch, or it seeds over the cursor.
 --   'replica'  this server is no primary.
 --   'newer'    the format version of the hash, which this build does not know.
 --   'foreign'  the ID of the cluster that the hash belongs to.
 -- All numbers are decimal texts: a Lua number would lose its fraction or be written as 1e+14.
 --
 -- The fields of the hash: v format version, cluster, replid the replication ID under which the hash was written, gen drawn anew whenever
--- the cursor is begun anew, ceil the highest last number ever installed, live 1 or 0 (a stub), first, cur and last of buffer 1 (cur is the
--- last number taken), queue the ranges behind it as 'first-last ' each, queued how many they are, claim until when (ms) a refill is claimed.
+-- the cursor is begun anew, ceil the highest last number ever installed, epoch the sequencer epoch it is live under (empty in a stub),
+-- first, cur and last of buffer 1 (cur is the last number taken), queue the ranges behind it as 'first-last ' each, queued how many they
+-- are, claim until when (ms) a refill is claimed. A hash of format 1 has no epoch: it counts as a stub, and keeps its ceil.
 
 local info = redis.call('INFO', 'replication')
 local primary = string.find(info, 'role:master', 1, true)
@@ -40,8 +44,8 @@ local function trusted(replid)
 end
 
 -- Most takes find all they want in buffer 1 and no range wanted: they read and write as little as they can.
-local f = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'live', 'first', 'cur', 'last', 'queued', 'ceil')
-if f[1] == ARGV[1] and f[2] == ARGV[2] and f[4] == '1' and primary and trusted(f[3]) then
+local f = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'epoch', 'first', 'cur', 'last', 'queued', 'ceil')
+if f[1] == ARGV[1] and f[2] == ARGV[2] and f[4] == ARGV[9] and ARGV[9] ~= '' and primary and trusted(f[3]) then
   local wanted, first, cur, last = tonumber(ARGV[4]), tonumber(f[5]), tonumber(f[6]), tonumber(f[7])
   local taken = cur + wanted
   if wanted > 0 and taken <= last and (1 + ARGV[6] - f[8] <= 0 or taken - first + 1 < ARGV[5] * (last - first + 1)) then
@@ -54,7 +58,7 @@ end
 if not primary then
   return {'replica'}
 end
-local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'live', 'first', 'cur', 'last', 'queue', 'queued', 'claim')
+local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'epoch', 'first', 'cur', 'last', 'queue', 'queued', 'claim')
 if h[1] and h[1] ~= ARGV[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
   return {'newer', h[1]}
 end
@@ -80,16 +84,19 @@ if not h[1] or not trusted(h[3]) then
   local gen = ARGV[3] .. '.' .. now[1] .. '.' .. now[2]
   local replid, ceil = string.match(info, 'master_replid:(%x+)'), h[1] and h[5] or '0'
   local low, claimed = claim('0')
-  redis.call('HSET', KEYS[1], 'v', ARGV[1], 'cluster', ARGV[2], 'replid', replid, 'gen', gen, 'ceil', ceil, 'live', '0',
+  redis.call('HSET', KEYS[1], 'v', ARGV[1], 'cluster', ARGV[2], 'replid', replid, 'gen', gen, 'ceil', ceil, 'epoch', '',
     'first', '0', 'cur', '0', 'last', '0', 'queue', '', 'queued', '0', 'claim', claimed)
   return {'stub', gen, ceil, low}
 end
-if h[6] ~= '1' then
+if h[1] ~= ARGV[1] or h[6] == '' then
   local low, claimed = claim(h[12])
   if claimed ~= h[12] then
     redis.call('HSET', KEYS[1], 'claim', claimed)
   end
   return {'stub', h[4], h[5], low}
+end
+if h[6] ~= ARGV[9] then
+  return {'other', h[4], h[5], h[6]}
 end
 
 local first, cur, last = tonumber(h[7]), tonumber(h[8]), tonumber(h[9])

@@ -1,0 +1,177 @@
+package segment
+
+import (
+	"context"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// A cursor counts only under the sequencer epoch that the store holds (invariant U3b): docs/adr/0020-sequencer-epochs.md.
+
+const (
+	// recheckEpoch is how often the store is asked for the epoch of a counter in use.
+	recheckEpoch = 3 * time.Second
+	// trustEpoch is how old the store's last answer may be for a take to be sent without asking again.
+	trustEpoch = 5 * time.Second
+	// askPatience bounds the wait of a take for that answer.
+	askPatience = 250 * time.Millisecond
+	// seedPatience is how long the node that drew an epoch is given to install its seed.
+	seedPatience = claimPatience
+	// contestedFor is how long one seed over a live cursor of another epoch counts, and manySeeds how many are reported.
+	contestedFor = time.Minute
+	manySeeds    = 3
+)
+
+// belief is which cursor counts, as the store last said. Guarded by Shared.mu.
+type belief struct {
+	epoch  string    // empty for none, also before the store was asked
+	asked  time.Time // when the question was sent that this answers, zero before the first
+	tried  time.Time // when the last question was sent
+	learnt time.Time // when the store last said something new that was not this node's doing, zero for never
+	asking bool      // a question is under way in the background
+
+	seeds  int       // seeds over live cursors of other epochs, each within contestedFor of the one before
+	seeded time.Time // when the last of them was
+}
+
+// believe notes what the store said to a question that was sent at a time. Answers that overtook each other count by their questions. mu is held.
+func (s *Shared) believe(epoch string, asked time.Time) {
+	b := &s.belief
+	if asked.Before(b.asked) {
+		return
+	}
+	if epoch != b.epoch && !b.asked.IsZero() {
+		b.learnt = time.Now()
+	}
+	b.epoch, b.asked = epoch, asked
+	b.tried = asked
+}
+
+// drew notes that the store has taken this node's epoch for the counter's. Whatever was asked before may be answered with an older one. mu is held.
+func (s *Shared) drew(epoch string) {
+	s.belief.epoch, s.belief.asked = epoch, time.Now()
+}
+
+// ask asks the store which cursor counts.
+func (s *Shared) ask(ctx context.Context) error {
+	asked := time.Now()
+	s.mu.Lock()
+	s.belief.tried = asked
+	s.mu.Unlock()
+	epoch, err := s.env.Store.Counters().Epoch(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.believe(epoch, asked)
+	s.mu.Unlock()
+	return nil
+}
+
+// askSoon is ask with a bound for somebody who waits. While the store does not answer, the last belief stands.
+func (s *Shared) askSoon() {
+	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+	defer cancel()
+	_ = s.ask(ctx)
+}
+
+// outdated reports whether a take must not be sent before the store was asked again. mu is held.
+func (s *Shared) outdated(now time.Time) bool {
+	b := &s.belief
+	return now.Sub(b.asked) > trustEpoch && now.Sub(b.tried) > trustEpoch && !b.asked.IsZero() && s.storeAway() == nil
+}
+
+// startRecheck asks the store in the background if the last question was a while ago. mu is held.
+func (s *Shared) startRecheck(now time.Time) {
+	if s.belief.asking || now.Sub(s.belief.tried) < recheckEpoch {
+		return
+	}
+	s.belief.asking = s.start(s.recheck)
+}
+
+func (s *Shared) recheck() {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
+	defer cancel()
+	_ = s.ask(ctx) // the next take tries again
+	s.mu.Lock()
+	s.belief.asking = false
+	s.mu.Unlock()
+}
+
+// target is where a range goes that is to begin the cursor that a look saw. mu is held.
+func (s *Shared) target(look *rediscursor.Taken) persist.Target {
+	if look.Stub || look.Other {
+		return persist.NewCursor(s.belief.epoch, persist.NewEpoch())
+	}
+	return persist.ToCursor(look.Epoch)
+}
+
+// spareFits reports whether the spare range can begin the cursor that a look saw, above the numbers up to issued. mu is held.
+func (s *Shared) spareFits(look *rediscursor.Taken, issued int64) bool {
+	o := &s.outage
+	seed := look.Stub || look.Other
+	return o.spare.First > issued && o.spareGen == look.Gen && o.spareEpoch == s.belief.epoch && seed == (o.spareEpoch != look.Epoch)
+}
+
+// awaitsSeed reports whether another node has drawn an epoch just now, and may still install its seed. mu is held.
+func (s *Shared) awaitsSeed() bool {
+	b := &s.belief
+	return b.epoch != "" && !b.learnt.IsZero() && time.Since(b.learnt) < seedPatience
+}
+
+// dispute decides about a cursor that is live under another epoch than this node believes in. The store says which counts.
+func (m *mender) dispute(look *rediscursor.Taken) next {
+	if m.asked != look.Gen {
+		ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
+		err := m.ask(ctx)
+		cancel()
+		if err != nil {
+			m.mu.Lock()
+			m.failure = seqd.AsError(refusal(err))
+			m.mu.Unlock()
+			return later
+		}
+		m.asked = look.Gen
+	}
+	m.mu.Lock()
+	same, early := m.belief.epoch == look.Epoch, m.awaitsSeed()
+	m.mu.Unlock()
+	switch {
+	case same:
+		return again
+	case early:
+		return soon
+	}
+	return m.bring(rediscursor.Seed, look)
+}
+
+// contest counts a seed over a cursor that was live under another epoch.
+func (s *Shared) contest() {
+	s.mu.Lock()
+	b, now := &s.belief, time.Now()
+	if now.Sub(b.seeded) > contestedFor {
+		b.seeds = 0
+	}
+	b.seeds, b.seeded = b.seeds+1, now
+	seeds := b.seeds
+	s.mu.Unlock()
+	s.env.Log.Warn("the cursor did not count any more, so another one was begun; what was left in it is skipped", "bizType", s.name)
+	if seeds < manySeeds {
+		return
+	}
+	s.env.Log.Error("cursors alternate: nodes use different Redis servers, or are configured with different orderings", "bizType", s.name, "within", contestedFor.String(), "times", seeds)
+	s.report(seqd.Event{Kind: seqd.EventCursorContested, Numbers: int64(seeds)})
+}
+
+// contested returns that cursors alternate, nil if they do not. mu is held.
+func (s *Shared) contested() *seqd.Error {
+	b := &s.belief
+	if b.seeds < manySeeds || time.Since(b.seeded) > contestedFor {
+		return nil
+	}
+	return &seqd.Error{Code: seqd.CodeCursorContested,
+		Detail: "nodes of this cluster use different Redis servers, or are configured with different orderings: cursors alternate, and order over the nodes does not hold"}
+}
