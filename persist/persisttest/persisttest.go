@@ -57,7 +57,10 @@ func Run(t *testing.T, open Factory) {
 		{"bad records are refused", testBadRecords},
 		{"ranges follow one another", testAllocate},
 		{"a floor lifts the counter", testFloor},
+		{"a gap lies above a floor that the counter is below", testGap},
 		{"a range never ends above 2^53-1", testExhausted},
+		{"the target of a range decides about the epoch", testEpochs},
+		{"an epoch is replaced once", testEpochRace},
 		{"a missing counter is an error", testMissing},
 		{"bad requests change nothing", testBadRequests},
 		{"give-back only takes the end", testGiveBack},
@@ -133,7 +136,7 @@ func (s *suite) equal(got, want any) {
 
 func testCounterRepository(s *suite) {
 	first := persist.Counter{BizTag: "order", Max: 99, Step: 1000, Timestamp: 1234}
-	second := persist.Counter{BizTag: "order", Max: persist.MaxNumber, Step: persist.MaxNumber, Timestamp: 5678}
+	second := persist.Counter{BizTag: "order", Max: persist.MaxNumber, Step: persist.MaxNumber, Timestamp: 5678, Epoch: persist.NewEpoch()}
 	testRepository(s, s.counters, first, second)
 }
 
