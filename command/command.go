@@ -1,0 +1,318 @@
+// Package command is the command line of seqd: the service and every sub-command. A program with plugins and strategies of its own imports them, package
+// standard, and this one, and calls [Main]; each sub-command then knows them too.
+//
+//	import (
+//		_ "example.com/acme/numbers" // registers plugins and strategies in init functions
+//
+//		"github.com/seqd/seqd/command"
+//		_ "github.com/seqd/seqd/standard"
+//	)
+//
+//	func main() { command.Main() }
+package command
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/config"
+)
+
+const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
+
+Usage:
+  seqd [serve] --config FILE [--KEY VALUE ...]   run the service
+  seqd check-config --config FILE                check the configuration and exit
+  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, clocks), and say what to change.
+                                                 It changes nothing. It ends with 1 where something keeps seqd from working.
+  seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
+                                                 Every seqd must be stopped from before the restore until it has returned.
+                                                 It never lowers anything. What waits in Redis counts as issued.
+  seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
+                                                 a machine ID but those that stand begin above all that may have been granted
+  seqd healthcheck --config FILE                 ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at most, and
+                                                 print what it says of its readiness; opens neither store nor Redis
+  seqd token                                     make a secret, and the token that the configuration needs for it
+  seqd version                                   print the version and exit
+
+Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
+(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file. The keys are:
+`
+
+// The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a supervisor restarts that one.
+const (
+	// ExitOK is the code of a command that did what it was to do, and of a service that stopped when it was asked to.
+	ExitOK = 0
+	// ExitFailed is the code of everything else that failed; another try may succeed.
+	ExitFailed = 1
+	// ExitConfig is the code for a mistake in the configuration or on the command line, which stays until somebody mends it: EX_CONFIG of sysexits.h.
+	// deploy/seqd.service does not restart a service that ends with it.
+	ExitConfig = 78
+)
+
+// Option changes what [Main] and [Run] do.
+type Option func(*program)
+
+// program is a command line with its options.
+type program struct {
+	version, revision string
+	env               []string
+	serve             []server.Option
+}
+
+// WithVersion says which version of which commit is running, instead of what Go knows of the program. "" says nothing.
+func WithVersion(version, revision string) Option {
+	return func(p *program) { p.version, p.revision = version, revision }
+}
+
+// WithEnv replaces the environment, as [os.Environ] returns it.
+func WithEnv(env []string) Option { return func(p *program) { p.env = env } }
+
+// WithServer adds options for the service that serve runs.
+func WithServer(opts ...server.Option) Option {
+	return func(p *program) { p.serve = append(p.serve, opts...) }
+}
+
+// Main runs the command line of this process until it is done or told to stop by SIGINT or SIGTERM, and ends the process with its exit code.
+func Main(opts ...Option) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
+	}
+	// Who reads the log may end. Go ends a program that goes on writing to it, unless told otherwise.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second signal ends the process at once: whoever sends it does not want to wait.
+	context.AfterFunc(ctx, stop)
+	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, opts...))
+}
+
+// Run runs one command line, without the name of the program, and returns its exit code. What was asked for goes to out, mistakes and the log to errs. The end of
+// ctx stops the service cleanly.
+func Run(ctx context.Context, args []string, out, errs io.Writer, opts ...Option) int {
+	p := program{env: os.Environ()}
+	for _, opt := range opts {
+		opt(&p)
+	}
+	return p.run(ctx, args, out, errs)
+}
+
+func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) int {
+	command := "serve"
+	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
+		command, args = args[0], args[1:]
+	}
+	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "healthcheck", "token", "version", "help"}, command) {
+		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
+		return ExitConfig
+	}
+	src, operands, err := parseFlags(command, args, p.env)
+	switch {
+	case errors.Is(err, flag.ErrHelp), err == nil && command == "help":
+		printUsage(out)
+		return ExitOK
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: %v; see seqd help\n", err)
+		return ExitConfig
+	case command == "version":
+		fmt.Fprintln(out, p.versionLine())
+		return ExitOK
+	case command == "token":
+		printToken(out)
+		return ExitOK
+	}
+	cfg, err := config.Load(src)
+	if err != nil {
+		fmt.Fprintf(errs, "seqd: the configuration is wrong:\n%v\n", err)
+		return ExitConfig
+	}
+	switch command {
+	case "check-config":
+		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
+		return ExitOK
+	case "doctor":
+		if server.Doctor(ctx, cfg, out) {
+			return ExitFailed
+		}
+		return ExitOK
+	case "raise":
+		return raise(ctx, cfg, operands, out, errs)
+	case "restored":
+		return restored(ctx, cfg, out, errs)
+	case "healthcheck":
+		return healthcheck(ctx, cfg, out, errs)
+	}
+	serve := append([]server.Option{server.WithLogOutput(errs), server.WithVersion(p.version), server.WithRevision(p.revision)}, p.serve...)
+	if err := server.Run(ctx, cfg, serve...); err != nil {
+		sayInTime(errs, fmt.Sprintf("seqd: %v\n", err))
+		return ExitFailed
+	}
+	return ExitOK
+}
+
+// sayInTime writes the last words of a service, unless the output takes nothing: the process must end all the same.
+func sayInTime(errs io.Writer, text string) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		_, _ = io.WriteString(errs, text) // there is nowhere to tell its error
+	}()
+	select {
+	case <-said:
+	case <-time.After(time.Second):
+	}
+}
+
+// printToken makes a token. It reads no configuration and changes nothing: what it prints is yours to put into place.
+func printToken(w io.Writer) {
+	secret, digest := access.NewSecret()
+	fmt.Fprintf(w, `The caller gets the secret, which is kept nowhere and shown only now:
+
+  %s
+
+The configuration gets its SHA-256; change name and scopes (issue:<biz type> with * for any characters, read, admin):
+
+auth:
+  tokens:
+    - {name: shop, sha256: "%s", scopes: ["issue:*"]}
+`, secret, digest.Hex())
+}
+
+// raise lets a biz type go on above a number.
+func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs io.Writer) int {
+	number, err := strconv.ParseInt(operands[1], 10, 64)
+	if err != nil {
+		fmt.Fprintf(errs, "seqd: %q is not a whole number from 1 to 9007199254740991\n", operands[1])
+		return ExitConfig
+	}
+	raised, err := server.Raise(ctx, cfg, operands[0], number)
+	switch {
+	case errors.Is(err, server.ErrRaise):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return ExitConfig
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: raise %s: %v\n", operands[0], err)
+		return ExitFailed
+	}
+	fmt.Fprintf(out, "%s: %s\n", operands[0], raised)
+	return ExitOK
+}
+
+// restored does what follows the restoring of a backup for the biz types that have no counter to raise.
+func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
+	any := false
+	err := server.Restored(ctx, cfg, func(bizType, done string) {
+		any = true
+		fmt.Fprintf(out, "%s: %s\n", bizType, done)
+	})
+	switch {
+	case errors.Is(err, server.ErrRaise):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return ExitConfig
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: restored: %v\n", err)
+		return ExitFailed
+	case !any:
+		fmt.Fprintln(out, "no biz type leases machine IDs; for those with counters see seqd raise")
+	}
+	return ExitOK
+}
+
+// healthcheck asks the node that runs with this configuration.
+func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
+	said, err := server.Healthcheck(ctx, cfg)
+	switch {
+	case errors.Is(err, server.ErrHealthcheck):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return ExitConfig
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: not alive: %v\n", err)
+		return ExitFailed
+	}
+	fmt.Fprintln(out, said)
+	return ExitOK
+}
+
+// operandsOf says what stands beside the flags of a command, where anything does.
+var operandsOf = map[string][]string{"raise": {"BIZTYPE", "NUMBER"}}
+
+// parseFlags reads --config and a flag for each key, and the operands that stand before, between and behind them.
+func parseFlags(command string, args, env []string) (src config.Sources, operands []string, err error) {
+	src = config.Sources{Env: env, Flags: make(map[string]string)}
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	flags.StringVar(&src.File, "config", "", "")
+	for _, k := range config.Keys() {
+		flags.Func(k.Path, "", func(text string) error { src.Flags[k.Path] = text; return nil })
+	}
+	wanted := operandsOf[command]
+	for {
+		if err := flags.Parse(args); err != nil {
+			return src, nil, err
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		if len(operands) == len(wanted) {
+			return src, nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		}
+		operands, args = append(operands, flags.Arg(0)), flags.Args()[1:]
+	}
+	if len(operands) < len(wanted) {
+		return src, nil, fmt.Errorf("%s needs %s", command, strings.Join(wanted, " and "))
+	}
+	return src, operands, nil
+}
+
+func printUsage(w io.Writer) {
+	fmt.Fprint(w, usage)
+	for _, k := range config.Keys() {
+		fmt.Fprintf(w, "  %-28s default %s\n", k.Path, k.Text())
+	}
+}
+
+// versionLine says what was built from what.
+func (p *program) versionLine() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return fmt.Sprintf("seqd %s (%s, %s/%s)", versionOf(p.version, info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+const module = "github.com/seqd/seqd"
+
+// versionOf returns the version of seqd, and of the program that it is built into, if that is another module.
+func versionOf(given string, info *debug.BuildInfo) string {
+	known, within := info.Main.Version, ""
+	for _, dep := range info.Deps {
+		if dep.Path == module {
+			known = dep.Version
+			if dep.Replace != nil {
+				known = dep.Replace.Version
+			}
+			within = strings.TrimRight(" in "+info.Main.Path+" "+info.Main.Version, " ")
+		}
+	}
+	switch {
+	case given != "":
+		known = given
+	case known == "" || known == "(devel)":
+		known = "development build"
+	}
+	return known + within
+}
