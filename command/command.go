@@ -50,7 +50,9 @@ Usage:
   seqd version                                   print the version and exit
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
-(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file. The keys are:
+(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file.
+
+Exit codes: 0 done, 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG). The keys are:
 `
 
 // The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a supervisor restarts that one.
