@@ -307,7 +307,7 @@ func versionOf(given string, info *debug.BuildInfo) string {
 			if dep.Replace != nil {
 				known = dep.Replace.Version
 			}
-			within = strings.TrimRight(" in "+info.Main.Path+" "+info.Main.Version, " ")
+			within = " in " + strings.TrimSpace(info.Main.Path+" "+strings.TrimPrefix(info.Main.Version, "(devel)"))
 		}
 	}
 	switch {

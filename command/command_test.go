@@ -175,7 +175,7 @@ func TestVersionOfACustomBuild(t *testing.T) {
 		"nothing known": {"", debug.BuildInfo{}, "development build"},
 		"given":         {"v1", debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "v1"},
 		"custom":        {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "v7"}, Deps: seqd("v1.2.3", nil)}, "v1.2.3 in acme/seqd v7"},
-		"replaced": {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd"}, Deps: seqd("v1.2.3", &debug.Module{Path: "../seqd"})},
+		"replaced": {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "(devel)"}, Deps: seqd("v1.2.3", &debug.Module{Path: "../seqd"})},
 			"development build in acme/seqd"},
 	} {
 		t.Run(name, func(t *testing.T) {

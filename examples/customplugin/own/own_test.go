@@ -37,7 +37,7 @@ func TestShout(t *testing.T) {
 	}
 }
 
-// A ticket goes on after a restart, and refuses where the counter was lost.
+// A ticket continues from the counter that is there, also if the biz type counts as fresh, and refuses if the counter was lost.
 func TestTicket(t *testing.T) {
 	store := memory.New(time.Now)
 	factory, err := strategy.Lookup("ticket")
@@ -54,14 +54,17 @@ func TestTicket(t *testing.T) {
 	if _, err := open(false); seqd.CodeOf(err) != seqd.CodeConflict {
 		t.Errorf("a lost counter: %v", err)
 	}
-	for i, want := range []int64{1, 4} {
-		s, err := open(i == 0)
+	for _, step := range []struct {
+		fresh bool
+		want  int64
+	}{{true, 1}, {false, 4}, {true, 7}} {
+		s, err := open(step.fresh)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var seq seqd.Sequence
-		if err := s.Generate(t.Context(), 3, &seq); err != nil || seq.First() != want {
-			t.Errorf("got %d, %v, want %d", seq.First(), err, want)
+		if err := s.Generate(t.Context(), 3, &seq); err != nil || seq.First() != step.want {
+			t.Errorf("got %d, %v, want %d", seq.First(), err, step.want)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
