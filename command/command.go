@@ -1,5 +1,6 @@
-// Package command is the command line of seqd: the service and every sub-command. A program with plugins and strategies of its own imports them, package
-// standard, and this one, and calls [Main]; each sub-command then knows them too.
+// Package command is the command line of seqd: the service and every sub-command. A program with
+// plugins and strategies of its own imports them, package standard, and this one, and calls [Main];
+// each sub-command then knows them too.
 //
 //	import (
 //		_ "example.com/acme/numbers" // registers plugins and strategies in init functions
@@ -12,6 +13,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -37,7 +39,7 @@ const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 Usage:
   seqd [serve] --config FILE [--KEY VALUE ...]   run the service
   seqd check-config --config FILE                check the configuration and exit
-  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, clocks), and say what to change.
+  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, hosts, clocks), and say what to change.
                                                  It changes nothing. It ends with 1 where something keeps seqd from working.
   seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
                                                  Every seqd must be stopped from before the restore until it has returned.
@@ -55,14 +57,17 @@ Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an e
 Exit codes: 0 done, 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG). The keys are:
 `
 
-// The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a supervisor restarts that one.
+// The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a
+// supervisor restarts that one.
 const (
-	// ExitOK is the code of a command that did what it was to do, and of a service that stopped when it was asked to.
+	// ExitOK is the code of a command that did what it was to do, and of a service that stopped
+	// when it was asked to.
 	ExitOK = 0
 	// ExitFailed is the code of everything else that failed; another try may succeed.
 	ExitFailed = 1
-	// ExitConfig is the code for a mistake in the configuration or on the command line, which stays until somebody mends it: EX_CONFIG of sysexits.h.
-	// deploy/seqd.service does not restart a service that ends with it.
+	// ExitConfig is the code for a mistake in the configuration or on the command line, which stays
+	// until somebody mends it: EX_CONFIG of sysexits.h. deploy/seqd.service does not restart a
+	// service that ends with it.
 	ExitConfig = 78
 )
 
@@ -76,7 +81,8 @@ type program struct {
 	serve             []server.Option
 }
 
-// WithVersion says which version of which commit is running, instead of what Go knows of the program. "" says nothing.
+// WithVersion says which version of the program is running, and which commit, instead of what Go
+// knows of it. "" says nothing.
 func WithVersion(version, revision string) Option {
 	return func(p *program) { p.version, p.revision = version, revision }
 }
@@ -89,7 +95,8 @@ func WithServer(opts ...server.Option) Option {
 	return func(p *program) { p.serve = append(p.serve, opts...) }
 }
 
-// Main runs the command line of this process until it is done or told to stop by SIGINT or SIGTERM, and ends the process with its exit code.
+// Main runs the command line of this process until it is done or told to stop by SIGINT or SIGTERM,
+// and ends the process with its exit code.
 func Main(opts ...Option) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
@@ -102,8 +109,8 @@ func Main(opts ...Option) {
 	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, opts...))
 }
 
-// Run runs one command line, without the name of the program, and returns its exit code. What was asked for goes to out, mistakes and the log to errs. The end of
-// ctx stops the service cleanly.
+// Run runs one command line, without the name of the program, and returns its exit code. What was
+// asked for goes to out, mistakes and the log to errs. The end of ctx stops the service cleanly.
 func Run(ctx context.Context, args []string, out, errs io.Writer, opts ...Option) int {
 	p := program{env: os.Environ()}
 	for _, opt := range opts {
@@ -298,23 +305,24 @@ func (p *program) versionLine() string {
 
 const module = "github.com/seqd/seqd"
 
-// versionOf returns the version of seqd, and of the program that it is built into, if that is another module.
+// versionOf returns the version of seqd, and of the program that it is built into, if that is
+// another module. given replaces what Go knows of the program.
 func versionOf(given string, info *debug.BuildInfo) string {
-	known, within := info.Main.Version, ""
+	program := cmp.Or(given, released(info.Main.Version))
 	for _, dep := range info.Deps {
-		if dep.Path == module {
-			known = dep.Version
-			if dep.Replace != nil {
-				known = dep.Replace.Version
-			}
-			within = " in " + strings.TrimSpace(info.Main.Path+" "+strings.TrimPrefix(info.Main.Version, "(devel)"))
+		if dep.Path != module {
+			continue
 		}
+		if dep.Replace != nil {
+			dep = dep.Replace
+		}
+		return strings.TrimSpace(cmp.Or(released(dep.Version), unreleased) + " in " + info.Main.Path + " " + program)
 	}
-	switch {
-	case given != "":
-		known = given
-	case known == "" || known == "(devel)":
-		known = "development build"
-	}
-	return known + within
+	return cmp.Or(program, unreleased)
 }
+
+// unreleased stands for a version that is not known.
+const unreleased = "development build"
+
+// released returns a version, "" for one that Go made up.
+func released(version string) string { return strings.TrimPrefix(version, "(devel)") }

@@ -47,7 +47,8 @@ func write(t *testing.T, text string) string {
 
 const good = "store: {driver: memory}\nbizTypes: [{name: order, start: 100}, {name: invite}]\n"
 
-// Mistakes of use end with ExitConfig, say what is wrong on the error output and nothing on the other.
+// Mistakes of use end with ExitConfig, say what is wrong on the error output and nothing on the
+// other.
 func TestUsageMistakes(t *testing.T) {
 	file, missing := write(t, good), filepath.Join(t.TempDir(), "missing.yaml")
 	tests := []struct {
@@ -175,6 +176,7 @@ func TestVersionOfACustomBuild(t *testing.T) {
 		"nothing known": {"", debug.BuildInfo{}, "development build"},
 		"given":         {"v1", debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "v1"},
 		"custom":        {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "v7"}, Deps: seqd("v1.2.3", nil)}, "v1.2.3 in acme/seqd v7"},
+		"custom, given": {"v8", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "v7"}, Deps: seqd("v1.2.3", nil)}, "v1.2.3 in acme/seqd v8"},
 		"replaced": {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "(devel)"}, Deps: seqd("v1.2.3", &debug.Module{Path: "../seqd"})},
 			"development build in acme/seqd"},
 	} {

@@ -12,7 +12,8 @@ import (
 	"github.com/seqd/seqd/command"
 )
 
-// beCrash is set where the test program is to panic, as seqd would: in a goroutine that nobody watches.
+// beCrash is set where the test program is to panic, as seqd would: in a goroutine that nobody
+// watches.
 const beCrash = "BE_CRASH"
 
 func TestMain(m *testing.M) {
@@ -47,7 +48,8 @@ func setting(t *testing.T, name string) (words []string) {
 	return words
 }
 
-// systemd restarts a seqd that crashed or failed, and leaves one alone whose configuration is wrong.
+// systemd restarts a seqd that crashed or failed, and leaves one alone whose configuration is
+// wrong.
 func TestUnitRestarts(t *testing.T) {
 	if policy := setting(t, "Restart"); !slices.Equal(policy, []string{"on-failure"}) {
 		t.Errorf("Restart is %q, want on-failure, which is after every exit code but those below, and after signals", policy)

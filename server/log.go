@@ -22,7 +22,8 @@ func NewLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
-// failing remembers whether what is done again and again failed last, so that the first failure of a row is logged and the others are not.
+// failing remembers whether what is done again and again failed last, so that the first failure of
+// a row is logged and the others are not.
 type failing bool
 
 // begins notes how it went, and reports whether a row of failures begins.

@@ -36,7 +36,8 @@ func (d hoarderDocuments) Purge(ctx context.Context, kind string, before int64, 
 	return d.Documents.Purge(ctx, kind, before, limit)
 }
 
-// A purge that fails is a warning, once for each row of failures: what is not removed fills the store.
+// A purge that fails is a warning, once for each row of failures: what is not removed fills the
+// store.
 func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 	for name, purge := range map[string]func(context.Context, *catalogue){
 		"answers": func(ctx context.Context, c *catalogue) { c.purgeAnswers(ctx) },

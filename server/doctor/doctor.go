@@ -1,4 +1,5 @@
-// Package doctor looks at a configuration and at all that it names (files, stores, Redis, hosts, clocks) and says what it would change. It changes nothing.
+// Package doctor looks at a configuration and at all that it names (files, stores, Redis, hosts,
+// clocks) and says what it would change. It changes nothing.
 package doctor
 
 import (
@@ -123,7 +124,8 @@ type Host struct {
 	Writable func(folder string) bool
 	// Synchronised says whether the kernel's clock follows another one; known is false when that cannot be told.
 	Synchronised func() (yes, known bool)
-	// Connect opens a connection to where requests for a URL go, encrypted if the URL says so, and closes it. proxy is the address of the proxy that they go by, "" for none.
+	// Connect opens a connection to where requests for a URL go, encrypted if the URL says so, and
+	// closes it. proxy is the address of the proxy that they go by, "" for none.
 	Connect func(ctx context.Context, u *url.URL) (proxy string, err error)
 }
 

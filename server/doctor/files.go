@@ -96,7 +96,8 @@ func (d *Doctor) written(f *findings, key, path string) {
 	}
 }
 
-// historyFile looks at a file of records. Its lock and the files before it stand beside it, so the folder matters also if the file is there.
+// historyFile looks at a file of records. Its lock and the files before it stand beside it, so the
+// folder matters also if the file is there.
 func (d *Doctor) historyFile(f *findings, key, path string) {
 	d.folder(f, key, filepath.Dir(path))
 	for _, file := range []string{path, path + ".lock"} {

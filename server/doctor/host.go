@@ -22,7 +22,8 @@ func ThisHost(openFiles func() (uint64, bool)) Host {
 	return Host{Listen: listen, Addrs: addrs, OpenFiles: openFiles, Disk: disk, Writable: writable, Synchronised: synchronised, Connect: connector{http.ProxyFromEnvironment, nil}.connect}
 }
 
-// connector connects to hosts as requests do: by the proxies that the environment names, and by certificates that this machine trusts.
+// connector connects to hosts as requests do: by the proxies that the environment names, and by
+// certificates that this machine trusts.
 type connector struct {
 	proxy func(*http.Request) (*url.URL, error)
 	roots *x509.CertPool // nil for those of this machine

@@ -17,7 +17,8 @@ type target struct {
 	url       *url.URL
 }
 
-// hosts looks at what seqd sends requests to, besides the store and Redis: webhooks, and the collector of traces.
+// hosts looks at what seqd sends requests to, besides the store and Redis: webhooks, and the
+// collector of traces.
 func (d *Doctor) hosts(ctx context.Context, f *findings) {
 	targets := webhooks(d.Config.BizTypes)
 	if endpoint := d.Config.Tracing.Endpoint; endpoint != "" {
@@ -26,7 +27,8 @@ func (d *Doctor) hosts(ctx context.Context, f *findings) {
 	d.reach(ctx, f, targets)
 }
 
-// webhooks returns where the rejection handlers of biz types post to. A handler is known by the key of its setting; its URL may hold a secret, its host holds none.
+// webhooks returns where the rejection handlers of biz types post to. A handler is known by the key
+// of its setting; its URL may hold a secret, its host holds none.
 func webhooks(bizTypes []seqd.BizType) (targets []target) {
 	for _, b := range bizTypes {
 		for _, r := range b.Rejected {

@@ -37,7 +37,8 @@ func TestShout(t *testing.T) {
 	}
 }
 
-// A ticket continues from the counter that is there, also if the biz type counts as fresh, and refuses if the counter was lost.
+// A ticket continues from the counter that is there, also if the biz type counts as fresh, and
+// refuses if the counter was lost.
 func TestTicket(t *testing.T) {
 	store := memory.New(time.Now)
 	factory, err := strategy.Lookup("ticket")
