@@ -82,7 +82,7 @@ func (d *Doctor) visit(ctx context.Context, f *findings, t target) {
 	}
 	switch {
 	case err != nil:
-		f.add(Warn, t.key, "correct the URL, or let this machine get there; until then "+t.lost+" are dropped and counted", "%s cannot be used: %v", addr, err)
+		f.add(Warn, t.key, "correct the URL, or let this machine reach and trust it; until then "+t.lost+" are dropped and counted", "%s cannot be used: %v", addr, err)
 	case proxy != "":
 		f.add(Info, t.key, "", "%s: the proxy answers; what is behind it was not asked", addr)
 	case t.url.Scheme == "https":

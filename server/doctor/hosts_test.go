@@ -35,7 +35,7 @@ func TestHosts(t *testing.T) {
 	}
 	d.Host.Connect = func(_ context.Context, u *url.URL) (string, error) { return "", errors.New("no such host") }
 	list = run(t, d.hosts)
-	want(t, list, Warn, "a.webhook.url", "hooks.example.com:443 cannot be used: no such host → correct the URL, or let this machine get there; until then refusals are dropped")
+	want(t, list, Warn, "a.webhook.url", "hooks.example.com:443 cannot be used: no such host → correct the URL, or let this machine reach and trust it; until then refusals are dropped")
 	want(t, list, Warn, "tracing.endpoint", "spans are dropped")
 	d.Host.Connect = func(context.Context, *url.URL) (string, error) { return "proxy:3128", nil }
 	want(t, run(t, d.hosts), Info, "a.webhook.url", "by way of the proxy proxy:3128: the proxy answers; what is behind it was not asked")
