@@ -7,7 +7,7 @@
 # outside, so the image listens on 0.0.0.0, and there seqd refuses to start until it is given tokens (SEQD_AUTH_TOKENS) or told that everybody who can reach the
 # address may call. The port above is published to this machine's loopback only; the numbers live on the volume, the rest may be --read-only. scripts/image checks it all.
 
-# Anything with a shell and Go 1.26 or later.
+# Anything with a shell, Go 1.26 or later, and the certificates of public authorities where Debian and Alpine have them.
 ARG GO_IMAGE=golang:1.26
 ARG VERSION=dev
 ARG REVISION=unknown
@@ -21,10 +21,12 @@ COPY . .
 ARG VERSION
 ARG REVISION
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" -o /image/seqd ./cmd/seqd
-# What the image consists of. The folder for the data is apart, because another user owns it.
-RUN mkdir -p /image/etc/seqd /image/var/lib /state/data \
+# What the image consists of. The folder for the data is apart, because another user owns it. By the certificates seqd verifies webhooks, collectors of traces, Redis and
+# databases; for an authority of your own mount its certificate as another file in /etc/ssl/certs.
+RUN mkdir -p /image/etc/seqd /image/etc/ssl/certs /image/var/lib /state/data \
  && cp configs/seqd.yaml /image/etc/seqd/ \
- && chmod 0644 /image/etc/seqd/seqd.yaml \
+ && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
+ && chmod 0644 /image/etc/seqd/seqd.yaml /image/etc/ssl/certs/ca-certificates.crt \
  && chmod 0750 /state/data
 
 FROM scratch

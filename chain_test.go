@@ -2,6 +2,7 @@ package seqd_test
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"slices"
 	"strconv"
@@ -202,6 +203,31 @@ func TestChainQuickAndApart(t *testing.T) {
 		}
 		call.Count = 3
 		wantCode(t, is.Issue(t.Context(), call), seqd.CodePluginPanic)
+	}
+}
+
+// A panic is one line in the log, with its stack, whoever is told of refusals.
+func TestPanicIsLoggedOnce(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		for name, handler := range map[string]func(*slog.Logger) seqd.RejectedHandler{
+			"the default": func(*slog.Logger) seqd.RejectedHandler { return nil },
+			"the log":     seqd.LogRejected,
+			"something else": func(*slog.Logger) seqd.RejectedHandler {
+				return seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) {})
+			},
+		} {
+			var text strings.Builder
+			log := slog.New(slog.NewTextHandler(&text, nil))
+			broken := seqd.BoundPlugin{Name: "broken", Quick: quick, Plugin: &hooks{before: func(context.Context, *seqd.Call) error { panic("boom") }}}
+			is, err := seqd.NewIssuer([]seqd.Definition{order(&counting{}, broken)}, seqd.Options{Log: log, Rejected: handler(log)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantCode(t, is.Issue(t.Context(), &seqd.Call{BizType: "order", Count: 1}), seqd.CodePluginPanic)
+			if lines := strings.Count(text.String(), "\n"); lines != 1 || strings.Count(text.String(), "debug.Stack") != 1 {
+				t.Errorf("quick %v, refusals go to %s: %d lines are logged, want 1 with the stack: %s", quick, name, lines, &text)
+			}
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 const module = "github.com/seqd/seqd"
 
 // rules say which packages of this module a folder may import in its product code, and why no others. The longest folder that matches
-// counts. Data walks one way: cmd → server → Issuer → plugins → strategy → persist.
+// counts. Data walks one way: cmd → command → server → Issuer → plugins → strategy → persist.
 var rules = map[string]struct {
 	may []string
 	why string
@@ -56,8 +56,10 @@ var rules = map[string]struct {
 	"server/metrics":                     {[]string{"."}, "it counts what the domain tells; who serves it, and what is behind biz types, it does not know"},
 	"server/idempotency":                 {[]string{".", "persist", "internal/redisonce", "internal/sharedspan"}, "it keeps answers, and knows neither HTTP nor who issues"},
 	"server/idempotency/idempotencytest": {[]string{".", "server/idempotency"}, "a suite for backends knows only the interface and who uses it"},
-	"cmd/seqd":                           {[]string{"server", "server/access", "server/config", "standard"}, "main is flags and signals"},
-	"examples/customplugin":              {[]string{".", "persist", "plugin", "strategy", "server", "server/config", "standard"}, "an example uses what a user's program may"},
+	"command":                            {[]string{"server", "server/access", "server/config"}, "flags, signals and sub-commands; a program says which plugins and strategies it comes with"},
+	"cmd/seqd":                           {[]string{"command", "standard"}, "main calls the command line with all that comes with seqd, as a program of anybody's own does"},
+	"examples/customplugin":              {[]string{"command", "standard", "examples/customplugin/own"}, "the main of a user's program only says what it consists of"},
+	"examples/customplugin/own":          {[]string{".", "persist", "plugin", "strategy"}, "an example uses what a user's plugins and strategies may"},
 	"internal/clockseqd":                 {[]string{"server", "server/config", "standard"}, "it is cmd/seqd with another clock"},
 	"persist/persisttest":                {[]string{"persist"}, "a suite for drivers knows only the interface"},
 	"internal/folder":                    {nil, "it knows only the file system"},

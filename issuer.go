@@ -293,7 +293,7 @@ func generate(ctx context.Context, e *entry, n int, seq *Sequence) (err error) {
 // reject tells the plugins that were entered, those that want to know of every refusal, the rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, entered int, err error) error {
 	refusal := AsError(err)
-	if refusal.Code == CodeInternal || refusal.Code == CodePluginPanic {
+	if defect(refusal.Code) {
 		is.log.Error("request failed", "bizType", call.BizType, "requestId", call.Caller.RequestID, "error", refusal)
 	}
 	is.undo(ctx, e, call, w, entered, refusal)
@@ -311,6 +311,9 @@ func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, ent
 	is.observer.Rejected(call.BizType, refusal.Code)
 	return refusal
 }
+
+// defect reports whether a code says that a program is wrong, and not a caller or a back end.
+func defect(code Code) bool { return code == CodeInternal || code == CodePluginPanic }
 
 // refuse refuses a call for a biz type that is there but must not issue.
 func (is *Issuer) refuse(ctx context.Context, call *Call, refusal *Error) error {

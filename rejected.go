@@ -10,9 +10,11 @@ import (
 // episodeGap is how long a biz type must not have been refused for one reason until the next refusal is a new episode.
 const episodeGap = time.Minute
 
-// LogRejected returns the default rejection handler. It logs the first refusal of an episode (one biz type, one code) and,
-// while the episode lasts, a line a minute with the number of refusals in between; so a store that is down for an hour is not a
-// million lines. A caller who went away is not logged.
+// LogRejected returns the default rejection handler. It logs the first refusal of an episode (one
+// biz type, one code) and, while the episode lasts, a line a minute with the number of refusals in
+// between; so a store that is down for an hour is not a million lines. A caller who went away is
+// not logged, and neither is a defect ([CodeInternal], [CodePluginPanic]): the issuer logs each of
+// those, with its cause, for whatever handler.
 func LogRejected(log *slog.Logger) RejectedHandler {
 	return &logRejected{log: log, now: time.Now, episodes: make(map[episodeKey]*episode)}
 }
@@ -37,7 +39,7 @@ type logRejected struct {
 
 // Rejected logs or counts one refusal.
 func (h *logRejected) Rejected(ctx context.Context, call *Call, err *Error) {
-	if err.Code == CodeCanceled {
+	if err.Code == CodeCanceled || defect(err.Code) {
 		return
 	}
 	if suppressed, ok := h.due(episodeKey{call.BizType, err.Code}); ok {

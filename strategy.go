@@ -8,9 +8,12 @@ import "context"
 // and restarts that its documentation covers; Generate is safe for concurrent use; a number that Generate took but
 // could not return (an error after a part of a batch) is skipped, never returned later.
 type Strategy interface {
-	// Init prepares the strategy for its first Generate. fresh is true when no number of this biz type can have been
-	// issued before; only then may a missing state be created, otherwise it was lost and Init refuses. Init is called
-	// until it succeeds or fails with [CodeConflict], never twice at once.
+	// Init prepares the strategy for its first Generate. fresh is true if the store has no record
+	// of this biz type with this strategy: only then may a missing state be created, otherwise it
+	// was lost and Init refuses with [CodeConflict]. State that is there counts whatever fresh
+	// says: Init may have been called before, by a process that crashed, or by another node at the
+	// same time. Init is called until it succeeds or fails with [CodeConflict], never twice at once
+	// in a process.
 	Init(ctx context.Context, fresh bool) error
 	// Generate adds exactly n numbers to seq, n ≥ 1, or returns an error.
 	Generate(ctx context.Context, n int, seq *Sequence) error

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -54,14 +53,16 @@ const purgePause = time.Minute
 func (r *runtime) purgeAnswers(ctx context.Context) {
 	ticker := time.NewTicker(purgePause)
 	defer ticker.Stop()
+	var full failing
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if _, err := idempotency.Purge(ctx, r.store.Documents(), r.now()); err != nil && !errors.Is(err, context.Canceled) {
-			r.log.Debug("answers that have ended cannot be removed now", "error", err)
+		_, err := idempotency.Purge(ctx, r.store.Documents(), r.now())
+		if full.begins(err) && ctx.Err() == nil {
+			r.log.Warn("answers that have ended cannot be removed; it is tried again", "error", err)
 		}
 	}
 }

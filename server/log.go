@@ -22,6 +22,17 @@ func NewLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
+// failing remembers whether what is done again and again failed last, so that the first failure of
+// a row is logged and the others are not.
+type failing bool
+
+// begins notes how it went, and reports whether a row of failures begins.
+func (f *failing) begins(err error) bool {
+	before := *f
+	*f = err != nil
+	return err != nil && !bool(before)
+}
+
 // openLog returns a logger that never keeps its callers waiting for w, and what writes its lines.
 func openLog(cfg config.Log, w io.Writer) (*slog.Logger, *logWriter) {
 	lines := newLogWriter(w, func(dropped int64) []byte {

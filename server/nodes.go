@@ -119,13 +119,18 @@ func (n *nodes) beat(ctx context.Context) {
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
 	var revision int64
+	var silent, crowded failing
 	for {
 		var err error
-		if revision, err = n.say(ctx, revision); err == nil {
-			_, err = n.store.Documents().Purge(ctx, nodeKind, n.now().Add(-nodeLife).UnixMilli(), mostNodes)
+		revision, err = n.say(ctx, revision)
+		if silent.begins(err) && ctx.Err() == nil {
+			n.log.Warn("this node cannot say that it is there; it is tried again", "error", err)
 		}
-		if err != nil && ctx.Err() == nil {
-			n.log.Debug("this node could not say that it is there", "error", err)
+		if err == nil {
+			_, err = n.store.Documents().Purge(ctx, nodeKind, n.now().Add(-nodeLife).UnixMilli(), mostNodes)
+			if crowded.begins(err) && ctx.Err() == nil {
+				n.log.Warn("nodes that have gone cannot be removed from the store; it is tried again", "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():

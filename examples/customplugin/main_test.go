@@ -7,41 +7,61 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/command"
 	"github.com/seqd/seqd/server"
-	"github.com/seqd/seqd/server/config"
-	"github.com/seqd/seqd/strategy"
 )
 
-// start runs the program with the file that is shown to users, and returns where it answers.
-func start(t *testing.T, file string) (url string) {
-	t.Helper()
-	t.Setenv("SEQD_SERVER_ADDR", "127.0.0.1:0")
-	ctx, cancel := context.WithCancel(t.Context())
-	listening, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{file}, server.WithOnListen(func(addr net.Addr) { listening <- "http://" + addr.String() }))
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	select {
-	case url = <-listening:
-		return url
-	case err := <-ended:
-		ended <- nil
-		t.Fatal(err)
-		return ""
+// beCustom is set where the test program is to be the example itself.
+const beCustom = "BE_CUSTOMPLUGIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beCustom) != "" {
+		main()
 	}
+	os.Exit(m.Run())
+}
+
+// start serves with the file that is shown to users, and returns where it answers.
+func start(t *testing.T, flags ...string) (addr string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	listening, ended := make(chan string, 1), make(chan int, 1)
+	args := append([]string{"serve", "--config", "seqd.yaml", "--server.addr", "127.0.0.1:0"}, flags...)
+	onListen := server.WithOnListen(func(addr net.Addr) { listening <- addr.String() })
+	go func() { ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListen)) }()
+	stop = func() {
+		cancel()
+		if code := <-ended; code != command.ExitOK {
+			t.Errorf("the service ended with %d", code)
+		}
+		ended <- command.ExitOK // whoever stops it again finds it stopped
+	}
+	select {
+	case addr = <-listening:
+		t.Cleanup(stop)
+		return addr, stop
+	case code := <-ended:
+		cancel()
+		t.Fatalf("the service ended with %d", code)
+		return "", nil
+	}
+}
+
+// do runs the program itself with a sub-command.
+func do(t *testing.T, args ...string) (output string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), beCustom+"=1")
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%q: %v: %s", args, err, text)
+	}
+	return string(text)
 }
 
 func get(t *testing.T, url string) (status int, body string) {
@@ -62,7 +82,8 @@ func get(t *testing.T, url string) (status int, body string) {
 }
 
 func TestExample(t *testing.T) {
-	url := start(t, "seqd.yaml")
+	addr, _ := start(t)
+	url := "http://" + addr
 	for _, test := range []struct {
 		path   string
 		status int
@@ -82,72 +103,28 @@ func TestExample(t *testing.T) {
 	}
 }
 
-func TestWrongSettings(t *testing.T) {
-	for yaml, want := range map[string]string{
-		"bizTypes: [{name: a, plugins: [{name: region}]}]":                              `bizTypes[0].plugins[0].code: "" is not two capital letters`,
-		"bizTypes: [{name: a, plugins: [{name: region, code: EU, maxBatch: 0}]}]":       "bizTypes[0].plugins[0].maxBatch: 0 is less than 1",
-		"bizTypes: [{name: a, strategy: ticket, start: 0}]":                             "bizTypes[0].start: it is outside",
-		"ticket: {rejected: [{name: shout, loud: true}]}\nbizTypes: [{name: a}]":        "ticket.rejected[0].loud: there is no such key",
-		"bizTypes: [{name: a, plugins: [{name: regoin, code: EU}]}]":                    `"regoin" is not one of the plugins`,
-		"bizTypes: [{name: a, plugins: [{name: region, code: EU, order: first}]}]":      "order",
-		"bizTypes: [{name: a, rejected: [{name: shout}, {name: shriek}]}]":              `"shriek" is not one of the rejection handlers`,
-		"bizTypes: [{name: a, strategy: tickets, plugins: [{name: region, code: EU}]}]": `"tickets" is not one of the strategies`,
-	} {
-		if _, err := config.LoadYAML([]byte(yaml), config.Sources{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", yaml, err, want)
+// Every sub-command knows what is the program's own.
+func TestSubCommands(t *testing.T) {
+	on := []string{"--config", "seqd.yaml", "--store.driver", "bolt", "--store.bolt.path", filepath.Join(t.TempDir(), "seqd.db")}
+	says := func(want string, args ...string) {
+		t.Helper()
+		if got := do(t, append(args, on...)...); !strings.Contains(got, want) {
+			t.Errorf("%q says %q, want %q", args, got, want)
 		}
 	}
-	file := filepath.Join(t.TempDir(), "seqd.yaml")
-	if err := os.WriteFile(file, []byte("bizTypes: x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), []string{file}); err == nil {
-		t.Error("a wrong file is taken")
-	}
-	if err := run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "usage") {
-		t.Error(err)
-	}
-}
-
-func TestShout(t *testing.T) {
-	var text strings.Builder
-	(&shout{prefix: "!!!", w: &text}).Rejected(t.Context(), &seqd.Call{BizType: "order", Count: 3}, seqd.Errorf(seqd.CodeTimeout, "late"))
-	if got, want := text.String(), "!!! order ×3: late\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// A ticket goes on after a restart, and refuses where the counter was lost.
-func TestTicket(t *testing.T) {
-	store := memory.New(time.Now)
-	factory, err := strategy.Lookup("ticket")
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := func(fresh bool) (seqd.Strategy, error) {
-		s, err := factory.New(strategy.Env{Store: store, Now: time.Now}, seqd.BizType{Name: "a", Settings: factory.Settings()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s, s.Init(t.Context(), fresh)
-	}
-	if _, err := open(false); seqd.CodeOf(err) != seqd.CodeConflict {
-		t.Errorf("a lost counter: %v", err)
-	}
-	for i, want := range []int64{1, 4} {
-		s, err := open(i == 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var seq seqd.Sequence
-		if err := s.Generate(t.Context(), 3, &seq); err != nil || seq.First() != want {
-			t.Errorf("got %d, %v, want %d", seq.First(), err, want)
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Generate(t.Context(), 1, &seq); seqd.CodeOf(err) != seqd.CodeStopping {
-			t.Errorf("after Close: %v", err)
+	issues := func(addr, want string) {
+		t.Helper()
+		if _, body := get(t, "http://"+addr+"/seq/ticket"); !strings.Contains(body, want) {
+			t.Errorf("got %s, want %s", body, want)
 		}
 	}
+	says("the configuration is good: 2 biz types", "check-config")
+	addr, stop := start(t, on[2:]...)
+	issues(addr, "EU-100")
+	says(addr+" is alive, ready", "healthcheck", "--server.addr", addr)
+	stop()
+	says("2 biz types issue as they did before", "doctor", "--server.addr", "127.0.0.1:0")
+	says("ticket: 100 → 5000", "raise", "ticket", "5000")
+	addr, _ = start(t, on[2:]...)
+	issues(addr, "EU-5001")
 }

@@ -236,11 +236,11 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A configuration that cannot be loaded ends it with 2.
+// A configuration that cannot be loaded ends it with 78.
 func TestWrongConfiguration(t *testing.T) {
 	t.Parallel()
 	report, code := node.Command(t, t.TempDir(), []string{"SEQD_SERVER_ADDR=nowhere"}, "doctor")
-	if code != 2 || !strings.Contains(report, "server.addr") {
+	if code != 78 || !strings.Contains(report, "server.addr") {
 		t.Errorf("%d: %s", code, report)
 	}
 	if left, err := os.ReadDir(t.TempDir()); err != nil || len(left) > 0 {

@@ -1,4 +1,5 @@
-// Package doctor looks at a configuration and at all that it names (files, stores, Redis, clocks) and says what it would change. It changes nothing.
+// Package doctor looks at a configuration and at all that it names (files, stores, Redis, hosts,
+// clocks) and says what it would change. It changes nothing.
 package doctor
 
 import (
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -118,8 +120,13 @@ type Host struct {
 	OpenFiles func() (most uint64, known bool)
 	// Disk tells of the file system that a path is on.
 	Disk func(path string) (Disk, error)
+	// Writable reports whether this user may make files in a folder.
+	Writable func(folder string) bool
 	// Synchronised says whether the kernel's clock follows another one; known is false when that cannot be told.
 	Synchronised func() (yes, known bool)
+	// Connect opens a connection to where requests for a URL go, encrypted if the URL says so, and
+	// closes it. proxy is the address of the proxy that they go by, "" for none.
+	Connect func(ctx context.Context, u *url.URL) (proxy string, err error)
 }
 
 // check is a named part of the examination.
@@ -134,7 +141,7 @@ const patience = 10 * time.Second
 // Examine runs every check, also when others fail, and returns what they found in a fixed order. It takes at most about 11 s.
 func (d *Doctor) Examine(ctx context.Context) []Section {
 	sections := runAll(ctx, patience, []check{
-		{"configuration", d.configuration}, {"address", d.address}, {"permissions", d.permissions}, {"store", d.store}, {"redis", d.redis},
+		{"configuration", d.configuration}, {"address", d.address}, {"permissions", d.permissions}, {"store", d.store}, {"redis", d.redis}, {"hosts", d.hosts},
 	})
 	return append(sections, runAll(ctx, time.Second, []check{{"clocks", d.examineClocks}})...) // which compares what the others heard
 }

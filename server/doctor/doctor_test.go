@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,9 @@ func wellHost() Host {
 		Addrs:        func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("10.0.0.7")}, nil },
 		OpenFiles:    func() (uint64, bool) { return 1 << 20, true },
 		Disk:         func(string) (Disk, error) { return Disk{Kind: "ext4", Free: 50 << 30, Size: 100 << 30}, nil },
+		Writable:     writable,
 		Synchronised: func() (bool, bool) { return true, true },
+		Connect:      func(context.Context, *url.URL) (string, error) { return "", nil },
 	}
 }
 
@@ -164,6 +167,43 @@ func TestPermissions(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
 		t.Errorf("files were made: %q", left)
 	}
+}
+
+// A history needs its file, the lock beside it, and a folder to put older files into.
+func TestHistoryFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "history.jsonl")
+	d := examined(t, "bizTypes: [{name: a, plugins: [{name: history, to: file, file: {path: "+path+"}}]}]")
+	const key = "a.history.file.path"
+	list := run(t, d.permissions)
+	quiet(t, list)
+	want(t, list, Info, key, "there is no "+path)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list = run(t, d.permissions)
+	quiet(t, list)
+	want(t, list, OK, key, path+" can be written")
+	if err := os.Mkdir(path+".lock", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, d.permissions), Fail, key, path+".lock")
+	d.Host.Writable = func(string) bool { return false }
+	want(t, run(t, d.permissions), Fail, key, "the folder "+dir+" cannot be written")
+}
+
+// What the store defines is looked at like what the configuration does.
+func TestStoredHistoryAndWebhook(t *testing.T) {
+	dir := t.TempDir()
+	d := examined(t, boltText(boltWith(t, persist.Counter{BizTag: "order", Max: 5, Step: 1000, Timestamp: 1}, "shape"), "{name: order}"))
+	stored := examined(t, "bizTypes: [{name: b, plugins: [{name: history, to: file, file: {path: "+filepath.Join(dir, "none.jsonl")+"}}], "+
+		"rejected: [{name: webhook, url: \"https://hooks.example.com/\"}]}]").Config.BizTypes[0]
+	d.Definitions = func(context.Context, persist.Store) ([]Definition, error) {
+		return []Definition{{BizType: stored}}, nil
+	}
+	list := run(t, d.store)
+	want(t, list, Info, "b.history.file.path", "none.jsonl")
+	want(t, list, OK, "b.webhook.url", "hooks.example.com:443 answers")
 }
 
 // boltWith makes a store that somebody has issued from.
@@ -366,7 +406,7 @@ func TestPrint(t *testing.T) {
 
 // The doctor knows settings by their keys: each must be one of those that come with seqd.
 func TestKeysExist(t *testing.T) {
-	d := examined(t, "bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, key: \"12345678\"}, {name: history}]}, {name: b, strategy: snowflake}]")
+	d := examined(t, "bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, key: \"12345678\"}, {name: history}], rejected: [{name: webhook, url: \"http://x\"}]}, {name: b, strategy: snowflake}]")
 	a, b := d.Config.BizTypes[0], d.Config.BizTypes[1]
 	has := func(key string, ok bool) {
 		if !ok {
@@ -403,6 +443,8 @@ func TestKeysExist(t *testing.T) {
 	}
 	_, ok = config.Setting[string](a.Plugins[0].Settings, "keyFile")
 	has("keyFile", ok)
+	_, ok = config.Setting[string](a.Rejected[0].Settings, "url")
+	has("url", ok)
 	for _, key := range []string{"to", "file.path"} {
 		_, ok = config.Setting[string](a.Plugins[1].Settings, key)
 		has(key, ok)

@@ -14,6 +14,11 @@ import (
 
 // permissions looks at the files and folders that biz types and Redis name.
 func (d *Doctor) permissions(_ context.Context, f *findings) {
+	d.bizTypeFiles(f, d.Config.BizTypes)
+	d.redisFiles(f)
+}
+
+func (d *Doctor) bizTypeFiles(f *findings, bizTypes []seqd.BizType) {
 	seen := make(map[string]bool)
 	once := func(path string, look func()) {
 		if !seen[path] {
@@ -21,7 +26,7 @@ func (d *Doctor) permissions(_ context.Context, f *findings) {
 			look()
 		}
 	}
-	for _, b := range d.Config.BizTypes {
+	for _, b := range bizTypes {
 		offline, _ := config.Setting[int64](b.Settings, "offlineStart") // a duration
 		if dir, _ := config.Setting[string](b.Settings, "stateDir"); dir != "" && offline > 0 {
 			once(dir, func() { d.folder(f, b.Name+".stateDir", dir) })
@@ -30,7 +35,6 @@ func (d *Doctor) permissions(_ context.Context, f *findings) {
 			d.pluginFiles(f, b, p, once)
 		}
 	}
-	d.redisFiles(f)
 }
 
 func (d *Doctor) pluginFiles(f *findings, b seqd.BizType, p seqd.PluginBinding, once func(string, func())) {
@@ -40,7 +44,7 @@ func (d *Doctor) pluginFiles(f *findings, b seqd.BizType, p seqd.PluginBinding, 
 	}
 	to, _ := config.Setting[string](p.Settings, "to")
 	if file, _ := config.Setting[string](p.Settings, "file.path"); to == "file" && file != "" {
-		once(file, func() { d.written(f, key+".file.path", file) })
+		once(file, func() { d.historyFile(f, key+".file.path", file) })
 	}
 }
 
@@ -92,6 +96,20 @@ func (d *Doctor) written(f *findings, key, path string) {
 	}
 }
 
+// historyFile looks at a file of records. Its lock and the files before it stand beside it, so the
+// folder matters also if the file is there.
+func (d *Doctor) historyFile(f *findings, key, path string) {
+	d.folder(f, key, filepath.Dir(path))
+	for _, file := range []string{path, path + ".lock"} {
+		switch _, err := os.Stat(file); {
+		case !errors.Is(err, fs.ErrNotExist):
+			d.written(f, key, file)
+		case file == path:
+			f.add(Info, key, "if records were kept there before, put the file back before seqd starts", "there is no %s: seqd makes it, without the records of before", path)
+		}
+	}
+}
+
 // folder looks at a folder that seqd makes files in, or which it makes.
 func (d *Doctor) folder(f *findings, key, path string) {
 	there := path
@@ -105,7 +123,7 @@ func (d *Doctor) folder(f *findings, key, path string) {
 			f.add(Fail, key, "", "%v", err)
 		case !info.IsDir():
 			f.add(Fail, key, "", "%s is not a folder", there)
-		case !writable(there):
+		case !d.Host.Writable(there):
 			f.add(Fail, key, "give it to the user that seqd runs as", "the folder %s cannot be written by this user", there)
 		case there != path:
 			f.add(Info, key, "", "there is no folder %s; seqd makes it", path)

@@ -1,8 +1,14 @@
 package doctor
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
 )
 
 // Disk is a file system: what kind it is, and how many bytes are free and there in all.
@@ -13,7 +19,45 @@ type Disk struct {
 
 // ThisHost asks the machine that this process runs on. openFiles is how many files it may have open.
 func ThisHost(openFiles func() (uint64, bool)) Host {
-	return Host{Listen: listen, Addrs: addrs, OpenFiles: openFiles, Disk: disk, Synchronised: synchronised}
+	return Host{Listen: listen, Addrs: addrs, OpenFiles: openFiles, Disk: disk, Writable: writable, Synchronised: synchronised, Connect: connector{http.ProxyFromEnvironment, nil}.connect}
+}
+
+// connector connects to hosts as requests do: by the proxies that the environment names, and by
+// certificates that this machine trusts.
+type connector struct {
+	proxy func(*http.Request) (*url.URL, error)
+	roots *x509.CertPool // nil for those of this machine
+}
+
+// connect implements [Host].Connect.
+func (c connector) connect(ctx context.Context, u *url.URL) (proxy string, err error) {
+	via, err := c.proxy(&http.Request{URL: u})
+	if err != nil {
+		return "", errors.New("the environment names a proxy that cannot be used") // the error may show its password
+	}
+	addr := hostPort(u)
+	if via != nil {
+		proxy = hostPort(via)
+		addr = proxy
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return proxy, err
+	}
+	defer conn.Close()
+	if via != nil || u.Scheme != "https" {
+		return proxy, nil
+	}
+	return "", tls.Client(conn, &tls.Config{ServerName: u.Hostname(), RootCAs: c.roots}).HandshakeContext(ctx)
+}
+
+// hostPort is the address of a URL.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // listen opens an address, so that the system says whether that is allowed, and lets go of it at once.

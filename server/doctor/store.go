@@ -215,7 +215,10 @@ func (d *Doctor) definitions(ctx context.Context, f *findings, store persist.Sto
 		f.add(Fail, "definitions", "", "those of the store cannot be read: %v", err)
 		return defined
 	}
-	var differ, deleted []string
+	var (
+		differ, deleted []string
+		others          []seqd.BizType // that the configuration does not have, or has otherwise
+	)
 	for _, s := range list {
 		name := s.BizType.Name
 		delete(defined, name)
@@ -233,8 +236,11 @@ func (d *Doctor) definitions(ctx context.Context, f *findings, store persist.Sto
 		if !s.Configured { // else it was looked at with the configuration
 			d.segmentSettings(f, s.BizType)
 			d.snowflakeSettings(f, s.BizType)
+			others = append(others, s.BizType)
 		}
 	}
+	d.bizTypeFiles(f, others)
+	d.reach(ctx, f, webhooks(others))
 	if len(differ) > 0 {
 		f.add(Warn, "definitions", "change them by the API, or bring the configuration up to date", "the store says something else than the configuration, and that counts: %s", some(differ))
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -262,5 +263,37 @@ func TestPurgedPeriodStaysGoneInTheCursor(t *testing.T) {
 		closed(t, idle)
 		closed(t, right)
 		closed(t, opening)
+	})
+}
+
+// stuckSlots is a store that does not say what time it is: who asks waits until its time is over.
+type stuckSlots struct{ persist.Store }
+
+type stuckLook struct{ persist.SlotStore }
+
+func (s stuckSlots) Slots() persist.SlotStore { return stuckLook{s.Store.Slots()} }
+
+func (stuckLook) Look(ctx context.Context, _ string, _ ...int64) (persist.SlotTable, error) {
+	<-ctx.Done()
+	return persist.SlotTable{}, ctx.Err()
+}
+
+// A purge that runs out of time is a warning like one that fails; one that a stop ends is none.
+func TestPurgeThatTimesOutIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := periodic(t, stuckSlots{memory.New(time.Now)}, time.Now, nil, func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour })
+		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		dated(t, s, 1)
+		time.Sleep(purgeDelay + 2*fetchDeadline)
+		synctest.Wait()
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "could not be removed") {
+			t.Errorf("logged %q", got)
+		}
+		time.Sleep(24*time.Hour - 2*fetchDeadline + fetchDeadline/2) // in the middle of the purge of the next day
+		closed(t, s)
+		if got := log.String(); strings.Count(got, "could not be removed") != 1 {
+			t.Errorf("logged %q", got)
+		}
 	})
 }

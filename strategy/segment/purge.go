@@ -72,8 +72,8 @@ func (s *Periodic) purge() {
 	defer cancel()
 	removed, err := s.purgeBefore(ctx)
 	switch {
-	case err != nil && ctx.Err() == nil:
-		s.env.Log.Warn("the counters of past periods could not be removed; the next period tries again", "bizType", s.bizType.Name, "error", err)
+	case err != nil && s.running.Err() == nil:
+		s.env.Log.Warn("the counters of past periods could not be removed; the next period tries again", "bizType", s.bizType.Name, "counters", removed, "error", err)
 	case removed > 0:
 		s.env.Log.Info("the counters of past periods were removed", "bizType", s.bizType.Name, "counters", removed)
 	}

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
 )
 
 // outcome is what a run of the program left behind.
@@ -30,7 +32,7 @@ type outcome struct {
 func runWith(t *testing.T, env []string, args ...string) outcome {
 	t.Helper()
 	var out, errs strings.Builder
-	code := run(t.Context(), args, env, &out, &errs)
+	code := Run(t.Context(), args, &out, &errs, WithEnv(env))
 	return outcome{code, out.String(), errs.String()}
 }
 
@@ -45,7 +47,8 @@ func write(t *testing.T, text string) string {
 
 const good = "store: {driver: memory}\nbizTypes: [{name: order, start: 100}, {name: invite}]\n"
 
-// Mistakes of use end with 2, say what is wrong on the error output and nothing on the other.
+// Mistakes of use end with ExitConfig, say what is wrong on the error output and nothing on the
+// other.
 func TestUsageMistakes(t *testing.T) {
 	file, missing := write(t, good), filepath.Join(t.TempDir(), "missing.yaml")
 	tests := []struct {
@@ -102,8 +105,8 @@ func TestUsageMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := runWith(t, tt.env, tt.args...)
-			if got.code != exitUsage {
-				t.Errorf("the exit code is %d, want %d", got.code, exitUsage)
+			if got.code != ExitConfig {
+				t.Errorf("the exit code is %d, want %d", got.code, ExitConfig)
 			}
 			if !strings.HasPrefix(got.errs, "seqd: ") || !strings.Contains(got.errs, tt.want) || !strings.HasSuffix(got.errs, "\n") {
 				t.Errorf("the message is %q; want one that begins with seqd: and contains %q", got.errs, tt.want)
@@ -119,7 +122,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}, {"serve", "-h"}, {"check-config", "--help"}, {"version", "-h"}, {"help", "--help"}, {"raise", "-h"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			got := runWith(t, []string{"SEQD_NOPE=1"}, args...) // help helps with a wrong environment too
-			if got.code != exitOK || got.errs != "" {
+			if got.code != ExitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
 			for _, command := range []string{"serve", "check-config", "doctor", "raise BIZTYPE NUMBER", "restored", "healthcheck", "token", "version"} {
@@ -147,22 +150,48 @@ func containsLine(lines []string, first, last string) bool {
 }
 
 func TestVersion(t *testing.T) {
-	defer func(before string) { version = before }(version)
-	version = "v1.2.3"
 	want := "seqd v1.2.3 (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n"
-	if got := runWith(t, []string{"SEQD_NOPE=1"}, "version"); got != (outcome{exitOK, want, ""}) {
+	var out, errs strings.Builder
+	code := Run(t.Context(), []string{"version"}, &out, &errs, WithEnv([]string{"SEQD_NOPE=1"}), WithVersion("v1.2.3", ""))
+	if got := (outcome{code, out.String(), errs.String()}); got != (outcome{ExitOK, want, ""}) {
 		t.Errorf("got %+v, want the output %q alone", got, want)
 	}
-	version = "" // a test binary is built without one
-	if got := runWith(t, nil, "version"); got.code != exitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
+	// A test binary is built without one.
+	if got := runWith(t, nil, "version"); got.code != ExitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
 		t.Errorf("got %+v, want a line that says something in place of the version", got)
+	}
+}
+
+// A program with plugins of its own says both versions.
+func TestVersionOfACustomBuild(t *testing.T) {
+	seqd := func(version string, replace *debug.Module) []*debug.Module {
+		return []*debug.Module{{Path: "other", Version: "v9"}, {Path: module, Version: version, Replace: replace}}
+	}
+	for name, test := range map[string]struct {
+		given string
+		info  debug.BuildInfo
+		want  string
+	}{
+		"seqd":          {"", debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "v1.2.3"},
+		"nothing known": {"", debug.BuildInfo{}, "development build"},
+		"given":         {"v1", debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "v1"},
+		"custom":        {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "v7"}, Deps: seqd("v1.2.3", nil)}, "v1.2.3 in acme/seqd v7"},
+		"custom, given": {"v8", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "v7"}, Deps: seqd("v1.2.3", nil)}, "v1.2.3 in acme/seqd v8"},
+		"replaced": {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "(devel)"}, Deps: seqd("v1.2.3", &debug.Module{Path: "../seqd"})},
+			"development build in acme/seqd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := versionOf(test.given, &test.info); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 
 // What seqd token prints is a configuration, and the token in it is that of the secret.
 func TestToken(t *testing.T) {
 	got := runWith(t, []string{"SEQD_NOPE=1"}, "token")
-	if got.code != exitOK || got.errs != "" {
+	if got.code != ExitOK || got.errs != "" {
 		t.Fatalf("got %+v", got)
 	}
 	at := strings.Index(got.out, "auth:")
@@ -201,7 +230,7 @@ func TestCheckConfig(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			got := runWith(t, tt.env, append([]string{"check-config"}, tt.args...)...)
-			if got.code != exitOK || got.errs != "" {
+			if got.code != ExitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
 			for _, part := range tt.want {
@@ -228,7 +257,7 @@ func TestRaise(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := runWith(t, nil, "raise", "order", "1000000", "--config", file)
-	if got.code != exitFailed || !strings.Contains(got.errs, "another process") || !strings.Contains(got.errs, path) {
+	if got.code != ExitFailed || !strings.Contains(got.errs, "another process") || !strings.Contains(got.errs, path) {
 		t.Errorf("while the file is in use: %+v", got)
 	}
 	if err := store.Close(); err != nil {
@@ -243,7 +272,7 @@ func TestRaise(t *testing.T) {
 		{[]string{"raise", "order", "--config", file, "7"}, "order: nothing changed, it is at 1000000 already\n"},
 		{[]string{"raise", "invite", "30", "--config", file}, "invite: no counter → 30: the store had none, and has one now\n"},
 	} {
-		if got := runWith(t, nil, test.args...); got != (outcome{exitOK, test.want, ""}) {
+		if got := runWith(t, nil, test.args...); got != (outcome{ExitOK, test.want, ""}) {
 			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
 		}
 	}
@@ -252,7 +281,7 @@ func TestRaise(t *testing.T) {
 func TestRestored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	file := write(t, "store: {bolt: {path: "+path+", lockTimeout: 50ms}}\nbizTypes: [{name: order}, {name: user, strategy: snowflake}]\n")
-	if got := runWith(t, nil, "restored", "--config", file); got.code != exitUsage || !strings.Contains(got.errs, path) {
+	if got := runWith(t, nil, "restored", "--config", file); got.code != ExitConfig || !strings.Contains(got.errs, path) {
 		t.Errorf("without a store: %+v", got)
 	}
 	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
@@ -264,11 +293,11 @@ func TestRestored(t *testing.T) {
 	}
 	for range 2 { // it is safe to do again
 		const want = "user: leases that are granted from now on begin at 20"
-		if got := runWith(t, nil, "restored", "--config", file); got.code != exitOK || !strings.HasPrefix(got.out, want) || got.errs != "" {
+		if got := runWith(t, nil, "restored", "--config", file); got.code != ExitOK || !strings.HasPrefix(got.out, want) || got.errs != "" {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}
-	if got := runWith(t, nil, "raise", "user", "5", "--config", file); got.code != exitUsage || !strings.Contains(got.errs, "seqd restored") {
+	if got := runWith(t, nil, "raise", "user", "5", "--config", file); got.code != ExitConfig || !strings.Contains(got.errs, "seqd restored") {
 		t.Errorf("raise without a counter: %+v", got)
 	}
 	if got := runWith(t, nil, "restored", "--config", write(t, "store: {bolt: {path: "+path+"}}\n"+`bizTypes: [{name: order}]`)); !strings.Contains(got.out, "no biz type leases") {
@@ -283,8 +312,8 @@ func TestServeOnAPortInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--log.level=error")
-	if got.code != exitFailed || !strings.HasPrefix(got.errs, "seqd: server.addr: ") {
-		t.Errorf("exit code %d, errors %q; want %d and a message that names server.addr", got.code, got.errs, exitFailed)
+	if got.code != ExitFailed || !strings.HasPrefix(got.errs, "seqd: server.addr: ") {
+		t.Errorf("exit code %d, errors %q; want %d and a message that names server.addr", got.code, got.errs, ExitFailed)
 	}
 }
 
@@ -299,11 +328,11 @@ func TestLastWordsThatNobodyReads(t *testing.T) {
 	defer r.Close()
 	args := []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}
 	ended := make(chan int, 1)
-	go func() { ended <- run(t.Context(), args, nil, io.Discard, w) }()
+	go func() { ended <- Run(t.Context(), args, io.Discard, w, WithEnv(nil)) }()
 	select {
 	case code := <-ended:
-		if code != exitFailed {
-			t.Errorf("the exit code is %d, want %d", code, exitFailed)
+		if code != ExitFailed {
+			t.Errorf("the exit code is %d, want %d", code, ExitFailed)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("it does not end")
@@ -313,8 +342,8 @@ func TestLastWordsThatNobodyReads(t *testing.T) {
 func TestServeWithABrokenDataFile(t *testing.T) {
 	path := write(t, strings.Repeat("this is no data file ", 1000))
 	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--store.driver=bolt", "--store.bolt.path", path, "--log.level=error")
-	if got.code != exitFailed || !strings.Contains(got.errs, path) {
-		t.Errorf("exit code %d, errors %q; want %d and a message that names %s", got.code, got.errs, exitFailed, path)
+	if got.code != ExitFailed || !strings.Contains(got.errs, path) {
+		t.Errorf("exit code %d, errors %q; want %d and a message that names %s", got.code, got.errs, ExitFailed, path)
 	}
 }
 
@@ -328,7 +357,7 @@ func TestServe(t *testing.T) {
 			ended := make(chan int, 1)
 			args := append(command, "--config", write(t, good), "--server.addr", "127.0.0.1:0")
 			go func() {
-				ended <- run(ctx, args, nil, io.Discard, errs.w)
+				ended <- Run(ctx, args, io.Discard, errs.w, WithEnv(nil))
 				errs.w.Close()
 			}()
 			addr := errs.address(t)
@@ -336,14 +365,14 @@ func TestServe(t *testing.T) {
 			if body := get(t, url); body != `{"bizType":"order","id":"100"}` {
 				t.Errorf("the first number is answered %s", body)
 			}
-			asked := outcome{exitOK, "http://" + addr + " is alive, ready\n", ""}
+			asked := outcome{ExitOK, "http://" + addr + " is alive, ready\n", ""}
 			if got := runWith(t, []string{"SEQD_SERVER_ADDR=" + addr}, "healthcheck", "--config", args[len(command)+1]); got != asked {
 				t.Errorf("asked, it says %+v, want %+v", got, asked)
 			}
 			cancel()
 			select {
 			case code := <-ended:
-				if code != exitOK {
+				if code != ExitOK {
 					t.Errorf("the exit code is %d, want 0", code)
 				}
 			case <-time.After(20 * time.Second):
@@ -362,8 +391,8 @@ func TestHealthcheckOfNobody(t *testing.T) {
 	taken.Close()
 	folder := filepath.Join(t.TempDir(), "data")
 	got := runWith(t, nil, "healthcheck", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--store.driver=bolt", "--store.bolt.path", filepath.Join(folder, "seqd.db"))
-	if got.code != exitFailed || got.out != "" || !strings.HasPrefix(got.errs, "seqd: not alive: http://"+taken.Addr().String()+": ") {
-		t.Errorf("got %+v, want %d and a message that names the address", got, exitFailed)
+	if got.code != ExitFailed || got.out != "" || !strings.HasPrefix(got.errs, "seqd: not alive: http://"+taken.Addr().String()+": ") {
+		t.Errorf("got %+v, want %d and a message that names the address", got, ExitFailed)
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Errorf("the folder of the store is there: %v", err)
@@ -376,7 +405,7 @@ func TestStopBeforeStart(t *testing.T) {
 	cancel()
 	var errs strings.Builder
 	args := []string{"serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--log.level=error"}
-	if code := run(ctx, args, nil, io.Discard, &errs); code != exitOK {
+	if code := Run(ctx, args, io.Discard, &errs, WithEnv(nil)); code != ExitOK {
 		t.Errorf("the exit code is %d with %q, want 0", code, errs.String())
 	}
 }
@@ -439,11 +468,11 @@ func (l logs) address(t *testing.T) string {
 // The doctor says what it finds, and ends with 1 only where something keeps seqd from working.
 func TestDoctor(t *testing.T) {
 	got := runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0")
-	if got.code != exitOK || got.errs != "" || !strings.Contains(got.out, "warn  store.driver: memory") || !strings.HasSuffix(got.out, "nothing was changed\n") {
+	if got.code != ExitOK || got.errs != "" || !strings.Contains(got.out, "warn  store.driver: memory") || !strings.HasSuffix(got.out, "nothing was changed\n") {
 		t.Errorf("%+v", got)
 	}
 	got = runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0", "--redis.addrs", "127.0.0.1:1")
-	if got.code != exitFailed || !strings.Contains(got.out, "FAIL  redis 127.0.0.1:1: ") {
+	if got.code != ExitFailed || !strings.Contains(got.out, "FAIL  redis 127.0.0.1:1: ") {
 		t.Errorf("%+v", got)
 	}
 }

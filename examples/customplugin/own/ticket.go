@@ -1,4 +1,4 @@
-package main
+package own
 
 import (
 	"context"
@@ -47,7 +47,9 @@ type ticket struct {
 
 var _ seqd.Strategy = (*ticket)(nil)
 
-// Init creates the counter, but only for a biz type that is new: one that vanished was lost, and beginning again would repeat numbers.
+// Init creates the counter if it is missing, but only for a biz type that is fresh: else it was
+// lost, and a new start would repeat numbers. A counter that is there continues, also if the biz
+// type is fresh; see "What fresh means" in docs/PLUGINS.md.
 func (t *ticket) Init(ctx context.Context, fresh bool) error {
 	_, err := t.counters.Read(ctx, t.bizType)
 	if fresh && errors.Is(err, persist.ErrNotFound) {

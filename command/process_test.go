@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"os"
@@ -14,7 +14,7 @@ const beSeqd = "BE_SEQD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beSeqd) != "" {
-		main()
+		Main()
 	}
 	os.Exit(m.Run())
 }

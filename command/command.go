@@ -1,7 +1,19 @@
-// Command seqd issues numbers over HTTP. See the README for its configuration.
-package main
+// Package command is the command line of seqd: the service and every sub-command. A program with
+// plugins and strategies of its own imports them, package standard, and this one, and calls [Main];
+// each sub-command then knows them too.
+//
+//	import (
+//		_ "example.com/acme/numbers" // registers plugins and strategies in init functions
+//
+//		"github.com/seqd/seqd/command"
+//		_ "github.com/seqd/seqd/standard"
+//	)
+//
+//	func main() { command.Main() }
+package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,18 +32,14 @@ import (
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
-	_ "github.com/seqd/seqd/standard"
 )
-
-// version and revision are set by the linker: -ldflags "-X main.version=v1.2.3 -X main.revision=0a1b2c". Without, they are what Go knows.
-var version, revision = "", ""
 
 const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 
 Usage:
   seqd [serve] --config FILE [--KEY VALUE ...]   run the service
   seqd check-config --config FILE                check the configuration and exit
-  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, clocks), and say what to change.
+  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, hosts, clocks), and say what to change.
                                                  It changes nothing. It ends with 1 where something keeps seqd from working.
   seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
                                                  Every seqd must be stopped from before the restore until it has returned.
@@ -44,17 +52,52 @@ Usage:
   seqd version                                   print the version and exit
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
-(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file. The keys are:
+(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file.
+
+Exit codes: 0 done, 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG). The keys are:
 `
 
-// Exit codes.
+// The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a
+// supervisor restarts that one.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	// ExitOK is the code of a command that did what it was to do, and of a service that stopped
+	// when it was asked to.
+	ExitOK = 0
+	// ExitFailed is the code of everything else that failed; another try may succeed.
+	ExitFailed = 1
+	// ExitConfig is the code for a mistake in the configuration or on the command line, which stays
+	// until somebody mends it: EX_CONFIG of sysexits.h. deploy/seqd.service does not restart a
+	// service that ends with it.
+	ExitConfig = 78
 )
 
-func main() {
+// Option changes what [Main] and [Run] do.
+type Option func(*program)
+
+// program is a command line with its options.
+type program struct {
+	version, revision string
+	env               []string
+	serve             []server.Option
+}
+
+// WithVersion says which version of the program is running, and which commit, instead of what Go
+// knows of it. "" says nothing.
+func WithVersion(version, revision string) Option {
+	return func(p *program) { p.version, p.revision = version, revision }
+}
+
+// WithEnv replaces the environment, as [os.Environ] returns it.
+func WithEnv(env []string) Option { return func(p *program) { p.env = env } }
+
+// WithServer adds options for the service that serve runs.
+func WithServer(opts ...server.Option) Option {
+	return func(p *program) { p.serve = append(p.serve, opts...) }
+}
+
+// Main runs the command line of this process until it is done or told to stop by SIGINT or SIGTERM,
+// and ends the process with its exit code.
+func Main(opts ...Option) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
 	}
@@ -63,47 +106,57 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal ends the process at once: whoever sends it does not want to wait.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, opts...))
 }
 
-func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
+// Run runs one command line, without the name of the program, and returns its exit code. What was
+// asked for goes to out, mistakes and the log to errs. The end of ctx stops the service cleanly.
+func Run(ctx context.Context, args []string, out, errs io.Writer, opts ...Option) int {
+	p := program{env: os.Environ()}
+	for _, opt := range opts {
+		opt(&p)
+	}
+	return p.run(ctx, args, out, errs)
+}
+
+func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) int {
 	command := "serve"
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
 	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "healthcheck", "token", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
-		return exitUsage
+		return ExitConfig
 	}
-	src, operands, err := parseFlags(command, args, env)
+	src, operands, err := parseFlags(command, args, p.env)
 	switch {
 	case errors.Is(err, flag.ErrHelp), err == nil && command == "help":
 		printUsage(out)
-		return exitOK
+		return ExitOK
 	case err != nil:
 		fmt.Fprintf(errs, "seqd: %v; see seqd help\n", err)
-		return exitUsage
+		return ExitConfig
 	case command == "version":
-		fmt.Fprintln(out, versionLine())
-		return exitOK
+		fmt.Fprintln(out, p.versionLine())
+		return ExitOK
 	case command == "token":
 		printToken(out)
-		return exitOK
+		return ExitOK
 	}
 	cfg, err := config.Load(src)
 	if err != nil {
 		fmt.Fprintf(errs, "seqd: the configuration is wrong:\n%v\n", err)
-		return exitUsage
+		return ExitConfig
 	}
 	switch command {
 	case "check-config":
 		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
-		return exitOK
+		return ExitOK
 	case "doctor":
 		if server.Doctor(ctx, cfg, out) {
-			return exitFailed
+			return ExitFailed
 		}
-		return exitOK
+		return ExitOK
 	case "raise":
 		return raise(ctx, cfg, operands, out, errs)
 	case "restored":
@@ -111,11 +164,12 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) int {
 	case "healthcheck":
 		return healthcheck(ctx, cfg, out, errs)
 	}
-	if err := server.Run(ctx, cfg, server.WithLogOutput(errs), server.WithVersion(version), server.WithRevision(revision)); err != nil {
+	serve := append([]server.Option{server.WithLogOutput(errs), server.WithVersion(p.version), server.WithRevision(p.revision)}, p.serve...)
+	if err := server.Run(ctx, cfg, serve...); err != nil {
 		sayInTime(errs, fmt.Sprintf("seqd: %v\n", err))
-		return exitFailed
+		return ExitFailed
 	}
-	return exitOK
+	return ExitOK
 }
 
 // sayInTime writes the last words of a service, unless the output takes nothing: the process must end all the same.
@@ -151,19 +205,19 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 	number, err := strconv.ParseInt(operands[1], 10, 64)
 	if err != nil {
 		fmt.Fprintf(errs, "seqd: %q is not a whole number from 1 to 9007199254740991\n", operands[1])
-		return exitUsage
+		return ExitConfig
 	}
 	raised, err := server.Raise(ctx, cfg, operands[0], number)
 	switch {
 	case errors.Is(err, server.ErrRaise):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
-		return exitUsage
+		return ExitConfig
 	case err != nil:
 		fmt.Fprintf(errs, "seqd: raise %s: %v\n", operands[0], err)
-		return exitFailed
+		return ExitFailed
 	}
 	fmt.Fprintf(out, "%s: %s\n", operands[0], raised)
-	return exitOK
+	return ExitOK
 }
 
 // restored does what follows the restoring of a backup for the biz types that have no counter to raise.
@@ -176,14 +230,14 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 	switch {
 	case errors.Is(err, server.ErrRaise):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
-		return exitUsage
+		return ExitConfig
 	case err != nil:
 		fmt.Fprintf(errs, "seqd: restored: %v\n", err)
-		return exitFailed
+		return ExitFailed
 	case !any:
 		fmt.Fprintln(out, "no biz type leases machine IDs; for those with counters see seqd raise")
 	}
-	return exitOK
+	return ExitOK
 }
 
 // healthcheck asks the node that runs with this configuration.
@@ -192,13 +246,13 @@ func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) i
 	switch {
 	case errors.Is(err, server.ErrHealthcheck):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
-		return exitUsage
+		return ExitConfig
 	case err != nil:
 		fmt.Fprintf(errs, "seqd: not alive: %v\n", err)
-		return exitFailed
+		return ExitFailed
 	}
 	fmt.Fprintln(out, said)
-	return exitOK
+	return ExitOK
 }
 
 // operandsOf says what stands beside the flags of a command, where anything does.
@@ -241,14 +295,34 @@ func printUsage(w io.Writer) {
 }
 
 // versionLine says what was built from what.
-func versionLine() string {
-	v := version
+func (p *program) versionLine() string {
 	info, ok := debug.ReadBuildInfo()
-	if v == "" && ok {
-		v = info.Main.Version
+	if !ok {
+		info = &debug.BuildInfo{}
 	}
-	if v == "" || v == "(devel)" {
-		v = "development build"
-	}
-	return fmt.Sprintf("seqd %s (%s, %s/%s)", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("seqd %s (%s, %s/%s)", versionOf(p.version, info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
+
+const module = "github.com/seqd/seqd"
+
+// versionOf returns the version of seqd, and of the program that it is built into, if that is
+// another module. given replaces what Go knows of the program.
+func versionOf(given string, info *debug.BuildInfo) string {
+	program := cmp.Or(given, released(info.Main.Version))
+	for _, dep := range info.Deps {
+		if dep.Path != module {
+			continue
+		}
+		if dep.Replace != nil {
+			dep = dep.Replace
+		}
+		return strings.TrimSpace(cmp.Or(released(dep.Version), unreleased) + " in " + info.Main.Path + " " + program)
+	}
+	return cmp.Or(program, unreleased)
+}
+
+// unreleased stands for a version that is not known.
+const unreleased = "development build"
+
+// released returns a version, "" for one that Go made up.
+func released(version string) string { return strings.TrimPrefix(version, "(devel)") }

@@ -1,0 +1,66 @@
+package deploy
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/command"
+)
+
+// beCrash is set where the test program is to panic, as seqd would: in a goroutine that nobody
+// watches.
+const beCrash = "BE_CRASH"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beCrash) != "" {
+		go panic("a mistake in the program")
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+// crashed is the exit code of a Go program that panicked.
+func crashed(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), beCrash+"=1")
+	err := cmd.Run()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		t.Fatalf("a panic ends with %v", err)
+	}
+	return exit.ExitCode()
+}
+
+// setting returns the words of a setting of the unit.
+func setting(t *testing.T, name string) (words []string) {
+	t.Helper()
+	for line := range strings.Lines(read(t, "seqd.service")) {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			words = append(words, strings.Fields(value)...)
+		}
+	}
+	return words
+}
+
+// systemd restarts a seqd that crashed or failed, and leaves one alone whose configuration is
+// wrong.
+func TestUnitRestarts(t *testing.T) {
+	if policy := setting(t, "Restart"); !slices.Equal(policy, []string{"on-failure"}) {
+		t.Errorf("Restart is %q, want on-failure, which is after every exit code but those below, and after signals", policy)
+	}
+	never := append(setting(t, "RestartPreventExitStatus"), setting(t, "SuccessExitStatus")...)
+	for what, code := range map[string]int{"a panic": crashed(t), "a failure": command.ExitFailed} {
+		if slices.Contains(never, strconv.Itoa(code)) {
+			t.Errorf("%s ends with %d, and the unit does not restart after %q", what, code, never)
+		}
+	}
+	if !slices.Contains(never, strconv.Itoa(command.ExitConfig)) {
+		t.Errorf("a wrong configuration ends with %d, and the unit restarts after all codes but %q", command.ExitConfig, never)
+	}
+}
