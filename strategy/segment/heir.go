@@ -15,6 +15,14 @@ type known struct {
 	ceil   int64 // the highest number that was in the cursor
 }
 
+// with returns what either of two knows.
+func (k known) with(other known) known {
+	return known{issued: max(k.issued, other.issued), alone: max(k.alone, other.alone), ceil: max(k.ceil, other.ceil)}
+}
+
+// behind reports whether the cursor may be below numbers that this process has issued.
+func (k known) behind() bool { return k.alone > k.ceil }
+
 // knowing is a strategy of one counter.
 type knowing interface {
 	// knows returns what is known of the counter. It may be asked at any time.
@@ -85,33 +93,77 @@ func (s *Shared) inherit(k known) {
 	s.seeCeil(k.ceil)
 }
 
-// mostKnown is of how many periods a process keeps what it knew when the strategy is replaced.
-const mostKnown = 2 * mostSpans
+// What a process keeps of periods that it has closed, or knows from the previous strategy, is bounded. Where the cursor may
+// be behind, only this process knows what it must skip, so more of these are kept. The others only show that a store was
+// restored.
+const (
+	mostKnown  = 2 * mostSpans
+	mostBehind = 32
+)
 
 // Inherit takes over what another strategy of this biz type knew of each period. Where numbers began again at other times, periods have other counters.
 func (s *Periodic) Inherit(from seqd.Strategy) {
 	if p, ok := from.(*Periodic); ok {
-		s.heritage = p.knowsOf()
+		s.kept = p.knowsOf()
 	}
 }
 
-// knowsOf returns what is known of the latest periods.
+// bequeath tells a span that nobody uses yet what is known of its period.
+func (s *Periodic) bequeath(sp *span) {
+	s.mu.Lock()
+	k := s.kept[sp.period]
+	s.mu.Unlock()
+	if heir, ok := sp.counting.(inheriting); ok {
+		heir.inherit(k)
+	}
+}
+
+// closedSpan keeps what a span knew that was closed.
+func (s *Periodic) closedSpan(sp *span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := sp.knows(); k != (known{}) {
+		s.kept[sp.period] = k.with(s.kept[sp.period])
+		forgetOld(s.kept)
+	}
+	delete(s.retired, sp.period)
+	close(sp.closed)
+}
+
+// knows returns what is known of the period of a span that was opened.
+func (sp *span) knows() (k known) {
+	if counting, ok := sp.counting.(knowing); ok {
+		k = counting.knows()
+	}
+	return k
+}
+
+// knowsOf returns what is known of the latest periods. A span that is still being opened has issued nothing.
 func (s *Periodic) knowsOf() map[seqd.Period]known {
 	s.mu.Lock()
-	all := maps.Clone(s.heritage)
-	spans := maps.Clone(s.spans)
+	all := maps.Clone(s.kept)
+	spans := slices.AppendSeq(slices.Collect(maps.Values(s.retired)), maps.Values(s.spans))
 	s.mu.Unlock()
-	if all == nil {
-		all = make(map[seqd.Period]known)
-	}
-	for period, sp := range spans {
-		if k, ok := sp.counting.(knowing); ok {
-			all[period] = k.knows()
+	for _, sp := range spans {
+		if sp.isOpen() {
+			all[sp.period] = sp.knows().with(all[sp.period])
 		}
 	}
-	periods := slices.Sorted(maps.Keys(all))
-	for _, period := range periods[:max(0, len(periods)-mostKnown)] {
-		delete(all, period)
-	}
+	forgetOld(all)
 	return all
+}
+
+// forgetOld removes what is known of the earliest periods.
+func forgetOld(all map[seqd.Period]known) {
+	periods, behind := slices.Sorted(maps.Keys(all)), 0
+	for i, period := range slices.Backward(periods) {
+		if all[period].behind() {
+			if behind++; behind <= mostBehind {
+				continue
+			}
+		}
+		if i < len(periods)-mostKnown {
+			delete(all, period)
+		}
+	}
 }

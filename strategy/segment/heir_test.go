@@ -253,7 +253,7 @@ func TestHeirOfPeriods(t *testing.T) {
 				synctest.Wait()
 			}
 			closed(t, heir)
-			if n := len(heir.knowsOf()); n == 0 || n > mostKnown {
+			if n := len(heir.knowsOf()); n == 0 || n > mostKnown+mostBehind {
 				t.Errorf("%d periods are remembered", n)
 			}
 		})

@@ -31,20 +31,20 @@ type Periodic struct {
 	running context.Context // what runs in the background; until Close
 	end     context.CancelFunc
 
-	heritage map[seqd.Period]known // from the strategy of before; not changed once issuing began
-
 	view atomic.Pointer[view] // what the last caller who asked the calendar found
 
-	mu     sync.Mutex // guards what follows
-	spans  map[seqd.Period]*span
-	uses   int64       // grows with every use of a span by turn
-	purged seqd.Period // the period in which periods were last purged
-	failed seqd.Period // the period whose counter could not be opened when that was tried last, 0 for none
-	err    *seqd.Error // why
-	tried  time.Time   // when
-	again  bool        // reopen runs
-	closed bool
-	work   sync.WaitGroup // goroutines; added to under mu and before closed
+	mu      sync.Mutex // guards what follows
+	spans   map[seqd.Period]*span
+	retired map[seqd.Period]*span // spans that are being closed; no second one of their period begins before that ends
+	kept    map[seqd.Period]known // what is known of periods that are not open, from retired spans and the previous strategy
+	uses    int64                 // grows with every use of a span by turn
+	purged  seqd.Period           // the period in which periods were last purged
+	failed  seqd.Period           // the period whose counter could not be opened when that was tried last, 0 for none
+	err     *seqd.Error           // why
+	tried   time.Time             // when
+	again   bool                  // reopen runs
+	closed  bool
+	work    sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
 // counting is the strategy of one period.
@@ -67,6 +67,7 @@ type span struct {
 	used   int64         // when it was used last, by Periodic.uses
 	opened chan struct{} // closed when opening ended
 	err    *seqd.Error   // why it failed; valid once opened is closed
+	closed chan struct{} // closed when closing ended: it issues nothing any more
 }
 
 // view is which period it is, and for how long that is known.
@@ -103,7 +104,8 @@ func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType)
 	running, end := context.WithCancel(context.Background())
 	return &Periodic{
 		env: env, bizType: bizType, settings: settings, calendar: settings.Calendar(), open: open,
-		spans: make(map[seqd.Period]*span), running: running, end: end,
+		spans: make(map[seqd.Period]*span), retired: make(map[seqd.Period]*span), kept: make(map[seqd.Period]known),
+		running: running, end: end,
 	}, nil
 }
 
@@ -235,22 +237,25 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	if err != nil {
 		return nil, err
 	}
-	if heir, ok := counting.(inheriting); ok {
-		heir.inherit(s.heritage[p])
-	}
 	counting.watch(func(ctx context.Context) error { return s.checkPurged(ctx, p) })
-	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{})}
-	if !s.startLocked(func() { s.openSpan(sp) }) {
+	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{}), closed: make(chan struct{})}
+	before := s.retired[p]
+	if !s.startLocked(func() { s.openSpan(sp, before) }) {
 		return nil, errStopping
 	}
 	s.spans[p] = sp
 	return sp, nil
 }
 
-// openSpan makes a period ready, or gives it up for the next attempt.
-func (s *Periodic) openSpan(sp *span) {
+// openSpan makes a period ready, or gives it up for the next attempt. before is the span of the same period that is being
+// closed, nil for none: only when that has ended is it known what this process has issued of the period.
+func (s *Periodic) openSpan(sp, before *span) {
+	if before != nil {
+		<-before.closed // bounded by its context
+	}
 	ctx, cancel := s.context()
 	defer cancel()
+	s.bequeath(sp)
 	err := s.initSpan(ctx, sp)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,6 +368,7 @@ func (s *Periodic) retire(keep *span) {
 			return
 		}
 		delete(s.spans, oldest.period)
+		s.retired[oldest.period] = oldest
 	}
 }
 
@@ -375,8 +381,9 @@ func (sp *span) isOpen() bool {
 	}
 }
 
-// closeSpan ends the use of a period.
+// closeSpan ends the use of a period, of which what is known stays.
 func (s *Periodic) closeSpan(sp *span) {
+	defer s.closedSpan(sp)
 	ctx, cancel := s.context()
 	defer cancel()
 	err := sp.Close(ctx)

@@ -1,0 +1,93 @@
+package segment
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// A node on its own whose clock goes days ahead and comes back remembers what it issued of a day, however soon it is back.
+func TestRetiredPeriodKeepsItsGuard(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Millisecond, time.Second, time.Minute} {
+		for _, days := range []int{mostSpans, 3, 10} {
+			synctest.Test(t, func(t *testing.T) { testRetired(t, pause, days) })
+		}
+	}
+}
+
+func testRetired(t *testing.T, pause time.Duration, days int) {
+	c, redis := clockAt("2026-11-20T12:00:00Z"), map[string]*redisModel{}
+	s := periodic(t, slowToTakeBack{memory.New(time.Now)}, c.Now, redis, func(s *Settings) { daily(s); s.Step, s.MaxStep = 100, 100 })
+	defer closed(t, s)
+	day := seqd.ResetDaily.Of(c.Now())
+	wantDated(t, s, 3, "2026-11-20[1 2 3]")
+	time.Sleep(time.Minute) // for a standby range
+	away := func(err error) { redis[day.Counter("order")].change(func(r *redisModel) { r.down = err }) }
+	away(errDown)
+	last := number(t, s, day)
+	if last <= 100 {
+		t.Fatalf("got %d: the node is not on its own", last)
+	}
+	for range days {
+		c.turn(24 * time.Hour)
+		dated(t, s, 1)
+	}
+	time.Sleep(pause)
+	away(nil)
+	c.turn(-time.Duration(days) * 24 * time.Hour)
+	for range 3 {
+		n := number(t, s, day)
+		if n <= last {
+			t.Errorf("%d days ahead and back after %v: got %d after %d", days, pause, n, last)
+		}
+		last = n
+		time.Sleep(time.Second)
+	}
+}
+
+// slowToTakeBack is a store that takes a second for numbers that are given back, so that a period is closed for as long.
+type slowToTakeBack struct{ persist.Store }
+
+type slowCounters struct{ persist.Counters }
+
+func (s slowToTakeBack) Counters() persist.Counters { return slowCounters{s.Store.Counters()} }
+
+func (s slowCounters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
+	time.Sleep(time.Second)
+	return s.Counters.GiveBack(ctx, bizTag, r)
+}
+
+// number asks for one number, which must be of a period.
+func number(t *testing.T, s *Periodic, p seqd.Period) int64 {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), 1, &seq); err != nil || seq.Period() != p {
+		t.Fatalf("a number of %v: %v, want one of %v", seq.Period(), err, p)
+	}
+	return seq.First()
+}
+
+// What is known of past periods is bounded. Those whose cursor may be behind stay longest.
+func TestKnownPeriodsAreBounded(t *testing.T) {
+	all := make(map[seqd.Period]known)
+	for p := range seqd.Period(1000) {
+		all[p] = known{issued: 7, ceil: 10}
+		if p%10 == 0 {
+			all[p] = known{issued: 7, alone: 7, ceil: 5}
+		}
+		forgetOld(all)
+		if len(all) > mostKnown+mostBehind {
+			t.Fatalf("%d periods are remembered", len(all))
+		}
+	}
+	for p, want := range map[seqd.Period]bool{999: true, 996: true, 995: false, 990: true, 680: true, 670: false} {
+		if _, got := all[p]; got != want {
+			t.Errorf("period %d is remembered: %v", p, got)
+		}
+	}
+}
