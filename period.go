@@ -41,6 +41,31 @@ func (r Reset) Of(t time.Time) Period {
 	return 0
 }
 
+// FirstYear and LastYear bound the years that the date of a number can lie in. A year of two digits repeats after a
+// century, and a clock can be wrong by as much: without the bounds, IDs of the one century would be those of the other.
+const FirstYear, LastYear = 2000, 2099
+
+// CheckYear returns an [Error] with [CodeClockRollback] unless the year of a date lies from FirstYear to LastYear. Only a
+// clock that is wrong says otherwise. date is for the message.
+func CheckYear(year int, date string) error {
+	if FirstYear <= year && year <= LastYear {
+		return nil
+	}
+	return &Error{
+		Code:       CodeClockRollback,
+		Detail:     fmt.Sprintf("the clock of the node says that it is %s, outside the years %d to %d in which numbers have dates: set it right", date, FirstYear, LastYear),
+		RetryAfter: time.Minute,
+	}
+}
+
+// Check is [CheckYear] of a period; one that is 0 has no date.
+func (p Period) Check() error {
+	if p == 0 {
+		return nil
+	}
+	return CheckYear(int(p/10000), p.String())
+}
+
 // layouts are how a period stands in the name of its counter.
 var layouts = map[Reset]string{ResetDaily: "20060102", ResetMonthly: "200601", ResetYearly: "2006"}
 

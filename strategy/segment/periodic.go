@@ -218,6 +218,9 @@ func (s *Periodic) prepareNext(v *view) {
 
 // begin returns the span of a period, whose opening it starts when nobody has.
 func (s *Periodic) begin(p seqd.Period) (*span, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -422,9 +425,12 @@ func (s *Periodic) isClosed() bool {
 	return s.closed
 }
 
-// present returns the open span of the present period, or why the last attempt to open it failed; nothing when nobody asked yet.
+// present returns the open span of the present period, or why it cannot be opened; nothing when nobody asked yet.
 func (s *Periodic) present() (*span, *seqd.Error) {
 	p := s.calendar.Now(s.env.Now())
+	if err := p.Check(); err != nil {
+		return nil, seqd.AsError(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sp := s.spans[p]; sp != nil && sp.isOpen() {

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,33 @@ func TestKnownPeriodsAreBounded(t *testing.T) {
 	for p, want := range map[seqd.Period]bool{999: true, 996: true, 995: false, 990: true, 680: true, 670: false} {
 		if _, got := all[p]; got != want {
 			t.Errorf("period %d is remembered: %v", p, got)
+		}
+	}
+}
+
+// A clock that is a century off makes no period: its date of two digits would be that of another one. The node says what is
+// wrong, and goes on when the clock is right.
+func TestOtherCenturies(t *testing.T) {
+	for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
+		store, c := memory.New(time.Now), clockAt("2126-11-22T09:00:00Z")
+		s := periodic(t, store, c.Now, nil, func(s *Settings) { s.Reset = reset })
+		if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeClockRollback || !strings.Contains(err.Error(), "that it is 2126") {
+			t.Errorf("%s begins with %v", reset, err)
+		}
+		wantRefused(t, s, seqd.CodeClockRollback)
+		if err := s.Health(); seqd.CodeOf(err) != seqd.CodeClockRollback {
+			t.Errorf("%s: health %v", reset, err)
+		}
+		c.set("2026-11-22T09:00:00Z")
+		dated(t, s, 1)
+		if err := s.Health(); err != nil {
+			t.Errorf("%s: health %v", reset, err)
+		}
+		c.set("1999-12-31T23:59:59Z")
+		wantRefused(t, s, seqd.CodeClockRollback)
+		closed(t, s)
+		if counters, _ := listed(t, store); len(counters) != 1 {
+			t.Errorf("%s made the counters %v", reset, counters)
 		}
 	}
 }
