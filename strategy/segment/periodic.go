@@ -35,14 +35,12 @@ type Periodic struct {
 
 	mu      sync.Mutex // guards what follows
 	spans   map[seqd.Period]*span
-	retired map[seqd.Period]*span // spans that are being closed; no second one of their period begins before that ends
-	kept    map[seqd.Period]known // what is known of periods that are not open, from retired spans and the previous strategy
-	uses    int64                 // grows with every use of a span by turn
-	purged  seqd.Period           // the period in which periods were last purged
-	failed  seqd.Period           // the period whose counter could not be opened when that was tried last, 0 for none
-	err     *seqd.Error           // why
-	tried   time.Time             // when
-	again   bool                  // reopen runs
+	retired map[seqd.Period]*span   // spans that are being closed; no second one of their period begins before that ends
+	kept    map[seqd.Period]known   // what is known of periods that are not open, from retired spans and the previous strategy
+	uses    int64                   // grows with every use of a span by turn
+	purged  seqd.Period             // the period in which periods were last purged
+	failed  map[seqd.Period]failure // periods that could not be opened when that was tried last
+	again   bool                    // reopen runs
 	closed  bool
 	work    sync.WaitGroup // goroutines; added to under mu and before closed
 }
@@ -105,6 +103,7 @@ func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType)
 	return &Periodic{
 		env: env, bizType: bizType, settings: settings, calendar: settings.Calendar(), open: open,
 		spans: make(map[seqd.Period]*span), retired: make(map[seqd.Period]*span), kept: make(map[seqd.Period]known),
+		failed:  make(map[seqd.Period]failure),
 		running: running, end: end,
 	}, nil
 }
@@ -231,8 +230,8 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 		sp.used = s.uses
 		return sp, nil
 	}
-	if s.failed == p && time.Since(s.tried) < openPause {
-		return nil, s.err
+	if f, failed := s.failed[p]; failed && time.Since(f.tried) < openPause {
+		return nil, f.err
 	}
 	named := s.bizType
 	named.Name = p.Counter(s.bizType.Name)
@@ -271,53 +270,13 @@ func (s *Periodic) openSpan(sp, before *span) {
 		s.openFailed(sp, seqd.AsError(err))
 		return
 	}
-	if s.failed == sp.period {
-		s.failed, s.err = 0, nil
-	}
+	delete(s.failed, sp.period)
 	s.env.Log.Debug("period", "bizType", s.bizType.Name, "period", sp.period)
 	s.retire(sp)
 	if s.settings.PeriodRetention > 0 && sp.period > s.purged {
 		s.purged = sp.period
 		s.startLocked(s.purge)
 	}
-}
-
-// openFailed notes why a period could not begin. mu is held.
-func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
-	sp.err = err
-	if s.failed != sp.period || s.err.Error() != err.Error() {
-		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", err)
-	}
-	s.failed, s.err, s.tried = sp.period, err, time.Now()
-	delete(s.spans, sp.period)
-	if canPass(err) && !s.again {
-		s.again = s.startLocked(func() { s.reopen(sp.period) })
-	}
-}
-
-// reopen tries again to open a period while it is the present one: a node that is taken out of rotation because it cannot issue must notice by itself
-// that it can again.
-func (s *Periodic) reopen(p seqd.Period) {
-	defer func() {
-		s.mu.Lock()
-		s.again = false
-		s.mu.Unlock()
-	}()
-	for pause := openPause; s.pause(pause) && s.calendar.Now(s.env.Now()) == p; pause = min(2*pause, lastPause) {
-		sp, err := s.begin(p)
-		if err != nil {
-			continue // somebody tried just now, or the strategy is closing
-		}
-		<-sp.opened
-		if sp.err == nil || !canPass(sp.err) {
-			return
-		}
-	}
-}
-
-// canPass reports whether what keeps a period from beginning can pass while it is the present one.
-func canPass(err *seqd.Error) bool {
-	return err.Code != seqd.CodeConflict && !errors.Is(err, errPurged)
 }
 
 // pause waits, and reports false when the strategy is closing.
@@ -436,10 +395,7 @@ func (s *Periodic) present() (*span, *seqd.Error) {
 	if sp := s.spans[p]; sp != nil && sp.isOpen() {
 		return sp, nil
 	}
-	if s.failed == p {
-		return nil, s.err
-	}
-	return nil, nil
+	return nil, s.failed[p].err
 }
 
 // Health implements [seqd.HealthReporter].

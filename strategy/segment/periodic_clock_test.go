@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,4 +119,48 @@ func TestOtherCenturies(t *testing.T) {
 			t.Errorf("%s made the counters %v", reset, counters)
 		}
 	}
+}
+
+// reopens runs test with a node whose periods are days, until a time relative to the first midnight, and a store that is away
+// while down is set. After that the store is back, and the node must be healthy soon although nobody asks it: a node that is
+// not ready gets no requests.
+func reopens(t *testing.T, test func(t *testing.T, s *Periodic, until func(time.Duration), down *atomic.Bool)) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		midnight := time.Now().Add(24 * time.Hour)
+		s := periodic(t, unreadable{memory.New(time.Now), &down}, time.Now, nil, daily)
+		until := func(d time.Duration) { time.Sleep(time.Until(midnight.Add(d))) }
+		test(t, s, until, &down)
+		down.Store(false)
+		time.Sleep(2 * lastPause)
+		until(0)
+		if err := s.Health(); err != nil {
+			t.Errorf("the store is back, and health is %v", err)
+		}
+		closed(t, s)
+	})
+}
+
+// The store is away while the next period is prepared. It is back before that begins.
+func TestPreparedPeriodReopens(t *testing.T) {
+	reopens(t, func(t *testing.T, s *Periodic, until func(time.Duration), down *atomic.Bool) {
+		until(-time.Hour)
+		wantDated(t, s, 1, "2000-01-01[1]")
+		until(-time.Minute)
+		down.Store(true)
+		wantDated(t, s, 1, "2000-01-01[2]") // which has the next period prepared
+		until(-30 * time.Second)
+	})
+}
+
+// The store is away from before midnight until after it: neither period can be opened.
+func TestNextPeriodReopens(t *testing.T) {
+	reopens(t, func(t *testing.T, s *Periodic, until func(time.Duration), down *atomic.Bool) {
+		until(-time.Minute)
+		down.Store(true)
+		wantRefused(t, s, seqd.CodeStoreUnavailable)
+		until(time.Millisecond) // the next look at the first one is still to come
+		wantRefused(t, s, seqd.CodeStoreUnavailable)
+		until(time.Minute)
+	})
 }
