@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -29,16 +30,73 @@ type knowing interface {
 	knows() known
 }
 
+// knowingPeriods is a strategy whose numbers begin again.
+type knowingPeriods interface {
+	// knowsOf returns what is known of the latest periods. It may be asked at any time.
+	knowsOf() map[seqd.Period]known
+}
+
 // inheriting is a strategy that nobody uses yet.
 type inheriting interface {
 	inherit(k known)
 }
 
 var (
-	_ seqd.Heir = (*Strategy)(nil)
-	_ seqd.Heir = (*Shared)(nil)
-	_ seqd.Heir = (*Periodic)(nil)
+	_ seqd.Testator = (*Strategy)(nil)
+	_ seqd.Testator = (*Shared)(nil)
+	_ seqd.Testator = (*Periodic)(nil)
 )
+
+// legacy is what is left of a strategy of one counter.
+type legacy struct {
+	nobody
+	known
+}
+
+// periodicLegacy is what is left of a strategy whose numbers begin again.
+type periodicLegacy struct {
+	nobody
+	kept map[seqd.Period]known
+}
+
+// knows implements [knowing].
+func (l *legacy) knows() known { return l.known }
+
+// knowsOf implements [knowingPeriods].
+func (l *periodicLegacy) knowsOf() map[seqd.Period]known { return maps.Clone(l.kept) }
+
+// nobody is a strategy that others only inherit from.
+type nobody struct{}
+
+// Init refuses.
+func (nobody) Init(context.Context, bool) error { return errStopping }
+
+// Generate refuses.
+func (nobody) Generate(context.Context, int, *seqd.Sequence) error { return errStopping }
+
+// Close has nothing to end.
+func (nobody) Close(context.Context) error { return nil }
+
+// Legacy implements [seqd.Testator].
+func (s *Strategy) Legacy() seqd.Strategy { return s.knows().legacy() }
+
+// Legacy implements [seqd.Testator].
+func (s *Shared) Legacy() seqd.Strategy { return s.knows().legacy() }
+
+// Legacy implements [seqd.Testator].
+func (s *Periodic) Legacy() seqd.Strategy {
+	if kept := s.knowsOf(); len(kept) > 0 {
+		return &periodicLegacy{kept: kept}
+	}
+	return nil
+}
+
+func (k known) legacy() seqd.Strategy {
+	if k == (known{}) {
+		return nil
+	}
+	return &legacy{known: k}
+}
 
 // Inherit takes over what another strategy of the same counter knew.
 func (s *Strategy) Inherit(from seqd.Strategy) { inherit(s, from) }
@@ -103,7 +161,7 @@ const (
 
 // Inherit takes over what another strategy of this biz type knew of each period. Where numbers began again at other times, periods have other counters.
 func (s *Periodic) Inherit(from seqd.Strategy) {
-	if p, ok := from.(*Periodic); ok {
+	if p, ok := from.(knowingPeriods); ok {
 		s.kept = p.knowsOf()
 	}
 }
@@ -146,7 +204,9 @@ func (s *Periodic) knowsOf() map[seqd.Period]known {
 	s.mu.Unlock()
 	for _, sp := range spans {
 		if sp.isOpen() {
-			all[sp.period] = sp.knows().with(all[sp.period])
+			if k := sp.knows(); k != (known{}) {
+				all[sp.period] = k.with(all[sp.period])
+			}
 		}
 	}
 	forgetOld(all)
