@@ -53,17 +53,28 @@ type legacy struct {
 	known
 }
 
-// periodicLegacy is what is left of a strategy whose numbers begin again.
+// periodicLegacy is what is left of a strategy whose numbers begin again. It takes less room than a map.
 type periodicLegacy struct {
 	nobody
-	kept map[seqd.Period]known
+	kept []periodKnown
+}
+
+type periodKnown struct {
+	period seqd.Period
+	known
 }
 
 // knows implements [knowing].
 func (l *legacy) knows() known { return l.known }
 
 // knowsOf implements [knowingPeriods].
-func (l *periodicLegacy) knowsOf() map[seqd.Period]known { return maps.Clone(l.kept) }
+func (l *periodicLegacy) knowsOf() map[seqd.Period]known {
+	all := make(map[seqd.Period]known, len(l.kept))
+	for _, k := range l.kept {
+		all[k.period] = k.known
+	}
+	return all
+}
 
 // nobody is a strategy that others only inherit from.
 type nobody struct{}
@@ -85,10 +96,15 @@ func (s *Shared) Legacy() seqd.Strategy { return s.knows().legacy() }
 
 // Legacy implements [seqd.Testator].
 func (s *Periodic) Legacy() seqd.Strategy {
-	if kept := s.knowsOf(); len(kept) > 0 {
-		return &periodicLegacy{kept: kept}
+	all := s.knowsOf()
+	if len(all) == 0 {
+		return nil
 	}
-	return nil
+	kept := make([]periodKnown, 0, len(all))
+	for period, k := range all {
+		kept = append(kept, periodKnown{period, k})
+	}
+	return &periodicLegacy{kept: kept}
 }
 
 func (k known) legacy() seqd.Strategy {
