@@ -79,7 +79,41 @@ func removeOthers(t *testing.T, is *seqd.Issuer) (others []weak.Pointer[willing]
 func TestRemovedAreForgotten(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	put(t, is, &lasting{shelf: &shelf{}})
-	removed := removeOthers(t, is)
+	wantForgotten(t, removeOthers(t, is))
+	if _, err := is.Next(t.Context(), "order", 1); err != nil {
+		t.Error(err)
+	}
+	shut(t, is)
+}
+
+// The same of those that the issuer began with.
+func TestFirstDefinitionsAreForgotten(t *testing.T) {
+	var (
+		definitions []seqd.Definition
+		removed     []weak.Pointer[willing]
+	)
+	for i := range 1000 {
+		s := &willing{lasting: lasting{shelf: &shelf{}}}
+		removed = append(removed, weak.Make(s))
+		definitions = append(definitions, seqd.Definition{BizType: seqd.BizType{Name: fmt.Sprint("other", i)}, Strategy: s})
+	}
+	is, err := seqd.NewIssuer(definitions, seqd.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions = nil
+	for i := range removed {
+		if err := is.Remove(t.Context(), fmt.Sprint("other", i), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	wantForgotten(t, removed)
+	shut(t, is)
+}
+
+// wantForgotten waits until the memory of all but a few strategies is free.
+func wantForgotten(t *testing.T, removed []weak.Pointer[willing]) {
+	t.Helper()
 	const few = 100
 	kept := len(removed)
 	for deadline := time.Now().Add(10 * time.Second); kept > few && time.Now().Before(deadline); {
@@ -94,10 +128,6 @@ func TestRemovedAreForgotten(t *testing.T) {
 	if kept > few {
 		t.Errorf("%d of %d strategies of removed biz types are kept", kept, len(removed))
 	}
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Error(err)
-	}
-	shut(t, is)
 }
 
 // A name that comes and goes under load, while others are forgotten, answers with numbers or not at all, and no change of it is

@@ -45,25 +45,31 @@ func (r Reset) Of(t time.Time) Period {
 // century, and a clock can be wrong by as much: without the bounds, IDs of the one century would be those of the other.
 const FirstYear, LastYear = 2000, 2099
 
-// CheckYear returns an [Error] with [CodeClockRollback] unless the year of a date lies from FirstYear to LastYear. Only a
-// clock that is wrong says otherwise. date is for the message.
-func CheckYear(year int, date string) error {
-	if FirstYear <= year && year <= LastYear {
+// CheckDate returns an [Error] with [CodeClockRollback] unless the year of t, in its own time zone, lies from FirstYear to
+// LastYear. Only a clock that is wrong says otherwise.
+func CheckDate(t time.Time) error {
+	if hasDates(t.Year()) {
 		return nil
 	}
+	return errYear(t.Format(time.DateOnly))
+}
+
+// Check is [CheckDate] of the days of a period; one that is 0 has none.
+func (p Period) Check() error {
+	if p == 0 || hasDates(int(p/10000)) {
+		return nil
+	}
+	return errYear(p.String())
+}
+
+func hasDates(year int) bool { return FirstYear <= year && year <= LastYear }
+
+func errYear(date string) error {
 	return &Error{
 		Code:       CodeClockRollback,
 		Detail:     fmt.Sprintf("the clock of the node says that it is %s, outside the years %d to %d in which numbers have dates: set it right", date, FirstYear, LastYear),
 		RetryAfter: time.Minute,
 	}
-}
-
-// Check is [CheckYear] of a period; one that is 0 has no date.
-func (p Period) Check() error {
-	if p == 0 {
-		return nil
-	}
-	return CheckYear(int(p/10000), p.String())
 }
 
 // layouts are how a period stands in the name of its counter.

@@ -356,8 +356,8 @@ func (c claim) create(ctx context.Context, store persist.Store) error {
 	return unavailable(err)
 }
 
-// errUnseenShape is why a shape that exists does not count as agreed on: it was purged meanwhile, or the read came from a
-// server that has not seen it yet.
+// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a server that has not seen it
+// yet, or it is gone again.
 var errUnseenShape = errors.New("another node has recorded a shape, which cannot be read yet")
 
 // remember tells the strategy what the store has on record.

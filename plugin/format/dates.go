@@ -216,7 +216,7 @@ func (d *dates) check(t time.Time) error {
 	if len(d.layouts) == 0 {
 		return nil
 	}
-	return seqd.CheckYear(t.Year(), t.Format(time.DateOnly))
+	return seqd.CheckDate(t)
 }
 
 // show returns the dates of t, or an error where they are not proven to be such that no ID repeats.
