@@ -14,12 +14,16 @@ import (
 // table finds biz types by name while they come and go. Looking one up costs a look into a map that nobody writes to; names that came later wait in a
 // second one, until they are many enough, or asked for often enough, to be worth a copy of the first.
 //
-// A name keeps the entry that it got first, its head, for ever; the head knows which entry stands in its place.
+// A name keeps the entry that it got first, its head, until the biz type was removed; the head knows which entry stands in its
+// place.
 type table struct {
 	base  atomic.Pointer[map[string]*entry]
 	dear  atomic.Int64 // how often a name was found in added
 	mu    sync.RWMutex // guards what follows, and replacing base
 	added map[string]*entry
+	gone  int // biz types that were removed since heads were forgotten last
+	// legacies are what the next strategies of forgotten names inherit, if that is anything.
+	legacies map[string]Strategy
 }
 
 // find returns the head of a name, nil when base has none: the common way, short enough to be inlined.
@@ -69,7 +73,8 @@ func (t *table) head(name string) *entry {
 	if e != nil {
 		return e
 	}
-	e = &entry{gone: unknown(name)}
+	e = &entry{gone: unknown(name), heritage: t.legacies[name]}
+	delete(t.legacies, name)
 	if t.added == nil {
 		t.added = make(map[string]*entry)
 	}
@@ -77,6 +82,62 @@ func (t *table) head(name string) *entry {
 		t.merge()
 	}
 	return e
+}
+
+// lock returns the head of a name, which nobody else changes or forgets until its turn is unlocked.
+func (t *table) lock(name string) *entry {
+	for {
+		head := t.head(name)
+		head.turn.Lock()
+		if t.head(name) == head {
+			return head
+		}
+		head.turn.Unlock() // it was forgotten meanwhile
+	}
+}
+
+// forgetShare is the part of all names that may be gone before their heads are forgotten, which takes a copy of all names.
+const forgetShare = 16
+
+// removed notes that a biz type is gone. When these are many, their heads are forgotten: they hold the definition that the biz
+// type had first. Callers who still have a head find in it that there is no such biz type.
+func (t *table) removed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	base := *t.base.Load()
+	if t.gone++; t.gone <= fewAdded+(len(base)+len(t.added))/forgetShare {
+		return
+	}
+	left := make(map[string]*entry)
+	for _, heads := range []map[string]*entry{base, t.added} {
+		for name, head := range heads {
+			if !t.forget(name, head) {
+				left[name] = head
+			}
+		}
+	}
+	t.base.Store(&left)
+	t.added, t.gone = nil, 0
+	t.dear.Store(0)
+}
+
+// forget reports whether a head can be forgotten, and keeps what the next strategy inherits. mu is held.
+func (t *table) forget(name string, head *entry) bool {
+	if !head.turn.TryLock() {
+		return false // it is being changed
+	}
+	defer head.turn.Unlock()
+	e := head.newest()
+	if e.gone == nil || e.gone.Code != CodeUnknownBizType {
+		return false
+	}
+	if e.heritage != nil {
+		if t.legacies == nil {
+			t.legacies = make(map[string]Strategy)
+		}
+		t.legacies[name] = e.heritage
+	}
+	return true
 }
 
 // all returns all heads by name, in no order.
@@ -196,6 +257,38 @@ type Heir interface {
 	Inherit(from Strategy)
 }
 
+// Testator is an [Heir] that can say in little what the next strategy inherits: of a biz type that is removed the issuer
+// keeps that instead of the strategy. It keeps any other heir for as long as the process lives.
+type Testator interface {
+	Heir
+	// Legacy is called after Close. It returns what the next strategy is given to inherit from, which serves for nothing else;
+	// nil if there is nothing to inherit.
+	Legacy() Strategy
+}
+
+// legacy is what is left of the last strategy of a biz type that was removed.
+type legacy struct{ Strategy }
+
+// legacyOf returns what is kept of the last strategy of a biz type that is removed, nil for nothing.
+func legacyOf(last Strategy) (kept Strategy) {
+	defer func() {
+		if recover() != nil {
+			kept = last
+		}
+	}()
+	switch s := last.(type) {
+	case legacy: // it was disabled before
+		return s
+	case Testator:
+		if left := s.Legacy(); left != nil {
+			return legacy{left}
+		}
+	case Heir:
+		return last
+	}
+	return nil
+}
+
 // Put adds a biz type, or puts another definition in the place of the one it has, while others go on issuing. Callers who come meanwhile wait for it, and
 // those whose numbers had not been made yet get theirs from the new definition. build is called when the strategy and the plugins of before are closed, so
 // that it finds free what they had; when it fails, the biz type refuses with that error until the next Put. The new strategy is initialised in the background.
@@ -238,6 +331,9 @@ func (is *Issuer) build(name string, build func() (Definition, error), heritage 
 	case !ok:
 		e.heritage = heritage // for the next one that is an heir
 	case heritage != nil:
+		if l, ok := heritage.(legacy); ok {
+			heritage = l.Strategy
+		}
 		heir.Inherit(heritage)
 	}
 	return e, nil
@@ -251,7 +347,11 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *Error) error {
 		}
 		why = unknown(name)
 	}
-	return is.change(ctx, name, func(heritage Strategy) *entry { return &entry{gone: why, heritage: heritage} })
+	err := is.change(ctx, name, func(heritage Strategy) *entry { return &entry{gone: why, heritage: legacyOf(heritage)} })
+	if why.Code == CodeUnknownBizType {
+		is.names.removed()
+	}
+	return err
 }
 
 // change closes what stands in the place of a name, and puts there what next returns, which gets the last strategy that the name had.
@@ -263,8 +363,7 @@ func (is *Issuer) change(ctx context.Context, name string, next func(heritage St
 		return errStopping
 	}
 	defer is.changes.done()
-	head := is.names.head(name)
-	head.turn.Lock()
+	head := is.names.lock(name)
 	defer head.turn.Unlock()
 	before := head.newest()
 	held := &entry{held: make(chan struct{}), since: time.Now().UnixNano()}

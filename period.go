@@ -41,6 +41,37 @@ func (r Reset) Of(t time.Time) Period {
 	return 0
 }
 
+// FirstYear and LastYear bound the years that the date of a number can lie in. A year of two digits repeats after a
+// century, and a clock can be wrong by as much: without the bounds, IDs of the one century would be those of the other.
+const FirstYear, LastYear = 2000, 2099
+
+// CheckDate returns an [Error] with [CodeClockRollback] unless the year of t, in its own time zone, lies from FirstYear to
+// LastYear. Only a clock that is wrong says otherwise.
+func CheckDate(t time.Time) error {
+	if hasDates(t.Year()) {
+		return nil
+	}
+	return errYear(t.Format(time.DateOnly))
+}
+
+// Check is [CheckDate] of the days of a period; one that is 0 has none.
+func (p Period) Check() error {
+	if p == 0 || hasDates(int(p/10000)) {
+		return nil
+	}
+	return errYear(p.String())
+}
+
+func hasDates(year int) bool { return FirstYear <= year && year <= LastYear }
+
+func errYear(date string) error {
+	return &Error{
+		Code:       CodeClockRollback,
+		Detail:     fmt.Sprintf("the clock of the node says that it is %s, outside the years %d to %d in which numbers have dates: set it right", date, FirstYear, LastYear),
+		RetryAfter: time.Minute,
+	}
+}
+
 // layouts are how a period stands in the name of its counter.
 var layouts = map[Reset]string{ResetDaily: "20060102", ResetMonthly: "200601", ResetYearly: "2006"}
 

@@ -3,6 +3,7 @@ package seqd
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
@@ -33,9 +34,13 @@ type logRejected struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu       sync.Mutex // guards episodes; there is at most one per biz type and code
-	episodes map[episodeKey]*episode
+	mu       sync.Mutex              // guards what follows
+	episodes map[episodeKey]*episode // at most one per biz type and code
+	most     int                     // how many there may be until those that are over are forgotten
 }
+
+// fewEpisodes is how many episodes are kept whether or not they are over.
+const fewEpisodes = 1000
 
 // Rejected logs or counts one refusal.
 func (h *logRejected) Rejected(ctx context.Context, call *Call, err *Error) {
@@ -55,6 +60,7 @@ func (h *logRejected) due(key episodeKey) (suppressed int, ok bool) {
 	defer h.mu.Unlock()
 	e := h.episodes[key]
 	if e == nil {
+		h.forget(now)
 		e = &episode{}
 		h.episodes[key] = e
 	}
@@ -66,4 +72,13 @@ func (h *logRejected) due(key episodeKey) (suppressed int, ok bool) {
 	}
 	suppressed, e.suppressed, e.logged = e.suppressed, 0, now
 	return suppressed, true
+}
+
+// forget drops episodes that are over, when there are many: biz types come and go. mu is held.
+func (h *logRejected) forget(now time.Time) {
+	if len(h.episodes) < max(h.most, fewEpisodes) {
+		return
+	}
+	maps.DeleteFunc(h.episodes, func(_ episodeKey, e *episode) bool { return now.Sub(e.last) >= episodeGap })
+	h.most = 2 * len(h.episodes)
 }

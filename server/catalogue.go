@@ -51,7 +51,7 @@ type catalogue struct {
 	known    map[string]known
 	rejected map[string][]seqd.RejectedBinding // the rejection handlers that biz types use, where they use any
 
-	turns sync.Map // of *sync.Mutex by name: one change of a biz type at a time
+	turns turns // one change of a biz type at a time
 }
 
 // known is what this process made of a biz type: no more than it must be, for there may be very many.
@@ -387,9 +387,7 @@ func (c *catalogue) reload(ctx context.Context) error {
 
 // apply makes this process do what a document says, unless it has done so already.
 func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
-	turn := c.turn(doc.Key)
-	turn.Lock()
-	defer turn.Unlock()
+	defer c.turns.take(doc.Key)()
 	before, was := c.knows(doc.Key)
 	if was && doc.Revision <= before.revision {
 		return
@@ -423,15 +421,6 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 	}
 	c.log.Info("biz type changed", "bizType", doc.Key, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
 	c.knowing(doc.Key, after)
-}
-
-// turn returns the lock of a biz type.
-func (c *catalogue) turn(name string) *sync.Mutex {
-	turn, ok := c.turns.Load(name)
-	if !ok {
-		turn, _ = c.turns.LoadOrStore(name, new(sync.Mutex))
-	}
-	return turn.(*sync.Mutex)
 }
 
 func disabled(name string) *seqd.Error {

@@ -48,3 +48,32 @@ func TestClaimOfTwoNodes(t *testing.T) {
 		}
 	}
 }
+
+// unseen is a store that has a shape on record and does not show it yet.
+type unseen struct{ persist.Store }
+
+type unseenShapes struct {
+	persist.Repository[persist.Shape]
+}
+
+func (s unseen) Shapes() persist.Repository[persist.Shape] { return unseenShapes{s.Store.Shapes()} }
+
+func (unseenShapes) Read(context.Context, string) (persist.Shape, error) {
+	return persist.Shape{}, persist.ErrNotFound
+}
+
+// A shape that another node has recorded and that cannot be read yet may be another one. That is no agreement, and it can
+// pass.
+func TestClaimOfAShapeThatCannotBeReadYet(t *testing.T) {
+	store := memory.New(time.Now)
+	if err := newClaim(store, "snowflake").Record(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := newClaim(unseen{store}, "segment")
+	if fresh, err := c.Check(t.Context()); !fresh || err != nil {
+		t.Fatalf("fresh %v, %v", fresh, err)
+	}
+	if err := c.Record(t.Context()); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+		t.Errorf("another shape is on record: %v", err)
+	}
+}

@@ -344,7 +344,10 @@ func (c claim) Record(ctx context.Context) error {
 func (c claim) create(ctx context.Context, store persist.Store) error {
 	err := store.Shapes().Create(ctx, persist.Shape{BizTag: c.name, Shape: c.shape, Timestamp: c.now().UnixMilli()})
 	if errors.Is(err, persist.ErrExists) {
-		_, err = c.compare(ctx, store) // another node was first; it must have said the same
+		unseen, err := c.compare(ctx, store) // another node was first; it must have said the same
+		if err == nil && unseen {
+			err = unavailable(errUnseenShape) // nobody knows yet what it said
+		}
 		return err
 	}
 	if err == nil {
@@ -352,6 +355,10 @@ func (c claim) create(ctx context.Context, store persist.Store) error {
 	}
 	return unavailable(err)
 }
+
+// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a server that has not seen it
+// yet, or it is gone again.
+var errUnseenShape = errors.New("another node has recorded a shape, which cannot be read yet")
 
 // remember tells the strategy what the store has on record.
 func (c claim) remember(shape string) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,4 +176,27 @@ func (f *fleet) checkOnce() {
 		}
 	}
 	f.t.Logf("%d numbers on %d days", f.history.Numbers(), len(days))
+}
+
+// A clock that is a hundred years ahead repeats no ID with a two-digit year: the node refuses until the clock is right.
+func TestCentury(t *testing.T) {
+	day := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	f := &fleet{t: t, nodes: []*life{{dir: t.TempDir()}}}
+	n := f.nodes[0]
+	f.turn(day)
+	n.Node = node.StartReady(t, n.dir, "SEQD_STORE_DRIVER=bolt", "SEQD_TEST_CLOCK="+n.clock(),
+		`SEQD_BIZTYPES=[{"name":"order","reset":"daily","plugins":[{"name":"format","template":"{date:060102}-{seq:04}"}]}]`)
+	wants := func(path string, status int, want string) {
+		t.Helper()
+		if a, err := n.Do("GET", path, ""); err != nil || a.Status != status || !strings.Contains(a.Body, want) {
+			t.Errorf("%s: %d %s, %v, want %d and %s", path, a.Status, a.Body, err, status, want)
+		}
+	}
+	wants("/seq/order", 200, `"id":"261122-0001"`)
+	f.turn(day.AddDate(100, 0, 0))
+	wants("/seq/order", 503, "says that it is 2126-11-22")
+	wants("/readyz", 503, "clock_rollback")
+	f.turn(day)
+	wants("/seq/order", 200, `"id":"261122-0002"`)
+	wants("/readyz", 200, "")
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,43 @@ func TestConformance(t *testing.T) {
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 		return open(t, server.URI(), func(o *mongo.Options) { o.Now = now })
 	})
+}
+
+// Connections that a burst of operations opened are closed when they are idle.
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	var opened, closed atomic.Int64
+	s := open(t, testenv.StartMongo(t).URI()+"/?maxIdleTimeMS=100", func(o *mongo.Options) {
+		o.Configure = func(c *options.ClientOptions) {
+			c.SetPoolMonitor(&event.PoolMonitor{Event: func(e *event.PoolEvent) {
+				switch e.Type {
+				case event.ConnectionCreated:
+					opened.Add(1)
+				case event.ConnectionClosed:
+					closed.Add(1)
+				}
+			}})
+		}
+	})
+	create(t, s)
+	var burst sync.WaitGroup
+	for range 30 {
+		burst.Go(func() {
+			if _, err := allocate(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	burst.Wait()
+	deadline := time.Now().Add(time.Minute) // the driver looks every 10 s
+	for opened.Load() > closed.Load() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections were opened, %d closed", opened.Load(), closed.Load())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if opened.Load() < 2 {
+		t.Errorf("only %d connections were opened", opened.Load())
+	}
 }
 
 // commands collects the commands that a client sends.

@@ -58,6 +58,13 @@ func CheckURI(uri string) error {
 	return err
 }
 
+// The pool of connections, unless the URI says otherwise. Many operations at once, such as those of a start with many biz
+// types, open as many connections, and the driver's own default never closes one again.
+const (
+	mostConnections = 64
+	idleTime        = time.Minute
+)
+
 // clientOptions reads the URI and sets what is not up to it.
 func clientOptions(uri string) (*options.ClientOptions, error) {
 	o := options.Client().ApplyURI(uri)
@@ -69,6 +76,16 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	}
 	if r := o.ReadPreference; r != nil && r.Mode() != readpref.PrimaryMode {
 		return nil, errors.New("it sets readPreference to another than primary; leave it out")
+	}
+	if o.MaxPoolSize == nil {
+		least := uint64(0)
+		if o.MinPoolSize != nil {
+			least = *o.MinPoolSize
+		}
+		o.SetMaxPoolSize(max(mostConnections, least))
+	}
+	if o.MaxConnIdleTime == nil {
+		o.SetMaxConnIdleTime(idleTime)
 	}
 	journal := true
 	return o.SetAppName("seqd").

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -35,6 +36,31 @@ func TestTranslate(t *testing.T) {
 		}
 		if errors.Is(test.want, persist.ErrInvalid) && errors.Is(got, persist.ErrUnavailable) {
 			t.Errorf("%v would be waited for", got)
+		}
+	}
+}
+
+// Connections are bounded, and closed when they are idle, unless the URI says otherwise.
+func TestPool(t *testing.T) {
+	for _, test := range []struct {
+		query string
+		most  uint64
+		idle  time.Duration
+	}{
+		{"", mostConnections, idleTime},
+		{"?maxPoolSize=7", 7, idleTime},
+		{"?minPoolSize=100", 100, idleTime},
+		{"?maxPoolSize=0&maxIdleTimeMS=0", 0, 0}, // without bounds
+		{"?maxIdleTimeMS=5000", mostConnections, 5 * time.Second},
+	} {
+		o, err := clientOptions("mongodb://127.0.0.1:27017/" + test.query)
+		switch {
+		case err != nil:
+			t.Error(err)
+		case o.MaxPoolSize == nil || o.MaxConnIdleTime == nil:
+			t.Errorf("%q leaves the pool to the driver: %v connections, idle for %v", test.query, o.MaxPoolSize, o.MaxConnIdleTime)
+		case *o.MaxPoolSize != test.most || *o.MaxConnIdleTime != test.idle:
+			t.Errorf("%q: %d connections, idle for %v", test.query, *o.MaxPoolSize, *o.MaxConnIdleTime)
 		}
 	}
 }

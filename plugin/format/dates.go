@@ -18,6 +18,7 @@ const between = "\x00"
 type dates struct {
 	layouts  []string
 	joined   string // layouts, with between
+	years    bool   // they show the year
 	calendar seqd.Calendar
 	// widths are how many bytes each date has, whatever it shows.
 	widths []int
@@ -25,9 +26,6 @@ type dates struct {
 
 // resets reports whether numbers begin again.
 func (d *dates) resets() bool { return d.calendar.Reset != seqd.ResetNever }
-
-// These are the years for which dates are proven.
-const firstYear, lastYear = 2000, 2099
 
 // layoutError is what is wrong with the date of this index; −1 for all of them together.
 type layoutError struct {
@@ -61,6 +59,7 @@ func newDates(layouts []string, calendar seqd.Calendar) (*dates, *layoutError) {
 	known, ok := proofs.Load(key)
 	if !ok {
 		d := &dates{layouts: layouts, joined: key.joined, calendar: calendar}
+		d.years = aDay.Format(d.joined) != aDay.AddDate(28, 0, 0).Format(d.joined) // whose weekdays are the same
 		known, _ = proofs.LoadOrStore(key, proof{d, d.prove()})
 	}
 	p := known.(proof)
@@ -69,7 +68,7 @@ func newDates(layouts []string, calendar seqd.Calendar) (*dates, *layoutError) {
 	return &d, p.err
 }
 
-// prove returns an error unless it is certain, by trying every period or day of the years 2000 to 2099, that
+// prove returns an error unless it is certain, by trying every period or day of the years seqd.FirstYear to seqd.LastYear, that
 //   - each date always has the same number of bytes, so that a text can be cut into its parts in one way only;
 //   - where numbers begin again, the dates say which period it is, and nothing that changes within it;
 //   - the dates can be read back.
@@ -98,7 +97,7 @@ func (d *dates) prove() *layoutError {
 func (d *dates) days() iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		last := seqd.Period(0)
-		for day := time.Date(firstYear, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() <= lastYear; day = day.AddDate(0, 0, 1) {
+		for day := time.Date(seqd.FirstYear, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() <= seqd.LastYear; day = day.AddDate(0, 0, 1) {
 			t := time.Date(day.Year(), day.Month(), day.Day(), 12, 0, 0, 0, d.calendar.Zone)
 			if d.resets() {
 				period := d.calendar.Reset.Of(day)
@@ -212,8 +211,19 @@ func (d *dates) explain() *layoutError {
 		aDay.Format(strings.ReplaceAll(d.joined, between, " ")))}
 }
 
-// show returns the dates of t, or an error where they have another length than in the years for which they are proven.
+// check returns an error for a time of a year for which the dates are not proven.
+func (d *dates) check(t time.Time) error {
+	if len(d.layouts) == 0 {
+		return nil
+	}
+	return seqd.CheckDate(t)
+}
+
+// show returns the dates of t, or an error where they are not proven to be such that no ID repeats.
 func (d *dates) show(t time.Time) (texts []string, err error) {
+	if err := d.check(t); err != nil {
+		return nil, err
+	}
 	for i, layout := range d.layouts {
 		texts = append(texts, t.Format(layout))
 		if len(texts[i]) != d.widths[i] {
@@ -240,16 +250,17 @@ func (d *dates) read(text string) (seqd.Period, error) {
 		if d.resets() {
 			t = period.Date()
 		}
-		if t.Format(d.joined) == text {
+		if t.Format(d.joined) == text && (!d.years || d.check(t) == nil) {
 			return period, nil
 		}
 	}
 	return 0, errNoDate
 }
 
-// centuries returns what a date may mean, the likeliest first: of a year with two digits, time.Parse makes 1969 to 2068, and here it is 2000 to 2099.
+// centuries returns what a date may mean, the likeliest first: of a year with two digits, time.Parse makes 1969 to 2068, and
+// here it is 2000 to 2099. Where no year is shown, time.Parse makes it 0.
 func centuries(t time.Time) []time.Time {
-	if t.Year() >= firstYear {
+	if t.Year() >= seqd.FirstYear {
 		return []time.Time{t}
 	}
 	return []time.Time{t.AddDate(100, 0, 0), t}

@@ -27,7 +27,7 @@ func FuzzTemplate(f *testing.F) {
 			s.Check = algorithms[i].name
 		}
 		c := seqd.Calendar{Reset: resets[int(reset)%len(resets)], Zone: time.UTC}
-		at := time.Date(firstYear, 1, 1+int(day)%36525, 23, 45, 59, 0, time.UTC)
+		at := time.Date(seqd.FirstYear, 1, 1+int(day)%36525, 23, 45, 59, 0, time.UTC)
 		p, err := New(s, c, 0, func() time.Time { return at })
 		if err != nil {
 			if !position.MatchString(err.Error()) && !strings.HasPrefix(err.Error(), "check: ") {

@@ -61,6 +61,15 @@ type frame struct {
 	sum state
 }
 
+// Before implements [seqd.Plugin]. It refuses while the clock says a year that no ID may show, before a number is used up.
+// Where numbers begin again, the strategy does that.
+func (p *Plugin) Before(context.Context, *seqd.Call) error {
+	if len(p.dates.layouts) == 0 || p.dates.resets() {
+		return nil
+	}
+	return p.dates.check(p.now().In(p.dates.calendar.Zone))
+}
+
 // After implements [seqd.Plugin].
 func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	f, err := p.current(call.Sequence.Period())

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -15,10 +16,24 @@ type known struct {
 	ceil   int64 // the highest number that was in the cursor
 }
 
+// with returns what either of two knows.
+func (k known) with(other known) known {
+	return known{issued: max(k.issued, other.issued), alone: max(k.alone, other.alone), ceil: max(k.ceil, other.ceil)}
+}
+
+// behind reports whether the cursor may be below numbers that this process has issued.
+func (k known) behind() bool { return k.alone > k.ceil }
+
 // knowing is a strategy of one counter.
 type knowing interface {
 	// knows returns what is known of the counter. It may be asked at any time.
 	knows() known
+}
+
+// knowingPeriods is a strategy whose numbers begin again.
+type knowingPeriods interface {
+	// knowsOf returns what is known of the latest periods. It may be asked at any time.
+	knowsOf() map[seqd.Period]known
 }
 
 // inheriting is a strategy that nobody uses yet.
@@ -27,10 +42,77 @@ type inheriting interface {
 }
 
 var (
-	_ seqd.Heir = (*Strategy)(nil)
-	_ seqd.Heir = (*Shared)(nil)
-	_ seqd.Heir = (*Periodic)(nil)
+	_ seqd.Testator = (*Strategy)(nil)
+	_ seqd.Testator = (*Shared)(nil)
+	_ seqd.Testator = (*Periodic)(nil)
 )
+
+// legacy is what is left of a strategy of one counter.
+type legacy struct {
+	nobody
+	known
+}
+
+// periodicLegacy is what is left of a strategy whose numbers begin again. It takes less room than a map.
+type periodicLegacy struct {
+	nobody
+	kept []periodKnown
+}
+
+type periodKnown struct {
+	period seqd.Period
+	known
+}
+
+// knows implements [knowing].
+func (l *legacy) knows() known { return l.known }
+
+// knowsOf implements [knowingPeriods].
+func (l *periodicLegacy) knowsOf() map[seqd.Period]known {
+	all := make(map[seqd.Period]known, len(l.kept))
+	for _, k := range l.kept {
+		all[k.period] = k.known
+	}
+	return all
+}
+
+// nobody is a strategy that others only inherit from.
+type nobody struct{}
+
+// Init refuses.
+func (nobody) Init(context.Context, bool) error { return errStopping }
+
+// Generate refuses.
+func (nobody) Generate(context.Context, int, *seqd.Sequence) error { return errStopping }
+
+// Close has nothing to end.
+func (nobody) Close(context.Context) error { return nil }
+
+// Legacy implements [seqd.Testator].
+func (s *Strategy) Legacy() seqd.Strategy { return s.knows().legacy() }
+
+// Legacy implements [seqd.Testator].
+func (s *Shared) Legacy() seqd.Strategy { return s.knows().legacy() }
+
+// Legacy implements [seqd.Testator].
+func (s *Periodic) Legacy() seqd.Strategy {
+	all := s.knowsOf()
+	if len(all) == 0 {
+		return nil
+	}
+	kept := make([]periodKnown, 0, len(all))
+	for period, k := range all {
+		kept = append(kept, periodKnown{period, k})
+	}
+	return &periodicLegacy{kept: kept}
+}
+
+func (k known) legacy() seqd.Strategy {
+	if k == (known{}) {
+		return nil
+	}
+	return &legacy{known: k}
+}
 
 // Inherit takes over what another strategy of the same counter knew.
 func (s *Strategy) Inherit(from seqd.Strategy) { inherit(s, from) }
@@ -85,33 +167,79 @@ func (s *Shared) inherit(k known) {
 	s.seeCeil(k.ceil)
 }
 
-// mostKnown is of how many periods a process keeps what it knew when the strategy is replaced.
-const mostKnown = 2 * mostSpans
+// What a process keeps of periods that it has closed, or knows from the previous strategy, is bounded. Where the cursor may
+// be behind, only this process knows what it must skip, so more of these are kept. The others only show that a store was
+// restored.
+const (
+	mostKnown  = 2 * mostSpans
+	mostBehind = 32
+)
 
 // Inherit takes over what another strategy of this biz type knew of each period. Where numbers began again at other times, periods have other counters.
 func (s *Periodic) Inherit(from seqd.Strategy) {
-	if p, ok := from.(*Periodic); ok {
-		s.heritage = p.knowsOf()
+	if p, ok := from.(knowingPeriods); ok {
+		s.kept = p.knowsOf()
 	}
 }
 
-// knowsOf returns what is known of the latest periods.
+// bequeath tells a span that nobody uses yet what is known of its period.
+func (s *Periodic) bequeath(sp *span) {
+	s.mu.Lock()
+	k := s.kept[sp.period]
+	s.mu.Unlock()
+	if heir, ok := sp.counting.(inheriting); ok {
+		heir.inherit(k)
+	}
+}
+
+// closedSpan keeps what a span knew that was closed.
+func (s *Periodic) closedSpan(sp *span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := sp.knows(); k != (known{}) {
+		s.kept[sp.period] = k.with(s.kept[sp.period])
+		forgetOld(s.kept)
+	}
+	delete(s.retired, sp.period)
+	close(sp.closed)
+}
+
+// knows returns what is known of the period of a span that was opened.
+func (sp *span) knows() (k known) {
+	if counting, ok := sp.counting.(knowing); ok {
+		k = counting.knows()
+	}
+	return k
+}
+
+// knowsOf returns what is known of the latest periods. A span that is still being opened has issued nothing.
 func (s *Periodic) knowsOf() map[seqd.Period]known {
 	s.mu.Lock()
-	all := maps.Clone(s.heritage)
-	spans := maps.Clone(s.spans)
+	all := maps.Clone(s.kept)
+	spans := slices.AppendSeq(slices.Collect(maps.Values(s.retired)), maps.Values(s.spans))
 	s.mu.Unlock()
-	if all == nil {
-		all = make(map[seqd.Period]known)
-	}
-	for period, sp := range spans {
-		if k, ok := sp.counting.(knowing); ok {
-			all[period] = k.knows()
+	for _, sp := range spans {
+		if sp.isOpen() {
+			if k := sp.knows(); k != (known{}) {
+				all[sp.period] = k.with(all[sp.period])
+			}
 		}
 	}
-	periods := slices.Sorted(maps.Keys(all))
-	for _, period := range periods[:max(0, len(periods)-mostKnown)] {
-		delete(all, period)
-	}
+	forgetOld(all)
 	return all
+}
+
+// forgetOld removes what is known of the earliest periods.
+func forgetOld(all map[seqd.Period]known) {
+	periods, behind := slices.Sorted(maps.Keys(all)), 0
+	for i, period := range slices.Backward(periods) {
+		if all[period].behind() {
+			if behind++; behind <= mostBehind {
+				continue
+			}
+		}
+		if i < len(periods)-mostKnown {
+			delete(all, period)
+		}
+	}
 }

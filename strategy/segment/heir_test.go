@@ -2,6 +2,7 @@ package segment
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,9 +254,49 @@ func TestHeirOfPeriods(t *testing.T) {
 				synctest.Wait()
 			}
 			closed(t, heir)
-			if n := len(heir.knowsOf()); n == 0 || n > mostKnown {
+			if n := len(heir.knowsOf()); n == 0 || n > mostKnown+mostBehind {
 				t.Errorf("%d periods are remembered", n)
 			}
 		})
 	}
+}
+
+// An heir of what is left of a strategy knows the same as one of the strategy itself.
+func TestHeirsOfLegacies(t *testing.T) {
+	every(t, func(t *testing.T, before, after one) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		first, _ := before.begin(t, store, redis, nil)
+		numbers(t, first, 30)
+		synctest.Wait()
+		end(t, first)
+		left, want := first.(seqd.Testator).Legacy(), first.(knowing).knows()
+		heir, _ := after.begin(t, store, redis, left)
+		if got := heir.(knowing).knows(); got.issued != want.issued || got.alone < want.alone || got.ceil < want.ceil {
+			t.Errorf("the heir knows %+v, the strategy knew %+v", got, want)
+		}
+		if err := left.Generate(t.Context(), 1, &seqd.Sequence{}); err == nil {
+			t.Error("what is left issues")
+		}
+		end(t, heir)
+	})
+}
+
+// The same of periods. A strategy that has issued nothing leaves nothing.
+func TestLegacyOfPeriods(t *testing.T) {
+	c := clockAt("2026-11-20T12:00:00Z")
+	first := periodic(t, memory.New(time.Now), c.Now, nil, daily)
+	if left := first.Legacy(); left != nil {
+		t.Errorf("%v is left of nothing", left)
+	}
+	for range 3 {
+		dated(t, first, 5)
+		c.turn(24 * time.Hour)
+	}
+	closed(t, first)
+	heir := periodic(t, memory.New(time.Now), c.Now, nil, daily)
+	heir.Inherit(first.Legacy())
+	if got, want := heir.knowsOf(), first.knowsOf(); len(got) != 3 || !maps.Equal(got, want) {
+		t.Errorf("the heir knows %v, the strategy knew %v", got, want)
+	}
+	closed(t, heir)
 }

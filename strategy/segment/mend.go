@@ -54,9 +54,11 @@ type mender struct {
 	idle time.Duration
 }
 
-// startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil after an error. mu is held.
+// startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil after an error. No take
+// is under way. While the node is on its own, comeBack starts the mending instead: two menders would each leave the cursor
+// and return to it, and the second return would forget what the first buffer had issued. mu is held.
 func (s *Shared) startMending(look *rediscursor.Taken) {
-	if s.mending != nil {
+	if s.mending != nil || s.local.Load() != nil {
 		return
 	}
 	s.mending, s.mendBegan, s.failure = make(chan struct{}), time.Now(), nil

@@ -31,20 +31,18 @@ type Periodic struct {
 	running context.Context // what runs in the background; until Close
 	end     context.CancelFunc
 
-	heritage map[seqd.Period]known // from the strategy of before; not changed once issuing began
-
 	view atomic.Pointer[view] // what the last caller who asked the calendar found
 
-	mu     sync.Mutex // guards what follows
-	spans  map[seqd.Period]*span
-	uses   int64       // grows with every use of a span by turn
-	purged seqd.Period // the period in which periods were last purged
-	failed seqd.Period // the period whose counter could not be opened when that was tried last, 0 for none
-	err    *seqd.Error // why
-	tried  time.Time   // when
-	again  bool        // reopen runs
-	closed bool
-	work   sync.WaitGroup // goroutines; added to under mu and before closed
+	mu      sync.Mutex // guards what follows
+	spans   map[seqd.Period]*span
+	retired map[seqd.Period]*span   // spans that are being closed; no second one of their period begins before that ends
+	kept    map[seqd.Period]known   // what is known of periods that are not open, from retired spans and the previous strategy
+	uses    int64                   // grows with every use of a span by turn
+	purged  seqd.Period             // the period in which periods were last purged
+	failed  map[seqd.Period]failure // periods that could not be opened when that was tried last
+	again   bool                    // reopen runs
+	closed  bool
+	work    sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
 // counting is the strategy of one period.
@@ -67,6 +65,7 @@ type span struct {
 	used   int64         // when it was used last, by Periodic.uses
 	opened chan struct{} // closed when opening ended
 	err    *seqd.Error   // why it failed; valid once opened is closed
+	closed chan struct{} // closed when closing ended: it issues nothing any more
 }
 
 // view is which period it is, and for how long that is known.
@@ -103,7 +102,9 @@ func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType)
 	running, end := context.WithCancel(context.Background())
 	return &Periodic{
 		env: env, bizType: bizType, settings: settings, calendar: settings.Calendar(), open: open,
-		spans: make(map[seqd.Period]*span), running: running, end: end,
+		spans: make(map[seqd.Period]*span), retired: make(map[seqd.Period]*span), kept: make(map[seqd.Period]known),
+		failed:  make(map[seqd.Period]failure),
+		running: running, end: end,
 	}, nil
 }
 
@@ -216,6 +217,9 @@ func (s *Periodic) prepareNext(v *view) {
 
 // begin returns the span of a period, whose opening it starts when nobody has.
 func (s *Periodic) begin(p seqd.Period) (*span, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -226,8 +230,8 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 		sp.used = s.uses
 		return sp, nil
 	}
-	if s.failed == p && time.Since(s.tried) < openPause {
-		return nil, s.err
+	if f, failed := s.failed[p]; failed && time.Since(f.tried) < openPause {
+		return nil, f.err
 	}
 	named := s.bizType
 	named.Name = p.Counter(s.bizType.Name)
@@ -235,22 +239,25 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	if err != nil {
 		return nil, err
 	}
-	if heir, ok := counting.(inheriting); ok {
-		heir.inherit(s.heritage[p])
-	}
 	counting.watch(func(ctx context.Context) error { return s.checkPurged(ctx, p) })
-	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{})}
-	if !s.startLocked(func() { s.openSpan(sp) }) {
+	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{}), closed: make(chan struct{})}
+	before := s.retired[p]
+	if !s.startLocked(func() { s.openSpan(sp, before) }) {
 		return nil, errStopping
 	}
 	s.spans[p] = sp
 	return sp, nil
 }
 
-// openSpan makes a period ready, or gives it up for the next attempt.
-func (s *Periodic) openSpan(sp *span) {
+// openSpan makes a period ready, or gives it up for the next attempt. before is the span of the same period that is being
+// closed, nil for none: only when that has ended is it known what this process has issued of the period.
+func (s *Periodic) openSpan(sp, before *span) {
+	if before != nil {
+		<-before.closed // bounded by its context
+	}
 	ctx, cancel := s.context()
 	defer cancel()
+	s.bequeath(sp)
 	err := s.initSpan(ctx, sp)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,53 +270,13 @@ func (s *Periodic) openSpan(sp *span) {
 		s.openFailed(sp, seqd.AsError(err))
 		return
 	}
-	if s.failed == sp.period {
-		s.failed, s.err = 0, nil
-	}
+	delete(s.failed, sp.period)
 	s.env.Log.Debug("period", "bizType", s.bizType.Name, "period", sp.period)
 	s.retire(sp)
 	if s.settings.PeriodRetention > 0 && sp.period > s.purged {
 		s.purged = sp.period
 		s.startLocked(s.purge)
 	}
-}
-
-// openFailed notes why a period could not begin. mu is held.
-func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
-	sp.err = err
-	if s.failed != sp.period || s.err.Error() != err.Error() {
-		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", err)
-	}
-	s.failed, s.err, s.tried = sp.period, err, time.Now()
-	delete(s.spans, sp.period)
-	if canPass(err) && !s.again {
-		s.again = s.startLocked(func() { s.reopen(sp.period) })
-	}
-}
-
-// reopen tries again to open a period while it is the present one: a node that is taken out of rotation because it cannot issue must notice by itself
-// that it can again.
-func (s *Periodic) reopen(p seqd.Period) {
-	defer func() {
-		s.mu.Lock()
-		s.again = false
-		s.mu.Unlock()
-	}()
-	for pause := openPause; s.pause(pause) && s.calendar.Now(s.env.Now()) == p; pause = min(2*pause, lastPause) {
-		sp, err := s.begin(p)
-		if err != nil {
-			continue // somebody tried just now, or the strategy is closing
-		}
-		<-sp.opened
-		if sp.err == nil || !canPass(sp.err) {
-			return
-		}
-	}
-}
-
-// canPass reports whether what keeps a period from beginning can pass while it is the present one.
-func canPass(err *seqd.Error) bool {
-	return err.Code != seqd.CodeConflict && !errors.Is(err, errPurged)
 }
 
 // pause waits, and reports false when the strategy is closing.
@@ -363,6 +330,7 @@ func (s *Periodic) retire(keep *span) {
 			return
 		}
 		delete(s.spans, oldest.period)
+		s.retired[oldest.period] = oldest
 	}
 }
 
@@ -375,8 +343,9 @@ func (sp *span) isOpen() bool {
 	}
 }
 
-// closeSpan ends the use of a period.
+// closeSpan ends the use of a period, of which what is known stays.
 func (s *Periodic) closeSpan(sp *span) {
+	defer s.closedSpan(sp)
 	ctx, cancel := s.context()
 	defer cancel()
 	err := sp.Close(ctx)
@@ -415,18 +384,18 @@ func (s *Periodic) isClosed() bool {
 	return s.closed
 }
 
-// present returns the open span of the present period, or why the last attempt to open it failed; nothing when nobody asked yet.
+// present returns the open span of the present period, or why it cannot be opened; nothing when nobody asked yet.
 func (s *Periodic) present() (*span, *seqd.Error) {
 	p := s.calendar.Now(s.env.Now())
+	if err := p.Check(); err != nil {
+		return nil, seqd.AsError(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sp := s.spans[p]; sp != nil && sp.isOpen() {
 		return sp, nil
 	}
-	if s.failed == p {
-		return nil, s.err
-	}
-	return nil, nil
+	return nil, s.failed[p].err
 }
 
 // Health implements [seqd.HealthReporter].

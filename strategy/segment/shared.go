@@ -539,11 +539,12 @@ func (s *Shared) Degraded() *seqd.Error {
 	return s.storeAway()
 }
 
-// prepare has the cursor looked at, which begins it where there is none and fills it where it is short.
+// prepare has the cursor looked at, which begins it where there is none and fills it where it is short. A take that is under
+// way does that already, and mending must not overlap with it.
 func (s *Shared) prepare() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
+	if !s.closed && !s.taking {
 		s.startMending(nil)
 	}
 }

@@ -1,0 +1,170 @@
+package seqd_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/seqd/seqd"
+)
+
+// willing is a strategy of which little is left.
+type willing struct {
+	lasting
+	left *lasting // nil for nothing
+}
+
+func (w *willing) Legacy() seqd.Strategy {
+	if w.left == nil {
+		return nil
+	}
+	return w.left
+}
+
+// What is left of a strategy goes over several removals, and over strategies that inherit nothing.
+func TestLegacies(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	left, heir := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
+	remove := func(why *seqd.Error) {
+		if err := is.Remove(t.Context(), "order", why); err != nil {
+			t.Error(err)
+		}
+	}
+	put(t, is, &willing{lasting: lasting{shelf: &shelf{}}, left: left})
+	remove(seqd.Errorf(seqd.CodeDisabled, "off"))
+	remove(nil)
+	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not an heir
+	remove(nil)
+	removeOthers(t, is)
+	put(t, is, heir)
+	if heir.inherited != left {
+		t.Errorf("inherited %v", heir.inherited)
+	}
+	put(t, is, &willing{lasting: lasting{shelf: &shelf{}}})
+	remove(nil)
+	heir = &lasting{shelf: &shelf{}}
+	put(t, is, heir)
+	if heir.inherited != nil {
+		t.Errorf("inherited %v", heir.inherited)
+	}
+	shut(t, is)
+}
+
+// removeOthers puts and removes so many biz types that what was removed before is forgotten, and returns their strategies.
+func removeOthers(t *testing.T, is *seqd.Issuer) (others []weak.Pointer[willing]) {
+	t.Helper()
+	for i := range 1000 {
+		name, s := fmt.Sprint("other", i), &willing{lasting: lasting{shelf: &shelf{}}, left: &lasting{}}
+		others = append(others, weak.Make(s))
+		err := is.Put(t.Context(), name, func() (seqd.Definition, error) {
+			return seqd.Definition{BizType: seqd.BizType{Name: name}, Strategy: s}, nil
+		})
+		if err == nil {
+			_, err = is.Next(t.Context(), name, 1)
+		}
+		if err = errors.Join(err, is.Remove(t.Context(), name, nil)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = is.Next(t.Context(), name, 1)
+		wantCode(t, err, seqd.CodeUnknownBizType)
+	}
+	return others
+}
+
+// The memory of biz types that were removed is given back, except for that of the last few.
+func TestRemovedAreForgotten(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	put(t, is, &lasting{shelf: &shelf{}})
+	wantForgotten(t, removeOthers(t, is))
+	if _, err := is.Next(t.Context(), "order", 1); err != nil {
+		t.Error(err)
+	}
+	shut(t, is)
+}
+
+// The same of those that the issuer began with.
+func TestFirstDefinitionsAreForgotten(t *testing.T) {
+	var (
+		definitions []seqd.Definition
+		removed     []weak.Pointer[willing]
+	)
+	for i := range 1000 {
+		s := &willing{lasting: lasting{shelf: &shelf{}}}
+		removed = append(removed, weak.Make(s))
+		definitions = append(definitions, seqd.Definition{BizType: seqd.BizType{Name: fmt.Sprint("other", i)}, Strategy: s})
+	}
+	is, err := seqd.NewIssuer(definitions, seqd.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions = nil
+	for i := range removed {
+		if err := is.Remove(t.Context(), fmt.Sprint("other", i), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	wantForgotten(t, removed)
+	shut(t, is)
+}
+
+// wantForgotten waits until the memory of all but a few strategies is free.
+func wantForgotten(t *testing.T, removed []weak.Pointer[willing]) {
+	t.Helper()
+	const few = 100
+	kept := len(removed)
+	for deadline := time.Now().Add(10 * time.Second); kept > few && time.Now().Before(deadline); {
+		runtime.GC()
+		kept = 0
+		for _, s := range removed {
+			if s.Value() != nil {
+				kept++
+			}
+		}
+	}
+	if kept > few {
+		t.Errorf("%d of %d strategies of removed biz types are kept", kept, len(removed))
+	}
+}
+
+// A name that comes and goes under load, while others are forgotten, answers with numbers or not at all, and no change of it is
+// lost.
+func TestForgettingUnderLoad(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	store := &shelf{}
+	over := make(chan struct{})
+	var work sync.WaitGroup
+	for range 2 {
+		work.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, err := is.Next(t.Context(), "order", 1); err != nil && seqd.CodeOf(err) != seqd.CodeUnknownBizType {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	work.Go(func() {
+		defer close(over)
+		for range 500 {
+			put(t, is, &lasting{shelf: store})
+			if _, err := is.Next(t.Context(), "order", 1); err != nil {
+				t.Error(err)
+			}
+			if err := is.Remove(t.Context(), "order", nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	removeOthers(t, is)
+	work.Wait()
+	shut(t, is)
+}

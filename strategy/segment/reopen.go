@@ -1,0 +1,71 @@
+package segment
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// failure is why a period could not be opened, and when that was tried.
+type failure struct {
+	err   *seqd.Error
+	tried time.Time
+}
+
+// openFailed notes why a period could not begin. mu is held.
+func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
+	sp.err = err
+	if before, known := s.failed[sp.period]; !known || before.err.Error() != err.Error() {
+		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", err)
+	}
+	s.failed[sp.period] = failure{err, time.Now()}
+	delete(s.spans, sp.period)
+	if canPass(err) && !s.again {
+		s.again = s.startLocked(s.reopen)
+	}
+}
+
+// reopen tries again to open the periods that failed, while they are worth it: a node that is taken out of rotation because it
+// cannot issue is asked for nothing, and must notice by itself that it can again.
+func (s *Periodic) reopen() {
+	for pause := openPause; s.pause(pause); pause = min(2*pause, lastPause) {
+		due := s.due()
+		if len(due) == 0 {
+			return
+		}
+		var opening []*span
+		for _, p := range due {
+			if sp, err := s.begin(p); err == nil { // else somebody tried just now, or the strategy is closing
+				opening = append(opening, sp)
+			}
+		}
+		for _, sp := range opening {
+			<-sp.opened
+		}
+	}
+}
+
+// due returns the periods that failed and are worth another attempt: the present one, and the next one while it is prepared.
+// It forgets the others. Where there is none, reopen ends.
+func (s *Periodic) due() (due []seqd.Period) {
+	now := s.env.Now()
+	present, soon := s.calendar.Now(now), s.calendar.Now(now.Add(ahead))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, f := range s.failed {
+		switch {
+		case p != present && p != soon:
+			delete(s.failed, p)
+		case canPass(f.err):
+			due = append(due, p)
+		}
+	}
+	s.again = len(due) > 0
+	return due
+}
+
+// canPass reports whether what keeps a period from beginning can pass while it is the present one.
+func canPass(err *seqd.Error) bool {
+	return err.Code != seqd.CodeConflict && !errors.Is(err, errPurged)
+}
