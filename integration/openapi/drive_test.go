@@ -261,7 +261,7 @@ func (c *checker) overloaded() {
 	go func() {
 		defer close(sent)
 		for err := error(nil); err == nil; { // until the connection is closed below
-			_, err = io.WriteString(conn, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\n\r\n")
+			_, err = io.WriteString(conn, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		}
 	}()
 	defer func() { _ = conn.Close(); <-sent }()
