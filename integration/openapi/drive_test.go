@@ -33,12 +33,15 @@ func TestEveryRoute(t *testing.T) {
 	c.numbers(n.URL)
 	c.bizTypes(n.URL)
 	c.resources(n)
+	c.disabled(n.URL)
 	c.tokens(n.URL)
 	c.service(n.URL)
 	c.limits(n.URL)
+	c.pages(n.URL)
 	c.storeAway()
 	c.overloaded()
 	c.tokensAskedFor()
+	c.readiness()
 	c.finish()
 }
 
