@@ -14,7 +14,8 @@ import (
 
 var errOff = seqd.Errorf(seqd.CodeDisabled, "off")
 
-// shown is a plugin that shows how many calls it has seen, and must neither be closed twice nor be asked when it is closed.
+// shown is a plugin that shows how many calls it has seen, and must neither be closed twice nor be
+// asked when it is closed.
 type shown struct {
 	seqd.NopPlugin
 	t             testing.TB
@@ -61,7 +62,8 @@ func wantShown(t *testing.T, is *seqd.Issuer, want int64, issuing seqd.Code) {
 	}
 }
 
-// An operator looks at a biz type when it is disabled: what the plugins know is shown, and counted on from where it was.
+// An operator looks at a biz type when it is disabled: what the plugins know is shown, and counted
+// on from where it was.
 func TestDisabledShows(t *testing.T) {
 	store, p, next := &shelf{}, &shown{t: t}, &shown{t: t}
 	s, heir := &lasting{shelf: store}, &lasting{shelf: store}
@@ -92,7 +94,8 @@ func TestDisabledShows(t *testing.T) {
 	}
 }
 
-// What is disabled from the start needs no strategy, shows what its plugins have, and is closed like the others.
+// What is disabled from the start needs no strategy, shows what its plugins have, and is closed
+// like the others.
 func TestDisabledFromTheStart(t *testing.T) {
 	first, second, third := &shown{t: t}, &shown{t: t}, &shown{t: t}
 	resting := func(p *shown) seqd.Definition {
@@ -172,7 +175,8 @@ func TestCloseWhileDisabling(t *testing.T) {
 	})
 }
 
-// Numbers stay unique and in order while a biz type is disabled and enabled, and its plugins are asked only while they are open.
+// Numbers stay unique and in order while a biz type is disabled and enabled, and its plugins are
+// asked only while they are open.
 func TestDisableUnderLoad(t *testing.T) {
 	var readers sync.WaitGroup
 	churn(t, func(t *testing.T, round int, is *seqd.Issuer, fresh func() (seqd.Definition, error)) {

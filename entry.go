@@ -180,14 +180,16 @@ func (e *entry) close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// rest closes the strategy as close does, and leaves the plugins to the entry that gets the chain. It comes after stop.
+// rest closes the strategy as close does, and leaves the plugins to the entry that gets the chain.
+// It comes after stop.
 func (e *entry) rest(ctx context.Context) error {
 	err := e.closeStrategy(ctx)
 	e.empty(ctx)
 	return err
 }
 
-// empty waits for the calls in the chain, and reports whether there are plugins to be closed now. It does so once.
+// empty waits for the calls in the chain, and reports whether there are plugins to be closed now.
+// It does so once.
 func (e *entry) empty(ctx context.Context) bool {
 	e.mu.Lock()
 	emptied := e.emptied

@@ -28,8 +28,8 @@ type Definition struct {
 	Aside bool
 	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond this process.
 	Claim Claim
-	// Disabled is why the biz type must not issue, and what callers get; nil if it may. Then it needs no Strategy, and Plugins are only there for what they show:
-	// see [Issuer.Resource].
+	// Disabled is why the biz type must not issue, and what callers get; nil if it may. Then it
+	// needs no Strategy, and Plugins are only there for what they show: see [Issuer.Resource].
 	Disabled *Error
 }
 
@@ -414,7 +414,8 @@ func (l *link) read(reader Reader, shown string) (r Reading, err error) {
 	return reader.Read(shown)
 }
 
-// Resource returns what a plugin has to show of a biz type; see [Resource]. It does so as well while the biz type is disabled or cannot issue.
+// Resource returns what a plugin has to show of a biz type; see [Resource]. It does so as well
+// while the biz type is disabled or cannot issue.
 func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
 	head, err := is.lookup(bizType)
 	if err != nil {

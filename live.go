@@ -101,7 +101,8 @@ func (is *Issuer) current() []*entry {
 	return slices.DeleteFunc(is.open(), func(e *entry) bool { return e.gone != nil })
 }
 
-// open returns the entries that are to be closed one day: the current ones, and those that are disabled, because of their plugins.
+// open returns the entries that are to be closed one day: the current ones, and those that are
+// disabled, because of their plugins.
 func (is *Issuer) open() (entries []*entry) {
 	for _, head := range is.names.all() {
 		if e := head.newest(); e.held == nil && (e.gone == nil || e.Disabled != nil) {
@@ -165,8 +166,9 @@ func (e *entry) newest() *entry {
 	return e
 }
 
-// present returns the entry that stands in the place of a head, after the change under way, or why there is none that may issue, with the entry that says so.
-// Callers come by here whose entry is not ready: it may not be yet, or no longer.
+// present returns the entry that stands in the place of a head, after the change under way, or why
+// there is none that may issue, with the entry that says so. Callers come by here whose entry is
+// not ready: it may not be yet, or no longer.
 func (is *Issuer) present(ctx context.Context, head *entry, w *walk) (*entry, error) {
 	for {
 		e := head.newest()
@@ -263,8 +265,9 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *Error) error {
 	return is.change(ctx, name, (*entry).close, func(_ *entry, heritage Strategy) *entry { return &entry{gone: why, heritage: heritage} })
 }
 
-// Disable ends issuing as [Issuer.Remove] does, and keeps the plugins, so that [Issuer.Resource] goes on to show what they know. From then on callers get why.
-// [Issuer.Put] ends it, and does the same with a definition that is Disabled for a biz type whose plugins are to be others.
+// Disable ends issuing as [Issuer.Remove] does, and keeps the plugins, so that [Issuer.Resource]
+// goes on to show what they know. From then on callers get why. [Issuer.Put] ends it, and does the
+// same with a definition that is Disabled for a biz type whose plugins are to be others.
 func (is *Issuer) Disable(ctx context.Context, name string, why *Error) error {
 	return is.change(ctx, name, (*entry).rest, func(before *entry, heritage Strategy) *entry {
 		disabled := Definition{BizType: BizType{Name: name}, Disabled: why}
@@ -272,7 +275,8 @@ func (is *Issuer) Disable(ctx context.Context, name string, why *Error) error {
 	})
 }
 
-// change ends what stands in the place of a name, and puts there what next returns, which gets what was there and the last strategy that the name had.
+// change ends what stands in the place of a name, and puts there what next returns, which gets what
+// was there and the last strategy that the name had.
 func (is *Issuer) change(
 	ctx context.Context, name string, end func(before *entry, ctx context.Context) error, next func(before *entry, heritage Strategy) *entry,
 ) error {

@@ -36,7 +36,8 @@ type DegradedReporter interface {
 
 // DetailReporter is what a strategy implements that has more to tell an operator than whether it can issue.
 type DetailReporter interface {
-	// Details are names and values that JSON can hold, shown to whoever may see details of readiness. It does no I/O and is safe for concurrent use.
+	// Details are names and values that JSON can hold, shown to whoever may see details of
+	// readiness. It does no I/O and is safe for concurrent use.
 	Details() map[string]any
 }
 

@@ -22,7 +22,8 @@ func (s *service) awaitHistory(part string) {
 	}
 }
 
-// The history and the statistics of a biz type that is disabled are shown: from when it is, after a restart, and when its plugins are changed.
+// The history and the statistics of a biz type that is disabled are shown: from when it is, after a
+// restart, and when its plugins are changed.
 func TestDisabledBizTypeIsShown(t *testing.T) {
 	cfg := load(t, "store: {bolt: {path: "+filepath.Join(t.TempDir(), "seqd.db")+", lockTimeout: 1m}}\nbizTypes: [{name: order, start: 7, plugins: [{name: history}, {name: stats}]}]\n")
 	s := start(t, cfg)

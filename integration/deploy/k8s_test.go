@@ -172,7 +172,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Without tokens, callers would go on to reach the Service by each of its names, and probes the pod by its address.
+// Without tokens, callers would go on to reach the Service by each of its names, and probes the pod
+// by its address.
 func TestNames(t *testing.T) {
 	service, namespace := object[core.Service](t, "service.yaml", "v1", "Service").Name, object[core.Namespace](t, "namespace.yaml", "v1", "Namespace").Name
 	hosts := nodeConfig(t).Server.Hosts

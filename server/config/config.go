@@ -58,7 +58,8 @@ type Server struct {
 	AccessLogPerSecond int `config:"accessLogPerSecond"`
 	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
-	// Hosts are names, without a port, that requests may have as their Host while callers need no token; IP addresses, localhost and the name in Addr always are.
+	// Hosts are names, without a port, that requests may have as their Host while callers need no
+	// token; IP addresses, localhost and the name in Addr always are.
 	Hosts []string `config:"hosts"`
 	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a connection.
 	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout"`

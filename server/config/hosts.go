@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// hostName is a name as DNS, Docker Compose (with underscores) and Kubernetes have them, in at most 253 bytes, without a final dot. The last part has a letter:
-// otherwise it is an address, or looks like one.
+// hostName is a name as DNS, Docker Compose (with underscores) and Kubernetes have them, in at most
+// 253 bytes, without a final dot. The last part has a letter: otherwise it is an address, or looks
+// like one.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
 
 var hasLetter = regexp.MustCompile(`[A-Za-z_][^.]*$`)
@@ -22,7 +23,8 @@ func (s *Server) validateHosts(p *problems) {
 	}
 }
 
-// HostNames returns the names that the service is called by: those in Hosts, and the one in Addr if that is no IP address.
+// HostNames returns the names that the service is called by: those in Hosts, and the one in Addr if
+// that is no IP address.
 func (s *Server) HostNames() []string {
 	host, _, err := net.SplitHostPort(s.Addr)
 	if _, notIP := netip.ParseAddr(host); err != nil || host == "" || notIP == nil {

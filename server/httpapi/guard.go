@@ -48,7 +48,8 @@ func (a *API) admitted(c *gin.Context) error {
 	return err
 }
 
-// mayRead reports whether the caller of a route that needs no token may see what the scope read shows. A token that does not count is as good as none.
+// mayRead reports whether the caller of a route that needs no token may see what the scope read
+// shows. A token that does not count is as good as none.
 func (a *API) mayRead(c *gin.Context) bool {
 	if a.opts.Guard == nil {
 		return true

@@ -24,7 +24,8 @@ type Options struct {
 	TrustedProxies []string
 	// Guard says who may call; nil opens everything to everybody but web pages of other origins.
 	Guard Guard
-	// Hosts are names, without a port, that requests may have as their Host while Guard is nil, besides IP addresses and localhost.
+	// Hosts are names, without a port, that requests may have as their Host while Guard is nil,
+	// besides IP addresses and localhost.
 	Hosts []string
 	// PublicMetrics opens what describes the service without saying anything of its numbers.
 	PublicMetrics bool

@@ -5,18 +5,21 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 )
 
-// pages keeps web pages out while nobody is asked for a token. A loopback address keeps other machines out, but not the pages that a browser on this one shows:
-// they can send requests to any address, and read the answers if a name of their own leads here (DNS rebinding). If tokens are asked for, no page gets anywhere,
-// because no browser adds one by itself.
+// pages keeps web pages out while nobody is asked for a token. A loopback address keeps other
+// machines out, but not the pages that a browser on this one shows: they can send requests to any
+// address, and read the answers if a name of their own leads here (DNS rebinding). If tokens are
+// asked for, no page gets anywhere, because no browser adds one by itself.
 //
-// There is one rule for every route and method, since a GET takes numbers too: the Host must be a name of this service, and a page that sends a request must
-// come from the same origin.
+// There is one rule for every route and method, since a GET takes numbers too: the Host must be a
+// name of this service, and a page that sends a request must come from the same origin.
 type pages struct {
 	hosts   []string
+	passed  atomic.Pointer[string] // the first Host that passed, nil before: most requests have the same
 	refused episodes
 }
 
@@ -26,7 +29,7 @@ func newPages(hosts []string, log *slog.Logger) *pages {
 
 // check returns why a request is refused, nil if it may go on. It allocates only for a refusal.
 func (p *pages) check(r *http.Request) error {
-	if !p.known(r.Host) {
+	if passed := p.passed.Load(); (passed == nil || *passed != r.Host) && !p.pass(r.Host) {
 		p.refused.count()
 		return seqd.Errorf(seqd.CodeForbidden, "the Host %.100q is neither an IP address nor localhost nor in server.hosts, and callers need no token: "+
 			"add its name to server.hosts, or configure tokens (auth.tokens)", r.Host)
@@ -38,10 +41,23 @@ func (p *pages) check(r *http.Request) error {
 	return nil
 }
 
+// pass reports whether a Host may pass, and notes the first that does.
+func (p *pages) pass(host string) bool {
+	if !p.known(host) {
+		return false
+	}
+	if p.passed.Load() == nil {
+		first := strings.Clone(host)
+		p.passed.CompareAndSwap(nil, &first)
+	}
+	return true
+}
+
 // known reports whether a Host belongs to this service: no name that somebody else can lead here.
 //
-// An IP address does, because it is not looked up, and so does localhost. Names below localhost do not: not every resolver keeps them on this machine. No Host at
-// all passes: no browser leaves it out, while health checks of HTTP/1.0 do. The port says nothing of who calls, but must be one.
+// An IP address does, because it is not looked up, and so does localhost. Names below localhost do
+// not: not every resolver keeps them on this machine. No Host at all passes: no browser leaves it
+// out, while health checks of HTTP/1.0 do. The port says nothing of who calls, but must be one.
 func (p *pages) known(host string) bool {
 	if host == "" {
 		return true
@@ -75,7 +91,8 @@ func (p *pages) named(name string) bool {
 	return err == nil
 }
 
-// isPort reports whether text is what may follow the name in a Host: nothing, or a colon and digits.
+// isPort reports whether text is what may follow the name in a Host: nothing, or a colon and
+// digits.
 func isPort(text string) bool {
 	if text == "" {
 		return true
@@ -88,8 +105,9 @@ func isPort(text string) bool {
 	return text[0] == ':' && len(text) <= len(":65535")
 }
 
-// fromElsewhere reports whether a browser says that a page of another origin makes a request. A page of the same host and another port is one as well: the
-// browser calls it same-site. Programs send neither header, and what a user typed has none as its Sec-Fetch-Site.
+// fromElsewhere reports whether a browser says that a page of another origin makes a request. A
+// page of the same host and another port is one as well: the browser calls it same-site. Programs
+// send neither header, and what a user typed has none as its Sec-Fetch-Site.
 func fromElsewhere(r *http.Request) bool {
 	for _, site := range r.Header["Sec-Fetch-Site"] {
 		if site != "none" && site != "same-origin" {

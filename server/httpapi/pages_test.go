@@ -55,7 +55,8 @@ func eachTarget(api *httpapi.API, f func(method, target string)) {
 	f("POST", "/readyz")
 }
 
-// While nobody is asked for a token, a page of another origin gets nothing from any route, and takes no number.
+// While nobody is asked for a token, a page of another origin gets nothing from any route, and
+// takes no number.
 func TestPagesGetNothing(t *testing.T) {
 	api := newOpen(t)
 	for _, page := range []string{
@@ -104,7 +105,8 @@ var hosts = map[string]bool{
 	"localhost@example.com": false, "localhost,example.com": false, "]": false,
 }
 
-// While nobody is asked for a token, a name that somebody else can lead here gets nothing from any route; the answer says what to do.
+// While nobody is asked for a token, a name that somebody else can lead here gets nothing from any
+// route; the answer says what to do.
 func TestHosts(t *testing.T) {
 	open, guarded := newOpen(t, func(o *httpapi.Options) { o.Hosts = []string{"seqd-1", "a.example"} }), newGuarded(t)
 	for host, passes := range hosts {
@@ -132,7 +134,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What counts is what the request is for: in a request to a proxy, as some clients send it, the target.
+// What counts is what the request is for: in a request to a proxy, as some clients send it, the
+// target.
 func TestHostOfTarget(t *testing.T) {
 	open := newOpen(t)
 	wantProblem(t, answer(open, rawRequest(t, "GET http://example.com/tokens HTTP/1.1", "Host: localhost")), 403, "forbidden")
@@ -161,7 +164,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Refusals for the Host are in the log, since what a probe is answered is seldom read; a long Host does not make a long answer.
+// Refusals for the Host are in the log, since what a probe is answered is seldom read; a long Host
+// does not make a long answer.
 func TestRefusedHostIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	open := newOpen(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })

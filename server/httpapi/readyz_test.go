@@ -14,7 +14,8 @@ func (detailed) Details() map[string]any {
 	return map[string]any{"machineId": 333, "advertiseIp": "192.0.2.9"}
 }
 
-// Where tokens are on, names, machine IDs and addresses are for those who may read; everybody else learns the status.
+// Where tokens are on, names, machine IDs and addresses are for those who may read; everybody else
+// learns the status.
 func TestReadinessOfStrangers(t *testing.T) {
 	well := detailed{newCounter(1)}
 	limping, sick := detailed{newCounter(1)}, detailed{newCounter(1)}
