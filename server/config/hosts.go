@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // hostName is a name as DNS, Docker Compose (with underscores) and Kubernetes have them, in at most
@@ -30,5 +31,5 @@ func (s *Server) HostNames() []string {
 	if _, notIP := netip.ParseAddr(host); err != nil || host == "" || notIP == nil {
 		return s.Hosts
 	}
-	return append(slices.Clone(s.Hosts), host)
+	return append(slices.Clone(s.Hosts), strings.TrimSuffix(host, "."))
 }

@@ -361,7 +361,7 @@ func TestWrongWaitIsOneMessage(t *testing.T) {
 // The name in the address counts as well: a health check asks there.
 func TestHostNames(t *testing.T) {
 	for addr, want := range map[string]string{
-		"127.0.0.1:8080": "a b", ":8080": "a b", "[::1]:8080": "a b", "localhost:8080": "a b localhost", "seqd.example:8080": "a b seqd.example",
+		"127.0.0.1:8080": "a b", ":8080": "a b", "[::1]:8080": "a b", "localhost:8080": "a b localhost", "seqd.example:8080": "a b seqd.example", "seqd.example.:8080": "a b seqd.example",
 	} {
 		s := config.Server{Addr: addr, Hosts: []string{"a", "b"}}
 		if got := strings.Join(s.HostNames(), " "); got != want {

@@ -138,8 +138,9 @@ func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
 // mostListed is how many biz types /readyz names.
 const mostListed = 100
 
-// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends, and 200 with a list while all can but some not as they
-// should. Names, machine IDs and addresses are for those who may read; balancers, which have no token, need none of them.
+// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends, and 200
+// with a list while all can but some not as they should. Names, machine IDs and addresses are for
+// those who may read; balancers, which have no token, need none of them.
 func (a *API) readyz(c *gin.Context) {
 	issuer := a.issuer.Load()
 	switch {
