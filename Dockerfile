@@ -6,6 +6,8 @@
 # SEQD_AUTH_MODE=none is yours to say, and the image does not say it for you. Loopback inside a container cannot be reached from
 # outside, so the image listens on 0.0.0.0, and there seqd refuses to start until it is given tokens (SEQD_AUTH_TOKENS) or told that everybody who can reach the
 # address may call. The port above is published to this machine's loopback only; the numbers live on the volume, the rest may be --read-only. scripts/image checks it all.
+#
+# Without tokens it answers only to IP addresses, to localhost and to names that it was told: if other containers call it seqd, add -e SEQD_SERVER_HOSTS=seqd.
 
 # Anything with a shell, Go 1.26 or later, and the certificates of public authorities where Debian and Alpine have them.
 ARG GO_IMAGE=golang:1.26

@@ -36,7 +36,7 @@ type entry struct {
 	tried   bool         // Init was called
 	closed  bool         // Close was called
 	stopped bool
-	emptied bool // the plugins were closed
+	emptied bool // the plugins were closed, or belong to another entry
 }
 
 type initAttempt struct {
@@ -169,20 +169,37 @@ func (e *entry) stop() {
 // close waits for the attempt under way, closes the strategy when anything was asked of it, and then the plugins. It comes after stop.
 func (e *entry) close(ctx context.Context) error {
 	failed := []error{e.closeStrategy(ctx)}
-	e.mu.Lock()
-	closed := e.emptied
-	e.emptied = true
-	e.mu.Unlock()
-	if closed || !e.closes {
+	if !e.empty(ctx) {
 		return failed[0]
 	}
-	e.inside.shut(ctx)
 	for _, l := range e.chain {
 		if err := l.close(ctx); err != nil {
 			failed = append(failed, fmt.Errorf("plugin %s: %w", l.Name, err))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// rest closes the strategy as close does, and leaves the plugins to the entry that gets the chain.
+// It comes after stop.
+func (e *entry) rest(ctx context.Context) error {
+	err := e.closeStrategy(ctx)
+	e.empty(ctx)
+	return err
+}
+
+// empty waits for the calls in the chain, and reports whether there are plugins to be closed now.
+// It does so once.
+func (e *entry) empty(ctx context.Context) bool {
+	e.mu.Lock()
+	emptied := e.emptied
+	e.emptied = true
+	e.mu.Unlock()
+	if emptied || !e.closes {
+		return false
+	}
+	e.inside.shut(ctx)
+	return true
 }
 
 // enter lets a call into the chain, unless the plugins are closed or about to be. leave ends that.

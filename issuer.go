@@ -28,6 +28,9 @@ type Definition struct {
 	Aside bool
 	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond this process.
 	Claim Claim
+	// Disabled is why the biz type must not issue, and what callers get; nil if it may. Then it
+	// needs no Strategy, and Plugins are only there for what they show: see [Issuer.Resource].
+	Disabled *Error
 }
 
 // Claim guards that numbers of a biz type are only ever made in one shape (strategy, layout, display), so that a changed
@@ -103,7 +106,7 @@ func (d *Definition) check() error {
 	if err := CheckName(d.BizType.Name); err != nil {
 		return err
 	}
-	if d.Strategy == nil {
+	if d.Strategy == nil && d.Disabled == nil {
 		return fmt.Errorf("biz type %s has no strategy", d.BizType.Name)
 	}
 	return nil
@@ -114,7 +117,7 @@ func (is *Issuer) newEntry(d Definition) *entry {
 	if d.Rejected == nil {
 		d.Rejected = is.rejected
 	}
-	e := &entry{Definition: d, chain: newChain(d.Plugins)}
+	e := &entry{Definition: d, chain: newChain(d.Plugins), gone: d.Disabled}
 	for _, l := range e.chain {
 		if _, ok := l.Plugin.(Closer); ok {
 			e.closes = true
@@ -229,10 +232,15 @@ func (is *Issuer) find(ctx context.Context, name string) (*entry, error) {
 
 // admit enters what stands in the place of a head.
 func (is *Issuer) admit(ctx context.Context, head *entry, w *walk) (*entry, error) {
+	return is.admitTo(ctx, head, w, false)
+}
+
+// admitTo is admit, to show as well: that is done by what is disabled, too.
+func (is *Issuer) admitTo(ctx context.Context, head *entry, w *walk, show bool) (*entry, error) {
 	for {
 		e, err := is.present(ctx, head, w)
 		switch {
-		case err != nil:
+		case err != nil && (!show || e == nil || e.Disabled == nil):
 			return nil, err
 		case e.enter():
 			return e, nil
@@ -409,9 +417,14 @@ func (l *link) read(reader Reader, shown string) (r Reading, err error) {
 	return reader.Read(shown)
 }
 
-// Resource returns what a plugin has to show of a biz type; see [Resource].
+// Resource returns what a plugin has to show of a biz type; see [Resource]. It does so as well
+// while the biz type is disabled or cannot issue.
 func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
-	e, err := is.find(ctx, bizType)
+	head, err := is.lookup(bizType)
+	if err != nil {
+		return nil, err
+	}
+	e, err := is.admitTo(ctx, head, &walk{}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -438,7 +451,7 @@ func shorten(text string) string {
 // gets [CodeStopping].
 func (is *Issuer) Close(ctx context.Context) error {
 	is.changes.end(ctx)
-	entries := is.current()
+	entries := is.open()
 	for _, e := range entries {
 		e.stop()
 	}

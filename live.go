@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,9 +158,15 @@ func (t *table) all() iter.Seq2[string, *entry] {
 }
 
 // current returns the entries that can issue now, or could once they are ready.
-func (is *Issuer) current() (entries []*entry) {
+func (is *Issuer) current() []*entry {
+	return slices.DeleteFunc(is.open(), func(e *entry) bool { return e.gone != nil })
+}
+
+// open returns the entries that are to be closed one day: the current ones, and those that are
+// disabled, because of their plugins.
+func (is *Issuer) open() (entries []*entry) {
 	for _, head := range is.names.all() {
-		if e := head.newest(); e.held == nil && e.gone == nil {
+		if e := head.newest(); e.held == nil && (e.gone == nil || e.Disabled != nil) {
 			entries = append(entries, e)
 		}
 	}
@@ -220,14 +227,15 @@ func (e *entry) newest() *entry {
 	return e
 }
 
-// present returns the entry that stands in the place of a head, after the change under way, or why there is none. Callers come by here whose entry is not
-// ready: it may not be yet, or no longer.
+// present returns the entry that stands in the place of a head, after the change under way, or why
+// there is none that may issue, with the entry that says so. Callers come by here whose entry is
+// not ready: it may not be yet, or no longer.
 func (is *Issuer) present(ctx context.Context, head *entry, w *walk) (*entry, error) {
 	for {
 		e := head.newest()
 		switch {
 		case e.gone != nil:
-			return nil, e.gone
+			return e, e.gone
 		case e.held == nil:
 			return e, nil
 		}
@@ -297,7 +305,10 @@ func legacyOf(last Strategy) (kept Strategy) {
 // back what it had left. ctx bounds the closing. An error says that something did not close well; the change counts all the same. After Close it is
 // [CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
-	err := is.change(ctx, name, func(heritage Strategy) *entry {
+	err := is.change(ctx, name, (*entry).close, func(_ *entry, heritage Strategy) *entry {
+		if is.changes.over() {
+			return &entry{gone: errStopping}
+		}
 		e, err := is.build(name, build, heritage)
 		if err == nil {
 			return e
@@ -347,15 +358,30 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *Error) error {
 		}
 		why = unknown(name)
 	}
-	err := is.change(ctx, name, func(heritage Strategy) *entry { return &entry{gone: why, heritage: legacyOf(heritage)} })
+	err := is.change(ctx, name, (*entry).close, func(_ *entry, heritage Strategy) *entry {
+		return &entry{gone: why, heritage: legacyOf(heritage)}
+	})
 	if why.Code == CodeUnknownBizType {
 		is.names.removed()
 	}
 	return err
 }
 
-// change closes what stands in the place of a name, and puts there what next returns, which gets the last strategy that the name had.
-func (is *Issuer) change(ctx context.Context, name string, next func(heritage Strategy) *entry) error {
+// Disable ends issuing as [Issuer.Remove] does, and keeps the plugins, so that [Issuer.Resource]
+// goes on to show what they know. From then on callers get why. [Issuer.Put] ends it, and does the
+// same with a definition that is Disabled for a biz type whose plugins are to be others.
+func (is *Issuer) Disable(ctx context.Context, name string, why *Error) error {
+	return is.change(ctx, name, (*entry).rest, func(before *entry, heritage Strategy) *entry {
+		disabled := Definition{BizType: BizType{Name: name}, Disabled: why}
+		return &entry{Definition: disabled, chain: before.chain, closes: before.closes, gone: why, heritage: legacyOf(heritage)}
+	})
+}
+
+// change ends what stands in the place of a name, and puts there what next returns, which gets what
+// was there and the last strategy that the name had.
+func (is *Issuer) change(
+	ctx context.Context, name string, end func(before *entry, ctx context.Context) error, next func(before *entry, heritage Strategy) *entry,
+) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
@@ -369,14 +395,14 @@ func (is *Issuer) change(ctx context.Context, name string, next func(heritage St
 	held := &entry{held: make(chan struct{}), since: time.Now().UnixNano()}
 	head.next.Store(held)
 	before.stop()
-	err := before.close(ctx)
+	err := end(before, ctx)
 	heritage := before.heritage
 	if _, heir := before.Strategy.(Heir); heir || heritage == nil {
 		heritage = before.Strategy
 	}
-	after := &entry{gone: errStopping}
-	if !is.changes.over() {
-		after = next(heritage)
+	after := next(before, heritage)
+	if is.changes.over() {
+		after.gone = errStopping
 	}
 	if is.settle(head, after) {
 		err = errors.Join(err, after.close(ctx))

@@ -105,7 +105,9 @@ type Closer interface {
 type Resource interface {
 	// ResourceName is the last part of the path: lower-case letters. It is unique in a biz type.
 	ResourceName() string
-	// Show returns what JSON can hold. An unknown or wrong parameter of the query is an [Error] with [CodeInvalidRequest].
+	// Show returns what JSON can hold. An unknown or wrong parameter of the query is an [Error]
+	// with [CodeInvalidRequest]. It is called as well while the biz type is disabled, when nothing
+	// else of the plugin is, or cannot issue.
 	Show(ctx context.Context, query url.Values) (any, error)
 }
 

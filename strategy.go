@@ -33,13 +33,14 @@ type HealthReporter interface {
 // DegradedReporter is what a strategy implements when it can know that it issues, but not as it should.
 type DegradedReporter interface {
 	// Degraded returns what is not as it should be while numbers can be issued, nil when all is well. It does no I/O and is safe for
-	// concurrent use. Code and Detail are shown to whoever may ask for readiness.
+	// concurrent use. Code and Detail are shown to whoever may see details of readiness.
 	Degraded() *Error
 }
 
 // DetailReporter is what a strategy implements that has more to tell an operator than whether it can issue.
 type DetailReporter interface {
-	// Details are names and values that JSON can hold, shown to whoever may ask for readiness. It does no I/O and is safe for concurrent use.
+	// Details are names and values that JSON can hold, shown to whoever may see details of
+	// readiness. It does no I/O and is safe for concurrent use.
 	Details() map[string]any
 }
 

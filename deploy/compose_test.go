@@ -185,6 +185,9 @@ func TestComposeNodes(t *testing.T) {
 		if !strings.Contains(read(t, "prometheus.yml"), `"`+name+`:8080"`) {
 			t.Errorf("Prometheus does not look at %s", name)
 		}
+		if !slices.Contains(cfg.Server.Hosts, name) {
+			t.Errorf("%s is not in server.hosts, so without tokens Prometheus would be refused", name)
+		}
 		for _, addr := range cfg.Redis.Addrs {
 			host, port, _ := strings.Cut(addr, ":")
 			if _, known := c.Services[host]; !known || port != "26379" {

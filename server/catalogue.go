@@ -68,6 +68,12 @@ func knownAs(revision int64, said entry) known {
 	return known{revision: revision, said: digestOf(said), enabled: said.Enabled, deleted: said.Deleted, damaged: said.Definition == nil}
 }
 
+// onlyDisabledBy reports whether the biz type could issue, and an entry changes nothing else of it.
+func (k known) onlyDisabledBy(said entry) bool {
+	said.Enabled = true
+	return !k.unusable && digestOf(said) == k.said
+}
+
 // digest stands for an entry: for all that same compares.
 type digest [16]byte
 
@@ -303,8 +309,11 @@ func (c *catalogue) definitions(ctx context.Context) ([]seqd.Definition, error) 
 func (c *catalogue) built(name string, doc persist.Document) (k known, rejected []seqd.RejectedBinding, d *seqd.Definition) {
 	said, err := decodeEntry(doc)
 	k = knownAs(doc.Revision, said)
-	if err == nil && (said.Deleted || !said.Enabled) {
+	switch {
+	case err == nil && said.Deleted:
 		return k, nil, nil
+	case err == nil && !said.Enabled:
+		return k, nil, c.idle(name, said)
 	}
 	made := seqd.Definition{BizType: seqd.BizType{Name: name}}
 	if err == nil {
@@ -326,6 +335,19 @@ func (c *catalogue) built(name string, doc persist.Document) (k known, rejected 
 	_, k.unusable = made.Strategy.(unusable)
 	made.Aside = doc.Revision > 1 || said.Source != fromConfig
 	return k, rejected, &made
+}
+
+// idle is what is left of a biz type that is disabled: the plugins, for what they have to show.
+func (c *catalogue) idle(name string, said entry) *seqd.Definition {
+	d := &seqd.Definition{BizType: seqd.BizType{Name: name}, Disabled: disabled(name)}
+	bizType, err := c.decode(name, said.Definition)
+	if err == nil {
+		d.Plugins, err = c.possible(bizType)
+	}
+	if err != nil {
+		c.log.Warn("not all plugins of a biz type that is disabled can be made; those show nothing", "bizType", name, "error", err)
+	}
+	return d
 }
 
 // uses notes which rejection handlers a biz type uses, and returns those that it used before.
@@ -406,8 +428,8 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 	switch {
 	case err == nil && said.Deleted:
 		err = c.issuer.Remove(ctx, doc.Key, nil)
-	case err == nil && !said.Enabled:
-		err = c.issuer.Remove(ctx, doc.Key, disabled(doc.Key))
+	case err == nil && !said.Enabled && was && before.onlyDisabledBy(said):
+		err = c.issuer.Disable(ctx, doc.Key, disabled(doc.Key)) // the plugins know what was counted until now
 	default:
 		err = c.issuer.Put(ctx, doc.Key, func() (seqd.Definition, error) {
 			var d *seqd.Definition
@@ -425,19 +447,6 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 
 func disabled(name string) *seqd.Error {
 	return seqd.Errorf(seqd.CodeDisabled, "the biz type %s is disabled", name)
-}
-
-// disable makes those refuse that were disabled before the start.
-func (c *catalogue) disable(ctx context.Context) error {
-	for name, k := range c.known {
-		if k.enabled || k.deleted || k.damaged { // one that is damaged refuses for that
-			continue
-		}
-		if err := c.issuer.Remove(ctx, name, disabled(name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c *catalogue) knows(name string) (known, bool) {

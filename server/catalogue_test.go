@@ -94,9 +94,6 @@ func newTestCatalogue(t *testing.T, store persist.Store) *catalogue {
 	if r.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: r.log}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.catalogue.disable(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { _ = r.issuer.Close(context.Background()) })
 	return r.catalogue
 }

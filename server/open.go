@@ -63,9 +63,6 @@ func (r *runtime) open(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := r.catalogue.disable(ctx); err != nil {
-		return err
-	}
 	if r.gate != nil {
 		go r.confirmAlone(ctx)
 	}
@@ -190,19 +187,38 @@ func (r *runtime) definition(bizType seqd.BizType) (d seqd.Definition, err error
 // plugins makes the plugins of a biz type.
 func (r *runtime) plugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
 	for _, binding := range plugin.Chain(bizType) {
-		factory, err := plugin.Lookup(binding.Name)
+		made, err := r.plugin(bizType, binding)
 		if err != nil {
 			return bound, err
 		}
-		made, err := factory.New(plugin.Env(r.env()), bizType, binding)
-		if err != nil {
-			return bound, fmt.Errorf("plugin %s: %w", binding.Name, err)
-		}
-		bound = append(bound, seqd.BoundPlugin{
-			Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
-		})
+		bound = append(bound, made)
 	}
 	return bound, nil
+}
+
+// possible makes those plugins of a biz type that can be made, and returns why others cannot.
+func (r *runtime) possible(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
+	for _, binding := range plugin.Chain(bizType) {
+		made, failed := r.plugin(bizType, binding)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		bound = append(bound, made)
+	}
+	return bound, err
+}
+
+func (r *runtime) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (seqd.BoundPlugin, error) {
+	factory, err := plugin.Lookup(binding.Name)
+	if err != nil {
+		return seqd.BoundPlugin{}, err
+	}
+	made, err := factory.New(plugin.Env(r.env()), bizType, binding)
+	if err != nil {
+		return seqd.BoundPlugin{}, fmt.Errorf("plugin %s: %w", binding.Name, err)
+	}
+	return seqd.BoundPlugin{Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil}, nil
 }
 
 // unusable stands for the strategy of a biz type that cannot be built.

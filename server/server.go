@@ -177,6 +177,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		AccessLog:          s.AccessLog == "on",
 		AccessLogPerSecond: s.AccessLogPerSecond,
 		Guard:              r.guard(),
+		Hosts:              s.HostNames(),
 		PublicMetrics:      r.cfg.Auth.PublicMetrics,
 		Tokens:             r.tokens,
 		Answers:            &r.answers,

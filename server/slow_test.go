@@ -80,11 +80,11 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	for name, begin := range map[string]string{
 		"nothing at all":       "",
 		"request line":         "G",
-		"headers byte by byte": "GET /seq/order HTTP/1.1\r\nHost: seqd\r\nX: ",
-		"body byte by byte":    "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nContent-Length: 60000\r\n\r\n",
-		"chunk byte by byte":   "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n",
-		"chunk size":           "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nTransfer-Encoding: chunked\r\n\r\n0000",
-		"trailers":             "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+		"headers byte by byte": "GET /seq/order HTTP/1.1\r\nHost: localhost\r\nX: ",
+		"body byte by byte":    "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n",
+		"chunk byte by byte":   "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n",
+		"chunk size":           "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0000",
+		"trailers":             "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
 	} {
 		for range each {
 			c := s.connect()
@@ -120,7 +120,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			// One after another, for the system takes some answers off the server's hands. When it takes no more the server does not read on, and this
 			// waits, until the server cuts the connection.
 			for {
-				if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
+				if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 					if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 						t.Error("still connected after a minute")
 					}
@@ -172,7 +172,7 @@ func TestHugeBodies(t *testing.T) {
 			var sending sync.WaitGroup
 			defer sending.Wait()
 			sending.Go(func() {
-				_, _ = io.WriteString(c, "POST /seq/order HTTP/1.1\r\nHost: seqd\r\n"+length)
+				_, _ = io.WriteString(c, "POST /seq/order HTTP/1.1\r\nHost: localhost\r\n"+length)
 				sent.Add(int64(endless{chunked}.send(c, size)))
 			})
 			defer c.Close() // ends the sending
@@ -204,13 +204,13 @@ func TestHugeBodies(t *testing.T) {
 func TestHeaderBombs(t *testing.T) {
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
-	const begin = "GET /seq/order HTTP/1.1\r\nHost: seqd\r\n"
+	const begin = "GET /seq/order HTTP/1.1\r\nHost: localhost\r\n"
 	for name, raw := range map[string]string{
 		"one giant header":     begin + "X: " + strings.Repeat("x", 8<<20) + "\r\n\r\n",
 		"one giant name":       begin + strings.Repeat("x", 8<<20) + ": x\r\n\r\n",
 		"a million headers":    begin + strings.Repeat("a:b\r\n", 1_000_000) + "\r\n",
 		"one name many times":  begin + strings.Repeat("X-Forwarded-For: 192.0.2.1\r\n", 100_000) + "\r\n",
-		"a giant request line": "GET /seq/order?" + strings.Repeat("x", 8<<20) + " HTTP/1.1\r\nHost: seqd\r\n\r\n",
+		"a giant request line": "GET /seq/order?" + strings.Repeat("x", 8<<20) + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := s.connect()

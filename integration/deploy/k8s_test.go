@@ -172,6 +172,23 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// Without tokens, callers would go on to reach the Service by each of its names, and probes the pod
+// by its address.
+func TestNames(t *testing.T) {
+	service, namespace := object[core.Service](t, "service.yaml", "v1", "Service").Name, object[core.Namespace](t, "namespace.yaml", "v1", "Namespace").Name
+	hosts := nodeConfig(t).Server.Hosts
+	for _, domain := range []string{"", "." + namespace, "." + namespace + ".svc", "." + namespace + ".svc.cluster.local"} {
+		if !slices.Contains(hosts, service+domain) {
+			t.Errorf("%s is not in server.hosts %q", service+domain, hosts)
+		}
+	}
+	for _, probe := range []*core.Probe{container(t).StartupProbe, container(t).LivenessProbe, container(t).ReadinessProbe} {
+		if probe.HTTPGet.Host != "" || len(probe.HTTPGet.HTTPHeaders) > 0 {
+			t.Errorf("a probe sends %+v, want the address of the pod as its Host", probe.HTTPGet)
+		}
+	}
+}
+
 // A pod keeps to the restricted profile of Kubernetes, and has a read-only root besides.
 func TestRestricted(t *testing.T) {
 	pod, c := deployment(t).Spec.Template.Spec, container(t)

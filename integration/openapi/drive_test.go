@@ -33,12 +33,15 @@ func TestEveryRoute(t *testing.T) {
 	c.numbers(n.URL)
 	c.bizTypes(n.URL)
 	c.resources(n)
+	c.disabled(n.URL)
 	c.tokens(n.URL)
 	c.service(n.URL)
 	c.limits(n.URL)
+	c.pages(n.URL)
 	c.storeAway()
 	c.overloaded()
 	c.tokensAskedFor()
+	c.readiness()
 	c.finish()
 }
 
@@ -261,7 +264,7 @@ func (c *checker) overloaded() {
 	go func() {
 		defer close(sent)
 		for err := error(nil); err == nil; { // until the connection is closed below
-			_, err = io.WriteString(conn, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\n\r\n")
+			_, err = io.WriteString(conn, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		}
 	}()
 	defer func() { _ = conn.Close(); <-sent }()

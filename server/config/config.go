@@ -67,6 +67,9 @@ type Server struct {
 	AccessLogPerSecond int `config:"accessLogPerSecond"`
 	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
+	// Hosts are names, without a port, that requests may have as their Host while callers need no
+	// token; IP addresses, localhost and the name in Addr always are.
+	Hosts []string `config:"hosts"`
 	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a connection.
 	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout"`
 	ReadTimeout       time.Duration `config:"readTimeout"`
@@ -184,6 +187,7 @@ func Default() Config {
 			StopTimeout:       15 * time.Second,
 			AccessLog:         "off",
 			TrustedProxies:    []string{},
+			Hosts:             []string{},
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       5 * time.Second, // as ReadHeaderTimeout: net/http then sets one deadline instead of two
 			WriteTimeout:      30 * time.Second,
@@ -225,6 +229,13 @@ func (p *problems) check(ok bool, key, format string, args ...any) {
 
 func (p *problems) has(key string) bool {
 	return slices.ContainsFunc(*p, func(known seqd.Problem) bool { return known.Key == key })
+}
+
+// hasBelow reports whether one of the keys, or of those below them, has a problem already.
+func (p *problems) hasBelow(keys ...string) bool {
+	return slices.ContainsFunc(*p, func(known seqd.Problem) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return known.Key == key || strings.HasPrefix(known.Key, key+".") })
+	})
 }
 
 func (p *problems) add(key string, err error) {
@@ -329,7 +340,8 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 			p.check(c.Redis.Configured(), pluginPath(path, j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
 		}
 	}
-	if wait, may := c.wait(b); may {
+	// A sum explains nothing if a part of it is wrong.
+	if wait, may := c.wait(b); may && !p.hasBelow("redis.timeout", "server.pluginTimeout", path, b.Strategy) {
 		spare := c.spareTime()
 		p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
 			"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
@@ -435,6 +447,7 @@ func (s *Server) validate(p *problems) {
 		addr, addrErr := netip.ParseAddr(proxy)
 		p.check(prefixErr == nil || addrErr == nil && addr.Zone() == "", fmt.Sprintf("server.trustedProxies[%d]", i), "%q is neither an IP address nor a network", proxy)
 	}
+	s.validateHosts(p)
 	p.duration("server.readHeaderTimeout", s.ReadHeaderTimeout, 100*time.Millisecond, time.Hour)
 	p.duration("server.readTimeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
 	p.duration("server.writeTimeout", s.WriteTimeout, spareTime, time.Hour)

@@ -115,6 +115,7 @@ var another = map[string]struct{ yaml, text string }{
 	"server.stopTimeout":       {"7s", "7s"},
 	"server.accessLog":         {"on", "on"},
 	"server.trustedProxies":    {`["::1", 10.0.0.0/8]`, "::1,10.0.0.0/8"},
+	"server.hosts":             {"[a, b.example]", "a, b.example"},
 	"server.readHeaderTimeout": {"7s", "7s"},
 	"server.readTimeout":       {"7s", "7s"},
 	"server.writeTimeout":      {"7s", "7s"},

@@ -70,6 +70,12 @@ func TestValuesOutOfRange(t *testing.T) {
 	for _, proxy := range []string{"nobody", "10.0.0.0/33", "10.0.0", "::1%lo"} { // gin knows no zones
 		fromEachSource(t, "server.trustedProxies", "10.0.0.1,"+proxy, `["10.0.0.1", "`+proxy+`"]`, "server.trustedProxies[1]: ")
 	}
+	for _, host := range []string{
+		"seqd:8080", "http://seqd", "*.example.com", ".example.com", "example..com", "example.com.", "-a", "a-", "a b", "a/b", "é.example", "10.0.0.1", "1.2", "7", "[::1]", "::1", "@",
+		strings.Repeat("a", 64), strings.Repeat("a.", 127) + "aa",
+	} {
+		fromEachSource(t, "server.hosts", "seqd-1,"+host, `["seqd-1", "`+host+`"]`, "server.hosts[1]: ")
+	}
 }
 
 // fromEachSource checks that a wrong value of one key is refused with a message that contains want.
@@ -104,6 +110,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"server.stopTimeout":       {"1s", "1h"},
 		"server.accessLog":         {"on", "off"},
 		"server.trustedProxies":    {"[]", `[10.0.0.1, 10.0.0.0/8, "::1", "2001:db8::/32"]`},
+		"server.hosts":             {"[]", `[a, seqd-1, my_seqd_1, SEQD.example, 1up.example, seqd.ns.svc.cluster.local, localhost, "` + strings.Repeat("a.", 126) + `a"]`},
 		"server.readHeaderTimeout": {"100ms", "1h"},
 		"server.readTimeout":       {"100ms", "1h"},
 		"server.writeTimeout":      {"5s", "1h"}, // 3s, but for the acquireTimeout of 2s
@@ -332,6 +339,33 @@ func TestLoopbackRule(t *testing.T) {
 	for _, addr := range []string{"", "localhost", "127.0.0.1", "::1"} {
 		if config.IsLoopback(addr) {
 			t.Errorf("%q has no port and counts as loopback", addr)
+		}
+	}
+}
+
+// One wrong value is one message, although a request would have to wait for it too.
+func TestWrongWaitIsOneMessage(t *testing.T) {
+	for key, text := range map[string]string{
+		"redis.timeout":              "redis: {addrs: [\"127.0.0.1:6379\"], timeout: 1m}\n" + someBizType,
+		"segment.acquireTimeout":     "segment: {acquireTimeout: 2m}\n" + someBizType,
+		"bizTypes[0].acquireTimeout": "bizTypes: [{name: order, acquireTimeout: 2m}]\n",
+	} {
+		_, err := config.LoadYAML([]byte(text), config.Sources{})
+		wantError(t, err, key+": ")
+		if strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: more than one message:\n%v", key, err)
+		}
+	}
+}
+
+// The name in the address counts as well: a health check asks there.
+func TestHostNames(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1:8080": "a b", ":8080": "a b", "[::1]:8080": "a b", "localhost:8080": "a b localhost", "seqd.example:8080": "a b seqd.example", "seqd.example.:8080": "a b seqd.example",
+	} {
+		s := config.Server{Addr: addr, Hosts: []string{"a", "b"}}
+		if got := strings.Join(s.HostNames(), " "); got != want {
+			t.Errorf("%s: %q, want %q", addr, got, want)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func ExampleAPI() {
 	for _, request := range []struct{ target, accept string }{
 		{"/seq/order", "*/*"}, {"/seq/order?count=3", "*/*"}, {"/seq/order?count=2", "text/plain"},
 	} {
-		r := httptest.NewRequest("GET", request.target, nil)
+		r := httptest.NewRequest("GET", "http://localhost"+request.target, nil)
 		r.Header.Set("Accept", request.accept)
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, r)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -27,8 +26,16 @@ func callerName(c *gin.Context) string { return c.Param(callerParam) }
 
 // allow lets a request go on, or says why not.
 func (a *API) allow(c *gin.Context) error {
-	if a.opts.Guard == nil {
-		return notByPage(c)
+	err := a.admitted(c)
+	if err != nil {
+		c.Writer.Header().Del("Allow") // of a 405 that this is not any more
+	}
+	return err
+}
+
+func (a *API) admitted(c *gin.Context) error {
+	if a.pages != nil {
+		return a.pages.check(c.Request)
 	}
 	scope, bizType, open := a.need(c)
 	if open {
@@ -38,22 +45,17 @@ func (a *API) allow(c *gin.Context) error {
 	if name != "" {
 		c.Params = append(c.Params, gin.Param{Key: callerParam, Value: name})
 	}
-	if err != nil {
-		c.Writer.Header().Del("Allow") // of a 405 that this is not any more
-	}
 	return err
 }
 
-// notByPage refuses changes that a web page asks for while nobody is asked for a token. A loopback address keeps other machines out, but not the pages that a
-// browser on this one shows: they can send requests that need no leave of the other side, and be called by a name that leads here. With tokens no page
-// gets anywhere, for no browser adds one by itself.
-func notByPage(c *gin.Context) error {
-	header := c.Request.Header
-	site := header.Get("Sec-Fetch-Site")
-	if !audited(c) || len(header["Origin"]) == 0 && (site == "" || site == "none") {
-		return nil
+// mayRead reports whether the caller of a route that needs no token may see what the scope read
+// shows. A token that does not count is as good as none.
+func (a *API) mayRead(c *gin.Context) bool {
+	if a.opts.Guard == nil {
+		return true
 	}
-	return seqd.Errorf(seqd.CodeForbidden, "a web page asks for this change, and nobody is asked for a token: pages may change something only with one")
+	_, err := a.opts.Guard.Allow(c.Request.Header["Authorization"], access.ScopeRead, "")
+	return err == nil
 }
 
 // need says which scope a request needs, by the route that it was given to and nothing else, so that there are no two opinions of a path. Whatever is not

@@ -181,31 +181,6 @@ func TestPublicMetrics(t *testing.T) {
 	}
 }
 
-// While nobody is asked for a token no web page changes anything, by whatever name it reaches the service; programs do, and pages may with a token.
-func TestPagesChangeNothing(t *testing.T) {
-	open, guarded := newAPI(t), newGuarded(t)
-	open.Administer(newDefinitions(), alone{})
-	guarded.Administer(newDefinitions(), alone{})
-	for _, page := range []string{"Origin: https://example.com", "Origin: http://seqd", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-origin"} {
-		for _, route := range open.Routes() {
-			target := strings.ReplaceAll(route.Path, "{bizType}", "order")
-			if route.Method == "GET" || !strings.HasPrefix(target, "/biz-types") {
-				continue
-			}
-			wantProblem(t, do(t, open, route.Method, target, page, "Content-Type: application/json"), 403, "forbidden")
-		}
-		wantProblem(t, do(t, open, "GET", "/biz-types/nothing", page), 404, "unknown_biz_type")
-		if w := do(t, guarded, "POST", "/biz-types/order/disable", page, auth("ops")); w.Code == 403 {
-			t.Errorf("a page with a token is refused: %s", w.Body)
-		}
-	}
-	for _, program := range []string{"Sec-Fetch-Site: none", "Accept: */*"} {
-		if w := do(t, open, "POST", "/biz-types/order/disable", program); w.Code == 403 {
-			t.Errorf("a program is refused: %s", w.Body)
-		}
-	}
-}
-
 // Plugins know the caller by the name of its token; a request in the open has none.
 func TestCallerName(t *testing.T) {
 	var got []string

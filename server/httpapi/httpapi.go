@@ -22,8 +22,11 @@ type Options struct {
 	MaxBodyBytes int64
 	// TrustedProxies are addresses and networks whose X-Forwarded-For is believed.
 	TrustedProxies []string
-	// Guard says who may call; nil opens everything to everybody.
+	// Guard says who may call; nil opens everything to everybody but web pages of other origins.
 	Guard Guard
+	// Hosts are names, without a port, that requests may have as their Host while Guard is nil,
+	// besides IP addresses and localhost.
+	Hosts []string
 	// PublicMetrics opens what describes the service without saying anything of its numbers.
 	PublicMetrics bool
 	// Tokens are what /tokens manages; nil for no such routes.
@@ -56,6 +59,7 @@ type API struct {
 	waiting  atomic.Pointer[seqd.Error] // why there is no issuer yet
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
+	pages    *pages // nil if callers need a token
 	inFlight *inFlight
 	scrapes  *inFlight                                  // the places of /metrics
 	counters map[string]func(method string, status int) // what counts requests, by gin's name of the route; nil where nothing does
@@ -71,6 +75,9 @@ func New(opts Options) (*API, error) {
 	a := &API{
 		opts: opts, engine: gin.New(), ids: newRequestIDs(),
 		inFlight: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log), access: newAccessLog(opts.AccessLogPerSecond),
+	}
+	if opts.Guard == nil {
+		a.pages = newPages(opts.Hosts, opts.Log)
 	}
 	a.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
 	e := a.engine

@@ -139,8 +139,9 @@ func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
 // mostListed is how many biz types /readyz names.
 const mostListed = 100
 
-// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends, and 200 with a list while all can but some not as they
-// should.
+// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends, and 200
+// with a list while all can but some not as they should. Names, machine IDs and addresses are for
+// those who may read; balancers, which have no token, need none of them.
 func (a *API) readyz(c *gin.Context) {
 	issuer := a.issuer.Load()
 	switch {
@@ -157,10 +158,13 @@ func (a *API) readyz(c *gin.Context) {
 		return
 	}
 	worst := list[0].Reason
-	p := newProblem(&seqd.Error{Code: worst.Code, Detail: strconv.Itoa(total) + " biz types cannot issue"})
+	p := newProblem(&seqd.Error{Code: worst.Code, Detail: "biz types cannot issue; a caller whose token has the scope read is told which and why"})
 	p.Status, p.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
-	p.Unready = total
-	p.BizTypes, p.Details = lines(list), detailsOf(issuer)
+	if a.mayRead(c) {
+		p.Detail = strconv.Itoa(total) + " biz types cannot issue"
+		p.Unready = total
+		p.BizTypes, p.Details = lines(list), detailsOf(issuer)
+	}
 	a.failWith(c, worst, p)
 }
 
@@ -191,10 +195,13 @@ func detailsOf(issuer *seqd.Issuer) details {
 // ready answers that every biz type can issue.
 func (a *API) ready(c *gin.Context, issuer *seqd.Issuer) {
 	answer := readiness{Status: "ready"}
-	if list, total := issuer.Degraded(mostListed); total > 0 {
-		answer = readiness{Status: "degraded", Degraded: total, BizTypes: lines(list)}
+	list, total := issuer.Degraded(mostListed)
+	if total > 0 {
+		answer.Status = "degraded"
 	}
-	answer.Details = detailsOf(issuer)
+	if a.mayRead(c) {
+		answer.Degraded, answer.BizTypes, answer.Details = total, lines(list), detailsOf(issuer)
+	}
 	c.Writer.Header()["Cache-Control"] = noStore
 	writeJSON(c, http.StatusOK, jsonType, answer)
 }

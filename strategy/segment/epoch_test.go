@@ -20,7 +20,7 @@ type epochStore struct {
 	asked atomic.Int64
 	away  atomic.Bool
 	slow  time.Duration // how long an answer about an epoch takes
-	stale atomic.Int64 // the maximum that the next read tells, 0 for the true one
+	stale atomic.Int64  // the maximum that the next read tells, 0 for the true one
 }
 
 func (s *epochStore) Counters() persist.Counters { return epochCounters{s.Store.Counters(), s} }

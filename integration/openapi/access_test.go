@@ -1,0 +1,53 @@
+package openapi_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/seqd/seqd/internal/node"
+)
+
+// pages drives what web pages of other origins get from a node that asks nobody for a token.
+func (c *checker) pages(url string) {
+	c.Helper()
+	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
+		method, path, _ := strings.Cut(op, " ")
+		code := "forbidden"
+		if method == http.MethodHead {
+			code = ""
+		}
+		for _, header := range []string{"Origin: http://elsewhere.example", "Sec-Fetch-Site: cross-site"} {
+			c.on(url, call{op: op, part: "pages", target: example.Replace(path), headers: []string{header}, status: 403, code: code, wrong: true})
+		}
+	}
+}
+
+// disabled drives what is shown of a biz type that is disabled.
+func (c *checker) disabled(url string) {
+	c.Helper()
+	c.on(url, call{op: "POST /biz-types/{name}/disable", target: "/biz-types/order/disable", status: 200})
+	for _, resource := range []string{"history", "stats"} {
+		c.on(url, call{op: "GET /biz-types/{name}/" + resource, part: "disabled", target: "/biz-types/order/" + resource, status: 200})
+	}
+	c.on(url, call{op: "GET /seq/{bizType}/parse/{id}", part: "disabled", target: "/seq/order/parse/100", status: 409, code: "disabled"})
+	c.on(url, call{op: "POST /biz-types/{name}/enable", target: "/biz-types/order/enable", status: 200})
+}
+
+// readiness drives what /readyz tells whom where tokens are on.
+func (c *checker) readiness() {
+	c.Helper()
+	tokens := fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"ops","sha256":"%x","scopes":["read"]}]`, sha256.Sum256([]byte("seqd_test")))
+	guarded := node.StartReady(c, c.TempDir(), tokens, bizTypes)
+	for _, method := range []string{"GET", "HEAD"} {
+		for who, headers := range map[string][]string{"a stranger": nil, "a reader": {"Authorization: Bearer seqd_test"}} {
+			a := c.on(guarded.URL, call{op: method + " /readyz", part: who, target: "/readyz", headers: headers, status: 200})
+			if told := strings.Contains(string(a.body), "machineId"); told != (who == "a reader" && method == http.MethodGet) {
+				c.Errorf("%s %s is told %s", method, who, a.body)
+			}
+		}
+	}
+}

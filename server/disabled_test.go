@@ -1,0 +1,56 @@
+package server_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// awaitHistory asks for the history until it has a record: the plugin writes a moment later.
+func (s *service) awaitHistory(part string) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		body, _ := s.do(200, "GET", "/biz-types/order/history", "")
+		if strings.Contains(body, part) {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("the history is %s, want %s", body, part)
+		}
+	}
+}
+
+// The history and the statistics of a biz type that is disabled are shown: from when it is, after a
+// restart, and when its plugins are changed.
+func TestDisabledBizTypeIsShown(t *testing.T) {
+	cfg := load(t, "store: {bolt: {path: "+filepath.Join(t.TempDir(), "seqd.db")+", lockTimeout: 1m}}\nbizTypes: [{name: order, start: 7, plugins: [{name: history}, {name: stats}]}]\n")
+	s := start(t, cfg)
+	get := func(path string) string { answer, _ := s.do(200, "GET", path, ""); return answer }
+	s.await("/readyz", http.StatusOK)
+	get("/seq/order?count=3")
+	s.do(200, "POST", "/biz-types/order/disable", "")
+	s.awaitHistory(`"first":"7","last":"9","count":3`)
+	wantIn(t, get("/biz-types/order/stats"), `"issued":3,"requests":1`)
+	s.do(409, "GET", "/seq/order", "")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = start(t, cfg)
+	s.await("/readyz", http.StatusOK)
+	s.awaitHistory(`"first":"7","last":"9","count":3`)
+	wantIn(t, get("/biz-types/order/stats"), `"issued":0`)
+	s.do(409, "GET", "/seq/order", "")
+	s.do(200, "PATCH", "/biz-types/order", `{"plugins":[{"name":"history"}]}`)
+	s.awaitHistory(`"first":"7"`)
+	s.do(404, "GET", "/biz-types/order/stats", "")
+
+	s.do(200, "POST", "/biz-types/order/enable", "")
+	wantIn(t, get("/seq/order"), `"id":"10"`)
+	s.awaitHistory(`"first":"10"`)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+}

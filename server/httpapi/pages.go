@@ -1,0 +1,124 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seqd/seqd"
+)
+
+// pages keeps web pages out while nobody is asked for a token. A loopback address keeps other
+// machines out, but not the pages that a browser on this one shows: they can send requests to any
+// address, and read the answers if a name of their own leads here (DNS rebinding). If tokens are
+// asked for, no page gets anywhere, because no browser adds one by itself.
+//
+// There is one rule for every route and method, since a GET takes numbers too: the Host must be a
+// name of this service, and a page that sends a request must come from the same origin.
+type pages struct {
+	hosts   []string
+	passed  atomic.Pointer[string] // the first Host that passed, nil before: most requests have the same
+	refused episodes
+}
+
+func newPages(hosts []string, log *slog.Logger) *pages {
+	return &pages{hosts: hosts, refused: episodes{log: log, message: "requests were refused: their Host is not in server.hosts, and callers need no token"}}
+}
+
+// check returns why a request is refused, nil if it may go on. It allocates only for a refusal.
+func (p *pages) check(r *http.Request) error {
+	if passed := p.passed.Load(); (passed == nil || *passed != r.Host) && !p.pass(r.Host) {
+		p.refused.count()
+		return seqd.Errorf(seqd.CodeForbidden, "the Host %.100q is neither an IP address nor localhost nor in server.hosts, and callers need no token: "+
+			"add its name to server.hosts, or configure tokens (auth.tokens)", r.Host)
+	}
+	if fromElsewhere(r) {
+		return seqd.Errorf(seqd.CodeForbidden, "a web page of another origin makes this request (Origin, Sec-Fetch-Site), and callers need no token: "+
+			"configure tokens (auth.tokens) to let pages call; to look at an answer in a browser, type the address instead of following a link")
+	}
+	return nil
+}
+
+// pass reports whether a Host may pass, and notes the first that does.
+func (p *pages) pass(host string) bool {
+	if !p.known(host) {
+		return false
+	}
+	if p.passed.Load() == nil {
+		first := strings.Clone(host)
+		p.passed.CompareAndSwap(nil, &first)
+	}
+	return true
+}
+
+// known reports whether a Host belongs to this service: no name that somebody else can lead here.
+//
+// An IP address does, because it is not looked up, and so does localhost. Names below localhost do
+// not: not every resolver keeps them on this machine. No Host at all passes: no browser leaves it
+// out, while health checks of HTTP/1.0 do. The port says nothing of who calls, but must be one.
+func (p *pages) known(host string) bool {
+	if host == "" {
+		return true
+	}
+	if host[0] == '[' {
+		inner, port, closed := strings.Cut(host[1:], "]")
+		_, err := netip.ParseAddr(inner)
+		return closed && err == nil && isPort(port)
+	}
+	name, port := host, ""
+	if colon := strings.IndexByte(host, ':'); colon >= 0 {
+		name, port = host[:colon], host[colon:]
+	}
+	return isPort(port) && p.named(strings.TrimSuffix(name, "."))
+}
+
+// named reports whether a name, or an IPv4 address, belongs to this service.
+func (p *pages) named(name string) bool {
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	for _, host := range p.hosts {
+		if strings.EqualFold(name, host) {
+			return true
+		}
+	}
+	if name == "" || name[0] < '0' || name[0] > '9' { // an error of ParseAddr would be allocated
+		return false
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}
+
+// isPort reports whether text is what may follow the name in a Host: nothing, or a colon and
+// digits.
+func isPort(text string) bool {
+	if text == "" {
+		return true
+	}
+	for i := range len(text) - 1 {
+		if c := text[i+1]; c < '0' || c > '9' {
+			return false
+		}
+	}
+	return text[0] == ':' && len(text) <= len(":65535")
+}
+
+// fromElsewhere reports whether a browser says that a page of another origin makes a request. A
+// page of the same host and another port is one as well: the browser calls it same-site. Programs
+// send neither header, and what a user typed has none as its Sec-Fetch-Site.
+func fromElsewhere(r *http.Request) bool {
+	for _, site := range r.Header["Sec-Fetch-Site"] {
+		if site != "none" && site != "same-origin" {
+			return true
+		}
+	}
+	for _, origin := range r.Header["Origin"] {
+		scheme, host, _ := strings.Cut(origin, "://")
+		if scheme != "http" && scheme != "https" || host == "" || !strings.EqualFold(host, r.Host) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,199 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// newOpen returns an API that asks nobody for a token and has every route.
+func newOpen(t *testing.T, change ...func(*httpapi.Options)) *httpapi.API {
+	t.Helper()
+	api := newStarting(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
+		o.Metrics, o.Tokens = &tallied{}, newTokens(t, newDocuments(), o.Log)
+	}}, change...)...)
+	issuer := newIssuer(t, define("order", newCounter(100)))
+	issuer.Init(t.Context())
+	api.Administer(newDefinitions(), alone{})
+	api.Ready(issuer)
+	return api
+}
+
+// rawRequest reads a request as net/http does, from all of its lines.
+func rawRequest(t *testing.T, lines ...string) *http.Request {
+	t.Helper()
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(strings.Join(lines, "\r\n") + "\r\n\r\n")))
+	if err != nil {
+		t.Fatalf("%q: %v", lines, err)
+	}
+	r.RemoteAddr = "127.0.0.1:1234"
+	return r
+}
+
+func answer(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// eachTarget calls f with every route, filled in, and with what is no route.
+func eachTarget(api *httpapi.API, f func(method, target string)) {
+	for _, route := range api.Routes() {
+		f(route.Method, strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "shop", "{resource}", "history").Replace(route.Path))
+	}
+	for _, target := range []string{"/", "/nowhere", "/seq/nothing", "/seq/", "/favicon.ico"} {
+		f("GET", target)
+	}
+	f("OPTIONS", "/seq/order") // what a browser asks first
+	f("PUT", "/seq/order")
+	f("POST", "/readyz")
+}
+
+// While nobody is asked for a token, a page of another origin gets nothing from any route, and
+// takes no number.
+func TestPagesGetNothing(t *testing.T) {
+	api := newOpen(t)
+	for _, page := range []string{
+		"Origin: https://example.com", "Origin: null", "Origin:", "Origin: http://localhost", "Origin: http://localhost:3000", "Origin: http://localhost:8080.example.com",
+		"Origin: http://example.com/localhost:8080", "Origin: localhost:8080", "Origin: http://", "Origin: ftp://localhost:8080", "Origin: chrome-extension://localhost:8080",
+		"Origin: http://localhost:8080\r\nOrigin: http://example.com", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Sec-Fetch-Site: anything", "Sec-Fetch-Site:",
+		"Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-origin\r\nOrigin: http://example.com",
+	} {
+		eachTarget(api, func(method, target string) {
+			w := answer(api, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: localhost:8080", page))
+			p := wantProblem(t, w, 403, "forbidden")
+			if !strings.Contains(p.Detail, "tokens") || w.Header().Get("Allow") != "" {
+				t.Errorf("%s %s: %q, Allow %q", method, target, p.Detail, w.Header().Get("Allow"))
+			}
+		})
+	}
+	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"100"}`)
+}
+
+// Programs, what a user types, and what a page of this service loads go on.
+func TestNoForeignPage(t *testing.T) {
+	for _, lines := range []string{
+		"Accept: */*", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: cors", "Referer: http://example.com/", "Sec-Fetch-Site: same-origin",
+		"Origin: http://localhost:8080", "Origin: https://LOCALHOST:8080\r\nSec-Fetch-Site: same-origin",
+	} {
+		api := newOpen(t)
+		for _, method := range []string{"GET", "POST"} {
+			if w := answer(api, rawRequest(t, method+" /seq/order HTTP/1.1", "Host: localhost:8080", lines)); w.Code != 200 {
+				t.Errorf("%s with %q got %d: %s", method, lines, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// hosts are values of Host, and whether they pass if seqd-1 and a.example are in server.hosts.
+var hosts = map[string]bool{
+	"127.0.0.1": true, "127.0.0.1:8080": true, "192.0.2.7:80": true, "127.0.0.1.": true, "[::1]": true, "[::1]:8080": true, "[2001:DB8::1]:1": true, "[::ffff:10.0.0.1]:8080": true, "[fe80::1%lo]:8080": true,
+	"localhost": true, "localhost:8080": true, "LocalHost:8080": true, "localhost.": true, "localhost.:8080": true, "localhost:": true, "localhost:1": true,
+	"seqd-1": true, "seqd-1:8080": true, "SEQD-1.:8080": true, "a.example": true, "A.Example.:443": true,
+	"": true, // of HTTP/1.1 too
+
+	"example.com": false, "example.com:8080": false, "localhost.example.com": false, "localhost.example.com:8080": false, "seqd.localhost": false, "seqd-1.example": false,
+	"b.a.example": false, "xseqd-1": false, "example": false, "127.0.0.1.example.com": false, "127.0.0.1.nip.io:8080": false, "127.1": false, "2130706433": false, "0x7f.0.0.1": false,
+	"127.0.0.01": false, "localhost..": false, ".": false, ":8080": false, "::1": false, "[::1": false, "[::1]x": false, "[::1].example.com:80": false, "[]": false, "[example.com]": false,
+	"localhost:http": false, "localhost:8080:1": false, "localhost:8080.example.com": false, "localhost:123456": false, "localhost:-1": false, "example.com:127.0.0.1": false,
+	"localhost@example.com": false, "localhost,example.com": false, "]": false,
+}
+
+// While nobody is asked for a token, a name that somebody else can lead here gets nothing from any
+// route; the answer says what to do.
+func TestHosts(t *testing.T) {
+	open, guarded := newOpen(t, func(o *httpapi.Options) { o.Hosts = []string{"seqd-1", "a.example"} }), newGuarded(t)
+	for host, passes := range hosts {
+		if passes {
+			if w := answer(open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host)); w.Code != 200 {
+				t.Errorf("Host %q got %d: %s", host, w.Code, w.Body)
+			}
+			continue
+		}
+		eachTarget(open, func(method, target string) {
+			w := answer(open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: "+host))
+			if w.Code != 403 {
+				t.Fatalf("%s %s for Host %q got %d: %s", method, target, host, w.Code, w.Body)
+			}
+			p := wantProblem(t, w, 403, "forbidden")
+			for _, want := range []string{`"` + host + `"`, "server.hosts", "tokens"} {
+				if !strings.Contains(p.Detail, want) {
+					t.Errorf("the answer for %q says %q, not %s", host, p.Detail, want)
+				}
+			}
+		})
+		if w := answer(guarded, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host, "Origin: http://example.com", "Sec-Fetch-Site: cross-site", auth("shop"))); w.Code != 200 {
+			t.Errorf("with a token, Host %q got %d: %s", host, w.Code, w.Body)
+		}
+	}
+}
+
+// What counts is what the request is for: in a request to a proxy, as some clients send it, the
+// target.
+func TestHostOfTarget(t *testing.T) {
+	open := newOpen(t)
+	wantProblem(t, answer(open, rawRequest(t, "GET http://example.com/tokens HTTP/1.1", "Host: localhost")), 403, "forbidden")
+	if w := answer(open, rawRequest(t, "GET http://localhost/tokens HTTP/1.1", "Host: example.com")); w.Code != 200 {
+		t.Errorf("got %d: %s", w.Code, w.Body)
+	}
+}
+
+// Balancers ask in many ways, and none of them needs a setting unless it uses a name.
+func TestProbes(t *testing.T) {
+	open := newOpen(t)
+	for name, lines := range map[string][]string{
+		"Kubernetes":           {"GET %s HTTP/1.1", "Host: 10.1.2.3:8080", "User-Agent: kube-probe/1.34", "Accept: */*", "Connection: close"},
+		"Kubernetes over IPv6": {"GET %s HTTP/1.1", "Host: [fd00::7]:8080", "User-Agent: kube-probe/1.34"},
+		"HAProxy":              {"GET %s HTTP/1.0"},
+		"HAProxy, HEAD":        {"HEAD %s HTTP/1.0", "Connection: keep-alive"},
+		"curl":                 {"GET %s HTTP/1.1", "Host: localhost:8080", "User-Agent: curl/8.5.0", "Accept: */*"},
+		"Compose":              {"GET %s HTTP/1.1", "Host: seqd:8080", "User-Agent: Wget"},
+	} {
+		for _, path := range []string{"/healthz", "/readyz"} {
+			lines := append([]string{strings.Replace(lines[0], "%s", path, 1)}, lines[1:]...)
+			if w := answer(open, rawRequest(t, lines...)); w.Code != 200 {
+				t.Errorf("%s: %s got %d: %s", name, path, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// Refusals for the Host are in the log, since what a probe is answered is seldom read; a long Host
+// does not make a long answer.
+func TestRefusedHostIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	open := newOpen(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	p := wantProblem(t, answer(open, rawRequest(t, "GET /healthz HTTP/1.1", "Host: "+strings.Repeat("x", 3000))), 403, "forbidden")
+	if len(p.Detail) > 400 || strings.Count(log.String(), "server.hosts") != 1 {
+		t.Errorf("the detail has %d bytes; the log: %s", len(p.Detail), &log)
+	}
+}
+
+// The rule costs no allocation, whatever Host passes.
+func TestAllocationsWithHosts(t *testing.T) {
+	api := newStarting(t, func(o *httpapi.Options) { o.Hosts = []string{"a.example", "seqd-1"} })
+	api.Ready(newIssuer(t, define("order", newCounter(1_000_000))))
+	least := -1.0
+	for host, passes := range hosts {
+		if !passes {
+			continue
+		}
+		r, w := rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host), &reusable{header: make(map[string][]string)}
+		perRun := testing.AllocsPerRun(100, func() {
+			clear(w.header)
+			api.ServeHTTP(w, r)
+		})
+		if least < 0 {
+			least = perRun
+		}
+		if !raceEnabled && perRun != least {
+			t.Errorf("Host %q costs %v allocations, another one %v", host, perRun, least)
+		}
+	}
+}

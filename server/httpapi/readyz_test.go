@@ -1,0 +1,61 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd"
+)
+
+// detailed is a strategy that tells an operator something.
+type detailed struct{ *counter }
+
+func (detailed) Details() map[string]any {
+	return map[string]any{"machineId": 333, "advertiseIp": "192.0.2.9"}
+}
+
+// Where tokens are on, names, machine IDs and addresses are for those who may read; everybody else
+// learns the status.
+func TestReadinessOfStrangers(t *testing.T) {
+	well := detailed{newCounter(1)}
+	limping, sick := detailed{newCounter(1)}, detailed{newCounter(1)}
+	limping.degraded = seqd.Errorf(seqd.CodeRedisUnavailable, "redis.internal does not answer")
+	sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "store.internal does not answer")
+	api := newGuarded(t)
+	for _, tt := range []struct {
+		strategy seqd.Strategy
+		status   int
+		stranger string // without the request's ID
+		reader   []string
+	}{
+		{well, 200, `{"status":"ready"}`, []string{`"status":"ready"`, "invoice", "333", "192.0.2.9"}},
+		{limping, 200, `{"status":"degraded"}`, []string{`"status":"degraded"`, `"degraded":1`, "invoice", "redis.internal", "333"}},
+		{sick, 503, `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"store_unavailable","detail":"biz types cannot issue; a caller whose token has the scope read is told which and why",`,
+			[]string{`"code":"store_unavailable"`, `"unready":1`, "invoice", "store.internal", "333"}},
+	} {
+		issuer := newIssuer(t, define("invoice", tt.strategy))
+		issuer.Init(t.Context())
+		api.Ready(issuer)
+		for _, header := range []string{"Accept: */*", auth("nobody"), auth("shop"), auth("expired"), auth("disabled"), "Authorization: Basic x"} {
+			w := do(t, api, "GET", "/readyz", header)
+			rest, ok := strings.CutPrefix(w.Body.String(), tt.stranger)
+			if w.Code != tt.status || !ok || rest != "" && !strings.HasPrefix(rest, `"requestId":"`) || strings.Count(rest, ",") > 0 {
+				t.Errorf("%s: %d %s", header, w.Code, w.Body)
+			}
+			if after := w.Header().Get("Retry-After"); (after != "") != (tt.status == 503) {
+				t.Errorf("%s: Retry-After is %q", header, after)
+			}
+		}
+		for _, name := range []string{"reader", "ops"} {
+			w := do(t, api, "GET", "/readyz", auth(name))
+			if w.Code != tt.status {
+				t.Errorf("%s: %d", name, w.Code)
+			}
+			for _, want := range tt.reader {
+				if !strings.Contains(w.Body.String(), want) {
+					t.Errorf("%s is not told %s: %s", name, want, w.Body)
+				}
+			}
+		}
+	}
+}

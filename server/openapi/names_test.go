@@ -1,0 +1,53 @@
+package openapi
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
+)
+
+// schemaOfNames is what the test reads of a schema.
+type schemaOfNames struct {
+	Ref        string `json:"$ref"`
+	Pattern    string
+	Items      *schemaOfNames
+	Properties map[string]schemaOfNames
+}
+
+// Names of tokens and scopes have a pattern wherever they stand, and it is the rule of the code.
+func TestNamesOfTokens(t *testing.T) {
+	var d struct {
+		Components struct {
+			Schemas    map[string]schemaOfNames
+			Parameters map[string]struct{ Schema schemaOfNames }
+		}
+	}
+	if err := json.Unmarshal(mustLoad(t).JSON, &d); err != nil {
+		t.Fatal(err)
+	}
+	const name = "#/components/schemas/TokenName"
+	for _, schema := range []string{"Token", "NewToken", "TokenRequest"} {
+		if got := d.Components.Schemas[schema].Properties["name"].Ref; got != name {
+			t.Errorf("the name in %s refers to %q, want %s", schema, got, name)
+		}
+	}
+	if got := d.Components.Parameters["TokenName"].Schema.Ref; got != name {
+		t.Errorf("the name in a path refers to %q, want %s", got, name)
+	}
+	agree := func(kind, pattern string, good func(string) error, texts ...string) {
+		matches := regexp.MustCompile(pattern)
+		for _, text := range texts {
+			if documented, err := matches.MatchString(text), good(text); documented != (err == nil) {
+				t.Errorf("the %s %q is %t in the document, and in the code: %v", kind, text, documented, err)
+			}
+		}
+	}
+	long := strings.Repeat("a", 64)
+	agree("name", d.Components.Schemas["TokenName"].Pattern, seqd.CheckName, "", "a", "shop", "Till-7", "a.b_c", "7", "-a", "a b", "é", "a/b", long, long+"a")
+	agree("scope", d.Components.Schemas["Scopes"].Items.Pattern, access.CheckScope,
+		"", "read", "admin", "issue:", "issue:*", "issue:order*", "issue:*-7", "issue:7", "issue:a b", "issue:order", "issue:"+long, "issue:"+long+"a", "readx", "xread", "write", "issue")
+}
