@@ -31,6 +31,9 @@ type Options struct {
 	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz,
 	// /readyz and /metrics, which are neither refused nor counted.
 	MaxInFlight int
+	// MaxInFlightBytes is how much memory answers take at once that can be large, 0 for no bound. Requests for more are refused
+	// like those above MaxInFlight.
+	MaxInFlightBytes int64
 	// AccessLog logs requests: of those answered below 500, and of those answered above, AccessLogPerSecond each second, or all where that is 0.
 	AccessLog          bool
 	AccessLogPerSecond int
@@ -57,6 +60,7 @@ type API struct {
 	admin    atomic.Pointer[administration]
 	ids      requestIDs
 	inFlight *inFlight
+	room     *room
 	scrapes  *inFlight                                  // the places of /metrics
 	counters map[string]func(method string, status int) // what counts requests, by gin's name of the route; nil where nothing does
 	keyed    keyed
@@ -71,6 +75,7 @@ func New(opts Options) (*API, error) {
 	a := &API{
 		opts: opts, engine: gin.New(), ids: newRequestIDs(),
 		inFlight: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log), access: newAccessLog(opts.AccessLogPerSecond),
+		room: newRoom(opts.MaxInFlightBytes, opts.Log),
 	}
 	a.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
 	e := a.engine
@@ -85,7 +90,7 @@ func New(opts Options) (*API, error) {
 	e.GET("/seq/:bizType", a.issue)
 	e.POST("/seq/:bizType", a.issue)
 	e.GET("/seq/:bizType/parse/:id", a.parse)
-	e.GET("/biz-types/:bizType/:resource", a.resource)
+	e.GET("/biz-types/:bizType/:resource", a.lent(a.resource))
 	a.tokenRoutes()
 	a.adminRoutes()
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
@@ -147,9 +152,7 @@ func (a *API) around(c *gin.Context) {
 	}
 	if places := a.places(c); places != nil {
 		if !places.enter() {
-			c.Abort()
-			a.traceCode(c, seqd.CodeOverloaded)
-			places.refuse(c)
+			a.refuse(c, &places.refusal)
 			return
 		}
 		defer places.leave()

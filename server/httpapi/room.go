@@ -1,0 +1,151 @@
+package httpapi
+
+import (
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// room bounds the bytes of answers that are being made or written. A caller that does not read its answer keeps
+// it in memory until writeTimeout, so the number of requests alone bounds nothing. There is no queue, as
+// with [inFlight]. It is safe for concurrent use.
+//
+// An answer borrows before it is made, for numbers that were taken must not be refused: twice the bytes that
+// it is expected to have, because making it takes more than the answer. Once it is made it holds its own size.
+type room struct {
+	refusal
+	most int64
+	now  atomic.Int64
+	// sizes are the bytes of one unit of an answer (an ID, an item of a list) that were seen lately, by a hash
+	// of what was asked for. Two that share a place cost precision, nothing else.
+	sizes [1024]atomic.Int64
+	seed  maphash.Seed
+}
+
+const (
+	// few is how many IDs an answer may have without borrowing: it takes less than its connection does.
+	few = 16
+	// smallAnswer is how many bytes an answer may have without borrowing.
+	smallAnswer = 4 << 10
+	// usualID and usualItem are the bytes of an ID and of an item of a list that are expected until one was seen.
+	usualID   = 24
+	usualItem = 256
+)
+
+func newRoom(most int64, log *slog.Logger) *room {
+	detail := fmt.Sprintf("answers take the %d bytes of memory that there are for them; ask again, or for fewer at a time", most)
+	return &room{
+		refusal: newRefusal(detail, "requests were refused: answers take server.maxInFlightBytes", log),
+		most:    orNone(most), seed: maphash.MakeSeed(),
+	}
+}
+
+// loan is what one answer borrows of a room.
+type loan struct {
+	room  *room
+	size  *atomic.Int64 // of one unit
+	units int64
+	bytes int64
+}
+
+// borrow returns a loan for an answer of so many units, each expected to have usual bytes; ok is false if there is
+// no room. An answer that is larger than the room gets it if nobody else has any of it.
+func (r *room) borrow(what string, units, usual int) (l loan, ok bool) {
+	l = loan{room: r, units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]}
+	size := l.size.Load()
+	if size == 0 {
+		size = int64(usual)
+	}
+	l.bytes = min(2*size*l.units, r.most)
+	for {
+		now := r.now.Load()
+		if now > r.most-l.bytes {
+			return loan{}, false
+		}
+		if r.now.CompareAndSwap(now, now+l.bytes) {
+			return l, true
+		}
+	}
+}
+
+// expected is how many bytes the answer will have, as far as one can tell.
+func (l *loan) expected() int64 {
+	if size := l.size.Load(); size > 0 {
+		return size*l.units + 64 // for what stands around the IDs
+	}
+	return usualID * l.units
+}
+
+// settle says that the answer is made: it has size bytes, and keeps held bytes of memory until it is written.
+func (l *loan) settle(size, held int) {
+	l.room.now.Add(int64(held) - l.bytes)
+	l.bytes = int64(held)
+	l.learn((int64(size) + l.units - 1) / l.units)
+}
+
+// learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect too much rather than
+// too little.
+func (l *loan) learn(size int64) {
+	before := l.size.Load()
+	if size < before {
+		size = before - (before-size+15)/16
+	}
+	if size != before {
+		l.size.Store(size)
+	}
+}
+
+// end gives back what is still borrowed.
+func (l *loan) end() {
+	l.room.now.Add(-l.bytes)
+	l.bytes = 0
+}
+
+// loanKey is where [write] finds the loan of a request.
+const loanKey = "loan"
+
+// lent wraps the handler of a route whose answers can be large. No numbers are taken there, so it need not be fast.
+func (a *API) lent(handler gin.HandlerFunc) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		l, ok := a.room.borrow(c.Request.URL.Path, itemsOf(c), usualItem)
+		if !ok {
+			a.refuse(c, &a.room.refusal)
+			return
+		}
+		defer l.end()
+		c.Set(loanKey, &l)
+		handler(c)
+	}
+}
+
+// itemsOf is how many items an answer can have: what limit says, or the usual page.
+func itemsOf(c *gin.Context) int {
+	limit, err := strconv.Atoi(c.Query("limit"))
+	if err != nil || limit < 1 {
+		return usualPage
+	}
+	return min(limit, largestPage)
+}
+
+// settle tells the loan of a request, if it has one, what its answer has come to.
+func settle(c *gin.Context, body []byte) {
+	if len(body) <= smallAnswer {
+		return
+	}
+	if l, lent := c.Get(loanKey); lent {
+		l.(*loan).settle(len(body), cap(body))
+	}
+}
+
+// refuse answers a request that there is no room for.
+func (a *API) refuse(c *gin.Context, why *refusal) {
+	c.Abort()
+	a.traceCode(c, seqd.CodeOverloaded)
+	why.answer(c)
+}
