@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seqd/seqd/internal/gcpace"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
@@ -55,9 +56,7 @@ const (
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
-	}
+	gcpace.Start()
 	// Who reads the log may end. Go ends a program that goes on writing to it, unless told otherwise.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

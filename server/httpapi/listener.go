@@ -81,6 +81,7 @@ func (l *listener) crowded() bool { return l.open.Load() > l.most-l.most/8 }
 
 // wrap returns a connection that is counted.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
+	boundUnsent(tcp)
 	if l.settings != nil {
 		return &conn{halfCloser: encrypted{tls.Server(tcp, l.settings), tcp}, listener: l}
 	}

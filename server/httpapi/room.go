@@ -20,15 +20,38 @@ import (
 // it is expected to have, because making it takes more than the answer. Once it is made it holds its own size.
 type room struct {
 	refusal
-	most int64
-	now  atomic.Int64
+	large, small account
 	// sizes are the bytes of one unit of an answer (an ID, an item of a list) that were seen lately, by a hash
 	// of what was asked for. Two that share a place cost precision, nothing else.
 	sizes [1024]atomic.Int64
 	seed  maphash.Seed
 }
 
+// account is a part of a room.
+type account struct {
+	most int64
+	now  atomic.Int64
+}
+
+// take takes bytes, or all of the account if that is less; taken is 0 if it does not have so many.
+func (a *account) take(bytes int64) (taken int64) {
+	bytes = min(bytes, a.most)
+	for {
+		now := a.now.Load()
+		if now > a.most-bytes {
+			return 0
+		}
+		if a.now.CompareAndSwap(now, now+bytes) {
+			return bytes
+		}
+	}
+}
+
 const (
+	// smallShare is the part of a room that is for small answers alone, so that large ones do not keep them out, and
+	// smallest what part of that part a small answer may have.
+	smallShare = 8
+	smallest   = 64
 	// few is how many IDs an answer may have without borrowing: it takes less than its connection does.
 	few = 16
 	// smallAnswer is how many bytes an answer may have without borrowing.
@@ -40,38 +63,38 @@ const (
 
 func newRoom(most int64, log *slog.Logger) *room {
 	detail := fmt.Sprintf("answers take the %d bytes of memory that there are for them; ask again, or for fewer at a time", most)
-	return &room{
+	r := &room{
 		refusal: newRefusal(detail, "requests were refused: answers take server.maxInFlightBytes", log),
-		most:    orNone(most), seed: maphash.MakeSeed(),
+		seed:    maphash.MakeSeed(),
 	}
+	r.small.most = orNone(most) / smallShare
+	r.large.most = orNone(most) - r.small.most
+	return r
 }
 
 // loan is what one answer borrows of a room.
 type loan struct {
-	room  *room
+	from  *account
 	size  *atomic.Int64 // of one unit
 	units int64
 	bytes int64
 }
 
 // borrow returns a loan for an answer of so many units, each expected to have usual bytes; ok is false if there is
-// no room. An answer that is larger than the room gets it if nobody else has any of it.
+// no room. An answer that is larger than the room gets it if no other large one has any of it.
 func (r *room) borrow(what string, units, usual int) (l loan, ok bool) {
-	l = loan{room: r, units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]}
+	l = loan{units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]}
 	size := l.size.Load()
 	if size == 0 {
 		size = int64(usual)
 	}
-	l.bytes = min(2*size*l.units, r.most)
-	for {
-		now := r.now.Load()
-		if now > r.most-l.bytes {
-			return loan{}, false
-		}
-		if r.now.CompareAndSwap(now, now+l.bytes) {
-			return l, true
-		}
+	bytes := 2 * size * l.units
+	l.from = &r.large
+	if bytes <= r.small.most/smallest {
+		l.from = &r.small
 	}
+	l.bytes = l.from.take(bytes)
+	return l, l.bytes > 0
 }
 
 // expected is how many bytes the answer will have, as far as one can tell.
@@ -84,7 +107,7 @@ func (l *loan) expected() int64 {
 
 // settle says that the answer is made: it has size bytes, and keeps held bytes of memory until it is written.
 func (l *loan) settle(size, held int) {
-	l.room.now.Add(int64(held) - l.bytes)
+	l.from.now.Add(int64(held) - l.bytes)
 	l.bytes = int64(held)
 	l.learn((int64(size) + l.units - 1) / l.units)
 }
@@ -103,7 +126,7 @@ func (l *loan) learn(size int64) {
 
 // end gives back what is still borrowed.
 func (l *loan) end() {
-	l.room.now.Add(-l.bytes)
+	l.from.now.Add(-l.bytes)
 	l.bytes = 0
 }
 
