@@ -118,7 +118,7 @@ func (a *API) Ready(issuer *seqd.Issuer) { a.issuer.Store(issuer) }
 // Waiting says why there is no issuer yet.
 func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
 
-// Drain makes /readyz say 503 while everything else goes on.
+// Drain makes /readyz say 503 and each answer end its connection, while everything else goes on.
 func (a *API) Drain() { a.draining.Store(true) }
 
 // around is the one middleware: request ID, span, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
@@ -126,7 +126,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
 	c.Writer.Header()["X-Request-Id"] = id
-	if l := a.listener.Load(); l != nil && l.crowded() {
+	if a.ends(c.Request) {
 		c.Writer.Header()["Connection"] = closing
 	}
 	if a.counters != nil {
@@ -158,6 +158,21 @@ func (a *API) around(c *gin.Context) {
 		defer places.leave()
 	}
 	c.Next()
+}
+
+// ends reports whether the connection ends with the answer to a request.
+//
+// While the service stops, a caller must learn from an answer that its connection will not last: its next request would meet the end.
+//
+// A request with Transfer-Encoding may have had a Content-Length as well, and one of HTTP/1.0 a Transfer-Encoding;
+// net/http removes what does not count and does not tell. Whoever stands in front may have gone by the other one, and
+// take what follows for something else, so nothing may follow (RFC 9112, section 6.1).
+func (a *API) ends(r *http.Request) bool {
+	if a.draining.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	l := a.listener.Load()
+	return l != nil && l.crowded()
 }
 
 // recover answers 500 for a panic in a handler. It must be deferred directly.
