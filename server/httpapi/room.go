@@ -5,7 +5,9 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"strconv"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -21,9 +23,10 @@ import (
 type room struct {
 	refusal
 	large, small account
+	unbounded    bool
 	// sizes are the bytes of one unit of an answer (an ID, an item of a list) that were seen lately, by a hash
 	// of what was asked for. Two that share a place cost precision, nothing else.
-	sizes [1024]atomic.Int64
+	sizes [1024]unitSize
 	seed  maphash.Seed
 }
 
@@ -56,16 +59,19 @@ const (
 	few = 16
 	// smallAnswer is how many bytes an answer may have without borrowing.
 	smallAnswer = 4 << 10
-	// usualID and usualItem are the bytes of an ID and of an item of a list that are expected until one was seen.
+	// usualID and usualItem are the bytes of an ID and of an item of a list that are expected of the first answer.
 	usualID   = 24
 	usualItem = 256
+	// cautious is how many times as much is expected of the next ones, if the first is not made after firstWait.
+	cautious  = 8
+	firstWait = time.Second
 )
 
 func newRoom(most int64, log *slog.Logger) *room {
 	detail := fmt.Sprintf("answers take the %d bytes of memory that there are for them; ask again, or for fewer at a time", most)
 	r := &room{
 		refusal: newRefusal(detail, "requests were refused: answers take server.maxInFlightBytes", log),
-		seed:    maphash.MakeSeed(),
+		seed:    maphash.MakeSeed(), unbounded: most == 0,
 	}
 	r.small.most = orNone(most) / smallShare
 	r.large.most = orNone(most) - r.small.most
@@ -75,7 +81,8 @@ func newRoom(most int64, log *slog.Logger) *room {
 // loan is what one answer borrows of a room.
 type loan struct {
 	from  *account
-	size  *atomic.Int64 // of one unit
+	size  *unitSize
+	first bool // nobody knew the size, and others wait until this one does
 	units int64
 	bytes int64
 }
@@ -83,23 +90,78 @@ type loan struct {
 // borrow returns a loan for an answer of so many units, each expected to have usual bytes; ok is false if there is
 // no room. An answer that is larger than the room gets it if no other large one has any of it.
 func (r *room) borrow(what string, units, usual int) (l loan, ok bool) {
-	l = loan{units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]}
-	size := l.size.Load()
-	if size == 0 {
-		size = int64(usual)
+	l = loan{units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))], from: &r.small}
+	if r.unbounded {
+		return l, true
 	}
+	var size int64
+	size, l.first = l.size.expected(int64(usual))
 	bytes := 2 * size * l.units
-	l.from = &r.large
-	if bytes <= r.small.most/smallest {
-		l.from = &r.small
+	if bytes > r.small.most/smallest {
+		l.from = &r.large
 	}
 	l.bytes = l.from.take(bytes)
-	return l, l.bytes > 0
+	if l.bytes == 0 {
+		l.end()
+		return l, false
+	}
+	return l, true
+}
+
+// unitSize is how many bytes a unit of an answer has, as far as was seen.
+type unitSize struct {
+	bytes atomic.Int64  // 0 for never
+	mu    sync.Mutex    // guards what follows
+	made  chan struct{} // closed when the first answer is made, or will not be; nil while none is on its way
+}
+
+// expected returns the size that is expected. If none was seen yet, the first to ask is told so, and must call known; the
+// others wait for that. Else a crowd that comes before the first answer is made would all be taken for usual.
+func (s *unitSize) expected(usual int64) (size int64, first bool) {
+	if size := s.bytes.Load(); size > 0 {
+		return size, false
+	}
+	made, size := s.begin()
+	switch {
+	case size > 0:
+		return size, false
+	case made == nil:
+		return usual, true
+	}
+	late := time.NewTimer(firstWait)
+	defer late.Stop()
+	select {
+	case <-made:
+	case <-late.C:
+	}
+	if size := s.bytes.Load(); size > 0 {
+		return size, false
+	}
+	return cautious * usual, false
+}
+
+// begin returns what to wait for, or nil to whoever is the first, or the size that was seen meanwhile.
+func (s *unitSize) begin() (made chan struct{}, size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	made, size = s.made, s.bytes.Load()
+	if made == nil && size == 0 {
+		s.made = make(chan struct{})
+	}
+	return made, size
+}
+
+// known lets those go on who wait for the first answer.
+func (s *unitSize) known() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.made)
+	s.made = nil
 }
 
 // expected is how many bytes the answer will have, as far as one can tell.
 func (l *loan) expected() int64 {
-	if size := l.size.Load(); size > 0 {
+	if size := l.size.bytes.Load(); size > 0 {
 		return size*l.units + 64 // for what stands around the IDs
 	}
 	return usualID * l.units
@@ -115,12 +177,20 @@ func (l *loan) settle(size, held int) {
 // learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect too much rather than
 // too little.
 func (l *loan) learn(size int64) {
-	before := l.size.Load()
+	before := l.size.bytes.Load()
 	if size < before {
 		size = before - (before-size+15)/16
 	}
 	if size != before {
-		l.size.Store(size)
+		l.size.bytes.Store(size)
+	}
+	l.noLongerFirst()
+}
+
+func (l *loan) noLongerFirst() {
+	if l.first {
+		l.first = false
+		l.size.known()
 	}
 }
 
@@ -128,6 +198,7 @@ func (l *loan) learn(size int64) {
 func (l *loan) end() {
 	l.from.now.Add(-l.bytes)
 	l.bytes = 0
+	l.noLongerFirst()
 }
 
 // loanKey is where [write] finds the loan of a request.
