@@ -74,7 +74,7 @@ func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {
 		units *= 2 // the answer is kept as well
 	}
-	l, ok := a.room.borrow(c.Param("bizType"), units, usualID)
+	l, ok := a.room.borrow(c.Param("bizType"), units, ids)
 	if !ok {
 		a.refuse(c, &a.room.refusal)
 		return

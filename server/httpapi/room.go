@@ -57,11 +57,6 @@ const (
 	smallest   = 64
 	// few is how many IDs an answer may have without borrowing: it takes less than its connection does.
 	few = 16
-	// smallAnswer is how many bytes an answer may have without borrowing.
-	smallAnswer = 4 << 10
-	// usualID and usualItem are the bytes of an ID and of an item of a list that are expected of the first answer.
-	usualID   = 24
-	usualItem = 256
 	// cautious is how many times as much is expected of the next ones, if the first is not made after firstWait.
 	cautious  = 8
 	firstWait = time.Second
@@ -78,24 +73,35 @@ func newRoom(most int64, log *slog.Logger) *room {
 	return r
 }
 
+// unit is what answers consist of.
+type unit struct {
+	usual int64 // bytes that are expected of the first answer
+	exact bool  // an answer has as many of them as were asked for, not fewer
+}
+
+var (
+	ids   = unit{usual: 24, exact: true}
+	items = unit{usual: 256}
+)
+
 // loan is what one answer borrows of a room.
 type loan struct {
 	from  *account
+	unit  unit
 	size  *unitSize
 	first bool // nobody knew the size, and others wait until this one does
 	units int64
 	bytes int64
 }
 
-// borrow returns a loan for an answer of so many units, each expected to have usual bytes; ok is false if there is
-// no room. An answer that is larger than the room gets it if no other large one has any of it.
-func (r *room) borrow(what string, units, usual int) (l loan, ok bool) {
-	l = loan{units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))], from: &r.small}
+// borrow returns a loan for an answer of so many units; ok is false if there is no room. An answer that is larger than the room gets it if no other large one has any of it.
+func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
+	l = loan{unit: of, units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))], from: &r.small}
 	if r.unbounded {
 		return l, true
 	}
 	var size int64
-	size, l.first = l.size.expected(int64(usual))
+	size, l.first = l.size.expected(of.usual)
 	bytes := 2 * size * l.units
 	if bytes > r.small.most/smallest {
 		l.from = &r.large
@@ -164,7 +170,7 @@ func (l *loan) expected() int64 {
 	if size := l.size.bytes.Load(); size > 0 {
 		return size*l.units + 64 // for what stands around the IDs
 	}
-	return usualID * l.units
+	return l.unit.usual * l.units
 }
 
 // settle says that the answer is made: it has size bytes, and keeps held bytes of memory until it is written.
@@ -175,10 +181,14 @@ func (l *loan) settle(size, held int) {
 }
 
 // learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect too much rather than
-// too little.
+// too little. If an answer may have had fewer units nothing smaller is learnt from it: a few empty pages would open the
+// way for many full ones.
 func (l *loan) learn(size int64) {
 	before := l.size.bytes.Load()
-	if size < before {
+	switch {
+	case !l.unit.exact:
+		size = max(size, before, l.unit.usual)
+	case size < before:
 		size = before - (before-size+15)/16
 	}
 	if size != before {
@@ -207,7 +217,7 @@ const loanKey = "loan"
 // lent wraps the handler of a route whose answers can be large. No numbers are taken there, so it need not be fast.
 func (a *API) lent(handler gin.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		l, ok := a.room.borrow(c.Request.URL.Path, itemsOf(c), usualItem)
+		l, ok := a.room.borrow(c.Request.URL.Path, itemsOf(c), items)
 		if !ok {
 			a.refuse(c, &a.room.refusal)
 			return
@@ -229,7 +239,7 @@ func itemsOf(c *gin.Context) int {
 
 // settle tells the loan of a request, if it has one, what its answer has come to.
 func settle(c *gin.Context, body []byte) {
-	if len(body) <= smallAnswer {
+	if len(c.Keys) == 0 { // as of each request for numbers
 		return
 	}
 	if l, lent := c.Get(loanKey); lent {
