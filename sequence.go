@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 )
 
@@ -100,6 +101,9 @@ func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []b
 			shown = strconv.AppendInt(shown, number, 10)
 		}
 		text = rewrite(text, number, shown)
+		if i == 0 && s.count > 1 { // all are about as long as the first; growing bit by bit would leave several times as much behind
+			text, ends = slices.Grow(text, s.count*(len(text)+1)), slices.Grow(ends, s.count)
+		}
 		ends = append(ends, len(text))
 		i++
 	}

@@ -29,6 +29,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seqd/seqd/internal/gcpace"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
@@ -98,9 +99,7 @@ func WithServer(opts ...server.Option) Option {
 // Main runs the command line of this process until it is done or told to stop by SIGINT or SIGTERM,
 // and ends the process with its exit code.
 func Main(opts ...Option) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // what lives is small: collecting it at every doubling costs a twelfth of all requests
-	}
+	gcpace.Start()
 	// Who reads the log may end. Go ends a program that goes on writing to it, unless told otherwise.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

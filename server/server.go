@@ -173,6 +173,7 @@ func (r *runtime) listen(ctx context.Context) (served chan error, err error) {
 		MaxCount:           s.MaxCount,
 		MaxBodyBytes:       s.MaxBodyBytes,
 		MaxInFlight:        s.MaxInFlight,
+		MaxInFlightBytes:   s.MaxInFlightBytes,
 		TrustedProxies:     s.TrustedProxies,
 		AccessLog:          s.AccessLog == "on",
 		AccessLogPerSecond: s.AccessLogPerSecond,

@@ -84,6 +84,9 @@ type Server struct {
 	TLS          TLS   `config:"tls"`
 	// MaxInFlight is how many requests are answered at once, 0 for no bound, to 1,000,000. More are refused at once.
 	MaxInFlight int `config:"maxInFlight"`
+	// MaxInFlightBytes is how much memory answers of many IDs, and those of lists, take at once; 0 for no bound, else 1 MiB to 1 TiB.
+	// Requests that find no room are refused at once.
+	MaxInFlightBytes int64 `config:"maxInFlightBytes"`
 	// MaxConnections is how many connections are open at once, 0 for no bound, to 10,000,000. More are closed at once.
 	MaxConnections int `config:"maxConnections"`
 }
@@ -196,6 +199,7 @@ func Default() Config {
 			MaxHeaderBytes:    16 << 10,
 			MaxBodyBytes:      64 << 10,
 			MaxInFlight:       4096,
+			MaxInFlightBytes:  32 << 20,
 			MaxConnections:    16_384,
 
 			AccessLogPerSecond: 100,
@@ -458,6 +462,8 @@ func (s *Server) validate(p *problems) {
 	p.check(s.TLS.CertFile == "" || s.TLS.KeyFile != "", "server.tls.keyFile", "it is empty, and server.tls.certFile needs it")
 	p.check(s.TLS.KeyFile == "" || s.TLS.CertFile != "", "server.tls.certFile", "it is empty, and server.tls.keyFile needs it")
 	p.check(s.MaxInFlight >= 0 && s.MaxInFlight <= 1_000_000, "server.maxInFlight", "%d is outside 0 to 1000000", s.MaxInFlight)
+	p.check(s.MaxInFlightBytes == 0 || s.MaxInFlightBytes >= 1<<20 && s.MaxInFlightBytes <= 1<<40, "server.maxInFlightBytes",
+		"%d is neither 0, for no bound, nor from 1048576 to 1099511627776", s.MaxInFlightBytes)
 	p.check(s.MaxConnections >= 0 && s.MaxConnections <= 10_000_000, "server.maxConnections", "%d is outside 0 to 10000000", s.MaxConnections)
 }
 

@@ -126,6 +126,7 @@ var another = map[string]struct{ yaml, text string }{
 	"server.tls.certFile":      {"y", "y"},
 	"server.tls.keyFile":       {"y", "y"},
 	"server.maxInFlight":       {"7", "7"},
+	"server.maxInFlightBytes":  {"7000000", "7000000"},
 	"server.maxConnections":    {"7", "7"},
 	"log.level":                {"warn", "warn"},
 	"log.format":               {"text", "text"},

@@ -55,11 +55,14 @@ func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
 	}
 	attrs := make([]slog.Attr, 0, 9)
 	attrs = append(attrs,
-		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
-		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Duration("took", now.Sub(start)),
+		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
+		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Float64("tookMs", milliseconds(now.Sub(start))),
 		slog.String("client", c.ClientIP()), slog.String("requestId", id))
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int64("skipped", skipped))
 	}
 	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request", attrs...)
 }
+
+// milliseconds returns a duration in ms, to the microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -113,7 +113,7 @@ func (a *API) adminRoutes() {
 
 // administered is a handler that needs the administration.
 func (a *API) administered(f func(*gin.Context, *administration) error) gin.HandlerFunc {
-	return func(c *gin.Context) {
+	return a.lent(func(c *gin.Context) {
 		to := a.admin.Load()
 		if to == nil {
 			a.fail(c, a.waiting.Load())
@@ -123,7 +123,7 @@ func (a *API) administered(f func(*gin.Context, *administration) error) gin.Hand
 		if err := f(c, to); err != nil {
 			a.fail(c, err)
 		}
-	}
+	})
 }
 
 func (a *API) listBizTypes(c *gin.Context, to *administration) error {

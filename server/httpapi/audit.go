@@ -46,7 +46,7 @@ func (a *API) logAudit(c *gin.Context, id string) {
 	}
 	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "audit",
 		slog.String("token", callerName(c)), slog.String("client", a.clientAddr(c)), slog.String("requestId", id),
-		slog.String("method", c.Request.Method), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
+		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
 		slog.String("target", discreet(target)), slog.Int("status", c.Writer.Status()), slog.Int64("version", c.GetInt64(auditRevision)))
 }
 
@@ -74,15 +74,21 @@ func discreet(text string) string {
 	if at < 0 {
 		shown.WriteString(text)
 	}
-	return cut(shown.String())
+	return cut(shown.String(), longestShown)
 }
 
-// cut ends a text that is too long to be logged.
-func cut(text string) string {
-	if len(text) <= longestShown {
+// longestMethod is how much of a method a line of the log holds: more than any that there is.
+const longestMethod = 32
+
+// loggedMethod returns a method as it is logged: callers can send any word of any length.
+func loggedMethod(method string) string { return cut(discreet(method), longestMethod) }
+
+// cut ends a text that has more than most bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return text[:longestShown] + "…"
+	return text[:most] + "…"
 }
 
 // shownParams are the query parameters that are logged.

@@ -72,7 +72,8 @@ func (a *API) copyBody(c *gin.Context, to io.Writer) error {
 // closeGently is for an answer that does not wait for the body, on a connection that ends with it: net/http would close at once, and the caller would get a reset in
 // place of the answer. It is told so by the one way there is: a reader that finds more than it may.
 func closeGently(c *gin.Context) {
-	if !c.Request.Close || c.Request.ContentLength == 0 {
+	ends := c.Request.Close || len(c.Writer.Header()["Connection"]) > 0
+	if !ends || c.Request.ContentLength == 0 {
 		return
 	}
 	_, _ = http.MaxBytesReader(below(c), io.NopCloser(strings.NewReader("more")), 0).Read(make([]byte, 1))

@@ -34,6 +34,9 @@ type Options struct {
 	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz,
 	// /readyz and /metrics, which are neither refused nor counted.
 	MaxInFlight int
+	// MaxInFlightBytes is how much memory answers take at once that can be large, 0 for no bound. Requests for more are refused
+	// like those above MaxInFlight.
+	MaxInFlightBytes int64
 	// AccessLog logs requests: of those answered below 500, and of those answered above, AccessLogPerSecond each second, or all where that is 0.
 	AccessLog          bool
 	AccessLogPerSecond int
@@ -61,6 +64,7 @@ type API struct {
 	ids      requestIDs
 	pages    *pages // nil if callers need a token
 	inFlight *inFlight
+	room     *room
 	scrapes  *inFlight                                  // the places of /metrics
 	counters map[string]func(method string, status int) // what counts requests, by gin's name of the route; nil where nothing does
 	keyed    keyed
@@ -75,6 +79,7 @@ func New(opts Options) (*API, error) {
 	a := &API{
 		opts: opts, engine: gin.New(), ids: newRequestIDs(),
 		inFlight: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log), access: newAccessLog(opts.AccessLogPerSecond),
+		room: newRoom(opts.MaxInFlightBytes, opts.Log),
 	}
 	if opts.Guard == nil {
 		a.pages = newPages(opts.Hosts, opts.Log)
@@ -92,7 +97,7 @@ func New(opts Options) (*API, error) {
 	e.GET("/seq/:bizType", a.issue)
 	e.POST("/seq/:bizType", a.issue)
 	e.GET("/seq/:bizType/parse/:id", a.parse)
-	e.GET("/biz-types/:bizType/:resource", a.resource)
+	e.GET("/biz-types/:bizType/:resource", a.lent(a.resource))
 	a.tokenRoutes()
 	a.adminRoutes()
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
@@ -120,7 +125,7 @@ func (a *API) Ready(issuer *seqd.Issuer) { a.issuer.Store(issuer) }
 // Waiting says why there is no issuer yet.
 func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
 
-// Drain makes /readyz say 503 while everything else goes on.
+// Drain makes /readyz say 503 and each answer end its connection, while everything else goes on.
 func (a *API) Drain() { a.draining.Store(true) }
 
 // around is the one middleware: request ID, span, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
@@ -128,7 +133,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
 	c.Writer.Header()["X-Request-Id"] = id
-	if l := a.listener.Load(); l != nil && l.crowded() {
+	if a.ends(c.Request) {
 		c.Writer.Header()["Connection"] = closing
 	}
 	if a.counters != nil {
@@ -154,14 +159,27 @@ func (a *API) around(c *gin.Context) {
 	}
 	if places := a.places(c); places != nil {
 		if !places.enter() {
-			c.Abort()
-			a.traceCode(c, seqd.CodeOverloaded)
-			places.refuse(c)
+			a.refuse(c, &places.refusal)
 			return
 		}
 		defer places.leave()
 	}
 	c.Next()
+}
+
+// ends reports whether the connection ends with the answer to a request.
+//
+// While the service stops, a caller must learn from an answer that its connection will not last: its next request would meet the end.
+//
+// A request with Transfer-Encoding may have had a Content-Length as well, and one of HTTP/1.0 a Transfer-Encoding;
+// net/http removes what does not count and does not tell. Whoever stands in front may have gone by the other one, and
+// take what follows for something else, so nothing may follow (RFC 9112, section 6.1).
+func (a *API) ends(r *http.Request) bool {
+	if a.draining.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	l := a.listener.Load()
+	return l != nil && l.crowded()
 }
 
 // recover answers 500 for a panic in a handler. It must be deferred directly.

@@ -55,32 +55,27 @@ func validKey(key string) bool {
 	return true
 }
 
-// replay gives an answer once more: the same IDs, in the form that is asked for now.
-func (a *API) replay(c *gin.Context, call *seqd.Call, lines string, batch bool) {
-	header := c.Writer.Header()
-	header["Cache-Control"] = noStore
-	header["Idempotent-Replayed"] = replayedTrue
-	if wantsText(c.Request.Header["Accept"]) {
-		write(c, http.StatusOK, textType, []byte(lines+"\n"))
-		return
+// appendReplayed appends an answer that was given before: the same IDs, in the form that is asked for now.
+func appendReplayed(dst []byte, bizType, lines string, batch, text bool) []byte {
+	if text {
+		return append(append(dst, lines...), '\n')
 	}
-	body := make([]byte, 0, 64+len(lines)+3*call.Count)
-	body = append(append(body, `{"bizType":"`...), call.BizType...)
+	dst = append(append(dst, `{"bizType":"`...), bizType...)
 	if batch {
-		body = append(body, `","ids":[`...)
+		dst = append(dst, `","ids":[`...)
 	} else {
-		body = append(body, `","id":`...)
+		dst = append(dst, `","id":`...)
 	}
 	first := true
 	for id := range strings.SplitSeq(lines, "\n") {
 		if !first {
-			body = append(body, ',')
+			dst = append(dst, ',')
 		}
 		first = false
-		body = appendQuoted(body, []byte(id))
+		dst = appendQuoted(dst, []byte(id))
 	}
 	if batch {
-		body = append(body, ']')
+		dst = append(dst, ']')
 	}
-	write(c, http.StatusOK, jsonType, append(body, '}'))
+	return append(dst, '}')
 }

@@ -18,7 +18,16 @@ type exchange struct {
 	body []byte
 }
 
-var exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 256)} }}
+var (
+	exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 256)} }}
+	// batches are the exchanges of requests for more than few IDs, kept apart for they hold a lot. Their bodies
+	// are in bodies, for they are in use for longer.
+	batches = sync.Pool{New: func() any { return new(exchange) }}
+	bodies  = sync.Pool{New: func() any { return new(largeBody) }}
+)
+
+// largeBody is an answer that outlives its exchange.
+type largeBody struct{ bytes []byte }
 
 // keepBytes is the largest body that is kept for reuse.
 const keepBytes = 512 << 10
@@ -45,9 +54,65 @@ func (a *API) issue(c *gin.Context) {
 		return
 	}
 	a.traceCount(c, count)
-	keys := c.Request.Header["Idempotency-Key"]
+	if count > few {
+		a.issueMany(c, issuer, count)
+		return
+	}
 	x := exchanges.Get().(*exchange)
 	defer x.release()
+	contentType, err := a.fill(c, issuer, x, count, batch)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	write(c, http.StatusOK, contentType, x.body)
+}
+
+// issueMany is issue for an answer that may take a lot of memory. While it is written nothing is held but its bytes.
+func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
+	units := count
+	if len(c.Request.Header["Idempotency-Key"]) > 0 {
+		units *= 2 // the answer is kept as well
+	}
+	l, ok := a.room.borrow(c.Param("bizType"), units, ids)
+	if !ok {
+		a.refuse(c, &a.room.refusal)
+		return
+	}
+	defer l.end()
+	l.units = int64(count)
+	body := bodies.Get().(*largeBody)
+	contentType, err := a.make(c, issuer, body, count, int(l.expected()))
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	l.settle(len(body.bytes), cap(body.bytes))
+	write(c, http.StatusOK, contentType, body.bytes)
+	if cap(body.bytes) <= keepBytes {
+		bodies.Put(body)
+	}
+}
+
+// make puts an answer into body. What else that needs is free for others when it returns.
+func (a *API) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, count, size int) (contentType []string, err error) {
+	x := batches.Get().(*exchange)
+	if n := cap(body.bytes); n < size || n > 4*size {
+		body.bytes = make([]byte, 0, size)
+	}
+	x.body = body.bytes[:0]
+	contentType, err = a.fill(c, issuer, x, count, true)
+	body.bytes, x.body = x.body, nil
+	x.call.Caller = seqd.Caller{}
+	if cap(body.bytes) <= keepBytes {
+		batches.Put(x)
+	}
+	return contentType, err
+}
+
+// fill issues, or repeats what was issued, and puts the answer into the body of x.
+func (a *API) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, count int, batch bool) (contentType []string, err error) {
+	keys := c.Request.Header["Idempotency-Key"]
 	x.call.BizType = c.Param("bizType")
 	x.call.Count = count
 	x.call.Caller.Name = callerName(c)
@@ -60,26 +125,28 @@ func (a *API) issue(c *gin.Context) {
 		replayed, err = a.once(c, keys, issuer, &x.call)
 		a.keyed.count(replayed, err)
 	}
+	header := c.Writer.Header()
 	if x.call.Limit.Quota > 0 {
-		writeLimit(c.Writer.Header(), x.call.Limit)
+		writeLimit(header, x.call.Limit)
 	}
 	if err != nil {
-		a.fail(c, err)
-		return
+		return nil, err
 	}
-	if replayed != "" {
-		a.replay(c, &x.call, replayed, batch)
-		return
-	}
-	contentType := jsonType
-	if wantsText(c.Request.Header["Accept"]) {
-		contentType = textType
+	header["Cache-Control"] = noStore
+	text := wantsText(c.Request.Header["Accept"])
+	switch {
+	case replayed != "":
+		header["Idempotent-Replayed"] = replayedTrue
+		x.body = appendReplayed(x.body, x.call.BizType, replayed, batch, text)
+	case text:
 		x.body = x.call.Sequence.AppendIDs(x.body, "", "\n", "")
-	} else {
+	default:
 		x.body = appendJSON(x.body, &x.call, batch)
 	}
-	c.Writer.Header()["Cache-Control"] = noStore
-	write(c, http.StatusOK, contentType, x.body)
+	if text {
+		return textType, nil
+	}
+	return jsonType, nil
 }
 
 // appendJSON appends {"bizType":"order","id":"100"}, or "ids" with an array for a batch.

@@ -32,7 +32,7 @@ func Listener(l net.Listener, opts ListenerOptions) net.Listener {
 		settings = settings.Clone()
 		settings.NextProtos = []string{"http/1.1"}
 	}
-	bounded := &listener{Listener: l, settings: settings, most: orNone(opts.MaxConnections), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
+	bounded := &listener{Listener: l, settings: settings, most: orNone(int64(opts.MaxConnections)), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
 	if opts.API != nil {
 		opts.API.listener.Store(bounded)
 	}
@@ -81,6 +81,7 @@ func (l *listener) crowded() bool { return l.open.Load() > l.most-l.most/8 }
 
 // wrap returns a connection that is counted.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
+	boundUnsent(tcp)
 	if l.settings != nil {
 		return &conn{halfCloser: encrypted{tls.Server(tcp, l.settings), tcp}, listener: l}
 	}

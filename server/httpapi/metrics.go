@@ -136,7 +136,7 @@ func (k *keyed) count(replayed string, err error) {
 type Load struct {
 	// InFlight are the requests that are being answered, without probes and scrapes; Connections those that are open, 0 where they are not known.
 	InFlight, Connections int64
-	// Shed are the requests that were refused for Options.MaxInFlight, Refused the connections that were closed for ListenerOptions.MaxConnections.
+	// Shed are the requests that were refused for Options.MaxInFlight and MaxInFlightBytes, Refused the connections that were closed for ListenerOptions.MaxConnections.
 	Shed, Refused int64
 	// Issued, Replayed and Failed are what came of requests with an Idempotency-Key.
 	Issued, Replayed, Failed int64
@@ -145,7 +145,7 @@ type Load struct {
 // Load tells how much there is to do. It waits for nobody and is safe for concurrent use.
 func (a *API) Load() Load {
 	l := Load{
-		InFlight: a.inFlight.now.Load(), Shed: a.inFlight.refused.all.Load(),
+		InFlight: a.inFlight.now.Load(), Shed: a.inFlight.refused.all.Load() + a.room.refused.all.Load(),
 		Issued: a.keyed.issued.Load(), Replayed: a.keyed.replayed.Load(), Failed: a.keyed.failed.Load(),
 	}
 	if known := a.listener.Load(); known != nil {

@@ -18,9 +18,14 @@ import (
 // inFlight bounds how many requests are answered at once. There is no queue: whoever finds no place is told so at once and can go elsewhere, while
 // those that have one are answered as fast as ever.
 type inFlight struct {
-	most    int64
-	now     atomic.Int64
-	before  []byte // the answer to a request without a place, up to its request ID
+	refusal
+	most int64
+	now  atomic.Int64
+}
+
+// refusal answers requests that there is no place or no room for.
+type refusal struct {
+	before  []byte // the answer, up to its request ID
 	refused episodes
 }
 
@@ -62,21 +67,26 @@ func tooEarly(r *http.Request) bool {
 
 // newInFlight returns places whose bound is called bound.
 func newInFlight(most int, bound string, log *slog.Logger) *inFlight {
-	p := newProblem(seqd.Errorf(seqd.CodeOverloaded, "%d requests are being answered already", most))
-	// No part of it needs escaping.
-	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
+	detail := strconv.Itoa(most) + " requests are being answered already"
 	return &inFlight{
-		most: orNone(most), before: []byte(before),
-		refused: episodes{log: log, message: "requests were refused: " + bound + " are being answered"},
+		refusal: newRefusal(detail, "requests were refused: "+bound+" are being answered", log),
+		most:    orNone(int64(most)),
 	}
 }
 
+// newRefusal returns a refusal whose detail needs no escaping in JSON, and what is logged of it.
+func newRefusal(detail, message string, log *slog.Logger) refusal {
+	p := newProblem(&seqd.Error{Code: seqd.CodeOverloaded, Detail: detail})
+	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
+	return refusal{before: []byte(before), refused: episodes{log: log, message: message}}
+}
+
 // orNone reads 0 as no bound.
-func orNone(most int) int64 {
+func orNone(most int64) int64 {
 	if most == 0 {
 		return math.MaxInt64
 	}
-	return int64(most)
+	return most
 }
 
 // enter takes a place. Where there is none it writes nothing, so that requests without one do not slow down those with one.
@@ -95,8 +105,8 @@ func (f *inFlight) enter() bool {
 // leave gives the place back.
 func (f *inFlight) leave() { f.now.Add(-1) }
 
-// refuse answers a request without a place, at once for whoever heeds Retry-After. It makes nothing but the request ID, for it must cost less than what it refuses.
-func (f *inFlight) refuse(c *gin.Context) {
+// answer refuses a request, at once if its caller heeds Retry-After. It makes nothing but the request ID, for it must cost less than what it refuses.
+func (f *refusal) answer(c *gin.Context) {
 	f.refused.count()
 	if tooEarly(c.Request) {
 		time.Sleep(impatience)

@@ -227,6 +227,7 @@ func writeJSON(c *gin.Context, code int, contentType []string, v any) {
 // write sends a complete answer. Where net/http would not compute the length itself, it is given, so that large answers are not
 // sent in chunks.
 func write(c *gin.Context, code int, contentType []string, body []byte) {
+	settle(c, body)
 	header := c.Writer.Header()
 	header["Content-Type"] = contentType
 	if len(body) > 2048 {

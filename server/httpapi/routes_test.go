@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -315,5 +316,52 @@ func TestAccessLog(t *testing.T) {
 	want.Client, want.RequestID, want.Status, want.Bytes = "192.0.2.1", "mine", 200, len(three)
 	if line != want {
 		t.Errorf("logged %+v, want %+v", line, want)
+	}
+}
+
+// How long an answer took has its unit in its name.
+func TestAccessLogTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		api := newStarting(t, func(o *httpapi.Options) { o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, nil)) })
+		s := newCounter(100)
+		s.generate = func() error { time.Sleep(1500 * time.Microsecond); return nil }
+		api.Ready(newIssuer(t, define("order", s)))
+		do(t, api, "GET", "/seq/order")
+		if !strings.Contains(log.String(), `"tookMs":1.5,`) || strings.Contains(log.String(), `"took":`) {
+			t.Errorf("logged %s", &log)
+		}
+	})
+}
+
+// Nothing of what a caller sends makes a line of the log long.
+func TestLogLinesAreShort(t *testing.T) {
+	const most = 1500
+	long := strings.Repeat("x", 3000)
+	for name, r := range map[string]struct{ method, target, header string }{
+		"method":              {strings.Repeat("X", 20_000), "/seq/order", "Accept: */*"},
+		"method of a change":  {strings.Repeat("X", 20_000), "/biz-types/order", "Accept: */*"},
+		"path":                {"GET", "/" + long, "Accept: */*"},
+		"path of a change":    {"PUT", "/biz-types/" + long, "Accept: */*"},
+		"query":               {"GET", "/seq/order?count=" + long, "Accept: */*"},
+		"many in the query":   {"GET", "/seq/order?" + strings.Repeat("count=1&", 400), "Accept: */*"},
+		"request ID":          {"GET", "/seq/order", "X-Request-Id: " + long},
+		"address of a client": {"GET", "/seq/order", "X-Forwarded-For: " + long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			api := newStarting(t, func(o *httpapi.Options) {
+				o.AccessLog, o.Log, o.TrustedProxies = true, slog.New(slog.NewJSONHandler(&log, nil)), []string{"192.0.2.0/24"}
+			})
+			do(t, api, r.method, r.target, r.header)
+			for line := range strings.Lines(log.String()) {
+				if len(line) > most {
+					t.Errorf("a line has %d bytes: %.200s", len(line), line)
+				}
+			}
+			if log.Len() == 0 {
+				t.Error("nothing was logged")
+			}
+		})
 	}
 }

@@ -26,11 +26,11 @@ func (a *API) tokenRoutes() {
 	if a.opts.Tokens == nil {
 		return
 	}
-	a.engine.GET("/tokens", a.listTokens)
-	a.engine.POST("/tokens", a.createToken)
-	a.engine.GET("/tokens/:name", a.getToken)
-	a.engine.PATCH("/tokens/:name", a.changeToken)
-	a.engine.DELETE("/tokens/:name", a.deleteToken)
+	a.engine.GET("/tokens", a.lent(a.listTokens))
+	a.engine.POST("/tokens", a.lent(a.createToken))
+	a.engine.GET("/tokens/:name", a.lent(a.getToken))
+	a.engine.PATCH("/tokens/:name", a.lent(a.changeToken))
+	a.engine.DELETE("/tokens/:name", a.lent(a.deleteToken))
 }
 
 // shownToken is a token as callers see it.

@@ -74,7 +74,7 @@ func gauge(worst worst, name, help string, labels ...string) *family {
 var (
 	requestsTotal      = counter("seqd_http_requests_total", "Requests that were answered, by route, method and HTTP status.", "route", "method", "code")
 	requestsInFlight   = gauge(most, "seqd_http_requests_in_flight", "Requests that are being answered, without probes and scrapes.")
-	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused for server.maxInFlight.")
+	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused for server.maxInFlight or server.maxInFlightBytes.")
 	connectionsOpen    = gauge(most, "seqd_http_connections", "Connections that are open.")
 	connectionsRefused = counter("seqd_http_connections_refused_total", "Connections that were closed at once for server.maxConnections.")
 	idempotentTotal    = counter("seqd_idempotent_requests_total", "Requests with an Idempotency-Key: issued, replayed (answered as before) or failed.", "outcome")

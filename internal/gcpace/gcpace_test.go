@@ -1,0 +1,45 @@
+package gcpace
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestPercentFor(t *testing.T) {
+	const mib = 1 << 20
+	for live, want := range map[uint64]int{0: 400, mib: 400, 16 * mib: 400, 32 * mib: 200, 40 * mib: 160, 64 * mib: 100, 1000 * mib: 100} {
+		if got := percentFor(live); got != want {
+			t.Errorf("%d MiB: %d %%, want %d", live/mib, got, want)
+		}
+	}
+}
+
+// The pace follows what lives, up and down.
+func TestPaceFollowsWhatLives(t *testing.T) {
+	t.Setenv("GOGC", "")
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	Start()
+	await(t, 400)
+	large := make([]byte, 2*spare)
+	await(t, 100)
+	runtime.KeepAlive(large)
+	await(t, 400)
+}
+
+// await collects until the pace is as wanted.
+func await(t *testing.T, want uint64) {
+	t.Helper()
+	pace := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		runtime.GC()
+		if metrics.Read(pace); pace[0].Value.Uint64() == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the pace is %d %%, want %d", pace[0].Value.Uint64(), want)
+		}
+	}
+}

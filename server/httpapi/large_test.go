@@ -1,0 +1,158 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// stuck is a ResponseWriter whose caller does not read until it is let go.
+type stuck struct {
+	reusable
+	writing chan struct{} // gets a value when an answer is being written
+	release chan struct{}
+}
+
+func newStuck() *stuck {
+	return &stuck{reusable: reusable{header: make(http.Header)}, writing: make(chan struct{}, 1), release: make(chan struct{})}
+}
+
+func (w *stuck) Write(p []byte) (int, error) {
+	w.writing <- struct{}{}
+	<-w.release
+	return w.reusable.Write(p)
+}
+
+// wide is a plugin that shows each number with size bytes.
+func wide(size int) plugin {
+	shown := []byte(strings.Repeat("x", size))
+	return plugin{after: func(call *seqd.Call) error {
+		call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, shown...) })
+		return nil
+	}}
+}
+
+// roomy returns an API with room for so many bytes of large answers.
+func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.API {
+	t.Helper()
+	api := newStarting(t, remembering, func(o *httpapi.Options) { o.MaxInFlightBytes = most })
+	issuer := newIssuer(t, definitions...)
+	issuer.Init(t.Context())
+	api.Ready(issuer)
+	api.Administer(newDefinitions(), alone{})
+	return api
+}
+
+// hold sends a request whose answer is not read until let is called, and returns once it is being written.
+func hold(t *testing.T, api *httpapi.API, method, target string, headers ...string) (let func() *stuck) {
+	t.Helper()
+	r, err := newRequest(method, target, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newStuck()
+	var under sync.WaitGroup
+	under.Go(func() { api.ServeHTTP(w, r) })
+	<-w.writing
+	return func() *stuck { close(w.release); under.Wait(); return w }
+}
+
+// Large answers that are not read keep large ones out, before a number of theirs is taken, and small ones not.
+func TestLargeAnswersNeedRoom(t *testing.T) {
+	things := showing{show: func(url.Values) (any, error) { return strings.Repeat("x", 2<<20), nil }}
+	order := define("order", newCounter(100), wide(100))
+	order.Plugins = append(order.Plugins, seqd.BoundPlugin{Name: "things", Plugin: things})
+	const large = "/seq/order?count=10000"
+	for name, tt := range map[string]struct{ method, target, header string }{
+		"json":     {"GET", large, "Accept: */*"},
+		"text":     {"GET", large, "Accept: text/plain"},
+		"replayed": {"POST", large, "Idempotency-Key: once"},
+		"resource": {"GET", "/biz-types/order/things", "Accept: */*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := roomy(t, 1<<20, order, define("other", newCounter(100)))
+			if w := do(t, api, tt.method, tt.target, tt.header); w.Code != 200 {
+				t.Fatalf("alone it got %d: %s", w.Code, w.Body)
+			}
+			let := hold(t, api, tt.method, tt.target, tt.header)
+			for _, target := range []string{"/seq/other?count=10000", "/biz-types?limit=1000", "/biz-types/order/things?limit=1000"} {
+				p := wantProblem(t, do(t, api, "GET", target), 503, seqd.CodeOverloaded)
+				if !strings.Contains(p.Detail, "1048576 bytes") {
+					t.Errorf("%s: %s", target, p.Detail)
+				}
+			}
+			wantProblem(t, do(t, api, "PUT", "/biz-types/other?limit=1000", "Content-Type: application/json"), 503, seqd.CodeOverloaded)
+			wantBody(t, do(t, api, "GET", "/seq/other"), jsonType, `{"bizType":"other","id":"100"}`)
+			wantBody(t, do(t, api, "GET", "/seq/other?count=16"), jsonType, `{"bizType":"other","ids":[`+numbers(101, 16, `"`, ",")+"]}")
+			wantBody(t, do(t, api, "GET", "/seq/other?count=20"), jsonType, `{"bizType":"other","ids":[`+numbers(117, 20, `"`, ",")+"]}")
+			if shed := api.Load().Shed; shed != 4 {
+				t.Errorf("%d requests were refused, want 4", shed)
+			}
+			if w := let(); w.status != 200 {
+				t.Errorf("the one that was not read got %d", w.status)
+			}
+			wantBody(t, do(t, api, "GET", "/seq/other?count=10000"), jsonType, `{"bizType":"other","ids":[`+numbers(137, 10_000, `"`, ",")+"]}")
+			if w := do(t, api, "GET", "/biz-types?limit=1000"); w.Code != 200 {
+				t.Errorf("afterwards: %d %s", w.Code, w.Body)
+			}
+		})
+	}
+}
+
+// Whatever becomes of a request, its room is free afterwards.
+func TestRoomIsGivenBack(t *testing.T) {
+	s := newCounter(100)
+	api := roomy(t, 1<<20, define("order", s))
+	const large = "/seq/order?count=10000"
+	for range 20 {
+		s.generate = func() error { panic("a strategy that fails") }
+		wantProblem(t, do(t, api, "GET", large), 500, seqd.CodeInternal)
+		s.generate = func() error { return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "away"} }
+		wantProblem(t, do(t, api, "GET", large), 503, seqd.CodeStoreUnavailable)
+		wantProblem(t, do(t, api, "GET", "/seq/nothing?count=10000"), 404, seqd.CodeUnknownBizType)
+		wantProblem(t, do(t, api, "GET", "/biz-types?limit=x"), 400, seqd.CodeInvalidRequest)
+		s.generate = nil
+		if w := do(t, api, "GET", large); w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if api.Load().Shed != 0 {
+		t.Error("a request found no room although there was nobody else")
+	}
+}
+
+// While answers are written, nothing is held but their bytes: neither what they were made from nor what is kept for reuse.
+func TestNothingIsHeldBesideAnswers(t *testing.T) {
+	const answers, count, width = 40, 10_000, 40
+	api := roomy(t, 0, define("order", newCounter(100), wide(width), wide(width)))
+	for _, request := range [][]string{{"GET", "Accept: */*"}, {"GET", "Accept: text/plain"}, {"POST", "Idempotency-Key: once"}} {
+		do(t, api, request[0], "/seq/order?count=10000", request[1])
+		before := live()
+		var let []func() *stuck
+		for range answers {
+			let = append(let, hold(t, api, request[0], "/seq/order?count=10000", request[1]))
+		}
+		each := (live() - before) / answers
+		if size := int64(count * (width + 3)); each > size*5/4 {
+			t.Errorf("%v: %d bytes are held for an answer of %d", request, each, size)
+		}
+		for _, f := range let {
+			f()
+		}
+	}
+}
+
+// live returns how many bytes are in use, without those that pools keep.
+func live() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
