@@ -18,7 +18,8 @@ var ErrInUse = errors.New("another process is using the store file")
 // the file to write. The error is one of fs.ErrNotExist and ErrInUse, as errors.Is tells, or says why the file cannot be used.
 func OpenReadOnly(opts Options) (*Store, error) {
 	s := &Store{}
-	s.path = opts.Path
+	opts.advice = counterAdvice
+	s.path, s.guard = opts.Path, &guard{path: opts.Path, advice: opts.advice}
 	if info, err := os.Stat(opts.Path); err != nil {
 		return nil, err
 	} else if info.Size() == 0 {
