@@ -44,6 +44,9 @@ type Options struct {
 	LockTimeout time.Duration
 	// Now is the clock of the timestamps.
 	Now func() time.Time
+	// Elapsed is a clock that nobody sets, from any begin; nil for that of the system. Answers are kept
+	// by it.
+	Elapsed func() time.Duration
 
 	advice string // says what to do about a damaged file
 }
@@ -59,9 +62,13 @@ type Store struct {
 	history  history
 
 	documents documents
+	answers   answers
 }
 
-var _ persist.Store = (*Store)(nil)
+var (
+	_ persist.Store    = (*Store)(nil)
+	_ persist.Answerer = (*Store)(nil)
+)
 
 // Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other needs a human.
 func Open(opts Options) (*Store, error) {
@@ -96,6 +103,7 @@ func (s *Store) fill(opts Options) {
 	s.clusters = repository[persist.Cluster]{bucket{s, clustersBucket}}
 	s.slots = slots{bucket{s, slotsBucket}, opts.Now}
 	s.documents = documents{repository[persist.Document]{bucket{s, documentsBucket}}}
+	s.fillAnswers(opts)
 }
 
 // complete adds the buckets that files of the first versions lack. They stay readable for those.
@@ -181,6 +189,9 @@ func (s *Store) History() persist.HistoryStore { return &s.history }
 // Documents returns the documents.
 func (s *Store) Documents() persist.Documents { return &s.documents }
 
+// Answers returns the answers, which are kept in files of their own beside the store's.
+func (s *Store) Answers() persist.Answers { return &s.answers }
+
 // Shared is false: the file lock keeps other processes out.
 func (s *Store) Shared() bool { return false }
 
@@ -195,7 +206,7 @@ func (s *Store) Describe() string {
 // Close waits for the write under way, refuses those that come later and closes the file.
 func (s *Store) Close() error {
 	s.writer.stop()
-	return errors.Join(s.history.close(), s.opened.close())
+	return errors.Join(s.history.close(), s.answers.close(), s.opened.close())
 }
 
 // whole reports whether the file has every bucket.

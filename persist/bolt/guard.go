@@ -95,8 +95,8 @@ func (o *opened) close() error {
 	}
 }
 
-// mostChecked is how many pages are looked at before a file is used: 256 MiB of them.
-const mostChecked = 1 << 16
+// mostChecked is how many pages are looked at before a file is used: 16 MiB of them.
+const mostChecked = 1 << 12
 
 // checkPages returns an error if a page says that it is longer than the rest of the file. bbolt would
 // believe it, and mark billions of pages as free one by one.

@@ -46,7 +46,7 @@ func OpenReadOnly(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.fill(opts)
-	s.history.closed = true // it would make its file
+	s.history.closed, s.answers.closed = true, true // they would make their files
 	if there, err := s.whole(); err != nil || !there {
 		return nil, errors.Join(fmt.Errorf("%s was made by one of the first versions of seqd, and can be looked at once this one has run on it", opts.Path), err, s.Close())
 	}
