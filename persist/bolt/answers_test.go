@@ -318,6 +318,7 @@ func TestDamagedAnswers(t *testing.T) {
 			if err := test.harm(path); err != nil {
 				t.Fatal(err)
 			}
+			inspected(t, k.path, path, 0)
 			k.open()
 			held, err := k.store.Answers().Claim(t.Context(), test.at, "other", lease)
 			if text := fmt.Sprint(err); err == nil || !strings.Contains(text, path) || held != "" {
@@ -336,6 +337,23 @@ func TestDamagedAnswers(t *testing.T) {
 			k.open()
 			k.answers(test.at, ttl)
 		})
+	}
+}
+
+// inspected looks at the answers, and wants an error that names a file, "" for none.
+func inspected(t *testing.T, path, bad string, want int) {
+	t.Helper()
+	s, err := OpenReadOnly(Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	files, _, err := s.InspectAnswers()
+	if rotten := strings.Contains(t.Name(), "rotten_record"); rotten { // which only who asks for it finds
+		return
+	}
+	if bad == "" && (err != nil || files != want) || bad != "" && !strings.Contains(fmt.Sprint(err), bad) {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
 
@@ -370,6 +388,10 @@ func TestAnswersAfterACrashBetween(t *testing.T) {
 	if err := create(filepath.Join(k.path+answersSuffix, "00000004.db"), [][]byte{answersBucket}); err != nil {
 		t.Fatal(err)
 	}
+	if err := k.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	inspected(t, k.path, "", 4)
 	k.reopen(k.day)
 	k.claims("2", "other", "answer 2")
 	k.claims("0", "other", "")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -143,32 +144,46 @@ func (w *windows) numbers() (numbers []int64, err error) {
 // whole returns an error if a window is missing, and removes those that a crash left before they were
 // used or after they had been given up.
 func (w *windows) whole() error {
-	if n := len(w.list); n > 0 && w.list[n-1].state.Began == 0 {
-		if err := w.remove(w.list[n-1]); err != nil {
+	needed, err := w.needed()
+	if err != nil {
+		return err
+	}
+	for i := len(w.list) - 1; i >= 0; i-- {
+		if slices.Contains(needed, w.list[i]) {
+			continue
+		}
+		if err := w.remove(w.list[i]); err != nil {
 			return err
 		}
-		w.list = w.list[:n-1]
+		w.list = slices.Delete(w.list, i, i+1)
 	}
-	if len(w.list) == 0 {
-		return nil
+	return nil
+}
+
+// needed returns the windows that answers are looked for in, or an error if one of them is missing. A
+// crash may have left others: one without a state at the end, and some at the begin that were given up.
+func (w *windows) needed() ([]*window, error) {
+	list := w.list
+	if n := len(list); n > 0 && list[n-1].state.Began == 0 {
+		list = list[:n-1]
 	}
-	newest := w.list[len(w.list)-1]
+	if len(list) == 0 {
+		return nil, nil
+	}
+	newest := list[len(list)-1]
 	first := max(newest.state.First, 1)
-	for len(w.list) > 0 && w.list[0].number < first {
-		if err := w.remove(w.list[0]); err != nil {
-			return err
-		}
-		w.list = w.list[1:]
+	for list[0].number < first && list[0] != newest {
+		list = list[1:]
 	}
 	for i := range newest.number - first + 1 {
-		if i >= int64(len(w.list)) || w.list[i].number != first+i {
-			return w.missing(first + i)
+		if list[i].number != first+i {
+			return nil, w.missing(first + i)
 		}
 	}
 	if newest.state.Sealed {
-		return w.missing(newest.number + 1)
+		return nil, w.missing(newest.number + 1)
 	}
-	return nil
+	return list, nil
 }
 
 // missing is the error of a window that is not there.
