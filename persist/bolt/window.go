@@ -78,6 +78,12 @@ func (w *window) keepUntil(until int64) {
 	w.state.Until = max(w.state.Until, until)
 }
 
+func (w *window) began() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state.Began
+}
+
 func (w *window) until() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,7 +44,12 @@ const (
 type windows struct {
 	opts Options // Path is the folder
 
-	mu      sync.RWMutex // guards what follows; held for writing while files are opened, added and removed
+	// changing is held, before mu, while files are added and removed: who only looks for an answer does not
+	// wait for the disk then.
+	changing sync.Mutex
+	last     int64 // the highest number of a window so far; guarded by changing once they are open
+
+	mu      sync.RWMutex // guards what follows
 	list    []*window    // by number, without gaps
 	opened  bool
 	closed  bool
@@ -116,6 +121,7 @@ func (w *windows) open() (err error) {
 	if len(w.list) == 0 {
 		return nil // the clock runs since the store was opened
 	}
+	w.last = w.list[len(w.list)-1].number
 	w.start = 0 // it went on while the store was open
 	for _, one := range w.list {
 		w.start = max(w.start, one.state.Clock)
@@ -229,17 +235,17 @@ func (w *windows) put(id, text string, keep time.Duration) error {
 
 // current returns the window that takes answers now. An answer that is kept so long is counted in.
 func (w *windows) current(keep time.Duration) (one *window, clock int64, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return nil, 0, persist.ErrClosed
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	list, clock, err := w.snapshot()
+	if err != nil {
+		return nil, 0, err
 	}
-	clock = w.clock()
-	if n := len(w.list); n > 0 {
-		one = w.list[n-1]
+	if n := len(list); n > 0 {
+		one = list[n-1]
 	}
-	if one == nil || clock-one.state.Began >= (keep/windowShare).Milliseconds() && len(w.list) < mostWindows {
-		if one, err = w.add(one, clock); err != nil {
+	if one == nil || clock-one.began() >= (keep/windowShare).Milliseconds() && len(list) < mostWindows {
+		if one, err = w.add(list, clock); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -247,28 +253,43 @@ func (w *windows) current(keep time.Duration) (one *window, clock int64, err err
 	return one, clock, nil
 }
 
-// add makes a window after the last one, which is nil for none.
-func (w *windows) add(last *window, clock int64) (*window, error) {
-	number := int64(1)
-	if last != nil {
-		number = last.number + 1
+// snapshot returns what there is. The list is that until changing is released.
+func (w *windows) snapshot() (list []*window, clock int64, err error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return nil, 0, persist.ErrClosed
+	}
+	return slices.Clone(w.list), w.clock(), nil
+}
+
+// replace makes another list the one that answers are looked for in.
+func (w *windows) replace(list []*window) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = list
+}
+
+// add makes a window after the last one.
+func (w *windows) add(list []*window, clock int64) (*window, error) {
+	number := w.last + 1
+	first := number
+	if len(list) > 0 {
+		first = list[0].number
 	}
 	one, err := openWindow(w.opts, number)
 	if err != nil {
 		return nil, err
 	}
-	first := number
-	if last != nil {
-		first = w.list[0].number
-	}
 	err = one.change(func(s *windowState) { *s = windowState{Began: max(clock, 1), Clock: clock, First: first} })
-	if err == nil && last != nil {
-		err = last.change(func(s *windowState) { s.Sealed = true })
+	if err == nil && len(list) > 0 {
+		err = list[len(list)-1].change(func(s *windowState) { s.Sealed = true })
 	}
 	if err != nil {
 		return nil, errors.Join(err, one.shut()) // its file stays, and is used at the next attempt
 	}
-	w.list = append(w.list, one)
+	w.last = number
+	w.replace(append(list, one))
 	return one, nil
 }
 
@@ -277,38 +298,40 @@ func (w *windows) purge() (purged int, err error) {
 	if err := w.use(); err != nil {
 		return 0, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return 0, persist.ErrClosed
+	w.changing.Lock()
+	defer w.changing.Unlock()
+	list, clock, err := w.snapshot()
+	if err != nil {
+		return 0, err
 	}
-	clock := w.clock()
-	for len(w.list) > 0 && w.list[0].until() < clock {
-		oldest := w.list[0]
-		if len(w.list) > 1 {
-			err := w.list[len(w.list)-1].change(func(s *windowState) { s.First, s.Clock = oldest.number+1, clock })
+	for len(list) > 0 && list[0].until() < clock {
+		oldest := list[0]
+		if len(list) > 1 {
+			err := list[len(list)-1].change(func(s *windowState) { s.First, s.Clock = oldest.number+1, clock })
 			if err != nil {
 				return purged, err
 			}
 		}
+		list = list[1:]
+		w.replace(slices.Clone(list))
 		if err := w.remove(oldest); err != nil {
 			return purged, err
 		}
 		purged += oldest.count()
-		w.list = w.list[1:]
 	}
-	if n := len(w.list); n > 0 && clock-w.list[n-1].clock() >= clockStep.Milliseconds() {
-		err = w.list[n-1].change(func(s *windowState) { s.Clock = clock })
+	if n := len(list); n > 0 && clock-list[n-1].clock() >= clockStep.Milliseconds() {
+		err = list[n-1].change(func(s *windowState) { s.Clock = clock })
 	}
 	return purged, err
 }
 
-// remove removes the file of a window and closes it.
+// remove closes a window that is in no list any more, and removes its file. One that cannot be removed
+// goes when the files are opened the next time.
 func (w *windows) remove(one *window) error {
-	if err := os.Remove(one.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := errors.Join(one.shut(), os.Remove(one.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove answers that have expired: %w", err)
 	}
-	return errors.Join(one.shut(), folder.Sync(w.opts.Path))
+	return folder.Sync(w.opts.Path)
 }
 
 // shut closes all files.
@@ -321,6 +344,8 @@ func (w *windows) shut() (err error) {
 }
 
 func (w *windows) close() error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed, w.opened = true, true
