@@ -25,8 +25,10 @@ const (
 // kept is a store whose clocks a test sets.
 type kept struct {
 	*testing.T
-	path    string
-	store   *Store
+	path  string
+	store *Store
+
+	mu      sync.Mutex    // guards what follows
 	day     time.Time     // the time of day
 	elapsed time.Duration // what nobody sets
 }
@@ -40,7 +42,7 @@ func newKept(t *testing.T) *kept {
 func (k *kept) open() {
 	k.Helper()
 	s, err := Open(Options{
-		Path: k.path, LockTimeout: time.Second, Now: func() time.Time { return k.day }, Elapsed: func() time.Duration { return k.elapsed },
+		Path: k.path, LockTimeout: time.Second, Now: func() time.Time { day, _ := k.clocks(); return day }, Elapsed: func() time.Duration { _, elapsed := k.clocks(); return elapsed },
 	})
 	if err != nil {
 		k.Fatal(err)
@@ -60,7 +62,17 @@ func (k *kept) reopen(day time.Time) {
 }
 
 // pass lets time pass.
-func (k *kept) pass(d time.Duration) { k.day, k.elapsed = k.day.Add(d), k.elapsed+d }
+func (k *kept) pass(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.day, k.elapsed = k.day.Add(d), k.elapsed+d
+}
+
+func (k *kept) clocks() (day time.Time, elapsed time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.day, k.elapsed
+}
 
 func (k *kept) claims(id, claim, want string) {
 	k.Helper()
