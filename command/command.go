@@ -47,6 +47,8 @@ Usage:
                                                  It never lowers anything. What waits in Redis counts as issued.
   seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
                                                  a machine ID but those that stand begin above all that may have been granted
+  seqd compact --config FILE                     with store.driver bolt: write the store's files anew without the space that is free in them. seqd must
+                                                 be stopped. Whenever it is ended, the files are whole.
   seqd healthcheck --config FILE                 ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at most, and
                                                  print what it says of its readiness; opens neither store nor Redis
   seqd token                                     make a secret, and the token that the configuration needs for it
@@ -123,7 +125,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
-	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "healthcheck", "token", "version", "help"}, command) {
+	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "compact", "healthcheck", "token", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
 		return ExitConfig
 	}
@@ -160,6 +162,8 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 		return raise(ctx, cfg, operands, out, errs)
 	case "restored":
 		return restored(ctx, cfg, out, errs)
+	case "compact":
+		return compact(cfg, out, errs)
 	case "healthcheck":
 		return healthcheck(ctx, cfg, out, errs)
 	}
@@ -235,6 +239,20 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 		return ExitFailed
 	case !any:
 		fmt.Fprintln(out, "no biz type leases machine IDs; for those with counters see seqd raise")
+	}
+	return ExitOK
+}
+
+// compact writes the files of the store anew.
+func compact(cfg *config.Config, out, errs io.Writer) int {
+	err := server.Compact(cfg, out)
+	switch {
+	case errors.Is(err, server.ErrCompact):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return ExitConfig
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return ExitFailed
 	}
 	return ExitOK
 }

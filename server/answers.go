@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
 )
@@ -35,7 +37,7 @@ const (
 
 // openAnswers keeps answers in Redis where there is one, else in the store. Never in both: nodes could disagree on where an answer is.
 func (r *runtime) openAnswers(ctx context.Context) {
-	var backend idempotency.Backend = idempotency.NewStore(r.store.Documents(), r.now)
+	backend, clean := answersInStore(r.store, r.now)
 	if r.redis != nil {
 		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: r.redis, Prefix: r.cfg.Redis.KeyPrefix, Away: r.redisAway})
 	}
@@ -43,26 +45,66 @@ func (r *runtime) openAnswers(ctx context.Context) {
 		Backend: backend, Cluster: r.cluster, TTL: r.cfg.Idempotency.TTL, Log: r.log,
 		Wait: min(waitForAnswer, r.cfg.Server.WriteTimeout/shareOfWrite),
 	}))
-	go r.purgeAnswers(ctx)
+	go clean.run(ctx, r.log)
+}
+
+// answersInStore returns the backend that keeps answers in a store, and what cleans it.
+func answersInStore(store persist.Store, now func() time.Time) (idempotency.Backend, cleaner) {
+	if offers, ok := store.(persist.Answerer); ok {
+		kept := idempotency.NewKept(offers.Answers())
+		return kept, cleaner{purge: kept.Purge}
+	}
+	clock := idempotency.NewClock(store.Slots(), now, nil)
+	kept := idempotency.NewStore(store.Documents(), clock)
+	return kept, cleaner{purge: kept.Purge, skew: clock.Skew}
 }
 
 // purgePause is how often answers are removed that have ended, those too that are there from before Redis was configured.
 const purgePause = time.Minute
 
-// purgeAnswers removes answers that have ended until ctx ends.
-func (r *runtime) purgeAnswers(ctx context.Context) {
+// cleaner removes answers that have ended.
+type cleaner struct {
+	purge func(context.Context) (int, error)
+	skew  func(context.Context) error // returns why the clocks are not to be trusted; nil for nobody to ask
+}
+
+// run cleans until ctx ends. Each trouble is logged when it begins and when it ends.
+func (c cleaner) run(ctx context.Context, log *slog.Logger) {
 	ticker := time.NewTicker(purgePause)
 	defer ticker.Stop()
-	var full failing
+	purging := trouble{log: log, begins: "answers to requests with an Idempotency-Key that have ended cannot be removed; it is tried again every minute",
+		ends: "answers that have ended are removed again"}
+	clocks := trouble{log: log, begins: "the clocks of this node and of the store differ", ends: "the clocks of this node and of the store agree again"}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		_, err := idempotency.Purge(ctx, r.store.Documents(), r.now())
-		if full.begins(err) && ctx.Err() == nil {
-			r.log.Warn("answers that have ended cannot be removed; it is tried again", "error", err)
+		_, err := c.purge(ctx)
+		if ctx.Err() != nil {
+			return
 		}
+		purging.note(err)
+		if c.skew != nil && err == nil {
+			clocks.note(c.skew(ctx))
+		}
+	}
+}
+
+// trouble warns when something begins to fail, and not again before it is over.
+type trouble struct {
+	log          *slog.Logger
+	begins, ends string
+	there        failing
+}
+
+func (t *trouble) note(err error) {
+	was := bool(t.there)
+	switch {
+	case t.there.begins(err):
+		t.log.Warn(t.begins, "error", err)
+	case err == nil && was:
+		t.log.Info(t.ends)
 	}
 }

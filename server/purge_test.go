@@ -40,8 +40,7 @@ func (d hoarderDocuments) Purge(ctx context.Context, kind string, before int64, 
 // store.
 func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 	for name, purge := range map[string]func(context.Context, *catalogue){
-		"answers": func(ctx context.Context, c *catalogue) { c.purgeAnswers(ctx) },
-		"nodes":   func(ctx context.Context, c *catalogue) { newNodes(c).beat(ctx) },
+		"nodes": func(ctx context.Context, c *catalogue) { newNodes(c).beat(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
@@ -124,17 +125,75 @@ func TestMongo(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMongo(t)
 	idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
-		database, c := testenv.Unique(), &clock{at: time.UnixMilli(1_790_000_000_000)}
-		backend := func() idempotency.Backend {
-			s, err := mongo.Open(t.Context(), mongo.Options{URI: server.URI(), Database: database, Timeout: calm / 2, Now: time.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			return idempotency.NewStore(s.Documents(), c.now)
+		database, c := testenv.Unique(), &clock{at: begin}
+		backend := func() *idempotency.Store {
+			s := openMongo(t, server, database)
+			slots := timed{s.Slots(), c.now}
+			return idempotency.NewStore(s.Documents(), idempotency.NewClock(slots, c.now, func() time.Duration { return c.now().Sub(begin) }))
 		}
-		return backend(), backend(), c.pass
+		one = backend()
+		return one, backend(), func(d time.Duration) {
+			c.pass(d)
+			if _, err := one.(*idempotency.Store).Purge(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
 	})
+}
+
+var begin = time.UnixMilli(1_790_000_000_000)
+
+// timed is a store whose clock a test sets.
+type timed struct {
+	persist.SlotStore
+	now func() time.Time
+}
+
+func (s timed) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
+	table, err := s.SlotStore.Look(ctx, registry, ids...)
+	table.Now = s.now().UnixMilli()
+	return table, err
+}
+
+func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Store {
+	t.Helper()
+	s, err := mongo.Open(t.Context(), mongo.Options{URI: server.URI(), Database: database, Timeout: calm / 2, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// A node whose clock is a day off neither removes answers of others, nor takes them over, nor writes
+// some that others remove.
+func TestMongoAndClocks(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartMongo(t)
+	const done = "1 d someone 1 n7:1:1"
+	for _, off := range []time.Duration{25 * time.Hour, -25 * time.Hour} {
+		database := testenv.Unique()
+		node := func(off time.Duration) *idempotency.Store {
+			s := openMongo(t, server, database)
+			return idempotency.NewStore(s.Documents(), idempotency.NewClock(s.Slots(), func() time.Time { return time.Now().Add(off) }, nil))
+		}
+		nodes := map[string]*idempotency.Store{"right": node(0), "wrong": node(off)}
+		for name, n := range nodes {
+			if held, err := n.Swap(t.Context(), name, "1 p someone 1", done, 24*time.Hour); held != "" || err != nil {
+				t.Fatal(held, err)
+			}
+		}
+		for id := range nodes {
+			for name, n := range nodes {
+				if purged, err := n.Purge(t.Context()); purged != 0 || err != nil {
+					t.Errorf("%s off: the %s node removed %d, %v", off, name, purged, err)
+				}
+				if held, err := n.Claim(t.Context(), id, "1 p another 1", time.Second); held != done || err != nil {
+					t.Errorf("%s off: the %s node finds %q of the %s one, %v", off, name, held, id, err)
+				}
+			}
+		}
+	}
 }
 
 // A server that has lost its scripts gets them again.

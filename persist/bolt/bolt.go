@@ -44,6 +44,11 @@ type Options struct {
 	LockTimeout time.Duration
 	// Now is the clock of the timestamps.
 	Now func() time.Time
+	// Elapsed is a clock that nobody sets, from any begin; nil for that of the system. Answers are kept
+	// by it.
+	Elapsed func() time.Duration
+
+	advice string // says what to do about a damaged file
 }
 
 // Store is a [persist.Store] in one bbolt file, safe for concurrent use.
@@ -57,12 +62,17 @@ type Store struct {
 	history  history
 
 	documents documents
+	answers   answers
 }
 
-var _ persist.Store = (*Store)(nil)
+var (
+	_ persist.Store    = (*Store)(nil)
+	_ persist.Answerer = (*Store)(nil)
+)
 
 // Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other needs a human.
 func Open(opts Options) (*Store, error) {
+	opts.advice = counterAdvice
 	file, err := openFile(opts, append([][]byte{countersBucket, shapesBucket}, laterBuckets...)...)
 	if err != nil {
 		return nil, err
@@ -72,7 +82,11 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.fill(opts)
-	if err := s.complete(); err != nil {
+	err = s.complete()
+	if errors.Is(err, errPanicked) {
+		err = fmt.Errorf("it is damaged: %v", err) // and never opened again in the hope that it passes
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
 	}
 	return s, nil
@@ -80,14 +94,16 @@ func Open(opts Options) (*Store, error) {
 
 // fill makes what works on the open file.
 func (s *Store) fill(opts Options) {
-	s.writer = startWriter(s.db, s.stillThere, true)
+	s.writer = startWriter(&s.opened, true)
 	s.history.opts = opts
 	s.history.opts.Path += historySuffix
+	s.history.opts.advice = historyAdvice
 	s.counters = counters{repository[persist.Counter]{bucket{s, countersBucket}}, opts.Now}
 	s.shapes = repository[persist.Shape]{bucket{s, shapesBucket}}
 	s.clusters = repository[persist.Cluster]{bucket{s, clustersBucket}}
 	s.slots = slots{bucket{s, slotsBucket}, opts.Now}
 	s.documents = documents{repository[persist.Document]{bucket{s, documentsBucket}}}
+	s.fillAnswers(opts)
 }
 
 // complete adds the buckets that files of the first versions lack. They stay readable for those.
@@ -109,7 +125,7 @@ func (s *Store) complete() error {
 func (o *opened) verify(buckets ...[]byte) error {
 	err := errors.Join(guarded(func() error { return o.check(buckets) }), o.stillThere())
 	if err != nil {
-		return errors.Join(fmt.Errorf("open store file %s: %w", o.path, err), o.db.Close())
+		return errors.Join(fmt.Errorf("open store file %s: %w", o.path, err), o.close())
 	}
 	return nil
 }
@@ -124,6 +140,9 @@ func (o *opened) check(buckets [][]byte) error {
 	return o.db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
 			return fmt.Errorf("%w: it is damaged: %d bytes long instead of %d", persist.ErrInvalid, info.Size(), tx.Size())
+		}
+		if err := checkPages(tx); err != nil {
+			return err
 		}
 		meta := tx.Bucket(metaBucket)
 		if meta == nil || slices.ContainsFunc(buckets, func(name []byte) bool { return tx.Bucket(name) == nil }) {
@@ -170,6 +189,9 @@ func (s *Store) History() persist.HistoryStore { return &s.history }
 // Documents returns the documents.
 func (s *Store) Documents() persist.Documents { return &s.documents }
 
+// Answers returns the answers, which are kept in files of their own beside the store's.
+func (s *Store) Answers() persist.Answers { return &s.answers }
+
 // Shared is false: the file lock keeps other processes out.
 func (s *Store) Shared() bool { return false }
 
@@ -184,12 +206,12 @@ func (s *Store) Describe() string {
 // Close waits for the write under way, refuses those that come later and closes the file.
 func (s *Store) Close() error {
 	s.writer.stop()
-	return errors.Join(s.history.close(), s.db.Close())
+	return errors.Join(s.history.close(), s.answers.close(), s.opened.close())
 }
 
 // whole reports whether the file has every bucket.
 func (s *Store) whole() (there bool, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
+	err = s.view(func(tx *bbolt.Tx) error {
 		there = !slices.ContainsFunc(laterBuckets, func(name []byte) bool { return tx.Bucket(name) == nil })
 		return nil
 	})
@@ -212,7 +234,7 @@ func (b *bucket) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := b.store.db.View(func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
+	err := b.store.view(func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 	return translate(err)
 }
 

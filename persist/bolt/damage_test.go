@@ -1,10 +1,13 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,24 +85,198 @@ func awaitOpen(t *testing.T, path string, n int) {
 	t.Fatalf("%s was not opened %d times", path, n)
 }
 
-// bbolt panics when it meets some damages. Whoever waits for the write must not be told that it is on disk.
+// bbolt panics when it meets some damages. Whoever waits for the write must not be told that it is on
+// disk, the process goes on, and nothing more is done with the file.
 func TestPanicIsNoSuccess(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
-	op := &write{ctx: t.Context(), f: func(*bbolt.Tx) error { return nil }, done: make(chan struct{})}
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	s := open(t, path)
+	addCounter(t, s, "order")
+	works := s.writer.update
 	s.writer.update = func(f func(*bbolt.Tx) error) error {
-		return s.db.Update(func(tx *bbolt.Tx) error { _ = f(tx); panic("page 7 already freed") })
+		return works(func(tx *bbolt.Tx) error { _ = f(tx); panic("page 7 already freed") })
 	}
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic was swallowed")
+	_, first := allocate(t, s, 1)
+	s.writer.update = works
+	_, second := allocate(t, s, 1)
+	_, read := s.Counters().Read(t.Context(), "order")
+	for what, err := range map[string]error{"the caller": first, "the next one": second, "a reader": read} {
+		text := fmt.Sprint(err)
+		if !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(text, path) || !strings.Contains(text, "page 7") || !strings.Contains(text, "seqd raise") {
+			t.Errorf("%s was told %v", what, err)
+		}
+	}
+}
+
+// A lock that bbolt holds after a panic must not keep the store from closing.
+func TestCloseAfterPanicWithLock(t *testing.T) {
+	s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := make(chan *bbolt.Tx, 1)
+	s.writer.update = func(func(*bbolt.Tx) error) error {
+		tx, err := s.db.Begin(true) // and its lock, as after a panic while it is rolled back
+		if err != nil {
+			return err
+		}
+		held <- tx
+		panic("page 7 already freed")
+	}
+	for range 2 {
+		if _, err := allocate(t, s, 1); !errors.Is(err, errPanicked) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := (<-held).Rollback(); err != nil {
+		t.Error(err)
+	}
+}
+
+// damages are what can become of a page. Those of early would make bbolt count to billions if they came
+// to be while the file is open.
+var damages = map[string]func(page []byte){
+	"zeros":     func(page []byte) { clear(page) },
+	"ones":      func(page []byte) { fill(page, 0xff) },
+	"text":      func(page []byte) { copy(page, bytes.Repeat([]byte("no database "), len(page)/12)) },
+	"flags":     func(page []byte) { page[8] ^= 0x03 },
+	"count":     func(page []byte) { page[10], page[11] = 0xff, 0x7f },
+	"overflow":  func(page []byte) { page[15] = 0x7f },
+	"longer":    func(page []byte) { page[12] ^= 0x05 },
+	"positions": func(page []byte) { fill(page[16:64], 0x7f) },
+	"second":    func(page []byte) { fill(page[len(page)/2:], 0xa5) },
+}
+
+var early = []string{"ones", "text", "overflow"}
+
+func fill(data []byte, with byte) {
+	for i := range data {
+		data[i] = with
+	}
+}
+
+// Whatever page of a file is damaged, while it is open or before: the process goes on, numbers are
+// higher than those before or there are none, and an error of bbolt names the file.
+func TestDamagedPages(t *testing.T) {
+	origin := filepath.Join(t.TempDir(), "seqd.db")
+	s := open(t, origin)
+	const counters = 300 // they need branch pages
+	for i := range counters {
+		addCounter(t, s, fmt.Sprintf("order%03d", i))
+	}
+	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order150", Size: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := os.Getpagesize()
+	dir, failed := t.TempDir(), 0
+	for at := 0; at+size <= len(whole); at += size {
+		for name, damage := range damages {
+			for _, late := range []bool{false, true} {
+				if late && slices.Contains(early, name) {
+					continue
+				}
+				path := filepath.Join(dir, fmt.Sprintf("%s-%d-%v.db", name, at/size, late))
+				hurt := bytes.Clone(whole)
+				damage(hurt[at : at+size])
+				failed += useDamaged(t, path, whole, hurt, late)
+				_ = os.Remove(path)
 			}
-		}()
-		s.writer.commit([]*write{op})
-	}()
-	<-op.done
-	if !errors.Is(op.err, persist.ErrUnavailable) {
-		t.Errorf("the caller was told %v", op.err)
+		}
+	}
+	if failed == 0 {
+		t.Error("no damage was noticed")
+	}
+}
+
+// useDamaged uses a file that is damaged before it is opened, or after, and returns 1 if that failed.
+func useDamaged(t *testing.T, path string, whole, hurt []byte, late bool) int {
+	t.Helper()
+	first := hurt
+	if late {
+		first = whole
+	}
+	if err := os.WriteFile(path, first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err == nil {
+		defer s.Close()
+		s.db.NoSync = true // which only takes time here
+		if late {
+			overwrite(t, path, hurt)
+		}
+		err = useAll(t, s, path)
+	}
+	if err == nil {
+		return 0
+	}
+	if !strings.Contains(err.Error(), path) && !errors.Is(err, persist.ErrInvalid) && !errors.Is(err, persist.ErrNotFound) {
+		t.Errorf("%s: %v", path, err)
+	}
+	return 1
+}
+
+// overwrite changes the file that others have open.
+func overwrite(t *testing.T, path string, data []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// useAll reads and writes, and returns the first error.
+func useAll(t *testing.T, s *Store, path string) (first error) {
+	t.Helper()
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	for _, i := range []int{0, 150, 299} {
+		r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: fmt.Sprintf("order%03d", i), Size: 1})
+		note(err)
+		if err == nil && i == 150 && r.First <= 10 {
+			t.Errorf("%s: %v was issued before", path, r)
+		}
+	}
+	_, err := s.Counters().List(t.Context(), "", 1000)
+	note(err)
+	_, err = s.Documents().List(t.Context(), "token", "", 10)
+	note(err)
+	note(s.Documents().Create(t.Context(), persist.Document{Kind: "token", Key: "a", Revision: 1, Body: strings.Repeat("x", 100_000)}))
+	return first
+}
+
+// A file that is cut short while it is open faults when it is read, and does not end the process.
+func TestTruncatedWhileOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	s := open(t, path)
+	for i := range 300 {
+		addCounter(t, s, fmt.Sprintf("order%03d", i))
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, read := s.Counters().List(t.Context(), "", 1000)
+	_, write := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order150", Size: 1})
+	for what, err := range map[string]error{"read": read, "write": write} {
+		if !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"go.etcd.io/bbolt"
@@ -22,11 +21,12 @@ type opened struct {
 	db      *bbolt.DB
 	file    os.FileInfo // of the file itself, whatever its name leads to by now
 	created bool
+	guard   *guard
 }
 
 // openFile opens a data file under an exclusive lock, creating it first, with the buckets, when it does not exist.
 func openFile(opts Options, buckets ...[]byte) (o opened, err error) {
-	o.path = opts.Path
+	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.advice}
 	dir := filepath.Dir(opts.Path)
 	if err := folder.Make(dir, 0o750); err != nil {
 		return o, fmt.Errorf("create the data folder for %s: %w", opts.Path, outOfSpace(err))
@@ -80,17 +80,6 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 		return err
 	})
 	return db, err
-}
-
-// guarded runs f, in which bbolt may panic or touch memory that is not there when the file is damaged; both become errors.
-func guarded(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errPanicked, p)
-		}
-	}()
-	return f()
 }
 
 // create makes a complete store under a temporary name and then links it into place. So a crash or a full disk in between

@@ -14,6 +14,9 @@ import (
 // historySuffix makes the name of the file that history is in.
 const historySuffix = "-history"
 
+// historyAdvice is what to do about a damaged history.
+const historyAdvice = "stop seqd, and restore a backup of the file or remove it to begin a new history; numbers do not depend on it"
+
 var historyBucket = []byte("history")
 
 // history is kept in a file of its own, made when it is first used: a large history neither makes ranges wait for its writes nor grows the one file that must be
@@ -30,14 +33,14 @@ type history struct {
 var _ persist.HistoryStore = (*history)(nil)
 
 // open returns the writer and the file, which it opens when nobody has yet.
-func (h *history) open() (*writer, *bbolt.DB, error) {
+func (h *history) open() (*writer, *opened, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.closed:
 		return nil, nil, persist.ErrClosed
 	case h.writer != nil:
-		return h.writer, h.file.db, nil
+		return h.writer, &h.file, nil
 	}
 	file, err := openFile(h.opts, historyBucket)
 	if err != nil {
@@ -47,8 +50,8 @@ func (h *history) open() (*writer, *bbolt.DB, error) {
 		return nil, nil, err
 	}
 	// Once is enough: where a damaged page takes back the last batch, nothing is issued twice.
-	h.file, h.writer = file, startWriter(file.db, file.stillThere, false)
-	return h.writer, h.file.db, nil
+	h.file, h.writer = file, startWriter(&file, false)
+	return h.writer, &h.file, nil
 }
 
 func (h *history) close() error {
@@ -58,7 +61,7 @@ func (h *history) close() error {
 		return nil
 	}
 	h.writer.stop()
-	return h.file.db.Close()
+	return h.file.close()
 }
 
 // update runs f in a write transaction and returns once it is on disk. f writes nothing when it returns an error.
@@ -110,11 +113,11 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	_, db, err := h.open()
+	_, file, err := h.open()
 	if err != nil {
 		return nil, err
 	}
-	err = db.View(func(tx *bbolt.Tx) error {
+	err = file.view(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(historyBucket).Cursor()
 		before := cursor.Prev
 		if key, _ := cursor.Seek([]byte(high)); key == nil {

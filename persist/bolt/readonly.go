@@ -17,37 +17,69 @@ var ErrInUse = errors.New("another process is using the store file")
 // OpenReadOnly opens a store that exists to look at it, and creates and changes nothing: every write returns an error. While it is open no process can open
 // the file to write. The error is one of fs.ErrNotExist and ErrInUse, as errors.Is tells, or says why the file cannot be used.
 func OpenReadOnly(opts Options) (*Store, error) {
-	s := &Store{}
-	s.path = opts.Path
-	if info, err := os.Stat(opts.Path); err != nil {
+	opts.advice = counterAdvice
+	file, err := lookAt(opts, countersBucket, shapesBucket)
+	if err != nil {
 		return nil, err
-	} else if info.Size() == 0 {
-		return nil, fmt.Errorf("%w: %s is empty, which seqd never leaves behind", persist.ErrInvalid, opts.Path)
 	}
-	err := guarded(func() (err error) {
-		s.db, err = bbolt.Open(opts.Path, 0o600, &bbolt.Options{Timeout: opts.LockTimeout, ReadOnly: true, OpenFile: func(name string, _ int, _ os.FileMode) (*os.File, error) {
+	s := &Store{opened: file}
+	s.fill(opts)
+	s.history.closed, s.answers.closed = true, true // they would make their files
+	if there, err := s.whole(); err != nil || !there {
+		return nil, errors.Join(fmt.Errorf("%s was made by one of the first versions of seqd, and can be looked at once this one has run on it", opts.Path), err, s.Close())
+	}
+	return s, nil
+}
+
+// lookAt opens a data file that exists, to read it.
+func lookAt(opts Options, buckets ...[]byte) (o opened, err error) {
+	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.advice}
+	if info, err := os.Stat(opts.Path); err != nil {
+		return o, err
+	} else if info.Size() == 0 {
+		return o, fmt.Errorf("%w: %s is empty, which seqd never leaves behind", persist.ErrInvalid, opts.Path)
+	}
+	err = guarded(func() (err error) {
+		o.db, err = bbolt.Open(opts.Path, 0o600, &bbolt.Options{Timeout: opts.LockTimeout, ReadOnly: true, OpenFile: func(name string, _ int, _ os.FileMode) (*os.File, error) {
 			f, err := os.Open(name)
 			if err != nil {
 				return nil, err
 			}
-			s.file, err = f.Stat()
+			o.file, err = f.Stat()
 			return f, err
 		}})
 		return err
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: %s", ErrInUse, opts.Path)
+		return o, fmt.Errorf("%w: %s", ErrInUse, opts.Path)
 	case err != nil:
-		return nil, fmt.Errorf("open store file %s: %w", opts.Path, err)
+		return o, fmt.Errorf("open store file %s: %w", opts.Path, err)
 	}
-	if err := s.verify(countersBucket, shapesBucket); err != nil {
-		return nil, err
+	return o, o.verify(buckets...)
+}
+
+// InspectAnswers opens all files of answers beside a store that was opened to look at it, and returns how
+// many there are and how many answers they hold. The error names a file that is missing or damaged.
+func (s *Store) InspectAnswers() (files, answers int, err error) {
+	w := &windows{opts: s.answers.windows.opts}
+	numbers, err := w.numbers()
+	if err != nil {
+		return 0, 0, err
 	}
-	s.fill(opts)
-	s.history.closed = true // it would make its file
-	if there, err := s.whole(); err != nil || !there {
-		return nil, errors.Join(fmt.Errorf("%s was made by one of the first versions of seqd, and can be looked at once this one has run on it", opts.Path), err, s.Close())
+	for _, number := range numbers {
+		one := &window{number: number}
+		opts := w.opts
+		opts.Path = windowPath(opts.Path, number)
+		if one.opened, err = lookAt(opts, answersBucket); err != nil {
+			return 0, 0, err
+		}
+		if err := errors.Join(one.read(), one.close()); err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", one.path, err)
+		}
+		answers += one.state.Count
+		w.list = append(w.list, one)
 	}
-	return s, nil
+	_, missing := w.needed()
+	return len(w.list), answers, missing
 }

@@ -22,6 +22,7 @@ const most = 1000
 type writer struct {
 	update  func(func(*bbolt.Tx) error) error // bbolt's Update
 	check   func() error
+	guard   *guard
 	twice   bool // each transaction is followed by an empty one, see transact
 	queue   chan *write
 	quit    chan struct{}
@@ -37,8 +38,9 @@ type write struct {
 	done chan struct{}
 }
 
-func startWriter(db *bbolt.DB, check func() error, twice bool) *writer {
-	w := &writer{update: db.Update, check: check, twice: twice, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
+// startWriter starts the writer of a file.
+func startWriter(o *opened, twice bool) *writer {
+	w := &writer{update: o.db.Update, check: o.stillThere, guard: o.guard, twice: twice, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
 	go w.loop()
 	return w
 }
@@ -96,21 +98,17 @@ func (w *writer) gather(first *write) []*write {
 // commit runs a batch in one transaction. What one write returns concerns that write alone; a failed transaction fails those that
 // wrote.
 func (w *writer) commit(batch []*write) {
-	err := errPanicked // bbolt panics on some damages; nobody may then take the write for done
-	defer func() {
-		for _, op := range batch {
-			if op.err == nil {
-				op.err = translate(err)
-			}
-			close(op.done)
-		}
-	}()
-	if err = w.transact(batch); err != nil && !harmless(err) {
+	err := w.transact(batch)
+	if err != nil && !harmless(err) {
 		w.broken = err
 	}
+	for _, op := range batch {
+		if op.err == nil {
+			op.err = translate(err)
+		}
+		close(op.done)
+	}
 }
-
-var errPanicked = errors.New("the transaction panicked")
 
 // transact runs the batch and makes it survive what one page can suffer.
 func (w *writer) transact(batch []*write) (err error) {
@@ -120,7 +118,7 @@ func (w *writer) transact(batch []*write) (err error) {
 	if err := w.check(); err != nil {
 		return err
 	}
-	err = w.update(func(tx *bbolt.Tx) error {
+	err = w.run(func(tx *bbolt.Tx) error {
 		for _, op := range batch {
 			if op.err = op.ctx.Err(); op.err == nil {
 				op.err = op.f(tx)
@@ -134,11 +132,16 @@ func (w *writer) transact(batch []*write) (err error) {
 	// bbolt keeps two meta pages, written in turn, and where the newer one is damaged it silently opens the state of the older one: the
 	// last ranges would be handed out again. After a second, empty transaction both pages know them.
 	if w.twice {
-		if err := w.update(func(*bbolt.Tx) error { return nil }); err != nil {
+		if err := w.run(func(*bbolt.Tx) error { return nil }); err != nil {
 			return err
 		}
 	}
 	return w.check() // the file may have gone meanwhile
+}
+
+// run runs f in a transaction. A panic of bbolt becomes an error: nobody may take the write for done.
+func (w *writer) run(f func(*bbolt.Tx) error) error {
+	return w.guard.run(func() error { return w.update(f) })
 }
 
 // harmless reports whether a failed transaction is certain to have left the file as it was: there was no space to write a page or to

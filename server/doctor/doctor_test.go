@@ -245,6 +245,26 @@ func TestBoltWell(t *testing.T) {
 	}
 }
 
+// Answers are counted, and one of their files that is missing or damaged is named.
+func TestBoltAnswers(t *testing.T) {
+	path := boltWith(t, persist.Counter{BizTag: "order", Max: 5, Step: 1000, Timestamp: 1}, "shape")
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := store.Answers().Swap(t.Context(), "id", "claim", "answer", time.Hour)
+	if err := errors.Join(err, store.Close()); held != "" || err != nil {
+		t.Fatal(held, err)
+	}
+	d := examined(t, boltText(path, "{name: order}"))
+	want(t, run(t, d.store), OK, "store.bolt.path", "1 answers to requests with an Idempotency-Key are in 1 files")
+	file := filepath.Join(path+"-answers", "00000001.db")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, run(t, d.store), Fail, "store.bolt.path", file)
+}
+
 func TestBoltDangers(t *testing.T) {
 	busy := persist.Counter{BizTag: "order", Max: 99_000_000, Step: 100, Timestamp: noon.Add(-time.Second).UnixMilli()}
 	path := boltWith(t, busy, "another shape")

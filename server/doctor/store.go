@@ -87,6 +87,13 @@ func (d *Doctor) boltFile(ctx context.Context, f *findings) {
 	defer store.Close()
 	f.ok(boltKey, "%s is of format %d and no process has it", path, persist.FormatVersion)
 	d.contents(ctx, f, store)
+	switch files, answers, err := store.InspectAnswers(); {
+	case err != nil:
+		f.add(Fail, boltKey, "restore the folder, or remove it as a whole; see docs/IDEMPOTENCY.md",
+			"the answers to requests with an Idempotency-Key, which are refused while this lasts: %v", err)
+	case files > 0:
+		f.ok(boltKey, "%d answers to requests with an Idempotency-Key are in %d files", answers, files)
+	}
 }
 
 // inUse asks the node that has the file how it is.

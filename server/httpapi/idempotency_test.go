@@ -16,8 +16,9 @@ import (
 
 // remembering gives an API answers that are kept in memory.
 func remembering(o *httpapi.Options) {
+	store := memory.New(time.Now)
 	o.Answers = idempotency.New(idempotency.Options{
-		Backend: idempotency.NewStore(memory.New(time.Now).Documents(), time.Now), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
+		Backend: idempotency.NewStore(store.Documents(), idempotency.NewClock(store.Slots(), time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

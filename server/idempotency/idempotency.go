@@ -21,14 +21,15 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Backend keeps one text for each ID, of at most 1 MiB, until its time has passed. It is shared by all nodes, and safe for concurrent use. Errors are of type
+// Backend keeps one text for each ID, of at most 1 MiB, at least until its time has passed: first a claim, then the answer. It is shared by all nodes, and safe for concurrent use. Errors are of type
 // [*seqd.Error]; after one, what was to be done may have been done, or may be done yet.
 type Backend interface {
-	// Claim keeps text where nothing is kept, and returns ""; otherwise it returns what is kept.
+	// Claim keeps text where nothing is kept, or a claim whose lease has ended, and returns ""; otherwise it returns what is kept.
 	Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error)
-	// Swap keeps text in place of old, also where nothing is kept any more, and returns ""; otherwise it changes nothing and returns what is kept.
+	// Swap keeps text in place of the claim old, also where nothing is kept any more, and returns ""; otherwise it changes nothing and returns what is kept.
+	// It renews the claim if text is old.
 	Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error)
-	// Drop removes what is kept where it is old, in one atomic step.
+	// Drop removes the claim old if it is still kept, in one atomic step.
 	Drop(ctx context.Context, id, old string) error
 }
 

@@ -24,7 +24,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{T: t, backend: idempotency.NewStore(memory.New(time.Now).Documents(), time.Now)}
+	return &world{T: t, backend: idempotency.NewStore(memory.New(time.Now).Documents(), rightClock(time.Now))}
 }
 
 // node returns a node's answers.
@@ -102,7 +102,11 @@ func TestReplay(t *testing.T) {
 		w.wants(w.ask(ctx, a, "K", 3, w.issue), "2\n3\n4", true)
 		time.Sleep(time.Hour - time.Second)
 		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true)
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Minute)
+		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true) // it is still there
+		if n := purge(t, w.backend.(purger)); n != 2 {
+			t.Errorf("%d were removed", n)
+		}
 		w.wants(w.ask(ctx, a, "k", 1, w.issue), "5", false)
 	})
 }

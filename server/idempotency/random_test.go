@@ -83,7 +83,8 @@ func TestRandomFaults(t *testing.T) {
 			for n := range uint64(4) {
 				random := rand.New(rand.NewPCG(seed, n))
 				skew := time.Duration(random.Int64N(int64(4*idempotency.Lease))) - 2*idempotency.Lease
-				f := &faulty{Backend: idempotency.NewStore(documents, func() time.Time { return time.Now().Add(skew) }), random: random}
+				clock := idempotency.NewClock(&storeClock{now: off(time.Now, &skew)}, time.Now, nil) // the store's, as this node hears it
+				f := &faulty{Backend: idempotency.NewStore(documents, clock), random: random}
 				late = append(late, f)
 				a := w.node(func(o *idempotency.Options) { o.Backend, o.TTL = f, 100*time.Hour })
 				issue := func(ctx context.Context, call *seqd.Call) error {

@@ -12,19 +12,18 @@ import (
 // kind is that of the documents.
 const kind = "answer"
 
-// Store keeps entries as documents of the store. Whether one has ended is judged by the node that looks: where clocks differ, one may be taken over early or
-// late, and the revision sees to it that only one of those who hold it counts.
+// Store keeps entries as documents of the store. An answer is returned until it is purged, whatever the
+// time. Only a claim is taken over, once it has ended by the store's clock; if that happens too early,
+// the revision sees to it that one of those who hold it counts.
 type Store struct {
 	documents persist.Documents
-	now       func() time.Time
+	clock     *Clock
 }
 
 var _ Backend = (*Store)(nil)
 
-// NewStore returns entries in a store. It touches nothing.
-func NewStore(documents persist.Documents, now func() time.Time) *Store {
-	return &Store{documents, now}
-}
+// NewStore returns entries in documents. It touches nothing.
+func NewStore(documents persist.Documents, clock *Clock) *Store { return &Store{documents, clock} }
 
 // Claim implements [Backend].
 func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error) {
@@ -32,7 +31,11 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 		if err := again(ctx, attempt); err != nil {
 			return "", err
 		}
-		err := s.documents.Create(ctx, s.document(id, text, lease, 1))
+		now, err := s.clock.times(ctx)
+		if err != nil {
+			return "", refusal(err)
+		}
+		err = s.documents.Create(ctx, claimed(id, text, lease, 1, now))
 		if err == nil {
 			return "", nil
 		}
@@ -46,10 +49,10 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 		if err != nil {
 			return "", refusal(err)
 		}
-		if known.Expires > s.now().UnixMilli() {
+		if !ended(known, now) {
 			return known.Body, nil
 		}
-		err = s.documents.Update(ctx, s.document(id, text, lease, known.Revision+1))
+		err = s.documents.Update(ctx, claimed(id, text, lease, known.Revision+1, now))
 		switch {
 		case err == nil:
 			return "", nil
@@ -66,14 +69,22 @@ func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Durati
 		if err := again(ctx, attempt); err != nil {
 			return "", err
 		}
+		now, err := s.clock.times(ctx)
+		if err != nil {
+			return "", refusal(err)
+		}
+		kept := answered
+		if text == old {
+			kept = claimed
+		}
 		known, err := s.documents.Read(ctx, kind, id)
 		switch {
 		case errors.Is(err, persist.ErrNotFound):
-			err = s.documents.Create(ctx, s.document(id, text, keep, 1))
+			err = s.documents.Create(ctx, kept(id, text, keep, 1, now))
 		case err == nil && known.Body != old:
 			return known.Body, nil
 		case err == nil:
-			err = s.documents.Update(ctx, s.document(id, text, keep, known.Revision+1))
+			err = s.documents.Update(ctx, kept(id, text, keep, known.Revision+1, now))
 		}
 		if err == nil || !changed(err) {
 			return "", refusal(err)
@@ -117,9 +128,26 @@ func again(ctx context.Context, attempt int) error {
 	}
 }
 
-func (s *Store) document(id, text string, keep time.Duration, revision int64) persist.Document {
-	now := s.now()
-	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.UnixMilli(), Expires: now.Add(keep).UnixMilli()}
+// claimed is the document of a claim.
+func claimed(id, text string, lease time.Duration, revision int64, now times) persist.Document {
+	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.store, Expires: now.store + lease.Milliseconds()}
+}
+
+// answered is the document of an answer.
+func answered(id, text string, keep time.Duration, revision int64, now times) persist.Document {
+	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.store, Expires: now.latest + keep.Milliseconds()}
+}
+
+// mostEarly is how far in the future a claim may have been written. The clock of one that is further
+// ahead was wrong, and its owner may be dead: nobody would wait for so long.
+const mostEarly = time.Minute
+
+// ended reports whether a document is a claim that may be taken over.
+func ended(known persist.Document, now times) bool {
+	if e, err := parse(known.Body); err != nil || e.done {
+		return false
+	}
+	return known.Expires <= now.store || known.Timestamp > now.store+mostEarly.Milliseconds()
 }
 
 // changed reports whether somebody else changed the document meanwhile.
@@ -142,17 +170,25 @@ func refusal(err error) error {
 	}
 }
 
-// How Purge goes about it: documents at a time, and how long one stays beyond its end, for nodes whose clocks are behind.
+// How Purge goes about it: documents at a time, and how long one stays beyond its end, for clocks that
+// differ a little.
 const (
 	purgeAtOnce = 500
 	purgeGrace  = time.Minute
 )
 
-// Purge removes entries that have ended, some at a time, until there are no more or ctx ends. Requests do not depend on it: an entry that has ended counts
-// as none.
-func Purge(ctx context.Context, documents persist.Documents, now time.Time) (purged int, err error) {
+// Purge removes entries that have ended, some at a time, until there are no more or ctx ends. An answer
+// counts until it is removed.
+func (s *Store) Purge(ctx context.Context) (purged int, err error) {
+	if err := s.clock.Ask(ctx); err != nil {
+		return 0, err
+	}
+	now, err := s.clock.times(ctx)
+	if err != nil {
+		return 0, err
+	}
 	for {
-		n, err := documents.Purge(ctx, kind, now.Add(-purgeGrace).UnixMilli(), purgeAtOnce)
+		n, err := s.documents.Purge(ctx, kind, now.earliest-purgeGrace.Milliseconds(), purgeAtOnce)
 		purged += n
 		if err != nil || n < purgeAtOnce {
 			return purged, err

@@ -1,12 +1,15 @@
 package idempotency_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -14,58 +17,200 @@ import (
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
 )
 
-// clock is a clock that tests set.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
+// purger is a backend that is purged.
+type purger interface {
+	idempotency.Backend
+	Purge(context.Context) (int, error)
 }
 
-func newClock() *clock { return &clock{at: time.UnixMilli(1_790_000_000_000)} }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
+func purge(t *testing.T, b purger) int {
+	t.Helper()
+	n, err := b.Purge(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	return n
 }
 
 func TestStore(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) persist.Store{
-		"memory": func(*testing.T) persist.Store { return memory.New(time.Now) },
-		"bolt": func(t *testing.T) persist.Store {
-			s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+	for name, open := range map[string]func(*testing.T, *clock) (one, two purger){
+		"documents": func(_ *testing.T, c *clock) (one, two purger) {
+			documents := memory.New(c.now).Documents()
+			node := func() purger {
+				return idempotency.NewStore(documents, idempotency.NewClock(&storeClock{now: c.now}, c.now, c.elapsed))
+			}
+			return node(), node()
+		},
+		"bolt": func(t *testing.T, c *clock) (one, two purger) {
+			s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: c.now, Elapsed: c.elapsed})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s
+			t.Cleanup(func() { _ = s.Close() })
+			return idempotency.NewKept(s.Answers()), idempotency.NewKept(s.Answers())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
-				store, c := open(t), newClock()
-				t.Cleanup(func() { _ = store.Close() })
-				return idempotency.NewStore(store.Documents(), c.now), idempotency.NewStore(store.Documents(), c.now), c.pass
+				c := newClock()
+				a, b := open(t, c)
+				return a, b, func(d time.Duration) { c.pass(d); purge(t, a) }
 			})
 		})
 	}
 }
 
+// fleet is nodes and a store with a clock each.
+type fleet struct {
+	*testing.T
+	real      *clock
+	documents persist.Documents
+	store     time.Duration // how far the store's clock is ahead
+}
+
+func newFleet(t *testing.T) *fleet {
+	f := &fleet{T: t, real: newClock()}
+	f.documents = memory.New(f.real.now).Documents()
+	return f
+}
+
+// node returns a node whose clock is so far ahead.
+func (f *fleet) node(ahead *time.Duration) *idempotency.Store {
+	slots := &storeClock{now: off(f.real.now, &f.store)}
+	return idempotency.NewStore(f.documents, idempotency.NewClock(slots, off(f.real.now, ahead), f.real.elapsed))
+}
+
+const (
+	pending  = "1 p someone 1"
+	finished = "1 d someone 1 n7:1:1"
+	another  = "1 p another 1"
+	day      = 24 * time.Hour
+)
+
+func (f *fleet) answers(n *idempotency.Store, id string) {
+	f.Helper()
+	f.claims(n, id, pending, "")
+	if held, err := n.Swap(f.Context(), id, pending, finished, day); held != "" || err != nil {
+		f.Errorf("a swap found %q, %v", held, err)
+	}
+}
+
+func (f *fleet) claims(n *idempotency.Store, id, text, want string) {
+	f.Helper()
+	if held, err := n.Claim(f.Context(), id, text, idempotency.Lease); held != want || err != nil {
+		f.Errorf("a claim of %s found %q, %v, want %q", id, held, err, want)
+	}
+}
+
+// One clock that is wrong, of a node or of the store, at any time, takes no answer from anybody.
+func TestWrongClocksLoseNoAnswers(t *testing.T) {
+	for _, wrong := range []time.Duration{25 * time.Hour, -25 * time.Hour, 1000 * day, 10 * time.Minute} {
+		for name, test := range map[string]func(*fleet, *idempotency.Store, *idempotency.Store, *time.Duration){
+			"a node that answers": func(f *fleet, _, b *idempotency.Store, off *time.Duration) { *off = wrong; f.answers(b, "k") },
+			"a node that looks":   func(f *fleet, a, _ *idempotency.Store, off *time.Duration) { f.answers(a, "k"); *off = wrong },
+			"the store, early": func(f *fleet, a, _ *idempotency.Store, _ *time.Duration) {
+				f.store = wrong
+				f.answers(a, "k")
+				f.store = 0
+			},
+			"the store, late": func(f *fleet, a, _ *idempotency.Store, _ *time.Duration) { f.answers(a, "k"); f.store = wrong },
+		} {
+			t.Run(fmt.Sprintf("%s, %s off", name, wrong), func(t *testing.T) {
+				f := newFleet(t)
+				var right, off time.Duration
+				a, b := f.node(&right), f.node(&off)
+				test(f, a, b, &off)
+				for range 23 {
+					f.real.pass(time.Hour)
+					for _, n := range []*idempotency.Store{a, b, f.node(&off)} {
+						if purged := purge(t, n); purged != 0 {
+							t.Fatal("an answer was removed")
+						}
+						f.claims(n, "k", another, finished)
+					}
+				}
+			})
+		}
+	}
+}
+
+// An answer is returned until it is removed, which nobody but Purge does.
+func TestAnswerIsNeverTakenOver(t *testing.T) {
+	f := newFleet(t)
+	var none time.Duration
+	n := f.node(&none)
+	f.answers(n, "k")
+	f.real.pass(2 * day)
+	f.claims(n, "k", another, finished)
+	if purged := purge(t, n); purged != 1 {
+		t.Errorf("%d were removed", purged)
+	}
+	f.claims(n, "k", another, "")
+}
+
+// A claim ends by the store's clock, and one that was written by a clock far ahead holds nobody up.
+func TestClaimsGoByTheStoresClock(t *testing.T) {
+	f := newFleet(t)
+	ahead, behind := day, -day
+	a, b := f.node(&ahead), f.node(&behind)
+	f.claims(a, "k", pending, "")
+	f.claims(b, "k", another, pending)
+	f.real.pass(idempotency.Lease)
+	f.claims(b, "k", another, "")
+	f.claims(a, "k", pending, another)
+	err := f.documents.Create(t.Context(), persist.Document{ // as a version before writes it on a node with such a clock
+		Kind: "answer", Key: "former", Revision: 1, Body: pending,
+		Timestamp: f.real.now().Add(day).UnixMilli(), Expires: f.real.now().Add(day + idempotency.Lease).UnixMilli(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.claims(b, "former", another, "")
+}
+
+// While the store has never told its clock there is none to go by.
+func TestNoClock(t *testing.T) {
+	c := newClock()
+	slots := &storeClock{now: c.now, err: persist.ErrUnavailable}
+	b := idempotency.NewStore(memory.New(c.now).Documents(), idempotency.NewClock(slots, c.now, c.elapsed))
+	if held, err := b.Claim(t.Context(), "k", pending, time.Second); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+		t.Errorf("claimed: %q, %v", held, err)
+	}
+	if n, err := b.Purge(t.Context()); n != 0 || !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	slots.err = nil
+	if held, err := b.Claim(t.Context(), "k", pending, time.Second); held != "" || err != nil {
+		t.Errorf("claimed: %q, %v", held, err)
+	}
+	slots.err = persist.ErrUnavailable
+	if held, err := b.Claim(t.Context(), "k", another, time.Second); held != pending || err != nil {
+		t.Errorf("claimed: %q, %v", held, err)
+	}
+}
+
+func TestSkew(t *testing.T) {
+	for ahead, want := range map[time.Duration]string{0: "", 59 * time.Minute: "", -59 * time.Minute: "", 25 * time.Hour: "25h0m0s ahead", -2 * time.Hour: "2h0m0s behind"} {
+		c := newClock()
+		err := idempotency.NewClock(&storeClock{now: c.now}, off(c.now, &ahead), c.elapsed).Skew(t.Context())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", ahead, err)
+		}
+	}
+}
+
 // What has ended a minute ago is removed, and nothing else.
 func TestPurge(t *testing.T) {
-	store, c := memory.New(time.Now), newClock()
-	b := idempotency.NewStore(store.Documents(), c.now)
+	f := newFleet(t)
+	var none time.Duration
+	b := f.node(&none)
 	const ending, staying = 1234, 3
 	for i := range ending + staying {
 		keep := time.Second
 		if i >= ending {
 			keep = time.Hour
 		}
-		if held, err := b.Claim(t.Context(), fmt.Sprint(i), "x", keep); held != "" || err != nil {
+		if held, err := b.Claim(t.Context(), fmt.Sprint(i), pending, keep); held != "" || err != nil {
 			t.Fatal(held, err)
 		}
 	}
@@ -73,9 +218,9 @@ func TestPurge(t *testing.T) {
 		pass time.Duration
 		want int
 	}{{time.Minute, 0}, {2 * time.Second, ending}, {0, 0}, {time.Hour, staying}} {
-		c.pass(step.pass)
-		if n, err := idempotency.Purge(t.Context(), store.Documents(), c.now()); n != step.want || err != nil {
-			t.Errorf("after %v more %d were removed, %v, want %d", step.pass, n, err, step.want)
+		f.real.pass(step.pass)
+		if n := purge(t, b); n != step.want {
+			t.Errorf("after %v more %d were removed, want %d", step.pass, n, step.want)
 		}
 	}
 }

@@ -18,7 +18,8 @@ import (
 // long is a time that no test lasts.
 const long = time.Hour
 
-// Factory returns a backend without entries, and another one on the same entries, as a second node has it. pass lets time pass for both.
+// Factory returns a backend without entries, and another one on the same entries, as a second node has it. pass lets time pass for both, and then removes
+// what has ended.
 type Factory func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration))
 
 // suite is one test's backends.
@@ -76,91 +77,95 @@ func (s *suite) drops(b idempotency.Backend, id, old string) {
 	}
 }
 
+// claim and answer are texts as package idempotency writes them.
+func claim(name string) string  { return "1 p " + name + " 1" }
+func answer(name string) string { return "1 d owner 1 t" + name }
+
 func testClaim(s *suite) {
-	s.claims(s.one, "a", "first", 2*time.Minute, "")
-	s.claims(s.two, "a", "second", long, "first")
-	s.claims(s.one, "a", "first", long, "first") // changes nothing
+	s.claims(s.one, "a", claim("first"), 2*time.Minute, "")
+	s.claims(s.two, "a", claim("second"), long, claim("first"))
+	s.claims(s.one, "a", claim("first"), long, claim("first")) // changes nothing
 	s.pass(121 * time.Second)
-	s.claims(s.two, "a", "second", long, "")
-	s.claims(s.one, "a", "first", long, "second")
+	s.claims(s.two, "a", claim("second"), long, "")
+	s.claims(s.one, "a", claim("first"), long, claim("second"))
 }
 
 func testSwap(s *suite) {
-	s.claims(s.one, "a", "first", long, "")
-	s.swaps(s.two, "a", "second", "done", long, "first")
-	s.swaps(s.one, "a", "first", "done", long, "")
-	s.swaps(s.one, "a", "first", "done", long, "done")
-	s.swaps(s.one, "a", "first", "first", long, "done") // a renewal that comes late
-	s.claims(s.two, "a", "second", long, "done")
+	s.claims(s.one, "a", claim("first"), long, "")
+	s.swaps(s.two, "a", claim("second"), answer("done"), long, claim("first"))
+	s.swaps(s.one, "a", claim("first"), answer("done"), long, "")
+	s.swaps(s.one, "a", claim("first"), answer("done"), long, answer("done"))
+	s.swaps(s.one, "a", claim("first"), claim("first"), long, answer("done")) // a renewal that comes late
+	s.claims(s.two, "a", claim("second"), long, answer("done"))
 }
 
 func testSwapMissing(s *suite) {
-	s.swaps(s.one, "a", "first", "done", long, "")
-	s.claims(s.two, "a", "second", long, "done")
-	s.claims(s.one, "b", "first", time.Minute, "")
+	s.swaps(s.one, "a", claim("first"), answer("done"), long, "")
+	s.claims(s.two, "a", claim("second"), long, answer("done"))
+	s.claims(s.one, "b", claim("first"), time.Minute, "")
 	s.pass(61 * time.Second)
-	s.swaps(s.one, "b", "first", "done", long, "") // nobody took over
-	s.claims(s.two, "b", "second", long, "done")
-	s.claims(s.one, "c", "first", time.Minute, "")
+	s.swaps(s.one, "b", claim("first"), answer("done"), long, "") // nobody took over
+	s.claims(s.two, "b", claim("second"), long, answer("done"))
+	s.claims(s.one, "c", claim("first"), time.Minute, "")
 	s.pass(61 * time.Second)
-	s.claims(s.two, "c", "second", long, "")
-	s.swaps(s.one, "c", "first", "done", long, "second")
-	s.swaps(s.two, "c", "second", "done", long, "")
+	s.claims(s.two, "c", claim("second"), long, "")
+	s.swaps(s.one, "c", claim("first"), answer("done"), long, claim("second"))
+	s.swaps(s.two, "c", claim("second"), answer("done"), long, "")
 }
 
 func testEnds(s *suite) {
-	s.claims(s.one, "a", "first", long, "")
-	s.swaps(s.one, "a", "first", "done", 2*time.Minute, "")
-	s.claims(s.two, "a", "second", long, "done")
-	s.pass(121 * time.Second)
-	s.claims(s.two, "a", "second", long, "")
+	s.claims(s.one, "a", claim("first"), long, "")
+	s.swaps(s.one, "a", claim("first"), answer("done"), 2*time.Minute, "")
+	s.claims(s.two, "a", claim("second"), long, answer("done"))
+	s.pass(10 * time.Minute)
+	s.claims(s.two, "a", claim("second"), long, "")
 }
 
 func testProlong(s *suite) {
-	s.claims(s.one, "a", "first", 2*time.Minute, "")
+	s.claims(s.one, "a", claim("first"), 2*time.Minute, "")
 	for range 3 {
 		s.pass(time.Minute)
-		s.swaps(s.one, "a", "first", "first", 2*time.Minute, "")
+		s.swaps(s.one, "a", claim("first"), claim("first"), 2*time.Minute, "")
 	}
-	s.claims(s.two, "a", "second", long, "first")
+	s.claims(s.two, "a", claim("second"), long, claim("first"))
 	s.pass(121 * time.Second)
-	s.claims(s.two, "a", "second", long, "")
+	s.claims(s.two, "a", claim("second"), long, "")
 }
 
 func testDrop(s *suite) {
-	s.drops(s.one, "a", "first")
-	s.claims(s.one, "a", "first", long, "")
-	s.drops(s.two, "a", "second")
-	s.claims(s.two, "a", "second", long, "first")
-	s.drops(s.one, "a", "first")
-	s.drops(s.one, "a", "first")
-	s.claims(s.two, "a", "second", long, "")
-	s.drops(s.one, "a", "first")
-	s.swaps(s.two, "a", "second", "done", long, "")
-	s.drops(s.two, "a", "second")
-	s.claims(s.one, "a", "first", long, "done")
+	s.drops(s.one, "a", claim("first"))
+	s.claims(s.one, "a", claim("first"), long, "")
+	s.drops(s.two, "a", claim("second"))
+	s.claims(s.two, "a", claim("second"), long, claim("first"))
+	s.drops(s.one, "a", claim("first"))
+	s.drops(s.one, "a", claim("first"))
+	s.claims(s.two, "a", claim("second"), long, "")
+	s.drops(s.one, "a", claim("first"))
+	s.swaps(s.two, "a", claim("second"), answer("done"), long, "")
+	s.drops(s.two, "a", claim("second"))
+	s.claims(s.one, "a", claim("first"), long, answer("done"))
 }
 
 func testApart(s *suite) {
 	ids := []string{"a", "A", "ab", "a-", "a_"}
 	for _, id := range ids {
-		s.claims(s.one, id, "of "+id, long, "")
+		s.claims(s.one, id, claim(id), long, "")
 	}
-	s.drops(s.two, "ab", "of ab")
+	s.drops(s.two, "ab", claim("ab"))
 	for _, id := range ids {
-		want := "of " + id
+		want := claim(id)
 		if id == "ab" {
 			want = ""
 		}
-		s.claims(s.two, id, "other", long, want)
+		s.claims(s.two, id, claim("other"), long, want)
 	}
 }
 
 func testLarge(s *suite) {
-	large := strings.Repeat("ü", 1<<19)
-	s.claims(s.one, "a", "first", long, "")
-	s.swaps(s.one, "a", "first", large, long, "")
-	s.claims(s.two, "a", "second", long, large)
+	large := answer(strings.Repeat("ü", 1<<19-200))
+	s.claims(s.one, "a", claim("first"), long, "")
+	s.swaps(s.one, "a", claim("first"), large, long, "")
+	s.claims(s.two, "a", claim("second"), long, large)
 }
 
 // crowd runs f on both nodes many times at once and returns how many of them got "".
@@ -190,7 +195,7 @@ func (s *suite) crowd(f func(b idempotency.Backend, name string) (string, error)
 func testClaimRace(s *suite) {
 	for id := range 10 {
 		if won := s.crowd(func(b idempotency.Backend, name string) (string, error) {
-			return b.Claim(context.Background(), strconv.Itoa(id), name, long)
+			return b.Claim(context.Background(), strconv.Itoa(id), claim(name), long)
 		}); won != 1 {
 			s.Errorf("%d claimed it", won)
 		}
@@ -199,9 +204,9 @@ func testClaimRace(s *suite) {
 
 func testSwapRace(s *suite) {
 	for id := range 10 {
-		s.claims(s.one, strconv.Itoa(id), "claim", long, "")
+		s.claims(s.one, strconv.Itoa(id), claim("claim"), long, "")
 		if won := s.crowd(func(b idempotency.Backend, name string) (string, error) {
-			return b.Swap(context.Background(), strconv.Itoa(id), "claim", name, long)
+			return b.Swap(context.Background(), strconv.Itoa(id), claim("claim"), answer(name), long)
 		}); won != 1 {
 			s.Errorf("%d swapped it", won)
 		}
@@ -210,12 +215,12 @@ func testSwapRace(s *suite) {
 
 func testTakeOverRace(s *suite) {
 	for id := range 10 {
-		s.claims(s.one, strconv.Itoa(id), "claim", time.Minute, "")
+		s.claims(s.one, strconv.Itoa(id), claim("claim"), time.Minute, "")
 	}
 	s.pass(61 * time.Second)
 	for id := range 10 {
 		if won := s.crowd(func(b idempotency.Backend, name string) (string, error) {
-			return b.Claim(context.Background(), strconv.Itoa(id), name, long)
+			return b.Claim(context.Background(), strconv.Itoa(id), claim(name), long)
 		}); won != 1 {
 			s.Errorf("%d took it over", won)
 		}
@@ -223,17 +228,17 @@ func testTakeOverRace(s *suite) {
 }
 
 func testContext(s *suite) {
-	s.claims(s.one, "a", "first", long, "")
+	s.claims(s.one, "a", claim("first"), long, "")
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	// An operation that is done all the same is no mistake, one that says that it found something is.
-	if held, err := s.two.Claim(ctx, "a", "second", long); held != "first" && seqd.CodeOf(err) != seqd.CodeCanceled {
+	if held, err := s.two.Claim(ctx, "a", claim("second"), long); held != claim("first") && seqd.CodeOf(err) != seqd.CodeCanceled {
 		s.Errorf("claim: %q, %v", held, err)
 	}
-	if held, err := s.two.Swap(ctx, "a", "second", "x", long); held != "first" && seqd.CodeOf(err) != seqd.CodeCanceled {
+	if held, err := s.two.Swap(ctx, "a", claim("second"), claim("x"), long); held != claim("first") && seqd.CodeOf(err) != seqd.CodeCanceled {
 		s.Errorf("swap: %q, %v", held, err)
 	}
-	s.claims(s.two, "a", "second", long, "first")
+	s.claims(s.two, "a", claim("second"), long, claim("first"))
 }
 
 // Every request with the same key gets the same number, and each number is that of one key.

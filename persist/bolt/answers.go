@@ -1,0 +1,287 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// answers implements [persist.Answers]. Claims are in memory: the lock of the counters' file keeps other
+// processes out, so a claim whose process has ended has no owner. Answers are in files of their own, see
+// windows.
+//
+// All work on one ID is done by one goroutine at a time, which also covers a write whose caller has gone.
+type answers struct {
+	windows windows
+	former  former
+
+	mu      sync.Mutex // guards what follows
+	entries map[string]*entry
+	closed  bool
+}
+
+var _ persist.Answers = (*answers)(nil)
+
+// fillAnswers makes the answers of a store. It touches nothing.
+func (s *Store) fillAnswers(opts Options) {
+	if opts.Elapsed == nil {
+		began := time.Now()
+		opts.Elapsed = func() time.Duration { return time.Since(began) }
+	}
+	opts.Path += answersSuffix
+	s.answers.entries = make(map[string]*entry)
+	s.answers.windows.opts, s.answers.former.documents = opts, &s.documents
+	s.answers.windows.start, s.answers.windows.startAt = opts.Now().UnixMilli(), opts.Elapsed()
+}
+
+// entry is what is in memory about an ID.
+type entry struct {
+	turn  chan struct{} // full while somebody works on the entry; guards claim and until
+	users int           // how many work on it or wait for that; guarded by answers.mu
+	claim string        // "" for none
+	until time.Duration // when the claim ends, by Options.Elapsed
+}
+
+// enter waits for the turn to work on an ID.
+func (a *answers) enter(ctx context.Context, id string) (*entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return nil, persist.ErrClosed
+	}
+	e := a.entries[id]
+	if e == nil {
+		e = &entry{turn: make(chan struct{}, 1)}
+		a.entries[id] = e
+	}
+	e.users++
+	a.mu.Unlock()
+	select {
+	case e.turn <- struct{}{}:
+		return e, nil
+	case <-ctx.Done():
+		a.release(id, e)
+		return nil, ctx.Err()
+	}
+}
+
+// leave ends a turn.
+func (a *answers) leave(id string, e *entry) {
+	<-e.turn
+	a.release(id, e)
+}
+
+// release forgets an entry that nobody needs.
+func (a *answers) release(id string, e *entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e.users--
+	if e.users == 0 && e.claim == "" {
+		delete(a.entries, id)
+	}
+}
+
+// kept returns what is kept under an ID, "" for nothing.
+func (a *answers) kept(ctx context.Context, id string, e *entry) (string, error) {
+	if e.claim != "" && e.until > a.windows.opts.Elapsed() {
+		return e.claim, nil
+	}
+	held, err := a.windows.find(id)
+	if held == "" && err == nil {
+		held, err = a.former.find(ctx, id)
+	}
+	return held, err
+}
+
+// Claim implements [persist.Answers].
+func (a *answers) Claim(ctx context.Context, id, claim string, lease time.Duration) (held string, err error) {
+	e, err := a.enter(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	defer a.leave(id, e)
+	held, err = a.kept(ctx, id, e)
+	if held == "" && err == nil {
+		e.claim, e.until = claim, a.windows.opts.Elapsed()+lease
+	}
+	return held, err
+}
+
+// Swap implements [persist.Answers].
+func (a *answers) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
+	e, err := a.enter(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if e.claim != old { // else no answer is kept: who claims has looked
+		held, err = a.kept(ctx, id, e)
+	}
+	switch {
+	case held != "" || err != nil:
+	case text == old:
+		e.claim, e.until = old, a.windows.opts.Elapsed()+keep
+	default:
+		return "", a.finish(ctx, id, e, text, keep)
+	}
+	a.leave(id, e)
+	return held, err
+}
+
+// finish writes an answer and ends the turn when that is done, even if the caller does not wait for it.
+func (a *answers) finish(ctx context.Context, id string, e *entry, text string, keep time.Duration) error {
+	done := make(chan error, 1)
+	go func() {
+		err := a.windows.put(id, text, keep)
+		if err == nil {
+			e.claim = ""
+		}
+		a.leave(id, e)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Drop implements [persist.Answers].
+func (a *answers) Drop(ctx context.Context, id, claim string) error {
+	e, err := a.enter(ctx, id)
+	if err != nil {
+		return err
+	}
+	if e.claim == claim {
+		e.claim = ""
+	}
+	a.leave(id, e)
+	return nil
+}
+
+// Purge implements [persist.Answers].
+func (a *answers) Purge(ctx context.Context) (purged int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := a.sweep(); err != nil {
+		return 0, err
+	}
+	purged, err = a.windows.purge()
+	n, formerErr := a.former.purge(ctx, a.windows.now())
+	return purged + n, errors.Join(err, formerErr)
+}
+
+// sweep forgets claims that have ended.
+func (a *answers) sweep() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return persist.ErrClosed
+	}
+	now := a.windows.opts.Elapsed()
+	for id, e := range a.entries {
+		if e.users == 0 && e.until <= now {
+			delete(a.entries, id)
+		}
+	}
+	return nil
+}
+
+func (a *answers) close() error {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	return a.windows.close()
+}
+
+// former is where versions before this one kept answers: as documents, among the counters. Those that
+// are there yet are returned until their time has passed. Claims among them have no owner any more.
+type former struct {
+	documents *documents
+
+	mu     sync.Mutex // guards what follows
+	looked bool
+	left   bool // there may be answers
+}
+
+const (
+	formerKind = "answer"
+	// formerLease is longer than a claim lasted, and shorter than any answer.
+	formerLease = 30 * time.Second
+	// How many are removed in one transaction, and the pause for other writes before the next.
+	formerStep  = 200
+	formerPause = 10 * time.Millisecond
+)
+
+// any reports whether there may be answers.
+func (f *former) any(ctx context.Context) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.looked {
+		return f.left, nil
+	}
+	list, err := f.documents.List(ctx, formerKind, "", 1)
+	if err == nil {
+		f.looked, f.left = true, len(list) > 0
+	}
+	return f.left, err
+}
+
+// find returns an answer, "" for none.
+func (f *former) find(ctx context.Context, id string) (string, error) {
+	if there, err := f.any(ctx); !there || err != nil {
+		return "", err
+	}
+	doc, err := f.documents.Read(ctx, formerKind, id)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("the answer in %s: %w", f.documents.store.path, err)
+	case doc.Expires-doc.Timestamp < formerLease.Milliseconds():
+		return "", nil
+	}
+	return doc.Body, nil
+}
+
+// purge removes those that expired before now, in ms since the Unix epoch.
+func (f *former) purge(ctx context.Context, now int64) (purged int, err error) {
+	there, err := f.any(ctx)
+	if !there || err != nil {
+		return 0, err
+	}
+	defer func() {
+		f.mu.Lock()
+		f.looked = false // there may be none left
+		f.mu.Unlock()
+	}()
+	for {
+		n, err := f.documents.Purge(ctx, formerKind, now, formerStep)
+		purged += n
+		if err != nil || n < formerStep {
+			return purged, err
+		}
+		if err := pause(ctx, formerPause); err != nil {
+			return purged, err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

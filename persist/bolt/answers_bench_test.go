@@ -1,0 +1,143 @@
+package bolt
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// keepMany keeps answers as they are kept for requests for one number, in one window.
+func keepMany(b *testing.B, s *Store, n int) {
+	b.Helper()
+	const crowd = most
+	var wg sync.WaitGroup
+	for range n / crowd {
+		for range crowd {
+			wg.Go(func() {
+				var hash [32]byte
+				_, _ = rand.Read(hash[:])
+				id, claim := base64.RawURLEncoding.EncodeToString(hash[:]), "1 p "+base64.RawURLEncoding.EncodeToString(hash[:12])+".8a7 1"
+				if held, err := s.Answers().Claim(context.Background(), id, claim, time.Hour); held != "" || err != nil {
+					b.Error(held, err)
+				}
+				answer := "1 d" + claim[3:] + " n20261122001234:1:1"
+				if held, err := s.Answers().Swap(context.Background(), id, claim, answer, 24*time.Hour); held != "" || err != nil {
+					b.Error(held, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// sizeOf is how many bytes the files of a folder have.
+func sizeOf(b *testing.B, dir string) (size int64) {
+	b.Helper()
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		size += info.Size()
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return size
+}
+
+// benchStore opens a store with a counter.
+func benchStore(b *testing.B, elapsed *time.Duration) *Store {
+	b.Helper()
+	s, err := Open(Options{
+		Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now, Elapsed: func() time.Duration { return *elapsed },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	if err := s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 1}); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// keepFormerly keeps answers as versions before did, among the counters, and purges them.
+func keepFormerly(b *testing.B, s *Store, n int) {
+	b.Helper()
+	for i := 0; i < n; i += most {
+		err := s.db.Update(func(tx *bbolt.Tx) error {
+			for j := range most {
+				var hash [32]byte
+				_, _ = rand.Read(hash[:])
+				doc := persist.Document{
+					Kind: formerKind, Key: base64.RawURLEncoding.EncodeToString(hash[:]), Revision: 2, Body: "1 d QUJDREVGR0hJSktM.8a7 1 n20261122001234:1:1",
+					Timestamp: 1_790_000_000_000, Expires: int64(1_790_086_400_000 + i + j),
+				}
+				if err := putDocument(tx.Bucket(documentsBucket), persist.Document{}, doc); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	for {
+		if purged, err := s.Documents().Purge(b.Context(), formerKind, 1<<60, 500); err != nil || purged == 0 {
+			if err != nil {
+				b.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+// What an allocation costs if there are no answers, if many have expired, and if many had expired among
+// the counters, as it was before. All three are measured in turn, and the medians shown: the machine
+// may have other work. It also
+// says how many bytes an answer takes.
+func BenchmarkAllocateBesideAnswers(b *testing.B) {
+	const many = 300_000
+	var elapsed time.Duration
+	none, apart, among := benchStore(b, &elapsed), benchStore(b, &elapsed), benchStore(b, &elapsed)
+	keepMany(b, apart, many)
+	size := sizeOf(b, apart.path+answersSuffix)
+	elapsed += 48 * time.Hour
+	if n, err := apart.Answers().Purge(b.Context()); n != many || err != nil {
+		b.Fatal(n, err)
+	}
+	keepFormerly(b, among, many)
+	stores := []*Store{none, apart, among}
+	var took [3][]time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		for i := range stores {
+			i = (i + n) % len(stores) // none of them is always the first
+			began := time.Now()
+			if _, err := stores[i].Counters().Allocate(b.Context(), persist.Request{BizTag: "order", Size: 1}); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for i, unit := range []string{"none-µs", "apart-µs", "among-µs"} {
+		slices.Sort(took[i])
+		b.ReportMetric(float64(took[i][n/2].Nanoseconds())/1000, unit)
+	}
+	b.ReportMetric(float64(size)/many, "bytes/answer")
+}

@@ -1,0 +1,167 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/internal/folder"
+	"github.com/seqd/seqd/persist"
+)
+
+// Compacted says what became of a file.
+type Compacted struct {
+	Path          string
+	Records       int
+	Before, After int64 // its size in bytes
+}
+
+// compactSuffix makes the name under which a compacted file is written first.
+const compactSuffix = ".compact"
+
+// compactBatch is how many bytes are copied in one transaction.
+const compactBatch = 16 << 20
+
+// Compact writes the file of the counters, and that of the history if there is one, anew without the
+// pages that are free, and puts the new ones in their places. It keeps other processes out meanwhile. It
+// returns what it did, also with an error.
+//
+// A crash at any moment leaves the whole old file or the whole new one, and maybe a file whose name ends
+// in ".compact", which the next call replaces.
+func Compact(opts Options) (done []Compacted, err error) {
+	files := []struct {
+		suffix, advice string
+	}{{"", counterAdvice}, {historySuffix, historyAdvice}}
+	for _, file := range files {
+		of := opts
+		of.Path, of.advice = opts.Path+file.suffix, file.advice
+		if _, err := os.Stat(of.Path); file.suffix != "" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		one, err := compact(of, func(string) {})
+		if err != nil {
+			return done, fmt.Errorf("compact %s: %w", of.Path, err)
+		}
+		done = append(done, one)
+	}
+	return done, nil
+}
+
+// compact compacts one file. reached is told of each step that is done.
+func compact(opts Options, reached func(step string)) (done Compacted, err error) {
+	done.Path = opts.Path
+	if opts.Path, err = filepath.EvalSymlinks(opts.Path); err != nil { // a link stays one
+		return done, err
+	}
+	old, err := openFile(opts)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, old.close()) }()
+	if err := errors.Join(guarded(func() error { return old.check(nil) }), old.stillThere()); err != nil {
+		return done, err
+	}
+	info, err := os.Stat(opts.Path)
+	if err != nil {
+		return done, err
+	}
+	done.Before = info.Size()
+	temporary := opts.Path + compactSuffix
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return done, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temporary) // the error of why there is one says more
+		}
+	}()
+	reached("opened")
+	if err := copyTo(temporary, &old, info); err != nil {
+		return done, outOfSpace(err)
+	}
+	reached("copied")
+	if done.Records, err = sameRecords(temporary, &old); err != nil {
+		return done, err
+	}
+	if info, err = os.Stat(temporary); err != nil {
+		return done, err
+	}
+	done.After = info.Size()
+	reached("checked")
+	if err := errors.Join(old.stillThere(), os.Rename(temporary, opts.Path)); err != nil {
+		return done, err
+	}
+	reached("renamed")
+	return done, folder.Sync(filepath.Dir(opts.Path))
+}
+
+// copyTo writes all records to a new file, durably, with the mode and owner of the old one.
+func copyTo(path string, old *opened, info fs.FileInfo) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		return err
+	}
+	err = old.guard.run(func() error { return bbolt.Compact(db, old.db, compactBatch) })
+	// Both meta pages must know all of it: bbolt opens the state of the older one if the newer is damaged.
+	for range 2 {
+		if err == nil {
+			err = db.Update(func(*bbolt.Tx) error { return nil })
+		}
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Chmod(info.Mode().Perm()), keepOwner(file, info), file.Sync(), file.Close())
+}
+
+// sameRecords returns how many records a file has, or an error if they are not those of the
+// other one.
+func sameRecords(path string, old *opened) (records int, err error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	err = old.view(func(before *bbolt.Tx) error {
+		return guarded(func() error {
+			return db.View(func(after *bbolt.Tx) error {
+				records, err = equal(before.Cursor().Bucket(), after.Cursor().Bucket())
+				return err
+			})
+		})
+	})
+	return records, err
+}
+
+// equal counts the records of two buckets that are the same, with what is in buckets in them.
+func equal(a, b *bbolt.Bucket) (records int, err error) {
+	inA, inB := a.Cursor(), b.Cursor()
+	keyA, valueA := inA.First()
+	keyB, valueB := inB.First()
+	for keyA != nil || keyB != nil {
+		if !bytes.Equal(keyA, keyB) || !bytes.Equal(valueA, valueB) || (valueA == nil) != (valueB == nil) {
+			return records, fmt.Errorf("%w: the new file differs from the old one at %.100q and %.100q; the old one stays", persist.ErrInvalid, keyA, keyB)
+		}
+		if valueA == nil {
+			n, err := equal(a.Bucket(keyA), b.Bucket(keyB))
+			if err != nil {
+				return records, err
+			}
+			records += n
+		} else {
+			records++
+		}
+		keyA, valueA = inA.Next()
+		keyB, valueB = inB.Next()
+	}
+	return records, nil
+}

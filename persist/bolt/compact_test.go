@@ -1,0 +1,211 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// bloated makes a closed store of which most pages are free, with a range of order that ends at 10.
+func bloated(t *testing.T) (opts Options) {
+	t.Helper()
+	opts = Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: 50 * time.Millisecond, Now: time.Now}
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addCounter(t, s, "order")
+	if _, err := allocate(t, s, 10); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		doc := persist.Document{Kind: "answer", Key: fmt.Sprint(i), Revision: 1, Body: strings.Repeat("x", 1<<20), Expires: int64(1 + i)}
+		if err := s.Documents().Create(t.Context(), doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.Documents().Purge(t.Context(), "answer", 5, 10); n != 4 || err != nil {
+		t.Fatal(n, err)
+	}
+	record := persist.HistoryRecord{ID: persist.HistoryID(1, 2, 3), BizType: "order", Time: 1, First: 1, Last: 1, Count: 1}
+	if err := errors.Join(s.History().Append(t.Context(), []persist.HistoryRecord{record}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return opts
+}
+
+// holds checks that a store has what bloated put there.
+func holds(t *testing.T, path string) {
+	t.Helper()
+	s := open(t, path)
+	r, err := allocate(t, s, 1)
+	if err != nil || r.First != 11 {
+		t.Errorf("%s issues %v, %v", path, r, err)
+	}
+	if doc, err := s.Documents().Read(t.Context(), "answer", "4"); err != nil || len(doc.Body) != 1<<20 {
+		t.Errorf("%s: %v", path, err)
+	}
+	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 1 || err != nil {
+		t.Errorf("%s: purged %d, %v", path, n, err)
+	}
+	list, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 10})
+	if err != nil || len(list) != 1 {
+		t.Errorf("%s: history %v, %v", path, list, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCompact(t *testing.T) {
+	opts := bloated(t)
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := errors.Join(os.Symlink(opts.Path, link), os.Chmod(opts.Path, 0o640), os.WriteFile(opts.Path+compactSuffix, []byte("left"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	size := func() int64 {
+		info, err := os.Stat(opts.Path)
+		if err != nil || info.Mode().Perm() != 0o640 {
+			t.Fatal(info, err)
+		}
+		return info.Size()
+	}
+	before := size()
+	linked := opts
+	linked.Path = link
+	done, err := Compact(linked)
+	if err != nil || len(done) != 1 || done[0].Path != link || done[0].Before != before || done[0].After != size() || done[0].After > before/3 || done[0].Records != 4 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Error("the link has gone")
+	}
+	if done, err := Compact(opts); err != nil || len(done) != 2 || done[1].Path != opts.Path+historySuffix || done[1].Records != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if left, err := filepath.Glob(opts.Path + "*" + compactSuffix); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	holds(t, opts.Path)
+}
+
+// Whenever it is killed, there is a whole file under the name.
+func TestCompactKilled(t *testing.T) {
+	opts := bloated(t)
+	var left []string
+	if _, err := compact(opts, func(step string) {
+		dir := filepath.Join(t.TempDir(), step)
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(opts.Path))); err != nil {
+			t.Error(err)
+		}
+		left = append(left, filepath.Join(dir, "seqd.db"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 4 {
+		t.Errorf("it went through %v", left)
+	}
+	for _, path := range left {
+		again := opts
+		again.Path = path
+		if _, err := Compact(again); err != nil { // also where a file was left
+			t.Error(err)
+		}
+		holds(t, path)
+	}
+}
+
+// A compacted file does not fall back to less when a meta page rots.
+func TestCompactedWithRottenMetaPage(t *testing.T) {
+	for _, page := range []int64{0, 1} {
+		opts := bloated(t)
+		if _, err := Compact(opts); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(opts.Path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt([]byte{0xff}, page*int64(os.Getpagesize())+16+40)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, opts.Path)
+	}
+}
+
+func TestCompactRefuses(t *testing.T) {
+	opts := bloated(t)
+	missing := opts
+	missing.Path += ".none"
+	if done, err := Compact(missing); !errors.Is(err, os.ErrNotExist) || len(done) != 0 {
+		t.Errorf("a file that is not there: %v, %v", done, err)
+	}
+	if _, err := os.Stat(missing.Path); !errors.Is(err, os.ErrNotExist) {
+		t.Error("it was made")
+	}
+	s := open(t, opts.Path)
+	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "another process is using it") {
+		t.Errorf("a file in use: %v, %v", done, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A process that waited for the lock must not go on with the file that was replaced.
+	waiting := make(chan error, 1)
+	_, err := compact(opts, func(step string) {
+		if step != "opened" {
+			return
+		}
+		go func() {
+			patient := opts
+			patient.LockTimeout = time.Minute
+			s, err := Open(patient)
+			if err == nil {
+				err = errors.Join(errors.New("it was opened"), s.Close())
+			}
+			waiting <- err
+		}()
+		awaitOpen(t, opts.Path, 2)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waiting; !errors.Is(err, errMoved) {
+		t.Errorf("who waited: %v", err)
+	}
+	holds(t, opts.Path)
+}
+
+// A copy that differs is refused.
+func TestCompactCompares(t *testing.T) {
+	opts := bloated(t)
+	_, err := compact(opts, func(step string) {
+		if step != "copied" {
+			return
+		}
+		db, err := bbolt.Open(opts.Path+compactSuffix, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Delete([]byte("order")) })
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !errors.Is(err, persist.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(opts.Path + compactSuffix); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the copy is still there")
+	}
+	holds(t, opts.Path)
+}

@@ -1,0 +1,120 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// errPanicked is returned for a panic of bbolt, which is how it reports many damages.
+var errPanicked = errors.New("the file is damaged")
+
+// guarded runs f, in which bbolt may panic or touch memory that is not there if the file is damaged.
+// Both become errors. A fault in a goroutine that bbolt starts would still end the process; it starts
+// one only for files without a list of free pages, which seqd never writes.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanicked, p)
+		}
+	}()
+	return f()
+}
+
+// guard stands before all use of one open file. After the first panic it refuses everything: what
+// bbolt has in memory, and the locks it holds, are in doubt from then on.
+type guard struct {
+	path   string
+	advice string // says what to do about a damaged file
+
+	mu     sync.Mutex // guards what follows
+	broken error
+}
+
+// counterAdvice is what to do about a damaged file of counters.
+const counterAdvice = "stop seqd, restore a backup of the file and use seqd raise on every biz type"
+
+// run runs f unless something panicked before. The error of a panic names the file.
+func (g *guard) run(f func() error) error {
+	if err := g.failed(); err != nil {
+		return err
+	}
+	err := guarded(f)
+	if errors.Is(err, errPanicked) {
+		return g.fail(err)
+	}
+	return err
+}
+
+// failed returns the error of the first panic.
+func (g *guard) failed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.broken
+}
+
+// fail refuses all further use. The first panic says more than those that follow from it.
+func (g *guard) fail(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.broken == nil {
+		g.broken = fmt.Errorf("%w: store file %s: %w; it is not used any more: %s", persist.ErrUnavailable, g.path, err, g.advice)
+	}
+	return g.broken
+}
+
+// view runs f in a read transaction.
+func (o *opened) view(f func(*bbolt.Tx) error) error {
+	return o.guard.run(func() error { return o.db.View(f) })
+}
+
+// closePatience is how long closing a broken file may take.
+const closePatience = time.Second
+
+// close closes the file. If something panicked, a lock that bbolt still holds may never be released:
+// then the file is left to the end of the process.
+func (o *opened) close() error {
+	if o.guard.failed() == nil {
+		return o.db.Close()
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- guarded(o.db.Close) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(closePatience):
+		return nil
+	}
+}
+
+// mostChecked is how many pages are looked at before a file is used: 16 MiB of them.
+const mostChecked = 1 << 12
+
+// checkPages returns an error if a page says that it is longer than the rest of the file. bbolt would
+// believe it, and mark billions of pages as free one by one.
+func checkPages(tx *bbolt.Tx) error {
+	pages := int(tx.Size()) / tx.DB().Info().PageSize
+	for id := 0; id < min(pages, mostChecked); id++ {
+		page, err := tx.Page(id)
+		switch {
+		case errors.Is(err, bolterrors.ErrFreePagesNotLoaded): // it was opened to be read
+			return nil
+		case err != nil:
+			return err
+		case page.Type == "free":
+			continue
+		case page.OverflowCount >= pages-id:
+			return fmt.Errorf("%w: it is damaged: page %d of %d says that it is %d pages long", persist.ErrInvalid, id, pages, page.OverflowCount+1)
+		}
+		id += page.OverflowCount
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/idempotency"
+)
+
+// A purge that fails, and clocks that differ, are warned of once each time it begins.
+func TestCleanerWarns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			text         bytes.Buffer
+			purged, skew error
+		)
+		c := cleaner{
+			purge: func(context.Context) (int, error) { return 0, purged },
+			skew:  func(context.Context) error { return skew },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go c.run(ctx, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo})))
+		for _, step := range []struct {
+			purged, skew error
+			want         []string
+		}{
+			{nil, nil, nil},
+			{errors.New("the disk is full"), nil, []string{"level=WARN", "cannot be removed", "the disk is full"}},
+			{nil, nil, []string{"level=INFO", "removed again"}},
+			{nil, errors.New("25h ahead"), []string{"level=WARN", "clocks", "25h ahead"}},
+			{nil, nil, []string{"level=INFO", "agree again"}},
+		} {
+			purged, skew = step.purged, step.skew
+			text.Reset()
+			time.Sleep(5 * purgePause)
+			synctest.Wait()
+			lines := strings.Count(text.String(), "\n")
+			if lines != min(1, len(step.want)) {
+				t.Errorf("%d lines: %s", lines, text.String())
+			}
+			for _, want := range step.want {
+				if !strings.Contains(text.String(), want) {
+					t.Errorf("%q is not in %s", want, text.String())
+				}
+			}
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A store that offers to keep answers does.
+func TestAnswersInStore(t *testing.T) {
+	s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if backend, _ := answersInStore(s, time.Now); backend != idempotency.NewKept(s.Answers()) {
+		t.Errorf("bolt: %T", backend)
+	}
+	backend, clean := answersInStore(memory.New(time.Now), time.Now)
+	if _, ok := backend.(*idempotency.Store); !ok || clean.skew == nil {
+		t.Errorf("memory: %T", backend)
+	}
+}

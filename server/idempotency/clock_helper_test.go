@@ -1,0 +1,55 @@
+package idempotency_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/idempotency"
+)
+
+// clock is a clock that tests set.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: begin} }
+
+var begin = time.UnixMilli(1_790_000_000_000)
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) elapsed() time.Duration { return c.now().Sub(begin) }
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// storeClock is the clock of a store, and nothing else of it.
+type storeClock struct {
+	persist.SlotStore
+	now func() time.Time
+	err error
+}
+
+func (s *storeClock) Look(context.Context, string, ...int64) (persist.SlotTable, error) {
+	return persist.SlotTable{Now: s.now().UnixMilli()}, s.err
+}
+
+// off returns a clock that is so far ahead of another.
+func off(now func() time.Time, ahead *time.Duration) func() time.Time {
+	return func() time.Time { return now().Add(*ahead) }
+}
+
+// rightClock returns the clock of a node and a store that agree.
+func rightClock(now func() time.Time) *idempotency.Clock {
+	return idempotency.NewClock(&storeClock{now: now}, now, nil)
+}
