@@ -36,6 +36,7 @@ func TestEveryRoute(t *testing.T) {
 	c.disabled(n.URL)
 	c.tokens(n.URL)
 	c.service(n.URL)
+	c.methods(n.URL)
 	c.limits(n.URL)
 	c.pages(n.URL)
 	c.storeAway()
@@ -211,6 +212,49 @@ func (c *checker) service(url string) {
 		for _, method := range []string{"GET", "HEAD"} {
 			c.on(url, call{op: method + " " + path, target: path, status: 200})
 		}
+	}
+}
+
+// methods drives every path with the methods that it does not have: Allow names those that it has.
+func (c *checker) methods(url string) {
+	c.Helper()
+	allowed := make(map[string][]string)
+	for op := range c.operations() {
+		method, path, _ := strings.Cut(op, " ")
+		allowed[path] = append(allowed[path], method)
+	}
+	for path, methods := range allowed {
+		if strings.HasPrefix(path, "/biz-types/{name}/") && !slices.Contains(methods, http.MethodGet) {
+			methods = append(methods, http.MethodGet) // of {resource}
+		}
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"} {
+			if !slices.Contains(methods, method) {
+				c.notAllowed(url, method, path, methods)
+			}
+		}
+	}
+}
+
+func (c *checker) notAllowed(url, method, path string, allowed []string) {
+	c.Helper()
+	resp, err := c.client.Do(c.request(url, call{op: method + " " + path, target: example.Replace(path)}))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	says := strings.Contains(string(body), `"code":"method_not_allowed"`) || method == http.MethodHead
+	if resp.StatusCode != http.StatusMethodNotAllowed || !says {
+		c.Errorf("%s %s: %d %s, want 405 method_not_allowed", method, path, resp.StatusCode, body)
+	}
+	got := strings.Split(resp.Header.Get("Allow"), ", ")
+	slices.Sort(got)
+	slices.Sort(allowed)
+	if !slices.Equal(got, allowed) {
+		c.Errorf("%s %s: Allow is %q, want %q", method, path, got, allowed)
 	}
 }
 

@@ -67,8 +67,14 @@ func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seq
 	if err != nil {
 		return b, []seqd.Problem{{Text: err.Error()}}
 	}
-	given, ok := takeKey(tree, "name")
-	l.check(!ok || given == name, definitionPath+".name", "it is %.100q, and the biz type is called %q", given, name)
+	if given, ok := takeKey(tree, "name"); ok {
+		text, isText := given.(string)
+		if !isText {
+			l.check(false, definitionPath+".name", "%v", wrongType("text", given))
+		} else {
+			l.check(text == name, definitionPath+".name", "it is %.100q, and the biz type is called %q", text, name)
+		}
+	}
 	tree["name"] = name
 	b = l.bizType(definitionPath, tree, c.sections())
 	if len(l.problems) == 0 {

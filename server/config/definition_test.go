@@ -26,6 +26,27 @@ func TestDefinitionsAreJSON(t *testing.T) {
 	}
 }
 
+// A name in a definition is that of the biz type.
+func TestNameInDefinition(t *testing.T) {
+	cfg := config.Default()
+	for text, want := range map[string]string{
+		`{"name": "order"}`: "",
+		`{"name": "user"}`:  `name: it is "user", and the biz type is called "order"`,
+		`{"name": null}`:    "name: it has no value; text is needed",
+		`{"name": 7}`:       "name: 7 is not text",
+		`{"name": {}}`:      "name: a section is not text",
+	} {
+		_, problems := cfg.DecodeDefinition("order", []byte(text))
+		var got string
+		for _, p := range problems {
+			got += p.Key + ": " + p.Text
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // A definition of many keys costs no more than reading it, and what is said of it stays short.
 func TestDefinitionOfManyKeys(t *testing.T) {
 	cfg := config.Default()

@@ -87,6 +87,7 @@ type header struct {
 type response struct {
 	Ref         string `yaml:"$ref"`
 	Description string
+	Codes       []string `yaml:"x-codes"`
 	Headers     ordered[header]
 	Content     ordered[media]
 }
@@ -107,7 +108,6 @@ type schema struct {
 	Maximum     *int64
 	MaxLength   *int64 `yaml:"maxLength"`
 	Items       *schema
-	AllOf       []schema `yaml:"allOf"`
 	Required    []string
 	Properties  ordered[schema]
 	Values      yaml.Node `yaml:"additionalProperties"`

@@ -157,6 +157,74 @@ func TestPageIsComplete(t *testing.T) {
 	}
 }
 
+// Generators of clients understand the schemas: openapi.yaml says at its top which ones they do not.
+func TestPlainSchemas(t *testing.T) {
+	var document any
+	if err := json.Unmarshal(mustLoad(t).JSON, &document); err != nil {
+		t.Fatal(err)
+	}
+	components := document.(map[string]any)["components"].(map[string]any)
+	schemas := components["schemas"].(map[string]any)
+	for name := range schemas {
+		if _, collides := schemas["New"+name]; collides {
+			t.Errorf("New%s is also the constructor of %s in generated Go", name, name)
+		}
+	}
+	plain(t, "paths", document.(map[string]any)["paths"])
+	plain(t, "components", components)
+}
+
+// plain fails for every schema in a part of the document that generators do not understand.
+func plain(t *testing.T, where string, part any) {
+	t.Helper()
+	switch part := part.(type) {
+	case []any:
+		for i, item := range part {
+			plain(t, where+"/"+strconv.Itoa(i), item)
+		}
+	case map[string]any:
+		for _, key := range []string{"oneOf", "anyOf", "allOf", "not", "unevaluatedProperties"} {
+			if _, found := part[key]; found {
+				t.Errorf("%s has %s", where, key)
+			}
+		}
+		properties, _ := part["properties"].(map[string]any)
+		for name, property := range properties {
+			if _, found := property.(map[string]any)["default"]; found {
+				t.Errorf("%s/%s has a default, and so must be sent in strict TypeScript", where, name)
+			}
+		}
+		for key, value := range part {
+			plain(t, where+"/"+key, value)
+		}
+	}
+}
+
+// Errors refer to Problem itself, and their codes are in the closed set, each with a place.
+func TestProblems(t *testing.T) {
+	var d description
+	if err := yaml.Unmarshal(source, &d); err != nil {
+		t.Fatal(err)
+	}
+	all, placed := documentedCodes(t), []string{"method_not_allowed"} // which no route has
+	for name, r := range d.Components.Responses {
+		if len(r.Content) != 1 || r.Content[0].Name != "application/problem+json" || r.Content[0].Value.Schema.Ref != "#/components/schemas/Problem" {
+			t.Errorf("%s is not a Problem", name)
+		}
+		for _, code := range r.Codes {
+			if !slices.Contains(all, code) {
+				t.Errorf("%s has the code %s, which is not in the set", name, code)
+			}
+		}
+		placed = append(placed, r.Codes...)
+	}
+	for _, code := range all {
+		if !slices.Contains(placed, code) {
+			t.Errorf("no answer has the code %s", code)
+		}
+	}
+}
+
 // The closed set of codes is the same in the code and in the document.
 func TestCodes(t *testing.T) {
 	documented, defined := documentedCodes(t), definedCodes(t)

@@ -149,7 +149,7 @@ func (d *description) answer(number string, r response) answer {
 	if r.Ref != "" {
 		r = d.Components.Responses[a.Ref]
 	}
-	a.Description, a.Content, a.Codes = r.Description, content(r.Content), codes(r)
+	a.Description, a.Content, a.Codes = r.Description, content(r.Content), r.Codes
 	for _, h := range r.Headers {
 		if h.Name == "X-Request-Id" || h.Name == "Cache-Control" { // the introduction has them
 			continue
@@ -168,20 +168,6 @@ func content(list ordered[media]) (shown []entry[schema]) {
 		shown = append(shown, entry[schema]{m.Name, m.Value.Schema})
 	}
 	return shown
-}
-
-// codes lists the codes that an error answer is limited to.
-func codes(r response) (list []string) {
-	for _, m := range r.Content {
-		for _, part := range m.Value.Schema.AllOf {
-			for _, property := range part.Properties {
-				if property.Name == "code" {
-					list = append(list, property.Value.Enum...)
-				}
-			}
-		}
-	}
-	return list
 }
 
 // statuses lists the errors that routes share.
@@ -223,8 +209,6 @@ func kind(s schema) template.HTML {
 	switch {
 	case s.Ref != "":
 		return template.HTML(`<a href="#schema-` + text(name(s.Ref)) + `">` + text(name(s.Ref)) + `</a>`)
-	case len(s.AllOf) > 0:
-		return kind(s.AllOf[0])
 	case s.Items != nil:
 		return "list of " + kind(*s.Items)
 	case s.Values.Kind == yaml.MappingNode:
