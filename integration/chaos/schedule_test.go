@@ -12,30 +12,30 @@ import (
 func TestPlanIsTheSeeds(t *testing.T) {
 	const duration = 2 * time.Minute
 	for seed := range int64(200) {
-		all := plan(seed, duration)
-		if again := plan(seed, duration); describe(all) != describe(again) {
+		all := plan(seed, duration, nil)
+		if again := plan(seed, duration, nil); describe(all) != describe(again) {
 			t.Fatalf("seed %d: %s and then %s", seed, describe(all), describe(again))
 		}
 		if len(all) < 15 {
 			t.Errorf("seed %d: only %d faults", seed, len(all))
 		}
 		for _, p := range all {
-			if p.at < quietBegin || p.at+p.length > duration-quietEnd || p.length < p.class.least || p.length > p.class.most {
+			if p.at < quietBegin || p.ends() > duration-quietEnd || p.length < p.class.least || p.length > p.class.most {
 				t.Errorf("seed %d: %v", seed, p)
 			}
 		}
 	}
-	if describe(plan(1, duration)) == describe(plan(2, duration)) {
+	if describe(plan(1, duration, nil)) == describe(plan(2, duration, nil)) {
 		t.Error("two seeds have one schedule")
 	}
 }
 
 func TestRunsWithoutRoomHaveNoFaults(t *testing.T) {
 	for seed := range int64(200) {
-		if Faults(seed, 0) != 0 || Faults(seed, -time.Hour) != 0 {
+		if Faults(seed, 0, nil) != 0 || Faults(seed, -time.Hour, nil) != 0 {
 			t.Errorf("seed %d has faults in no time", seed)
 		}
-		if Faults(seed, 30*time.Second) == 0 {
+		if Faults(seed, 30*time.Second, nil) == 0 {
 			t.Errorf("seed %d has no fault in 30 s", seed)
 		}
 	}
@@ -86,10 +86,10 @@ type placed struct {
 
 // withinTwoHours is a long schedule.
 func withinTwoHours() (all []placed) {
-	schedule := plan(1, 2*time.Hour)
+	schedule := plan(1, 2*time.Hour, nil)
 	for i, p := range schedule {
 		beside := slices.ContainsFunc(slices.Concat(schedule[:i], schedule[i+1:]), func(other planned) bool {
-			return p.at < other.at+other.length && other.at < p.at+p.length
+			return p.at < other.ends() && other.at < p.ends()
 		})
 		all = append(all, placed{p, beside})
 	}
@@ -97,10 +97,10 @@ func withinTwoHours() (all []placed) {
 }
 
 func TestFaultsBesideEachOtherShareNothing(t *testing.T) {
-	schedule := plan(7, 2*time.Hour)
+	schedule := plan(7, 2*time.Hour, nil)
 	for i, p := range schedule {
 		for _, other := range schedule[i+1:] {
-			if other.at < p.at+p.length && collide(p, other) {
+			if other.at < p.ends() && collide(p, other) {
 				t.Errorf("%v\n%v", p, other)
 			}
 		}

@@ -137,7 +137,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "skipped: %s: %d of %d numbers, at most %d\n", strings.TrimSuffix(s.BizType+"@"+s.Period, "@"), s.Skipped, s.Skipped+s.Issued, s.Bound)
 	}
 	fmt.Fprintf(&b, "order over nodes: %d of %d answers of strict biz types came while it was suspended", r.Suspended, r.Ordered)
-	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries} {
+	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries, twoServers, otherOrdering} {
 		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)
 	}
 	fmt.Fprintf(&b, "; %d of them were held against each other all the same\n", r.Cursor)
