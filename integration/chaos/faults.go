@@ -72,7 +72,7 @@ var (
 	walls    = []string{"drop there", "drop back", "drop both", "reject both"}
 
 	restores     = []string{stopped, killed, stopped + cutOffAtStart, killed + cutOffAtStart}
-	meanwhile    = []string{"nodes live on", rolled}
+	switches     = []string{"under load", rolled}
 	otherRedises = []string{"another server", "another keyPrefix", "another db"}
 
 	redisAway = record.Fault{Redis: true} // what a failover loses, the checker sees from the servers' roles; choose says what a primary that dies does
@@ -135,7 +135,7 @@ var classes = []class{
 	{name: "redis-moved", holds: "seqd@all settings@", ways: otherRedises, least: some, most: long, after: 8 * time.Second, times: 4, marks: redisLoss, begin: moveRedis, end: moveRedisBack},
 	{name: "two-redises", holds: "seqd pause@all link@all isolation@all mongo@m settings@", targets: nodes, ways: otherRedises, least: some, most: long, after: 12 * time.Second, times: 4,
 		marks: twoRedises, begin: misconfigure, end: configure},
-	{name: "ordering-changed", holds: "seqd@all pause@all link@all isolation@all mongo@m ordering@", ways: meanwhile, least: short, most: long, after: 14 * time.Second, times: 4, marks: reordered,
+	{name: "ordering-changed", holds: "seqd@all pause@all link@all isolation@all mongo@m ordering@", ways: switches, least: short, most: long, after: 15 * time.Second, times: 4, marks: reordered,
 		begin: toPerNode, end: toStrict},
 }
 

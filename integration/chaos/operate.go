@@ -79,23 +79,33 @@ func configure(l *laboratory, t *trouble) error {
 
 func toPerNode(l *laboratory, t *trouble) error { return l.order(t, record.PerNode) }
 
-// rolled says that each node is restarted while the ordering is per-node, so that none knows what it issued then.
-const rolled = "nodes are restarted meanwhile"
+// rolled says that nobody asks from before the ordering is strict again until all nodes have been restarted: none of them remembers then what it issued on its own.
+const rolled = "nodes are restarted while nobody asks"
 
 // toStrict ends when all nodes know that numbers are to be in order again.
 func toStrict(l *laboratory, t *trouble) error {
-	if t.way == rolled {
-		for _, n := range l.world.seqds {
-			l.stop(n)
-			if err := n.start(); err != nil {
-				return err
-			}
-			time.Sleep(short) // there is always one that answers
+	if t.way != rolled {
+		return inOrder(func() error { return l.order(t, record.Strict) }, sleep(allKnow))
+	}
+	l.quiet.Store(true)
+	defer l.quiet.Store(false)
+	return inOrder(sleep(usualPatience), func() error { return l.order(t, record.Strict) }, l.roll, sleep(allKnow))
+}
+
+// roll restarts one node after the other.
+func (l *laboratory) roll() error {
+	for _, n := range l.world.seqds {
+		l.stop(n)
+		if err := inOrder(n.start, sleep(short)); err != nil {
+			return err
 		}
 	}
-	err := l.order(t, record.Strict)
-	time.Sleep(allKnow)
-	return err
+	return nil
+}
+
+// sleep is a step that only takes time.
+func sleep(d time.Duration) func() error {
+	return func() error { time.Sleep(d); return nil }
 }
 
 // patience is how long what an operator does is tried, while other faults keep it from being done.

@@ -94,8 +94,9 @@ func (l *laboratory) startAtOnce(t *trouble, start int64) error {
 	return inOrder(
 		func() error { return l.onAll((*seqd).start) },
 		func() error { return l.makeAgain(t, start) },
-		func() error { time.Sleep(perNodeFor); return l.order(t, record.Strict) },
-		func() error { time.Sleep(allKnow); return nil },
+		sleep(perNodeFor),
+		func() error { return l.order(t, record.Strict) },
+		sleep(allKnow),
 	)
 }
 
@@ -105,9 +106,10 @@ func (l *laboratory) startCutOff(t *trouble, start int64) error {
 		func() error { return l.cutFromRedis(t) },
 		l.seqd(t.target).start,
 		func() error { return l.makeAgain(t, start) },
-		func() error { time.Sleep(aloneFor); return l.order(t, record.Strict) },
+		sleep(aloneFor),
+		func() error { return l.order(t, record.Strict) },
 		func() error { return l.onAll((*seqd).start) },
-		func() error { time.Sleep(allKnow); return nil },
+		sleep(allKnow),
 		t.reconnect,
 	)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos/check"
@@ -57,6 +58,7 @@ type laboratory struct {
 
 	temporary bool // Dir is
 
+	quiet   atomic.Bool  // nobody asks for switchedName
 	sending sync.RWMutex // read-held by each call until it is in the journal
 
 	mu     sync.Mutex // guards what follows
