@@ -80,9 +80,10 @@ var (
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
 
-	storeBack  = record.Fault{Redis: true, Store: true, StoreBack: true, Unordered: switchedName}
-	twoRedises = record.Fault{Redis: true, LosesKeys: true, Unordered: record.Every}
-	reordered  = record.Fault{Unordered: switchedName}
+	storeBack    = record.Fault{Store: true, StoreBack: true, Unordered: switchedName}
+	redisChanged = record.Fault{LosesKeys: true} // each Redis has its own
+	twoRedises   = record.Fault{LosesKeys: true, Unordered: record.Every}
+	reordered    = record.Fault{Unordered: switchedName}
 )
 
 const (
@@ -132,7 +133,7 @@ var classes = []class{
 	// What operators do. Whatever keeps a node from hearing of a change stays away from those after which all nodes must have heard.
 	{name: "restore", holds: "seqd@all pause@all link@all isolation@all mongo@m settings@ ordering@", targets: nodes, ways: restores, least: short, most: some, after: 34 * time.Second, times: 2,
 		marks: storeBack, begin: beginRestore, end: endRestore},
-	{name: "redis-moved", holds: "seqd@all settings@", ways: otherRedises, least: some, most: long, after: 8 * time.Second, times: 4, marks: redisLoss, begin: moveRedis, end: moveRedisBack},
+	{name: "redis-moved", holds: "seqd@all settings@", ways: otherRedises, least: some, most: long, after: 8 * time.Second, times: 4, marks: redisChanged, begin: moveRedis, end: moveRedisBack},
 	{name: "two-redises", holds: "seqd pause@all link@all isolation@all mongo@m settings@", targets: nodes, ways: otherRedises, least: some, most: long, after: 12 * time.Second, times: 4,
 		marks: twoRedises, begin: misconfigure, end: configure},
 	{name: "ordering-changed", holds: "seqd@all pause@all link@all isolation@all mongo@m ordering@", ways: switches, least: short, most: long, after: 15 * time.Second, times: 4, marks: reordered,
