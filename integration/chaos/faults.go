@@ -134,7 +134,7 @@ var classes = []class{
 	{name: "restore", holds: "seqd@all pause@all link@all isolation@all mongo@m settings@ ordering@", targets: nodes, ways: restores, least: short, most: some, after: 34 * time.Second, times: 2,
 		marks: storeBack, begin: beginRestore, end: endRestore},
 	{name: "redis-moved", holds: "seqd@all settings@", ways: otherRedises, least: some, most: long, after: 8 * time.Second, times: 4, marks: redisChanged, begin: moveRedis, end: moveRedisBack},
-	{name: "two-redises", holds: "seqd pause@all link@all isolation@all mongo@m settings@", targets: nodes, ways: otherRedises, least: some, most: long, after: 12 * time.Second, times: 4,
+	{name: "two-redises", holds: "seqd pause@all link@all isolation@all mongo@m settings@", targets: nodes, ways: otherRedises, least: some, most: long, after: 18 * time.Second, times: 4,
 		marks: twoRedises, begin: misconfigure, end: configure},
 	{name: "ordering-changed", holds: "seqd@all pause@all link@all isolation@all mongo@m ordering@", ways: switches, least: short, most: long, after: 15 * time.Second, times: 4, marks: reordered,
 		begin: toPerNode, end: toStrict},
