@@ -17,7 +17,7 @@ const (
 	// allKnow is how long it takes at most until every node knows of a change, where nothing keeps it from the store (README "Biz types at run time": 5 s).
 	allKnow = 6 * time.Second
 	// allSettle is how long nodes may take to notice that there was another cursor.
-	allSettle = 5 * time.Second
+	allSettle = 6 * time.Second
 )
 
 // otherEnv is how a node is configured for a Redis that is not the one that is meant.

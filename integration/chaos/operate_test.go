@@ -45,6 +45,15 @@ func TestAllNodesAreTried(t *testing.T) {
 	}
 }
 
+func TestWhatRaiseIsGiven(t *testing.T) {
+	seen := map[string]int64{"order": 70, "local": 40, "invoice@20261121": 9}
+	lost := map[string]int64{"order": 1000, "local": 500, "invite": 300, "invoice@20261121": 200, "invoice@20261122": 100}
+	want := map[string]int64{"order": 70, "local": 500, "invite": 300, "invoice@20261121": 9, "invoice@20261122": 1}
+	if got := enough(shapes(), seen, lost); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // What is put back is what was there when the backup was taken: changed, deleted and new documents alike.
 func TestBackup(t *testing.T) {
 	m := testenv.StartMongo(t)

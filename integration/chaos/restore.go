@@ -132,26 +132,36 @@ func (l *laboratory) endNodes(kill bool) error {
 // mayBeIssued is up to where the numbers of each counter may have been issued. It is what callers have seen, except where that does not tell: where display forms do not show the number, and where
 // nodes issue from ranges of their own, of which an answer that a Redis keeps for a key may be all that is left. There it is what the store says that is about to be lost.
 func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
-	issued = l.journal.highest()
 	var lost map[string]int64
 	err = l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
 		lost, err = readCounters(ctx, db)
 		return err
 	})
-	for i := range l.shapes {
-		s := &l.shapes[i]
-		if s.Strategy == record.Segment && (s.Ordering == record.PerNode || issued[s.Name] == 0 && s.Reset == "") {
-			issued[s.Name] = max(issued[s.Name], lost[s.Name])
+	return enough(l.shapes, l.journal.highest(), lost), err
+}
+
+// enough is what `raise` is given: what was seen of counters or, where that is not all, what the lost store says. Every period is named, also one whose numbers nobody got.
+func enough(shapes []shape, seen, lost map[string]int64) map[string]int64 {
+	numbers := maps.Clone(seen)
+	for i := range shapes {
+		s := &shapes[i]
+		if number := lost[s.Name]; number > 0 && (s.Ordering == record.PerNode || numbers[s.Name] == 0) {
+			numbers[s.Name] = max(numbers[s.Name], number)
 		}
 	}
-	return issued, err
+	for counter := range lost {
+		if strings.Contains(counter, "@") {
+			numbers[counter] = max(numbers[counter], 1)
+		}
+	}
+	return numbers
 }
 
 // raiseAll runs `seqd raise` for each counter of the backup, and `seqd restored`.
 func (l *laboratory) raiseAll(t *trouble, issued map[string]int64) error {
 	n := l.seqd(t.target)
-	for counter, number := range maps.All(issued) {
-		if counter == lateName && !t.backup.late || number == 0 {
+	for counter, number := range issued {
+		if counter == lateName && !t.backup.late {
 			continue // it is made again
 		}
 		if err := l.operate(n, "raise", counter, fmt.Sprint(number)); err != nil {
