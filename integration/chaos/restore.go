@@ -61,6 +61,7 @@ func (l *laboratory) takeBackup(t *trouble) error {
 	return errors.Join(err, restoreLinks(l, all))
 }
 
+// makeLateOnce makes the biz type that the configuration lacks, unless an earlier restore has.
 func (l *laboratory) makeLateOnce(t *trouble) error {
 	l.mu.Lock()
 	made := l.late
@@ -116,14 +117,11 @@ func (l *laboratory) startCutOff(t *trouble, start int64) error {
 
 // endNodes ends all nodes, and returns when everything that they answered is in the journal.
 func (l *laboratory) endNodes(kill bool) error {
-	err := l.onAll(func(n *seqd) error {
-		if kill {
-			n.kill()
-		} else {
-			l.stop(n)
-		}
-		return nil
-	})
+	end := l.stop
+	if kill {
+		end = (*seqd).kill
+	}
+	err := l.onAll(func(n *seqd) error { end(n); return nil })
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	return err
@@ -222,6 +220,7 @@ func (l *laboratory) withStore(do func(context.Context, *mongo.Database) error) 
 	return errors.Join(do(ctx, client.Database(storeDatabase())), client.Disconnect(ctx))
 }
 
+// readAll reads all collections.
 func readAll(ctx context.Context, db *mongo.Database) (all map[string][]any, err error) {
 	names, err := db.ListCollectionNames(ctx, bson.D{})
 	if err != nil {

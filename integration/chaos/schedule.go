@@ -48,7 +48,7 @@ const (
 )
 
 // plan is the schedule of faults that a seed determines, of some classes or, where none is named, of all. Classes come in turn, as cards of a deck that is shuffled anew when it is used up, so
-// that even a short run sees most of them; faults come alone or in pairs, with a pause in which the system may recover. Slow ones have their share of a run, unless it is of them alone.
+// that even a short run sees most of them; faults come alone or in pairs, with a pause in which the system may recover. Slow ones have their share of a run, unless classes are named.
 func plan(seed int64, duration time.Duration, only []string) (all []planned) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	deck := &deck{r: r, classes: dealt(duration, only)}
