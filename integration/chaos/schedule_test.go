@@ -171,6 +171,20 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+func TestClassesAreDescribed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/RELIABILITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| class | what happens |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for i := range classes {
+		if name := classes[i].name; !strings.Contains(table, "| "+name+" ") && !strings.Contains(table, "| "+name+",") && !strings.Contains(table, ", "+name+" ") && !strings.Contains(table, ", "+name+",") {
+			t.Errorf("docs/RELIABILITY.md does not say what %s is", name)
+		}
+	}
+}
+
 func TestFaultsBesideEachOtherShareNothing(t *testing.T) {
 	schedule := plan(7, 2*time.Hour, nil)
 	for i, p := range schedule {
