@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -29,7 +30,7 @@ func (l *laboratory) administer(ctx context.Context, d *dice) {
 		default:
 			l.change(ctx, pick(r, l.world.seqds), temporaryName, http.MethodDelete, "", "")
 			rest(ctx, upTo(r, 300*time.Millisecond))
-			l.untilDone(ctx, r, temporaryName, http.MethodPut, "", l.definition(temporaryName))
+			l.untilDone(ctx, r, temporaryName, http.MethodPut, "", l.definition(temporaryName, nil))
 		}
 		rest(ctx, pause)
 	}
@@ -51,8 +52,8 @@ func (l *laboratory) untilDone(ctx context.Context, r *rand.Rand, name, method, 
 	}
 }
 
-// definition is that of a biz type as it is configured, without its name.
-func (l *laboratory) definition(name string) string {
+// definition is that of a biz type as it is configured, without its name, but for some settings.
+func (l *laboratory) definition(name string, but settings) string {
 	for i := range l.shapes {
 		if l.shapes[i].Name == name {
 			rest := settings{}
@@ -61,6 +62,7 @@ func (l *laboratory) definition(name string) string {
 					rest[key] = value
 				}
 			}
+			maps.Copy(rest, but)
 			text, _ := json.Marshal(rest) // it was checked when the nodes were configured
 			return string(text)
 		}
@@ -110,7 +112,10 @@ func summary(body string) string {
 		return ""
 	}
 	for key, value := range fields {
-		return fmt.Sprintf("%s=%.0f", key, value)
+		if number, is := value.(float64); is {
+			return fmt.Sprintf("%s=%.0f", key, number)
+		}
+		return fmt.Sprintf("%s=%v", key, value)
 	}
 	return ""
 }

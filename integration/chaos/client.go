@@ -49,6 +49,8 @@ func (l *laboratory) send(ctx context.Context, r request) *record.Call {
 	if err != nil {
 		panic(err) // it is built of constants
 	}
+	l.sending.RLock()
+	defer l.sending.RUnlock()
 	life := r.node.life.Load()
 	c.Start = l.journal.now()
 	status, header, body, err := l.exchange(req)

@@ -18,12 +18,14 @@ import (
 // class is a kind of fault.
 type class struct {
 	name        string
-	holds       string   // what of its target a fault lays hands on, in words; two faults that share something never overlap
+	holds       string   // what a fault lays hands on, in words: "seqd" is that of its target, "seqd@all" that of every node, "mongo@m" that of m; two faults that share something never overlap
 	targets     []string // one is drawn
 	amounts     []time.Duration
 	ways        []string
 	least, most time.Duration
-	marks       record.Fault // what it does beyond itself, for the checker
+	after       time.Duration // how long its end takes, and nothing else begins then; 0 for faults that end at once. Those that have it are slow
+	times       int           // how often it may come in a run, 0 for as often as it is dealt
+	marks       record.Fault  // what it does beyond itself, for the checker
 	begin       func(l *laboratory, t *trouble) error
 	end         func(l *laboratory, t *trouble) error
 }
@@ -33,15 +35,21 @@ type trouble struct {
 	planned
 	record.Fault
 	undo []func() error // what end does besides, last first
+
+	backup *backup // of a restore
 }
 
 // locks are the things that a fault on a target lays hands on.
 func (c *class) locks(target string) (locks []string) {
-	places := []string{target}
-	if target == "all" {
-		places = nodes
-	}
-	for _, thing := range strings.Fields(c.holds) {
+	for _, word := range strings.Fields(c.holds) {
+		thing, place, given := strings.Cut(word, "@")
+		if !given {
+			place = target
+		}
+		places := []string{place}
+		if place == "all" {
+			places = nodes
+		}
 		for _, place := range places {
 			locks = append(locks, thing+" "+place)
 		}
@@ -63,10 +71,19 @@ var (
 	networks = []string{"a×r1", "a×r2", "a×r3", "b×r1", "b×r2", "b×r3", "c×r1", "c×r2", "c×r3", "r1×r2", "r1×r3", "r2×r3", "a×b", "b×c", "a×c"}
 	walls    = []string{"drop there", "drop back", "drop both", "reject both"}
 
+	restores     = []string{stopped, killed, stopped + cutOffAtStart, killed + cutOffAtStart}
+	switches     = []string{"under load", rolled}
+	otherRedises = []string{"another server", "another keyPrefix", "another db"}
+
 	redisAway = record.Fault{Redis: true} // what a failover loses, the checker sees from the servers' roles; choose says what a primary that dies does
 	redisLoss = record.Fault{Redis: true, LosesKeys: true}
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
+
+	storeBack    = record.Fault{Store: true, StoreBack: true, Unordered: switchedName}
+	redisChanged = record.Fault{LosesKeys: true} // each Redis has its own
+	twoRedises   = record.Fault{LosesKeys: true, Unordered: record.Every}
+	reordered    = record.Fault{Unordered: switchedName}
 )
 
 const (
@@ -82,8 +99,8 @@ var classes = []class{
 	{name: "seqd-kill", holds: "seqd", targets: nodes, least: blink, most: some, begin: killSeqd, end: startSeqd},
 	{name: "seqd-stop", holds: "seqd", targets: nodes, least: short, most: some, begin: stopSeqd, end: startSeqd},
 	{name: "seqd-restart", holds: "seqd", targets: nodes, least: blink, most: short, begin: restartSeqd},
-	{name: "seqd-pause", holds: "seqd", targets: nodes, least: short, most: long, marks: record.Fault{Paused: true}, begin: pauseSeqd, end: resumeSeqd},
-	{name: "seqd-long-pause", holds: "seqd", targets: nodes, least: long, most: ages, marks: record.Fault{Paused: true}, begin: pauseSeqd, end: resumeSeqd},
+	{name: "seqd-pause", holds: "seqd pause", targets: nodes, least: short, most: long, marks: record.Fault{Paused: true}, begin: pauseSeqd, end: resumeSeqd},
+	{name: "seqd-long-pause", holds: "seqd pause", targets: nodes, least: long, most: ages, marks: record.Fault{Paused: true}, begin: pauseSeqd, end: resumeSeqd},
 	{name: "connection-storm", holds: "storm", targets: nodes, least: short, most: some, begin: storm},
 	{name: "disk-full", holds: "disk", targets: nodes, least: short, most: long, begin: fillState, end: clearState},
 	{name: "clock-step", holds: "clock", targets: nodes, amounts: turns, least: short, most: long, begin: stepClock, end: resetClock},
@@ -112,6 +129,15 @@ var classes = []class{
 	{name: "partition", holds: "net", targets: networks, ways: walls, least: blink, most: long, marks: redisAway, begin: partition},
 	{name: "isolate-node", holds: "isolation", targets: nodes, least: short, most: long, marks: cutOff, begin: isolateNode},
 	{name: "isolate-host", holds: "isolation", targets: []string{"a", "b", "c", "r1", "r2", "r3"}, least: short, most: long, marks: cutOff, begin: isolateHost},
+
+	// What operators do. Whatever keeps a node from hearing of a change stays away from those after which all nodes must have heard.
+	{name: "restore", holds: "seqd@all pause@all link@all isolation@all mongo@m settings@ ordering@", targets: nodes, ways: restores, least: short, most: some, after: 34 * time.Second, times: 2,
+		marks: storeBack, begin: beginRestore, end: endRestore},
+	{name: "redis-moved", holds: "seqd@all settings@", ways: otherRedises, least: some, most: long, after: 8 * time.Second, times: 4, marks: redisChanged, begin: moveRedis, end: moveRedisBack},
+	{name: "two-redises", holds: "seqd pause@all link@all isolation@all mongo@m settings@", targets: nodes, ways: otherRedises, least: some, most: long, after: 18 * time.Second, times: 4,
+		marks: twoRedises, begin: misconfigure, end: configure},
+	{name: "ordering-changed", holds: "seqd@all pause@all link@all isolation@all mongo@m ordering@", ways: switches, least: short, most: long, after: 15 * time.Second, times: 4, marks: reordered,
+		begin: toPerNode, end: toStrict},
 }
 
 // errNothing says that a fault found nothing to break, or was refused: there was none.

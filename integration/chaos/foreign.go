@@ -82,8 +82,8 @@ func forward(listener net.Listener, network, addr string) {
 	}
 }
 
-// storeURI is the connection string for a node's own link.
-func storeURI(port int) string {
+// storeURI is the connection string for the store, or a link to it, at an address.
+func storeURI(addr string) string {
 	uri := &url.URL{Scheme: "mongodb", Path: "/"}
 	if Foreign() {
 		uri, _ = url.Parse(os.Getenv(mongoEnv)) // forwardOut has parsed it
@@ -95,7 +95,7 @@ func storeURI(port int) string {
 			uri.Path = "/" // what follows needs it
 		}
 	}
-	uri.Host = fmt.Sprintf("%s:%d", gateway, port)
+	uri.Host = addr
 	return uri.String()
 }
 

@@ -21,11 +21,16 @@ type journal struct {
 	lives   map[string]record.Life
 	numbers int64
 	calls   int64
+	issued  *issued
 }
 
-func newJournal(path string, out io.Writer) (*journal, error) {
+func newJournal(path string, out io.Writer, shapes []shape) (*journal, error) {
+	issued, err := newIssued(shapes)
+	if err != nil {
+		return nil, err
+	}
 	writer, err := record.Create(path)
-	return &journal{began: time.Now(), writer: writer, out: out, lives: map[string]record.Life{}}, err
+	return &journal{began: time.Now(), writer: writer, out: out, lives: map[string]record.Life{}, issued: issued}, err
 }
 
 // now is the time on the run's clock, never 0.
@@ -46,6 +51,7 @@ func (j *journal) call(c *record.Call) {
 	defer j.mu.Unlock()
 	j.calls++
 	if c.Kind != record.Parse {
+		j.issued.note(c)
 		for _, r := range c.Runs {
 			j.numbers += r.Count
 		}

@@ -158,6 +158,9 @@ func (l *laboratory) weighted(r *rand.Rand) *shape {
 	for ; roll >= l.shapes[i].weight; i++ {
 		roll -= l.shapes[i].weight
 	}
+	if l.shapes[i].Name == switchedName && l.quiet.Load() {
+		i = 0
+	}
 	return &l.shapes[i]
 }
 

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos/check"
@@ -25,6 +27,7 @@ type Options struct {
 	Binaries Binaries
 	// Sabotaged says that seqd lacks a rule: only violations of what is promised of numbers count then, as only they show that it was noticed.
 	Sabotaged bool
+	Only      []string // the classes of faults; none for all
 	Out       io.Writer
 }
 
@@ -55,11 +58,15 @@ type laboratory struct {
 
 	temporary bool // Dir is
 
+	quiet   atomic.Bool  // nobody asks for switchedName
+	sending sync.RWMutex // read-held by each call until it is in the journal
+
 	mu     sync.Mutex // guards what follows
 	broken map[*redisServer]bool
 	away   int   // faults under way that take the store away
 	backAt int64 // when the last of them ended
 	idle   int   // faults that found nothing to break
+	late   bool  // lateName was made
 }
 
 // Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
@@ -129,7 +136,7 @@ func (l *laboratory) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(l.Out, "the servers run after %v\n", time.Since(began).Round(time.Millisecond))
-	if l.journal, err = newJournal(l.record(), l.Out); err != nil {
+	if l.journal, err = newJournal(l.record(), l.Out, l.shapes); err != nil {
 		return err
 	}
 	defer func() { _ = l.journal.writer.Close() }()
@@ -199,12 +206,15 @@ func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) err
 
 // experiment loads the system and breaks it.
 func (l *laboratory) experiment(ctx context.Context) error {
-	schedule := plan(l.Seed, l.Duration)
+	schedule := plan(l.Seed, l.Duration, l.Only)
 	fmt.Fprintf(l.Out, "seed %d; the faults, in seconds after this:\n", l.Seed)
-	PrintPlan(l.Out, l.Seed, l.Duration)
+	PrintPlan(l.Out, l.Seed, l.Duration, l.Only)
 	loading, stopLoad := context.WithCancel(ctx)
 	defer stopLoad()
 	l.wait.Go(func() { l.load(loading) })
+	if !slices.ContainsFunc(schedule, func(p planned) bool { return p.class.marks.StoreBack }) {
+		l.wait.Go(func() { l.makeLate(loading) })
+	}
 	ended := time.Now().Add(l.Duration)
 	err := l.inflict(ctx, schedule)
 	if err == nil {

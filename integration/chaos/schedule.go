@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,9 @@ func (p planned) String() string {
 	return text + p.detail()
 }
 
+// ends is when a fault has ended altogether.
+func (p planned) ends() time.Duration { return p.at + p.length + p.class.after }
+
 // detail is what else is to be said of a fault.
 func (p planned) detail() string {
 	switch {
@@ -38,24 +42,33 @@ const (
 	quietBegin = 2 * time.Second // before the first fault
 	quietEnd   = 6 * time.Second // after the last one
 	pairs      = 45              // percent of faults that get a second one beside them
+
+	roomy     = 90 * time.Second // shorter runs have no slow faults, which would leave no room for others
+	slowShare = 3                // slow faults take at most one part in so many of a run
 )
 
-// plan is the schedule of faults that a seed determines. Classes come in turn, as cards of a deck that is shuffled anew when it is used up, so that even a short run sees most of
-// them; faults come alone or in pairs, with a pause in which the system may recover.
-func plan(seed int64, duration time.Duration) (all []planned) {
+// plan is the schedule of faults that a seed determines, of some classes or, where none is named, of all. Classes come in turn, as cards of a deck that is shuffled anew when it is used up, so
+// that even a short run sees most of them; faults come alone or in pairs, with a pause in which the system may recover. Slow ones have their share of a run, unless classes are named.
+func plan(seed int64, duration time.Duration, only []string) (all []planned) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	deck := &deck{r: r}
+	deck := &deck{r: r, classes: dealt(duration, only)}
+	fits := func(p planned) bool { return len(only) > 0 || hasRoom(all, p, duration) }
 	for at := quietBegin; ; at += 500*time.Millisecond + upTo(r, 2*time.Second) {
-		first := deck.draw(nil)
+		first, found := deck.draw(func(p planned) bool { p.at = at; return fits(p) })
+		if !found {
+			return all
+		}
 		first.at = at
 		episode := []planned{first}
 		if r.IntN(100) < pairs {
-			second := deck.draw(&first)
-			second.at = at + upTo(r, first.length)
-			episode = append(episode, second)
+			second, found := deck.draw(func(p planned) bool { p.at = at + first.length; return !collide(first, p) && fits(p) })
+			if found {
+				second.at = at + upTo(r, first.length)
+				episode = append(episode, second)
+			}
 		}
 		for i := range episode {
-			at = max(at, episode[i].at+episode[i].length)
+			at = max(at, episode[i].ends())
 		}
 		if at > duration-quietEnd {
 			return all
@@ -64,29 +77,61 @@ func plan(seed int64, duration time.Duration) (all []planned) {
 	}
 }
 
-// deck deals classes.
-type deck struct {
-	r     *rand.Rand
-	cards []*class
+// dealt are the classes of a run.
+func dealt(duration time.Duration, only []string) (fresh []*class) {
+	for i := range classes {
+		c := &classes[i]
+		switch {
+		case c.holds == "mongo" && Foreign(): // only the laboratory's own is broken
+		case len(only) > 0 && !slices.Contains(only, c.name):
+		case len(only) == 0 && c.after > 0 && duration < roomy:
+		default:
+			fresh = append(fresh, c)
+		}
+	}
+	return fresh
 }
 
-// draw returns a fault of the next class that can go together with another one.
-func (d *deck) draw(beside *planned) planned {
+// hasRoom reports whether a fault may come after those that are planned already. Those that end at once always may.
+func hasRoom(all []planned, p planned, duration time.Duration) bool {
+	if p.class.after == 0 {
+		return true
+	}
+	times, slow := 1, p.length+p.class.after
+	for _, before := range all {
+		if before.class == p.class {
+			times++
+		}
+		if before.class.after > 0 {
+			slow += before.length + before.class.after
+		}
+	}
+	return (p.class.times == 0 || times <= p.class.times) && slow*slowShare <= duration && p.ends() <= duration-quietEnd
+}
+
+// deck deals classes.
+type deck struct {
+	r       *rand.Rand
+	classes []*class
+	cards   []*class
+}
+
+// draw returns a fault of the next class that will do; none where two decks have none.
+func (d *deck) draw(will func(planned) bool) (p planned, found bool) {
+	shuffled := 0
 	for i := 0; ; i++ {
 		if i == len(d.cards) {
-			var fresh []*class
-			for j := range classes {
-				if c := &classes[j]; c.holds != "mongo" || !Foreign() { // only the laboratory's own is broken
-					fresh = append(fresh, c)
-				}
+			if shuffled++; shuffled > 2 || len(d.classes) == 0 {
+				return planned{}, false
 			}
+			fresh := slices.Clone(d.classes)
 			d.r.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] })
 			d.cards = append(d.cards, fresh...)
 		}
 		p := d.deal(d.cards[i])
-		if beside == nil || !collide(*beside, p) {
+		if will(p) {
 			d.cards = slices.Delete(d.cards, i, i+1)
-			return p
+			return p, true
 		}
 	}
 }
@@ -112,11 +157,31 @@ func collide(a, b planned) bool {
 }
 
 // Faults is how many faults a run has.
-func Faults(seed int64, duration time.Duration) int { return len(plan(seed, duration)) }
+func Faults(seed int64, duration time.Duration, only []string) int {
+	return len(plan(seed, duration, only))
+}
 
 // PrintPlan prints the schedule of a run.
-func PrintPlan(out io.Writer, seed int64, duration time.Duration) {
-	for _, p := range plan(seed, duration) {
+func PrintPlan(out io.Writer, seed int64, duration time.Duration, only []string) {
+	for _, p := range plan(seed, duration, only) {
 		_, _ = fmt.Fprintln(out, p)
 	}
+}
+
+// Classes splits a list of classes, separated by commas, and refuses what is none.
+func Classes(list string) (only []string, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	var names []string
+	for i := range classes {
+		names = append(names, classes[i].name)
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%q is no class of faults; there are %s", name, strings.Join(names, ", "))
+		}
+		only = append(only, name)
+	}
+	return only, nil
 }

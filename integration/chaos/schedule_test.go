@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -12,30 +13,30 @@ import (
 func TestPlanIsTheSeeds(t *testing.T) {
 	const duration = 2 * time.Minute
 	for seed := range int64(200) {
-		all := plan(seed, duration)
-		if again := plan(seed, duration); describe(all) != describe(again) {
+		all := plan(seed, duration, nil)
+		if again := plan(seed, duration, nil); describe(all) != describe(again) {
 			t.Fatalf("seed %d: %s and then %s", seed, describe(all), describe(again))
 		}
-		if len(all) < 15 {
+		if len(all) < 12 {
 			t.Errorf("seed %d: only %d faults", seed, len(all))
 		}
 		for _, p := range all {
-			if p.at < quietBegin || p.at+p.length > duration-quietEnd || p.length < p.class.least || p.length > p.class.most {
+			if p.at < quietBegin || p.ends() > duration-quietEnd || p.length < p.class.least || p.length > p.class.most {
 				t.Errorf("seed %d: %v", seed, p)
 			}
 		}
 	}
-	if describe(plan(1, duration)) == describe(plan(2, duration)) {
+	if describe(plan(1, duration, nil)) == describe(plan(2, duration, nil)) {
 		t.Error("two seeds have one schedule")
 	}
 }
 
 func TestRunsWithoutRoomHaveNoFaults(t *testing.T) {
 	for seed := range int64(200) {
-		if Faults(seed, 0) != 0 || Faults(seed, -time.Hour) != 0 {
+		if Faults(seed, 0, nil) != 0 || Faults(seed, -time.Hour, nil) != 0 {
 			t.Errorf("seed %d has faults in no time", seed)
 		}
-		if Faults(seed, 30*time.Second) == 0 {
+		if Faults(seed, 30*time.Second, nil) == 0 {
 			t.Errorf("seed %d has no fault in 30 s", seed)
 		}
 	}
@@ -65,11 +66,13 @@ func describe(all []planned) (text string) {
 
 func TestPlanHasEveryClassAloneAndInPairs(t *testing.T) {
 	alone, paired := map[string]bool{}, map[string]bool{}
-	for _, p := range withinTwoHours() {
-		if p.beside {
-			paired[p.class.name] = true
-		} else {
-			alone[p.class.name] = true
+	for seed := range int64(20) { // slow ones come only a few times in a run
+		for _, p := range withinHalfAnHour(seed) {
+			if p.beside {
+				paired[p.class.name] = true
+			} else {
+				alone[p.class.name] = true
+			}
 		}
 	}
 	for i := range classes {
@@ -84,23 +87,109 @@ type placed struct {
 	beside bool // another fault is on meanwhile
 }
 
-// withinTwoHours is a long schedule.
-func withinTwoHours() (all []placed) {
-	schedule := plan(1, 2*time.Hour)
+// withinHalfAnHour is a long schedule.
+func withinHalfAnHour(seed int64) (all []placed) {
+	schedule := plan(seed, 30*time.Minute, nil)
 	for i, p := range schedule {
 		beside := slices.ContainsFunc(slices.Concat(schedule[:i], schedule[i+1:]), func(other planned) bool {
-			return p.at < other.at+other.length && other.at < p.at+p.length
+			return p.at < other.ends() && other.at < p.ends()
 		})
 		all = append(all, placed{p, beside})
 	}
 	return all
 }
 
+// Slow faults leave room for the others, come with most seeds, and never more often than their class says.
+func TestSlowFaultsHaveTheirShare(t *testing.T) {
+	const seeds = 200
+	for _, duration := range []time.Duration{2 * time.Minute, 30 * time.Minute} {
+		with := map[string]int{}
+		for seed := range int64(seeds) {
+			var slow time.Duration
+			times := map[string]int{}
+			for _, p := range plan(seed, duration, nil) {
+				if p.class.after > 0 {
+					slow += p.length + p.class.after
+					times[p.class.name]++
+				}
+				if p.class.times > 0 && times[p.class.name] > p.class.times {
+					t.Errorf("seed %d: %s comes %d times", seed, p.class.name, times[p.class.name])
+				}
+			}
+			if slow*slowShare > duration {
+				t.Errorf("seed %d: %v of %v are slow", seed, slow, duration)
+			}
+			for name := range times {
+				with[name]++
+			}
+		}
+		for i := range classes {
+			if c := &classes[i]; c.after > 0 && with[c.name] < seeds/8 {
+				t.Errorf("%v: only %d of %d seeds have %s", duration, with[c.name], seeds, c.name)
+			}
+		}
+	}
+}
+
+func TestShortRunsHaveNoSlowFaults(t *testing.T) {
+	for seed := range int64(200) {
+		for _, p := range plan(seed, time.Minute, nil) {
+			if p.class.after > 0 {
+				t.Errorf("seed %d: %v", seed, p)
+			}
+		}
+	}
+}
+
+func TestOnly(t *testing.T) {
+	for i := range classes {
+		name := classes[i].name
+		all := plan(3, 3*time.Minute, []string{name})
+		if len(all) < 2 || slices.ContainsFunc(all, func(p planned) bool { return p.class.name != name }) {
+			t.Errorf("only %s: %s", name, describe(all))
+		}
+	}
+	pair := []string{"restore", "redis-kill"}
+	if all := plan(3, 10*time.Minute, pair); !slices.ContainsFunc(all, func(p planned) bool { return p.class.name == pair[0] }) ||
+		!slices.ContainsFunc(all, func(p planned) bool { return p.class.name == pair[1] }) {
+		t.Errorf("of two: %s", describe(all))
+	}
+	if Faults(3, 20*time.Second, []string{"restore"}) != 0 {
+		t.Error("a restore within 20 s")
+	}
+}
+
+func TestClasses(t *testing.T) {
+	if only, err := Classes(""); only != nil || err != nil {
+		t.Error(only, err)
+	}
+	if only, err := Classes("restore,seqd-kill"); !slices.Equal(only, []string{"restore", "seqd-kill"}) || err != nil {
+		t.Error(only, err)
+	}
+	if _, err := Classes("restore,flood"); err == nil || !strings.Contains(err.Error(), `"flood"`) || !strings.Contains(err.Error(), "two-redises") {
+		t.Error(err)
+	}
+}
+
+func TestClassesAreDescribed(t *testing.T) {
+	text, err := os.ReadFile("../../docs/RELIABILITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| class | what happens |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for i := range classes {
+		if name := classes[i].name; !strings.Contains(table, "| "+name+" ") && !strings.Contains(table, "| "+name+",") && !strings.Contains(table, ", "+name+" ") && !strings.Contains(table, ", "+name+",") {
+			t.Errorf("docs/RELIABILITY.md does not say what %s is", name)
+		}
+	}
+}
+
 func TestFaultsBesideEachOtherShareNothing(t *testing.T) {
-	schedule := plan(7, 2*time.Hour)
+	schedule := plan(7, 2*time.Hour, nil)
 	for i, p := range schedule {
 		for _, other := range schedule[i+1:] {
-			if other.at < p.at+p.length && collide(p, other) {
+			if other.at < p.ends() && collide(p, other) {
 				t.Errorf("%v\n%v", p, other)
 			}
 		}
@@ -121,6 +210,15 @@ func TestCollide(t *testing.T) {
 		{of("mongo-cut", "a"), of("mongo-slow", "c"), false},
 		{of("mongo-kill", "m"), of("mongo-cut", "all"), false},
 		{of("clock-step", "a"), of("seqd-kill", "a"), false},
+		{of("restore", "a"), of("seqd-kill", "b"), true},
+		{of("restore", "a"), of("mongo-kill", "m"), true},
+		{of("restore", "a"), of("redis-kill", "primary"), false},
+		{of("restore", "a"), of("two-redises", "b"), true},
+		{of("redis-moved", ""), of("mongo-cut", "all"), false},
+		{of("two-redises", "a"), of("seqd-kill", "b"), false},
+		{of("two-redises", "a"), of("seqd-pause", "b"), true}, // it would not notice in time
+		{of("ordering-changed", ""), of("mongo-slow", "b"), true},
+		{of("ordering-changed", ""), of("two-redises", "b"), true},
 	} {
 		if collide(c.a, c.b) != c.want || collide(c.b, c.a) != c.want {
 			t.Errorf("%v and %v: not %v", c.a, c.b, c.want)

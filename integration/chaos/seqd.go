@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,18 +23,21 @@ type seqd struct {
 	log    string
 	binary string
 	env    []string
+	home   []string // the part of the environment that says which Redis, as it is meant to be
 	clock  *os.File
 
 	told func(life int, how string)  // a life began (""), or ended
 	see  func(life int, line []byte) // a line of the log
 
-	mu      sync.Mutex // guards process; held while one is started or ended
+	mu      sync.Mutex // guards process and redis; held while one is started or ended
 	process *process
+	redis   []string     // what stands for home in the next life
 	life    atomic.Int64 // counts the processes
 }
 
 func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, error) {
-	n := &seqd{host: h, binary: program, log: w.log(h.name + "-seqd")}
+	n := &seqd{host: h, binary: program, log: w.log(h.name + "-seqd"), home: []string{"SEQD_REDIS_ADDRS=" + w.sentinelAddrs(), "SEQD_REDIS_MASTERNAME=" + masterName}}
+	n.redis = n.home
 	err := inOrder(
 		func() (err error) { n.link, err = newLink(port, w.store); return err },
 		func() (err error) { n.state, err = w.smallDisk(h.name+"-state", "1m"); return err },
@@ -44,8 +50,7 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 	n.env = []string{
 		"PATH=" + os.Getenv("PATH"),
 		"SEQD_SERVER_ADDR=" + n.addr(), "SEQD_AUTH_MODE=none",
-		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + storeURI(port), "SEQD_STORE_MONGO_DATABASE=" + storeDatabase(),
-		"SEQD_REDIS_ADDRS=" + w.sentinelAddrs(), "SEQD_REDIS_MASTERNAME=" + masterName,
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + storeURI(fmt.Sprintf("%s:%d", gateway, port)), "SEQD_STORE_MONGO_DATABASE=" + storeDatabase(),
 		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
 		"SEQD_SNOWFLAKE_STATEDIR=.",
 		"SEQD_BIZTYPES=" + bizTypes,
@@ -78,8 +83,7 @@ func (n *seqd) start() error {
 
 // begin starts a process. mu is held.
 func (n *seqd) begin() error {
-	cmd := n.host.command(n.binary)
-	cmd.Env, cmd.Dir = n.env, n.state
+	cmd := n.command()
 	life := int(n.life.Add(1))
 	n.told(life, "")
 	process, err := startProcess(cmd, n.log, func(line []byte) { n.see(life, line) })
@@ -89,6 +93,33 @@ func (n *seqd) begin() error {
 	n.process = process
 	go n.revive(process, life)
 	return nil
+}
+
+// command prepares the program of the node. mu is held.
+func (n *seqd) command(args ...string) *exec.Cmd {
+	cmd := n.host.command(n.binary, args...)
+	cmd.Env, cmd.Dir = slices.Concat(n.env, n.redis), n.state
+	return cmd
+}
+
+// do runs a command of the program, as an operator does on the node's host, and returns what it says.
+func (n *seqd) do(args ...string) (string, error) {
+	n.mu.Lock()
+	cmd := n.command(args...)
+	n.mu.Unlock()
+	out, err := cmd.CombinedOutput()
+	said := strings.TrimSpace(string(out))
+	if err != nil {
+		err = fmt.Errorf("%s on %s: %w: %s", strings.Join(args, " "), n.name(), err, said)
+	}
+	return said, err
+}
+
+// configure says which Redis the node uses from its next life on.
+func (n *seqd) configure(redis []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.redis = redis
 }
 
 // revive starts a node that has ended by itself once more, as a supervisor would.

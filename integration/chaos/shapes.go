@@ -13,6 +13,7 @@ type shape struct {
 	weight  int   // how often the load's mixed loops ask for it
 	counts  []int // what they ask for
 	hammer  bool  // batches of 10,000 as well
+	late    bool  // it is made by the API, while the load runs
 	setting map[string]any
 }
 
@@ -23,8 +24,10 @@ var epoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 const (
 	hammerCount   = 10_000
-	mutableName   = "mutable" // the administrator changes and disables it
-	temporaryName = "temp"    // the administrator deletes it and makes it again
+	mutableName   = "mutable"  // the administrator changes and disables it
+	temporaryName = "temp"     // the administrator deletes it and makes it again
+	switchedName  = "switched" // its ordering is changed by faults
+	lateName      = "late"     // it is made by the API, after the first backup that a fault puts back
 )
 
 // shapes are the biz types of the laboratory.
@@ -42,6 +45,8 @@ func shapes() []shape {
 		segment("limited", 3, 500, 100_000, []int{1, 2}, settings{"plugins": plugins(settings{"name": "rate-limit", "rate": 20, "burst": 40, "scope": "cluster"})}),
 		segment(mutableName, 5, 200, 100_000, []int{1, 7}, settings{}),
 		segment(temporaryName, 4, 200, 100_000, []int{1, 7}, settings{}),
+		segment(switchedName, 6, 200, 100_000, []int{1, 10, 50}, settings{}),
+		segment(lateName, 4, 1000, 100_000, []int{1, 10}, settings{}),
 		snowflake("user", "wide", 8, []int{1, 10, 200}, 10, 12, settings{}),
 		snowflake("guest", "wide", 3, []int{1, 10}, 10, 12, settings{}),
 		snowflake("device", "offline", 5, []int{1, 10, 200}, 8, 13, settings{"offlineStart": "4s"}),
@@ -55,6 +60,7 @@ func shapes() []shape {
 	}
 	byName["invoice"].Display = `^INV-(?P<period>\d{8})-(?P<number>\d{6,})\d$`
 	byName["invite"].Display = `^C\d{12}-\d$`
+	byName[lateName].late = true
 	byName[temporaryName].NoOrder = true // which of two biz types of one name a node knows of is not promised while it is deleted and made again
 	return all
 }
@@ -97,9 +103,11 @@ func snowflake(name, group string, weight int, counts []int, bitsMachine, bitsSe
 
 // configuration is SEQD_BIZTYPES.
 func configuration(all []shape) (string, error) {
-	list := make([]settings, len(all))
+	var list []settings
 	for i := range all {
-		list[i] = all[i].setting
+		if !all[i].late {
+			list = append(list, all[i].setting)
+		}
 	}
 	text, err := json.Marshal(list)
 	return string(text), err

@@ -30,12 +30,13 @@ const (
 	stopPatience  = 40 * time.Second // two phases of 15 s each
 )
 
-// world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with MongoDB.
+// world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with another Redis, one with MongoDB.
 type world struct {
 	dir       string // everything that is made
 	logs      string
 	seqds     []*seqd
 	redises   []*redisServer // the first one is the primary of the beginning
+	second    *redisServer   // another Redis, which nodes are only configured for by a fault
 	sentinels []*redisServer
 	mongo     *standIn // nil where the store is not the laboratory's
 	store     string   // its address
@@ -53,7 +54,7 @@ func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
 	if err != nil {
 		return w, err
 	}
-	for _, server := range slices.Concat(w.redises, w.sentinels) {
+	for _, server := range append(slices.Concat(w.redises, w.sentinels), w.second) {
 		if err := server.start(); err != nil {
 			return w, err
 		}
@@ -98,6 +99,9 @@ func (w *world) makeHosts(binaries Binaries, bizTypes string) error {
 		}
 		w.redises = append(w.redises, server)
 	}
+	if err := w.makeSecond(); err != nil {
+		return err
+	}
 	for i, name := range []string{"a", "b", "c"} {
 		h, err := addHost(name, 11+i)
 		if err != nil {
@@ -115,6 +119,15 @@ func (w *world) makeHosts(binaries Binaries, bizTypes string) error {
 		w.seqds = append(w.seqds, n)
 	}
 	return nil
+}
+
+// makeSecond prepares the other Redis, which stands alone.
+func (w *world) makeSecond() error {
+	h, err := addHost("r4", 24)
+	if err == nil {
+		w.second, err = w.newServer(h, "redis", redisPort, []string{`save ""`, "protected-mode no", "maxmemory-policy noeviction"})
+	}
+	return err
 }
 
 // settled complains while the replicas and the Sentinels have not found each other.

@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run serves, or does what `seqd restored` does.
+// run serves, or does what `seqd restored` and `seqd raise` do.
 func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	cfg, err := config.Load(config.Sources{Env: env})
 	if err != nil {
@@ -39,8 +39,10 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	switch {
 	case len(args) == 1 && args[0] == "restored":
 		return server.Restored(ctx, cfg, func(bizType, done string) { fmt.Fprintf(out, "%s: %s\n", bizType, done) })
+	case len(args) == 3 && args[0] == "raise":
+		return raise(ctx, cfg, args[1], args[2], out)
 	case len(args) > 0:
-		return errors.New("the only command is restored")
+		return errors.New("the only commands are restored, and raise BIZTYPE NUMBER")
 	}
 	now, err := clock(os.Getenv("SEQD_TEST_CLOCK"))
 	if err != nil {
@@ -59,6 +61,19 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	}
 	for range nodes {
 		err = errors.Join(err, <-ended)
+	}
+	return err
+}
+
+// raise does what `seqd raise` does.
+func raise(ctx context.Context, cfg *config.Config, bizType, text string, out io.Writer) error {
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return err
+	}
+	raised, err := server.Raise(ctx, cfg, bizType, number)
+	if err == nil {
+		fmt.Fprintf(out, "%s: %s\n", bizType, raised)
 	}
 	return err
 }

@@ -135,6 +135,9 @@ func TestShownAndCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, r, map[string]int64{RuleOrderProcess: 49, RuleOrderNodes: 49})
+	if line := "violations of order over nodes: 49 (order 49)\n"; !strings.Contains(r.String(), line) {
+		t.Errorf("%q is not in\n%s", line, r)
+	}
 	if len(r.Violations) != 6 || r.Total() != 98 || len(r.Violations[0].Calls) != 2 {
 		t.Errorf("%d shown of %d", len(r.Violations), r.Total())
 	}

@@ -172,18 +172,23 @@ func (h *history) checkRecord(r *Report) {
 }
 
 // checkGuard demands that no node has to keep back numbers of the cursor because it has issued higher ones (DESIGN §3 "Guard": "alarm"), which nothing but two primaries explains:
-// they count apart, and a node may be sent from one to the other. What the last of them answered may come as late as Redis's time-out. Nor may a node find that the store went back: the
-// laboratory never restores one, so what it acknowledged was lost, or the node knows numbers that the store never gave.
+// they count apart, and a node may be sent from one to the other. What the last of them answered may come as late as Redis's time-out. Nor may a node find that the store went back, unless the
+// laboratory has put it back: what it acknowledged was lost, or the node knows numbers that the store never gave.
 func (h *history) checkGuard(r *Report) {
 	splits := h.splits()
 	for _, l := range h.lines {
-		if l.What == record.Restored {
+		if l.What == record.Restored && !h.wentBack(l.At) {
 			h.fail(r, RuleGuard, base(l.BizType), 1, l.At, fmt.Sprintf("%s.%d says: %s", l.Node, l.Life, l.Text))
 		}
 		if l.What == record.Guarded && !touches(splits, h.logged(l)-int64(redisTimeout), l.At) {
 			h.fail(r, RuleGuard, base(l.BizType), 1, l.At, fmt.Sprintf("%s.%d says: %s", l.Node, l.Life, l.Text))
 		}
 	}
+}
+
+// wentBack reports whether the store was put back to an older copy before a time.
+func (h *history) wentBack(at int64) bool {
+	return slices.ContainsFunc(h.faults, func(f record.Fault) bool { return f.StoreBack && f.Begin <= at })
 }
 
 // redisTimeout is the longest that a node waits for Redis.

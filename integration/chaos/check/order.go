@@ -84,7 +84,7 @@ func (h *history) checkPerNode(r *Report, all []*issue) {
 // not excused for those that start after it.
 func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
 	owns, splits := h.owns(c.bizType), h.splits()
-	because := h.suspended(all, owns, splits)
+	because := h.suspended(c.bizType, all, owns, splits)
 	var windows []window
 	for _, w := range because {
 		windows = append(windows, w...)
@@ -104,11 +104,16 @@ func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
 	}
 	suspended := func(i *issue) bool { return touches(windows, i.start, i.end) }
 	h.sweepOrder(r, RuleOrderNodes, all, suspended)
-	h.checkCursor(r, all, owns, func(i *issue) bool { return !suspended(i) || touches(because[twoPrimaries], i.start, i.end) })
+	var several []window // cursors, or none
+	for _, reason := range []string{twoPrimaries, twoServers, otherOrdering} {
+		several = append(several, because[reason]...)
+	}
+	several = merge(several)
+	h.checkCursor(r, all, owns, func(i *issue) bool { return !suspended(i) || touches(several, i.start, i.end) })
 }
 
 // checkCursor demands that calls of processes that are not on their own are in order among themselves while others are: all take from one cursor, which only goes up. The documentation
-// promises less; the protocol keeps it, as its model checks (integration/model). Two primaries suspend it. Those that checkOverNodes has not excused are excused here.
+// promises less; the protocol keeps it, as its model checks (integration/model). Two primaries suspend it, and so do two servers and another ordering. Those that checkOverNodes has not excused are excused here.
 func (h *history) checkCursor(r *Report, all []*issue, owns []own, excused func(*issue) bool) {
 	byProcess := make(map[process][]window)
 	for _, o := range owns {

@@ -292,6 +292,76 @@ func TestOrderIsSuspendedDuringASplitBrain(t *testing.T) {
 	}.run(t)
 }
 
+// unordered says that a fault suspends the order over nodes of a biz type.
+func unordered(bizType string) func(*record.Fault) {
+	return func(f *record.Fault) { f.Unordered = bizType }
+}
+
+func TestOrderIsSuspendedWhileOperatorsChangeWhatItRestsOn(t *testing.T) {
+	smaller := func(s *story, bizType string, at int64) {
+		s.call(at, at+1, "a", bizType, numbers(20, 1))
+		s.call(at+2, at+3, "b", bizType, numbers(5, 1))
+	}
+	stories{
+		{"two servers", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); smaller(s, bill, 1500) }, ""},
+		{"two servers, before", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); smaller(s, bill, 990) }, RuleOrderNodes},
+		{"two servers, after", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); smaller(s, bill, 2001) }, RuleOrderNodes},
+		{"two servers, not passed after", func(s *story) {
+			s.fault(1000, 2000, "two", "a", unordered(record.Every))
+			s.call(1500, 1501, "a", bill, numbers(20, 1))
+			s.call(2001, 2002, "b", bill, numbers(5, 1))
+		}, RuleOrderNodes},
+		{"two servers, per process", func(s *story) {
+			s.fault(1000, 2000, "two", "a", unordered(record.Every))
+			s.call(1500, 1501, "a", bill, numbers(20, 1))
+			s.call(1502, 1503, "a", bill, numbers(5, 1))
+		}, RuleOrderProcess},
+		{"two servers, the same number", func(s *story) {
+			s.fault(1000, 2000, "two", "a", unordered(record.Every))
+			s.call(1500, 1501, "a", bill, numbers(20, 1))
+			s.call(1500, 1503, "b", bill, numbers(20, 1))
+		}, RuleDuplicate},
+		{"two servers, while nodes are on their own", func(s *story) {
+			onItsOwn(s, "c")
+			s.fault(1000, 2000, "two", "a", unordered(record.Every))
+			smaller(s, order, 1500)
+		}, ""},
+		{"another ordering", func(s *story) { s.fault(1000, 2000, "other", "", unordered(bill)); smaller(s, bill, 1500) }, ""},
+		{"another ordering of another biz type", func(s *story) { s.fault(1000, 2000, "other", "", unordered(order)); smaller(s, bill, 1500) }, RuleOrderNodes},
+		{"another ordering, not passed after", func(s *story) {
+			s.fault(1000, 2000, "other", "", unordered(bill))
+			s.call(1500, 1501, "a", bill, numbers(20, 1))
+			s.call(2001, 2002, "b", bill, numbers(5, 1))
+		}, RuleOrderNodes},
+	}.run(t)
+}
+
+func putsBack(f *record.Fault) { f.StoreBack = true }
+
+func TestAStoreThatWasPutBack(t *testing.T) {
+	stories{
+		{"nodes notice", func(s *story) {
+			s.fault(1000, 2000, "restore", "a", putsBack)
+			s.line(1500, "a", order, record.Restored)
+			s.line(9000, "a", order, record.Restored)
+		}, ""},
+		{"nodes notice before", func(s *story) {
+			s.fault(1000, 2000, "restore", "a", putsBack)
+			s.line(900, "a", order, record.Restored)
+		}, RuleGuard},
+		{"order holds all the same", func(s *story) {
+			s.fault(1000, 2000, "restore", "a", putsBack)
+			s.call(900, 901, "a", order, numbers(20, 1))
+			s.call(2100, 2101, "b", order, numbers(5, 1))
+		}, RuleOrderNodes},
+		{"and no number comes twice", func(s *story) {
+			s.fault(1000, 2000, "restore", "a", putsBack)
+			s.call(900, 901, "a", lot, numbers(20, 1))
+			s.call(2100, 2101, "b", lot, numbers(20, 1))
+		}, RuleDuplicate},
+	}.run(t)
+}
+
 // runs adds what a server says of itself, with how many scripts it has run.
 func (s *story) runs(at int64, name, role string, scripts int64) {
 	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: role, Scripts: scripts}})

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -81,8 +82,10 @@ type Report struct {
 	Faults     int              `json:"faults"`
 	Classes    int              `json:"classes"` // of faults
 	Counts     map[string]int64 `json:"counts"`  // of violations, by rule
-	Violations []Violation      `json:"violations,omitempty"`
-	Refusals   map[string]int   `json:"refusals,omitempty"` // calls that asked for numbers and got none, by code
+	// ByBizType are the same by biz type, of the rules that are about one.
+	ByBizType  map[string]map[string]int64 `json:"byBizType,omitempty"`
+	Violations []Violation                 `json:"violations,omitempty"`
+	Refusals   map[string]int              `json:"refusals,omitempty"` // calls that asked for numbers and got none, by code
 
 	Ordered   int `json:"ordered"`   // answers of strict biz types
 	Suspended int `json:"suspended"` // those that were not held against other nodes, because order over nodes was suspended
@@ -137,7 +140,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "skipped: %s: %d of %d numbers, at most %d\n", strings.TrimSuffix(s.BizType+"@"+s.Period, "@"), s.Skipped, s.Skipped+s.Issued, s.Bound)
 	}
 	fmt.Fprintf(&b, "order over nodes: %d of %d answers of strict biz types came while it was suspended", r.Suspended, r.Ordered)
-	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries} {
+	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries, twoServers, otherOrdering} {
 		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)
 	}
 	fmt.Fprintf(&b, "; %d of them were held against each other all the same\n", r.Cursor)
@@ -160,10 +163,22 @@ func (r *Report) String() string {
 	}
 	slices.Sort(rules)
 	for _, rule := range rules {
-		fmt.Fprintf(&b, "violations of %s: %d\n", rule, r.Counts[rule])
+		fmt.Fprintf(&b, "violations of %s: %d%s\n", rule, r.Counts[rule], r.bizTypesOf(rule))
 	}
 	b.WriteString(r.Line() + "\n")
 	return b.String()
+}
+
+// bizTypesOf tells which biz types a rule was broken for.
+func (r *Report) bizTypesOf(rule string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(r.ByBizType[rule])) {
+		list = append(list, fmt.Sprintf("%s %d", name, r.ByBizType[rule][name]))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, ", ") + ")"
 }
 
 func (r *Report) showRefusals(b *strings.Builder) {
@@ -186,6 +201,12 @@ func (h *history) fail(r *Report, rule, bizType string, count int64, at int64, t
 		}
 	}
 	r.Counts[rule] += count
+	if bizType != "" {
+		if r.ByBizType[rule] == nil {
+			r.ByBizType[rule] = make(map[string]int64)
+		}
+		r.ByBizType[rule][bizType] += count
+	}
 	if shown >= int64(h.options.Shown) {
 		return
 	}
@@ -233,7 +254,7 @@ func Entries(all []record.Entry, opts Options) (*Report, error) {
 // check applies every rule.
 func (h *history) check() *Report {
 	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses), CutShort: h.torn || !h.done,
-		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int)}
+		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int), ByBizType: make(map[string]map[string]int64)}
 	h.totals(r)
 	h.checkRecord(r)
 	h.checkEnough(r)

@@ -24,6 +24,7 @@ import (
 //   - a range of unknown outcome: one of the smallest size for each attempt while a back end fails, in each place that fetches ranges on each node, and attempts are a second apart but for the first
 //     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
 //   - start was raised by a change;
+//   - the store was put back to an older copy: what was in hand, and what the cursor held (README "Restore a backup": what waits counts as issued);
 //   - what is in hand at the end of the run: as for a process that ended, and the cursor.
 //
 // A segment is at most maxStep, or what callers that waited together asked for. The bound is made of what was recorded, so a run without faults has a small one.
@@ -96,8 +97,11 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 		}
 	}
 	for _, f := range h.faults {
-		if f.LosesKeys && strict {
+		if (f.LosesKeys || f.StoreBack) && strict {
 			bound += cursor // the line may have been lost with a process
+		}
+		if f.StoreBack {
+			bound += ended * int64(len(h.world.Nodes))
 		}
 		if f.Redis && strict || f.Store {
 			lasted := time.Duration(f.End - f.Begin)

@@ -31,6 +31,14 @@ func TestSkipped(t *testing.T) {
 			s.line(5, "a", bill, record.Begun)
 			s.call(20, 21, "a", order, numbers(201, 1))
 		}, RuleSkipped},
+		{"a store that was put back", func(s *story) {
+			s.fault(0, 10, "restore", "a", putsBack)
+			s.call(20, 21, "a", bill, numbers(201, 1))
+		}, ""},
+		{"a store that was put back, more than that", func(s *story) {
+			s.fault(0, 10, "restore", "a", putsBack)
+			s.call(20, 21, "a", bill, numbers(202, 1))
+		}, RuleSkipped},
 		{"start was raised", func(s *story) {
 			s.call(0, 1, "a", order, numbers(1, 10))
 			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH start=700000", Status: 200}})

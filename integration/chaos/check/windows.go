@@ -41,7 +41,7 @@ type own struct {
 	back bool // it said that it takes from the cursor again; else it ended, or its strategy was replaced
 }
 
-// suspended returns when order over all nodes is suspended for a counter, by reason. Documented (DESIGN §2, README "Several nodes") are two reasons:
+// suspended returns when order over all nodes is suspended for a counter, by reason. Documented (DESIGN §2, README "Several nodes") are these reasons:
 //
 // Under onRedisDown: degrade, "from the first number a node issues on its own until each such node has had its advance answered; if it died meanwhile, until the
 // cursor passes its range". A node logs both; what it logs is read within Options.LogDelay, so the window begins that much before the line was read, or before the
@@ -49,9 +49,20 @@ type own struct {
 // as the log takes, if Redis was broken then. The cursor has passed when a call that started after the node was gone has got a number above all that the node issued, from a
 // node that is not on its own.
 //
+// While nodes are configured with different Redis servers, and while the ordering of a biz type is another one (docs/OPERATIONS.md "Changes"), the laboratory says so: the fault that did it lasts until all nodes
+// must have noticed that it is over.
+//
 // During a split brain, "until the surviving cursor passes every number issued in it": servers are asked which of them are primaries, and the cursor has passed as above.
-func (h *history) suspended(all []*issue, owns []own, splits []window) (because map[string][]window) {
+func (h *history) suspended(b *bizType, all []*issue, owns []own, splits []window) (because map[string][]window) {
 	because = make(map[string][]window)
+	for _, f := range h.faults {
+		switch f.Unordered {
+		case record.Every:
+			because[twoServers] = append(because[twoServers], window{f.Begin, f.End})
+		case b.Name:
+			because[otherOrdering] = append(because[otherOrdering], window{f.Begin, f.End})
+		}
+	}
 	for _, o := range owns {
 		if o.back {
 			because[onTheirOwn] = append(because[onTheirOwn], o.window)
@@ -77,6 +88,8 @@ const (
 	onTheirOwn     = "nodes on their own"
 	goneOnTheirOwn = "nodes that ended on their own"
 	twoPrimaries   = "two primaries"
+	twoServers     = "two Redis servers"
+	otherOrdering  = "another ordering"
 )
 
 // highestOf is the highest number of some answers.

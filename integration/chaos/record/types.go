@@ -157,7 +157,13 @@ type Fault struct {
 	LosesKeys bool `json:"losesKeys,omitempty"` // Redis may lose what it held, while it lasts or at its end
 	Store     bool `json:"store,omitempty"`     // nodes may find the store away, or lose its answers
 	Paused    bool `json:"paused,omitempty"`    // Target is a node, and stands still
+	StoreBack bool `json:"storeBack,omitempty"` // the store is put back to an older copy, while all nodes are stopped
+	// Unordered is the biz type whose order over nodes is suspended while the fault lasts, Every for all of them.
+	Unordered string `json:"unordered,omitempty"`
 }
+
+// Every stands for all biz types.
+const Every = "*"
 
 // Sample is what a node answered to /readyz, or what a Redis server said of itself.
 type Sample struct {

@@ -37,6 +37,7 @@ func run() (int, error) {
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
 	flag.BoolVar(&o.Sabotaged, "sabotaged", false, "that seqd lacks a rule: only violations of what is promised of numbers count")
+	only := flag.String("only", "", "the classes of faults, separated by commas; without it all")
 	record := flag.String("check", "", "check this record of an earlier run, print the report and end")
 	plan := flag.Bool("plan", false, "print the schedule and end")
 	overlay := flag.String("overlay", "", "folder to write the overlay of a sabotage to, whose name is the argument; print its path and end")
@@ -44,17 +45,21 @@ func run() (int, error) {
 	if *overlay != "" {
 		return 0, writeOverlay(flag.Arg(0), *overlay)
 	}
+	var err error
+	if o.Only, err = chaos.Classes(*only); err != nil {
+		return 2, err
+	}
 	switch {
 	case flag.NArg() > 0:
 		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
 	case *record != "":
 		return checkRecord(*record)
 	case *plan:
-		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration)
+		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration, o.Only)
 		return 0, nil
 	case o.Binaries.Seqd == "" || o.Binaries.StandIn == "":
 		return 2, errors.New("--seqd and --standin are missing; scripts/chaos builds them")
-	case chaos.Faults(o.Seed, o.Duration) == 0:
+	case chaos.Faults(o.Seed, o.Duration, o.Only) == 0:
 		return 2, fmt.Errorf("--duration %v has no room for a fault of seed %d: the run would show nothing", o.Duration, o.Seed)
 	case !chaos.Inside():
 		if err := chaos.Vacant(o.Dir); err != nil {

@@ -1,0 +1,77 @@
+package chaos
+
+import (
+	"maps"
+	"regexp"
+	"strconv"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// issued is the highest number that callers have seen of each counter of a segment, by its name in the store: order, or invoice@20261122.
+type issued struct {
+	segments map[string]bool
+	displays map[string]*regexp.Regexp // of biz types that rewrite numbers
+	highest  map[string]int64
+}
+
+func newIssued(shapes []shape) (*issued, error) {
+	s := &issued{segments: map[string]bool{}, displays: map[string]*regexp.Regexp{}, highest: map[string]int64{}}
+	for i := range shapes {
+		b := &shapes[i].BizType
+		s.segments[b.Name] = b.Strategy == record.Segment
+		if b.Display == "" {
+			continue
+		}
+		form, err := regexp.Compile(b.Display)
+		if err != nil {
+			return nil, err
+		}
+		s.displays[b.Name] = form
+	}
+	return s, nil
+}
+
+// note takes in an answer.
+func (s *issued) note(c *record.Call) {
+	if !s.segments[c.BizType] {
+		return
+	}
+	for _, run := range c.Runs {
+		s.raise(c.BizType, run.Last())
+	}
+	for _, text := range c.Texts {
+		s.read(c.BizType, text)
+	}
+}
+
+// read takes the number out of a display form that shows it.
+func (s *issued) read(bizType, text string) {
+	form := s.displays[bizType]
+	if form == nil {
+		return
+	}
+	number, period := form.SubexpIndex("number"), form.SubexpIndex("period")
+	m := form.FindStringSubmatch(text)
+	if m == nil || number < 0 {
+		return
+	}
+	counter := bizType
+	if period >= 0 {
+		counter += "@" + m[period]
+	}
+	if n, err := strconv.ParseInt(m[number], 10, 64); err == nil {
+		s.raise(counter, n)
+	}
+}
+
+func (s *issued) raise(counter string, to int64) {
+	s.highest[counter] = max(s.highest[counter], to)
+}
+
+// highest is what callers have seen so far, by counter.
+func (j *journal) highest() map[string]int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.issued.highest)
+}

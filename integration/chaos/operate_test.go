@@ -1,0 +1,94 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/server/config"
+)
+
+// Every other Redis is a configuration that seqd takes and that is not the one that is meant.
+func TestOtherRedises(t *testing.T) {
+	l := &laboratory{world: &world{second: &redisServer{host: &host{addr: "10.77.0.24"}, port: redisPort}}}
+	n := &seqd{home: []string{"SEQD_REDIS_ADDRS=10.77.0.11:26379", "SEQD_REDIS_MASTERNAME=" + masterName}}
+	load := func(env []string) config.Redis {
+		cfg, err := config.Load(config.Sources{Env: append(slices.Clone(env), "SEQD_STORE_DRIVER=mongo", `SEQD_BIZTYPES=[{"name":"order"}]`)})
+		if err != nil {
+			t.Fatalf("%q: %v", env, err)
+		}
+		return cfg.Redis
+	}
+	home := load(n.home)
+	for _, way := range otherRedises {
+		r := load(l.otherEnv(n, way))
+		if slices.Equal(r.Addrs, home.Addrs) && r.KeyPrefix == home.KeyPrefix && r.DB == home.DB {
+			t.Errorf("%s is the same: %+v", way, r)
+		}
+	}
+}
+
+func TestAllNodesAreTried(t *testing.T) {
+	l := &laboratory{world: &world{seqds: []*seqd{{}, {}, {}}}}
+	oops := errors.New("oops")
+	tried := make(chan *seqd, 3)
+	err := l.onAll(func(n *seqd) error { tried <- n; return oops })
+	if !errors.Is(err, oops) || len(tried) != 3 {
+		t.Errorf("%v, %d nodes", err, len(tried))
+	}
+}
+
+func TestWhatRaiseIsGiven(t *testing.T) {
+	seen := map[string]int64{"order": 70, "local": 40, "invoice@20261121": 9}
+	lost := map[string]int64{"order": 1000, "local": 500, "invite": 300, "invoice@20261121": 200, "invoice@20261122": 100}
+	want := map[string]int64{"order": 70, "local": 500, "invite": 300, "invoice@20261121": 9, "invoice@20261122": 1}
+	if got := enough(shapes(), seen, lost); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// What is put back is what was there when the backup was taken: changed, deleted and new documents alike.
+func TestBackup(t *testing.T) {
+	m := testenv.StartMongo(t)
+	client, err := mongo.Connect(options.Client().ApplyURI(m.URI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(ctx)) })
+	db := client.Database(m.Database())
+	counters := db.Collection("counters")
+	insert := func(collection, id string, number int64) {
+		t.Helper()
+		if _, err := db.Collection(collection).InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "max", Value: number}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert("counters", "order", 100)
+	insert("counters", "bill", 7)
+	b := &backup{}
+	if b.documents, err = readAll(ctx, db); err != nil {
+		t.Fatal(err)
+	}
+	insert("counters", "late", 50)
+	insert("shapes", "late", 1)
+	_, changed := counters.UpdateByID(ctx, "order", bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: 900}}}})
+	_, deleted := counters.DeleteOne(ctx, bson.D{{Key: "_id", Value: "bill"}})
+	if err := errors.Join(changed, deleted, b.putBack(ctx, db)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readCounters(ctx, db)
+	if want := map[string]int64{"order": 100, "bill": 7}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if n, err := db.Collection("shapes").CountDocuments(ctx, bson.D{}); n != 0 || err != nil {
+		t.Errorf("%d shapes, %v", n, err)
+	}
+}

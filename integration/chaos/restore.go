@@ -1,0 +1,283 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+)
+
+// What becomes of the nodes in a restore.
+const (
+	stopped       = "stopped"
+	killed        = "killed"
+	cutOffAtStart = ", the first to start is cut off from Redis"
+)
+
+const (
+	perNodeFor = 3 * time.Second // after a restore, until order is wanted again
+	aloneFor   = 6 * time.Second // until a node without Redis issues on its own, and has done so for a while
+)
+
+// backup is all of the store at one moment.
+type backup struct {
+	documents map[string][]any // by collection
+	late      bool             // lateName is in it
+}
+
+// beginRestore takes a backup: of a time at which a biz type's ordering was per-node, and at which another one was not made yet, if that is still so.
+func beginRestore(l *laboratory, t *trouble) error {
+	return inOrder(
+		func() error { return l.order(t, record.PerNode) },
+		func() error { return l.takeBackup(t) },
+		func() error { return l.order(t, record.Strict) },
+		func() error { return l.makeLateOnce(t) },
+	)
+}
+
+// takeBackup reads the store while nobody writes to it, as a snapshot would have it.
+func (l *laboratory) takeBackup(t *trouble) error {
+	l.mu.Lock()
+	t.backup = &backup{late: l.late}
+	l.mu.Unlock()
+	all := &trouble{planned: planned{target: "all"}}
+	if err := onLinks(plain((*link).hang))(l, all); err != nil {
+		return err
+	}
+	time.Sleep(100 * time.Millisecond) // what had passed the links is done
+	err := l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
+		t.backup.documents, err = readAll(ctx, db)
+		return err
+	})
+	return errors.Join(err, restoreLinks(l, all))
+}
+
+// makeLateOnce makes the biz type that the configuration lacks, unless an earlier restore has.
+func (l *laboratory) makeLateOnce(t *trouble) error {
+	l.mu.Lock()
+	made := l.late
+	l.late = true
+	l.mu.Unlock()
+	if made {
+		return nil
+	}
+	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, nil))
+}
+
+// endRestore does what README "Restore a backup" says. Redis is left as it is.
+func endRestore(l *laboratory, t *trouble) error {
+	var issued map[string]int64
+	return inOrder(
+		func() error { return l.endNodes(strings.HasPrefix(t.way, killed)) },
+		func() (err error) { issued, err = l.mayBeIssued(); return err },
+		func() error { return l.withStore(t.backup.putBack) },
+		func() error { return l.raiseAll(t, issued) },
+		func() error {
+			if strings.HasSuffix(t.way, cutOffAtStart) {
+				return l.startCutOff(t, issued[lateName]+1)
+			}
+			return l.startAtOnce(t, issued[lateName]+1)
+		},
+	)
+}
+
+// startAtOnce starts all nodes and makes everything what it was before the restore.
+func (l *laboratory) startAtOnce(t *trouble, start int64) error {
+	return inOrder(
+		func() error { return l.onAll((*seqd).start) },
+		func() error { return l.makeAgain(t, start) },
+		sleep(perNodeFor),
+		func() error { return l.order(t, record.Strict) },
+		sleep(allKnow),
+	)
+}
+
+// startCutOff does the same when the first node to start cannot reach Redis, and issues on its own, before the others start.
+func (l *laboratory) startCutOff(t *trouble, start int64) error {
+	return inOrder(
+		func() error { return l.cutFromRedis(t) },
+		l.seqd(t.target).start,
+		func() error { return l.makeAgain(t, start) },
+		sleep(aloneFor),
+		func() error { return l.order(t, record.Strict) },
+		func() error { return l.onAll((*seqd).start) },
+		sleep(allKnow),
+		t.reconnect,
+	)
+}
+
+// endNodes ends all nodes, and returns when everything that they answered is in the journal.
+func (l *laboratory) endNodes(kill bool) error {
+	end := l.stop
+	if kill {
+		end = (*seqd).kill
+	}
+	err := l.onAll(func(n *seqd) error { end(n); return nil })
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	return err
+}
+
+// mayBeIssued is up to where the numbers of each counter may have been issued. It is what callers have seen, except where that does not tell: where display forms do not show the number, and where
+// nodes issue from ranges of their own, of which an answer that a Redis keeps for a key may be all that is left. There it is what the store says that is about to be lost.
+func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
+	var lost map[string]int64
+	err = l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
+		lost, err = readCounters(ctx, db)
+		return err
+	})
+	return enough(l.shapes, l.journal.highest(), lost), err
+}
+
+// enough is what `raise` is given: what was seen of counters or, where that is not all, what the lost store says. Every period is named, also one whose numbers nobody got.
+func enough(shapes []shape, seen, lost map[string]int64) map[string]int64 {
+	numbers := maps.Clone(seen)
+	for i := range shapes {
+		s := &shapes[i]
+		if number := lost[s.Name]; number > 0 && (s.Ordering == record.PerNode || numbers[s.Name] == 0) {
+			numbers[s.Name] = max(numbers[s.Name], number)
+		}
+	}
+	for counter := range lost {
+		if strings.Contains(counter, "@") {
+			numbers[counter] = max(numbers[counter], 1)
+		}
+	}
+	return numbers
+}
+
+// raiseAll runs `seqd raise` for each counter of the backup, and `seqd restored`.
+func (l *laboratory) raiseAll(t *trouble, issued map[string]int64) error {
+	n := l.seqd(t.target)
+	for counter, number := range issued {
+		if counter == lateName && !t.backup.late {
+			continue // it is made again
+		}
+		if err := l.operate(n, "raise", counter, fmt.Sprint(number)); err != nil {
+			return err
+		}
+	}
+	return l.operate(n, "restored")
+}
+
+// operate runs a command of seqd until it succeeds: Redis may be away.
+func (l *laboratory) operate(n *seqd, args ...string) error {
+	return within(patience, func() error {
+		said, err := n.do(args...)
+		if err == nil {
+			l.journal.say("  %s", said)
+		}
+		return err
+	})
+}
+
+// cutFromRedis keeps a node from every server but the Sentinel beside it.
+func (l *laboratory) cutFromRedis(t *trouble) error {
+	n := l.seqd(t.target)
+	var rules []rule
+	for _, s := range append(append([]*redisServer{l.world.second}, l.world.redises...), l.world.sentinels...) {
+		if s.host != n.host {
+			rules = append(rules, incoming(n.host, s.host), incoming(s.host, n.host))
+		}
+	}
+	return t.enforce(rules...)
+}
+
+// reconnect takes back what keeps a node from Redis.
+func (t *trouble) reconnect() (err error) {
+	for _, undo := range t.undo {
+		err = errors.Join(err, undo())
+	}
+	t.undo = nil
+	return err
+}
+
+// makeAgain makes the biz type that the backup lacks with a start above all that was issued.
+func (l *laboratory) makeAgain(t *trouble, start int64) error {
+	if t.backup.late {
+		return nil
+	}
+	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, settings{"start": start}))
+}
+
+// withStore lets somebody look into the store itself, past all faults of the way there.
+func (l *laboratory) withStore(do func(context.Context, *mongo.Database) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client, err := mongo.Connect(options.Client().ApplyURI(storeURI(l.world.store)))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(ctx, client.Database(storeDatabase())), client.Disconnect(ctx))
+}
+
+// readAll reads all collections.
+func readAll(ctx context.Context, db *mongo.Database) (all map[string][]any, err error) {
+	names, err := db.ListCollectionNames(ctx, bson.D{})
+	if err != nil {
+		return nil, err
+	}
+	all = map[string][]any{}
+	for _, name := range names {
+		var documents []bson.D
+		found, err := db.Collection(name).Find(ctx, bson.D{})
+		if err == nil {
+			err = found.All(ctx, &documents)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		for _, d := range documents {
+			all[name] = append(all[name], d)
+		}
+	}
+	return all, nil
+}
+
+// putBack makes the store what it was when the backup was taken.
+func (b *backup) putBack(ctx context.Context, db *mongo.Database) error {
+	names, err := db.ListCollectionNames(ctx, bson.D{})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := db.Collection(name).DeleteMany(ctx, bson.D{}); err != nil {
+			return fmt.Errorf("empty %s: %w", name, err)
+		}
+	}
+	for name, documents := range b.documents {
+		if len(documents) == 0 {
+			continue
+		}
+		if _, err := db.Collection(name).InsertMany(ctx, documents); err != nil {
+			return fmt.Errorf("put back %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// readCounters are the maxima of all counters.
+func readCounters(ctx context.Context, db *mongo.Database) (all map[string]int64, err error) {
+	var counters []struct {
+		Name string `bson:"_id"`
+		Max  int64
+	}
+	found, err := db.Collection("counters").Find(ctx, bson.D{})
+	if err == nil {
+		err = found.All(ctx, &counters)
+	}
+	all = map[string]int64{}
+	for _, c := range counters {
+		all[c.Name] = c.Max
+	}
+	return all, named("read the counters", err)
+}
