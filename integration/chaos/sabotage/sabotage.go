@@ -82,7 +82,7 @@ func All() []Sabotage {
 			Caught: "order per process, or duplicate where Redis installed the range and its answer was lost: the node issues it on its own when Redis fails next",
 			Changes: []Change{
 				{mendGo, "return later // whether the range is in the cursor, the next look will tell",
-					"m.mu.Lock()\n\t\tm.outage.standby = r\n\t\tm.mu.Unlock()\n\t\treturn later"},
+					"m.mu.Lock()\n\t\tm.outage.standby = in.Range\n\t\tm.mu.Unlock()\n\t\treturn later"},
 				{"strategy/segment/outage.go", "if r.First > max(m.highest, m.ceil) {", "if true {"},
 				offGuard,
 			},
@@ -95,9 +95,19 @@ func All() []Sabotage {
 				{"persist/mongo/counters.go", `change := bson.D{{Key: "$inc", Value: bson.D{{Key: "max", Value: req.Size}}}}`,
 					"stored, err := c.Read(ctx, req.BizTag)\n\tif err != nil {\n\t\treturn persist.Range{}, err\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n" +
 						"\tchange := bson.D{{Key: \"$set\", Value: bson.D{{Key: \"max\", Value: max(stored.Max, req.Floor) + req.Size}}}}"},
-				{"persist/mongo/counters.go", `change = append(change, bson.E{Key: "$set", Value: bson.D{{Key: "step", Value: req.Step}, {Key: "timestamp", Value: c.now().UnixMilli()}}})`,
-					"_ = c.now"},
+				{"persist/mongo/counters.go", `change = append(change, bson.E{Key: "$set", Value: set})`, `change[0].Value = append(change[0].Value.(bson.D), set...)`},
 				{"persist/mongo/counters.go", "err := c.collection.FindOneAndUpdate(", "err = c.collection.FindOneAndUpdate("},
+			},
+		},
+		{
+			Name:   "no-epoch",
+			Rule:   "U3b: a cursor counts only under the epoch that the store holds. Here a node believes whatever cursor it finds, and the store gives every cursor ranges",
+			Caught: "duplicate or order over nodes, when a backup was restored, Redis was moved there and back, or the ordering was changed there and back",
+			Changes: []Change{
+				{"strategy/segment/epoch.go", "same, early := m.belief.epoch == look.Epoch, m.awaitsSeed()", "m.belief.epoch = look.Epoch\n\tsame, early := true, false"},
+				{"strategy/segment/epoch.go", "return now.Sub(b.asked) > trustEpoch", "return false && now.Sub(b.asked) > trustEpoch"},
+				{"strategy/segment/outage.go", "counts := s.belief.epoch == look.Epoch", "s.belief.epoch = look.Epoch\n\tcounts := true"},
+				{"persist/mongo/counters.go", "\tcase !ok:\n", "\tcase true:\n\t\t_, _ = epoch, ok\n"},
 			},
 		},
 		{
