@@ -29,7 +29,7 @@ func (c *caller) ask() error {
 		}
 		c.conn, c.answers = conn, bufio.NewReader(conn)
 	}
-	if _, err := io.WriteString(c.conn, "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nContent-Length: 0\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c.conn, "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"); err != nil {
 		return err
 	}
 	answer, err := http.ReadResponse(c.answers, nil)

@@ -30,7 +30,7 @@ func TestNamesOfTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name = "#/components/schemas/TokenName"
-	for _, schema := range []string{"Token", "NewToken", "TokenRequest"} {
+	for _, schema := range []string{"Token", "TokenWithSecret", "TokenRequest"} {
 		if got := d.Components.Schemas[schema].Properties["name"].Ref; got != name {
 			t.Errorf("the name in %s refers to %q, want %s", schema, got, name)
 		}
