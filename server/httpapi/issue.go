@@ -80,7 +80,7 @@ func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 		return
 	}
 	defer l.end()
-	l.units = int64(count)
+	l.units = int64(count) // which is what the answer has
 	body := bodies.Get().(*largeBody)
 	contentType, err := a.make(c, issuer, body, count, int(l.expected()))
 	if err != nil {

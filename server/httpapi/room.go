@@ -94,15 +94,17 @@ type loan struct {
 	bytes int64
 }
 
-// borrow returns a loan for an answer of so many units; ok is false if there is no room. An answer that is larger than the room gets it if no other large one has any of it.
+// borrow returns a loan for an answer of so many units; ok is false if there is no room. An answer that is larger
+// than the room gets it if no other large one has any of it.
 func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
-	l = loan{unit: of, units: int64(max(units, 1)), size: &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))], from: &r.small}
+	size := &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]
+	l = loan{from: &r.small, unit: of, size: size, units: int64(max(units, 1))}
 	if r.unbounded {
 		return l, true
 	}
-	var size int64
-	size, l.first = l.size.expected(of.usual)
-	bytes := 2 * size * l.units
+	each, first := size.expected(of.usual)
+	l.first = first
+	bytes := 2 * each * l.units
 	if bytes > r.small.most/smallest {
 		l.from = &r.large
 	}
@@ -121,8 +123,8 @@ type unitSize struct {
 	made  chan struct{} // closed when the first answer is made, or will not be; nil while none is on its way
 }
 
-// expected returns the size that is expected. If none was seen yet, the first to ask is told so, and must call known; the
-// others wait for that. Else a crowd that comes before the first answer is made would all be taken for usual.
+// expected returns the size that is expected. If none was seen yet, first is true for one caller, who must call known;
+// the others wait for that. Otherwise a whole crowd would be taken for usual before the first answer is made.
 func (s *unitSize) expected(usual int64) (size int64, first bool) {
 	if size := s.bytes.Load(); size > 0 {
 		return size, false
@@ -157,7 +159,7 @@ func (s *unitSize) begin() (made chan struct{}, size int64) {
 	return made, size
 }
 
-// known lets those go on who wait for the first answer.
+// known ends the wait for the first answer.
 func (s *unitSize) known() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,9 +182,9 @@ func (l *loan) settle(size, held int) {
 	l.learn((int64(size) + l.units - 1) / l.units)
 }
 
-// learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect too much rather than
-// too little. If an answer may have had fewer units nothing smaller is learnt from it: a few empty pages would open the
-// way for many full ones.
+// learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect too much rather
+// than too little. If an answer may have had fewer units nothing smaller is learnt from it: a few empty pages would
+// open the way for many full ones.
 func (l *loan) learn(size int64) {
 	before := l.size.bytes.Load()
 	switch {
