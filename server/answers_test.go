@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -56,5 +57,34 @@ func TestAnswersWhileStarting(t *testing.T) {
 	s := start(t, load(t, "store: {driver: mongo, mongo: {uri: \"mongodb://127.0.0.1:1\", timeout: 100ms}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]"))
 	if status, body, _ := s.post("/seq/order", "k"); status != http.StatusServiceUnavailable {
 		t.Errorf("got %d %s", status, body)
+	}
+}
+
+// Answers do not grow the file that numbers come from.
+func TestAnswersLeaveTheCountersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)))
+	s.await("/readyz", http.StatusOK)
+	if status, body := s.get("/seq/order"); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	size := func() int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	for i := range 300 {
+		if status, body, replayed := s.post("/seq/order", fmt.Sprint("k", i)); status != http.StatusOK || replayed {
+			t.Fatal(status, body, replayed)
+		}
+	}
+	if after := size(); after != before {
+		t.Errorf("300 answers made %d bytes of %d", after, before)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -139,9 +139,7 @@ func (a *answers) finish(ctx context.Context, id string, e *entry, text string, 
 	done := make(chan error, 1)
 	go func() {
 		err := a.windows.put(id, text, keep)
-		if err == nil {
-			e.claim = ""
-		}
+		e.claim = "" // also after an error, when only the file says whether there is an answer
 		a.leave(id, e)
 		done <- err
 	}()

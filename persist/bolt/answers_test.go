@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -264,6 +265,26 @@ func TestAnswerOnAHangingDisk(t *testing.T) {
 	k.claims("b", "claim", "") // others are not concerned
 	close(release)
 	k.claims("a", "other", "answer a")
+}
+
+// A write that failed for lack of space was not done, and ends the claim.
+func TestAnswerOnAFullDisk(t *testing.T) {
+	k := newKept(t)
+	k.answers("first", ttl)
+	one := k.store.answers.windows.list[0]
+	works := one.writer.update
+	one.writer.update = func(func(*bbolt.Tx) error) error {
+		return &os.PathError{Op: "write", Path: one.path, Err: syscall.ENOSPC}
+	}
+	k.claims("a", "claim", "")
+	if held, err := k.store.Answers().Swap(t.Context(), "a", "claim", "answer a", ttl); held != "" || !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), one.path) {
+		t.Errorf("%q, %v", held, err)
+	}
+	k.claims("first", "other", "answer first")
+	one.writer.update = works
+	k.claims("a", "again", "")
+	k.swaps("a", "claim", "another", ttl, "again")
+	k.swaps("a", "again", "answer", ttl, "")
 }
 
 // Of many at once one answers, also while windows change.

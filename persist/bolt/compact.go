@@ -93,7 +93,10 @@ func compact(opts Options, reached func(step string)) (done Compacted, err error
 	}
 	done.After = info.Size()
 	reached("checked")
-	if err := errors.Join(old.stillThere(), os.Rename(temporary, opts.Path)); err != nil {
+	if err := old.stillThere(); err != nil {
+		return done, err
+	}
+	if err := os.Rename(temporary, opts.Path); err != nil {
 		return done, err
 	}
 	reached("renamed")

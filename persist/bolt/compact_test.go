@@ -185,6 +185,22 @@ func TestCompactRefuses(t *testing.T) {
 	holds(t, opts.Path)
 }
 
+// A file that somebody put in the place meanwhile stays there.
+func TestCompactOfAReplacedFile(t *testing.T) {
+	opts := bloated(t)
+	_, err := compact(opts, func(step string) {
+		if step != "checked" {
+			return
+		}
+		if err := errors.Join(os.Remove(opts.Path), os.WriteFile(opts.Path, []byte("a backup"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if data, readErr := os.ReadFile(opts.Path); !errors.Is(err, errMoved) || readErr != nil || string(data) != "a backup" {
+		t.Errorf("%v; %.20q, %v", err, data, readErr)
+	}
+}
+
 // A copy that differs is refused.
 func TestCompactCompares(t *testing.T) {
 	opts := bloated(t)
