@@ -306,23 +306,25 @@ func TestOrderingThereAndBackByRestarts(t *testing.T) {
 
 // All nodes are stopped, and started with another place for cursors; and later with the first again.
 func TestRedisMovedThereAndBack(t *testing.T) {
-	r1, r2 := testenv.StartRedis(t), testenv.StartRedis(t)
-	type place struct {
-		redis    *testenv.Redis
-		prefix   string
-		settings []string
-	}
-	for name, places := range map[string][2]place{
-		"server":    {{r1, "seqd:", nil}, {r2, "seqd:", nil}},
-		"keyPrefix": {{r1, "one:", []string{"SEQD_REDIS_KEYPREFIX=one:"}}, {r1, "two:", []string{"SEQD_REDIS_KEYPREFIX=two:"}}},
-		"db":        {{r1, "seqd:", []string{"SEQD_REDIS_DB=0"}}, {r1, "seqd:", []string{"SEQD_REDIS_DB=3"}}},
+	for name, settings := range map[string][2]string{
+		"server":    {"", ""},
+		"keyPrefix": {"SEQD_REDIS_KEYPREFIX=one:", "SEQD_REDIS_KEYPREFIX=two:"},
+		"db":        {"SEQD_REDIS_DB=0", "SEQD_REDIS_DB=3"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			places := [2][]string{}
+			r := testenv.StartRedis(t)
+			for i, setting := range settings {
+				if setting == "" {
+					places[i] = []string{redisAt(testenv.StartRedis(t).Addr())}
+				} else {
+					places[i] = []string{redisAt(r.Addr()), setting}
+				}
+			}
 			s := newSystem(t, `[{"name":"`+name+`","step":100,"maxStep":100}]`)
 			for life := range 4 {
 				at := places[life%2]
-				settings := append([]string{redisAt(at.redis.Addr())}, at.settings...)
-				a, b := s.start(settings...), s.start(settings...)
+				a, b := s.start(at...), s.start(at...)
 				a.take(10)
 				b.take(200)
 				a.take(10)

@@ -32,6 +32,7 @@ type belief struct {
 	tried  time.Time // when the last question was sent
 	learnt time.Time // when the store last said something new that was not this node's doing, zero for never
 	asking bool      // a question is under way in the background
+	held   bool      // this process has seen the cursor live under an epoch that it believed in
 
 	seeds  int       // seeds over live cursors of other epochs, each within contestedFor of the one before
 	seeded time.Time // when the last of them was
@@ -50,9 +51,10 @@ func (s *Shared) believe(epoch string, asked time.Time) {
 	b.tried = asked
 }
 
-// drew notes that the store has taken this node's epoch for the counter's. Whatever was asked before may be answered with an older one. mu is held.
+// drew notes that the store has taken this node's epoch for the counter's. Whatever was asked before may be answered with an older one, and
+// an answer that was faster than this is no news. mu is held.
 func (s *Shared) drew(epoch string) {
-	s.belief.epoch, s.belief.asked = epoch, time.Now()
+	s.belief.epoch, s.belief.asked, s.belief.learnt = epoch, time.Now(), time.Time{}
 }
 
 // ask asks the store which cursor counts.
@@ -122,13 +124,35 @@ func (s *Shared) awaitsSeed() bool {
 	return b.epoch != "" && !b.learnt.IsZero() && time.Since(b.learnt) < seedPatience
 }
 
+// inquire asks the store about a cursor that is live under another epoch than this node believes in.
+//
+// If the store does not answer, a node that has seen this cursor live under the epoch it believed in believes in the new one: it was
+// installed since, in the life of this process, so the store has given its ranges since any restore, and to nobody else (U1). Other nodes
+// may know of a still newer cursor elsewhere: so it is with every belief while the store is away. A node that has not seen it cannot tell
+// it from one that was left behind.
+func (s *Shared) inquire(look *rediscursor.Taken) error {
+	s.mu.Lock()
+	held, patience := s.belief.held, fetchDeadline
+	s.mu.Unlock()
+	if held {
+		patience = askPatience
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := s.ask(ctx)
+	if err == nil || !held || isFinal(err) {
+		return err
+	}
+	s.mu.Lock()
+	s.belief.epoch = look.Epoch
+	s.mu.Unlock()
+	return nil
+}
+
 // dispute decides about a cursor that is live under another epoch than this node believes in. The store says which counts.
 func (m *mender) dispute(look *rediscursor.Taken) next {
 	if m.asked != look.Gen {
-		ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
-		err := m.ask(ctx)
-		cancel()
-		if err != nil {
+		if err := m.inquire(look); err != nil {
 			m.mu.Lock()
 			m.failure = seqd.AsError(refusal(err))
 			m.mu.Unlock()

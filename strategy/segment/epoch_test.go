@@ -104,6 +104,29 @@ func TestEpochWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
+// Redis lost the cursor, another node has begun it anew, and then the store went away. A node that has taken from it before goes on; one that never has does
+// not know whether that is the cursor that counts, and refuses.
+func TestEpochAfterALossWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := &epochStore{Store: memory.New(time.Now)}, &redisModel{}
+		a, b, fresh := node(t, store, redis, &observer{}, nil), node(t, store, redis, &observer{}, nil), node(t, store, redis, &observer{}, nil)
+		numbers(t, a, 1)
+		numbers(t, b, 1)
+		redis.lose()
+		numbers(t, a, 1)
+		synctest.Wait()
+		store.away.Store(true)
+		numbers(t, b, 1)
+		if _, code := try(t, fresh, 1); code != seqd.CodeStoreUnavailable {
+			t.Errorf("a node that never took: %q", code)
+		}
+		store.away.Store(false)
+		time.Sleep(time.Second)
+		numbers(t, fresh, 1)
+		closeAll(t, a, b, fresh)
+	})
+}
+
 // An active counter asks every few seconds, not with each take, and no take waits for the answer.
 func TestEpochIsAskedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -216,9 +216,7 @@ func (s *Shared) peekAsked() (rediscursor.Taken, error) {
 	if err != nil || !look.Other {
 		return look, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
-	defer cancel()
-	if err := s.ask(ctx); err != nil {
+	if err := s.inquire(&look); err != nil {
 		return look, err
 	}
 	s.mu.Lock()

@@ -346,6 +346,7 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	s.mu.Lock()
 	if err == nil {
 		s.seeNext(taken)
+		s.belief.held = s.belief.held || taken.Epoch != "" && !taken.Other
 	}
 	var late []persist.Range
 	if s.over { // Close has returned: nothing is issued any more
