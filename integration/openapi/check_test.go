@@ -92,7 +92,8 @@ func newChecker(t *testing.T, url string) *checker {
 	return c
 }
 
-// closed returns the document with schemas that allow only the fields they name. The document itself leaves answers open for the clients of later versions.
+// closed returns the document with schemas that allow only the fields they name. The document
+// itself leaves answers open for the clients of later versions.
 func closed(t *testing.T, source []byte) []byte {
 	t.Helper()
 	var document map[string]any
@@ -212,7 +213,8 @@ func (c *checker) compare(what string, call call, resp *http.Response, a answer)
 	c.beyondSchemas(what, call, resp.StatusCode, documented, a)
 }
 
-// beyondSchemas checks what the document says in words and in x-codes: as schemas, generators do not understand it.
+// beyondSchemas checks what the document says in words and in x-codes: as schemas, generators do
+// not understand it.
 func (c *checker) beyondSchemas(what string, call call, status int, documented *v3.Response, a answer) {
 	c.Helper()
 	switch a.header.Get("Content-Type") {

@@ -157,7 +157,7 @@ func TestPageIsComplete(t *testing.T) {
 	}
 }
 
-// Generators of clients understand the schemas: openapi.yaml says at its top which ones they do not.
+// Generators understand the schemas: openapi.yaml says at its top which ones they do not.
 func TestPlainSchemas(t *testing.T) {
 	var document any
 	if err := json.Unmarshal(mustLoad(t).JSON, &document); err != nil {
