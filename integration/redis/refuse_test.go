@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -179,7 +181,7 @@ func TestNewerHash(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	const key = "seqd:{:probe}"
-	if err := server.Client().HSet(t.Context(), key, "v", "2", "cluster", "c", "new", "x").Err(); err != nil {
+	if err := server.Client().HSet(t.Context(), key, "v", strconv.Itoa(rediscursor.FormatVersion+1), "cluster", "c", "new", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
 	refuses(t, settings(server.Addr()), "newer version")
