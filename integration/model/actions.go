@@ -16,6 +16,8 @@ const (
 	resumes
 	restarts
 	reconnects
+	rereads
+	evens
 	storeReturns
 	serverStarts
 	splitEnds
@@ -34,6 +36,11 @@ const (
 	restoresRaised
 	restoresStopped
 	restoresBare
+	restoresIssued
+	recreates
+	moves
+	mixes
+	turns
 	savesSnapshot
 	evicts
 	serverRestarts
@@ -61,6 +68,8 @@ var actions = [actionsInAll]struct {
 	resumes:         {15, (*world).resumes},
 	restarts:        {15, (*world).restarts},
 	reconnects:      {10, (*world).reconnects},
+	rereads:         {20, (*world).rereads},
+	evens:           {8, (*world).evens},
 	storeReturns:    {12, (*world).storeReturns},
 	serverStarts:    {12, (*world).serverStarts},
 	splitEnds:       {8, (*world).splitEnds},
@@ -79,6 +88,11 @@ var actions = [actionsInAll]struct {
 	restoresRaised:  {2, (*world).restoresRaised},
 	restoresStopped: {2, (*world).restoresStopped},
 	restoresBare:    {4, (*world).restoresBare},
+	restoresIssued:  {2, (*world).restoresIssued},
+	recreates:       {2, (*world).recreates},
+	moves:           {4, (*world).moves},
+	mixes:           {4, (*world).mixes},
+	turns:           {4, (*world).turns},
 	savesSnapshot:   {3, (*world).savesSnapshot},
 	evicts:          {3, (*world).evicts},
 	serverRestarts:  {3, (*world).serverRestarts},
@@ -127,6 +141,20 @@ var temptations = [rulesInAll][]action{
 	youngSpare:       {disconnects, evicts, delays},
 	abandonUnknown:   {looses, disconnects},
 	standbyAboveCeil: {backsUp, restoresBare, disconnects},
+	takeNames:        {moves, turns, mixes},
+	installNames:     {mixes, delays, looses},
+	seedNames:        {delays, evicts},
+	seedRefused:      {mixes, delays, evicts},
+	appendRefused:    {mixes, delays},
+	askToAdopt:       {moves, turns, restoresIssued, backsUp},
+	freshAsks:        {moves, turns},
+	answersInOrder:   {mixes, delays, evicts},
+	beliefsAge:       {mixes, turns},
+	raiseEmpties:     {restoresIssued, recreates, backsUp},
+	apartEmpties:     {turns},
+	drawnAnew:        {moves, mixes},
+	spareEpoch:       {mixes, disconnects, delays, evicts},
+	patienceRule:     {moves},
 }
 
 // sum makes weights cumulative.
@@ -142,8 +170,16 @@ func (w *world) act() bool { return actions[w.dice.Draw(w.weights[:])].do(w) }
 // fragile is whether Redis must not fail now, see restoresBare.
 func (w *world) fragile() bool { return w.restoredTo > 0 }
 
-func (w *world) someNode() *node     { return w.nodes[w.dice.Below(len(w.nodes))] }
-func (w *world) someServer() *server { return w.servers[w.dice.Below(2)] }
+func (w *world) someNode() *node { return w.nodes[w.dice.Below(len(w.nodes))] }
+
+// someServer returns a server, the one of the other Redis only if a node uses it.
+func (w *world) someServer() *server {
+	s := w.servers[w.dice.Below(len(w.servers))]
+	if s.redis == w.redis || w.uses(s.redis) {
+		return s
+	}
+	return w.servers[w.dice.Below(2)]
+}
 
 // lucky is whether a node is spared from what may befall it: in some worlds it all befalls one node.
 func (w *world) lucky(n *node) bool { return w.unlucky != nil && n != w.unlucky }
@@ -367,7 +403,7 @@ func (w *world) changesSettings() bool {
 // misled points a node at a replica, which may accept writes.
 func (w *world) misled() bool {
 	n, s := w.running(), w.someServer()
-	if n == nil || !s.up || !s.replica {
+	if n == nil || !s.up || !s.replica || s.redis != n.redis {
 		return false
 	}
 	s.writable = w.dice.OneIn(2)

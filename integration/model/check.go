@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // checker watches what callers get. It demands what DESIGN.md §2 promises:
 //
@@ -35,6 +38,8 @@ type checker struct {
 	dead       []int64 // highest numbers of processes that ended while on their own
 	split      bool    // two servers are primaries
 	splitUntil int64   // what the cursor must pass after that, 0 when it has
+	uneven     bool    // nodes are configured differently, or their beliefs may still be of that time
+	unevenAt   int     // the last step at which they were configured differently
 	suspended  bool
 	// suspensions and splits count how often order was suspended, and how often because of two primaries.
 	suspensions, splits int
@@ -51,8 +56,8 @@ func (c *checker) begin(n *node) bounds {
 	return bounds{n.ended, c.ended, c.endedCursor, c.suspended, c.splitting(), c.suspensions, c.splits}
 }
 
-// splitting is whether order is suspended because of two primaries.
-func (c *checker) splitting() bool { return c.split || c.splitUntil > 0 }
+// splitting is whether order is suspended because there may be two cursors, or numbers beside the cursor of nodes that are not away.
+func (c *checker) splitting() bool { return c.split || c.splitUntil > 0 || c.uneven }
 
 // violation begins the line of a schedule that says what was broken.
 const violation = "VIOLATION"
@@ -145,6 +150,30 @@ func (c *checker) suspend() {
 	}
 }
 
+// regimes notes whether nodes are configured differently.
+func (c *checker) regimes(uneven bool) {
+	switch {
+	case uneven:
+		if !c.uneven {
+			c.uneven = true
+			c.splits++
+			c.suspend()
+			c.w.count("uneven")
+		}
+		c.unevenAt = c.w.step
+	case c.uneven && !slices.ContainsFunc(c.w.nodes, c.unsettled):
+		c.uneven = false
+		c.w.count("even again")
+	}
+}
+
+// unsettled is whether a process may still believe what the store said while nodes were configured differently. It cannot once it has taken numbers much
+// later, unless it was excused.
+func (c *checker) unsettled(n *node) bool {
+	since := c.unevenAt
+	return (n.mode == online || n.mode == degraded) && n.born <= since && n.belief.asked <= since && n.tookFresh <= since+trust
+}
+
 // refresh ends the suspension when its causes have.
 func (c *checker) refresh() {
 	if !c.suspended {
@@ -162,5 +191,5 @@ func (c *checker) refresh() {
 			}
 		}
 	}
-	c.suspended = c.split || c.splitUntil > 0 || len(c.dead) > 0 || len(c.w.away) > 0
+	c.suspended = c.splitting() || len(c.dead) > 0 || len(c.w.away) > 0
 }

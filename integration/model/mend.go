@@ -14,38 +14,54 @@ func (n *node) mend(o *op, l look) {
 	case l.stub && patient:
 		n.lookAgain(o)
 	case l.stub:
-		n.bring(o, "seed", l.gen)
+		n.bring(o, "seed", l)
+	case l.other:
+		if seed, wait := n.disputed(o, l); seed {
+			n.bring(o, "seed", l)
+		} else if wait {
+			n.lookAgain(o)
+		}
 	case below:
-		n.bring(o, "advance", l.gen)
+		n.bring(o, "advance", l)
 	case l.hand > 0:
 		if l.low == claimedByMe {
-			n.refill(l.gen)
+			n.refill(l.gen, l.epoch)
 		}
 		n.mended(o)
 	case n.ops[refilling] != nil || patient:
 		n.lookAgain(o)
 	default:
-		n.bring(o, "append", l.gen)
+		o.mode, o.gen, o.to = "append", l.gen, persist.ToCursor(l.epoch)
+		n.fetch(o)
 	}
 }
 
 // lookAgain begins the mending anew.
 func (n *node) lookAgain(o *op) {
 	n.end(o)
-	n.sendTake(n.begin(mending), 0, n.ops[refilling] == nil)
+	another := n.begin(mending)
+	another.disputed = o.disputed
+	n.sendTake(another, 0, n.ops[refilling] == nil)
 }
 
-// bring installs a range: the one that was allocated ahead for this beginning of the cursor, or a new one.
-func (n *node) bring(o *op, mode, gen string) {
-	o.mode, o.gen = mode, gen
-	spare := n.spare
-	n.spare = persist.Range{}
-	if spare.First > n.highest && (n.spareGen == gen || n.w.out[youngSpare]) {
-		o.r = spare
-		n.sendInstall(o)
+// bring installs the range that was allocated for the beginning of the cursor that a look saw. Where there is none it allocates one, and looks again.
+func (n *node) bring(o *op, mode string, l look) {
+	o.mode, o.gen, o.to = mode, l.gen, n.goal(l)
+	s, fits := n.spare, n.spareFits(l)
+	n.spare = spare{}
+	if !fits {
+		n.fetch(o)
 		return
 	}
-	n.fetch(o)
+	if l.other {
+		n.w.count("seed over another")
+	}
+	epoch := s.epoch
+	if n.w.out[spareEpoch] {
+		epoch = n.belief.epoch
+	}
+	o.r = s.r
+	n.sendInstall(o, epoch)
 }
 
 // installed goes on after an install.
@@ -63,7 +79,7 @@ func (n *node) installed(o *op, a answer) {
 		return
 	}
 	if o.mode == "append" && a.free > 0 {
-		n.refill(a.gen)
+		n.refill(a.gen, o.to.Epoch())
 	}
 	n.mended(o)
 }
@@ -76,12 +92,12 @@ func (n *node) mended(o *op) {
 }
 
 // refill appends ranges in the background until the queue is full.
-func (n *node) refill(gen string) {
+func (n *node) refill(gen, epoch string) {
 	if n.ops[refilling] != nil {
 		return
 	}
 	o := n.begin(refilling)
-	o.mode, o.gen = "append", gen
+	o.mode, o.gen, o.to = "append", gen, persist.ToCursor(epoch)
 	n.fetch(o)
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // task is an activity of a node. Of each a node has at most one under way.
@@ -18,10 +19,11 @@ const (
 	fetching               // allocate a range for the local buffer
 	probing                // find out whether the cursor can be used again, and allocate what the return will need
 	givingBack             // give back at a clean stop
+	asking                 // ask the store which cursor counts
 	tasksInAll
 )
 
-var taskNames = [tasksInAll]string{"take", "mend", "refill", "standby", "local fetch", "probe", "give-back"}
+var taskNames = [tasksInAll]string{"take", "mend", "refill", "standby", "local fetch", "probe", "give-back", "question"}
 
 // op is one go of a task: what it was begun with and where it stands.
 type op struct {
@@ -31,12 +33,15 @@ type op struct {
 	over bool
 	// calls are the callers of a take.
 	calls []*call
-	// gen is the beginning of the cursor that a range is for, mode how it is to be installed.
+	// gen is the beginning of the cursor that a range is for, mode how it is to be installed, to where it goes as the store sees it.
 	gen, mode string
+	to        persist.Target
+	// believed is the epoch that its last take named.
+	believed string
+	// disputed is the beginning of a cursor of another epoch that the store has been asked about.
+	disputed string
 	// r is the range that was sent in an install.
 	r persist.Range
-	// seen is what the node had seen when it read the counter.
-	seen int64
 	// atStore and installing say which answer is awaited.
 	atStore, installing bool
 	// rest is what is still to be given back, the highest range first.
@@ -62,14 +67,17 @@ type message struct {
 	install bool    // which of the two scripts
 	args    arguments
 
-	question question // of a request to the store
+	question question // of a request to the store, and of its reply
 	request  persist.Request
 	rest     persist.Range
+	asked    int   // the step at which it was sent
+	sent     int64 // the moment
 
 	failed   bool // of a reply: an error, after which the request may or may not have been done
 	look     look
 	answer   answer
-	max      int64
+	epoch    string
+	refused  bool // the store believes in another cursor
 	r        persist.Range
 	given    bool
 	repeated bool
@@ -82,7 +90,7 @@ type question int
 
 // The questions.
 const (
-	readCounter question = iota
+	readEpoch question = iota
 	allocate
 	giveBack
 )
@@ -150,23 +158,18 @@ func (w *world) serveRedis(m *message) *message {
 
 // serveStore answers a question.
 func (w *world) serveStore(m *message) *message {
-	reply := &message{to: toNode, op: m.op, question: m.question}
+	reply := &message{to: toNode, op: m.op, question: m.question, asked: m.asked, sent: m.sent}
 	if w.store.down {
 		reply.failed = true
 		return reply
 	}
 	who := m.op.node.name
 	switch m.question {
-	case readCounter:
-		reply.max = w.store.counter.Max
-		w.say("store: max %d for the %s of %s", reply.max, taskNames[m.op.task], who)
+	case readEpoch:
+		reply.epoch = w.store.counter.Epoch
+		w.say("store: epoch %s for the %s of %s", short(reply.epoch), taskNames[m.op.task], who)
 	case allocate:
-		r, err := w.store.allocate(m.request)
-		if err != nil {
-			panic(err)
-		}
-		reply.r = r
-		w.say("store: %d to %d for the %s of %s, floor %d", r.First, r.Last, taskNames[m.op.task], who, m.request.Floor)
+		w.serveAllocate(m, reply)
 	case giveBack:
 		reply.given = w.store.giveBack(m.rest)
 		w.say("store: %s gives back %d to %d: %t", who, m.rest.First, m.rest.Last, reply.given)
@@ -175,6 +178,24 @@ func (w *world) serveStore(m *message) *message {
 		}
 	}
 	return reply
+}
+
+// serveAllocate hands out a range.
+func (w *world) serveAllocate(m, reply *message) {
+	request, who := w.careless(m.request), m.op.node.name
+	behind := w.store.counter.Max < request.Floor
+	r, ok := w.store.allocate(request)
+	reply.r, reply.refused, reply.epoch = r, !ok, request.To.Epoch()
+	if !ok {
+		w.say("store: none for the %s of %s, which believes in another cursor", taskNames[m.op.task], who)
+		w.count("refused by the store: " + taskNames[m.op.task])
+		return
+	}
+	w.say("store: %d to %d for the %s of %s, floor %d, epoch %s", r.First, r.Last, taskNames[m.op.task], who, request.Floor, short(w.store.counter.Epoch))
+	if behind {
+		w.say("%s: alarm: the store was behind %d, which was seen", who, request.Floor)
+		w.count("store behind")
+	}
 }
 
 // begin starts a task, which must not be under way.
@@ -216,6 +237,9 @@ func (n *node) receive(m *message) {
 		o.installing = false
 		n.installed(o, m.answer)
 	default:
+		if !m.look.stub && !m.look.other {
+			m.look.epoch = o.believed
+		}
 		n.looked(o, m.look)
 	}
 	n.pump()
@@ -230,33 +254,47 @@ func (n *node) sendTake(o *op, wanted int64, mayClaim bool) {
 	if mayClaim {
 		claim = "100"
 	}
+	o.believed = n.belief.epoch
 	n.w.send(&message{to: toRedis, op: o, server: n.target, args: arguments{
-		"1", "cluster", n.w.draw(), strconv.FormatInt(wanted, 10), n.settings.threshold, n.settings.reserveText, use, claim,
+		format, "cluster", n.w.draw(), strconv.FormatInt(wanted, 10), n.settings.threshold, n.settings.reserveText, use, claim, o.believed,
 	}})
 }
+
+// format is the format version of a hash.
+var format = strconv.Itoa(rediscursor.FormatVersion)
 
 // sendInstall sends the install script with the range of o.
-func (n *node) sendInstall(o *op) {
+func (n *node) sendInstall(o *op, epoch string) {
 	o.installing = true
 	n.w.send(&message{to: toRedis, op: o, server: n.target, install: true, args: arguments{
-		"1", "cluster", n.w.draw(), o.gen, strconv.FormatInt(o.r.First, 10), strconv.FormatInt(o.r.Last, 10), o.mode, n.settings.reserveText,
+		format, "cluster", n.w.draw(), o.gen, strconv.FormatInt(o.r.First, 10), strconv.FormatInt(o.r.Last, 10), o.mode, n.settings.reserveText, epoch,
 	}})
 }
 
-// fetch asks the store for a range: it reads the counter, then allocates.
-func (n *node) fetch(o *op) {
-	o.atStore, o.seen = true, n.seen
-	n.w.send(&message{to: toStore, op: o, question: readCounter})
+// sendStore sends a question to the store.
+func (n *node) sendStore(m *message) {
+	m.op.atStore, m.to, m.asked, m.sent = true, toStore, n.w.step, n.w.moment()
+	n.w.send(m)
 }
+
+// fetch asks the store for a range.
+func (n *node) fetch(o *op) { n.sendStore(&message{op: o, question: allocate, request: n.request(o)}) }
 
 // stored goes on with what the store answered.
 func (n *node) stored(o *op, m *message) {
 	switch m.question {
-	case readCounter:
-		o.atStore = true
-		n.w.send(&message{to: toStore, op: o, question: allocate, request: n.request(o, m.max)})
+	case readEpoch:
+		n.believe(m.epoch, m, false)
+		n.answered(o)
 	case allocate:
+		if m.refused {
+			n.askFor(o)
+			return
+		}
 		n.seen = max(n.seen, m.r.Last)
+		if !o.to.Keeps() {
+			n.believe(m.epoch, m, true)
+		}
 		n.gotRange(o, m.r)
 	case giveBack:
 		n.gaveBack(o, m.given)
@@ -269,14 +307,16 @@ const restoreGap = 100
 // standbySize is how many numbers a standby range holds.
 const standbySize = 3
 
-// request is what a range is asked for with, now that the counter is known to have been at most.
-func (n *node) request(o *op, most int64) persist.Request {
-	req := persist.Request{BizTag: "order", Size: n.settings.step, Floor: o.seen}
-	if most < o.seen {
-		n.w.say("%s: alarm: the store is at %d, %d was seen", n.name, most, o.seen)
-		n.w.count("store behind")
-		req.Floor += restoreGap
+// request is what a range is asked for with.
+func (n *node) request(o *op) persist.Request {
+	switch {
+	case o.task == mending || o.task == refilling || o.task == probing:
+	case n.apart && !n.w.out[apartEmpties]:
+		o.to = persist.Target{}
+	default:
+		o.to = persist.Beside
 	}
+	req := persist.Request{BizTag: "order", Size: n.settings.step, Floor: n.seen, Gap: restoreGap, To: o.to}
 	if o.task == standingBy {
 		req.Size = standbySize
 	}
@@ -289,16 +329,23 @@ func (n *node) request(o *op, most int64) persist.Request {
 // gotRange does with a range what it was allocated for.
 func (n *node) gotRange(o *op, r persist.Range) {
 	switch o.task {
-	case mending, refilling:
+	case mending:
+		if o.mode != "append" {
+			n.spare = spare{r, o.gen, o.to.Epoch()}
+			n.lookAgain(o)
+			return
+		}
+		fallthrough
+	case refilling:
 		o.r = r
-		n.sendInstall(o)
+		n.sendInstall(o, o.to.Epoch())
 	case standingBy:
 		n.end(o)
 		if r.First > n.ceil {
 			n.standby = r
 		}
 	case probing:
-		n.spare, n.spareGen = r, o.gen
+		n.spare = spare{r, o.gen, o.to.Epoch()}
 		n.goBack()
 	case fetching:
 		n.end(o)

@@ -9,6 +9,7 @@ type mode int
 const (
 	online   mode = iota // from the cursor
 	degraded             // on its own
+	separate             // on its own because its configuration says per-node
 	stopping             // no more: it gives back what it has
 	down                 // there is no process
 )
@@ -29,11 +30,24 @@ type node struct {
 	paused   bool    // nothing of it runs; requests it sent go on
 	cut      bool    // nothing passes between it and Redis
 	target   *server // that it takes for the primary
+	// next is what the configuration says of the next process.
+	next regime
 	process
+}
+
+// regime is what must be the same for all nodes for order to hold over them.
+type regime struct {
+	redis int  // which Redis
+	apart bool // the ordering is per-node
 }
 
 // process is what is lost in a crash.
 type process struct {
+	regime
+	born      int // the step at which it began
+	tookFresh int // the last step at which it sent a take that was not excused, see checker.settled
+	belief    belief
+
 	waiting []*call // not yet part of a take
 	ops     [tasksInAll]*op
 	mends   bool // callers wait until the cursor has been mended
@@ -44,12 +58,17 @@ type process struct {
 
 	storeAway bool
 	standby   persist.Range // the zero range while there is none, as for all ranges
-	spare     persist.Range // allocated ahead for a return to the cursor
-	spareGen  string
+	spare     spare
 	local     []persist.Range // the buffer of a degraded node, lowest first
 	onOwn     bool            // it has issued from there since it left the cursor last
 	ahead     bool            // it has, and no advance since was answered
 	ended     int64           // highest number of its calls that have ended
+}
+
+// spare is a range that was allocated to begin the cursor with, for the beginning that was seen, and the epoch under which it may be installed.
+type spare struct {
+	r          persist.Range
+	gen, epoch string
 }
 
 // call is one caller.
@@ -75,14 +94,21 @@ func (n *node) call(want int) {
 // pump begins what is due.
 func (n *node) pump() {
 	switch {
-	case n.mode == degraded:
+	case n.alone():
 		n.serveOnOwn()
 	case n.mode != online:
 	case n.mends:
 		if n.ops[mending] == nil {
 			n.sendTake(n.begin(mending), 0, n.ops[refilling] == nil)
 		}
-	case n.ops[taking] == nil && len(n.waiting) > 0:
+	case n.ops[taking] != nil || len(n.waiting) == 0:
+	case n.outdated():
+		n.w.count("waited for the store's word")
+		n.ask()
+	default:
+		if !n.excused() {
+			n.tookFresh = n.w.step
+		}
 		o := n.begin(taking)
 		o.calls, n.waiting = n.waiting, nil
 		var wanted int64
@@ -118,7 +144,7 @@ func (n *node) took(o *op, l look) {
 		n.sendTake(n.begin(standingBy), 0, false)
 	}
 	if l.low == claimedByMe && !l.stub {
-		n.refill(l.gen)
+		n.refill(l.gen, l.epoch)
 	}
 	if len(o.calls) == 0 {
 		return
@@ -211,6 +237,9 @@ func (n *node) failed(o *op) {
 	n.storeAway = n.storeAway || o.atStore
 	n.w.say("%s: %s failed", n.name, taskNames[o.task])
 	n.end(o)
+	if o.atStore {
+		n.belief.failed = n.w.step
+	}
 	switch o.task {
 	case taking:
 		n.waiting = append(keep(o.calls), n.waiting...)
@@ -262,9 +291,26 @@ func (n *node) redisFailed() {
 
 // start starts a process.
 func (n *node) start(s settings) {
-	n.process, n.mode, n.paused, n.settings = process{}, online, false, s
+	n.process, n.mode, n.paused, n.settings = newProcess(), online, false, s
+	n.regime, n.born = n.next, n.w.step
 	n.target = n.w.findPrimary(n)
+	switch {
+	case n.apart:
+		n.mode = separate
+	case !n.w.out[freshAsks]:
+		n.ask()
+	}
 }
+
+func newProcess() process {
+	return process{tookFresh: -1, belief: belief{asked: -1, learnt: -1, failed: -1 - trust}}
+}
+
+// alone is whether it issues on its own.
+func (n *node) alone() bool { return n.mode == degraded || n.mode == separate }
+
+// say writes a line about the node.
+func (n *node) say(format string, args ...any) { n.w.say(n.name+": "+format, args...) }
 
 // die ends the process.
 func (n *node) die(how string) {
@@ -275,5 +321,5 @@ func (n *node) die(how string) {
 			n.end(o)
 		}
 	}
-	n.process, n.mode, n.paused = process{}, down, false
+	n.process, n.mode, n.paused = newProcess(), down, false
 }

@@ -22,7 +22,7 @@ func (n *node) leave() {
 
 // hand takes out the ranges that are kept for outages, the lower one first.
 func (n *node) hand() (rest []persist.Range) {
-	for _, r := range []*persist.Range{&n.standby, &n.spare} {
+	for _, r := range []*persist.Range{&n.standby, &n.spare.r} {
 		if r.First > 0 {
 			rest = append(rest, *r)
 			*r = persist.Range{}
@@ -43,8 +43,10 @@ func (n *node) serveOnOwn() {
 			}
 			continue
 		}
-		n.w.check.onOwn(n)
-		n.onOwn, c.local = true, true
+		if c.local = true; n.mode == degraded {
+			n.w.check.onOwn(n)
+			n.onOwn = true
+		}
 		next := numbers{n.local[:1:1]}
 		n.give(c, &next)
 		if !next.more() {
@@ -68,11 +70,19 @@ func (n *node) probe() {
 
 // probed goes back, once the range that this may need is in hand.
 func (n *node) probed(o *op, l look) {
-	if !l.stub && l.next > n.highest || n.spareGen == l.gen && n.spare.First > n.highest {
+	if !l.stub && !l.other && l.next > n.highest || n.spareFits(l) {
 		n.goBack()
 		return
 	}
-	o.gen = l.gen
+	if l.other {
+		if seed, wait := n.disputed(o, l); wait {
+			n.end(o)
+			return
+		} else if !seed {
+			return
+		}
+	}
+	o.gen, o.to = l.gen, n.goal(l)
 	n.fetch(o)
 }
 
@@ -104,7 +114,7 @@ func (n *node) stop() {
 	if closed {
 		n.local, n.waiting = nil, nil
 	}
-	if closed || n.mode != degraded {
+	if closed || !n.alone() {
 		n.mode = stopping
 	}
 	o := n.begin(givingBack)

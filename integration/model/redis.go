@@ -19,7 +19,8 @@ type effect struct {
 // server is a Redis server, as far as the scripts can tell.
 type server struct {
 	name   string
-	peer   *server // the other one
+	redis  int     // which Redis it belongs to
+	peer   *server // the other one of the same Redis
 	up     bool
 	keys   map[string]hash
 	replid string

@@ -26,6 +26,20 @@ const (
 	youngSpare                   // a range that was allocated ahead is installed only into the beginning of the cursor it was allocated under
 	abandonUnknown               // a range whose install has an unknown outcome is forgotten
 	standbyAboveCeil             // what was kept for an outage is not used when a ceil above it has been seen
+	takeNames                    // a take names the epoch that its sender believes in, and gets nothing from the cursor of another
+	installNames                 // so does an install
+	seedNames                    // a seed names the beginning of the cursor that its sender saw
+	seedRefused                  // the store gives no range for a new cursor to a node that believes in another one than it does
+	appendRefused                // nor for a cursor that does not count
+	askToAdopt                   // a node believes in a cursor because the store says so, not because it is there
+	freshAsks                    // so does a process that has just begun
+	answersInOrder               // what the store says does not count if it was asked before it said something newer
+	beliefsAge                   // a take is not sent under an old belief, unless the store is away
+	raiseEmpties                 // no cursor counts after seqd raise, nor in a new record
+	apartEmpties                 // nor after a node took a range for itself because its ordering is per-node
+	drawnAnew                    // every seed draws an epoch
+	spareEpoch                   // a range that was allocated ahead is installed only under the epoch it was allocated for
+	patienceRule                 // who learnt of another node's epoch gives that node time to install its seed
 	rulesInAll
 )
 
@@ -45,6 +59,20 @@ var ruleNames = [rulesInAll]string{
 	youngSpare:       "spare only under its gen",
 	abandonUnknown:   "abandon what is unknown",
 	standbyAboveCeil: "standby above every ceil seen",
+	takeNames:        "a take names an epoch",
+	installNames:     "an install names an epoch",
+	seedNames:        "a seed names a gen",
+	seedRefused:      "no range for a seed under an old belief",
+	appendRefused:    "no range for a cursor that does not count",
+	askToAdopt:       "ask the store before adopting a cursor",
+	freshAsks:        "ask the store at the start",
+	answersInOrder:   "older answers do not count",
+	beliefsAge:       "beliefs age",
+	raiseEmpties:     "raise and creation empty the epoch",
+	apartEmpties:     "per-node empties the epoch",
+	drawnAnew:        "an epoch is drawn for every seed",
+	spareEpoch:       "spare only under its epoch",
+	patienceRule:     "patience with who drew an epoch",
 }
 
 func (r rule) String() string { return ruleNames[r] }
@@ -77,6 +105,11 @@ var edits = map[rule][]edit{
 	roleCheck:   {{takeFile, `string.find(info, 'role:master', 1, true)`, "true"}, {installFile, `not string.find(info, 'role:master', 1, true)`, "false"}},
 	genCheck:    {{installFile, `h[4] ~= ARGV[4]`, "false"}},
 	ceilCheck:   {{installFile, `tonumber(ARGV[5]) <= tonumber(h[5])`, "false"}},
+	takeNames:   {{takeFile, `f[4] == ARGV[9] and ARGV[9] ~= ''`, "true"}, {takeFile, `h[6] ~= ARGV[9]`, "false"}},
+	installNames: {
+		{installFile, `mode == 'seed' and same or mode ~= 'seed' and not same`, "false"},
+	},
+	seedNames: {{installFile, `h[4] ~= ARGV[4]`, "ARGV[7] ~= 'seed' and h[4] ~= ARGV[4]"}},
 }
 
 // source returns a script of the product without some rules.

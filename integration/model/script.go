@@ -62,8 +62,8 @@ func newInterpreter(p programs) *interpreter {
 	return l
 }
 
-// arguments are what both scripts get: the format version, the cluster, random text, and five of their own.
-type arguments [8]string
+// arguments are what both scripts get: the format version, the cluster, random text, and six of their own.
+type arguments [9]string
 
 // run runs a script on a server. The reply is valid until the next run.
 func (l *interpreter) run(script *lua.LFunction, s *server, args *arguments) ([]string, error) {
@@ -132,7 +132,9 @@ func (l *interpreter) call(state *lua.LState) int {
 type look struct {
 	failed     bool // it is no primary, or an error
 	stub       bool
+	other      bool // it is live under another epoch than the caller's
 	gen        string
+	epoch      string // that it is live under
 	ceil       int64
 	low, free  int64
 	next, hand int64
@@ -151,6 +153,8 @@ func readLook(words []string) (l look) {
 		return look{failed: true}
 	case "stub":
 		return look{stub: true, gen: words[1], ceil: number(words[2]), low: number(words[3])}
+	case "other":
+		return look{other: true, gen: words[1], ceil: number(words[2]), epoch: words[3]}
 	case "took":
 		return look{ceil: number(words[1]), runs: []persist.Range{{First: number(words[2]), Last: number(words[3])}}}
 	case "live":

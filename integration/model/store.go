@@ -1,6 +1,10 @@
 package model
 
-import "github.com/seqd/seqd/persist"
+import (
+	"errors"
+
+	"github.com/seqd/seqd/persist"
+)
 
 // store is the store: one counter, with the product's own arithmetic.
 type store struct {
@@ -12,13 +16,18 @@ type store struct {
 	highest int64
 }
 
-func (s *store) allocate(req persist.Request) (persist.Range, error) {
+// allocate reports whether there was a range: there is none for a cursor that does not count.
+func (s *store) allocate(req persist.Request) (r persist.Range, ok bool) {
 	counter, r, err := s.counter.Allocated(req, 0)
-	if err == nil {
-		s.counter = counter
-		s.highest = max(s.highest, r.Last)
+	if errors.Is(err, persist.ErrEpoch) {
+		return r, false
 	}
-	return r, err
+	if err != nil {
+		panic(err)
+	}
+	s.counter = counter
+	s.highest = max(s.highest, r.Last)
+	return r, true
 }
 
 func (s *store) giveBack(r persist.Range) bool {
@@ -27,4 +36,25 @@ func (s *store) giveBack(r persist.Range) bool {
 	}
 	s.counter.Max = r.First - 1
 	return true
+}
+
+// raise is what seqd raise does: max becomes n if it is below, and no cursor counts any more.
+func (w *world) raise(n int64) {
+	w.store.counter.Max = max(w.store.counter.Max, n)
+	if !w.out[raiseEmpties] {
+		w.store.counter.Epoch = ""
+	}
+}
+
+// careless is a request as it is when rules are taken out that the store keeps.
+func (w *world) careless(req persist.Request) persist.Request {
+	believed, cursor := req.To.Cursor()
+	switch held := w.store.counter.Epoch; {
+	case !cursor || believed == held:
+	case req.To.Keeps() && w.out[appendRefused]:
+		req.To = persist.Beside
+	case !req.To.Keeps() && w.out[seedRefused]:
+		req.To = persist.NewCursor(held, req.To.Epoch())
+	}
+	return req
 }

@@ -5,6 +5,7 @@ package model
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/seqd/seqd/internal/worlds"
 	"github.com/seqd/seqd/persist"
@@ -17,9 +18,12 @@ type world struct {
 	seed  uint64
 	dice  worlds.Dice
 	step  int
-	drawn int64 // random texts and replication IDs so far
+	drawn int64 // random texts, replication IDs and epochs so far
+	// moments counts what must be told apart within a step.
+	moments int64
 
-	servers  [2]*server
+	servers  [3]*server // A and B are one Redis, C is another
+	redis    int        // the one that the configuration names
 	store    store
 	usual    int64 // the step that most nodes are set to
 	nodes    []*node
@@ -50,7 +54,9 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	w.dice = worlds.NewDice(seed, 1<<40)
 	a, b := &server{name: "A", up: true, keys: map[string]hash{}, clock: 1e15}, &server{name: "B", up: true, keys: map[string]hash{}, clock: 1e15}
 	a.peer, b.peer = b, a
-	w.servers = [2]*server{a, b}
+	c := &server{name: "C", redis: 1, up: true, keys: map[string]hash{}, clock: 1e15, peer: &server{name: "none", redis: 1}}
+	c.lead(w.newReplid())
+	w.servers = [3]*server{a, b, c}
 	a.lead(w.newReplid())
 	b.follow()
 	b.sync()
@@ -89,6 +95,20 @@ func (w *world) newReplid() string {
 	return fmt.Sprintf("%040x", w.drawn)
 }
 
+// newEpoch draws an epoch.
+func (w *world) newEpoch() string {
+	w.drawn++
+	return fmt.Sprintf("%032x", w.drawn)
+}
+
+// short is how a schedule shows an epoch.
+func short(epoch string) string {
+	if epoch == "" {
+		return "none"
+	}
+	return "e" + strings.TrimLeft(epoch, "0")
+}
+
 func (w *world) count(event string) { w.events[event]++ }
 
 // say writes a line of the schedule when it is being printed.
@@ -98,22 +118,26 @@ func (w *world) say(format string, args ...any) {
 	}
 }
 
-// onlyPrimary returns the primary if there is one only.
-func (w *world) onlyPrimary() *server {
-	a, b := w.servers[0], w.servers[1]
-	switch {
-	case a.primary() && !b.primary():
-		return a
-	case b.primary() && !a.primary():
-		return b
+// onlyPrimary returns the primary of the Redis in use if there is one only.
+func (w *world) onlyPrimary() (primary *server) {
+	for _, s := range w.servers {
+		if s.redis != w.redis || !s.primary() {
+			continue
+		}
+		if primary != nil {
+			return nil
+		}
+		primary = s
 	}
-	return nil
+	return primary
 }
 
 // findPrimary is what a node finds that looks for the primary: any, if there are two, and where there is none what it has.
 func (w *world) findPrimary(n *node) *server {
 	s := w.servers[w.dice.Below(2)]
 	switch {
+	case n.redis == 1:
+		return w.servers[2]
 	case s.primary():
 		return s
 	case s.peer.primary():
@@ -132,11 +156,12 @@ func (w *world) refresh() {
 	primaries := 0
 	for _, s := range w.servers {
 		s.clock += 1000
-		if s.primary() {
+		if s.primary() && s.redis == w.redis {
 			primaries++
 		}
 	}
 	w.check.primaries(primaries)
+	w.check.regimes(w.uneven())
 	w.check.refresh()
 	if w.restoredTo > 0 && w.allHaveSeen(w.restoredTo) {
 		w.restoredTo = 0

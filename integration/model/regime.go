@@ -1,0 +1,109 @@
+package model
+
+// What is configured differently for some nodes, or for all of them at another time: which Redis, and which ordering.
+
+// uses is whether a process uses a Redis.
+func (w *world) uses(redis int) bool {
+	for _, n := range w.nodes {
+		if n.mode != down && n.redis == redis {
+			return true
+		}
+	}
+	return false
+}
+
+// uneven is whether a process is configured differently from what it should be.
+func (w *world) uneven() bool {
+	for _, n := range w.nodes {
+		if n.mode != down && n.regime != (regime{redis: w.redis}) {
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere is whether the cursor of an epoch lies in the Redis that is not in use, or may come there.
+func (w *world) elsewhere(epoch string) bool {
+	for _, s := range w.servers {
+		if s.redis != w.redis && epoch != "" && s.keys[key]["epoch"] == epoch {
+			return true
+		}
+	}
+	for _, m := range w.inFlight {
+		if m.install && m.to == toRedis && m.server.redis != w.redis && m.args[8] == epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// moves moves the cluster to the other Redis, which has nothing to do with the one before: all nodes are stopped, configured, and started. What they
+// sent before may arrive there late.
+func (w *world) moves() bool {
+	if w.fragile() {
+		return false
+	}
+	w.stopAll("stopped for a move to another Redis")
+	w.redis = 1 - w.redis
+	for _, n := range w.nodes {
+		n.next = regime{redis: w.redis}
+	}
+	w.say("the configuration names another Redis")
+	w.count("moved to another Redis")
+	return true
+}
+
+// mixes configures one node with the other Redis, by mistake, or because nodes are moved there one by one.
+func (w *world) mixes() bool {
+	n := w.someNode()
+	if w.fragile() || n.next.redis != w.redis || n.mode == stopping {
+		return false
+	}
+	n.next.redis = 1 - w.redis
+	n.reconfigure()
+	w.count("two Redis servers")
+	for _, n := range w.nodes {
+		if n.next.redis == w.redis {
+			return true
+		}
+	}
+	w.redis = 1 - w.redis
+	w.say("that is the Redis of all nodes now")
+	w.count("moved to another Redis node by node")
+	return true
+}
+
+// turns makes the ordering of a node per-node.
+func (w *world) turns() bool {
+	n := w.someNode()
+	if w.fragile() || n.next.apart || n.mode == stopping {
+		return false
+	}
+	n.next.apart = true
+	n.reconfigure()
+	w.count("per-node ordering")
+	return true
+}
+
+// evens configures a node as all should be.
+func (w *world) evens() bool {
+	n := w.someNode()
+	if n.next == (regime{redis: w.redis}) || n.mode == stopping {
+		return false
+	}
+	n.next = regime{redis: w.redis}
+	n.reconfigure()
+	return true
+}
+
+// reconfigure ends the process, mostly by a clean stop, so that another one begins under the new configuration.
+func (n *node) reconfigure() {
+	n.say("is configured with Redis %s, per-node ordering: %t", [...]string{"A and B", "C"}[n.next.redis], n.next.apart)
+	switch {
+	case n.mode == down:
+	case n.paused || n.ops[givingBack] != nil || n.w.dice.OneIn(3):
+		n.die("is killed")
+	default:
+		n.stop()
+	}
+}

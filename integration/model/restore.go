@@ -1,0 +1,135 @@
+package model
+
+func (w *world) backsUp() bool {
+	w.store.backup = w.store.counter
+	return true
+}
+
+// restoresStopped is the documented way to restore a backup: every process is stopped, the copy is put back and raised above everything that was
+// issued, and by seqd raise itself above the ceil of the cursor, which stays as it is.
+func (w *world) restoresStopped() bool {
+	primary := w.onlyPrimary()
+	if primary == nil || w.store.counter == w.store.backup || w.fragile() {
+		return false
+	}
+	for _, n := range w.nodes {
+		if n.mode != down {
+			n.die("stopped for a restore")
+		}
+	}
+	w.inFlight = nil
+	w.restore()
+	w.raise(max(w.check.taken, primary.ceil()))
+	w.say("store: restored and raised to %d, where the cursor of %s ends or what was issued", w.store.counter.Max, primary.name)
+	w.count("restored while stopped")
+	return true
+}
+
+// restoresRaised is the same with more than is asked for, while nodes run: when none reaches the store the copy is put back and raised
+// above everything that ever left the store. Redis may have been lost too.
+func (w *world) restoresRaised() bool {
+	if w.store.counter == w.store.backup || w.fragile() {
+		return false
+	}
+	w.restore()
+	w.raise(w.store.highest)
+	w.say("store: restored and raised to %d", w.store.counter.Max)
+	w.count("restored and raised")
+	if primary := w.onlyPrimary(); primary != nil && w.dice.OneIn(2) {
+		primary.remove(key)
+		w.say("%s: empty", primary.name)
+	}
+	return true
+}
+
+// restore puts an older copy back; every connection to the store ends.
+func (w *world) restore() {
+	w.store.counter = w.store.backup
+	for i := len(w.inFlight) - 1; i >= 0; i-- {
+		if w.inFlight[i].op.atStore {
+			w.remove(i)
+		}
+	}
+}
+
+// restoresBare restores an older copy without the documented step. No protocol can save every such case (DESIGN.md §2): a node that has not
+// seen higher numbers and cannot reach Redis does not know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
+// made is below the ceil of a cursor that is intact, if no node holds younger ranges of its own, if Redis stays until every process has seen a ceil
+// above all that ever left the store, and if no process has to do without it before, then nothing comes twice. And the epoch that comes back must not be that of a
+// cursor in a Redis that is not in use. This is that case.
+func (w *world) restoresBare() bool {
+	primary, backup := w.onlyPrimary(), w.store.backup.Max
+	if w.elsewhere(w.store.backup.Epoch) {
+		return false
+	}
+	if primary == nil || w.check.suspended || w.fragile() || backup == w.store.counter.Max || primary.ceil() < w.check.taken {
+		return false
+	}
+	for _, n := range w.nodes {
+		if n.next != (regime{redis: w.redis}) {
+			return false
+		}
+		if n.mode == down {
+			continue
+		}
+		if n.mode != online || n.cut || n.target != primary || n.standby.Last > backup || n.spare.r.Last > backup {
+			return false
+		}
+	}
+	w.restore()
+	w.restoredTo = w.store.highest
+	w.say("store: restored to %d, not raised to %d", backup, w.store.highest)
+	w.count("restored bare")
+	return true
+}
+
+// stopAll ends every process. Connections to the store end too if it is being restored; what was sent to Redis may still arrive.
+func (w *world) stopAll(why string) {
+	for _, n := range w.nodes {
+		if n.mode != down {
+			n.die(why)
+		}
+	}
+}
+
+// restoresIssued is the documented way without Redis being asked: every process is stopped, the copy is put back and raised above what callers got, and no
+// further. So what still waits in the cursor of before is above the store's maximum.
+func (w *world) restoresIssued() bool {
+	if w.store.counter == w.store.backup || w.fragile() {
+		return false
+	}
+	w.stopAll("stopped for a restore")
+	w.restore()
+	w.raise(w.check.ended)
+	w.say("store: restored and raised to %d, what callers got", w.store.counter.Max)
+	w.count("restored, raised above what was issued")
+	if w.dice.OneIn(2) {
+		w.startAll()
+	}
+	return true
+}
+
+// recreates is a counter that the copy did not have: an administrator creates it anew, above what callers got, and every node begins it afresh. One of them
+// cannot reach Redis.
+func (w *world) recreates() bool {
+	if w.fragile() {
+		return false
+	}
+	w.stopAll("has no such counter any more")
+	w.restore()
+	w.store.counter.Max = w.check.ended
+	w.raise(0)
+	w.say("store: the counter is created again, at %d", w.store.counter.Max)
+	w.count("created again")
+	w.startAll()
+	return true
+}
+
+// startAll starts every node, one of them cut off from Redis.
+func (w *world) startAll() {
+	for _, n := range w.nodes {
+		n.start(w.newSettings())
+		n.say("starts")
+	}
+	w.someNode().cut = true
+}
