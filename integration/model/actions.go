@@ -51,6 +51,8 @@ const (
 	clockJumps
 	actionsInAll
 	firstFault = looses
+	// Those that need all nodes to be stopped or to be configured differently.
+	firstRegime, lastRegime = restoresIssued, turns
 )
 
 // actions are what each action does; it reports false when there is nothing to do it to. base is how often it happens, which
@@ -68,8 +70,8 @@ var actions = [actionsInAll]struct {
 	resumes:         {15, (*world).resumes},
 	restarts:        {15, (*world).restarts},
 	reconnects:      {10, (*world).reconnects},
-	rereads:         {20, (*world).rereads},
-	evens:           {8, (*world).evens},
+	rereads:         {30, (*world).rereads},
+	evens:           {20, (*world).evens},
 	storeReturns:    {12, (*world).storeReturns},
 	serverStarts:    {12, (*world).serverStarts},
 	splitEnds:       {8, (*world).splitEnds},
@@ -88,11 +90,11 @@ var actions = [actionsInAll]struct {
 	restoresRaised:  {2, (*world).restoresRaised},
 	restoresStopped: {2, (*world).restoresStopped},
 	restoresBare:    {4, (*world).restoresBare},
-	restoresIssued:  {2, (*world).restoresIssued},
-	recreates:       {2, (*world).recreates},
-	moves:           {4, (*world).moves},
-	mixes:           {4, (*world).mixes},
-	turns:           {4, (*world).turns},
+	restoresIssued:  {1, (*world).restoresIssued},
+	recreates:       {1, (*world).recreates},
+	moves:           {1, (*world).moves},
+	mixes:           {2, (*world).mixes},
+	turns:           {2, (*world).turns},
 	savesSnapshot:   {3, (*world).savesSnapshot},
 	evicts:          {3, (*world).evicts},
 	serverRestarts:  {3, (*world).serverRestarts},
@@ -106,12 +108,12 @@ var actions = [actionsInAll]struct {
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
 // that are likely to break one of the rules happen often.
 func (w *world) weigh() {
-	pure := w.dice.OneIn(2)
+	pure, even := w.dice.OneIn(2), w.dice.OneIn(2)
 	for a := range actions {
 		w.weights[a] = actions[a].base
 		switch {
 		case action(a) < firstFault:
-		case pure:
+		case pure, even && action(a) >= firstRegime && action(a) <= lastRegime:
 			w.weights[a] = 0
 		default:
 			w.weights[a] *= worlds.Pick(&w.dice, 0, 0, 0, 0, 1, 2)

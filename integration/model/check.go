@@ -85,6 +85,11 @@ func (c *checker) end(call *call) {
 		before = number
 	}
 	start := &call.start
+	if !start.suspended && start.suspensions == c.suspensions {
+		c.w.count("order demanded")
+	} else {
+		c.w.count("order suspended")
+	}
 	if first <= start.all && !start.suspended && start.suspensions == c.suspensions {
 		c.fail("order over all nodes: %s issued %d although a call with %d had ended before", n.name, first, start.all)
 	}

@@ -293,6 +293,7 @@ func (n *node) redisFailed() {
 func (n *node) start(s settings) {
 	n.process, n.mode, n.paused, n.settings = newProcess(), online, false, s
 	n.regime, n.born = n.next, n.w.step
+	n.target = nil // it may be of another Redis
 	n.target = n.w.findPrimary(n)
 	switch {
 	case n.apart:
