@@ -4,7 +4,7 @@ import "github.com/seqd/seqd/persist"
 
 const (
 	// trust is for how many steps a take may go on under what the store said last.
-	trust = 100
+	trust = 60
 	// seedPatience is how many steps the node that drew an epoch is given to install its seed.
 	seedPatience = 15
 )

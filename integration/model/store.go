@@ -50,6 +50,8 @@ func (w *world) raise(n int64) {
 func (w *world) careless(req persist.Request) persist.Request {
 	believed, cursor := req.To.Cursor()
 	switch held := w.store.counter.Epoch; {
+	case cursor && req.To.Epoch() == "": // only a take that names no epoch gets here
+		req.To = persist.Beside
 	case !cursor || believed == held:
 	case req.To.Keeps() && w.out[appendRefused]:
 		req.To = persist.Beside
