@@ -123,3 +123,93 @@ func TestBeliefOfLongAgo(t *testing.T) {
 		judge(t, w, broken)
 	}
 }
+
+// A node comes back with a range for the cursor it saw. Others issue higher numbers of that cursor, and then it is lost: the range must not begin it.
+func TestSpareOfALostCursor(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		var out without
+		out[youngSpare] = broken
+		w, n1, n2 := quiet(t, out)
+		mends := func(m *message) bool { return m.op.node == n1 && m.op.task == mending }
+		n1.call(1)
+		pass(w, standby) // of 1 to 3
+		n1.leave()
+		n1.call(1)
+		pass(w, standby) // of 4 to 6, on its own
+		n1.probe()
+		pass(w, or(standby, mends)) // it has 7 to 9, and is about to look
+		n2.call(3)
+		pass(w, or(standby, mends)) // of 2, 3, and what comes after 9
+		w.servers[0].remove(key)
+		pass(w, standby)
+		n1.call(1)
+		pass(w, standby)
+		judge(t, w, broken)
+	}
+}
+
+// A node comes back, and what it moves the cursor up with comes late: into the stub of a cursor that others took from since, and that was lost then. It is of
+// another beginning, and of another epoch: either keeps it from counting.
+func TestLateAdvanceAfterALoss(t *testing.T) {
+	for _, out := range []without{{}, leaveOut(genCheck), leaveOut(installNames), leaveOut(genCheck, installNames)} {
+		w, n1, n2 := quiet(t, out)
+		mendsOf2 := func(m *message) bool { return m.op.node == n2 && m.op.task == mending }
+		n1.call(1)
+		pass(w, standby) // of 1 to 3
+		n1.leave()
+		n1.call(1)
+		pass(w, standby) // of 4 to 6, on its own
+		n1.probe()
+		pass(w, or(standby, installOf(n1))) // it moves the cursor up to 7
+		n2.call(3)
+		pass(w, or(standby, installOf(n1))) // of 2, 3, and what comes after 9
+		w.servers[0].remove(key)
+		n2.call(1)
+		pass(w, or(standby, installOf(n1), mendsOf2)) // it finds nothing
+		one(w, installOf(n1))
+		pass(w, or(standby, mendsOf2))
+		soon(n1)
+		n1.call(1)
+		pass(w, or(standby, mendsOf2))
+		judge(t, w, out[genCheck] && out[installNames])
+	}
+}
+
+// Some rules keep no promise, but nodes from seeding in turn: without them more ranges are allocated after the cursor has lost its epoch.
+func TestWhatSavesWork(t *testing.T) {
+	drawn := func(out without) (n int) {
+		program, err := compile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newInterpreter(program)
+		for seed := range uint64(300) {
+			w := newWorld(l, out, seed)
+			for a := firstFault; a < actionsInAll; a++ {
+				w.weights[a] = w.weights[firstFault-1]
+			}
+			w.run(200, nil)
+			before := w.events["epoch drawn"]
+			w.raise(0)
+			for range 400 {
+				w.turn()
+			}
+			if w.check.broken != "" {
+				t.Errorf("seed %d: %s", seed, w.check.broken)
+			}
+			n += w.events["epoch drawn"] - before
+		}
+		return n
+	}
+	least := drawn(without{})
+	for r := range rulesInAll {
+		if !savesWork[r] {
+			continue
+		}
+		if more := drawn(leaveOut(r)); more <= least {
+			t.Errorf("without %q %d epochs are drawn, with all rules %d", r, more, least)
+		} else {
+			t.Logf("without %q %d epochs are drawn, with all rules %d", r, more, least)
+		}
+	}
+}

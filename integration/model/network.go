@@ -191,6 +191,9 @@ func (w *world) serveAllocate(m, reply *message) {
 		w.count("refused by the store: " + taskNames[m.op.task])
 		return
 	}
+	if !request.To.Keeps() && request.To.Epoch() != "" {
+		w.count("epoch drawn")
+	}
 	w.say("store: %d to %d for the %s of %s, floor %d, epoch %s", r.First, r.Last, taskNames[m.op.task], who, request.Floor, short(w.store.counter.Epoch))
 	if behind {
 		w.say("%s: alarm: the store was behind %d, which was seen", who, request.Floor)
