@@ -146,7 +146,6 @@ var temptations = [rulesInAll][]action{
 	takeNames:        {moves, turns, mixes},
 	installNames:     {mixes, delays, looses},
 	seedNames:        {delays, evicts},
-	seedRefused:      {mixes, delays, evicts},
 	appendRefused:    {mixes, delays},
 	askToAdopt:       {moves, turns, restoresIssued, backsUp},
 	freshAsks:        {moves, turns},
@@ -156,7 +155,7 @@ var temptations = [rulesInAll][]action{
 	apartEmpties:     {turns},
 	drawnAnew:        {moves, mixes},
 	spareEpoch:       {mixes, disconnects, delays, evicts},
-	patienceRule:     {moves},
+	readsLinear:      {moves},
 }
 
 // sum makes weights cumulative.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// checker watches what callers get. It demands what DESIGN.md §2 promises:
+// checker watches what callers get. It demands what the design promises:
 //
 // Uniqueness, always: no number ends up with two callers, whatever happened.
 //
@@ -19,9 +19,12 @@ import (
 //     primary has passed the highest number it issued;
 //   - while two servers are primaries, and after that until the cursor of the one that is left has passed every number that was taken until then.
 //     (Not only those taken during that time: the advance of a node that came back meanwhile may have gone to the other cursor.)
+//   - from the first process that uses another Redis than the others, or whose ordering is per-node, until all are the same again and none can believe
+//     any more what the store said before that, see unsettled. From then on numbers are above all that were issued, wherever.
 //
-// Failovers, restarts, lost hashes and restored stores do not suspend it. And what the text does not say but the protocol keeps: while order
-// is suspended only because nodes are on their own, calls that got all their numbers from the cursor are in order among themselves.
+// Failovers, restarts, lost hashes and restored stores do not suspend it, nor does a move to another Redis for which all processes were stopped. And what the
+// text does not say but the protocol keeps: while order is suspended only because nodes are on their own, calls that got all their numbers from the cursor are
+// in order among themselves.
 type checker struct {
 	w *world
 	// broken is the first violation.

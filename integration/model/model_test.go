@@ -99,6 +99,9 @@ const searched = 20_000
 var mustHappen = []string{
 	"append ok", "append moved", "append stale", "append full", "seed ok", "seed moved", "advance ok", "advance moved", "advance stale",
 	"left", "returned", "given back", "store behind", "restored bare", "restored and raised", "restored while stopped", "promoted", "split brain", "took",
+	"other", "seed over another", "epoch drawn", "refused by the store: mend", "refused by the store: refill", "refused by the store: probe",
+	"answer out of order", "spare of another epoch", "waited for the store's word", "uneven", "even again", "two Redis servers", "per-node ordering",
+	"moved to another Redis", "moved to another Redis node by node", "restored, raised above what was issued", "created again", "order demanded",
 }
 
 // together are rules of which another one does the work when they are out alone. kind is the promise that must be broken, any if it is empty.

@@ -166,7 +166,7 @@ func (w *world) serveStore(m *message) *message {
 	who := m.op.node.name
 	switch m.question {
 	case readEpoch:
-		reply.epoch = w.store.counter.Epoch
+		reply.epoch = w.storedEpoch()
 		w.say("store: epoch %s for the %s of %s", short(reply.epoch), taskNames[m.op.task], who)
 	case allocate:
 		w.serveAllocate(m, reply)

@@ -39,6 +39,7 @@ const (
 	apartEmpties                 // nor after a node took a range for itself because its ordering is per-node
 	drawnAnew                    // every seed draws an epoch
 	spareEpoch                   // a range that was allocated ahead is installed only under the epoch it was allocated for
+	readsLinear                  // what the store answers was so after it was asked
 	patienceRule                 // who learnt of another node's epoch gives that node time to install its seed
 	rulesInAll
 )
@@ -72,6 +73,7 @@ var ruleNames = [rulesInAll]string{
 	apartEmpties:     "per-node empties the epoch",
 	drawnAnew:        "an epoch is drawn for every seed",
 	spareEpoch:       "spare only under its epoch",
+	readsLinear:      "reads of the store are linearizable",
 	patienceRule:     "patience with who drew an epoch",
 }
 

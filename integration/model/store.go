@@ -12,6 +12,8 @@ type store struct {
 	down    bool
 	// backup is an older copy.
 	backup persist.Counter
+	// before is the epoch before the present one.
+	before string
 	// highest is the last number that ever left the store, restored or not.
 	highest int64
 }
@@ -25,9 +27,20 @@ func (s *store) allocate(req persist.Request) (r persist.Range, ok bool) {
 	if err != nil {
 		panic(err)
 	}
+	if counter.Epoch != s.counter.Epoch {
+		s.before = s.counter.Epoch
+	}
 	s.counter = counter
 	s.highest = max(s.highest, r.Last)
 	return r, true
+}
+
+// storedEpoch answers a question. Without the rule a server answers at times that has not noticed that another one has taken its place.
+func (w *world) storedEpoch() string {
+	if w.out[readsLinear] && w.dice.OneIn(4) {
+		return w.store.before
+	}
+	return w.store.counter.Epoch
 }
 
 func (s *store) giveBack(r persist.Range) bool {
