@@ -51,7 +51,7 @@ const (
 	clockJumps
 	actionsInAll
 	firstFault = looses
-	// Those that need all nodes to be stopped or to be configured differently.
+	// These stop all nodes, or configure some of them differently. In half of the worlds there are none of them.
 	firstRegime, lastRegime = restoresIssued, turns
 )
 

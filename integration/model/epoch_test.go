@@ -175,7 +175,7 @@ func TestLateAdvanceAfterALoss(t *testing.T) {
 	}
 }
 
-// Some rules keep no promise, but nodes from seeding in turn: without them more ranges are allocated after the cursor has lost its epoch.
+// Some rules keep no promise, but nodes from seeding in turn: without them nothing breaks, but more ranges are allocated after the cursor has lost its epoch.
 func TestWhatSavesWork(t *testing.T) {
 	drawn := func(out without) (n int) {
 		program, err := compile(out)
@@ -205,6 +205,10 @@ func TestWhatSavesWork(t *testing.T) {
 	for r := range rulesInAll {
 		if !savesWork[r] {
 			continue
+		}
+		sum := survey(t, leaveOut(r), r, rulesInAll, 300, 1)
+		for _, f := range sum.failures {
+			t.Errorf("without %q seed %d breaks at step %d: %s: it is more than work that it saves", r, f.Seed, f.Step, f.Broken)
 		}
 		if more := drawn(leaveOut(r)); more <= least {
 			t.Errorf("without %q %d epochs are drawn, with all rules %d", r, more, least)

@@ -104,15 +104,17 @@ var mustHappen = []string{
 	"moved to another Redis", "moved to another Redis node by node", "restored, raised above what was issued", "created again", "order demanded",
 }
 
-// together are rules of which another one does the work when they are out alone. kind is the promise that must be broken, any if it is empty.
+// together are rules of which another one does the work when they are out alone. kind is the promise that must be broken, which is seen among enough
+// failures.
 var together = map[rule]struct {
-	other rule
-	kind  string
+	other  rule
+	kind   string
+	enough int
 }{
 	// gen alone keeps a repeated install from counting, and without repetition it keeps the order only, not uniqueness: each range is in one message.
-	installOnce: {genCheck, "uniqueness"},
+	installOnce: {genCheck, "uniqueness", 6},
 	// A cursor that could offer a lower number does not count.
-	guardRule: {askToAdopt, "order per process"},
+	guardRule: {askToAdopt, "order per process", 60},
 }
 
 // scheduled are the rules that have tests of their own, in schedule_test.go and epoch_test.go: random schedules hardly ever meet what needs them.
@@ -135,7 +137,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		t.Run(r.String(), func(t *testing.T) {
 			out, kind, enough := leaveOut(r), "", 6
 			if and, ok := together[r]; ok {
-				out, kind, enough = leaveOut(r, and.other), and.kind, 60
+				out, kind, enough = leaveOut(r, and.other), and.kind, and.enough
 			}
 			sum := survey(t, out, r, rulesInAll, searched, enough)
 			kinds := map[string]int{}

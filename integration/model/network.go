@@ -33,7 +33,7 @@ type op struct {
 	over bool
 	// calls are the callers of a take.
 	calls []*call
-	// gen is the beginning of the cursor that a range is for, mode how it is to be installed, to where it goes as the store sees it.
+	// gen is the beginning of the cursor that a range is for, mode how it is to be installed, to what the store is told that it is for.
 	gen, mode string
 	to        persist.Target
 	// believed is the epoch that its last take named.
