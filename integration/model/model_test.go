@@ -101,7 +101,7 @@ var mustHappen = []string{
 	"left", "returned", "given back", "store behind", "restored bare", "restored and raised", "restored while stopped", "promoted", "split brain", "took",
 	"other", "seed over another", "epoch drawn", "refused by the store: mend", "refused by the store: refill", "refused by the store: probe",
 	"answer out of order", "spare of another epoch", "waited for the store's word", "uneven", "even again", "two Redis servers", "per-node ordering",
-	"moved to another Redis", "moved to another Redis node by node", "restored, raised above what was issued", "created again", "order demanded",
+	"moved to another Redis", "moved to another Redis node by node", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
 }
 
 // together are rules of which another one does the work when they are out alone. kind is the promise that must be broken, which is seen among enough

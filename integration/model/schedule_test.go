@@ -14,7 +14,9 @@ func quiet(t *testing.T, out without) (w *world, n1, n2 *node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = newWorld(newInterpreter(program), out, 0)
+	for seed := uint64(0); w == nil || w.events["upgraded"] > 0; seed++ {
+		w = newWorld(newInterpreter(program), out, seed)
+	}
 	w.nodes, w.inFlight = w.nodes[:2], nil
 	for _, n := range w.nodes {
 		n.start(settings{step: 3, reserveText: "1", threshold: "1"})

@@ -59,8 +59,11 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	w.servers = [3]*server{a, b, c}
 	a.lead(w.newReplid())
 	b.follow()
-	b.sync()
 	w.store.counter = persist.Counter{BizTag: "order", Max: start, Step: 1}
+	if w.dice.OneIn(4) {
+		w.upgrade()
+	}
+	b.sync()
 	w.store.backup = w.store.counter
 	w.usual = worlds.Pick(&w.dice, int64(3), 3, 4, 6)
 	for i := range worlds.Pick(&w.dice, 2, 2, 3, 4) {
@@ -73,6 +76,18 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	}
 	w.weigh()
 	return w
+}
+
+// upgrade is what a seqd left behind that knew no epochs: 6 numbers, of which callers got 4, and a cursor of format 1 with the other two.
+func (w *world) upgrade() {
+	w.servers[0].keys[key] = hash{
+		"v": "1", "cluster": "cluster", "replid": w.servers[0].replid, "gen": "old", "ceil": "6", "live": "1",
+		"first": "4", "cur": "4", "last": "6", "queue": "", "queued": "0", "claim": "0",
+	}
+	w.store.counter.Max, w.store.highest = 6, 6
+	w.check.ended, w.check.endedCursor, w.check.taken, w.check.calls = 4, 4, 4, 1
+	w.check.owner = []int32{0, 1, 1, 1, 1}
+	w.count("upgraded")
 }
 
 func (w *world) newSettings() settings {
