@@ -22,15 +22,17 @@ func (w *world) uneven() bool {
 	return false
 }
 
-// elsewhere is whether the cursor of an epoch lies in the Redis that is not in use, or may come there.
-func (w *world) elsewhere(epoch string) bool {
+// wakes is whether a cursor would count again if an epoch came back: one that has ceased to count, or that lies in the Redis that is not in use. It may also
+// still be on its way.
+func (w *world) wakes(epoch string) bool {
+	counts := epoch == w.store.counter.Epoch
 	for _, s := range w.servers {
-		if s.redis != w.redis && epoch != "" && s.keys[key]["epoch"] == epoch {
+		if !(counts && s.redis == w.redis) && epoch != "" && s.keys[key]["epoch"] == epoch {
 			return true
 		}
 	}
 	for _, m := range w.inFlight {
-		if m.install && m.to == toRedis && m.server.redis != w.redis && m.args[8] == epoch {
+		if m.install && m.to == toRedis && !(counts && m.server.redis == w.redis) && m.args[8] == epoch {
 			return true
 		}
 	}

@@ -55,11 +55,11 @@ func (w *world) restore() {
 // restoresBare restores an older copy without the documented step. No protocol can save every such case (DESIGN.md §2): a node that has not
 // seen higher numbers and cannot reach Redis does not know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
 // made is below the ceil of a cursor that is intact, if no node holds younger ranges of its own, if Redis stays until every process has seen a ceil
-// above all that ever left the store, and if no process has to do without it before, then nothing comes twice. And the epoch that comes back must not be that of a
-// cursor in a Redis that is not in use. This is that case.
+// above all that ever left the store, and if no process has to do without it before, then nothing comes twice. And no cursor may count again with the epoch
+// that comes back, see wakes. This is that case.
 func (w *world) restoresBare() bool {
 	primary, backup := w.onlyPrimary(), w.store.backup.Max
-	if w.elsewhere(w.store.backup.Epoch) {
+	if w.wakes(w.store.backup.Epoch) {
 		return false
 	}
 	if primary == nil || w.check.suspended || w.fragile() || backup == w.store.counter.Max || primary.ceil() < w.check.taken {
