@@ -12,11 +12,7 @@ func (w *world) restoresStopped() bool {
 	if primary == nil || w.store.counter == w.store.backup || w.fragile() {
 		return false
 	}
-	for _, n := range w.nodes {
-		if n.mode != down {
-			n.die("stopped for a restore")
-		}
-	}
+	w.stopAll("stopped for a restore")
 	w.inFlight = nil
 	w.restore()
 	w.raise(max(w.check.taken, primary.ceil()))
