@@ -30,6 +30,7 @@ type belief struct {
 	epoch  string    // empty for none, also before the store was asked
 	asked  time.Time // when the question was sent that this answers, zero before the first
 	tried  time.Time // when the last question was sent
+	failed time.Time // when the store last left a question without an answer
 	learnt time.Time // when the store last said something new that was not this node's doing, zero for never
 	asking bool      // a question is under way in the background
 	held   bool      // this process has seen the cursor live under an epoch that it believed in
@@ -51,10 +52,16 @@ func (s *Shared) believe(epoch string, asked time.Time) {
 	b.tried = asked
 }
 
-// drew notes that the store has taken this node's epoch for the counter's. Whatever was asked before may be answered with an older one, and
-// an answer that was faster than this is no news. mu is held.
-func (s *Shared) drew(epoch string) {
-	s.belief.epoch, s.belief.asked, s.belief.learnt = epoch, time.Now(), time.Time{}
+// drew notes that the store has made an epoch of this node the counter's, by an allocation that was sent at a time. The answer may be late: what the
+// store said to a later question counts, and is no news if it is this epoch. mu is held.
+func (s *Shared) drew(epoch string, sent time.Time) {
+	b := &s.belief
+	if !sent.Before(b.asked) {
+		b.epoch, b.asked = epoch, sent
+	}
+	if b.epoch == epoch {
+		b.learnt = time.Time{}
+	}
 }
 
 // ask asks the store which cursor counts.
@@ -64,12 +71,13 @@ func (s *Shared) ask(ctx context.Context) error {
 	s.belief.tried = asked
 	s.mu.Unlock()
 	epoch, err := s.env.Store.Counters().Epoch(ctx, s.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err != nil {
+		s.belief.failed = time.Now()
 		return err
 	}
-	s.mu.Lock()
 	s.believe(epoch, asked)
-	s.mu.Unlock()
 	return nil
 }
 
@@ -80,10 +88,11 @@ func (s *Shared) askSoon() {
 	_ = s.ask(ctx)
 }
 
-// outdated reports whether a take must not be sent before the store was asked again. mu is held.
+// outdated reports whether a take must not be sent before the store was asked again. A store that did not answer in time is not waited for again for a
+// while. mu is held.
 func (s *Shared) outdated(now time.Time) bool {
 	b := &s.belief
-	return now.Sub(b.asked) > trustEpoch && now.Sub(b.tried) > trustEpoch && !b.asked.IsZero() && s.storeAway() == nil
+	return now.Sub(b.asked) > trustEpoch && now.Sub(b.failed) > trustEpoch && !b.asked.IsZero() && s.storeAway() == nil
 }
 
 // startRecheck asks the store in the background if the last question was a while ago. mu is held.

@@ -326,3 +326,30 @@ func TestStaleReadIsNoRestore(t *testing.T) {
 		closeAll(t, s)
 	})
 }
+
+// The answer to the allocation that drew an epoch comes after the answer to a later question: the later one counts. One that is no news to the node is no reason to wait for anybody.
+func TestEpochAnswersOvertakeEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := node(t, memory.New(time.Now), &redisModel{}, &observer{}, small)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		sent := time.Now()
+		time.Sleep(time.Second)
+		s.believe("theirs", time.Now())
+		s.drew("mine", sent)
+		if s.belief.epoch != "theirs" {
+			t.Error("a late answer counts")
+		}
+		s.believe("old", sent)
+		if s.belief.epoch != "theirs" {
+			t.Error("an overtaken answer counts")
+		}
+		sent = time.Now()
+		time.Sleep(time.Second)
+		s.believe("mine", time.Now())
+		s.drew("mine", sent)
+		if s.awaitsSeed() {
+			t.Error("it waits for its own seed")
+		}
+	})
+}

@@ -141,6 +141,7 @@ func (m *mender) step() next {
 		return m.leave(failure) // it can be looked at, but takes fail
 	}
 	issued, floor, refilling, ahead := m.highest, m.floor, m.refilling, m.outage.ahead
+	ready := m.spareFits(look, issued) // the claim is this node's own
 	if m.failures == 0 {
 		m.failing = time.Time{} // what failed before this look is over
 	}
@@ -155,7 +156,7 @@ func (m *mender) step() next {
 	}
 	patient := !m.claimed.IsZero() && time.Since(m.claimed) < claimPatience
 	switch {
-	case look.Stub && patient:
+	case look.Stub && patient && !ready:
 		return soon
 	case look.Stub:
 		return m.bring(rediscursor.Seed, look)
@@ -350,6 +351,7 @@ func (s *Shared) fetchSpare(gen string, to persist.Target, done chan struct{}) {
 
 // allocateAbove fetches a range and notes that it exists. If the counter believes in another cursor than the range is for, it learns which.
 func (s *Shared) allocateAbove(to persist.Target, want, floor int64, why reason) (persist.Range, error) {
+	sent := time.Now()
 	r, err := s.fetchFor(to, want, floor, why)
 	if errors.Is(err, persist.ErrEpoch) {
 		s.askSoon()
@@ -363,7 +365,7 @@ func (s *Shared) allocateAbove(to persist.Target, want, floor int64, why reason)
 	}
 	s.see(r.Last)
 	if !to.Keeps() {
-		s.drew(to.Epoch())
+		s.drew(to.Epoch(), sent)
 	}
 	if why != standing {
 		s.step = float32(r.Size())
