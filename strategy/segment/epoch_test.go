@@ -2,7 +2,6 @@ package segment
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -273,38 +272,17 @@ func TestEpochChangesWhileANodeIsAway(t *testing.T) {
 // A seed whose allocation was carried out and not answered leaves an epoch that nobody installs. The node goes on with another.
 func TestEpochOfASeedNobodyHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), &redisModel{}
-		deaf := &deafStore{Store: store}
-		s := node(t, deaf, redis, &observer{}, small)
-		deaf.times.Store(1)
+		store := &unheard{Store: memory.New(time.Now)}
+		s := node(t, store, &redisModel{}, &observer{}, small)
+		store.lost.Store(true)
+		time.AfterFunc(50*time.Millisecond, func() { store.lost.Store(false) })
+		began := time.Now()
 		numbers(t, s, 1)
-		if deaf.times.Load() != 0 {
+		if time.Since(began) < 50*time.Millisecond {
 			t.Error("nothing was lost")
 		}
 		closeAll(t, s)
 	})
-}
-
-// deafStore carries allocations out and loses some answers.
-type deafStore struct {
-	persist.Store
-	times atomic.Int64
-}
-
-func (s *deafStore) Counters() persist.Counters { return deafCounters{s.Store.Counters(), s} }
-
-type deafCounters struct {
-	persist.Counters
-	store *deafStore
-}
-
-func (c deafCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	r, err := c.Counters.Allocate(ctx, req)
-	if err == nil && c.store.times.Load() > 0 {
-		c.store.times.Add(-1)
-		return persist.Range{}, errors.New("the answer was lost")
-	}
-	return r, err
 }
 
 // A read that says what the counter was a moment ago, as one of a new primary may, is not taken for a restored store.
