@@ -109,7 +109,7 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 	defer func() { err = errors.Join(err, client.Close()) }()
 	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
 	if err != nil {
-		return 0, fmt.Errorf("Redis cannot be asked up to where numbers were in its cursor, so nothing was changed: %w. "+
+		return 0, fmt.Errorf("how far the cursor in Redis went cannot be asked, so nothing was changed: %w. "+
 			"Start Redis; or run this command with a configuration without redis.addrs and with segment.ordering: per-node, and a number above all that callers got", err)
 	}
 	return ceil, nil
