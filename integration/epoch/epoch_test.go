@@ -142,6 +142,14 @@ func (s *system) raise(number int64, want string, settings ...string) {
 	}
 }
 
+// doctor runs doctor, and wants this exit code and text.
+func (s *system) doctor(want int, text string) {
+	s.Helper()
+	if out, code := node.Command(s.T, s.TempDir(), s.env, "doctor"); code != want || !strings.Contains(out, text) {
+		s.Errorf("doctor ended with %d, want %d and %q:\n%s", code, want, text, out)
+	}
+}
+
 // check finds numbers that came twice, and order that was broken over all nodes outside of the windows, or in one life.
 func (s *system) check(windows ...history.Window) {
 	s.Helper()
@@ -176,7 +184,9 @@ func TestRestoredPerNodeThenStrict(t *testing.T) {
 	a.Stop()
 	b.Stop()
 	restore()
+	s.doctor(1, "the counter of order stands at ")
 	s.raise(highest, "wait in Redis", redisAt(r.Addr()))
+	s.doctor(0, "no counter stands below its cursor in Redis")
 	a, b = s.start(), s.start()
 	began := s.history.Now()
 	a.take(100)

@@ -3,8 +3,8 @@ package rediscursor
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -50,22 +50,27 @@ func Examine(ctx context.Context, opts Options, channel string) (found Rights, e
 	return Rights{Known: reply.text(1) == "1", Denied: strings.Fields(reply.text(2))}, reply.err
 }
 
-// Ceils returns the highest number that was ever installed in the cursors of some counters, in their order, 0 for none. It writes nothing.
+// Ceils returns the highest number that was ever installed in the cursors of some counters, in their order, 0 for none. It writes nothing, and
+// needs no right that the scripts do not need.
 func Ceils(ctx context.Context, opts Options, counters []string) ([]int64, error) {
-	calls := make([]*redis.StringCmd, len(counters))
+	calls := make([]*redis.SliceCmd, len(counters))
 	_, err := opts.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, counter := range counters {
-			calls[i] = pipe.HGet(ctx, Key(opts.Prefix, counter), "ceil")
+			calls[i] = pipe.HMGet(ctx, Key(opts.Prefix, counter), "ceil")
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil {
 		return nil, explain(err, opts)
 	}
 	ceils := make([]int64, len(counters))
 	for i, call := range calls {
-		if ceils[i], err = call.Int64(); err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("%s: %w", Key(opts.Prefix, counters[i]), err)
+		text, ok := call.Val()[0].(string)
+		if !ok {
+			continue // there is no cursor
+		}
+		if ceils[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%s: ceil: %w", Key(opts.Prefix, counters[i]), err)
 		}
 	}
 	return ceils, nil
