@@ -16,8 +16,8 @@ const (
 	recheckEpoch = 3 * time.Second
 	// trustEpoch is how old the store's last answer may be for a take to be sent without asking again.
 	trustEpoch = 5 * time.Second
-	// askPatience bounds the wait of a take for that answer.
-	askPatience = 250 * time.Millisecond
+	// askPatience bounds the wait of a take for that answer, and heldPatience that of a node that can do without it.
+	askPatience, heldPatience = 250 * time.Millisecond, time.Second
 	// seedPatience is how long the node that drew an epoch is given to install its seed.
 	seedPatience = claimPatience
 	// contestedFor is how long one seed over a live cursor of another epoch counts, and manySeeds how many are reported.
@@ -81,11 +81,11 @@ func (s *Shared) ask(ctx context.Context) error {
 	return nil
 }
 
-// askSoon is ask with a bound for somebody who waits. While the store does not answer, the last belief stands.
-func (s *Shared) askSoon() {
-	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
+// askWithin is ask with a bound. After an error the last belief stands.
+func (s *Shared) askWithin(patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_ = s.ask(ctx)
+	return s.ask(ctx)
 }
 
 // outdated reports whether a take must not be sent before the store was asked again. A store that did not answer in time is not waited for again for a
@@ -104,9 +104,7 @@ func (s *Shared) startRecheck(now time.Time) {
 }
 
 func (s *Shared) recheck() {
-	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
-	defer cancel()
-	_ = s.ask(ctx) // the next take tries again
+	_ = s.askWithin(fetchDeadline) // the next take tries again
 	s.mu.Lock()
 	s.belief.asking = false
 	s.mu.Unlock()
@@ -142,13 +140,14 @@ func (s *Shared) awaitsSeed() bool {
 func (s *Shared) inquire(look *rediscursor.Taken) error {
 	s.mu.Lock()
 	held, patience := s.belief.held, fetchDeadline
-	s.mu.Unlock()
-	if held {
+	switch {
+	case held && s.storeAway() != nil:
 		patience = askPatience
+	case held:
+		patience = heldPatience
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := s.ask(ctx)
+	s.mu.Unlock()
+	err := s.askWithin(patience)
 	if err == nil || !held || isFinal(err) {
 		return err
 	}

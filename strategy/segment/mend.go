@@ -354,7 +354,7 @@ func (s *Shared) allocateAbove(to persist.Target, want, floor int64, why reason)
 	sent := time.Now()
 	r, err := s.fetchFor(to, want, floor, why)
 	if errors.Is(err, persist.ErrEpoch) {
-		s.askSoon()
+		_ = s.askWithin(fetchDeadline)
 		return r, err
 	}
 	s.mu.Lock()
