@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,17 @@ func TestCleanerWarns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
 			text         bytes.Buffer
+			mu           sync.Mutex // guards what follows
 			purged, skew error
 		)
+		now := func(err *error) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return *err
+		}
 		c := cleaner{
-			purge: func(context.Context) (int, error) { return 0, purged },
-			skew:  func(context.Context) error { return skew },
+			purge: func(context.Context) (int, error) { return 0, now(&purged) },
+			skew:  func(context.Context) error { return now(&skew) },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go c.run(ctx, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo})))
@@ -39,7 +46,9 @@ func TestCleanerWarns(t *testing.T) {
 			{nil, errors.New("25h ahead"), []string{"level=WARN", "clocks", "25h ahead"}},
 			{nil, nil, []string{"level=INFO", "agree again"}},
 		} {
+			mu.Lock()
 			purged, skew = step.purged, step.skew
+			mu.Unlock()
 			text.Reset()
 			time.Sleep(5 * purgePause)
 			synctest.Wait()
