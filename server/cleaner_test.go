@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,11 +16,29 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 )
 
+// lockedText is a log that can be read while it is written.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // A purge that fails, and clocks that differ, are warned of once each time it begins.
 func TestCleanerWarns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
-			text         bytes.Buffer
+			log          lockedText
 			mu           sync.Mutex // guards what follows
 			purged, skew error
 		)
@@ -35,7 +52,7 @@ func TestCleanerWarns(t *testing.T) {
 			skew:  func(context.Context) error { return now(&skew) },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		go c.run(ctx, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo})))
+		go c.run(ctx, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo})))
 		for _, step := range []struct {
 			purged, skew error
 			want         []string
@@ -49,16 +66,17 @@ func TestCleanerWarns(t *testing.T) {
 			mu.Lock()
 			purged, skew = step.purged, step.skew
 			mu.Unlock()
-			text.Reset()
+			before := len(log.String())
 			time.Sleep(5 * purgePause)
 			synctest.Wait()
-			lines := strings.Count(text.String(), "\n")
+			text := log.String()[before:]
+			lines := strings.Count(text, "\n")
 			if lines != min(1, len(step.want)) {
-				t.Errorf("%d lines: %s", lines, text.String())
+				t.Errorf("%d lines: %s", lines, text)
 			}
 			for _, want := range step.want {
-				if !strings.Contains(text.String(), want) {
-					t.Errorf("%q is not in %s", want, text.String())
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is not in %s", want, text)
 				}
 			}
 		}

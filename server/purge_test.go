@@ -46,7 +46,7 @@ func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &hoarder{Store: memory.New(time.Now)}
 				c := newTestCatalogue(t, store)
-				var log strings.Builder
+				var log lockedText
 				c.log = slog.New(slog.NewTextHandler(&log, nil))
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan struct{})
