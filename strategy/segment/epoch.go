@@ -16,10 +16,11 @@ const (
 	recheckEpoch = 3 * time.Second
 	// trustEpoch is how old the store's last answer may be for a take to be sent without asking again.
 	trustEpoch = 5 * time.Second
-	// askPatience bounds the wait of a take for that answer, and heldPatience that of a node that can do without it.
-	askPatience, heldPatience = 250 * time.Millisecond, time.Second
-	// seedPatience is how long the node that drew an epoch is given to install its seed.
-	seedPatience = claimPatience
+	// askPatience bounds the wait of a take for that answer, and awayPatience that of a node that knows the store to be away.
+	askPatience, awayPatience = time.Second, 250 * time.Millisecond
+	// seedPatience is how long the node that drew an epoch is given to install its seed, and mostPatience by how much that grows
+	// where seeds alternate: then an install takes longer.
+	seedPatience, mostPatience = claimPatience, 8
 	// contestedFor is how long one seed over a live cursor of another epoch counts, and manySeeds how many are reported.
 	contestedFor = time.Minute
 	manySeeds    = 3
@@ -27,13 +28,13 @@ const (
 
 // belief is which cursor counts, as the store last said. Guarded by Shared.mu.
 type belief struct {
-	epoch  string    // empty for none, also before the store was asked
-	asked  time.Time // when the question was sent that this answers, zero before the first
-	tried  time.Time // when the last question was sent
-	failed time.Time // when the store last left a question without an answer
-	learnt time.Time // when the store last said something new that was not this node's doing, zero for never
-	asking bool      // a question is under way in the background
-	held   bool      // this process has seen the cursor live under an epoch that it believed in
+	epoch  string        // empty for none, also before the store was asked
+	asked  time.Time     // when the question was sent that this answers, zero before the first
+	tried  time.Time     // when the last question was sent
+	missed time.Time     // when a take last waited for an answer in vain
+	learnt time.Time     // when the store last said something new that was not this node's doing, zero for never
+	asking chan struct{} // closed when the question under way in the background ends; nil while there is none
+	held   bool          // this process has seen the cursor live under an epoch that it believed in
 
 	seeds  int       // seeds over live cursors of other epochs, each within contestedFor of the one before
 	seeded time.Time // when the last of them was
@@ -71,43 +72,80 @@ func (s *Shared) ask(ctx context.Context) error {
 	s.belief.tried = asked
 	s.mu.Unlock()
 	epoch, err := s.env.Store.Counters().Epoch(ctx, s.name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
-		s.belief.failed = time.Now()
 		return err
 	}
+	s.mu.Lock()
 	s.believe(epoch, asked)
+	s.mu.Unlock()
 	return nil
 }
 
-// askWithin is ask with a bound. After an error the last belief stands.
+// askWithin is ask with a bound, which Close ends at once: nothing is lost with a question. After an error the last belief stands.
 func (s *Shared) askWithin(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	go func() {
+		select {
+		case <-s.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	return s.ask(ctx)
 }
 
-// outdated reports whether a take must not be sent before the store was asked again. A store that did not answer in time is not waited for again for a
-// while. mu is held.
+// confirm waits for an answer of the store, for a while, in a take that is due. The question goes on after that.
+func (s *Shared) confirm() {
+	s.mu.Lock()
+	done := s.startAsking()
+	s.mu.Unlock()
+	select {
+	case <-done:
+	case <-s.stopping:
+	case <-time.After(askPatience):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.belief.asked) > trustEpoch {
+		s.belief.missed = now
+	}
+}
+
+// outdated reports whether a take must not be sent before the store was asked again. A store that was waited for in vain is not waited for again for
+// a while. mu is held.
 func (s *Shared) outdated(now time.Time) bool {
 	b := &s.belief
-	return now.Sub(b.asked) > trustEpoch && now.Sub(b.failed) > trustEpoch && !b.asked.IsZero() && s.storeAway() == nil
+	return now.Sub(b.asked) > trustEpoch && now.Sub(b.missed) > trustEpoch && !b.asked.IsZero() && s.storeAway() == nil
 }
 
 // startRecheck asks the store in the background if the last question was a while ago. mu is held.
 func (s *Shared) startRecheck(now time.Time) {
-	if s.belief.asking || now.Sub(s.belief.tried) < recheckEpoch {
-		return
+	if now.Sub(s.belief.tried) >= recheckEpoch {
+		s.startAsking()
 	}
-	s.belief.asking = s.start(s.recheck)
 }
 
-func (s *Shared) recheck() {
-	_ = s.askWithin(fetchDeadline) // the next take tries again
+// startAsking asks the store in the background, unless that is under way, and returns what is closed when the question ends. mu is held.
+func (s *Shared) startAsking() <-chan struct{} {
+	if s.belief.asking != nil {
+		return s.belief.asking
+	}
+	done := make(chan struct{})
+	if !s.start(func() { s.askInBackground(done) }) {
+		close(done)
+		return done
+	}
+	s.belief.asking = done
+	return done
+}
+
+func (s *Shared) askInBackground(done chan struct{}) {
+	_ = s.askWithin(fetchDeadline) // a later take tries again
 	s.mu.Lock()
-	s.belief.asking = false
+	s.belief.asking = nil
 	s.mu.Unlock()
+	close(done)
 }
 
 // target is where a range goes that is to begin the cursor that a look saw. mu is held.
@@ -128,7 +166,8 @@ func (s *Shared) spareFits(look *rediscursor.Taken, issued int64) bool {
 // awaitsSeed reports whether another node has drawn an epoch just now, and may still install its seed. mu is held.
 func (s *Shared) awaitsSeed() bool {
 	b := &s.belief
-	return b.epoch != "" && !b.learnt.IsZero() && time.Since(b.learnt) < seedPatience
+	patience := seedPatience * time.Duration(1+min(b.seeds, mostPatience))
+	return b.epoch != "" && !b.learnt.IsZero() && time.Since(b.learnt) < patience
 }
 
 // inquire asks the store about a cursor that is live under another epoch than this node believes in.
@@ -142,9 +181,9 @@ func (s *Shared) inquire(look *rediscursor.Taken) error {
 	held, patience := s.belief.held, fetchDeadline
 	switch {
 	case held && s.storeAway() != nil:
-		patience = askPatience
+		patience = awayPatience
 	case held:
-		patience = heldPatience
+		patience = askPatience
 	}
 	s.mu.Unlock()
 	err := s.askWithin(patience)

@@ -141,7 +141,7 @@ func (m *mender) step() next {
 		return m.leave(failure) // it can be looked at, but takes fail
 	}
 	issued, floor, refilling, ahead := m.highest, m.floor, m.refilling, m.outage.ahead
-	ready := m.spareFits(look, issued) // the claim is this node's own
+	ready, awaits := m.spareFits(look, issued), m.awaitsSeed()
 	if m.failures == 0 {
 		m.failing = time.Time{} // what failed before this look is over
 	}
@@ -156,7 +156,7 @@ func (m *mender) step() next {
 	}
 	patient := !m.claimed.IsZero() && time.Since(m.claimed) < claimPatience
 	switch {
-	case look.Stub && patient && !ready:
+	case look.Stub && !ready && (patient || awaits): // if it is ready, the claim is this node's own
 		return soon
 	case look.Stub:
 		return m.bring(rediscursor.Seed, look)

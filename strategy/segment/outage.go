@@ -193,7 +193,7 @@ func (s *Shared) reachable(local *buffer) (ok, slow bool) {
 		why = retrying
 	}
 	live := !look.Stub && !look.Other
-	ready, early, to := s.spareFits(&look, issued), look.Other && s.awaitsSeed(), s.target(&look)
+	ready, early, to := s.spareFits(&look, issued), !live && s.awaitsSeed(), s.target(&look)
 	s.mu.Unlock()
 	switch {
 	case live && look.Next > issued || ready:

@@ -318,7 +318,7 @@ func (s *Shared) takeOnce() (more bool) {
 	defer func() { more = s.deliver(b, began, taken, err) }() // also when a client panics: others wait for it
 	if s.outdated(began) {
 		s.mu.Unlock()
-		_ = s.askWithin(askPatience)
+		s.confirm()
 		s.mu.Lock()
 		began = time.Now()
 	}

@@ -1,0 +1,372 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// slowEpochs answers about epochs after a while, and honours ctx, as persist/mongo does.
+type slowEpochs struct {
+	persist.Store
+	slow  atomic.Int64 // ns
+	alloc atomic.Int64 // ns, ahead of and after an allocation
+	fail  atomic.Int64 // how many questions fail
+}
+
+func (s *slowEpochs) Counters() persist.Counters { return slowEpochCounters{s.Store.Counters(), s} }
+
+type slowEpochCounters struct {
+	persist.Counters
+	store *slowEpochs
+}
+
+func (c slowEpochCounters) Epoch(ctx context.Context, bizTag string) (string, error) {
+	select {
+	case <-time.After(time.Duration(c.store.slow.Load())):
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if c.store.fail.Load() > 0 {
+		c.store.fail.Add(-1)
+		return "", errors.New("connection reset")
+	}
+	return c.Counters.Epoch(ctx, bizTag)
+}
+
+func (c slowEpochCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	r, err := c.Counters.Allocate(ctx, req)
+	time.Sleep(time.Duration(c.store.alloc.Load()))
+	return r, err
+}
+
+// A node whose belief is old meets a stub. The store answers questions in 300 ms and allocates at once. It must seed.
+func TestEpochStubAndSlowAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
+		s := node(t, store, redis, &observer{}, small)
+		numbers(t, s, 1)
+		synctest.Wait()
+		own(t, store, 1) // somebody empties the epoch, as raise and a node per-node do; or drew one and died
+		store.slow.Store(int64(300 * time.Millisecond))
+		redis.lose()
+		var refused int
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute {
+			if _, code := try(t, s, 1); code != "" {
+				refused++
+				continue
+			}
+			break
+		}
+		if refused > 5 {
+			t.Errorf("%d calls refused in %s, health %v", refused, time.Since(began), s.Health())
+		}
+		closeAll(t, s)
+	})
+}
+
+// A node with sparse traffic over a store that answers questions in 300 ms never learns that its cursor does not count.
+func TestEpochSparseTrafficAndSlowAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
+		store.slow.Store(int64(300 * time.Millisecond))
+		s := node(t, store, redis, &observer{}, nil)
+		numbers(t, s, 1)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		theirs := own(t, store, 10)
+		began := time.Now()
+		var wrong int
+		for range 100 {
+			time.Sleep(10 * time.Second)
+			if n := numbers(t, s, 1)[0]; n <= theirs.Last {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			t.Errorf("%d of 100 numbers within %s were below %d", wrong, time.Since(began), theirs.Last)
+		}
+		closeAll(t, s)
+	})
+}
+
+// One question that fails must not make beliefs older than 5 s count while the store answers.
+func TestEpochOneFailedQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
+		s := node(t, store, redis, &observer{}, nil)
+		numbers(t, s, 1)
+		synctest.Wait()
+		time.Sleep(recheckEpoch)
+		numbers(t, s, 1) // asks in the background
+		synctest.Wait()
+		store.fail.Store(1)
+		theirs := own(t, store, 10)
+		began := time.Now()
+		var worst time.Duration
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if n := numbers(t, s, 1)[0]; n <= theirs.Last {
+				worst = time.Since(began)
+			}
+		}
+		if worst > trustEpoch {
+			t.Errorf("%s after", worst)
+		}
+		closeAll(t, s)
+	})
+}
+
+// An allocation whose answer takes long makes the belief look newer than it is.
+func TestEpochDrawnLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
+		s := node(t, store, redis, &observer{}, func(s *Settings) { s.AcquireTimeout = time.Minute })
+		store.alloc.Store(int64(9 * time.Second))
+		var theirs persist.Range
+		var at time.Time
+		var wg sync.WaitGroup
+		wg.Go(func() { time.Sleep(time.Second); theirs = own(t, store.Store, 10); at = time.Now() })
+		n := numbers(t, s, 1)[0]
+		wg.Wait()
+		if n <= theirs.Last && time.Since(at) > trustEpoch {
+			t.Errorf("%d %s after %d", n, time.Since(at), theirs.Last)
+		}
+		store.alloc.Store(0)
+		for range 100 {
+			began := time.Since(at)
+			if n := numbers(t, s, 1)[0]; n <= theirs.Last && began > trustEpoch {
+				t.Errorf("%d %s after %d", n, began, theirs.Last)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		closeAll(t, s)
+	})
+}
+
+// Close must not wait for a question.
+func TestEpochCloseAndHangingQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
+		s := node(t, store, redis, &observer{}, nil)
+		numbers(t, s, 1)
+		time.Sleep(recheckEpoch)
+		store.slow.Store(int64(time.Minute))
+		numbers(t, s, 1)
+		began := time.Now()
+		closeAll(t, s)
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("Close took %s", d)
+		}
+	})
+}
+
+// slowWorld is a cursor at some distance.
+type slowWorld struct {
+	*redisModel
+	latency time.Duration
+	jitter  *rand.Rand
+	mu      *sync.Mutex
+}
+
+// half is half of a latency, which varies from nothing to twice the mean if there is jitter.
+func (c slowWorld) half() time.Duration {
+	if c.jitter == nil {
+		return c.latency / 2
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(c.jitter.Int64N(int64(c.latency)))
+}
+
+func (c slowWorld) Take(ctx context.Context, t rediscursor.Take) (rediscursor.Taken, error) {
+	cur := slowCursor{c.redisModel, c.half()}
+	taken, err := cur.Take(ctx, t)
+	if e := cur.wait(ctx); err == nil && e != nil {
+		return rediscursor.Taken{}, e
+	}
+	return taken, err
+}
+
+func (c slowWorld) Install(ctx context.Context, in rediscursor.Install) (rediscursor.Answer, error) {
+	cur := slowCursor{c.redisModel, c.half()}
+	a, err := cur.Install(ctx, in)
+	if e := cur.wait(ctx); err == nil && e != nil {
+		return rediscursor.Answer{}, e
+	}
+	return a, err
+}
+
+// latentStore takes a while for everything.
+type latentStore struct {
+	persist.Store
+	latency time.Duration
+}
+
+func (s *latentStore) Counters() persist.Counters { return latentCounters{s.Store.Counters(), s} }
+
+type latentCounters struct {
+	persist.Counters
+	store *latentStore
+}
+
+func (c latentCounters) half() { time.Sleep(c.store.latency / 2) }
+
+func (c latentCounters) Epoch(ctx context.Context, bizTag string) (string, error) {
+	for range 2 {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		c.half()
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	return c.Counters.Epoch(ctx, bizTag)
+}
+
+func (c latentCounters) Read(ctx context.Context, bizTag string) (persist.Counter, error) {
+	c.half()
+	defer c.half()
+	return c.Counters.Read(ctx, bizTag)
+}
+
+func (c latentCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	c.half()
+	defer c.half()
+	return c.Counters.Allocate(ctx, req)
+}
+
+// Nodes that all find their cursor gone, or not counting any more, agree on one, whatever the distances.
+func TestEpochSeedsSettle(t *testing.T) {
+	const nodes = 4
+	for _, redisTakes := range sweep {
+		for _, storeTakes := range []time.Duration{2, 100} {
+			for _, how := range []string{"lose", "own"} {
+				for _, jitter := range []bool{false, true} {
+					t.Run(fmt.Sprint("redis ", int(redisTakes), " store ", int(storeTakes), " ", how, " ", jitter), func(t *testing.T) {
+						settles(t, nodes, redisTakes*time.Millisecond, storeTakes*time.Millisecond, how, jitter)
+					})
+				}
+			}
+		}
+	}
+}
+
+// sweep is how many ms Redis takes. From 250 on it counts as away.
+var sweep = []time.Duration{80, 230, 245, 249}
+
+func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how string, jitter bool) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := &latentStore{Store: memory.New(time.Now)}, &redisModel{}
+		o := &observer{}
+		var nodes []*Shared
+		for range count {
+			w := slowWorld{redis, redisTakes, nil, new(sync.Mutex)}
+			if jitter {
+				w.jitter = rand.New(rand.NewPCG(uint64(len(nodes)), 1))
+			}
+			nodes = append(nodes, node(t, store, w, o, func(s *Settings) { s.OnRedisDown = Degrade }))
+		}
+		for _, s := range nodes {
+			_, _ = try(t, s, 1)
+		}
+		time.Sleep(20 * time.Second)
+		store.latency = storeTakes
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var answered, refused atomic.Int64
+		for _, s := range nodes {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(37 * time.Millisecond):
+					}
+					if _, code := try(t, s, 1); code != "" {
+						refused.Add(1)
+					} else {
+						answered.Add(1)
+					}
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		if how == "lose" {
+			redis.lose()
+		} else {
+			own(t, store.Store, 1)
+		}
+		seeded, top := o.count("seeded"), count64(t, store.Store)
+		time.Sleep(2 * time.Minute)
+		first, firstTop := o.count("seeded")-seeded, count64(t, store.Store)-top
+		seeded, top = o.count("seeded"), count64(t, store.Store)
+		a0, r0 := answered.Load(), refused.Load()
+		time.Sleep(10 * time.Minute)
+		later, laterTop := o.count("seeded")-seeded, count64(t, store.Store)-top
+		if later > 1 || first > 3*count || o.count("cursor_contested") > 0 {
+			t.Errorf("seeds: %d in the first 2 min (%d numbers), %d in the next 10 min (%d numbers for %d answered, %d refused); contested %d", first, firstTop, later, laterTop,
+				answered.Load()-a0, refused.Load()-r0, o.count("cursor_contested"))
+		}
+		close(stop)
+		wg.Wait()
+		closeAll(t, nodes...)
+	})
+}
+
+func count64(t *testing.T, store persist.Store) int64 {
+	t.Helper()
+	c, err := store.Counters().Read(t.Context(), "order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Max
+}
+
+// A node does not wait for its own claim: Redis that has lost everything costs its callers no more than the calls take.
+func TestEpochOwnClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s := node(t, memory.New(time.Now), redis, &observer{}, nil)
+		for range 3 {
+			began := time.Now()
+			numbers(t, s, 1)
+			if d := time.Since(began); d > 100*time.Millisecond {
+				t.Errorf("the only node waited %s for itself", d)
+			}
+			time.Sleep(time.Minute)
+			redis.lose()
+		}
+		closeAll(t, s)
+	})
+}
+
+// After the epoch was emptied a single node, which learns that and draws one, does not wait for another node.
+func TestEpochOwnDraw(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		s := node(t, store, redis, &observer{}, nil)
+		numbers(t, s, 1)
+		synctest.Wait()
+		own(t, store, 1)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		numbers(t, s, 1)
+		if d := time.Since(began); d > 100*time.Millisecond {
+			t.Errorf("the only node waited %s for itself", d)
+		}
+		closeAll(t, s)
+	})
+}
