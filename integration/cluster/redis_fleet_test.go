@@ -21,10 +21,12 @@ const (
 	reject  = "reject"
 )
 
-// What readyz calls the two troubles.
+// What readyz calls the troubles.
 const (
 	noRedis = "redis_unavailable"
 	noStore = "store_unavailable"
+	// contested is what it says after two masters took turns.
+	contested = "cursor_contested"
 )
 
 const (
@@ -201,6 +203,14 @@ func (m *member) awaitOutage() {
 func (m *member) awaitWell() {
 	m.fleet.t.Helper()
 	m.AwaitReadiness(200, "")
+}
+
+// awaitServed waits until every node takes from the cursor, also if it says that cursors alternated a moment ago.
+func (f *fleet) awaitServed() {
+	f.t.Helper()
+	f.each(func(m *member) {
+		m.AwaitReady("on the cursor", func(r node.Readiness) bool { return r.Status == 200 && (r.Code == "" || r.Code == contested) })
+	})
 }
 
 // renew kills all nodes, does something and starts them again: of all that was issued they know nothing but what the back ends say.

@@ -49,9 +49,9 @@ func format(template string) string {
 
 const (
 	short   = "INV-{seq:09}{check}"
-	get     = "GET /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\n"
-	keyed   = "POST /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\nIdempotency-Key: once\r\nContent-Length: 0\r\n"
-	history = "GET /biz-types/order/history?limit=1000 HTTP/1.1\r\nHost: seqd\r\n"
+	get     = "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n"
+	keyed   = "POST /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: once\r\nContent-Length: 0\r\n"
+	history = "GET /biz-types/order/history?limit=1000 HTTP/1.1\r\nHost: localhost\r\n"
 )
 
 // Clients that ask for as much as they may and read nothing take no more memory than ADR 21 says, of a node with its

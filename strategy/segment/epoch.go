@@ -233,7 +233,7 @@ func (s *Shared) contest() {
 	if seeds < manySeeds {
 		return
 	}
-	s.env.Log.Error("cursors alternate: nodes use different Redis servers, or are configured with different orderings", "bizType", s.name, "within", contestedFor.String(), "times", seeds)
+	s.env.Log.Error("cursors alternate: nodes are configured with different Redis servers or orderings, or two Redis servers are primaries", "bizType", s.name, "within", contestedFor.String(), "times", seeds)
 	s.report(seqd.Event{Kind: seqd.EventCursorContested, Numbers: int64(seeds)})
 }
 
@@ -244,5 +244,5 @@ func (s *Shared) contested() *seqd.Error {
 		return nil
 	}
 	return &seqd.Error{Code: seqd.CodeCursorContested,
-		Detail: "nodes of this cluster use different Redis servers, or are configured with different orderings: cursors alternate, and order over the nodes does not hold"}
+		Detail: "cursors alternate, and order over the nodes does not hold: nodes are configured with different Redis servers or orderings, or two Redis servers are primaries"}
 }
