@@ -370,3 +370,58 @@ func TestEpochOwnDraw(t *testing.T) {
 		closeAll(t, s)
 	})
 }
+
+// The cursor is used up, and the store has forgotten its epoch. While questions fail, or take 300 ms, and allocations work.
+func TestEpochUsedUpAndNoAnswer(t *testing.T) {
+	for _, how := range []string{"slow", "failing"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
+				counted := &countingStore{Store: store}
+				s := node(t, counted, redis, &observer{}, small)
+				numbers(t, s, 1)
+				synctest.Wait()
+				own(t, store, 1)
+				store.alloc.Store(int64(time.Millisecond))
+				if how == "slow" {
+					store.slow.Store(int64(300 * time.Millisecond))
+				} else {
+					store.slow.Store(int64(time.Millisecond))
+					store.fail.Store(1 << 40)
+				}
+				calls, allocations, refused := redis.calls, counted.allocations.Load(), 0
+				began := time.Now()
+				for time.Since(began) < time.Minute {
+					if _, code := try(t, s, 1); code != "" {
+						refused++
+					}
+				}
+				if refused > 1 && how == "slow" {
+					t.Errorf("%d calls refused in a minute", refused)
+				}
+				if n := counted.allocations.Load() - allocations; n > 200 && how == "failing" {
+					t.Errorf("%d allocations tried and %d calls to Redis in a minute", n, redis.calls-calls)
+				}
+				store.fail.Store(0)
+				closeAll(t, s)
+			})
+		})
+	}
+}
+
+type countingStore struct {
+	persist.Store
+	allocations atomic.Int64
+}
+
+func (s *countingStore) Counters() persist.Counters { return countingCounters{s.Store.Counters(), s} }
+
+type countingCounters struct {
+	persist.Counters
+	s *countingStore
+}
+
+func (c countingCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	c.s.allocations.Add(1)
+	return c.Counters.Allocate(ctx, req)
+}

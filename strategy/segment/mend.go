@@ -354,7 +354,9 @@ func (s *Shared) allocateAbove(to persist.Target, want, floor int64, why reason)
 	sent := time.Now()
 	r, err := s.fetchFor(to, want, floor, why)
 	if errors.Is(err, persist.ErrEpoch) {
-		_ = s.askWithin(fetchDeadline)
+		if unanswered := s.askWithin(fetchDeadline); unanswered != nil {
+			return r, unanswered // which is waited for: a store that refuses would be asked in a loop
+		}
 		return r, err
 	}
 	s.mu.Lock()
