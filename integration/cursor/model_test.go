@@ -21,6 +21,8 @@ type model struct {
 	trusted bool // written under the server's replication ID
 	gen     string
 	epoch   string // empty in a stub
+
+	replaced *string // what a seed said that it replaced; nil before the first
 	ceil    int64
 	buffer  persist.Range
 	cur     int64
@@ -30,14 +32,14 @@ type model struct {
 
 func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 	if !m.exists || !m.trusted {
-		*m = model{exists: true, trusted: true, ceil: m.ceil}
+		*m = model{exists: true, trusted: true, ceil: m.ceil, replaced: m.replaced}
 	}
 	switch m.epoch {
 	case t.Epoch:
 	case "":
 		return rediscursor.Taken{Stub: true, Ceil: m.ceil, Low: m.claim(t)}
 	default:
-		return rediscursor.Taken{Other: true, Epoch: m.epoch, Ceil: m.ceil}
+		return rediscursor.Taken{Other: true, Epoch: m.epoch, Replaced: *m.replaced, Ceil: m.ceil}
 	}
 	if free := 1 + t.Reserve - len(m.queue); t.Count > 0 && t.Count <= m.buffer.Last-m.cur &&
 		(free <= 0 || float64(m.cur+t.Count-m.buffer.First+1) < t.Threshold*float64(m.buffer.Size())) {
@@ -101,6 +103,9 @@ func (m *model) install(in rediscursor.Install) rediscursor.Answer {
 		m.claimed = m.claimed && len(m.queue) < 1+in.Reserve
 	default:
 		m.claimed = false
+		if in.Mode == rediscursor.Seed {
+			m.replaced = &in.Replaced
+		}
 		m.epoch, m.buffer, m.cur, m.queue = in.Epoch, in.Range, in.Range.First-1, nil
 	}
 	m.ceil = in.Range.Last
@@ -116,10 +121,14 @@ func (m *model) fields() map[string]string {
 	for _, r := range m.queue {
 		queue += fmt.Sprintf("%d-%d ", r.First, r.Last)
 	}
-	return map[string]string{
+	fields := map[string]string{
 		"v": fmt.Sprint(rediscursor.FormatVersion), "cluster": clusterID, "gen": m.gen, "ceil": fmt.Sprint(m.ceil), "epoch": m.epoch,
 		"first": fmt.Sprint(m.buffer.First), "cur": fmt.Sprint(m.cur), "last": fmt.Sprint(m.buffer.Last), "queue": queue, "queued": fmt.Sprint(len(m.queue)),
 	}
+	if m.replaced != nil {
+		fields["replaced"] = *m.replaced
+	}
+	return fields
 }
 
 // Any operations on a cursor do what they do on the model, answer by answer and field by field, and each writes at most once.
@@ -211,7 +220,7 @@ func (r *modelRun) install(mode rediscursor.Mode) {
 	if rapid.IntRange(0, 9).Draw(r.t, "other gen") == 0 {
 		gen = "other"
 	}
-	in := rediscursor.Install{Mode: mode, Gen: gen, Epoch: r.believed(), Reserve: rapid.IntRange(0, 3).Draw(r.t, "reserve")}
+	in := rediscursor.Install{Mode: mode, Gen: gen, Epoch: r.believed(), Replaced: r.believed(), Reserve: rapid.IntRange(0, 3).Draw(r.t, "reserve")}
 	// Mostly a new range, sometimes one that comes too late. Only ceil can tell; without it the caller must be right.
 	gaps := []int64{1, 1, 1, 1, 5}
 	if r.model.ceil == r.max {

@@ -185,7 +185,7 @@ func TestForeignCluster(t *testing.T) {
 	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
 	env := onMongo(m, "SEQD_REDIS_ADDRS="+r.Addr())
 	node.StartReady(t, t.TempDir(), env...).Stop()
-	if err := r.Client().HSet(t.Context(), "seqd:{:probe}", "v", "1", "cluster", strings.Repeat("a", 32)).Err(); err != nil {
+	if err := r.Client().HSet(t.Context(), "seqd:{:probe2}", "v", "1", "cluster", strings.Repeat("a", 32)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	doctor(t, env, 1, "belongs to a cluster with another store")

@@ -180,7 +180,7 @@ func TestForeignCluster(t *testing.T) {
 func TestNewerHash(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	const key = "seqd:{:probe}"
+	key := fmt.Sprintf("seqd:{:probe%d}", rediscursor.FormatVersion)
 	if err := server.Client().HSet(t.Context(), key, "v", strconv.Itoa(rediscursor.FormatVersion+1), "cluster", "c", "new", "x").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -96,8 +96,18 @@ func (e *epochs) send() {
 type storedEpoch struct {
 	ID      string        `bson:"_id"`
 	Version bson.RawValue `bson:"v"`
-	BizTag  string        `bson:"bizTag"`
-	Epoch   string        `bson:"epoch"`
+	BizTag  bson.RawValue `bson:"bizTag"` // taken as it stands: one damaged record must not spoil the answer for all others
+	Epoch   bson.RawValue `bson:"epoch"`
+}
+
+// found returns what the record says. One of the first versions has no epoch.
+func (e storedEpoch) found() foundEpoch {
+	bizTag, _ := e.BizTag.StringValueOK()
+	epoch, ok := e.Epoch.StringValueOK()
+	if !ok && !e.Epoch.IsZero() && e.Epoch.Type != bson.TypeNull {
+		return foundEpoch{err: damaged(e.ID)}
+	}
+	return foundEpoch{epoch, checkDocument(e.ID, bizTag, e.Version)}
 }
 
 // findEpochs is what [epochs] reads with.
@@ -116,7 +126,7 @@ func (c *counters) findEpochs(ctx context.Context, bizTags []string) (map[string
 	}
 	found := make(map[string]foundEpoch, len(documents))
 	for _, d := range documents {
-		found[d.ID] = foundEpoch{d.Epoch, checkDocument(d.ID, d.BizTag, d.Version)}
+		found[d.ID] = d.found()
 	}
 	return found, nil
 }

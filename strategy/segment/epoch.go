@@ -18,10 +18,11 @@ const (
 	trustEpoch = 5 * time.Second
 	// askPatience bounds the wait of a take for that answer, and awayPatience that of a node that knows the store to be away.
 	askPatience, awayPatience = time.Second, 250 * time.Millisecond
-	// seedPatience is how long the node that drew an epoch is given to install its seed, and mostPatience by how much that grows
-	// where seeds alternate: then an install takes longer.
+	// seedPatience is how long the node that drew an epoch is given to install its seed. Where seeds alternate an install takes longer, so
+	// each adds as much, but no more than mostPatience of them.
 	seedPatience, mostPatience = claimPatience, 8
-	// contestedFor is how long one seed over a live cursor of another epoch counts, and manySeeds how many are reported.
+	// contestedFor is the longest pause between two seeds over live cursors of other epochs that count together, and manySeeds how many of them are
+	// reported.
 	contestedFor = time.Minute
 	manySeeds    = 3
 )
@@ -32,9 +33,8 @@ type belief struct {
 	asked  time.Time     // when the question was sent that this answers, zero before the first
 	tried  time.Time     // when the last question was sent
 	missed time.Time     // when a take last waited for an answer in vain
-	learnt time.Time     // when the store last said something new that was not this node's doing, zero for never
+	learnt time.Time     // when an answer last changed epoch, zero for never or if this node drew it
 	asking chan struct{} // closed when the question under way in the background ends; nil while there is none
-	held   bool          // this process has seen the cursor live under an epoch that it believed in
 
 	seeds  int       // seeds over live cursors of other epochs, each within contestedFor of the one before
 	seeded time.Time // when the last of them was
@@ -81,7 +81,7 @@ func (s *Shared) ask(ctx context.Context) error {
 	return nil
 }
 
-// askWithin is ask with a bound, which Close ends at once: nothing is lost with a question. After an error the last belief stands.
+// askWithin is ask with a timeout. Close cancels it. After an error the last belief stands.
 func (s *Shared) askWithin(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -95,8 +95,8 @@ func (s *Shared) askWithin(patience time.Duration) error {
 	return s.ask(ctx)
 }
 
-// confirm waits for an answer of the store, for a while, in a take that is due. The question goes on after that.
-func (s *Shared) confirm() {
+// awaitAnswer waits up to askPatience for the store's answer. The question itself may run longer.
+func (s *Shared) awaitAnswer() {
 	s.mu.Lock()
 	done := s.startAsking()
 	s.mu.Unlock()
@@ -172,27 +172,29 @@ func (s *Shared) awaitsSeed() bool {
 
 // inquire asks the store about a cursor that is live under another epoch than this node believes in.
 //
-// If the store does not answer, a node that has seen this cursor live under the epoch it believed in believes in the new one: it was
-// installed since, in the life of this process, so the store has given its ranges since any restore, and to nobody else (U1). Other nodes
-// may know of a still newer cursor elsewhere: so it is with every belief while the store is away. A node that has not seen it cannot tell
-// it from one that was left behind.
+// If the store does not answer, the node believes in that epoch if it replaced the one that the node believes in: then the store held it after that
+// one, and all its ranges are unique (U1). That one may have been replaced too by now: so it is with every belief while the store is away. Of any other cursor
+// the node cannot tell whether it was left behind.
 func (s *Shared) inquire(look *rediscursor.Taken) error {
 	s.mu.Lock()
-	held, patience := s.belief.held, fetchDeadline
+	before := s.belief
+	follows, patience := before.epoch != "" && look.Replaced == before.epoch, fetchDeadline
 	switch {
-	case held && s.storeAway() != nil:
+	case follows && s.storeAway() != nil:
 		patience = awayPatience
-	case held:
+	case follows:
 		patience = askPatience
 	}
 	s.mu.Unlock()
 	err := s.askWithin(patience)
-	if err == nil || !held || isFinal(err) {
+	if err == nil || !follows || isFinal(err) {
 		return err
 	}
 	s.mu.Lock()
-	s.belief.epoch = look.Epoch
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.belief.epoch == before.epoch { // nobody has learnt more meanwhile
+		s.belief.epoch = look.Epoch
+	}
 	return nil
 }
 
@@ -224,7 +226,7 @@ func (s *Shared) contest() {
 	s.mu.Lock()
 	b, now := &s.belief, time.Now()
 	if now.Sub(b.seeded) > contestedFor {
-		b.seeds = 0
+		b.seeds = 0 // the last one was long ago
 	}
 	b.seeds, b.seeded = b.seeds+1, now
 	seeds := b.seeds
@@ -233,7 +235,7 @@ func (s *Shared) contest() {
 	if seeds < manySeeds {
 		return
 	}
-	s.env.Log.Error("cursors alternate: nodes are configured with different Redis servers or orderings, or two Redis servers are primaries", "bizType", s.name, "within", contestedFor.String(), "times", seeds)
+	s.env.Log.Error("cursors alternate: nodes are configured with different Redis servers or orderings, or two Redis servers are primaries", "bizType", s.name, "times", seeds)
 	s.report(seqd.Event{Kind: seqd.EventCursorContested, Numbers: int64(seeds)})
 }
 

@@ -29,6 +29,7 @@ type hashModel struct {
 	gen              string
 	ceil             int64
 	epoch            string // empty in a stub
+	replaced         string
 	first, cur, last int64
 	queue            []persist.Range
 	claim            time.Time
@@ -95,7 +96,7 @@ func (r *redisModel) Take(ctx context.Context, t rediscursor.Take) (taken redisc
 			taken.Stub, taken.Low = true, r.claimed(&h.claim, t.Claim)
 			return nil
 		case h.epoch != t.Epoch:
-			taken.Other = true
+			taken.Other, taken.Replaced = true, h.replaced
 			return nil
 		}
 		if free := 1 + t.Reserve - len(h.queue); t.Count > 0 && h.cur+t.Count <= h.last &&
@@ -156,7 +157,11 @@ func (r *redisModel) Install(ctx context.Context, in rediscursor.Install) (answe
 		if in.Mode == rediscursor.Append {
 			h.queue = append(slices.Clone(h.queue), in.Range)
 		} else {
-			*h = hashModel{replid: h.replid, gen: r.newGen(), ceil: in.Range.Last, epoch: in.Epoch,
+			replaced := h.replaced
+			if in.Mode == rediscursor.Seed {
+				replaced = in.Replaced
+			}
+			*h = hashModel{replid: h.replid, gen: r.newGen(), ceil: in.Range.Last, epoch: in.Epoch, replaced: replaced,
 				first: in.Range.First, cur: in.Range.First - 1, last: in.Range.Last}
 		}
 		answer = rediscursor.Answer{Verdict: rediscursor.Installed, Gen: h.gen, Free: 1 + in.Reserve - len(h.queue)}

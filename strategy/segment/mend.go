@@ -281,7 +281,7 @@ func (s *Shared) spareFor(look *rediscursor.Taken) (in rediscursor.Install, ok b
 	s.mu.Lock()
 	o := &s.outage
 	ok = s.spareFits(look, s.highest)
-	in = rediscursor.Install{Gen: look.Gen, Epoch: o.spareEpoch, Range: o.spare}
+	in = rediscursor.Install{Gen: look.Gen, Epoch: o.spareEpoch, Replaced: o.spareReplaced, Range: o.spare}
 	o.spare = persist.Range{}
 	s.mu.Unlock()
 	if !ok {
@@ -299,6 +299,7 @@ func (s *Shared) keepSpare(r persist.Range, gen string, to persist.Target) {
 		why = errStopping
 	case r.First > o.spare.First:
 		r, o.spare, o.spareGen, o.spareEpoch = o.spare, r, gen, to.Epoch()
+		o.spareReplaced, _ = to.Cursor()
 	}
 	s.mu.Unlock()
 	s.drop(r, why)

@@ -42,7 +42,7 @@ type outage struct {
 	ahead    bool          // numbers were issued on its own that the cursor has not been seen above of
 	hold     time.Duration // how long it stays on its own at least
 
-	spareEpoch string // the epoch that the spare range was allocated for
+	spareEpoch, spareReplaced string // the epoch that the spare range was allocated for, and the one that the store held before
 }
 
 func (o *outage) count(n int64) { o.issued += n }

@@ -31,6 +31,8 @@ type ranges struct {
 	// alive is asked after a range was taken whether the counter is still the one that it was opened as; nil where counters are never removed. An error
 	// abandons the range.
 	alive func(ctx context.Context) error
+	// passed returns the highest number that this process has issued. It is set if floors also come from a cursor that may not count.
+	passed func() int64
 
 	noteMu  sync.Mutex // guards what follows
 	failure string     // what was last logged as wrong, "" when all is well
@@ -127,6 +129,11 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		req := persist.Request{BizTag: s.name, Floor: floor, To: to}
 		if floor >= s.settings.Start { // below start nothing was ever seen
 			req.Gap = min(max(s.settings.RestoreGap, gapSteps*counter.Step), (seqd.MaxNumber-floor)/2)
+		}
+		// Raise, a new record and a node per-node empty the epoch, and say where numbers go on. What an old cursor had is skipped, but says nothing
+		// about the store.
+		if epoch, ok := to.Cursor(); ok && epoch == "" && s.passed != nil && counter.Max >= s.passed() {
+			req.Gap = 0
 		}
 		base, behind := counter.Max, counter.Max < floor
 		if behind {

@@ -86,14 +86,20 @@ func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, 
 	if !ok {
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
-	return &Shared{
+	s := &Shared{
 		ranges:   ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings, own: persist.Beside},
 		cursor:   cursor,
 		seen:     settings.Start - 1,
 		highest:  settings.Start - 1,
 		floor:    settings.Start - 1,
 		stopping: make(chan struct{}),
-	}, nil
+	}
+	s.passed = func() int64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.highest
+	}
+	return s, nil
 }
 
 // Init makes sure that the counter exists, and learns which cursor counts.
@@ -318,7 +324,7 @@ func (s *Shared) takeOnce() (more bool) {
 	defer func() { more = s.deliver(b, began, taken, err) }() // also when a client panics: others wait for it
 	if s.outdated(began) {
 		s.mu.Unlock()
-		s.confirm()
+		s.awaitAnswer()
 		s.mu.Lock()
 		began = time.Now()
 	}
@@ -346,7 +352,6 @@ func (s *Shared) deliver(b *batch, began time.Time, taken rediscursor.Taken, err
 	s.mu.Lock()
 	if err == nil {
 		s.seeNext(taken)
-		s.belief.held = s.belief.held || taken.Epoch != "" && !taken.Other
 	}
 	var late []persist.Range
 	if s.over { // Close has returned: nothing is issued any more

@@ -43,8 +43,9 @@ func (e *unfitError) Unwrap() error { return e.cause }
 // knows users.
 const oldest = 6
 
-// probe is the counter of a cursor that is only looked at. No biz type can be called so.
-const probe = ":probe"
+// probe is the counter of a cursor that is only looked at. No biz type can be called so. Each format has one of its own: during a rolling upgrade older nodes go
+// on looking at theirs.
+var probe = ":probe" + strconv.Itoa(FormatVersion)
 
 // Check finds out whether Redis can be used, by what the servers say of themselves and by running both scripts as issuing does. It returns
 // ErrUnfit with what is wrong and the setting to change, ErrForeign, ErrNewer, or any other error when Redis is not there now. The caller bounds it

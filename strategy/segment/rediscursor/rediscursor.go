@@ -7,7 +7,7 @@
 //
 // That says nothing about the store, which may have moved without this Redis: by a restored backup, under another ordering, or with
 // another Redis. So a cursor counts only under the sequencer epoch that the store holds (invariant U3b). The hash carries the epoch
-// it was seeded under, callers name the one that the store told them, and only equal ones meet.
+// it was seeded under, and callers name the one that the store told them. Only if these are equal numbers are taken.
 package rediscursor
 
 import (
@@ -107,8 +107,10 @@ const (
 type Taken struct {
 	// Stub means that the cursor holds nothing and waits for a seed; only Gen, Ceil and Low are set then.
 	Stub bool
-	// Other means that the cursor is live under another epoch than the caller's; only Gen, Ceil and Epoch are set then.
+	// Other means that the cursor is live under another epoch than the caller's; only Gen, Ceil, Epoch and Replaced are set then.
 	Other bool
+	// Replaced is the epoch that Epoch replaced in the store, empty for none.
+	Replaced string
 	// Epoch is the one that the cursor is live under, empty for a stub.
 	Epoch string
 	// Gen names this beginning of the cursor.
@@ -141,9 +143,10 @@ type Install struct {
 	Mode Mode
 	// Gen is the one that the caller saw.
 	Gen string
-	// Epoch is the one that the range was allocated for. A seed must have drawn it, and written it to the store, for itself alone.
-	Epoch string
-	Range persist.Range
+	// Epoch is the one that the range was allocated for. A seed must have drawn it, and written it to the store, for itself alone (except the probe's,
+	// which no number is issued from). Replaced is the one that it replaced there, empty for none.
+	Epoch, Replaced string
+	Range           persist.Range
 	// Reserve is how many ranges may wait behind buffer 2.
 	Reserve int
 }
@@ -188,8 +191,8 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 		taken.Runs = reply.runs(2, t.Count, taken.Ceil)
 	case reply.is("stub", 4):
 		taken = Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3)}
-	case reply.is("other", 4):
-		taken = Taken{Other: true, Gen: reply.text(1), Ceil: reply.number(2), Epoch: reply.text(3)}
+	case reply.is("other", 5):
+		taken = Taken{Other: true, Gen: reply.text(1), Ceil: reply.number(2), Epoch: reply.text(3), Replaced: reply.text(4)}
 	case reply.is("live", 7):
 		taken = Taken{Epoch: t.Epoch, Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3), Free: int(reply.number(4)), Next: reply.number(5), Hand: reply.number(6)}
 		taken.Runs = reply.runs(7, t.Count, taken.Ceil)
@@ -212,7 +215,7 @@ func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 		return Answer{}, fmt.Errorf("%w: a range for the cursor of no epoch", persist.ErrInvalid)
 	}
 	reply, err := c.run(ctx, installScript, in.Gen, strconv.FormatInt(in.Range.First, 10), strconv.FormatInt(in.Range.Last, 10),
-		string(in.Mode), strconv.Itoa(in.Reserve), in.Epoch)
+		string(in.Mode), strconv.Itoa(in.Reserve), in.Epoch, in.Replaced)
 	if err != nil {
 		return Answer{}, err
 	}

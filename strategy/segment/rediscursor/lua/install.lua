@@ -13,6 +13,7 @@
 -- ARGV[8]  reserveSegments: how many ranges may wait behind buffer 2
 -- ARGV[9]  the sequencer epoch that the range was allocated for. That of a seed was written to the store with the same allocation, so it is
 --          installed once, in one place.
+-- ARGV[10] the epoch that the one of a seed replaced in the store; empty for none
 --
 -- Returns an array that begins with one of
 --   'ok'       gen, free: the range is in the cursor; free is how many more ranges the queue has room for.
@@ -27,7 +28,7 @@ if not string.find(info, 'role:master', 1, true) then
   return {'replica'}
 end
 local replid = string.match(info, 'master_replid:(%x+)')
-local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'epoch', 'queue', 'queued', 'claim')
+local h = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'gen', 'ceil', 'epoch', 'queue', 'queued', 'claim', 'replaced')
 if h[1] and tonumber(h[1]) > tonumber(ARGV[1]) then
   return {'newer', h[1]}
 end
@@ -60,6 +61,6 @@ end
 -- The caller's random text makes the new gen unlike any before, the time makes it so even for a script that runs twice.
 local now = redis.call('TIME')
 local gen = ARGV[3] .. '.' .. now[1] .. '.' .. now[2]
-redis.call('HSET', KEYS[1], 'v', ARGV[1], 'gen', gen, 'ceil', ARGV[6], 'epoch', ARGV[9], 'first', ARGV[5], 'cur', string.format('%.0f', tonumber(ARGV[5]) - 1),
+redis.call('HSET', KEYS[1], 'v', ARGV[1], 'gen', gen, 'ceil', ARGV[6], 'epoch', ARGV[9], 'replaced', mode == 'seed' and (ARGV[10] or '') or h[10] or '', 'first', ARGV[5], 'cur', string.format('%.0f', tonumber(ARGV[5]) - 1),
   'last', ARGV[6], 'queue', '', 'queued', '0', 'claim', '0')
 return {'ok', gen, string.format('%.0f', room)}

@@ -19,8 +19,9 @@
 --              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are; a take that
 --              got all it wanted leaves these two 0.
 --   'stub'     gen, ceil, low: the cursor holds no ranges and waits for a seed; low is 1 or 2 as above.
---   'other'    gen, ceil, epoch: the cursor is live under this epoch, which is not the caller's. Nothing was taken. The caller asks the
---              store which of the two counts: either it takes again under this epoch, or it seeds over the cursor.
+--   'other'    gen, ceil, epoch, replaced: the cursor is live under this epoch, which is not the caller's, and which replaced another one in the
+--              store. Nothing was taken. The caller asks the store which of the two counts: either it takes again under this epoch, or it
+--              seeds over the cursor.
 --   'replica'  this server is no primary.
 --   'newer'    the format version of the hash, which this build does not know.
 --   'foreign'  the ID of the cluster that the hash belongs to.
@@ -28,7 +29,7 @@
 --
 -- The fields of the hash: v format version, cluster, replid the replication ID under which the hash was written, gen drawn anew whenever
 -- the cursor is begun anew, ceil the highest last number ever installed, epoch the sequencer epoch it is live under (empty in a stub),
--- first, cur and last of buffer 1 (cur is the last number taken), queue the ranges behind it as 'first-last ' each, queued how many they
+-- replaced the epoch that the store held before that one, first, cur and last of buffer 1 (cur is the last number taken), queue the ranges behind it as 'first-last ' each, queued how many they
 -- are, claim until when (ms) a refill is claimed. A hash of format 1 has no epoch: it counts as a stub, and keeps its ceil.
 
 local info = redis.call('INFO', 'replication')
@@ -96,7 +97,7 @@ if h[1] ~= ARGV[1] or h[6] == '' then
   return {'stub', h[4], h[5], low}
 end
 if h[6] ~= ARGV[9] then
-  return {'other', h[4], h[5], h[6]}
+  return {'other', h[4], h[5], h[6], redis.call('HMGET', KEYS[1], 'replaced')[1] or ''}
 end
 
 local first, cur, last = tonumber(h[7]), tonumber(h[8]), tonumber(h[9])
