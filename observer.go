@@ -38,7 +38,7 @@ const (
 	// from the cursor again.
 	EventRedisAway EventKind = "redis_away"
 	EventRedisBack EventKind = "redis_back"
-	// EventSeeded: a cursor that was lost, or is new, was begun with a range. EventAdvanced: a cursor was moved above numbers that a node had issued
+	// EventSeeded: a cursor that was lost, is new, or does not count any more was begun with a range. EventAdvanced: a cursor was moved above numbers that a node had issued
 	// on its own. Numbers is the size of the range.
 	EventSeeded   EventKind = "seeded"
 	EventAdvanced EventKind = "advanced"
@@ -46,8 +46,8 @@ const (
 	EventFenced EventKind = "fenced"
 	// EventGuard: the cursor offered numbers that are not above all that this node has issued; they are skipped. Numbers is how many.
 	EventGuard EventKind = "guard"
-	// EventCursorContested: this node began a cursor over a live one of another epoch for the third time within a minute, or once more: nodes use different
-	// Redis servers, or are configured with different orderings. Numbers is how many times.
+	// EventCursorContested: this node began a cursor over a live one of another epoch at least three times, each within a minute of the one before: nodes are
+	// configured with different Redis servers or orderings, or two Redis servers are primaries. Numbers is how many times.
 	EventCursorContested EventKind = "cursor_contested"
 	// EventMachineIDLost: a machine ID that this node held is held by another one, or its record is gone; Err says more.
 	EventMachineIDLost EventKind = "machine_id_lost"

@@ -30,8 +30,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNewer is returned when a record was written by a newer format than this build knows.
 	ErrNewer = errors.New("written by a newer version")
-	// ErrEpoch is returned by Allocate when the range is for a cursor and the counter believes in another one. Nothing has changed then.
-	ErrEpoch = errors.New("the counter believes in another cursor")
+	// ErrEpoch is returned by Allocate when the range is for a cursor and the counter's epoch is another one. No range was taken then, and the epoch is as it was.
+	ErrEpoch = errors.New("the counter has another sequencer epoch")
 	// ErrUnavailable is returned when the store cannot work now but may later: out of space, out of reach.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrClosed is returned by every operation after Close.
@@ -143,8 +143,8 @@ type Request struct {
 	To Target
 }
 
-// Target is where a range goes, which decides what becomes of the counter's epoch (invariant U3b). Use the functions and the
-// constant that return one.
+// Target is where a range goes, which decides what becomes of the counter's epoch (invariant U3b): the zero Target, Beside,
+// ToCursor or NewCursor. To retire a cursor, make the epoch empty: that is what the zero Target does.
 type Target struct {
 	kind        targetKind
 	epoch, next string
@@ -165,7 +165,7 @@ var Beside = Target{kind: beside}
 func ToCursor(epoch string) Target { return Target{cursor, epoch, epoch} }
 
 // NewCursor is a cursor that is about to begin under the epoch next. Allocate makes that the counter's epoch if it still is
-// epoch, and returns ErrEpoch otherwise. Of several that begin one at a time only the first gets a range.
+// epoch, and returns ErrEpoch otherwise. Of concurrent calls with the same epoch at most one succeeds.
 func NewCursor(epoch, next string) Target { return Target{cursor, epoch, next} }
 
 // Epoch is the epoch of the cursor that a range goes to, "" if it goes to none.
@@ -199,8 +199,9 @@ func (r Request) Validate() error {
 type Allocator interface {
 	// Allocate does max := max(max, floor) + size in one atomic, durable step, and returns the size numbers up to the new
 	// max. It adds the gap if max was below floor, and it sets the epoch as the target says. ErrNotFound when there is no
-	// counter: one that vanished must not start again. ErrEpoch when the range is for a cursor that does not count. On any
-	// other error the range may have been taken, and the epoch changed: the caller forgets the range and never guesses.
+	// counter: one that vanished must not start again. ErrEpoch when the range is for a cursor that does not count. After
+	// these, ErrExhausted and ErrInvalid nothing was taken. On any other error the range may have been taken, and the epoch
+	// changed: the caller forgets the range and never guesses.
 	Allocate(ctx context.Context, req Request) (Range, error)
 	// GiveBack returns the end of what was handed out: where max is r.Last it becomes r.First − 1, atomically and durably,
 	// and the answer is true; otherwise nothing changes and it is false. The caller has taken r out of every buffer

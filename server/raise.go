@@ -23,9 +23,9 @@ var ErrRaise = errors.New("nothing to raise")
 
 // Raised is what came of Raise.
 type Raised struct {
-	// Before and After are the highest number that counts as issued, before and after. They are equal when nothing changed.
+	// Before and After are the highest number that counts as issued, before and after. They are equal if it was high enough.
 	Before, After int64
-	// Waiting is up to where numbers wait in Redis, when that is above the number that was asked for; else 0. They count as issued.
+	// Waiting is up to where the cursor in Redis went, if that is above the number that was asked for; else 0. What waits there counts as issued.
 	Waiting int64
 	// Created is true when the store had no counter for the biz type and has one now; Before is 0 then.
 	Created bool
@@ -267,12 +267,12 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 		return Raised{Before: known.Max, After: known.Max}, forgetCursor(ctx, counters, known)
 	}
 	// One number above number − 1, which nobody gets. It is one atomic step on every store, and leaves the step and its time alone; where somebody
-	// else took numbers since the look above, none of theirs are lost. A range that goes to no cursor also lets none count any more.
+	// else took numbers since the look above, none of theirs are lost. The zero Target empties the epoch.
 	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1})
 	return Raised{Before: known.Max, After: taken.Last}, err
 }
 
-// forgetCursor lets no cursor count any more for a counter that is high enough.
+// forgetCursor retires the cursor of a counter that is high enough: it empties the epoch, which nodes notice within seconds.
 func forgetCursor(ctx context.Context, counters persist.Counters, known persist.Counter) (err error) {
 	for known.Epoch != "" {
 		known.Epoch = ""

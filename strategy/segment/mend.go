@@ -356,7 +356,7 @@ func (s *Shared) allocateAbove(to persist.Target, want, floor int64, why reason)
 	r, err := s.fetchFor(to, want, floor, why)
 	if errors.Is(err, persist.ErrEpoch) {
 		if unanswered := s.askWithin(fetchDeadline); unanswered != nil {
-			return r, unanswered // which is waited for: a store that refuses would be asked in a loop
+			return r, unanswered // not ErrEpoch: callers pause before they try again
 		}
 		return r, err
 	}
