@@ -23,11 +23,11 @@ type model struct {
 	epoch   string // empty in a stub
 
 	replaced *string // what a seed said that it replaced; nil before the first
-	ceil    int64
-	buffer  persist.Range
-	cur     int64
-	queue   []persist.Range
-	claimed bool // nothing expires during the test
+	ceil     int64
+	buffer   persist.Range
+	cur      int64
+	queue    []persist.Range
+	claimed  bool // nothing expires during the test
 }
 
 func (m *model) take(t rediscursor.Take) rediscursor.Taken {

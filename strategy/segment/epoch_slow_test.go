@@ -211,7 +211,7 @@ func (c slowWorld) Install(ctx context.Context, in rediscursor.Install) (rediscu
 // latentStore takes a while for everything.
 type latentStore struct {
 	persist.Store
-	latency time.Duration
+	latency atomic.Int64 // ns
 }
 
 func (s *latentStore) Counters() persist.Counters { return latentCounters{s.Store.Counters(), s} }
@@ -221,7 +221,7 @@ type latentCounters struct {
 	store *latentStore
 }
 
-func (c latentCounters) half() { time.Sleep(c.store.latency / 2) }
+func (c latentCounters) half() { time.Sleep(time.Duration(c.store.latency.Load() / 2)) }
 
 func (c latentCounters) Epoch(ctx context.Context, bizTag string) (string, error) {
 	for range 2 {
@@ -283,7 +283,7 @@ func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how 
 			_, _ = try(t, s, 1)
 		}
 		time.Sleep(20 * time.Second)
-		store.latency = storeTakes
+		store.latency.Store(int64(storeTakes))
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		var answered, refused atomic.Int64
