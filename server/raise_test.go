@@ -141,7 +141,7 @@ func TestRaiseAsksRedis(t *testing.T) {
 		ceil                   int64
 		errs                   string
 	}{
-		"a cursor":            {answering(t, "other", "g", "3000", "e"), strict, "mongo", 3000, ""},
+		"a cursor":            {answering(t, "other", "g", "3000", "e", "r"), strict, "mongo", 3000, ""},
 		"a cursor that waits": {answering(t, "stub", "g", "3000", "1"), strict, "mongo", 3000, ""},
 		"no cursor yet":       {answering(t, "stub", "g", "0", "1"), strict, "mongo", 0, ""},
 		"another cluster's":   {answering(t, "foreign", "x"), strict, "mongo", 0, "belongs to a cluster with another store"},
@@ -149,7 +149,7 @@ func TestRaiseAsksRedis(t *testing.T) {
 		"a replica":           {answering(t, "replica"), strict, "mongo", 0, "replica"},
 		"nonsense":            {answering(t, "took"), strict, "mongo", 0, "does not understand"},
 		"nothing there":       {nowhere, strict, "mongo", 0, "redis.addrs: "},
-		"per-node":            {answering(t, "other", "g", "3000", "e"), perNode, "mongo", 3000, ""},
+		"per-node":            {answering(t, "other", "g", "3000", "e", "r"), perNode, "mongo", 3000, ""},
 		"per-node, not there": {nowhere, perNode, "mongo", 0, "redis.addrs: "},
 		"an embedded store":   {nowhere, strict, "bolt", 0, ""},
 	} {
