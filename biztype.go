@@ -1,9 +1,11 @@
 package seqd
 
-// MaxNumber is the largest number that is ever issued: 2^53 − 1, the last integer that JavaScript and Lua hold exactly.
+// MaxNumber is the largest number that is ever issued: 2^53 − 1, the last integer that JavaScript
+// and Lua hold exactly.
 const MaxNumber int64 = 1<<53 - 1
 
-// MaxCount is how many numbers one call can ask for. It keeps the sums of strategies far from overflow.
+// MaxCount is how many numbers one call can ask for. It keeps the sums of strategies far from
+// overflow.
 const MaxCount = 1_000_000
 
 // MaxNameLength is the longest name of a biz type, in bytes.
@@ -15,8 +17,8 @@ type BizType struct {
 	Name string
 	// Strategy is the registered name of the strategy that makes the numbers.
 	Strategy string
-	// Settings are the strategy's own settings, of the type the strategy registered. They are shared and never
-	// written to.
+	// Settings are the strategy's own settings, of the type the strategy registered. They are
+	// shared and never written to.
 	Settings any
 	// Plugins stand around the strategy, in the order of the configuration.
 	Plugins []PluginBinding
@@ -24,7 +26,8 @@ type BizType struct {
 	Rejected []RejectedBinding
 }
 
-// PluginBinding puts a plugin into the chain of one biz type. One plugin may be bound to many biz types, and many to one.
+// PluginBinding puts a plugin into the chain of one biz type. One plugin may be bound to many biz
+// types, and many to one.
 type PluginBinding struct {
 	// Name is the registered name of the plugin.
 	Name string
@@ -34,7 +37,8 @@ type PluginBinding struct {
 	Settings any
 }
 
-// RejectedBinding is a rejection handler as the configuration asks for it. Biz types that take the default of their strategy share one binding.
+// RejectedBinding is a rejection handler as the configuration asks for it. Biz types that take the
+// default of their strategy share one binding.
 type RejectedBinding struct {
 	// Name is the registered name of the handler.
 	Name string
@@ -42,8 +46,8 @@ type RejectedBinding struct {
 	Settings any
 }
 
-// CheckName returns nil for a name of the form [A-Za-z][A-Za-z0-9._-]{0,63}, else an [Error] with [CodeInvalidBizType]
-// that says what is wrong. It does not allocate for a good name.
+// CheckName returns nil for a name of the form [A-Za-z][A-Za-z0-9._-]{0,63}, else an [Error] with
+// [CodeInvalidBizType] that says what is wrong. It does not allocate for a good name.
 func CheckName(name string) error {
 	if name == "" {
 		return Errorf(CodeInvalidBizType, "the biz type is empty")

@@ -15,7 +15,8 @@ type link struct {
 	abandoned atomic.Int64    // calls that nobody waits for any more and that have not returned
 }
 
-// mostAbandoned is how many calls of one plugin may hang; further ones are refused, so that a plugin that blocks for ever does not eat the memory.
+// mostAbandoned is how many calls of one plugin may hang; further ones are refused, so that a
+// plugin that blocks for ever does not eat the memory.
 const mostAbandoned = 100
 
 // newChain puts plugins in their order.
@@ -33,7 +34,8 @@ func newChain(plugins []BoundPlugin) []*link {
 // walk is one call on its way through a chain.
 type walk struct {
 	patience time.Duration
-	deadline time.Time // until when plugins that may block are waited for in all; zero while there was none
+	// until when plugins that may block are waited for in all; zero while there was none
+	deadline time.Time
 	until    time.Time // until when the biz type itself is waited for in all; zero while it was not
 }
 
@@ -95,8 +97,8 @@ const (
 	left
 )
 
-// apart runs f in a goroutine of its own, on a copy of call that nobody else uses, and stops waiting at the deadline. What f made of the copy counts when it
-// returned in time.
+// apart runs f in a goroutine of its own, on a copy of call that nobody else uses, and stops
+// waiting at the deadline. What f made of the copy counts when it returned in time.
 func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Context, *Call) error) error {
 	if l.abandoned.Load() >= mostAbandoned {
 		return &Error{Code: CodeTimeout, Detail: "plugin " + l.Name + " hangs", RetryAfter: time.Second}

@@ -69,7 +69,8 @@ func prefix(text string) func(context.Context, *seqd.Call) error {
 	}
 }
 
-// A plugin that blocks for ever costs each request the patience of all plugins together, and other biz types nothing.
+// A plugin that blocks for ever costs each request the patience of all plugins together, and other
+// biz types nothing.
 func TestPluginThatBlocks(t *testing.T) {
 	for _, where := range []string{"Before", "After", "OnError"} {
 		t.Run(where, func(t *testing.T) {
@@ -137,7 +138,8 @@ func TestPluginThatBlocksManyTimes(t *testing.T) {
 	})
 }
 
-// What a plugin does to its call after it was left does not reach the request, nor the next one with the same call.
+// What a plugin does to its call after it was left does not reach the request, nor the next one
+// with the same call.
 func TestPluginThatReturnsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hooks{after: func(ctx context.Context, call *seqd.Call) error {
@@ -295,7 +297,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// Plugins finish after their strategy has, each of them, also where one fails or panics, or nobody ever asked for a number.
+// Plugins finish after their strategy has, each of them, also where one fails or panics, or nobody
+// ever asked for a number.
 func TestPluginsAreClosed(t *testing.T) {
 	var closed []string
 	s := &counting{}
@@ -402,7 +405,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// A plugin whose Close blocks: Close of the issuer must end with its context, as it does for strategies and stores.
+// A plugin whose Close blocks: Close of the issuer must end with its context, as it does for
+// strategies and stores.
 func TestPluginCloseHangs(t *testing.T) {
 	stuck := make(chan struct{})
 	defer close(stuck)

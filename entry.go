@@ -13,8 +13,8 @@ import (
 
 // entry is a definition and where it stands on its way to issuing.
 type entry struct {
-	// ready is set once Init succeeded; the hot path reads nothing else of the state. It and what issuing needs of the definition stand
-	// first, in one cache line.
+	// ready is set once Init succeeded; the hot path reads nothing else of the state. It and what
+	// issuing needs of the definition stand first, in one cache line.
 	ready  atomic.Bool
 	closes bool // some plugin is a Closer: calls are inside while they are in the chain
 	chain  []*link
@@ -22,11 +22,13 @@ type entry struct {
 
 	inside crowd // calls in the chain, where closes says so
 
-	next  atomic.Pointer[entry] // in a head: what stands in its place, nil while it stands for itself
-	turn  sync.Mutex            // in a head: held by whoever changes what stands in its place
-	held  chan struct{}         // where a change is under way: closed at its end
-	since int64                 // where a change is under way: when it began, in ns since the Unix epoch
-	gone  *Error                // where there is no such biz type, or none that may issue: why
+	// in a head: what stands in its place, nil while it stands for itself
+	next atomic.Pointer[entry]
+	turn sync.Mutex    // in a head: held by whoever changes what stands in its place
+	held chan struct{} // where a change is under way: closed at its end
+	// where a change is under way: when it began, in ns since the Unix epoch
+	since int64
+	gone  *Error // where there is no such biz type, or none that may issue: why
 	// heritage is the last strategy of before, where there is none now, or none that took it over.
 	heritage Strategy
 
@@ -44,7 +46,8 @@ type initAttempt struct {
 	err  *Error // valid once done is closed
 }
 
-// initWait is how long a request waits in all for its biz type to be initialised or changed. That itself goes on.
+// initWait is how long a request waits in all for its biz type to be initialised or changed. That
+// itself goes on.
 const initWait = 2 * time.Second
 
 // timer rings when the request has waited long enough for its biz type.
@@ -55,8 +58,9 @@ func (w *walk) timer() *time.Timer {
 	return time.NewTimer(time.Until(w.until))
 }
 
-// initialise makes the entry ready. Callers that come while an attempt is under way share it. A conflict is final: nothing
-// but another configuration would help, so it is answered without asking the store again.
+// initialise makes the entry ready. Callers that come while an attempt is under way share it. A
+// conflict is final: nothing but another configuration would help, so it is answered without asking
+// the store again.
 func (is *Issuer) initialise(ctx context.Context, e *entry, w *walk) error {
 	attempt, err := is.begin(ctx, e)
 	if attempt == nil {
@@ -77,7 +81,8 @@ func (is *Issuer) initialise(ctx context.Context, e *entry, w *walk) error {
 	}
 }
 
-// begin returns the attempt under way, which it starts when there is none, or nil and how things stand.
+// begin returns the attempt under way, which it starts when there is none, or nil and how things
+// stand.
 func (is *Issuer) begin(ctx context.Context, e *entry) (*initAttempt, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,7 +108,8 @@ var (
 	errUntried      = &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
 )
 
-// attempt initialises once. What becomes ready after Close had given up on it is closed at once and never issues.
+// attempt initialises once. What becomes ready after Close had given up on it is closed at once and
+// never issues.
 func (is *Issuer) attempt(ctx context.Context, e *entry, a *initAttempt) {
 	defer close(a.done)
 	err := e.open(ctx)
@@ -136,8 +142,9 @@ func (is *Issuer) opened(e *entry, a *initAttempt, err error) (late bool) {
 	return late
 }
 
-// open checks the claim, initialises the strategy and then records the claim: in this order, a recorded claim without
-// the strategy's state means that the state was lost, never that a crash came between the two.
+// open checks the claim, initialises the strategy and then records the claim: in this order, a
+// recorded claim without the strategy's state means that the state was lost, never that a crash
+// came between the two.
 func (e *entry) open(ctx context.Context) (err error) {
 	defer recoverFrom(CodeInternal, "strategy", e.BizType.Strategy, &err)
 	fresh := true
@@ -155,7 +162,8 @@ func (e *entry) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// final reports whether the last attempt failed in a way that no further attempt can mend. mu is held.
+// final reports whether the last attempt failed in a way that no further attempt can mend. mu is
+// held.
 func (e *entry) final() bool { return e.failure != nil && e.failure.Code == CodeConflict }
 
 // stop keeps further attempts from beginning, and callers from taking the short way.
@@ -166,7 +174,8 @@ func (e *entry) stop() {
 	e.mu.Unlock()
 }
 
-// close waits for the attempt under way, closes the strategy when anything was asked of it, and then the plugins. It comes after stop.
+// close waits for the attempt under way, closes the strategy when anything was asked of it, and
+// then the plugins. It comes after stop.
 func (e *entry) close(ctx context.Context) error {
 	failed := []error{e.closeStrategy(ctx)}
 	if !e.empty(ctx) {
@@ -239,10 +248,12 @@ func (c *crowd) leave() {
 	}
 }
 
-// lastCalls is how long calls in a chain are waited for before its plugins are closed: shorter than callers wait for a change.
+// lastCalls is how long calls in a chain are waited for before its plugins are closed: shorter than
+// callers wait for a change.
 const lastCalls = time.Second
 
-// shut keeps others out, and waits until all have left, but no longer than lastCalls and until ctx ends. It is called once.
+// shut keeps others out, and waits until all have left, but no longer than lastCalls and until ctx
+// ends. It is called once.
 func (c *crowd) shut(ctx context.Context) {
 	empty := make(chan struct{}, 1)
 	c.empty.Store(&empty)
@@ -324,8 +335,8 @@ func (e *entry) health() *Error {
 // bearable reports whether a node is only degraded by this: see [Definition].Aside.
 func (e *entry) bearable(err *Error) bool { return e.Aside && err.Code == CodeConflict }
 
-// trouble returns why the entry cannot issue. That it was removed or disabled is none of a node's reasons, nor is a change, unless callers wait in vain for its
-// end.
+// trouble returns why the entry cannot issue. That it was removed or disabled is none of a node's
+// reasons, nor is a change, unless callers wait in vain for its end.
 func (e *entry) trouble() *Error {
 	switch {
 	case e.held != nil && time.Since(time.Unix(0, e.since)) >= initWait:
@@ -355,7 +366,8 @@ func (e *entry) trouble() *Error {
 	return errUntried
 }
 
-// degraded returns why the entry issues, but not as it should, or cannot where that makes no node unready.
+// degraded returns why the entry issues, but not as it should, or cannot where that makes no node
+// unready.
 func (e *entry) degraded() *Error {
 	if err := e.trouble(); err != nil {
 		if e.bearable(err) {
@@ -370,8 +382,9 @@ func (e *entry) degraded() *Error {
 	return d.Degraded()
 }
 
-// Init makes every biz type ready, and keeps trying those that fail for a reason that can pass, until ctx ends. It returns
-// when all are ready or beyond help. Requests need not wait for it: one that comes first initialises its own biz type.
+// Init makes every biz type ready, and keeps trying those that fail for a reason that can pass,
+// until ctx ends. It returns when all are ready or beyond help. Requests need not wait for it: one
+// that comes first initialises its own biz type.
 func (is *Issuer) Init(ctx context.Context) {
 	pause := 50 * time.Millisecond
 	for {
@@ -416,7 +429,8 @@ type Details struct {
 	Values  map[string]any
 }
 
-// Details returns what the strategies tell an operator, by biz type: the first most of them. It does no I/O and is safe for concurrent use.
+// Details returns what the strategies tell an operator, by biz type: the first most of them. It
+// does no I/O and is safe for concurrent use.
 func (is *Issuer) Details(most int) (list []Details) {
 	for _, e := range is.current() {
 		if d, ok := e.Strategy.(DetailReporter); ok {
@@ -427,14 +441,17 @@ func (is *Issuer) Details(most int) (list []Details) {
 	return list[:min(most, len(list))]
 }
 
-// Health returns the biz types that cannot issue for a reason of this node or its back ends, by name: the first most of them, and how
-// many there are in all. It does no I/O and is safe for concurrent use.
+// Health returns the biz types that cannot issue for a reason of this node or its back ends, by
+// name: the first most of them, and how many there are in all. It does no I/O and is safe for
+// concurrent use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	return is.list(most, (*entry).health)
 }
 
-// Degraded returns the biz types that can issue, but not as they should, and those that are [Definition].Aside and cannot be used here, by name: the first most of them, and how many there are in all. Those that
-// [Issuer.Health] lists are not among them. It does no I/O and is safe for concurrent use.
+// Degraded returns the biz types that can issue, but not as they should, and those that are
+// [Definition].Aside and cannot be used here, by name: the first most of them, and how many there
+// are in all. Those that [Issuer.Health] lists are not among them. It does no I/O and is safe for
+// concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	return is.list(most, (*entry).degraded)
 }
@@ -442,13 +459,15 @@ func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 // State is how a biz type stands. At most one of the others is set.
 type State struct {
 	BizType string
-	// Unready is why it cannot issue, as [Issuer.Health] has it, and Degraded why not as it should, as [Issuer.Degraded] has it.
+	// Unready is why it cannot issue, as [Issuer.Health] has it, and Degraded why not as it should,
+	// as [Issuer.Degraded] has it.
 	Unready, Degraded *Error
 	// Disabled is true where an administrator wants it not to issue.
 	Disabled bool
 }
 
-// States tells how every biz type that there is stands, in no order. It does no I/O and is safe for concurrent use; tell is called by one goroutine.
+// States tells how every biz type that there is stands, in no order. It does no I/O and is safe for
+// concurrent use; tell is called by one goroutine.
 func (is *Issuer) States(tell func(State)) {
 	for name, head := range is.names.all() {
 		e := head.newest()
@@ -463,7 +482,8 @@ func (is *Issuer) States(tell func(State)) {
 	}
 }
 
-// list returns the biz types that there is a reason to name, sorted: the first most of them, and how many there are in all.
+// list returns the biz types that there is a reason to name, sorted: the first most of them, and
+// how many there are in all.
 func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, total int) {
 	first := func() {
 		slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
@@ -476,7 +496,8 @@ func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, to
 		}
 		total++
 		list = append(list, Unready{BizType: name, Reason: reason})
-		if len(list) >= 2*most+sortAt { // anybody may ask, also while 100,000 biz types are starting
+		// anybody may ask, also while 100,000 biz types are starting
+		if len(list) >= 2*most+sortAt {
 			first()
 		}
 	}
@@ -484,5 +505,6 @@ func (is *Issuer) list(most int, reason func(*entry) *Error) (list []Unready, to
 	return list, total
 }
 
-// sortAt is how many more biz types than twice those wanted are listed before the others are left out.
+// sortAt is how many more biz types than twice those wanted are listed before the others are left
+// out.
 const sortAt = 100

@@ -114,7 +114,8 @@ func TestCloseWaitsForInit(t *testing.T) {
 	})
 }
 
-// What becomes ready after Close gave up is closed and does not issue; and Init does not go on for ever.
+// What becomes ready after Close gave up is closed and does not issue; and Init does not go on for
+// ever.
 func TestNothingIsIssuedAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hanging(time.Minute)
@@ -180,7 +181,8 @@ type stubborn struct{ *counting }
 
 func (stubborn) Close(context.Context) error { return errors.New("it does not close") }
 
-// TestManyBizTypes: what is told of very many biz types is bounded, and the first by name with how many there are in all.
+// TestManyBizTypes: what is told of very many biz types is bounded, and the first by name with how
+// many there are in all.
 func TestManyBizTypes(t *testing.T) {
 	const many, wanted = 1000, 5
 	var definitions []seqd.Definition

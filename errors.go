@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Code says what kind of refusal an [Error] is. The set is closed: callers branch on it, so a value is never reused
-// for something else.
+// Code says what kind of refusal an [Error] is. The set is closed: callers branch on it, so a value
+// is never reused for something else.
 type Code string
 
 // The codes, grouped by who can do something about it.
@@ -31,7 +31,8 @@ const (
 	CodeURITooLong           Code = "uri_too_long"
 	CodeHeadersTooLarge      Code = "headers_too_large"
 
-	// CodeIdempotencyKeyReused is for a request that differs from the one which its Idempotency-Key was used with.
+	// CodeIdempotencyKeyReused is for a request that differs from the one which its Idempotency-Key
+	// was used with.
 	CodeIdempotencyKeyReused Code = "idempotency_key_reused"
 
 	// The biz type is in a state that an operator has to change.
@@ -46,7 +47,8 @@ const (
 	CodeOverloaded       Code = "overloaded"
 	CodeStoreUnavailable Code = "store_unavailable"
 	CodeRedisUnavailable Code = "redis_unavailable"
-	// CodeCursorContested is reported, but refuses nothing: cursors of one biz type alternate, so order over the nodes does not hold.
+	// CodeCursorContested is reported, but refuses nothing: cursors of one biz type alternate, so
+	// order over the nodes does not hold.
 	CodeCursorContested Code = "cursor_contested"
 	CodeClockRollback   Code = "clock_rollback"
 	CodeNoMachineID     Code = "no_machine_id"
@@ -58,14 +60,16 @@ const (
 	CodeInternal    Code = "internal"
 )
 
-// Error is a refusal with a code. Detail is shown to the caller and holds no secret; Err is the cause for the log and
-// is never shown.
+// Error is a refusal with a code. Detail is shown to the caller and holds no secret; Err is the
+// cause for the log and is never shown.
 type Error struct {
 	Code   Code
 	Detail string
-	// RetryAfter is how long a caller should wait before trying again; 0 when waiting is not the remedy.
+	// RetryAfter is how long a caller should wait before trying again; 0 when waiting is not the
+	// remedy.
 	RetryAfter time.Duration
-	// Problems are what is wrong with each setting, where the request brought some; shown to the caller like Detail.
+	// Problems are what is wrong with each setting, where the request brought some; shown to the
+	// caller like Detail.
 	Problems []Problem
 	Err      error
 }
@@ -86,8 +90,8 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// AsError returns err as an [Error]. A context that ended becomes [CodeCanceled] or [CodeTimeout]; anything without a
-// code becomes [CodeInternal] with a detail that gives nothing away.
+// AsError returns err as an [Error]. A context that ended becomes [CodeCanceled] or [CodeTimeout];
+// anything without a code becomes [CodeInternal] with a detail that gives nothing away.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

@@ -54,7 +54,8 @@ func TestLegacies(t *testing.T) {
 	shut(t, is)
 }
 
-// removeOthers puts and removes so many biz types that what was removed before is forgotten, and returns their strategies.
+// removeOthers puts and removes so many biz types that what was removed before is forgotten, and
+// returns their strategies.
 func removeOthers(t *testing.T, is *seqd.Issuer) (others []weak.Pointer[willing]) {
 	t.Helper()
 	for i := range 1000 {
@@ -130,8 +131,8 @@ func wantForgotten(t *testing.T, removed []weak.Pointer[willing]) {
 	}
 }
 
-// A name that comes and goes under load, while others are forgotten, answers with numbers or not at all, and no change of it is
-// lost.
+// A name that comes and goes under load, while others are forgotten, answers with numbers or not at
+// all, and no change of it is lost.
 func TestForgettingUnderLoad(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	store := &shelf{}

@@ -13,8 +13,9 @@ import (
 
 const module = "github.com/seqd/seqd"
 
-// rules say which packages of this module a folder may import in its product code, and why no others. The longest folder that matches
-// counts. Data walks one way: cmd → command → server → Issuer → plugins → strategy → persist.
+// rules say which packages of this module a folder may import in its product code, and why no
+// others. The longest folder that matches counts. Data walks one way: cmd → command → server →
+// Issuer → plugins → strategy → persist.
 var rules = map[string]struct {
 	may []string
 	why string

@@ -23,33 +23,37 @@ type Definition struct {
 	BizType BizType
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected RejectedHandler
-	// Aside says that the biz type was defined while nodes served: where its definition cannot be used here ([CodeConflict]), the node counts as degraded
-	// and not as unready. Else one mistake of an administrator would take every node out of service.
+	// Aside says that the biz type was defined while nodes served: where its definition cannot be
+	// used here ([CodeConflict]), the node counts as degraded and not as unready. Else one mistake
+	// of an administrator would take every node out of service.
 	Aside bool
-	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond this process.
+	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond
+	// this process.
 	Claim Claim
 	// Disabled is why the biz type must not issue, and what callers get; nil if it may. Then it
 	// needs no Strategy, and Plugins are only there for what they show: see [Issuer.Resource].
 	Disabled *Error
 }
 
-// Claim guards that numbers of a biz type are only ever made in one shape (strategy, layout, display), so that a changed
-// configuration cannot repeat an ID (invariant U6).
+// Claim guards that numbers of a biz type are only ever made in one shape (strategy, layout,
+// display), so that a changed configuration cannot repeat an ID (invariant U6).
 type Claim interface {
-	// Check returns fresh = true when the store knows nothing of the biz type, and [CodeConflict] when it knows
-	// another shape.
+	// Check returns fresh = true when the store knows nothing of the biz type, and [CodeConflict]
+	// when it knows another shape.
 	Check(ctx context.Context) (fresh bool, err error)
 	// Record stores the shape, after Strategy.Init and before the first number.
 	Record(ctx context.Context) error
 }
 
-// Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by defaults.
+// Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by
+// defaults.
 type Options struct {
 	// Rejected is told of refusals; default: [LogRejected] on Log.
 	Rejected RejectedHandler
 	// Observer counts; default: nothing.
 	Observer Observer
-	// PluginTimeout is how long a request waits in all for plugins that are not [BoundPlugin].Quick; default: 5 s.
+	// PluginTimeout is how long a request waits in all for plugins that are not
+	// [BoundPlugin].Quick; default: 5 s.
 	PluginTimeout time.Duration
 	// Log gets what an operator should see; default: [slog.Default].
 	Log *slog.Logger
@@ -58,8 +62,8 @@ type Options struct {
 // pluginTimeout is the default of [Options].PluginTimeout.
 const pluginTimeout = 5 * time.Second
 
-// Issuer hands out numbers: definition → Before of each plugin → strategy → After of each plugin → rejection. It is safe
-// for concurrent use.
+// Issuer hands out numbers: definition → Before of each plugin → strategy → After of each plugin →
+// rejection. It is safe for concurrent use.
 type Issuer struct {
 	names    table
 	changes  changes
@@ -71,7 +75,8 @@ type Issuer struct {
 	patience time.Duration // with plugins
 }
 
-// NewIssuer returns an issuer for the given biz types, or an error that names the one that is wrong.
+// NewIssuer returns an issuer for the given biz types, or an error that names the one that is
+// wrong.
 func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
 		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
@@ -126,7 +131,8 @@ func (is *Issuer) newEntry(d Definition) *entry {
 	return e
 }
 
-// Next issues n numbers of a biz type. It is [Issuer.Issue] for callers inside the process that do not mind an allocation.
+// Next issues n numbers of a biz type. It is [Issuer.Issue] for callers inside the process that do
+// not mind an allocation.
 func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, error) {
 	call := &Call{BizType: bizType, Count: n}
 	if err := is.Issue(ctx, call); err != nil {
@@ -135,8 +141,8 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 	return &call.Sequence, nil
 }
 
-// Issue fills call.Sequence with call.Count (1 to MaxCount) numbers of call.BizType, or returns an [*Error] and leaves it empty. Whatever
-// numbers a failed call had taken are skipped.
+// Issue fills call.Sequence with call.Count (1 to MaxCount) numbers of call.BizType, or returns an
+// [*Error] and leaves it empty. Whatever numbers a failed call had taken are skipped.
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.Sequence.Reset()
 	call.Limit = Limit{}
@@ -180,7 +186,8 @@ func (is *Issuer) issue(ctx context.Context, head *entry, call *Call) error {
 	}
 }
 
-// issueFrom issues from one entry. moved is true when it was closed because another one takes its place.
+// issueFrom issues from one entry. moved is true when it was closed because another one takes its
+// place.
 func (is *Issuer) issueFrom(ctx context.Context, head, e *entry, call *Call, w *walk) (moved bool, err error) {
 	count := call.Count
 	entered, err := is.run(ctx, e, call, w)
@@ -207,7 +214,8 @@ func (is *Issuer) undo(ctx context.Context, e *entry, call *Call, w *walk, enter
 	}
 }
 
-// lookup finds the head of a biz type; the names of unknown ones are checked only then, so that the common path is one map look-up.
+// lookup finds the head of a biz type; the names of unknown ones are checked only then, so that the
+// common path is one map look-up.
 func (is *Issuer) lookup(name string) (*entry, error) {
 	if e := is.names.find(name); e != nil {
 		return e, nil
@@ -298,7 +306,8 @@ func generate(ctx context.Context, e *entry, n int, seq *Sequence) (err error) {
 	return e.Strategy.Generate(ctx, n, seq)
 }
 
-// reject tells the plugins that were entered, those that want to know of every refusal, the rejection handler and the observer, and returns what the caller gets.
+// reject tells the plugins that were entered, those that want to know of every refusal, the
+// rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) reject(ctx context.Context, e *entry, call *Call, w *walk, entered int, err error) error {
 	refusal := AsError(err)
 	if defect(refusal.Code) {
@@ -359,7 +368,8 @@ type Parsed struct {
 	MachineID, Sequence *int64
 }
 
-// Parse reads an ID back. It says whether text has the form of an ID of this biz type, not whether it was issued.
+// Parse reads an ID back. It says whether text has the form of an ID of this biz type, not whether
+// it was issued.
 func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 	e, err := is.find(context.Background(), bizType)
 	if err != nil {
@@ -447,8 +457,8 @@ func shorten(text string) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// Close closes every strategy that was initialised, several at a time, and returns their errors. A call to Issue after Close
-// gets [CodeStopping].
+// Close closes every strategy that was initialised, several at a time, and returns their errors. A
+// call to Issue after Close gets [CodeStopping].
 func (is *Issuer) Close(ctx context.Context) error {
 	is.changes.end(ctx)
 	entries := is.open()
@@ -478,7 +488,8 @@ func (is *Issuer) Close(ctx context.Context) error {
 // mostFailed is how many biz types an error of Close tells of: there may be 100,000.
 const mostFailed = 10
 
-// parallel bounds how many biz types are opened or closed at once; the store merges what comes together: the more, the fewer times it has to sync.
+// parallel bounds how many biz types are opened or closed at once; the store merges what comes
+// together: the more, the fewer times it has to sync.
 const parallel = 256
 
 // each runs f on every entry, several at a time, and returns when all are done.

@@ -231,7 +231,8 @@ func (p listening) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error)
 	}
 }
 
-// A plugin that is a RejectedHandler is told of every refusal once, wherever in the chain it was made, and may panic.
+// A plugin that is a RejectedHandler is told of every refusal once, wherever in the chain it was
+// made, and may panic.
 func TestPluginsAreToldOfEveryRefusal(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		var trace []string

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// table finds biz types by name while they come and go. Looking one up costs a look into a map that nobody writes to; names that came later wait in a
-// second one, until they are many enough, or asked for often enough, to be worth a copy of the first.
+// table finds biz types by name while they come and go. Looking one up costs a look into a map that
+// nobody writes to; names that came later wait in a second one, until they are many enough, or
+// asked for often enough, to be worth a copy of the first.
 //
-// A name keeps the entry that it got first, its head, until the biz type was removed; the head knows which entry stands in its
-// place.
+// A name keeps the entry that it got first, its head, until the biz type was removed; the head
+// knows which entry stands in its place.
 type table struct {
 	base  atomic.Pointer[map[string]*entry]
 	dear  atomic.Int64 // how often a name was found in added
@@ -27,7 +28,8 @@ type table struct {
 	legacies map[string]Strategy
 }
 
-// find returns the head of a name, nil when base has none: the common way, short enough to be inlined.
+// find returns the head of a name, nil when base has none: the common way, short enough to be
+// inlined.
 func (t *table) find(name string) *entry { return (*t.base.Load())[name] }
 
 // findAdded returns the head of a name that base had not, nil when there is none.
@@ -97,11 +99,13 @@ func (t *table) lock(name string) *entry {
 	}
 }
 
-// forgetShare is the part of all names that may be gone before their heads are forgotten, which takes a copy of all names.
+// forgetShare is the part of all names that may be gone before their heads are forgotten, which
+// takes a copy of all names.
 const forgetShare = 16
 
-// removed notes that a biz type is gone. When these are many, their heads are forgotten: they hold the definition that the biz
-// type had first. Callers who still have a head find in it that there is no such biz type.
+// removed notes that a biz type is gone. When these are many, their heads are forgotten: they hold
+// the definition that the biz type had first. Callers who still have a head find in it that there
+// is no such biz type.
 func (t *table) removed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +126,8 @@ func (t *table) removed() {
 	t.dear.Store(0)
 }
 
-// forget reports whether a head can be forgotten, and keeps what the next strategy inherits. mu is held.
+// forget reports whether a head can be forgotten, and keeps what the next strategy inherits. mu is
+// held.
 func (t *table) forget(name string, head *entry) bool {
 	if !head.turn.TryLock() {
 		return false // it is being changed
@@ -258,26 +263,29 @@ var errChanging = &Error{Code: CodeStarting, Detail: "the biz type is being chan
 
 func unknown(name string) *Error { return Errorf(CodeUnknownBizType, "no biz type is called %q", name) }
 
-// Heir is implemented by strategies that take over what an earlier one of the same biz type knew and the store does not, such as the highest number that
-// this process has issued.
+// Heir is implemented by strategies that take over what an earlier one of the same biz type knew
+// and the store does not, such as the highest number that this process has issued.
 type Heir interface {
-	// Inherit is called once, before Init and after the Close of from, which may have given up on something that goes on still. from may be of any type.
+	// Inherit is called once, before Init and after the Close of from, which may have given up on
+	// something that goes on still. from may be of any type.
 	Inherit(from Strategy)
 }
 
-// Testator is an [Heir] that can say in little what the next strategy inherits: of a biz type that is removed the issuer
-// keeps that instead of the strategy. It keeps any other heir for as long as the process lives.
+// Testator is an [Heir] that can say in little what the next strategy inherits: of a biz type that
+// is removed the issuer keeps that instead of the strategy. It keeps any other heir for as long as
+// the process lives.
 type Testator interface {
 	Heir
-	// Legacy is called after Close. It returns what the next strategy is given to inherit from, which serves for nothing else;
-	// nil if there is nothing to inherit.
+	// Legacy is called after Close. It returns what the next strategy is given to inherit from,
+	// which serves for nothing else; nil if there is nothing to inherit.
 	Legacy() Strategy
 }
 
 // legacy is what is left of the last strategy of a biz type that was removed.
 type legacy struct{ Strategy }
 
-// legacyOf returns what is kept of the last strategy of a biz type that is removed, nil for nothing.
+// legacyOf returns what is kept of the last strategy of a biz type that is removed, nil for
+// nothing.
 func legacyOf(last Strategy) (kept Strategy) {
 	defer func() {
 		if recover() != nil {
@@ -297,13 +305,16 @@ func legacyOf(last Strategy) (kept Strategy) {
 	return nil
 }
 
-// Put adds a biz type, or puts another definition in the place of the one it has, while others go on issuing. Callers who come meanwhile wait for it, and
-// those whose numbers had not been made yet get theirs from the new definition. build is called when the strategy and the plugins of before are closed, so
-// that it finds free what they had; when it fails, the biz type refuses with that error until the next Put. The new strategy is initialised in the background.
+// Put adds a biz type, or puts another definition in the place of the one it has, while others go
+// on issuing. Callers who come meanwhile wait for it, and those whose numbers had not been made yet
+// get theirs from the new definition. build is called when the strategy and the plugins of before
+// are closed, so that it finds free what they had; when it fails, the biz type refuses with that
+// error until the next Put. The new strategy is initialised in the background.
 //
-// Numbers stay unique and keep their order over the change as over a clean stop and a start: none is made by the new strategy before the old one has given
-// back what it had left. ctx bounds the closing. An error says that something did not close well; the change counts all the same. After Close it is
-// [CodeStopping], and nothing has changed.
+// Numbers stay unique and keep their order over the change as over a clean stop and a start: none
+// is made by the new strategy before the old one has given back what it had left. ctx bounds the
+// closing. An error says that something did not close well; the change counts all the same. After
+// Close it is [CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
 	err := is.change(ctx, name, (*entry).close, func(_ *entry, heritage Strategy) *entry {
 		if is.changes.over() {
@@ -323,7 +334,8 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 	return err
 }
 
-// build makes the entry of a definition that is still to be built. With an error comes what was built and is not wanted.
+// build makes the entry of a definition that is still to be built. With an error comes what was
+// built and is not wanted.
 func (is *Issuer) build(name string, build func() (Definition, error), heritage Strategy) (e *entry, err error) {
 	defer recoverFrom(CodeInternal, "biz type", name, &err)
 	d, err := build()
@@ -350,7 +362,8 @@ func (is *Issuer) build(name string, build func() (Definition, error), heritage 
 	return e, nil
 }
 
-// Remove ends a biz type as [Issuer.Put] does. From then on callers get why, or that there is no such biz type when it is nil.
+// Remove ends a biz type as [Issuer.Put] does. From then on callers get why, or that there is no
+// such biz type when it is nil.
 func (is *Issuer) Remove(ctx context.Context, name string, why *Error) error {
 	if why == nil {
 		if _, err := is.lookup(name); CodeOf(err) == CodeUnknownBizType {
@@ -414,7 +427,8 @@ func (is *Issuer) change(
 	return nil
 }
 
-// settle puts an entry in the place of a head. late is true when Close has not waited for that; then the entry is stopped.
+// settle puts an entry in the place of a head. late is true when Close has not waited for that;
+// then the entry is stopped.
 func (is *Issuer) settle(head, e *entry) (late bool) {
 	is.changes.mu.Lock()
 	defer is.changes.mu.Unlock()
@@ -457,7 +471,8 @@ func (is *Issuer) openSoon() {
 	}()
 }
 
-// more reports whether there may be something to initialise; otherwise the next openSoon begins anew.
+// more reports whether there may be something to initialise; otherwise the next openSoon begins
+// anew.
 func (o *opener) more() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,13 +17,15 @@ import (
 	"github.com/seqd/seqd/internal/history"
 )
 
-// shelf is what strategies of one biz type leave to each other: the next number, as a store keeps it over a clean stop.
+// shelf is what strategies of one biz type leave to each other: the next number, as a store keeps
+// it over a clean stop.
 type shelf struct {
 	next atomic.Int64
 	open atomic.Int64 // strategies that may issue
 }
 
-// lasting is a strategy that takes the numbers off the shelf at Init and puts back what is left at Close. Two at a time would issue numbers twice.
+// lasting is a strategy that takes the numbers off the shelf at Init and puts back what is left at
+// Close. Two at a time would issue numbers twice.
 type lasting struct {
 	shelf     *shelf
 	inherited seqd.Strategy
@@ -92,7 +94,8 @@ func shut(t testing.TB, is *seqd.Issuer) {
 	}
 }
 
-// watched is a plugin that finds out whether it is closed while a call is in it, twice, or before its strategy.
+// watched is a plugin that finds out whether it is closed while a call is in it, twice, or before
+// its strategy.
 type watched struct {
 	seqd.NopPlugin
 	t        testing.TB
@@ -130,8 +133,9 @@ func (p *watched) Close(context.Context) error {
 	return nil
 }
 
-// churn changes a biz type rounds times under many callers, who check what they get: no number twice, each call that begins after another ended gets a larger
-// number, and no error but one of allowed.
+// churn changes a biz type rounds times under many callers, who check what they get: no number
+// twice, each call that begins after another ended gets a larger number, and no error but one of
+// allowed.
 func churn(t *testing.T, change func(t *testing.T, round int, is *seqd.Issuer, fresh func() (seqd.Definition, error)), rounds int, allowed ...seqd.Code) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*lasting
@@ -343,7 +347,8 @@ func TestCallersOfAChangeThatTakesLong(t *testing.T) {
 	})
 }
 
-// A definition that cannot be built refuses until the next one, which inherits from the last strategy there was.
+// A definition that cannot be built refuses until the next one, which inherits from the last
+// strategy there was.
 func TestBuildFails(t *testing.T) {
 	tests := map[string]struct {
 		build func() (seqd.Definition, error)
@@ -456,7 +461,8 @@ func TestRemoveWhatWasNeverThere(t *testing.T) {
 	shut(t, is)
 }
 
-// What a strategy knew outlives one that knows nothing of it, such as that of a definition that this node could not build.
+// What a strategy knew outlives one that knows nothing of it, such as that of a definition that
+// this node could not build.
 func TestHeirsOverAnother(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	first, third := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
@@ -529,7 +535,8 @@ func TestHealthOfWhatWasRemoved(t *testing.T) {
 	})
 }
 
-// A biz type that was put becomes ready by itself, also when that fails at first: a node out of rotation gets no requests.
+// A biz type that was put becomes ready by itself, also when that fails at first: a node out of
+// rotation gets no requests.
 func TestWhatWasPutIsInitialised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := newIssuer(t, seqd.Options{})
@@ -597,7 +604,8 @@ func TestKnownNamesStayKnown(t *testing.T) {
 	shut(t, is)
 }
 
-// A change under way is waited for by Close; one that hangs is given up, and what it brings never issues.
+// A change under way is waited for by Close; one that hangs is given up, and what it brings never
+// issues.
 func TestCloseDuringAChange(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -648,7 +656,8 @@ func TestCloseDuringAChange(t *testing.T) {
 	}
 }
 
-// An entry whose Init is under way is replaced: its strategy is closed when that ends, and never issues. The next one does not wait for it longer than ctx.
+// An entry whose Init is under way is replaced: its strategy is closed when that ends, and never
+// issues. The next one does not wait for it longer than ctx.
 func TestReplaceDuringInit(t *testing.T) {
 	for _, patience := range []time.Duration{time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -765,7 +774,8 @@ func (c *complete) ResourceName() string                                  { retu
 func (c *complete) Show(_ context.Context, query url.Values) (any, error) { return c.show(query) }
 func (c *complete) Close(ctx context.Context) error                       { return c.close(ctx) }
 
-// A call that finds its plugins closed gets a number from the definition that has taken their place.
+// A call that finds its plugins closed gets a number from the definition that has taken their
+// place.
 func TestCallThatFindsItsPluginClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &lasting{shelf: &shelf{}}
@@ -788,7 +798,8 @@ func TestCallThatFindsItsPluginClosed(t *testing.T) {
 	})
 }
 
-// A call that is in a slow plugin keeps that from being closed, for a second and for as long as the one who changes has patience.
+// A call that is in a slow plugin keeps that from being closed, for a second and for as long as the
+// one who changes has patience.
 func TestCallsInFlightKeepPluginsOpen(t *testing.T) {
 	for _, test := range []struct{ takes, patience, waits time.Duration }{
 		{900 * time.Millisecond, time.Minute, 900 * time.Millisecond},

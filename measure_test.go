@@ -29,7 +29,8 @@ func (measured) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 }
 func (measured) Close(context.Context) error { return nil }
 
-// TestMeasure: strategies and plugins are asked, and one that panics keeps nobody else from being asked.
+// TestMeasure: strategies and plugins are asked, and one that panics keeps nobody else from being
+// asked.
 func TestMeasure(t *testing.T) {
 	is, err := seqd.NewIssuer([]seqd.Definition{
 		{BizType: seqd.BizType{Name: "a", Strategy: "s"}, Strategy: measured{panics: true}},
@@ -64,7 +65,8 @@ func (l *took) Took(strategy string, ns int64) {
 	}
 }
 
-// TestLatencyObserver: each call that reaches a biz type is told of, issued or refused, and no other.
+// TestLatencyObserver: each call that reaches a biz type is told of, issued or refused, and no
+// other.
 func TestLatencyObserver(t *testing.T) {
 	l := new(took)
 	is, err := seqd.NewIssuer([]seqd.Definition{

@@ -22,8 +22,9 @@ func (r Reset) Valid() bool {
 	return r == ResetNever || r == ResetDaily || r == ResetMonthly || r == ResetYearly
 }
 
-// Period is the day, month or year that a number belongs to where numbers begin again: year·10000 + month·100 + day, with zeros for what it does not
-// say; 0 where numbers never begin again. Later periods are larger.
+// Period is the day, month or year that a number belongs to where numbers begin again: year·10000 +
+// month·100 + day, with zeros for what it does not say; 0 where numbers never begin again. Later
+// periods are larger.
 type Period int32
 
 // Of returns the period that t, in its own time zone, lies in: years 1 to 9999.
@@ -41,12 +42,13 @@ func (r Reset) Of(t time.Time) Period {
 	return 0
 }
 
-// FirstYear and LastYear bound the years that the date of a number can lie in. A year of two digits repeats after a
-// century, and a clock can be wrong by as much: without the bounds, IDs of the one century would be those of the other.
+// FirstYear and LastYear bound the years that the date of a number can lie in. A year of two digits
+// repeats after a century, and a clock can be wrong by as much: without the bounds, IDs of the one
+// century would be those of the other.
 const FirstYear, LastYear = 2000, 2099
 
-// CheckDate returns an [Error] with [CodeClockRollback] unless the year of t, in its own time zone, lies from FirstYear to
-// LastYear. Only a clock that is wrong says otherwise.
+// CheckDate returns an [Error] with [CodeClockRollback] unless the year of t, in its own time zone,
+// lies from FirstYear to LastYear. Only a clock that is wrong says otherwise.
 func CheckDate(t time.Time) error {
 	if hasDates(t.Year()) {
 		return nil
@@ -85,13 +87,14 @@ func (r Reset) Parse(digits string) (p Period, ok bool) {
 	return r.Of(t), err == nil
 }
 
-// Counter is the name of the counter that the numbers of a biz type come from in this period: order@20261120, order@202611 or order@2026. No biz type has
-// such a name.
+// Counter is the name of the counter that the numbers of a biz type come from in this period:
+// order@20261120, order@202611 or order@2026. No biz type has such a name.
 func (p Period) Counter(bizType string) string {
 	return bizType + "@" + strings.ReplaceAll(p.String(), "-", "")
 }
 
-// Date is a time in the period for writing its date: noon of its first day in UTC, which has every date exactly once. The time of day says nothing.
+// Date is a time in the period for writing its date: noon of its first day in UTC, which has every
+// date exactly once. The time of day says nothing.
 func (p Period) Date() time.Time {
 	return time.Date(int(p/10000), time.Month(max(1, p/100%100)), int(max(1, p%100)), 12, 0, 0, 0, time.UTC)
 }

@@ -16,8 +16,8 @@ type Caller struct {
 	RequestID string
 }
 
-// Call is one issuing on its way through plugins and strategy. It belongs to one request and is reused afterwards:
-// nothing may keep a pointer into it.
+// Call is one issuing on its way through plugins and strategy. It belongs to one request and is
+// reused afterwards: nothing may keep a pointer into it.
 type Call struct {
 	// BizType is the name of the biz type.
 	BizType string
@@ -33,7 +33,8 @@ type Call struct {
 
 // Limit is where a caller stands against a rate limit.
 type Limit struct {
-	// Quota is how much may be asked for at once; 0 for no limit. Remaining is how much of it is left.
+	// Quota is how much may be asked for at once; 0 for no limit. Remaining is how much of it is
+	// left.
 	Quota, Remaining int64
 	// Reset is after how long all of it is there again.
 	Reset time.Duration
@@ -46,19 +47,22 @@ func (l *Limit) Tighten(other Limit) {
 	}
 }
 
-// Plugin stands around issuing. It is safe for concurrent use. A panic in it is caught and becomes [CodePluginPanic]
-// of that one request.
+// Plugin stands around issuing. It is safe for concurrent use. A panic in it is caught and becomes
+// [CodePluginPanic] of that one request.
 //
-// A plugin that also is a [RejectedHandler] is told of every refusal of its biz type, once each, after OnError: also of those that a plugin ahead of
-// it made, of which its own Before and OnError know nothing.
+// A plugin that also is a [RejectedHandler] is told of every refusal of its biz type, once each,
+// after OnError: also of those that a plugin ahead of it made, of which its own Before and OnError
+// know nothing.
 type Plugin interface {
-	// Before runs ahead of the strategy. An error vetoes: later plugins and the strategy do not run, and the rejection
-	// handler is told. An [Error] reaches the caller as it is; any other error becomes [CodeInternal].
+	// Before runs ahead of the strategy. An error vetoes: later plugins and the strategy do not
+	// run, and the rejection handler is told. An [Error] reaches the caller as it is; any other
+	// error becomes [CodeInternal].
 	Before(ctx context.Context, call *Call) error
-	// After sees the issued numbers and may rewrite how they are shown. An error fails the request; its numbers are
-	// skipped.
+	// After sees the issued numbers and may rewrite how they are shown. An error fails the request;
+	// its numbers are skipped.
 	After(ctx context.Context, call *Call) error
-	// OnError runs when the request failed after this plugin's Before had returned nil. call.Sequence is empty.
+	// OnError runs when the request failed after this plugin's Before had returned nil.
+	// call.Sequence is empty.
 	OnError(ctx context.Context, call *Call, err *Error)
 }
 
@@ -76,10 +80,12 @@ func (NopPlugin) OnError(context.Context, *Call, *Error) {}
 
 var _ Plugin = NopPlugin{}
 
-// Reader is what a plugin implements that rewrites how numbers are shown, so that its IDs can be read back.
+// Reader is what a plugin implements that rewrites how numbers are shown, so that its IDs can be
+// read back.
 type Reader interface {
-	// Read takes back what After did: it returns the display form that After was given, or an [Error] with [CodeInvalidID] for a text that After
-	// never makes. It does no I/O and is safe for concurrent use.
+	// Read takes back what After did: it returns the display form that After was given, or an
+	// [Error] with [CodeInvalidID] for a text that After never makes. It does no I/O and is safe
+	// for concurrent use.
 	Read(shown string) (Reading, error)
 }
 
@@ -95,13 +101,16 @@ type Reading struct {
 
 // Closer is what a plugin or a rejection handler implements that has something to finish.
 type Closer interface {
-	// Close finishes what is under way, such as a queue to be written out, and returns when ctx ends. It is called once, after the last call to
-	// everything else has returned or was given up on: one second after the strategy was closed, at the latest. A call that comes later yet is best refused
-	// with [CodeStopping]: where the biz type got another definition, that one then answers the request.
+	// Close finishes what is under way, such as a queue to be written out, and returns when ctx
+	// ends. It is called once, after the last call to everything else has returned or was given up
+	// on: one second after the strategy was closed, at the latest. A call that comes later yet is
+	// best refused with [CodeStopping]: where the biz type got another definition, that one then
+	// answers the request.
 	Close(ctx context.Context) error
 }
 
-// Resource is what a plugin implements that has something to show of its biz type, at GET /biz-types/{name}/{resource}.
+// Resource is what a plugin implements that has something to show of its biz type, at GET
+// /biz-types/{name}/{resource}.
 type Resource interface {
 	// ResourceName is the last part of the path: lower-case letters. It is unique in a biz type.
 	ResourceName() string
@@ -114,19 +123,22 @@ type Resource interface {
 // BoundPlugin is a plugin in its place in the chain of one biz type.
 type BoundPlugin struct {
 	Name string
-	// Rewrites says that After changes how numbers are shown. IDs can only be read back when the plugin is a [Reader] then.
+	// Rewrites says that After changes how numbers are shown. IDs can only be read back when the
+	// plugin is a [Reader] then.
 	Rewrites bool
-	// Quick says that the plugin returns promptly whatever happens, or when the context ends. It runs in the request's own goroutine. Others run in one of
-	// their own, and a request does not wait for them longer than [Options].PluginTimeout.
+	// Quick says that the plugin returns promptly whatever happens, or when the context ends. It
+	// runs in the request's own goroutine. Others run in one of their own, and a request does not
+	// wait for them longer than [Options].PluginTimeout.
 	Quick bool
-	// Order decides the place: smaller runs first, in Before, After and OnError alike. Equal orders keep the order in which they
-	// were given.
+	// Order decides the place: smaller runs first, in Before, After and OnError alike. Equal orders
+	// keep the order in which they were given.
 	Order  int
 	Plugin Plugin
 }
 
-// RejectedHandler is told of every request that a plugin or strategy refused. call.Sequence is empty. It runs in the request: it must be fast,
-// and safe for concurrent use. A panic in it is caught and logged.
+// RejectedHandler is told of every request that a plugin or strategy refused. call.Sequence is
+// empty. It runs in the request: it must be fast, and safe for concurrent use. A panic in it is
+// caught and logged.
 type RejectedHandler interface {
 	Rejected(ctx context.Context, call *Call, err *Error)
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// episodeGap is how long a biz type must not have been refused for one reason until the next refusal is a new episode.
+// episodeGap is how long a biz type must not have been refused for one reason until the next
+// refusal is a new episode.
 const episodeGap = time.Minute
 
 // LogRejected returns the default rejection handler. It logs the first refusal of an episode (one
@@ -36,7 +37,8 @@ type logRejected struct {
 
 	mu       sync.Mutex              // guards what follows
 	episodes map[episodeKey]*episode // at most one per biz type and code
-	most     int                     // how many there may be until those that are over are forgotten
+	// how many there may be until those that are over are forgotten
+	most int
 }
 
 // fewEpisodes is how many episodes are kept whether or not they are over.

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Biz types come and go: what is kept of their refusals is bounded by how many are refused within a minute.
+// Biz types come and go: what is kept of their refusals is bounded by how many are refused within a
+// minute.
 func TestEpisodesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := LogRejected(slog.New(slog.DiscardHandler)).(*logRejected)

@@ -16,11 +16,13 @@ type Run struct {
 	Count  int
 }
 
-// Sequence is the result of one issuing: n numbers in the order they were taken, and how each of them is shown.
+// Sequence is the result of one issuing: n numbers in the order they were taken, and how each of
+// them is shown.
 //
-// The numbers are kept as runs. The display form of a number is its decimal digits until a plugin rewrites it with
-// [Sequence.Show]; the numbers themselves are never rewritten. A Sequence belongs to one request, must not be copied
-// and is not safe for concurrent use. [Sequence.Reset] keeps its memory for the next request.
+// The numbers are kept as runs. The display form of a number is its decimal digits until a plugin
+// rewrites it with [Sequence.Show]; the numbers themselves are never rewritten. A Sequence belongs
+// to one request, must not be copied and is not safe for concurrent use. [Sequence.Reset] keeps its
+// memory for the next request.
 type Sequence struct {
 	runs   []Run
 	count  int
@@ -37,8 +39,8 @@ func (s *Sequence) Reset() {
 	s.text, s.ends = s.text[:0], s.ends[:0]
 }
 
-// Add appends count numbers, the first of them first and each stride above the one before. A strategy calls it; count
-// is at least 1.
+// Add appends count numbers, the first of them first and each stride above the one before. A
+// strategy calls it; count is at least 1.
 func (s *Sequence) Add(first int64, count int, stride int64) {
 	if n := len(s.runs); n > 0 {
 		last := &s.runs[n-1]
@@ -52,7 +54,8 @@ func (s *Sequence) Add(first int64, count int, stride int64) {
 	s.count += count
 }
 
-// In says that the numbers are those of a period. A strategy whose numbers begin again calls it, so that number and date belong together.
+// In says that the numbers are those of a period. A strategy whose numbers begin again calls it, so
+// that number and date belong together.
 func (s *Sequence) In(p Period) { s.period = p }
 
 // Period is what [Sequence.In] said, 0 where numbers never begin again.
@@ -87,8 +90,8 @@ func (s *Sequence) Numbers() iter.Seq[int64] {
 	}
 }
 
-// Show rewrites the display form of every number: rewrite gets the number and its present display form, and appends
-// the new one to dst. The present form is only valid during the call.
+// Show rewrites the display form of every number: rewrite gets the number and its present display
+// form, and appends the new one to dst. The present form is only valid during the call.
 func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []byte) {
 	text, ends := s.spareText[:0], s.spareEnds[:0]
 	start, i := 0, 0
@@ -101,7 +104,9 @@ func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []b
 			shown = strconv.AppendInt(shown, number, 10)
 		}
 		text = rewrite(text, number, shown)
-		if i == 0 && s.count > 1 { // all are about as long as the first; growing bit by bit would leave several times as much behind
+		// all are about as long as the first; growing bit by bit would leave several times as much
+		// behind
+		if i == 0 && s.count > 1 {
 			text, ends = slices.Grow(text, s.count*(len(text)+1)), slices.Grow(ends, s.count)
 		}
 		ends = append(ends, len(text))
@@ -111,7 +116,8 @@ func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []b
 	s.text, s.ends = text, ends
 }
 
-// AppendIDs appends every display form to dst, each between open and end, with sep between two of them.
+// AppendIDs appends every display form to dst, each between open and end, with sep between two of
+// them.
 func (s *Sequence) AppendIDs(dst []byte, open, end, sep string) []byte {
 	if len(s.ends) > 0 {
 		return s.appendShown(dst, open, end, sep)
@@ -181,7 +187,8 @@ func (s *Sequence) copyFrom(other *Sequence) {
 	s.text, s.ends = append(s.text[:0], other.text...), append(s.ends[:0], other.ends...)
 }
 
-// Shown reports whether a plugin rewrote how the numbers are shown; if not, they are shown as decimal digits.
+// Shown reports whether a plugin rewrote how the numbers are shown; if not, they are shown as
+// decimal digits.
 func (s *Sequence) Shown() bool { return len(s.ends) > 0 }
 
 // sum changes with the numbers and their period, however they are shown.
@@ -196,7 +203,8 @@ func (s *Sequence) sum() uint64 {
 	return sum
 }
 
-// check returns an error unless there are count numbers, those of sum, each shown as one line that is not empty.
+// check returns an error unless there are count numbers, those of sum, each shown as one line that
+// is not empty.
 func (s *Sequence) check(count int, sum uint64) error {
 	if s.count != count {
 		return fmt.Errorf("%d numbers instead of %d", s.count, count)

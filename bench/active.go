@@ -53,7 +53,8 @@ func benchActive(ctx context.Context, o options) (results []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	calls := pairs{base: oneCalls[1:], value: allCalls[1:]} // the first is of the round that warms up
+	// the first is of the round that warms up
+	calls := pairs{base: oneCalls[1:], value: allCalls[1:]}
 	return []result{
 		p.report("strict, 10,000 biz types, all asked for at random, 64 connections", "1 biz type, same load script", perSecond),
 		calls.report("strict: Redis calls per ID at that load", "1 biz type", ratio),
@@ -66,9 +67,10 @@ type sharedMemory struct{ persist.Store }
 // Shared implements [persist.Store].
 func (sharedMemory) Shared() bool { return true }
 
-// withoutStore serves biz types over Redis and a store in memory. So many first ranges take the stand-in for MongoDB an hour: it reads every
-// document to change one. No request of this figure waits for the store, and so which one it is does not matter. At most maxInFlight requests are answered at
-// once, 0 for no bound.
+// withoutStore serves biz types over Redis and a store in memory. So many first ranges take the
+// stand-in for MongoDB an hour: it reads every document to change one. No request of this figure
+// waits for the store, and so which one it is does not matter. At most maxInFlight requests are
+// answered at once, 0 for no bound.
 func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seqd.BizType, maxInFlight int) (url string, err error) {
 	client := redis.NewClient(&redis.Options{ // as the runtime makes it
 		Addr: b.redisAddr, Protocol: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,

@@ -24,10 +24,12 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// mongoEnv names the environment variable with the URI of a MongoDB server to use instead of the stand-in.
+// mongoEnv names the environment variable with the URI of a MongoDB server to use instead of the
+// stand-in.
 const mongoEnv = "SEQD_TEST_MONGO_URI"
 
-// backends are a Redis server without persistence and a MongoDB server or the stand-in for one, for one figure.
+// backends are a Redis server without persistence and a MongoDB server or the stand-in for one, for
+// one figure.
 type backends struct {
 	redisAddr string
 	redis     *redis.Client // for looking at the server
@@ -128,7 +130,8 @@ func (b *backends) config(name string, bizTypes []seqd.BizType) *config.Config {
 	return &cfg
 }
 
-// databaseFor returns the name of a database of this run, which is dropped at the end where the server stays.
+// databaseFor returns the name of a database of this run, which is dropped at the end where the
+// server stays.
 func (b *backends) databaseFor(name string) string {
 	database := fmt.Sprintf("seqdbench%d%s", os.Getpid(), name)
 	b.databases = append(b.databases, database)

@@ -96,7 +96,8 @@ func thousands(n float64) string {
 	return text
 }
 
-// A panel in pixels: the plot has margins for titles and numbers, and all panels stand side by side over their legends.
+// A panel in pixels: the plot has margins for titles and numbers, and all panels stand side by side
+// over their legends.
 const (
 	panelWidth, panelHeight = 330, 250
 	leftMargin, rightMargin = 66, 16
@@ -104,7 +105,8 @@ const (
 	legendLine              = 18
 )
 
-// style makes a chart readable on light and on dark pages: GitHub and browsers apply the media query to images too.
+// style makes a chart readable on light and on dark pages: GitHub and browsers apply the media
+// query to images too.
 const style = `<style>
 text { font: 12px system-ui, sans-serif; fill: #24292f } .title { font-weight: 600 } .axis { stroke: #8c959f } .grid { stroke: #8c959f; opacity: .3 }
 .line { fill: none; stroke-width: 2 } .bar { stroke-width: 1.5; opacity: .6 } .dot { stroke: none }
@@ -132,7 +134,8 @@ func (c chart) svg() []byte {
 	return out.Bytes()
 }
 
-// legend returns the names of a panel's lines, unless it has but one without a name or those of the panel before.
+// legend returns the names of a panel's lines, unless it has but one without a name or those of the
+// panel before.
 func (c chart) legend(i int) (names []string) {
 	same := i > 0 && len(c.Panels[i].Series) == len(c.Panels[i-1].Series)
 	for j, s := range c.Panels[i].Series {

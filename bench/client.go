@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// client sends one GET over one keep-alive connection again and again. It does as little as it can, because what it costs is part of every
-// latency it takes and would make a ratio of two look better than it is.
+// client sends one GET over one keep-alive connection again and again. It does as little as it can,
+// because what it costs is part of every latency it takes and would make a ratio of two look better
+// than it is.
 type client struct {
 	conn    net.Conn
 	reader  *bufio.Reader
@@ -91,16 +92,18 @@ func (c *client) timed() (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// pace is a load that does not wait for answers: request after request at fixed times, spread over connections in turn.
+// pace is a load that does not wait for answers: request after request at fixed times, spread over
+// connections in turn.
 type pace struct {
 	perSecond   int
 	requests    int
 	connections int
 }
 
-// run returns how long each request took. A request whose connection is still busy when its time comes has waited since then, so that a
-// pause of the server counts for all requests that it kept waiting. One whose connection is idle begins when it is sent: that
-// timers of this process are late is not the server's doing.
+// run returns how long each request took. A request whose connection is still busy when its time
+// comes has waited since then, so that a pause of the server counts for all requests that it kept
+// waiting. One whose connection is idle begins when it is sent: that timers of this process are
+// late is not the server's doing.
 func (p pace) run(url string) ([]time.Duration, error) {
 	took := make([]time.Duration, p.requests)
 	failed := make([]error, p.connections)

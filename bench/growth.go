@@ -43,7 +43,8 @@ func upTo(most float64) (list []float64) {
 	return list
 }
 
-// steadyRate is what charts take p99 at: far below what any of the services can do, also over one connection.
+// steadyRate is what charts take p99 at: far below what any of the services can do, also over one
+// connection.
 const steadyRate = 2000
 
 // growConnections loads from 1 to 1,000 connections.
@@ -198,7 +199,8 @@ func growStoreLatency(ctx context.Context, o options) (out outcome, err error) {
 	return only(c, err)
 }
 
-// slowTypes are a strict and a per-node biz type whose ranges last joinEvery at the steady rate, and so many that nobody has asked for yet, with default settings.
+// slowTypes are a strict and a per-node biz type whose ranges last joinEvery at the steady rate,
+// and so many that nobody has asked for yet, with default settings.
 func slowTypes(fresh int) (list []seqd.BizType) {
 	const step = steadyRate * int64(joinEvery) / int64(time.Second)
 	strict := fixedStep(step)
@@ -213,7 +215,8 @@ func slowTypes(fresh int) (list []seqd.BizType) {
 	return list
 }
 
-// together puts the steady rate on several URLs at once, from so many connections that callers wait in seqd and not for a connection.
+// together puts the steady rate on several URLs at once, from so many connections that callers wait
+// in seqd and not for a connection.
 func together(ctx context.Context, o options, urls ...string) ([]openloop.Report, error) {
 	reports, failed := make([]openloop.Report, len(urls)), make([]error, len(urls))
 	var all sync.WaitGroup

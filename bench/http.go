@@ -36,7 +36,8 @@ func bizType(name string) seqd.BizType {
 	return seqd.BizType{Name: name, Strategy: segment.Name, Settings: &settings}
 }
 
-// startSeqd runs the runtime in this process on a bolt store in dir, as the shipped configuration does, and returns its URL.
+// startSeqd runs the runtime in this process on a bolt store in dir, as the shipped configuration
+// does, and returns its URL.
 func startSeqd(ctx context.Context, dir string, bizTypes []seqd.BizType) (url string, stop func() error, err error) {
 	cfg := config.Default()
 	cfg.Store.Bolt.Path = filepath.Join(dir, "seqd.db")
@@ -44,10 +45,12 @@ func startSeqd(ctx context.Context, dir string, bizTypes []seqd.BizType) (url st
 	return runSeqd(ctx, &cfg)
 }
 
-// runSeqd runs the runtime in this process on a free port and waits until all its biz types are initialised.
+// runSeqd runs the runtime in this process on a free port and waits until all its biz types are
+// initialised.
 func runSeqd(ctx context.Context, cfg *config.Config, opts ...server.Option) (url string, stop func() error, err error) {
 	cfg.Server.Addr = "127.0.0.1:0"
-	cfg.Server.StopTimeout = 10 * time.Minute // 100,000 biz types give their numbers back, and that is not measured
+	// 100,000 biz types give their numbers back, and that is not measured
+	cfg.Server.StopTimeout = 10 * time.Minute
 	if err := cfg.Validate(); err != nil {
 		return "", nil, err
 	}
@@ -80,8 +83,8 @@ func awaitReady(ctx context.Context, url string) error {
 	return ctx.Err()
 }
 
-// startConstant serves ready-made bodies from a bare gin engine in this process: the fastest an HTTP answer of that size can be
-// with the same framework.
+// startConstant serves ready-made bodies from a bare gin engine in this process: the fastest an
+// HTTP answer of that size can be with the same framework.
 func startConstant(bodies map[string][]byte) (url string, stop func() error, err error) {
 	engine := newEngine()
 	for path, body := range bodies {
@@ -151,7 +154,8 @@ type load struct {
 	requests float64
 }
 
-// wrk loads a URL from 64 connections and returns requests per second. Any answer but 2xx is an error.
+// wrk loads a URL from 64 connections and returns requests per second. Any answer but 2xx is an
+// error.
 func wrk(ctx context.Context, o options, url string, more ...string) (float64, error) {
 	l, err := runWrk(ctx, o, url, more...)
 	return l.rate, err

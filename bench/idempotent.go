@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// benchIdempotent loads POST with an Idempotency-Key of its own for each request, strict over Redis and MongoDB, beside a route that does one INCR under the
-// same load.
+// benchIdempotent loads POST with an Idempotency-Key of its own for each request, strict over Redis
+// and MongoDB, beside a route that does one INCR under the same load.
 func benchIdempotent(ctx context.Context, o options) (results []result, err error) {
 	b, err := startBackends(ctx, o, false)
 	if err != nil {

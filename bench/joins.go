@@ -16,7 +16,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// The load of the figure joins: a segment lasts joinEvery, and getting the next takes two replies of the store.
+// The load of the figure joins: a segment lasts joinEvery, and getting the next takes two replies
+// of the store.
 const (
 	joinEvery  = 150 * time.Millisecond
 	storeDelay = 50 * time.Millisecond
@@ -27,7 +28,8 @@ const joinSlices = 5
 
 var joinSlice = pace{perSecond: 2000, requests: 4000, connections: 32}
 
-// benchJoins compares the slowest requests of a counter that joins segment to segment all the time, on a slow store, with those of one that never does.
+// benchJoins compares the slowest requests of a counter that joins segment to segment all the time,
+// on a slow store, with those of one that never does.
 func benchJoins(ctx context.Context, o options) (results []result, err error) {
 	b, err := startBackends(ctx, o, true) // a replica set would lead the driver around the proxy
 	if err != nil {
@@ -58,7 +60,8 @@ func benchJoins(ctx context.Context, o options) (results []result, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if joins, needed := refills.Load()-before, int64(joinSlices*joinSlice.requests)/step; joins < needed*9/10 { // the last are still under way
+		// the last are still under way
+		if joins, needed := refills.Load()-before, int64(joinSlices*joinSlice.requests)/step; joins < needed*9/10 {
 			return nil, fmt.Errorf("the store gave %d ranges, and the load needs %d: joins did not come as they should", joins, needed)
 		}
 		if round > 0 { // the first round warms up
@@ -70,7 +73,8 @@ func benchJoins(ctx context.Context, o options) (results []result, err error) {
 		"the same without joins", milliseconds, false, 1.2)}, nil
 }
 
-// slowest loads both in turn and returns the latency of each that 999 of 1000 requests stay below, in microseconds.
+// slowest loads both in turn and returns the latency of each that 999 of 1000 requests stay below,
+// in microseconds.
 func slowest(ctx context.Context, base, value string) (b, v float64, err error) {
 	var took [2][]time.Duration
 	for range joinSlices {

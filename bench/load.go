@@ -12,7 +12,8 @@ import (
 	"github.com/seqd/seqd/bench/openloop"
 )
 
-// loadCommand makes this program a load generator, as a process of its own: a pause of the process with the servers does not stop its clock.
+// loadCommand makes this program a load generator, as a process of its own: a pause of the process
+// with the servers does not stop its clock.
 const loadCommand = "openloop"
 
 // generate is that: a job comes in, a report goes out.

@@ -1,6 +1,7 @@
-// Command bench measures what docs/PERFORMANCE.md promises, each figure beside its baseline in the same process and the same run, and
-// prints it as Markdown; -write puts that into the document. It is a module of its own so that the product does not depend on what is only compared with. Run it by
-// scripts/bench, which installs wrk and Redis and builds seqd and the stand-in for MongoDB.
+// Command bench measures what docs/PERFORMANCE.md promises, each figure beside its baseline in the
+// same process and the same run, and prints it as Markdown; -write puts that into the document. It
+// is a module of its own so that the product does not depend on what is only compared with. Run it
+// by scripts/bench, which installs wrk and Redis and builds seqd and the stand-in for MongoDB.
 package main
 
 import (

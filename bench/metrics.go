@@ -12,7 +12,8 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// benchMetrics loads seqd with and without metrics, then with very many biz types while it is scraped far too often.
+// benchMetrics loads seqd with and without metrics, then with very many biz types while it is
+// scraped far too often.
 func benchMetrics(ctx context.Context, o options) ([]result, error) {
 	cost, err := benchCounting(ctx, o)
 	if err != nil {
@@ -58,7 +59,8 @@ func startMeasured(ctx context.Context, enabled bool) (url string, stop func() e
 	return url, func() error { return errors.Join(stopSeqd(), os.RemoveAll(dir)) }, nil
 }
 
-// benchScrapes measures /metrics of 10,000 biz types that all have issued, and issuing while it is asked for 100 times a second.
+// benchScrapes measures /metrics of 10,000 biz types that all have issued, and issuing while it is
+// asked for 100 times a second.
 func benchScrapes(ctx context.Context, o options) (results []result, err error) {
 	const many = 10_000
 	var bizTypes []seqd.BizType
@@ -94,7 +96,8 @@ func benchScrapes(ctx context.Context, o options) (results []result, err error) 
 // collectPause is longer than what was collected is shown for, with so many biz types.
 const collectPause = 4 * time.Second
 
-// freshScrapes returns how long scrapes take in µs that have everything collected anew, and the bytes of each, not compressed.
+// freshScrapes returns how long scrapes take in µs that have everything collected anew, and the
+// bytes of each, not compressed.
 func freshScrapes(rounds int, url string) (took, sizes []float64, err error) {
 	for range rounds {
 		time.Sleep(collectPause)

@@ -20,7 +20,8 @@ const (
 	retryAfter   = time.Second          // what the answer says
 )
 
-// waiting is a strategy whose numbers come from something that takes its time, and does nothing meanwhile.
+// waiting is a strategy whose numbers come from something that takes its time, and does nothing
+// meanwhile.
 type waiting struct{ next int64 }
 
 func (*waiting) Init(context.Context, bool) error { return nil }
@@ -46,7 +47,8 @@ type served struct {
 	refused float64 // answers without a number a second
 }
 
-// press loads a URL from so many connections. A client that is refused comes back after pause, and at once for 0.
+// press loads a URL from so many connections. A client that is refused comes back after pause, and
+// at once for 0.
 func press(ctx context.Context, url string, connections int, pause, duration time.Duration) (served, error) {
 	took := make([][]time.Duration, connections)
 	refused := make([]int, connections)
@@ -92,8 +94,8 @@ func press(ctx context.Context, url string, connections int, pause, duration tim
 	return s, nil
 }
 
-// benchOverload compares as many clients as there are places with four times as many: where requests wait for a back end, over Redis, and where they wait for nothing
-// but the processor.
+// benchOverload compares as many clients as there are places with four times as many: where
+// requests wait for a back end, over Redis, and where they wait for nothing but the processor.
 func benchOverload(ctx context.Context, o options) (results []result, err error) {
 	b := &backends{}
 	defer func() { err = errors.Join(err, b.stop()) }()
@@ -137,7 +139,8 @@ func benchOverload(ctx context.Context, o options) (results []result, err error)
 	return results, nil
 }
 
-// benchCrowd measures one load: at the bound, then four times as many clients that pause as they are told, then as many that do not.
+// benchCrowd measures one load: at the bound, then four times as many clients that pause as they
+// are told, then as many that do not.
 func benchCrowd(ctx context.Context, o options, what, url string, promised bool) (results []result, err error) {
 	duration := max(o.duration, 2*retryAfter) // else those that are told to come back do not
 	kinds := []struct {

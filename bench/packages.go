@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// inPackage is a bound that one of seqd's own Go benchmarks must keep. Where it has several parts, the slowest counts.
+// inPackage is a bound that one of seqd's own Go benchmarks must keep. Where it has several parts,
+// the slowest counts.
 type inPackage struct {
 	what, pkg, name string
 	bound           float64 // ns
@@ -22,7 +23,8 @@ var inPackages = []inPackage{
 	{"check a token, 0 allocations", "./server/access", "^BenchmarkAllow$", 300, 0},
 }
 
-// benchPackages runs seqd's own Go benchmarks and its test of how fast changes reach all nodes; it runs in seqd's folder.
+// benchPackages runs seqd's own Go benchmarks and its test of how fast changes reach all nodes; it
+// runs in seqd's folder.
 func benchPackages(ctx context.Context, o options) (results []result, err error) {
 	for _, p := range inPackages {
 		values, err := p.run(ctx, o)
@@ -65,7 +67,8 @@ func (p inPackage) run(ctx context.Context, o options) ([]float64, error) {
 
 var reached = regexp.MustCompile(`median (\S+), slowest (\S+)`)
 
-// changesReach returns, of each round, the median and the longest time in µs until a change is seen by all nodes.
+// changesReach returns, of each round, the median and the longest time in µs until a change is seen
+// by all nodes.
 func changesReach(ctx context.Context, o options) (typical, slowest []float64, err error) {
 	args := []string{"test", "-count", strconv.Itoa(o.rounds), "-v", "-run", "^TestChangesReachEveryNode$", "./admin"}
 	cmd := exec.CommandContext(ctx, "go", args...)

@@ -11,7 +11,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// The loads of the figure percentiles: shares of what the same requests come to in a closed loop in the same run.
+// The loads of the figure percentiles: shares of what the same requests come to in a closed loop in
+// the same run.
 var shares = []float64{0.25, 0.50, 0.75, 0.90}
 
 // openConnections is the pool of these loads.
@@ -36,7 +37,8 @@ type latency struct {
 	rounds []openloop.Report
 }
 
-// benchPercentiles takes the percentiles of every kind of request at fixed rates, beside those of the baselines at the same rates.
+// benchPercentiles takes the percentiles of every kind of request at fixed rates, beside those of
+// the baselines at the same rates.
 func benchPercentiles(ctx context.Context, o options) (out outcome, err error) {
 	b, err := startBackends(ctx, o, false)
 	if err != nil {
@@ -101,7 +103,8 @@ func (b *backends) ways(ctx context.Context) (ways []way, err error) {
 	return ways, nil
 }
 
-// measure finds out how much a way gets through in a closed loop, and puts shares of that on it and its baselines in turn.
+// measure finds out how much a way gets through in a closed loop, and puts shares of that on it and
+// its baselines in turn.
 func (w way) measure(ctx context.Context, o options) (rows []latency, most []float64, err error) {
 	for range o.rounds {
 		rate, err := saturated(ctx, w.on(w.job.URL), o.duration)
@@ -126,7 +129,8 @@ func (w way) measure(ctx context.Context, o options) (rows []latency, most []flo
 	return rows, most, err
 }
 
-// on is the way's request to a URL, with the pool of this figure, and with keys that were never used.
+// on is the way's request to a URL, with the pool of this figure, and with keys that were never
+// used.
 func (w way) on(url string) openloop.Job {
 	job := w.job
 	job.URL, job.Connections = url, openConnections

@@ -111,7 +111,8 @@ func benchNext(ctx context.Context, o options) (results []result, err error) {
 	}, nil
 }
 
-// benchBizTypes loads seqd with 1, 1,000 and 100,000 biz types in the store. The last is asked for one of them and for all in turn.
+// benchBizTypes loads seqd with 1, 1,000 and 100,000 biz types in the store. The last is asked for
+// one of them and for all in turn.
 func benchBizTypes(ctx context.Context, o options) (results []result, err error) {
 	const many = 100_000
 	names := func(n int) (list []seqd.BizType) {
@@ -163,7 +164,8 @@ func benchBizTypes(ctx context.Context, o options) (results []result, err error)
 	return append(results, within("memory per idle biz type beyond its definition", idle, bytesEach, 1024)), nil
 }
 
-// startIdle starts seqd with so many biz types again and again, and returns the last one and what each has cost in memory per biz type.
+// startIdle starts seqd with so many biz types again and again, and returns the last one and what
+// each has cost in memory per biz type.
 func startIdle(ctx context.Context, rounds int, bizTypes []seqd.BizType) (url string, idle []float64, stop func() error, err error) {
 	for len(idle) < rounds {
 		if stop != nil {
@@ -216,7 +218,8 @@ request = function() return wrk.format("GET", string.format("/seq/type%%06d", ma
 	return runWrk(ctx, o, url, "-s", script.Name())
 }
 
-// warmAll asks for every biz type once, so that the load that is measured is issuing and not opening.
+// warmAll asks for every biz type once, so that the load that is measured is issuing and not
+// opening.
 func warmAll(ctx context.Context, url string, n int) error {
 	return errors.Join(ctx.Err(), inParallel(n, 64, func(i int) error {
 		_, err := get(fmt.Sprintf("%s/seq/type%06d", url, i))

@@ -14,8 +14,9 @@ import (
 // profileRate is how many bytes are allocated between two samples.
 const profileRate = 4096
 
-// writeProfiles profiles this process, with its seqd, under a closed loop on each hot path in turn. Allocations are counted from the start of the process, so
-// there is a file of before and one of after.
+// writeProfiles profiles this process, with its seqd, under a closed loop on each hot path in turn.
+// Allocations are counted from the start of the process, so there is a file of before and one of
+// after.
 func writeProfiles(ctx context.Context, o options) (err error) {
 	runtime.MemProfileRate = profileRate
 	if err := os.MkdirAll(o.profiles, 0o755); err != nil {

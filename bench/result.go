@@ -15,7 +15,8 @@ func formatted(format string, divisor float64) func(float64) string {
 	return func(n float64) string { return fmt.Sprintf(format, n/divisor) }
 }
 
-// The units of all figures. Times are taken in microseconds or nanoseconds and written as what reads best.
+// The units of all figures. Times are taken in microseconds or nanoseconds and written as what
+// reads best.
 var (
 	perSecond      = unit{"requests/s", formatted("%.1f k/s", 1000)}
 	perMillisecond = unit{"IDs/ms", formatted("%.0f/ms", 1)}
@@ -29,7 +30,8 @@ var (
 	ratio          = unit{"", formatted("%.3f", 1)}
 )
 
-// result is one line of the table: what was measured in each round, beside what it is compared with.
+// result is one line of the table: what was measured in each round, beside what it is compared
+// with.
 type result struct {
 	what     string
 	baseline string // what it is compared with, "" for nothing
@@ -59,7 +61,8 @@ func measure(rounds int, base, value func() (float64, error)) (pairs, error) {
 	return pairs{base: lists[0], value: lists[1]}, nil
 }
 
-// turns takes several measurements in turn and returns a list of each. One round more than asked for comes first, to warm up, and does not count.
+// turns takes several measurements in turn and returns a list of each. One round more than asked
+// for comes first, to warm up, and does not count.
 func turns(rounds int, measurements ...func() (float64, error)) ([][]float64, error) {
 	lists := make([][]float64, len(measurements))
 	err := inTurn(rounds+1, len(measurements), func(round, n int) error {
@@ -72,7 +75,8 @@ func turns(rounds int, measurements ...func() (float64, error)) ([][]float64, er
 	return lists, err
 }
 
-// inTurn does n things round after round. Every round begins with the next of them, so that none always runs on the warmest machine.
+// inTurn does n things round after round. Every round begins with the next of them, so that none
+// always runs on the warmest machine.
 func inTurn(rounds, n int, do func(round, i int) error) error {
 	for round := range rounds {
 		for i := range n {

@@ -32,7 +32,8 @@ func flake(name string) seqd.BizType {
 	return seqd.BizType{Name: name, Strategy: seqdflake.Name, Settings: &settings}
 }
 
-// rate takes numbers for a while and returns how many came per millisecond. take returns how many it took.
+// rate takes numbers for a while and returns how many came per millisecond. take returns how many
+// it took.
 func rate(window time.Duration, take func() (int, error)) (float64, error) {
 	n, began := 0, time.Now()
 	for {
@@ -69,7 +70,8 @@ func openFlake(ctx context.Context) (s *seqdflake.Strategy, took time.Duration, 
 	return s, time.Since(began), stop, err
 }
 
-// benchSnowflake compares the generator with the layout's limit and with two others of the same layout, and its HTTP side with a constant route.
+// benchSnowflake compares the generator with the layout's limit and with two others of the same
+// layout, and its HTTP side with a constant route.
 func benchSnowflake(ctx context.Context, o options) (results []result, err error) {
 	s, _, stop, err := openFlake(ctx)
 	if err != nil {

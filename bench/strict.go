@@ -14,7 +14,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// startINCR serves what one would write in an afternoon: one INCR per request, with the client's defaults and a connection for everybody.
+// startINCR serves what one would write in an afternoon: one INCR per request, with the client's
+// defaults and a connection for everybody.
 func (b *backends) startINCR(ctx context.Context) (url string, err error) {
 	const key = "incr"
 	client := redis.NewClient(&redis.Options{Addr: b.redisAddr, PoolSize: 64})
@@ -42,7 +43,8 @@ func (b *backends) startINCR(ctx context.Context) (url string, err error) {
 	return url + "/incr", nil
 }
 
-// benchStrict loads strict ordering over Redis and MongoDB, beside a route that does nothing and one that does one INCR.
+// benchStrict loads strict ordering over Redis and MongoDB, beside a route that does nothing and
+// one that does one INCR.
 func benchStrict(ctx context.Context, o options) (results []result, err error) {
 	b, err := startBackends(ctx, o, false)
 	if err != nil {
@@ -80,7 +82,8 @@ func benchStrict(ctx context.Context, o options) (results []result, err error) {
 		return nil, err
 	}
 	const what = "strict over Redis, one ID per request, 64 connections"
-	perID := report("strict: Redis calls per ID at that load", calls[1:], ratio) // the first is of the round that warms up
+	// the first is of the round that warms up
+	perID := report("strict: Redis calls per ID at that load", calls[1:], ratio)
 	perID.target, perID.reached = "≤ 0.08", median(calls[1:]) <= 0.08
 	return []result{
 		pairs{base: lists[0], value: lists[2]}.result(what, "constant gin route", perSecond, true, 0.65),
@@ -127,7 +130,8 @@ func benchLatency(ctx context.Context, o options) (results []result, err error) 
 	return []result{p.result("strict over Redis, latency of one connection, idle", "gin route with one INCR per request", microseconds, false, 1.35)}, nil
 }
 
-// alternate sends single requests to both in turn and returns the median latency of each in microseconds.
+// alternate sends single requests to both in turn and returns the median latency of each in
+// microseconds.
 func alternate(ctx context.Context, base, value *client) (b, v float64, err error) {
 	const requests = 5000
 	var took [2][]time.Duration

@@ -102,7 +102,8 @@ func WithServer(opts ...server.Option) Option {
 // and ends the process with its exit code.
 func Main(opts ...Option) {
 	gcpace.Start()
-	// Who reads the log may end. Go ends a program that goes on writing to it, unless told otherwise.
+	// Who reads the log may end. Go ends a program that goes on writing to it, unless told
+	// otherwise.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal ends the process at once: whoever sends it does not want to wait.
@@ -175,7 +176,8 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	return ExitOK
 }
 
-// sayInTime writes the last words of a service, unless the output takes nothing: the process must end all the same.
+// sayInTime writes the last words of a service, unless the output takes nothing: the process must
+// end all the same.
 func sayInTime(errs io.Writer, text string) {
 	said := make(chan struct{})
 	go func() {
@@ -188,7 +190,8 @@ func sayInTime(errs io.Writer, text string) {
 	}
 }
 
-// printToken makes a token. It reads no configuration and changes nothing: what it prints is yours to put into place.
+// printToken makes a token. It reads no configuration and changes nothing: what it prints is yours
+// to put into place.
 func printToken(w io.Writer) {
 	secret, digest := access.NewSecret()
 	fmt.Fprintf(w, `The caller gets the secret, which is kept nowhere and shown only now:
@@ -223,7 +226,8 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 	return ExitOK
 }
 
-// restored does what follows the restoring of a backup for the biz types that have no counter to raise.
+// restored does what follows the restoring of a backup for the biz types that have no counter to
+// raise.
 func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	any := false
 	err := server.Restored(ctx, cfg, func(bizType, done string) {
@@ -275,7 +279,8 @@ func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) i
 // operandsOf says what stands beside the flags of a command, where anything does.
 var operandsOf = map[string][]string{"raise": {"BIZTYPE", "NUMBER"}}
 
-// parseFlags reads --config and a flag for each key, and the operands that stand before, between and behind them.
+// parseFlags reads --config and a flag for each key, and the operands that stand before, between
+// and behind them.
 func parseFlags(command string, args, env []string) (src config.Sources, operands []string, err error) {
 	src = config.Sources{Env: env, Flags: make(map[string]string)}
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)

@@ -121,7 +121,8 @@ func TestUsageMistakes(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}, {"serve", "-h"}, {"check-config", "--help"}, {"version", "-h"}, {"help", "--help"}, {"raise", "-h"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			got := runWith(t, []string{"SEQD_NOPE=1"}, args...) // help helps with a wrong environment too
+			// help helps with a wrong environment too
+			got := runWith(t, []string{"SEQD_NOPE=1"}, args...)
 			if got.code != ExitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
@@ -347,7 +348,8 @@ func TestServeWithABrokenDataFile(t *testing.T) {
 	}
 }
 
-// serve by name and by default: the port opens, numbers are issued, and a signal, which ends the context, ends it with 0.
+// serve by name and by default: the port opens, numbers are issued, and a signal, which ends the
+// context, ends it with 0.
 func TestServe(t *testing.T) {
 	for name, command := range map[string][]string{"by name": {"serve"}, "by default": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -450,7 +452,8 @@ func logPipe(t *testing.T) logs {
 	return logs{r, w}
 }
 
-// address reads the log up to the line that says where the port is, and lets the rest of it flow off.
+// address reads the log up to the line that says where the port is, and lets the rest of it flow
+// off.
 func (l logs) address(t *testing.T) string {
 	t.Helper()
 	lines := bufio.NewScanner(l.r)

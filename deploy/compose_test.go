@@ -76,7 +76,8 @@ func lines(t *testing.T, text string) map[string]string {
 	return env
 }
 
-// The variables of the composition, of the example and of the program that makes them are the same; the example holds no secret.
+// The variables of the composition, of the example and of the program that makes them are the same;
+// the example holds no secret.
 func TestComposeVariables(t *testing.T) {
 	example, made := lines(t, read(t, ".env.example")), environment(t)
 	delete(example, "COMPOSE_PROJECT_NAME") // which docker compose itself reads
@@ -170,7 +171,8 @@ func configOf(t *testing.T, s service) *config.Config {
 	return cfg
 }
 
-// Both nodes start with their configuration, share everything, are stopped with patience, and are where Prometheus looks for them.
+// Both nodes start with their configuration, share everything, are stopped with patience, and are
+// where Prometheus looks for them.
 func TestComposeNodes(t *testing.T) {
 	c := compose(t)
 	for _, name := range []string{"seqd-1", "seqd-2"} {

@@ -28,7 +28,8 @@ var (
 	part   = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// collected are the metrics of the Go runtime and of the process that may be used: Prometheus' client for Go has them on every system that seqd is deployed on.
+// collected are the metrics of the Go runtime and of the process that may be used: Prometheus'
+// client for Go has them on every system that seqd is deployed on.
 var collected = []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "process_cpu_seconds_total", "process_max_fds", "process_open_fds",
 	"process_resident_memory_bytes"}
 

@@ -12,8 +12,8 @@ import (
 // clusterPersistID is the persist ID of the one [Cluster] of a store.
 const clusterPersistID = "cluster"
 
-// Cluster is who the nodes that share a store are together. What they keep elsewhere carries the ID, so that a Redis which is shared by
-// mistake with the cluster of another store is noticed.
+// Cluster is who the nodes that share a store are together. What they keep elsewhere carries the
+// ID, so that a Redis which is shared by mistake with the cluster of another store is noticed.
 type Cluster struct {
 	// ID is 32 hexadecimal digits, drawn at random once in the life of the store.
 	ID string `json:"id"`
@@ -35,7 +35,8 @@ func (c Cluster) Validate() error {
 // CheckUpdate accepts every change; seqd makes none.
 func (c Cluster) CheckUpdate(Cluster) error { return nil }
 
-// randomBytes is how many random bytes the ID of a cluster has, and an epoch: 128 bits, so that no two are ever the same.
+// randomBytes is how many random bytes the ID of a cluster has, and an epoch: 128 bits, so that no
+// two are ever the same.
 const randomBytes = 16
 
 // drawn returns 32 hexadecimal digits that nobody has drawn before.
@@ -54,8 +55,9 @@ func isRandom(text string) bool {
 // NewEpoch draws a sequencer epoch: 32 hexadecimal digits. It is safe for concurrent use.
 func NewEpoch() string { return drawn() }
 
-// ClusterID returns the ID of the cluster that the store belongs to, and creates it when there is none. Processes that call at once get the
-// same one. now is the clock of the timestamp. An error that wraps ErrUnavailable can pass; calling again is always safe.
+// ClusterID returns the ID of the cluster that the store belongs to, and creates it when there is
+// none. Processes that call at once get the same one. now is the clock of the timestamp. An error
+// that wraps ErrUnavailable can pass; calling again is always safe.
 func ClusterID(ctx context.Context, store Store, now func() time.Time) (string, error) {
 	for range 2 {
 		known, err := store.Clusters().Read(ctx, clusterPersistID)

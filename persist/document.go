@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Document is a text with a revision: what administrators change at run time, and what nodes tell one another.
+// Document is a text with a revision: what administrators change at run time, and what nodes tell
+// one another.
 type Document struct {
 	// Kind is the set it belongs to, such as definition or token: 1 to 32 lower-case letters.
 	Kind string `json:"kind"`
@@ -19,7 +20,8 @@ type Document struct {
 	Body string `json:"body"`
 	// Timestamp is when it was written, in ms since the Unix epoch.
 	Timestamp int64 `json:"timestamp"`
-	// Expires is when it may be purged, in ms since the Unix epoch; 0 for never. Until it is purged it is there.
+	// Expires is when it may be purged, in ms since the Unix epoch; 0 for never. Until it is purged
+	// it is there.
 	Expires int64 `json:"expires,omitempty"`
 }
 
@@ -50,7 +52,8 @@ func (d Document) Validate() error {
 	return nil
 }
 
-// CheckNew returns ErrInvalid unless d is valid and of revision 1. Drivers call it before they create one.
+// CheckNew returns ErrInvalid unless d is valid and of revision 1. Drivers call it before they
+// create one.
 func (d Document) CheckNew() error {
 	if d.Revision != 1 {
 		return invalid("a new document has revision 1, not %d", d.Revision)
@@ -74,7 +77,8 @@ func (d Document) CheckRevision(revision int64) error {
 	return nil
 }
 
-// CheckDocument returns ErrInvalid for a kind or key that no document can have. Drivers call it first.
+// CheckDocument returns ErrInvalid for a kind or key that no document can have. Drivers call it
+// first.
 func CheckDocument(kind, key string) error {
 	if err := CheckDocuments(kind, ""); err != nil {
 		return err
@@ -85,7 +89,8 @@ func CheckDocument(kind, key string) error {
 	return nil
 }
 
-// CheckDocuments returns ErrInvalid for a kind that no document can have and for a text that no keys come after. Drivers call it before they list or purge.
+// CheckDocuments returns ErrInvalid for a kind that no document can have and for a text that no
+// keys come after. Drivers call it before they list or purge.
 func CheckDocuments(kind, after string) error {
 	switch {
 	case !kinds.MatchString(kind):
@@ -96,19 +101,23 @@ func CheckDocuments(kind, after string) error {
 	return nil
 }
 
-// Documents keeps documents. It is safe for concurrent use. When a write returns an error other than those named here, it may or may not have happened.
+// Documents keeps documents. It is safe for concurrent use. When a write returns an error other
+// than those named here, it may or may not have happened.
 type Documents interface {
 	// Create stores a document of revision 1 durably, or returns ErrExists.
 	Create(ctx context.Context, d Document) error
 	// Read returns a document, or ErrNotFound.
 	Read(ctx context.Context, kind, key string) (Document, error)
-	// Update replaces the revision before d.Revision in one atomic, durable step. It returns ErrConflict when the document has another revision, and
-	// ErrNotFound when there is none.
+	// Update replaces the revision before d.Revision in one atomic, durable step. It returns
+	// ErrConflict when the document has another revision, and ErrNotFound when there is none.
 	Update(ctx context.Context, d Document) error
-	// Delete removes a document of this revision. It returns ErrConflict when it has another one, and ErrNotFound when there is none.
+	// Delete removes a document of this revision. It returns ErrConflict when it has another one,
+	// and ErrNotFound when there is none.
 	Delete(ctx context.Context, kind, key string, revision int64) error
-	// List returns at most limit documents of a kind whose keys are greater than after, in byte order of their keys.
+	// List returns at most limit documents of a kind whose keys are greater than after, in byte
+	// order of their keys.
 	List(ctx context.Context, kind, after string, limit int) ([]Document, error)
-	// Purge removes at most limit documents of a kind that expired before a time, in ms since the Unix epoch, and returns how many.
+	// Purge removes at most limit documents of a kind that expired before a time, in ms since the
+	// Unix epoch, and returns how many.
 	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
 }

@@ -8,8 +8,9 @@ import (
 // pageSize is how many records are read at a time.
 const pageSize = 1000
 
-// Every yields all models of one kind, in byte order of their persist IDs, and at last an error where there is one. They are read in pages: what is created or
-// deleted meanwhile may be among them or not.
+// Every yields all models of one kind, in byte order of their persist IDs, and at last an error
+// where there is one. They are read in pages: what is created or deleted meanwhile may be among
+// them or not.
 func Every[M Model](ctx context.Context, from Repository[M]) iter.Seq2[M, error] {
 	return pages(func(after string) ([]M, error) { return from.List(ctx, after, pageSize) }, M.PersistID)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// Everything is read once and in order, also when the last page is full, and no more is read than is wanted.
+// Everything is read once and in order, also when the last page is full, and no more is read than
+// is wanted.
 func TestEvery(t *testing.T) {
 	for _, n := range []int{0, 1, 999, 1000, 1001, 2000} {
 		documents := memory.New(time.Now).Documents()

@@ -16,7 +16,8 @@ type HistoryRun struct {
 	Count  int   `json:"count" bson:"count"`
 }
 
-// HistoryRecord says what was issued in answer to one request. It is written once and never changed.
+// HistoryRecord says what was issued in answer to one request. It is written once and never
+// changed.
 type HistoryRecord struct {
 	// ID is a [HistoryID]: unique, and in the order of time.
 	ID string `json:"id"`
@@ -24,13 +25,16 @@ type HistoryRecord struct {
 	BizType string `json:"bizType"`
 	// Time is when the numbers were issued, in ms since the Unix epoch, as in ID.
 	Time int64 `json:"time"`
-	// First and Last are the first and the last number in the order they were taken, Count how many there are. As text in JSON: they can be above 2^53.
+	// First and Last are the first and the last number in the order they were taken, Count how many
+	// there are. As text in JSON: they can be above 2^53.
 	First int64 `json:"first,string"`
 	Last  int64 `json:"last,string"`
 	Count int   `json:"count"`
-	// Runs are the numbers; none where they lie evenly between First and Last. Where there were more than a record holds, the last ones are missing.
+	// Runs are the numbers; none where they lie evenly between First and Last. Where there were
+	// more than a record holds, the last ones are missing.
 	Runs []HistoryRun `json:"runs,omitempty"`
-	// IDs is how the numbers were shown, none where as decimal digits: all, or where there are fewer than Count, the first and the last.
+	// IDs is how the numbers were shown, none where as decimal digits: all, or where there are
+	// fewer than Count, the first and the last.
 	IDs []string `json:"ids,omitempty"`
 	// Caller, Addr and RequestID are who asked; see seqd.Caller.
 	Caller    string `json:"caller,omitempty"`
@@ -82,8 +86,9 @@ const (
 	mostHistoryTime     = 1<<(4*historyTimeDigits) - 1
 )
 
-// HistoryID makes the ID of a record: time, in ms since the Unix epoch (0 to 2^48 − 1), then origin, which is drawn at random by whoever writes, then n (0 to
-// 2^48 − 1), which that writer never uses twice. A time outside is moved to its bound, of n the lowest 48 bits count.
+// HistoryID makes the ID of a record: time, in ms since the Unix epoch (0 to 2^48 − 1), then
+// origin, which is drawn at random by whoever writes, then n (0 to 2^48 − 1), which that writer
+// never uses twice. A time outside is moved to its bound, of n the lowest 48 bits count.
 func HistoryID(time int64, origin, n uint64) string {
 	var raw [historyIDLength / 2]byte
 	binary.BigEndian.PutUint64(raw[:], uint64(clampTime(time))<<16)
@@ -95,7 +100,8 @@ func HistoryID(time int64, origin, n uint64) string {
 
 func clampTime(time int64) int64 { return min(max(time, 0), mostHistoryTime) }
 
-// HistoryTime returns the time in an ID, in ms since the Unix epoch, or ErrInvalid for what [HistoryID] never makes.
+// HistoryTime returns the time in an ID, in ms since the Unix epoch, or ErrInvalid for what
+// [HistoryID] never makes.
 func HistoryTime(id string) (int64, error) {
 	var raw [historyIDLength / 2]byte
 	if len(id) != historyIDLength || id != strings.ToLower(id) {
@@ -114,7 +120,8 @@ func HistoryTime(id string) (int64, error) {
 // HistoryQuery asks for the records of one biz type.
 type HistoryQuery struct {
 	BizType string
-	// Before, unless empty, is an ID: only records below it, which is how the next page is asked for.
+	// Before, unless empty, is an ID: only records below it, which is how the next page is asked
+	// for.
 	Before string
 	// From and To bound the time, in ms since the Unix epoch: From ≤ time < To. 0 for no bound.
 	From, To int64
@@ -143,8 +150,8 @@ func (q HistoryQuery) Range() (low, high string, err error) {
 	return prefix + fmt.Sprintf("%012x", clampTime(q.From)), prefix + below, nil
 }
 
-// PurgeRange returns the persist IDs of the records of a biz type whose time is before the given one, in ms since the Unix epoch: low ≤ persist ID < high;
-// or ErrInvalid.
+// PurgeRange returns the persist IDs of the records of a biz type whose time is before the given
+// one, in ms since the Unix epoch: low ≤ persist ID < high; or ErrInvalid.
 func PurgeRange(bizType string, before int64) (low, high string, err error) {
 	if err := checkHistoryBizType(bizType); err != nil {
 		return "", "", err
@@ -156,16 +163,19 @@ func PurgeRange(bizType string, before int64) (low, high string, err error) {
 // historyAbove is greater than every ID.
 const historyAbove = "g"
 
-// HistoryStore keeps what was issued to whom. It is safe for concurrent use. How many records it keeps is up to who purges it, unless a driver says
-// otherwise.
+// HistoryStore keeps what was issued to whom. It is safe for concurrent use. How many records it
+// keeps is up to who purges it, unless a driver says otherwise.
 type HistoryStore interface {
-	// Append stores records. One whose ID is there already stays as it is, so that after an error, when any of them may or may not be stored, all of
-	// them can be given again. Once it returns nil, they are as durable as the store is.
+	// Append stores records. One whose ID is there already stays as it is, so that after an error,
+	// when any of them may or may not be stored, all of them can be given again. Once it returns
+	// nil, they are as durable as the store is.
 	Append(ctx context.Context, records []HistoryRecord) error
-	// List returns records in the order of their IDs, the greatest first: the newest. Whoever asks for the next page with the last ID of the one
-	// before sees every record once that was there when the first page was read, whatever is appended meanwhile.
+	// List returns records in the order of their IDs, the greatest first: the newest. Whoever asks
+	// for the next page with the last ID of the one before sees every record once that was there
+	// when the first page was read, whatever is appended meanwhile.
 	List(ctx context.Context, query HistoryQuery) ([]HistoryRecord, error)
-	// Purge removes the oldest records of a biz type whose time is before the given one, in ms since the Unix epoch, at most limit of them, and returns how
-	// many it removed: fewer than limit when there are no more. Several processes may purge at once.
+	// Purge removes the oldest records of a biz type whose time is before the given one, in ms
+	// since the Unix epoch, at most limit of them, and returns how many it removed: fewer than
+	// limit when there are no more. Several processes may purge at once.
 	Purge(ctx context.Context, bizType string, before int64, limit int) (int, error)
 }

@@ -17,8 +17,8 @@ type Record interface {
 	Validate() error
 }
 
-// envelope is how a model is written by the drivers that store bytes. Sum is the CRC-32 (IEEE) of the model as it stands there: a digit
-// that rotted would make another maximum.
+// envelope is how a model is written by the drivers that store bytes. Sum is the CRC-32 (IEEE) of
+// the model as it stands there: a digit that rotted would make another maximum.
 type envelope struct {
 	Version int             `json:"v"`
 	Sum     uint32          `json:"sum"`
@@ -37,7 +37,8 @@ func Encode[M Record](m M) ([]byte, error) {
 	return json.Marshal(envelope{Version: FormatVersion, Sum: crc32.ChecksumIEEE(text), Model: text})
 }
 
-// Decode reads what Encode wrote. It returns ErrNewer for a newer format and ErrInvalid for anything that is no record.
+// Decode reads what Encode wrote. It returns ErrNewer for a newer format and ErrInvalid for
+// anything that is no record.
 func Decode[M Record](data []byte) (m M, err error) {
 	var e envelope
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -55,8 +56,8 @@ func Decode[M Record](data []byte) (m M, err error) {
 	return m, m.Validate()
 }
 
-// Allocated returns the counter and the range after req, computed only: a driver writes the counter before it returns the
-// range. now is in ms since the Unix epoch.
+// Allocated returns the counter and the range after req, computed only: a driver writes the counter
+// before it returns the range. now is in ms since the Unix epoch.
 func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if err := req.Validate(); err != nil {
 		return c, Range{}, err

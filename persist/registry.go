@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Registry is a registry of machine IDs, for drivers that write it as a whole. Its values are never changed in place.
+// Registry is a registry of machine IDs, for drivers that write it as a whole. Its values are never
+// changed in place.
 type Registry struct {
 	Name string   `json:"name"`
 	Set  *SlotSet `json:"set,omitempty"`
@@ -37,7 +38,8 @@ func (r Registry) Validate() error {
 	return nil
 }
 
-// Table returns what [SlotStore.Look] does, with the slots of the given IDs, or all. It shares nothing with the registry.
+// Table returns what [SlotStore.Look] does, with the slots of the given IDs, or all. It shares
+// nothing with the registry.
 func (r Registry) Table(now int64, ids ...int64) SlotTable {
 	t := SlotTable{Now: now}
 	if r.Set != nil {
@@ -53,8 +55,8 @@ func (r Registry) Table(now int64, ids ...int64) SlotTable {
 	return t
 }
 
-// Swapped returns the registry after a change, and whether everything was as the change says it was; where it was not, it is as before. It only
-// computes.
+// Swapped returns the registry after a change, and whether everything was as the change says it
+// was; where it was not, it is as before. It only computes.
 func (r Registry) Swapped(swap SlotSwap) (Registry, bool) {
 	if swap.Source != "" || !same(r.Set, swap.OldSet) {
 		return r, false
@@ -93,7 +95,8 @@ func same[T comparable](a, b *T) bool {
 // longestRegistry is how many bytes the name of a registry has at most.
 const longestRegistry = 1024
 
-// CheckLook returns ErrInvalid for a name that no registry can have and for machine IDs that none can hold. Drivers call it first.
+// CheckLook returns ErrInvalid for a name that no registry can have and for machine IDs that none
+// can hold. Drivers call it first.
 func CheckLook(registry string, ids ...int64) error {
 	if registry == "" || len(registry) > longestRegistry || !utf8.ValidString(registry) {
 		return invalid("registry %.100q: a name has 1 to %d bytes of UTF-8", registry, longestRegistry)
@@ -106,8 +109,9 @@ func CheckLook(registry string, ids ...int64) error {
 	return nil
 }
 
-// CheckSwap returns ErrInvalid for a change that no registry can take. Drivers call it first. Texts that are no UTF-8 are refused, for what is stored
-// would not be what was given, and no later swap would find it as it was.
+// CheckSwap returns ErrInvalid for a change that no registry can take. Drivers call it first. Texts
+// that are no UTF-8 are refused, for what is stored would not be what was given, and no later swap
+// would find it as it was.
 func CheckSwap(registry string, swap SlotSwap) error {
 	if err := CheckLook(registry); err != nil {
 		return err

@@ -9,9 +9,11 @@ import (
 type RejectedFactory struct {
 	// Name is what a biz type or the section of a strategy says under "rejected".
 	Name string
-	// Settings returns a pointer to a new copy of the settings with their defaults, as those of a plugin; "name" is taken.
+	// Settings returns a pointer to a new copy of the settings with their defaults, as those of a
+	// plugin; "name" is taken.
 	Settings func() any
-	// New makes the handler of one binding. Biz types that share the binding share the handler. Where it implements seqd.Closer, it is closed at the end.
+	// New makes the handler of one binding. Biz types that share the binding share the handler.
+	// Where it implements seqd.Closer, it is closed at the end.
 	New func(env Env, binding seqd.RejectedBinding) (seqd.RejectedHandler, error)
 }
 
@@ -27,7 +29,8 @@ func init() {
 	})
 }
 
-// RegisterRejected makes a rejection handler known. It panics when the name is empty or taken or a function is missing.
+// RegisterRejected makes a rejection handler known. It panics when the name is empty or taken or a
+// function is missing.
 func RegisterRejected(f RejectedFactory) {
 	handlers.Register(f.Name, f, f.Settings != nil && f.New != nil)
 }

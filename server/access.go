@@ -18,7 +18,8 @@ func (r *runtime) guard() httpapi.Guard {
 	return r.tokens
 }
 
-// mayOpen refuses an address that others can reach while nobody asks them for tokens; the configuration knows only its name.
+// mayOpen refuses an address that others can reach while nobody asks them for tokens; the
+// configuration knows only its name.
 func (r *runtime) mayOpen(addr net.Addr) error {
 	if r.cfg.Auth.Mode != "auto" || r.cfg.Auth.Enforced() || config.IsLoopback(addr.String()) {
 		return nil
@@ -42,7 +43,8 @@ func (r *runtime) warnOfAccess() {
 	}
 }
 
-// loadTokens reads the tokens of the store, again and again until that worked or ctx ends. A reason is logged once, not at every attempt.
+// loadTokens reads the tokens of the store, again and again until that worked or ctx ends. A reason
+// is logged once, not at every attempt.
 func (r *runtime) loadTokens(ctx context.Context) {
 	logged := ""
 	for {

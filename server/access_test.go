@@ -90,7 +90,8 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	s = start(t, cfg)
 	wantCode(t, s.want(503, "GET", "/seq/order", made.Secret, ""), seqd.CodeStarting)
 	wantCode(t, s.want(401, "GET", "/seq/order", "", ""), seqd.CodeUnauthorized)
-	wantCode(t, s.want(403, "GET", "/seq/order", "ops-secret", ""), seqd.CodeForbidden) // that of the configuration is known
+	// that of the configuration is known
+	wantCode(t, s.want(403, "GET", "/seq/order", "ops-secret", ""), seqd.CodeForbidden)
 	wantCode(t, s.want(503, "GET", "/tokens", "ops-secret", ""), seqd.CodeStarting)
 	if err := holder.Close(); err != nil {
 		t.Fatal(err)
@@ -144,7 +145,8 @@ func TestAuthModes(t *testing.T) {
 	}
 }
 
-// An address that others can reach is not opened without tokens, also where only the name service knows that it is one.
+// An address that others can reach is not opened without tokens, also where only the name service
+// knows that it is one.
 func TestOpenAddress(t *testing.T) {
 	cfg := load(t, "store: {driver: memory}\nbizTypes: [{name: order}]")
 	open := *cfg
@@ -196,7 +198,8 @@ func certificateFiles(t *testing.T, files config.TLS) *x509.CertPool {
 	return pool
 }
 
-// A whole run over TLS: callers that check the certificate get in, and get another one when the files change.
+// A whole run over TLS: callers that check the certificate get in, and get another one when the
+// files change.
 func TestRunOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	files := config.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}

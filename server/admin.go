@@ -196,8 +196,8 @@ func (c *catalogue) reveal(text, before []byte) ([]byte, error) {
 // errLocked refuses changes where the configuration says what there is.
 var errLocked = &seqd.Error{Code: seqd.CodeConflict, Detail: "bizTypesFrom is config: biz types are changed in the configuration of every node"}
 
-// change does one change of one biz type: edit is given what is there, and may be called again where another change came first. What it leaves as it was is
-// not written.
+// change does one change of one biz type: edit is given what is there, and may be called again
+// where another change came first. What it leaves as it was is not written.
 func (c *catalogue) change(ctx context.Context, name string, change httpapi.Change, edit func(said *entry, there bool) error) (httpapi.BizType, error) {
 	if c.locked {
 		return httpapi.BizType{}, errLocked
@@ -205,7 +205,8 @@ func (c *catalogue) change(ctx context.Context, name string, change httpapi.Chan
 	for range changeTries {
 		doc, before, err := c.read(ctx, name)
 		if errors.Is(err, errDamaged) {
-			err, before = nil, entry{Enabled: true, Source: fromAPI} // it can be put right, or deleted
+			// it can be put right, or deleted
+			err, before = nil, entry{Enabled: true, Source: fromAPI}
 		}
 		if err != nil {
 			return httpapi.BizType{}, err
@@ -300,8 +301,8 @@ func same(a, b entry) bool {
 // writeTimeout bounds the writing of a change.
 const writeTimeout = 20 * time.Second
 
-// write announces a change, makes it, does it in this process and tells the others. It does not end with ctx: whoever asked may go away, and what was begun is
-// still done.
+// write announces a change, makes it, does it in this process and tells the others. It does not end
+// with ctx: whoever asked may go away, and what was begun is still done.
 func (c *catalogue) write(ctx context.Context, doc persist.Document) error {
 	ctx = context.WithoutCancel(ctx)
 	err := c.record(ctx, doc)
@@ -335,7 +336,8 @@ func isDefinite(err error) bool {
 	return errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrNotFound) || errors.Is(err, persist.ErrInvalid)
 }
 
-// find makes this process do what it wrote, once that is in the store, where it is not known whether it will be. Other nodes have the announcement.
+// find makes this process do what it wrote, once that is in the store, where it is not known
+// whether it will be. Other nodes have the announcement.
 func (c *catalogue) find(doc persist.Document) {
 	ctx, cancel := context.WithTimeout(context.Background(), watchFor)
 	defer cancel()
@@ -351,11 +353,12 @@ func (c *catalogue) find(doc persist.Document) {
 	}
 }
 
-// check finds out whether a definition can be used, and what it does not do although it looks so. shape is the one that its IDs got by force, now where reshaped
-// is true, "" for none.
+// check finds out whether a definition can be used, and what it does not do although it looks so.
+// shape is the one that its IDs got by force, now where reshaped is true, "" for none.
 func (c *catalogue) check(ctx context.Context, name string, before, said entry, change httpapi.Change) (warnings []string, shape string, reshaped bool, err error) {
 	if said.Deleted || !said.Enabled && !change.Force && bytes.Equal(said.Definition, before.Definition) {
-		return nil, before.Shape, false, nil // what is wrong with a definition is no reason to keep it issuing
+		// what is wrong with a definition is no reason to keep it issuing
+		return nil, before.Shape, false, nil
 	}
 	b, err := c.decode(name, said.Definition)
 	if err != nil {
@@ -370,8 +373,9 @@ func (c *catalogue) check(ctx context.Context, name string, before, said entry, 
 	return warnings, shape, reshaped, err
 }
 
-// checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it is forced, or was before: that is not on record before somebody
-// has built it. forced is the shape that it got so, "" for none.
+// checkShape refuses a definition whose IDs could repeat those of before (invariant U6), unless it
+// is forced, or was before: that is not on record before somebody has built it. forced is the shape
+// that it got so, "" for none.
 func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, before string, change httpapi.Change) (forced string, now bool, err error) {
 	made := makes(b)
 	if made != "" && c.store.Shared() {
@@ -410,7 +414,8 @@ func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, before strin
 	}
 }
 
-// makes returns the plugin of a biz type that would make something that is not there, "" where none would.
+// makes returns the plugin of a biz type that would make something that is not there, "" where none
+// would.
 func makes(b seqd.BizType) string {
 	for _, binding := range b.Plugins {
 		if maker, ok := binding.Settings.(plugin.Maker); ok && maker.Makes() {
@@ -434,7 +439,8 @@ func keyOf(text []byte, name string) json.RawMessage {
 	return nil
 }
 
-// checkStart warns of a start that can have no effect. The store knows up to where numbers were handed to nodes, not how many of them were issued.
+// checkStart warns of a start that can have no effect. The store knows up to where numbers were
+// handed to nodes, not how many of them were issued.
 func (c *catalogue) checkStart(ctx context.Context, b seqd.BizType) ([]string, error) {
 	first, _ := seqd.BoundsOf(b)
 	of := b.Name

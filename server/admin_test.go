@@ -16,7 +16,8 @@ import (
 	"github.com/seqd/seqd/server"
 )
 
-// do sends a request with a JSON body and headers as pairs of name and value, wants its status, and returns the body and the ETag.
+// do sends a request with a JSON body and headers as pairs of name and value, wants its status, and
+// returns the body and the ETag.
 func (s *service) do(want int, method, path, body string, headers ...string) (answer, etag string) {
 	s.t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -50,7 +51,8 @@ func wantIn(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// A biz type lives: made, changed, disabled, enabled, deleted and made again, over restarts, and no number comes twice.
+// A biz type lives: made, changed, disabled, enabled, deleted and made again, over restarts, and no
+// number comes twice.
 func TestLifeOfABizType(t *testing.T) {
 	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db"))
 	s := start(t, load(t, text))
@@ -119,7 +121,8 @@ func TestLifeOfABizType(t *testing.T) {
 	wantIn(t, answer, `"name":"order"`, `"source":"config"`)
 }
 
-// What the store says wins over the configuration, which only gives the first definitions, unless bizTypesFrom is config.
+// What the store says wins over the configuration, which only gives the first definitions, unless
+// bizTypesFrom is config.
 func TestTheStoreWins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	run := func(bizTypes, from string, check func(s *service, log *syncLog)) {
@@ -252,7 +255,8 @@ func TestSecretsOfDefinitions(t *testing.T) {
 	}
 }
 
-// A definition that this node cannot use is refused, for a new name too, instead of making the node unready; and whoever only asks makes no files.
+// A definition that this node cannot use is refused, for a new name too, instead of making the node
+// unready; and whoever only asks makes no files.
 func TestDefinitionThatCannotBeUsed(t *testing.T) {
 	dir := t.TempDir()
 	wrong, missing := filepath.Join(dir, "wrong"), filepath.Join(dir, "new", "key")
@@ -289,7 +293,8 @@ func TestDefinitionThatIsTooLarge(t *testing.T) {
 	s.do(404, "GET", "/biz-types/new", "")
 }
 
-// A definition that only building it shows to be of no use takes its biz type out of service, not the node.
+// A definition that only building it shows to be of no use takes its biz type out of service, not
+// the node.
 func TestOneMistakeStopsOneBizType(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)

@@ -12,7 +12,8 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// openAlone begins without the store, where that cannot be reached now and biz types of this node can issue all the same. The others wait for it.
+// openAlone begins without the store, where that cannot be reached now and biz types of this node
+// can issue all the same. The others wait for it.
 func (r *runtime) openAlone(ctx context.Context) bool {
 	if r.cfg.Store.Driver != "mongo" {
 		return false
@@ -44,7 +45,8 @@ func (r *runtime) openAlone(ctx context.Context) bool {
 	return true
 }
 
-// canAlone returns the biz types that can issue without the store, all of one cluster, and that cluster.
+// canAlone returns the biz types that can issue without the store, all of one cluster, and that
+// cluster.
 func (r *runtime) canAlone() (alone map[string]bool, cluster string) {
 	alone = make(map[string]bool)
 	for _, b := range r.cfg.BizTypes {
@@ -69,8 +71,9 @@ func (r *runtime) begin(alone map[string]bool, cluster string) {
 	r.store, r.alone, r.cluster = r.gate, alone, cluster
 }
 
-// confirmAlone opens the gate as soon as the store can be reached and is the one that the biz types remember which began without it. Where it is not it ends the
-// run: what this node keeps elsewhere carries the wrong cluster, or its numbers have another shape than those before (invariant U6).
+// confirmAlone opens the gate as soon as the store can be reached and is the one that the biz types
+// remember which began without it. Where it is not it ends the run: what this node keeps elsewhere
+// carries the wrong cluster, or its numbers have another shape than those before (invariant U6).
 func (r *runtime) confirmAlone(ctx context.Context) {
 	logged := ""
 	for {
@@ -98,7 +101,8 @@ func (r *runtime) confirmAlone(ctx context.Context) {
 	}
 }
 
-// confirm asks the store behind the gate. It writes nothing before it knows that the store is that of this node's cluster.
+// confirm asks the store behind the gate. It writes nothing before it knows that the store is that
+// of this node's cluster.
 func (r *runtime) confirm(ctx context.Context) error {
 	store := r.gate.Store
 	known, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
@@ -125,7 +129,8 @@ func (r *runtime) confirm(ctx context.Context) error {
 	return nil
 }
 
-// beganAlone reports whether a biz type began without the store, and that could not be reached since.
+// beganAlone reports whether a biz type began without the store, and that could not be reached
+// since.
 func (r *runtime) beganAlone(bizType string) bool {
 	return r.gate != nil && !r.gate.open.Load() && r.alone[bizType]
 }

@@ -28,14 +28,15 @@ func (a *answers) Once(ctx context.Context, key string, call *seqd.Call, issue f
 	return opened.Once(ctx, key, call, issue)
 }
 
-// How long a request waits for another one with the same key: longer than a claim lasts that nobody renews, so that it can take over; but most of
-// writeTimeout is left for issuing.
+// How long a request waits for another one with the same key: longer than a claim lasts that nobody
+// renews, so that it can take over; but most of writeTimeout is left for issuing.
 const (
 	waitForAnswer = idempotency.Lease + time.Second
 	shareOfWrite  = 3
 )
 
-// openAnswers keeps answers in Redis where there is one, else in the store. Never in both: nodes could disagree on where an answer is.
+// openAnswers keeps answers in Redis where there is one, else in the store. Never in both: nodes
+// could disagree on where an answer is.
 func (r *runtime) openAnswers(ctx context.Context) {
 	backend, clean := answersInStore(r.store, r.now)
 	if r.redis != nil {
@@ -59,13 +60,15 @@ func answersInStore(store persist.Store, now func() time.Time) (idempotency.Back
 	return kept, cleaner{purge: kept.Purge, skew: clock.Skew}
 }
 
-// purgePause is how often answers are removed that have ended, those too that are there from before Redis was configured.
+// purgePause is how often answers are removed that have ended, those too that are there from before
+// Redis was configured.
 const purgePause = time.Minute
 
 // cleaner removes answers that have ended.
 type cleaner struct {
 	purge func(context.Context) (int, error)
-	skew  func(context.Context) error // returns why the clocks are not to be trusted; nil for nobody to ask
+	// returns why the clocks are not to be trusted; nil for nobody to ask
+	skew func(context.Context) error
 }
 
 // run cleans until ctx ends. Each trouble is logged when it begins and when it ends.

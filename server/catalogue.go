@@ -22,17 +22,21 @@ const definitionKind = "definition"
 
 // entry is the body of such a document.
 type entry struct {
-	// Definition is a JSON object as an item of bizTypes is, without the name. It stays after a delete.
+	// Definition is a JSON object as an item of bizTypes is, without the name. It stays after a
+	// delete.
 	Definition json.RawMessage `json:"definition"`
 	// Enabled is false while no numbers shall be issued.
 	Enabled bool `json:"enabled"`
-	// Deleted marks a tombstone: the name can be used again, and its numbers go on where they ended.
+	// Deleted marks a tombstone: the name can be used again, and its numbers go on where they
+	// ended.
 	Deleted bool `json:"deleted,omitempty"`
 	// Source is who defined it first: config or api.
 	Source string `json:"source"`
-	// Reshaped is the version at which the shape of its IDs was last forced to be this one, 0 for never: what refused because of the shape tries again.
+	// Reshaped is the version at which the shape of its IDs was last forced to be this one, 0 for
+	// never: what refused because of the shape tries again.
 	Reshaped int64 `json:"reshaped,omitempty"`
-	// Shape is the one that was forced then, "" where none was or where it is another one now. It is put on record by whoever builds the definition.
+	// Shape is the one that was forced then, "" where none was or where it is another one now. It
+	// is put on record by whoever builds the definition.
 	Shape string `json:"shape,omitempty"`
 }
 
@@ -42,19 +46,22 @@ const (
 	fromAPI    = "api"
 )
 
-// catalogue is which biz types there are: what the store says, and a copy of it in this process that follows. It is safe for concurrent use.
+// catalogue is which biz types there are: what the store says, and a copy of it in this process
+// that follows. It is safe for concurrent use.
 type catalogue struct {
 	*runtime
 	locked bool // the configuration says what there is, and nothing can change it
 
-	mu       sync.Mutex // guards what follows
-	known    map[string]known
-	rejected map[string][]seqd.RejectedBinding // the rejection handlers that biz types use, where they use any
+	mu    sync.Mutex // guards what follows
+	known map[string]known
+	// the rejection handlers that biz types use, where they use any
+	rejected map[string][]seqd.RejectedBinding
 
 	turns turns // one change of a biz type at a time
 }
 
-// known is what this process made of a biz type: no more than it must be, for there may be very many.
+// known is what this process made of a biz type: no more than it must be, for there may be very
+// many.
 type known struct {
 	revision int64  // of the document, 0 for none
 	said     digest // of what it says
@@ -90,8 +97,9 @@ func newCatalogue(r *runtime) *catalogue {
 	return c
 }
 
-// load returns what biz types there are, after putting those of the configuration into the store that it does not know yet. Those that cannot be written now
-// are left to seedRest: they must not keep others from issuing. It builds nothing.
+// load returns what biz types there are, after putting those of the configuration into the store
+// that it does not know yet. Those that cannot be written now are left to seedRest: they must not
+// keep others from issuing. It builds nothing.
 func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, error) {
 	all, err := c.list(ctx)
 	if err != nil {
@@ -120,8 +128,9 @@ func (c *catalogue) load(ctx context.Context) (map[string]persist.Document, erro
 	return all, nil
 }
 
-// seedAll puts definitions of the configuration into the store. It returns those that are there now, and why others are not. A part is announced when the one
-// before is written: so a node that has missed announcements misses no definition.
+// seedAll puts definitions of the configuration into the store. It returns those that are there
+// now, and why others are not. A part is announced when the one before is written: so a node that
+// has missed announcements misses no definition.
 func (c *catalogue) seedAll(ctx context.Context, names []string) (map[string]persist.Document, error) {
 	all := make(map[string]persist.Document)
 	for part := range slices.Chunk(names, mostSeeded) {
@@ -163,7 +172,8 @@ func (c *catalogue) seedPart(ctx context.Context, names []string) (map[string]pe
 	return made, failed
 }
 
-// seedRest puts those definitions of the configuration into the store that could not be written at the start, until all are there or ctx ends.
+// seedRest puts those definitions of the configuration into the store that could not be written at
+// the start, until all are there or ctx ends.
 func (c *catalogue) seedRest(ctx context.Context) {
 	for !c.locked {
 		missing := c.unseeded()
@@ -182,7 +192,8 @@ func (c *catalogue) seedRest(ctx context.Context) {
 	}
 }
 
-// unseeded returns which definitions of the configuration are not in the store as far as this process knows.
+// unseeded returns which definitions of the configuration are not in the store as far as this
+// process knows.
 func (c *catalogue) unseeded() (names []string) {
 	for _, b := range c.cfg.BizTypes {
 		_, ok := c.cfg.Definition(b.Name)
@@ -193,10 +204,12 @@ func (c *catalogue) unseeded() (names []string) {
 	return names
 }
 
-// mostSeeded is how many definitions of the configuration are announced and written at once: so few that others keep their place among the announcements.
+// mostSeeded is how many definitions of the configuration are announced and written at once: so few
+// that others keep their place among the announcements.
 const mostSeeded = mostRecent / 4
 
-// parallelWrites bounds how many definitions are written at once; the store merges what comes together.
+// parallelWrites bounds how many definitions are written at once; the store merges what comes
+// together.
 const parallelWrites = 64
 
 // list reads all definitions.
@@ -211,7 +224,8 @@ func (c *catalogue) list(ctx context.Context) (map[string]persist.Document, erro
 	return all, nil
 }
 
-// first puts a definition of the configuration, which is announced, into the store, or returns the one that another node was faster with.
+// first puts a definition of the configuration, which is announced, into the store, or returns the
+// one that another node was faster with.
 func (c *catalogue) first(ctx context.Context, name string) (persist.Document, error) {
 	text, _ := c.cfg.Definition(name)
 	doc := c.document(name, 1, entry{Definition: text, Enabled: true, Source: fromConfig})
@@ -255,7 +269,8 @@ var errDamaged = errors.New("a definition in the store is damaged")
 // equalJSON compares two JSON texts without their white space and the order of their keys.
 func equalJSON(a, b []byte) bool { return bytes.Equal(a, b) || bytes.Equal(canonical(a), canonical(b)) }
 
-// canonical returns a JSON text without white space and with its keys in order, and what is none as it is.
+// canonical returns a JSON text without white space and with its keys in order, and what is none as
+// it is.
 func canonical(text []byte) []byte {
 	var tree any
 	if json.Unmarshal(text, &tree) != nil {
@@ -305,7 +320,8 @@ func (c *catalogue) definitions(ctx context.Context) ([]seqd.Definition, error) 
 	return list, nil
 }
 
-// built builds what a document says; nil where that is nothing. What this node cannot build refuses to issue.
+// built builds what a document says; nil where that is nothing. What this node cannot build refuses
+// to issue.
 func (c *catalogue) built(name string, doc persist.Document) (k known, rejected []seqd.RejectedBinding, d *seqd.Definition) {
 	said, err := decodeEntry(doc)
 	k = knownAs(doc.Revision, said)
@@ -386,7 +402,8 @@ func invalidDefinition(problems []seqd.Problem) *seqd.Error {
 	return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: text, Problems: problems[:min(mostProblems, len(problems))]}
 }
 
-// changed makes this process do what the document of a biz type says. There is none yet where one was announced and not written.
+// changed makes this process do what the document of a biz type says. There is none yet where one
+// was announced and not written.
 func (c *catalogue) changed(ctx context.Context, name string) error {
 	doc, err := c.store.Documents().Read(ctx, definitionKind, name)
 	if errors.Is(err, persist.ErrNotFound) {
@@ -420,7 +437,8 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 		c.knowing(doc.Key, before)
 		return
 	}
-	// What has begun is ended, also when the node stops meanwhile: the numbers in hand would be lost.
+	// What has begun is ended, also when the node stops meanwhile: the numbers in hand would be
+	// lost.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
 	defer cancel()
 	after := knownAs(doc.Revision, said)
@@ -429,7 +447,8 @@ func (c *catalogue) apply(ctx context.Context, doc persist.Document) {
 	case err == nil && said.Deleted:
 		err = c.issuer.Remove(ctx, doc.Key, nil)
 	case err == nil && !said.Enabled && was && before.onlyDisabledBy(said):
-		err = c.issuer.Disable(ctx, doc.Key, disabled(doc.Key)) // the plugins know what was counted until now
+		// the plugins know what was counted until now
+		err = c.issuer.Disable(ctx, doc.Key, disabled(doc.Key))
 	default:
 		err = c.issuer.Put(ctx, doc.Key, func() (seqd.Definition, error) {
 			var d *seqd.Definition

@@ -35,7 +35,8 @@ func newFaulty(shared bool) *faulty {
 func (f *faulty) Shared() bool                 { return f.shared }
 func (f *faulty) Documents() persist.Documents { return &f.docs }
 
-// faultyDocuments calls update before each update of a definition, and returns what after returns after it.
+// faultyDocuments calls update before each update of a definition, and returns what after returns
+// after it.
 type faultyDocuments struct {
 	persist.Documents
 	delay  time.Duration // of every read
@@ -127,7 +128,8 @@ func (c *catalogue) mustIssue(t *testing.T, name string) string {
 
 const formatted = `{"plugins":[{"name":"format","template":"A-{seq}"}]}`
 
-// A forced change that comes to nothing leaves the shape as it was: otherwise no node could issue after its next start.
+// A forced change that comes to nothing leaves the shape as it was: otherwise no node could issue
+// after its next start.
 func TestForcedChangeThatIsRefused(t *testing.T) {
 	store := newFaulty(true)
 	c, other := newTestCatalogue(t, store), newTestCatalogue(t, store)
@@ -158,7 +160,8 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 	other.mustIssue(t, "order")
 }
 
-// Of changes that are forced at the same time that one counts whose definition does, on every node and after a start.
+// Of changes that are forced at the same time that one counts whose definition does, on every node
+// and after a start.
 func TestForcedAtTheSameTime(t *testing.T) {
 	store := newFaulty(true)
 	c, other := newTestCatalogue(t, store), newTestCatalogue(t, store)
@@ -188,7 +191,8 @@ func TestForcedAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A strategy that a biz type never had keeps nothing for it yet: forced upon it, it begins. One that it had goes on.
+// A strategy that a biz type never had keeps nothing for it yet: forced upon it, it begins. One
+// that it had goes on.
 func TestForceAnotherStrategy(t *testing.T) {
 	store := newFaulty(true)
 	c := newTestCatalogue(t, store)
@@ -247,7 +251,8 @@ func TestForceTheDefinitionThatIsThere(t *testing.T) {
 	newTestCatalogue(t, store).mustIssue(t, "order")
 }
 
-// A change that was written although its writer heard nothing of it counts on this node too, also where there is no feed.
+// A change that was written although its writer heard nothing of it counts on this node too, also
+// where there is no feed.
 func TestChangeOfUnknownOutcome(t *testing.T) {
 	store := newFaulty(false)
 	c := newTestCatalogue(t, store)
@@ -324,7 +329,8 @@ func TestLastPage(t *testing.T) {
 	}
 }
 
-// A name that is used again with a start below its numbers says so, also when the definition is the one from before the delete.
+// A name that is used again with a start below its numbers says so, also when the definition is the
+// one from before the delete.
 func TestStartOfWhatIsMadeAgain(t *testing.T) {
 	c := newTestCatalogue(t, newFaulty(true))
 	c.mustPut(t, "order", `{"start":100}`, always)
@@ -337,7 +343,8 @@ func TestStartOfWhatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A start above what was issued and below what nodes have in hand moves numbers up, so no answer may say that it moves nothing.
+// A start above what was issued and below what nodes have in hand moves numbers up, so no answer
+// may say that it moves nothing.
 func TestStartWithinWhatNodesHave(t *testing.T) {
 	c := newTestCatalogue(t, newFaulty(true))
 	c.mustPut(t, "order", `{"step":1000}`, always)
@@ -383,7 +390,8 @@ func TestPatchWithAKeyTwice(t *testing.T) {
 	}
 }
 
-// A definition that is damaged refuses for that reason, on a node that starts too, and can be put right or deleted.
+// A definition that is damaged refuses for that reason, on a node that starts too, and can be put
+// right or deleted.
 func TestDamagedDefinition(t *testing.T) {
 	store := newFaulty(true)
 	c := newTestCatalogue(t, store)
@@ -480,7 +488,8 @@ func TestKeysOfManyNodes(t *testing.T) {
 	}
 }
 
-// What this node cannot build is refused where that shows beforehand, and the answer says so where it does not.
+// What this node cannot build is refused where that shows beforehand, and the answer says so where
+// it does not.
 func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
 	c := newTestCatalogue(t, newFaulty(false))
 	damaged := filepath.Join(t.TempDir(), "damaged.key")

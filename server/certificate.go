@@ -18,7 +18,8 @@ import (
 // errNoCertificate is what is wrong with a file that holds something else.
 var errNoCertificate = errors.New("server.tls.certFile: there is no certificate in it")
 
-// encryption returns how connections are encrypted, nil for not at all. The files are looked at again until ctx ends.
+// encryption returns how connections are encrypted, nil for not at all. The files are looked at
+// again until ctx ends.
 func (r *runtime) encryption(ctx context.Context) (*tls.Config, error) {
 	if !r.cfg.Server.TLS.Configured() {
 		return nil, nil
@@ -31,13 +32,15 @@ func (r *runtime) encryption(ctx context.Context) (*tls.Config, error) {
 	return c.settings(), nil
 }
 
-// certificate is what the service shows to callers, read again when its files change. Connections that stand keep what they began with.
+// certificate is what the service shows to callers, read again when its files change. Connections
+// that stand keep what they began with.
 type certificate struct {
 	files   config.TLS
 	now     func() time.Time
 	log     *slog.Logger
 	current atomic.Pointer[tls.Certificate]
-	// What the latest look found: the texts of the files, and what was logged of them. They belong to whoever looks.
+	// What the latest look found: the texts of the files, and what was logged of them. They belong
+	// to whoever looks.
 	cert, key string
 	logged    string
 }
@@ -88,7 +91,8 @@ func pairOf(cert, key []byte) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// firstCertificate is the one of a PEM text that a server shows as its own, nil where there is none that can be read.
+// firstCertificate is the one of a PEM text that a server shows as its own, nil where there is none
+// that can be read.
 func firstCertificate(text []byte) *x509.Certificate {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {

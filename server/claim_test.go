@@ -28,7 +28,8 @@ func newClaim(store persist.Store, shape string) claim {
 	return claim{runtime: &runtime{store: store, options: options{now: time.Now}}, name: "order", shape: shape}
 }
 
-// A store that cannot be asked has not said that the biz type is new: a lost counter would begin again.
+// A store that cannot be asked has not said that the biz type is new: a lost counter would begin
+// again.
 func TestClaimOfAStoreThatCannotBeAsked(t *testing.T) {
 	fresh, err := newClaim(unread{memory.New(time.Now)}, "segment").Check(t.Context())
 	if fresh || seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
@@ -62,8 +63,8 @@ func (unseenShapes) Read(context.Context, string) (persist.Shape, error) {
 	return persist.Shape{}, persist.ErrNotFound
 }
 
-// A shape that another node has recorded and that cannot be read yet may be another one. That is no agreement, and it can
-// pass.
+// A shape that another node has recorded and that cannot be read yet may be another one. That is no
+// agreement, and it can pass.
 func TestClaimOfAShapeThatCannotBeReadYet(t *testing.T) {
 	store := memory.New(time.Now)
 	if err := newClaim(store, "snowflake").Record(t.Context()); err != nil {

@@ -14,8 +14,8 @@ import (
 // ErrCompact is returned by [Compact] when there is nothing that could be compacted.
 var ErrCompact = errors.New("nothing was compacted")
 
-// Compact writes the files of store.driver bolt anew, without the space that is free in them, and says to
-// w what each was and is. No seqd may be running on them.
+// Compact writes the files of store.driver bolt anew, without the space that is free in them, and
+// says to w what each was and is. No seqd may be running on them.
 func Compact(cfg *config.Config, w io.Writer) error {
 	if cfg.Store.Driver != "bolt" {
 		return fmt.Errorf("%w: store.driver: %s has no file; only bolt does", ErrCompact, cfg.Store.Driver)

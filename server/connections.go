@@ -1,10 +1,11 @@
 package server
 
-// spareFiles are the open files that are not connections of callers: store, Redis, MongoDB, history, log.
+// spareFiles are the open files that are not connections of callers: store, Redis, MongoDB,
+// history, log.
 const spareFiles = 256
 
-// maxConnections returns server.maxConnections, or fewer where the system allows so few open files that callers could take them all: the store could not open
-// its files then.
+// maxConnections returns server.maxConnections, or fewer where the system allows so few open files
+// that callers could take them all: the store could not open its files then.
 func (r *runtime) maxConnections() int {
 	configured := r.cfg.Server.MaxConnections
 	limit, known := openFiles()
@@ -15,8 +16,8 @@ func (r *runtime) maxConnections() int {
 	return bound
 }
 
-// boundConnections keeps connections so far below a limit of open files that spareFiles are left, or half of the limit where it is very low. 0 is no bound, and
-// stays.
+// boundConnections keeps connections so far below a limit of open files that spareFiles are left,
+// or half of the limit where it is very low. 0 is no bound, and stays.
 func boundConnections(configured int, limit uint64, known bool) int {
 	if configured == 0 || !known || limit >= uint64(configured)+spareFiles {
 		return configured

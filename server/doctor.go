@@ -10,8 +10,9 @@ import (
 	"github.com/seqd/seqd/server/doctor"
 )
 
-// Doctor looks at a configuration and at all that it names, writes what it finds and would change, and returns whether something is there that keeps seqd from
-// working. It changes nothing, nodes may be running, and it takes at most about 11 s, also when nothing answers.
+// Doctor looks at a configuration and at all that it names, writes what it finds and would change,
+// and returns whether something is there that keeps seqd from working. It changes nothing, nodes
+// may be running, and it takes at most about 11 s, also when nothing answers.
 func Doctor(ctx context.Context, cfg *config.Config, w io.Writer) (failed bool) {
 	d := &doctor.Doctor{
 		Config: cfg, Redis: newRedis, Shape: wholeShape, Host: doctor.ThisHost(openFiles), Now: time.Now,

@@ -9,7 +9,8 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// What has the port counts as seqd when a healthcheck says so, and not because it answers in JSON, or sends us to one that does.
+// What has the port counts as seqd when a healthcheck says so, and not because it answers in JSON,
+// or sends us to one that does.
 func TestDoctorTakesNothingElseForSeqd(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"another service": func(w http.ResponseWriter, r *http.Request) {

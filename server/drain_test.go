@@ -65,7 +65,8 @@ func dialReady(nodes ...*service) (net.Conn, error) {
 	return nil, fmt.Errorf("no node is ready")
 }
 
-// Callers that keep their connections see nothing of a stop: within drainDelay each of them was sent elsewhere.
+// Callers that keep their connections see nothing of a stop: within drainDelay each of them was
+// sent elsewhere.
 func TestStopUnderLoadFailsNobody(t *testing.T) {
 	const callers = 20
 	cfg := load(t, "server: {drainDelay: 2s}\nstore: {driver: memory}\nbizTypes: [{name: order}]")

@@ -17,9 +17,11 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// feed tells all nodes of a cluster which documents change. A node that changes one first announces it in the store, then writes it, then publishes it by
-// Redis. The others read it when they hear of it by Redis, which is at once, and for a while at every poll once they have read the announcement: so a change
-// is found also when its writer ended in between, or Redis lost the message, or there is none. It is safe for concurrent use.
+// feed tells all nodes of a cluster which documents change. A node that changes one first announces
+// it in the store, then writes it, then publishes it by Redis. The others read it when they hear of
+// it by Redis, which is at once, and for a while at every poll once they have read the
+// announcement: so a change is found also when its writer ended in between, or Redis lost the
+// message, or there is none. It is safe for concurrent use.
 type feed struct {
 	*runtime
 	followers map[string]follower // by the kind of documents
@@ -30,7 +32,8 @@ type feed struct {
 	mu    sync.Mutex // guards what follows
 	seen  int64      // the number of the newest announcement that was read
 	watch map[subject]time.Time
-	// looking are the documents that are being read, and whether they are to be read again after that.
+	// looking are the documents that are being read, and whether they are to be read again after
+	// that.
 	looking map[subject]bool
 }
 
@@ -69,7 +72,8 @@ const (
 	mostRecent = 256
 	// pollInterval is the pause between two looks at the feed.
 	pollInterval = 5 * time.Second
-	// watchFor is for how long an announced document is read again at each poll: longer than a write to the store can take.
+	// watchFor is for how long an announced document is read again at each poll: longer than a
+	// write to the store can take.
 	watchFor = 30 * time.Second
 	// announceTries bounds how often an announcement is tried again that another one came before.
 	announceTries = 50
@@ -85,7 +89,8 @@ func (f *feed) add(kind string, to follower) { f.followers[kind] = to }
 // channel is where changes are published.
 func (f *feed) channel() string { return f.cfg.Redis.Changes(f.cluster) }
 
-// begin notes which announcements there are, before everything is read for the first time. Those that are recent may be of writes that are still under way.
+// begin notes which announcements there are, before everything is read for the first time. Those
+// that are recent may be of writes that are still under way.
 func (f *feed) begin(ctx context.Context) error {
 	if !f.store.Shared() {
 		return nil
@@ -108,15 +113,17 @@ func (f *feed) read(ctx context.Context) (list announcements, revision int64, er
 		return list, 0, err
 	}
 	if err := json.Unmarshal([]byte(doc.Body), &list); err != nil {
-		// What cannot be read counts as missed: everything is read again, and the next announcement mends the document.
+		// What cannot be read counts as missed: everything is read again, and the next announcement
+		// mends the document.
 		f.log.Error("the announcements in the store are damaged", "error", err)
 		list = announcements{Last: doc.Revision}
 	}
 	return list, doc.Revision, nil
 }
 
-// note has the documents watched that were announced after a number, and reports whether none was missed. Numbers that went down are of other announcements
-// than those that were read: some of these may be missing.
+// note has the documents watched that were announced after a number, and reports whether none was
+// missed. Numbers that went down are of other announcements than those that were read: some of
+// these may be missing.
 func (f *feed) note(list announcements, after int64) (complete bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +148,8 @@ func (f *feed) number() int64 {
 // counted returns what metrics show of the feed.
 func (f *feed) counted() (number, failures int64) { return f.number(), f.failures.Load() }
 
-// announce says that a document is about to be changed. Only after it has returned nil may that be done.
+// announce says that a document is about to be changed. Only after it has returned nil may that be
+// done.
 func (f *feed) announce(ctx context.Context, kind, key string) error {
 	return f.announceAll(ctx, kind, []string{key})
 }
@@ -188,7 +196,8 @@ func (f *feed) announceAll(ctx context.Context, kind string, keys []string) erro
 // allKeys stands for every document of a kind in what is published.
 const allKeys = ""
 
-// publish tells the other nodes that a document was changed, or [allKeys]. When they do not hear it they find out by themselves.
+// publish tells the other nodes that a document was changed, or [allKeys]. When they do not hear it
+// they find out by themselves.
 func (f *feed) publish(ctx context.Context, kind, key string) {
 	if f.redis == nil || !f.store.Shared() {
 		return
@@ -202,7 +211,8 @@ func (f *feed) publish(ctx context.Context, kind, key string) {
 	}
 }
 
-// follow does what is changed elsewhere, until ctx ends. Where nobody else can see the store, there is nothing to follow.
+// follow does what is changed elsewhere, until ctx ends. Where nobody else can see the store, there
+// is nothing to follow.
 func (r *runtime) follow(ctx context.Context) {
 	if !r.store.Shared() {
 		return
@@ -213,7 +223,8 @@ func (r *runtime) follow(ctx context.Context) {
 		if err == nil {
 			break
 		}
-		if reason := err.Error(); reason != logged && ctx.Err() == nil && r.gate.open.Load() { // before, that is known
+		// before, that is known
+		if reason := err.Error(); reason != logged && ctx.Err() == nil && r.gate.open.Load() {
 			r.log.Error("what changed before this node could reach the store cannot be read yet", "error", err)
 			logged = reason
 		}
@@ -292,8 +303,8 @@ func (f *feed) poll(ctx context.Context) error {
 // parallelLooks bounds how many documents are read at once.
 const parallelLooks = 64
 
-// lookAt reads documents, several at a time, and returns when that is done, or when the next poll is due: one that takes long, since something that it ends
-// hangs, keeps no other from being read.
+// lookAt reads documents, several at a time, and returns when that is done, or when the next poll
+// is due: one that takes long, since something that it ends hangs, keeps no other from being read.
 func (f *feed) lookAt(ctx context.Context, subjects []subject) error {
 	patience := time.NewTimer(pollInterval)
 	defer patience.Stop()
@@ -318,7 +329,8 @@ func (f *feed) lookAt(ctx context.Context, subjects []subject) error {
 	return errors.Join(failed...)
 }
 
-// look has a document read in the background and calls done with what came of it. One that is being read is read once more after that, and done called at once.
+// look has a document read in the background and calls done with what came of it. One that is being
+// read is read once more after that, and done called at once.
 func (f *feed) look(ctx context.Context, s subject, done func(error)) {
 	f.mu.Lock()
 	_, under := f.looking[s]
@@ -363,7 +375,8 @@ func (f *feed) watched() []subject {
 	return slices.Collect(maps.Keys(f.watch))
 }
 
-// seenAt ends the watch over what was read, beginning then, after it had been watched for long enough.
+// seenAt ends the watch over what was read, beginning then, after it had been watched for long
+// enough.
 func (f *feed) seenAt(s subject, began time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -387,7 +400,8 @@ func (f *feed) see(ctx context.Context, s subject) error {
 // readAll reads everything of every kind.
 func (f *feed) readAll(ctx context.Context) error {
 	ended := make(chan error, len(f.followers))
-	for _, to := range f.followers { // at once: what takes long in one kind keeps no other from being read
+	// at once: what takes long in one kind keeps no other from being read
+	for _, to := range f.followers {
 		go func() { ended <- to.reload(ctx) }()
 	}
 	var failed []error
@@ -397,7 +411,8 @@ func (f *feed) readAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// listen reads what is published until ctx ends. The client connects again by itself; what it misses meanwhile the next poll finds.
+// listen reads what is published until ctx ends. The client connects again by itself; what it
+// misses meanwhile the next poll finds.
 func (f *feed) listen(ctx context.Context) {
 	subscription := f.redis.Subscribe(ctx, f.channel())
 	defer func() { _ = subscription.Close() }()

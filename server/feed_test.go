@@ -114,7 +114,8 @@ func TestPollFindsChanges(t *testing.T) {
 	})
 }
 
-// A document that is written long after it was announced, by a node that ends before it can say so, is found all the same.
+// A document that is written long after it was announced, by a node that ends before it can say so,
+// is found all the same.
 func TestPollFindsLateWrites(t *testing.T) {
 	for _, late := range []time.Duration{0, pollInterval / 2, 2 * pollInterval, 3*pollInterval + 1, watchFor - pollInterval} {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,7 +127,8 @@ func TestPollFindsLateWrites(t *testing.T) {
 			if err := a.announce(t.Context(), "thing", "x"); err != nil {
 				t.Fatal(err)
 			}
-			b, early := newReader(t, store), newReader(t, store) // which begin after the announcement
+			// which begin after the announcement
+			b, early := newReader(t, store), newReader(t, store)
 			go b.follow(t.Context())
 			go early.follow(t.Context())
 			time.Sleep(late)
@@ -184,7 +186,8 @@ func TestAnnouncementsAtOnce(t *testing.T) {
 	})
 }
 
-// What is deleted is seen as well; a store that is away for a while is read afterwards, and nothing that was announced meanwhile is lost.
+// What is deleted is seen as well; a store that is away for a while is read afterwards, and nothing
+// that was announced meanwhile is lost.
 func TestPollAfterTheStoreWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
@@ -216,7 +219,8 @@ func TestPollAfterTheStoreWasAway(t *testing.T) {
 	})
 }
 
-// Announcements that cannot be read, or that went back, count as missed; they keep no node from starting, and nobody from changing anything.
+// Announcements that cannot be read, or that went back, count as missed; they keep no node from
+// starting, and nobody from changing anything.
 func TestPollOfWrongAnnouncements(t *testing.T) {
 	for name, body := range map[string]string{"damaged": "}", "none": "{}", "older": `{"last":1,"recent":[{"n":1,"kind":"thing","key":"old"}]}`} {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +259,8 @@ func TestPollOfWrongAnnouncements(t *testing.T) {
 	}
 }
 
-// A change that takes long to follow keeps no other from being followed, and is followed to its end.
+// A change that takes long to follow keeps no other from being followed, and is followed to its
+// end.
 func TestPollPastWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}

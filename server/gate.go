@@ -8,8 +8,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// gate is a store that could not be reached when the run began. Until it is known to be that of this node's cluster every operation returns
-// persist.ErrUnavailable: a store that answers may be another one by now.
+// gate is a store that could not be reached when the run began. Until it is known to be that of
+// this node's cluster every operation returns persist.ErrUnavailable: a store that answers may be
+// another one by now.
 type gate struct {
 	persist.Store
 	open atomic.Bool

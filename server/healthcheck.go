@@ -22,15 +22,18 @@ import (
 var ErrHealthcheck = errors.New("nothing to ask")
 
 const (
-	// healthPatience bounds a Healthcheck in all: supervisors have a bound of their own, and a killed check says nothing.
+	// healthPatience bounds a Healthcheck in all: supervisors have a bound of their own, and a
+	// killed check says nothing.
 	healthPatience = 2 * time.Second
 	// largestHealth is more than /readyz has, which names 100 biz types at most.
 	largestHealth = 1 << 20
 )
 
-// Healthcheck asks the node that runs with this configuration whether it is alive, for 2 s at most, and returns a line about what /readyz says; a node that is not
-// ready is alive. It opens neither store nor Redis. With TLS it talks only to a process that shows the certificate in the configured file. The error says why
-// the node is not alive; it wraps [ErrHealthcheck] when the configuration cannot be used for asking.
+// Healthcheck asks the node that runs with this configuration whether it is alive, for 2 s at most,
+// and returns a line about what /readyz says; a node that is not ready is alive. It opens neither
+// store nor Redis. With TLS it talks only to a process that shows the certificate in the configured
+// file. The error says why the node is not alive; it wraps [ErrHealthcheck] when the configuration
+// cannot be used for asking.
 func Healthcheck(ctx context.Context, cfg *config.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
@@ -56,7 +59,8 @@ func newHealth(cfg *config.Config) (*health, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxResponseHeaderBytes: largestHealth} // without a proxy: the node is here
+	// without a proxy: the node is here
+	transport := &http.Transport{MaxResponseHeaderBytes: largestHealth}
 	h := &health{"http://" + addr, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if cfg.Server.TLS.Configured() {
 		h.base = "https://" + addr
@@ -65,8 +69,9 @@ func newHealth(cfg *config.Config) (*health, error) {
 	return h, err
 }
 
-// reachable turns the address to listen on into one to connect to. Every address of the machine means 127.0.0.1: seqd then listens by IPv4 also where the
-// address is that of IPv6, and a container often has no ::1.
+// reachable turns the address to listen on into one to connect to. Every address of the machine
+// means 127.0.0.1: seqd then listens by IPv4 also where the address is that of IPv6, and a
+// container often has no ::1.
 func reachable(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -81,8 +86,9 @@ func reachable(addr string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// pinned accepts the certificates in a file and no others. It looks neither at their names nor at their dates: the address is loopback as a rule, which no
-// certificate is for, and a node whose certificate has expired is alive. The handshake proves that the other side has the key.
+// pinned accepts the certificates in a file and no others. It looks neither at their names nor at
+// their dates: the address is loopback as a rule, which no certificate is for, and a node whose
+// certificate has expired is alive. The handshake proves that the other side has the key.
 func pinned(file string) (*tls.Config, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -205,7 +205,8 @@ func TestHealthcheckOfAClosedPort(t *testing.T) {
 	}
 }
 
-// A node that takes the connection and never answers is not alive, and that is known within the bound.
+// A node that takes the connection and never answers is not alive, and that is known within the
+// bound.
 func TestHealthcheckOfAHangingServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

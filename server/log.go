@@ -8,12 +8,14 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// NewLogger returns the logger that the configuration asks for, writing to w. A w that blocks blocks whoever logs; [Run] writes its own log, to standard error
-// or [WithLogOutput], in the background.
+// NewLogger returns the logger that the configuration asks for, writing to w. A w that blocks
+// blocks whoever logs; [Run] writes its own log, to standard error or [WithLogOutput], in the
+// background.
 func NewLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo // the configuration was validated; this is for callers that built one by hand
+		// the configuration was validated; this is for callers that built one by hand
+		level = slog.LevelInfo
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "text" {

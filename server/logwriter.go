@@ -16,9 +16,10 @@ const (
 
 var newline = []byte("\n")
 
-// logWriter writes the lines of a log in the background, in their order, so that an output that takes nothing (a pipe that nobody reads, a hung disk) keeps
-// nobody waiting. Lines that there is no room for, and those that the output refuses, are dropped; when it takes lines again, one says how many. It is safe
-// for concurrent use.
+// logWriter writes the lines of a log in the background, in their order, so that an output that
+// takes nothing (a pipe that nobody reads, a hung disk) keeps nobody waiting. Lines that there is
+// no room for, and those that the output refuses, are dropped; when it takes lines again, one says
+// how many. It is safe for concurrent use.
 type logWriter struct {
 	out    io.Writer
 	notice func(dropped int64) []byte // the line that says how many were dropped; empty for none
@@ -69,7 +70,8 @@ func (l *logWriter) Dropped() int64 {
 	return l.dropped
 }
 
-// close ends the log. It waits until what is left is written, for as long as patience at most; lines that come later are dropped.
+// close ends the log. It waits until what is left is written, for as long as patience at most;
+// lines that come later are dropped.
 func (l *logWriter) close(patience time.Duration) {
 	l.mu.Lock()
 	l.closed = true
@@ -95,7 +97,8 @@ func (l *logWriter) run() {
 	}
 }
 
-// next waits for lines and returns all there are, none when the log is closed. It leaves an empty buffer in their place.
+// next waits for lines and returns all there are, none when the log is closed. It leaves an empty
+// buffer in their place.
 func (l *logWriter) next(empty []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +125,8 @@ func (l *logWriter) flush(lines []byte) {
 	l.unsaid -= unsaid
 }
 
-// write returns how many lines the output did not take. Its error is not kept: there is nowhere to tell it.
+// write returns how many lines the output did not take. Its error is not kept: there is nowhere to
+// tell it.
 func (l *logWriter) write(lines []byte) (lost int64) {
 	if l.torn { // the rest of that line is lost: the next one begins on its own
 		if _, err := l.out.Write(newline); err != nil {

@@ -85,7 +85,8 @@ func TestLogKeepsOrder(t *testing.T) {
 	}
 }
 
-// An output that takes nothing: callers go on, what does not fit is counted, and told when it takes lines again.
+// An output that takes nothing: callers go on, what does not fit is counted, and told when it takes
+// lines again.
 func TestLogOutputIsStuck(t *testing.T) {
 	out := &valve{open: make(chan struct{})}
 	l := newLogWriter(out, told)
@@ -129,7 +130,8 @@ func TestLogCloseIsBounded(t *testing.T) {
 	}
 }
 
-// An output that fails for a while: lines are counted, the one of which a part went out ends there, and the number is told once it takes lines again.
+// An output that fails for a while: lines are counted, the one of which a part went out ends there,
+// and the number is told once it takes lines again.
 func TestLogOutputFails(t *testing.T) {
 	out := opened()
 	l := newLogWriter(out, told)

@@ -85,8 +85,9 @@ func (r *runtime) watch(s metrics.Source) {
 // notYet tells what is known of back ends before they are open.
 func notYet(tell func(name string, up bool)) { tell("store", false) }
 
-// backends tells which back ends answered when they were last heard of. The store is heard of by every look at the changes of other nodes, which comes every few seconds, and by
-// strategies that fetch numbers; so one that no other node uses counts as well until fetching fails.
+// backends tells which back ends answered when they were last heard of. The store is heard of by
+// every look at the changes of other nodes, which comes every few seconds, and by strategies that
+// fetch numbers; so one that no other node uses counts as well until fetching fails.
 func (r *runtime) backends(tell func(name string, up bool)) {
 	tell("store", !r.feed.failed.Load() && !r.metrics.StoreAway() && (r.gate == nil || r.gate.open.Load()))
 	if r.redisAway != nil {

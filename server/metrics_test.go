@@ -21,7 +21,8 @@ import (
 	"github.com/seqd/seqd/server"
 )
 
-// scraped are the values of one scrape, by name and labels as in seqd_ids_issued_total{biz_type="order"}; of a histogram its count.
+// scraped are the values of one scrape, by name and labels as in
+// seqd_ids_issued_total{biz_type="order"}; of a histogram its count.
 type scraped map[string]float64
 
 func (s *service) scrape(headers ...string) scraped {
@@ -77,7 +78,8 @@ func valueOf(metric *dto.Metric) float64 {
 	return metric.Gauge.GetValue()
 }
 
-// awaitMetrics scrapes until every value that is wanted is shown: what was collected is shown for a second.
+// awaitMetrics scrapes until every value that is wanted is shown: what was collected is shown for a
+// second.
 func (s *service) awaitMetrics(want scraped) scraped {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -225,7 +227,8 @@ func TestMetricsWhileStarting(t *testing.T) {
 	s.awaitMetrics(scraped{`seqd_http_requests_total{code="503",method="GET",route="/seq/{bizType}"}`: 1, `seqd_backend_up{backend="store"}`: 0})
 }
 
-// What hangs is seen, and not waited for: a store that takes connections and never answers, and a request that does not end.
+// What hangs is seen, and not waited for: a store that takes connections and never answers, and a
+// request that does not end.
 func TestMetricsWhileHanging(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 const (
 	// nodeKind is the kind of the documents in which nodes say who they are.
 	nodeKind = "node"
-	// beatInterval is the pause between two such documents of one node, and nodeLife how long one counts.
+	// beatInterval is the pause between two such documents of one node, and nodeLife how long one
+	// counts.
 	beatInterval = 5 * time.Second
 	nodeLife     = 4 * beatInterval
 	// mostNodes is how many are listed, and mostListed how many machine IDs of each.
@@ -77,7 +78,8 @@ func (o *options) build() string {
 	return strings.TrimSpace(version + " " + revision)
 }
 
-// built returns the version of the program and the revision that it was built from; "" where they are not known.
+// built returns the version of the program and the revision that it was built from; "" where they
+// are not known.
 func (o *options) built() (version, revision string) {
 	version, revision = o.version, o.revision
 	info, ok := debug.ReadBuildInfo()
@@ -110,8 +112,8 @@ func (n *nodes) Nodes(ctx context.Context) (list []httpapi.Node, complete bool) 
 	return list, err == nil
 }
 
-// beat says again and again that this node is there, until ctx ends, and forgets those that no longer do. Where nobody else can see the store, it does
-// nothing.
+// beat says again and again that this node is there, until ctx ends, and forgets those that no
+// longer do. Where nobody else can see the store, it does nothing.
 func (n *nodes) beat(ctx context.Context) {
 	if !n.store.Shared() {
 		return
@@ -141,7 +143,8 @@ func (n *nodes) beat(ctx context.Context) {
 	}
 }
 
-// say writes this node's document, over the revision that it wrote last, 0 for none, and returns the one that is there now.
+// say writes this node's document, over the revision that it wrote last, 0 for none, and returns
+// the one that is there now.
 func (n *nodes) say(ctx context.Context, last int64) (int64, error) {
 	body, err := json.Marshal(n.self(nil))
 	if err != nil {

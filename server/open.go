@@ -24,7 +24,8 @@ import (
 // openRetry is the pause between two attempts to open a store that is out of space.
 const openRetry = time.Second
 
-// open opens the store and Redis, builds the issuer and lets requests in. When ctx ends before that, it returns an error.
+// open opens the store and Redis, builds the issuer and lets requests in. When ctx ends before
+// that, it returns an error.
 func (r *runtime) open(ctx context.Context) error {
 	if !r.openAlone(ctx) {
 		if err := r.awaitStore(ctx, r.openStore); err != nil {
@@ -46,7 +47,8 @@ func (r *runtime) open(ctx context.Context) error {
 	}
 	r.feed.add(access.Kind, follower{changed: r.tokens.Apply, reload: r.tokens.Reload})
 	r.tokens.Use(access.Backing{Documents: r.store.Documents(), Announce: r.feed.announce, Publish: r.feed.publish})
-	if r.tokens.Reload(ctx) != nil { // biz types begin without them; loadTokens says why and tries again
+	// biz types begin without them; loadTokens says why and tries again
+	if r.tokens.Reload(ctx) != nil {
 		go r.loadTokens(ctx)
 	}
 	r.catalogue = newCatalogue(r)
@@ -74,7 +76,8 @@ func (r *runtime) open(ctx context.Context) error {
 	return nil
 }
 
-// awaitStore does what needs the store, again and again while that fails for a reason that can pass. A reason is logged once, not at every attempt.
+// awaitStore does what needs the store, again and again while that fails for a reason that can
+// pass. A reason is logged once, not at every attempt.
 func (r *runtime) awaitStore(ctx context.Context, attempt func(context.Context) error) error {
 	logged := ""
 	for {
@@ -271,7 +274,8 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	fresh, err = c.compare(ctx, c.store)
 	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
 		if !c.sameStrategy(mismatch.known.Shape) {
-			return true, nil // what the strategy keeps may never have been there; Record comes after it
+			// what the strategy keeps may never have been there; Record comes after it
+			return true, nil
 		}
 		return false, c.settle(ctx, mismatch.known)
 	}
@@ -281,7 +285,8 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	return fresh, err
 }
 
-// compare returns fresh = true when a store has no shape on record, and a conflict when it has another one.
+// compare returns fresh = true when a store has no shape on record, and a conflict when it has
+// another one.
 func (c claim) compare(ctx context.Context, store persist.Store) (fresh bool, err error) {
 	known, err := store.Shapes().Read(ctx, c.name)
 	switch {
@@ -312,15 +317,17 @@ func (e *otherShape) Error() string {
 	return fmt.Sprintf("the store has %q, the configuration says %q", e.known.Shape, e.said)
 }
 
-// sameStrategy reports whether a shape is of the same strategy, with the same layout or periods. What plugins make of the numbers stands behind it, as name(…).
+// sameStrategy reports whether a shape is of the same strategy, with the same layout or periods.
+// What plugins make of the numbers stands behind it, as name(…).
 func (c claim) sameStrategy(shape string) bool {
 	rest, ok := strings.CutPrefix(shape, c.own)
 	next, _, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
 	return ok && (rest == "" || rest[0] == ' ' && strings.Contains(next, "("))
 }
 
-// settle puts the shape on record that was forced upon the definition, while that is the one that counts. It is not on record before: so of changes that are forced
-// at the same time, that one counts whose definition does.
+// settle puts the shape on record that was forced upon the definition, while that is the one that
+// counts. It is not on record before: so of changes that are forced at the same time, that one
+// counts whose definition does.
 func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	next := known
 	next.Shape, next.Timestamp = c.shape, c.now().UnixMilli()
@@ -372,8 +379,8 @@ func (c claim) create(ctx context.Context, store persist.Store) error {
 	return unavailable(err)
 }
 
-// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a server that has not seen it
-// yet, or it is gone again.
+// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a
+// server that has not seen it yet, or it is gone again.
 var errUnseenShape = errors.New("another node has recorded a shape, which cannot be read yet")
 
 // remember tells the strategy what the store has on record.

@@ -32,7 +32,8 @@ func mergePatch(text, patch []byte) ([]byte, error) {
 	return json.Marshal(merged(to, with))
 }
 
-// twice returns a key that stands twice in an object, also in another case, or in one of the objects in it; "" where none does.
+// twice returns a key that stands twice in an object, also in another case, or in one of the
+// objects in it; "" where none does.
 func twice(in any) string {
 	fields, _ := in.(map[string]any)
 	seen := make(map[string]bool, len(fields))

@@ -18,16 +18,20 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// ErrRaise is returned by Raise for an argument that it cannot do anything with. Nothing was changed then.
+// ErrRaise is returned by Raise for an argument that it cannot do anything with. Nothing was
+// changed then.
 var ErrRaise = errors.New("nothing to raise")
 
 // Raised is what came of Raise.
 type Raised struct {
-	// Before and After are the highest number that counts as issued, before and after. They are equal if it was high enough.
+	// Before and After are the highest number that counts as issued, before and after. They are
+	// equal if it was high enough.
 	Before, After int64
-	// Waiting is up to where the cursor in Redis went, if that is above the number that was asked for; else 0. What waits there counts as issued.
+	// Waiting is up to where the cursor in Redis went, if that is above the number that was asked
+	// for; else 0. What waits there counts as issued.
 	Waiting int64
-	// Created is true when the store had no counter for the biz type and has one now; Before is 0 then.
+	// Created is true when the store had no counter for the biz type and has one now; Before is 0
+	// then.
 	Created bool
 }
 
@@ -49,22 +53,29 @@ func (r Raised) change() string {
 	return fmt.Sprintf("%d → %d", r.Before, r.After)
 }
 
-// Raise makes everything up to number count as issued for a biz type of the configuration or of the store, also a deleted one, or, where its numbers begin again, for one of its periods, as
-// order@20261120: the step after restoring a backup of the store, which
-// does not know what was issued since. It never lowers a counter, and doing it twice changes nothing more. number is 1 to 2^53 − 1.
+// Raise makes everything up to number count as issued for a biz type of the configuration or of the
+// store, also a deleted one, or, where its numbers begin again, for one of its periods, as
+// order@20261120: the step after restoring a backup of the store, which does not know what was
+// issued since. It never lowers a counter, and doing it twice changes nothing more. number is 1 to
+// 2^53 − 1.
 //
-// No cursor in Redis counts any more afterwards (invariant U3b), whatever the store and Redis hold: nodes begin another one. If Redis is configured,
-// everything that ever was in the cursor counts as issued too, so that number may be what callers are known to have got. If Redis cannot be asked then,
-// Raise changes nothing and returns an error; a configuration without Redis does without asking.
+// No cursor in Redis counts any more afterwards (invariant U3b), whatever the store and Redis hold:
+// nodes begin another one. If Redis is configured, everything that ever was in the cursor counts as
+// issued too, so that number may be what callers are known to have got. If Redis cannot be asked
+// then, Raise changes nothing and returns an error; a configuration without Redis does without
+// asking.
 //
-// Every seqd must be stopped from before the backup is restored until Raise has returned. One that runs, even if it cannot reach the store meanwhile, holds
-// ranges that number does not cover, and issues them later; what it issues in between could be issued again. After an error the counter may have been
-// raised or not; it is safe to call again. Raise is bounded by the time-outs of the store and of Redis, and by ctx.
+// Every seqd must be stopped from before the backup is restored until Raise has returned. One that
+// runs, even if it cannot reach the store meanwhile, holds ranges that number does not cover, and
+// issues them later; what it issues in between could be issued again. After an error the counter
+// may have been raised or not; it is safe to call again. Raise is bounded by the time-outs of the
+// store and of Redis, and by ctx.
 func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64) (r Raised, err error) {
 	if number < 1 || number > seqd.MaxNumber {
 		return r, fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, number, seqd.MaxNumber)
 	}
-	if cfg.Store.Driver == "memory" { // it has no other biz types than the configuration, and then no numbers either
+	// it has no other biz types than the configuration, and then no numbers either
+	if cfg.Store.Driver == "memory" {
 		if _, err := configured(cfg, bizType); err != nil {
 			return r, err
 		}
@@ -93,7 +104,8 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	return r, err
 }
 
-// inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 where there is none.
+// inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 where
+// there is none.
 func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (ceil int64, err error) {
 	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
 		return 0, nil // a store of one node needs no cursor
@@ -142,7 +154,8 @@ func defined(ctx context.Context, cfg *config.Config, store persist.Store, name 
 		switch {
 		case err == nil:
 			return decodeStored(cfg, doc)
-		case !errors.Is(err, persist.ErrNotFound) && !errors.Is(err, persist.ErrInvalid): // a name that none can have is looked for in vain
+		case !errors.Is(err, persist.ErrNotFound) && !errors.Is(err, persist.ErrInvalid):
+			// a name that none can have is looked for in vain
 			return b, err
 		}
 	}
@@ -208,8 +221,9 @@ func checkKept(cfg config.Store) error {
 	return nil
 }
 
-// Restored does what the strategies that keep no counter need after a backup of the store, or of the Redis that holds their registry, was restored,
-// and tells of each biz type what was done. Nodes may be running; it is safe to call again, also after an error.
+// Restored does what the strategies that keep no counter need after a backup of the store, or of
+// the Redis that holds their registry, was restored, and tells of each biz type what was done.
+// Nodes may be running; it is safe to call again, also after an error.
 func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done string)) (err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return err
@@ -266,20 +280,23 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 	if known.Max >= number {
 		return Raised{Before: known.Max, After: known.Max}, forgetCursor(ctx, counters, known)
 	}
-	// One number above number − 1, which nobody gets. It is one atomic step on every store, and leaves the step and its time alone; where somebody
-	// else took numbers since the look above, none of theirs are lost. The zero Target empties the epoch.
+	// One number above number − 1, which nobody gets. It is one atomic step on every store, and
+	// leaves the step and its time alone; where somebody else took numbers since the look above,
+	// none of theirs are lost. The zero Target empties the epoch.
 	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1})
 	return Raised{Before: known.Max, After: taken.Last}, err
 }
 
-// forgetCursor retires the cursor of a counter that is high enough: it empties the epoch, which nodes notice within seconds.
+// forgetCursor retires the cursor of a counter that is high enough: it empties the epoch, which
+// nodes notice within seconds.
 func forgetCursor(ctx context.Context, counters persist.Counters, known persist.Counter) (err error) {
 	for known.Epoch != "" {
 		known.Epoch = ""
 		if err = counters.Update(ctx, known); !errors.Is(err, persist.ErrLowered) {
 			return err
 		}
-		if known, err = counters.Read(ctx, known.BizTag); err != nil { // somebody took numbers since
+		// somebody took numbers since
+		if known, err = counters.Read(ctx, known.BizTag); err != nil {
 			return err
 		}
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 func init() {
-	// The client writes a line of plain text to standard error at every failed attempt to connect. What an operator should see is in the
-	// errors it returns.
+	// The client writes a line of plain text to standard error at every failed attempt to connect.
+	// What an operator should see is in the errors it returns.
 	redis.SetLogger(silent{})
 }
 
@@ -32,12 +32,13 @@ type silent struct{}
 // Printf drops what it is given.
 func (silent) Printf(context.Context, string, ...any) {}
 
-// newRedis returns a client for what the configuration names: one server, a Cluster, or Sentinels and what they watch. It reads the TLS files and
-// connects to nothing.
+// newRedis returns a client for what the configuration names: one server, a Cluster, or Sentinels
+// and what they watch. It reads the TLS files and connects to nothing.
 //
-// It sends each command once: a take or an install that was repeated would count twice. (The Cluster client follows MOVED and ASK, by which a server
-// says that it has not run the command; that it repeats nothing else is up to redisonce.Do, which marks its commands.) It sends nothing at
-// connecting but HELLO and SELECT, so that a user with few rights will do.
+// It sends each command once: a take or an install that was repeated would count twice. (The
+// Cluster client follows MOVED and ASK, by which a server says that it has not run the command;
+// that it repeats nothing else is up to redisonce.Do, which marks its commands.) It sends nothing
+// at connecting but HELLO and SELECT, so that a user with few rights will do.
 func newRedis(cfg config.Redis) (redis.UniversalClient, error) {
 	dial, err := redisDialer(cfg)
 	if err != nil {
@@ -61,7 +62,8 @@ func newRedis(cfg config.Redis) (redis.UniversalClient, error) {
 			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,
 		})
-		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) }) // for what it asks them on its own
+		// for what it asks them on its own
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 		client = cluster
 	default:
 		client = redis.NewClient(&redis.Options{
@@ -76,14 +78,17 @@ func newRedis(cfg config.Redis) (redis.UniversalClient, error) {
 }
 
 const (
-	// protocol is RESP2: nothing here needs more, and the client looks for notifications on every connection that speaks RESP3.
+	// protocol is RESP2: nothing here needs more, and the client looks for notifications on every
+	// connection that speaks RESP3.
 	protocol = 2
-	// askSentinels is how many times the time-out of a command connecting may take by way of Sentinels. The client asks the one that it knows, asks it once
-	// more and then all at once; with less time than for that it can stay with one that hangs.
+	// askSentinels is how many times the time-out of a command connecting may take by way of
+	// Sentinels. The client asks the one that it knows, asks it once more and then all at once;
+	// with less time than for that it can stay with one that hangs.
 	askSentinels = 5
 )
 
-// discreet keeps secrets out of errors: a server that does not know a command, as AUTH where it was renamed, repeats what came with it.
+// discreet keeps secrets out of errors: a server that does not know a command, as AUTH where it was
+// renamed, repeats what came with it.
 func discreet(err error) error {
 	if err == nil {
 		return nil
@@ -104,8 +109,9 @@ func (e refusedCommand) Error() string { return string(e) }
 // RedisError implements [redis.Error].
 func (refusedCommand) RedisError() {}
 
-// bound gives every command the same time from end to end, and keeps secrets out of its error. The client's own time-outs bound only its parts: waiting for a connection,
-// dialling, greeting, writing, reading, and in a Cluster all of them again after every redirection.
+// bound gives every command the same time from end to end, and keeps secrets out of its error. The
+// client's own time-outs bound only its parts: waiting for a connection, dialling, greeting,
+// writing, reading, and in a Cluster all of them again after every redirection.
 type bound struct{ timeout time.Duration }
 
 var _ redis.Hook = bound{}
@@ -182,7 +188,8 @@ func redisTLS(cfg config.RedisTLS) (*tls.Config, error) {
 	return settings, nil
 }
 
-// How often the start looks at a Redis that hangs up, the pauses between two looks at Redis later, and the longest a check may take after the start, as a multiple of redis.timeout.
+// How often the start looks at a Redis that hangs up, the pauses between two looks at Redis later,
+// and the longest a check may take after the start, as a multiple of redis.timeout.
 const (
 	firstLooks   = 10
 	firstLook    = 100 * time.Millisecond
@@ -191,9 +198,10 @@ const (
 	lookPatience = 10
 )
 
-// openRedis makes the client and checks what it leads to, where the configuration names a Redis. One that can never be used as it is ends the
-// start. One that cannot be reached delays it by one time-out at most: strategies cope with that. From then on it is looked at in the background
-// until ctx ends.
+// openRedis makes the client and checks what it leads to, where the configuration names a Redis.
+// One that can never be used as it is ends the start. One that cannot be reached delays it by one
+// time-out at most: strategies cope with that. From then on it is looked at in the background until
+// ctx ends.
 func (r *runtime) openRedis(ctx context.Context) (err error) {
 	if !r.cfg.Redis.Configured() {
 		return nil
@@ -207,7 +215,8 @@ func (r *runtime) openRedis(ctx context.Context) (err error) {
 	start, cancel := context.WithTimeout(ctx, r.cfg.Redis.Timeout)
 	defer cancel()
 	for range firstLooks {
-		// A server that refuses a certificate says so and hangs up, and its hanging up can overtake what it said: then it is asked again.
+		// A server that refuses a certificate says so and hangs up, and its hanging up can overtake
+		// what it said: then it is asked again.
 		if err = r.checkRedis(start, r.cfg.Redis.Timeout); err == nil || !r.cfg.Redis.TLS.Enabled || !hungUp(err) {
 			break
 		}
@@ -240,7 +249,8 @@ func (r *runtime) checkRedis(ctx context.Context, patience time.Duration) error 
 	return r.tolerated(rediscursor.Check(ctx, r.redisOptions()))
 }
 
-// tolerated drops what says nothing about Redis: a store in memory is another cluster at each start, and keeps no cursors there.
+// tolerated drops what says nothing about Redis: a store in memory is another cluster at each
+// start, and keeps no cursors there.
 func (r *runtime) tolerated(err error) error {
 	if errors.Is(err, rediscursor.ErrForeign) && r.cfg.Store.Driver == "memory" {
 		return nil
@@ -258,7 +268,8 @@ func unfit(err error) bool {
 	return errors.Is(err, rediscursor.ErrUnfit) || errors.Is(err, rediscursor.ErrForeign) || errors.Is(err, rediscursor.ErrNewer)
 }
 
-// redisWatch looks at Redis once a second, so that a node to which no requests come knows as well whether it could answer them.
+// redisWatch looks at Redis once a second, so that a node to which no requests come knows as well
+// whether it could answer them.
 type redisWatch struct {
 	*runtime
 	mu     sync.Mutex // guards what follows

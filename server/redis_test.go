@@ -20,7 +20,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// fakeRedis listens and answers each line with what answer makes of it; "" answers nothing. It returns its address and how many connections there were.
+// fakeRedis listens and answers each line with what answer makes of it; "" answers nothing. It
+// returns its address and how many connections there were.
 func fakeRedis(t *testing.T, answer func(line string) string) (addr string, connections *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +63,8 @@ func newTestRedis(t *testing.T, change func(*config.Redis)) redis.UniversalClien
 	return client
 }
 
-// Servers that take connections and answer nothing cost one time-out, whatever the client does behind it.
+// Servers that take connections and answer nothing cost one time-out, whatever the client does
+// behind it.
 func TestCommandsAreBounded(t *testing.T) {
 	silence := func(string) string { return "" }
 	a, _ := fakeRedis(t, silence)
@@ -85,7 +87,8 @@ func TestCommandsAreBounded(t *testing.T) {
 	}
 }
 
-// A user with few rights can connect: nothing is sent at connecting that it could be refused, and nothing is sent twice.
+// A user with few rights can connect: nothing is sent at connecting that it could be refused, and
+// nothing is sent twice.
 func TestCommandsAreSentOnce(t *testing.T) {
 	var sent atomic.Int64
 	addr, connections := fakeRedis(t, func(line string) string {
@@ -108,7 +111,8 @@ func TestCommandsAreSentOnce(t *testing.T) {
 	}
 }
 
-// A server that repeats the arguments of a command it does not know would put the password into the log.
+// A server that repeats the arguments of a command it does not know would put the password into the
+// log.
 func TestPasswordIsNotInErrors(t *testing.T) {
 	const secret = "hunter2"
 	addr, _ := fakeRedis(t, func(line string) string {

@@ -11,7 +11,8 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// handlers are the rejection handlers in use. A binding that biz types share has one handler. It is safe for concurrent use.
+// handlers are the rejection handlers in use. A binding that biz types share has one handler. It is
+// safe for concurrent use.
 type handlers struct {
 	mu   sync.Mutex // guards what follows
 	made map[handlerKey]*sharedHandler
@@ -23,7 +24,8 @@ type sharedHandler struct {
 	place int // among those of its name, from 1 on
 }
 
-// rejectedOf returns the rejection handler of a biz type, nil for the default. What it returns is in use until releaseRejected; after an error nothing is.
+// rejectedOf returns the rejection handler of a biz type, nil for the default. What it returns is
+// in use until releaseRejected; after an error nothing is.
 func (r *runtime) rejectedOf(bindings []seqd.RejectedBinding) (seqd.RejectedHandler, error) {
 	var all rejectedAll
 	for i, binding := range bindings {
@@ -84,8 +86,8 @@ func (h *handlers) place(name string) int {
 	return place
 }
 
-// measure tells what the handlers in use measure. handler is a name and its place among the handlers of that name, such as webhook:1; one that is no longer used
-// leaves its place to another.
+// measure tells what the handlers in use measure. handler is a name and its place among the
+// handlers of that name, such as webhook:1; one that is no longer used leaves its place to another.
 func (h *handlers) measure(tell func(handler string, m seqd.Measurement)) {
 	h.mu.Lock()
 	made := maps.Clone(h.made)
@@ -98,8 +100,8 @@ func (h *handlers) measure(tell func(handler string, m seqd.Measurement)) {
 	}
 }
 
-// releaseRejected ends the use of the handlers of a biz type. Those that nobody uses any more are closed in the background: they may still have something
-// to tell.
+// releaseRejected ends the use of the handlers of a biz type. Those that nobody uses any more are
+// closed in the background: they may still have something to tell.
 func (r *runtime) releaseRejected(bindings []seqd.RejectedBinding) {
 	h := &r.handlers
 	h.mu.Lock()
@@ -135,7 +137,8 @@ func closeHandler(ctx context.Context, name string, h *sharedHandler) error {
 	return nil
 }
 
-// handlerKey is what biz types share a rejection handler by: its name and the pointer to its settings.
+// handlerKey is what biz types share a rejection handler by: its name and the pointer to its
+// settings.
 type handlerKey struct {
 	name     string
 	settings any

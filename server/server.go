@@ -1,6 +1,8 @@
-// Package server is the runtime: it wires configuration, store, strategies and HTTP together and runs them until told to stop.
+// Package server is the runtime: it wires configuration, store, strategies and HTTP together and
+// runs them until told to stop.
 //
-// A program of one's own needs no more than this, next to the imports of its strategies and plugins:
+// A program of one's own needs no more than this, next to the imports of its strategies and
+// plugins:
 //
 //	cfg, err := config.Load(config.Sources{File: "seqd.yaml", Env: os.Environ()})
 //	if err != nil { log.Fatal(err) }
@@ -48,17 +50,20 @@ type options struct {
 // WithLogger uses log instead of one made from the configuration.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are dropped, and nothing else happens; but a program whose
-// standard output or error is a pipe must ignore SIGPIPE, else Go ends it when the reader has ended.
+// WithLogOutput writes the log to w instead of standard error. Where w blocks or fails, lines are
+// dropped, and nothing else happens; but a program whose standard output or error is a pipe must
+// ignore SIGPIPE, else Go ends it when the reader has ended.
 func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w } }
 
 // WithClock uses now wherever the time of day matters. It is meant for tests.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
 
-// WithVersion says what is running: to /metrics, /nodes and in traces, instead of what the program was built from.
+// WithVersion says what is running: to /metrics, /nodes and in traces, instead of what the program
+// was built from.
 func WithVersion(version string) Option { return func(o *options) { o.version = version } }
 
-// WithRevision says which commit is running, where the program does not know it: one that is built without its repository does not. "" says nothing.
+// WithRevision says which commit is running, where the program does not know it: one that is built
+// without its repository does not. "" says nothing.
 func WithRevision(revision string) Option { return func(o *options) { o.revision = revision } }
 
 // WithObserver tells observer what happens, beside what /metrics shows.
@@ -72,11 +77,13 @@ func WithRejected(handler seqd.RejectedHandler) Option {
 // WithOnListen calls f with the address as soon as the port is open.
 func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListen = f } }
 
-// Run serves until ctx ends, then stops in order: /readyz turns 503, drainDelay passes, the listener closes, running requests end,
-// unused numbers are given back, Redis and the store are closed. It returns nil after a clean stop.
+// Run serves until ctx ends, then stops in order: /readyz turns 503, drainDelay passes, the
+// listener closes, running requests end, unused numbers are given back, Redis and the store are
+// closed. It returns nil after a clean stop.
 //
-// The port opens before the store is reached. A store that is out of space or out of reach is tried again; any other error of opening it ends Run.
-// A Redis that cannot be used as it is ends Run at the start too; one that is out of reach does not.
+// The port opens before the store is reached. A store that is out of space or out of reach is tried
+// again; any other error of opening it ends Run. A Redis that cannot be used as it is ends Run at
+// the start too; one that is out of reach does not.
 func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	o := options{logTo: os.Stderr, now: time.Now, observer: seqd.NopObserver{}, certLook: 5 * time.Second}
 	for _, opt := range opts {
@@ -109,13 +116,14 @@ type runtime struct {
 	feed      *feed
 	catalogue *catalogue
 	nodes     *nodes
-	claims    []claim         // of the biz types that began without the store
-	gate      *gate           // before the store, where that could not be reached at the start; else nil
-	alone     map[string]bool // the biz types that began without it
-	handlers  handlers
-	failed    chan error // what ends a run that serves
-	answers   answers
-	metrics   *metrics.Metrics // nil where nothing is counted
+	claims    []claim // of the biz types that began without the store
+	// before the store, where that could not be reached at the start; else nil
+	gate     *gate
+	alone    map[string]bool // the biz types that began without it
+	handlers handlers
+	failed   chan error // what ends a run that serves
+	answers  answers
+	metrics  *metrics.Metrics // nil where nothing is counted
 }
 
 func (r *runtime) run(ctx context.Context) error {
@@ -156,7 +164,8 @@ func (r *runtime) run(ctx context.Context) error {
 	}
 }
 
-// broken ends a run whose HTTP side failed; opened, when not nil, is still to say how opening the store ended.
+// broken ends a run whose HTTP side failed; opened, when not nil, is still to say how opening the
+// store ended.
 func (r *runtime) broken(err error, stop context.CancelFunc, opened <-chan error) error {
 	stop()
 	if opened != nil {
@@ -247,7 +256,8 @@ func (r *runtime) stop(served <-chan error) error {
 	return errors.Join(err, r.release())
 }
 
-// release gives numbers back and closes Redis and the store; each part happens even when the one before failed.
+// release gives numbers back and closes Redis and the store; each part happens even when the one
+// before failed.
 func (r *runtime) release() error {
 	var failed []error
 	if r.issuer != nil {

@@ -217,7 +217,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// A clean stop: readyz says so first, requests under way end well, and only then is the store closed.
+// A clean stop: readyz says so first, requests under way end well, and only then is the store
+// closed.
 func TestStopInOrder(t *testing.T) {
 	cfg := load(t, "server: {drainDelay: 300ms}\nstore: {driver: memory}\nbizTypes: [{name: order, strategy: slow}, {name: quick}]")
 	s := start(t, cfg)
@@ -280,7 +281,8 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
-// U6: a biz type whose shape changed is refused, the others go on, and it works again when the change is taken back.
+// U6: a biz type whose shape changed is refused, the others go on, and it works again when the
+// change is taken back.
 func TestChangedShapeIsRefused(t *testing.T) {
 	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: quick}, {name: order, strategy: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
 	for _, strategyName := range []string{"segment", "other", "segment"} {
@@ -345,7 +347,8 @@ func init() {
 	})
 }
 
-// Plugins of the configuration stand around issuing, and what they make of the numbers is part of the shape (U6).
+// Plugins of the configuration stand around issuing, and what they make of the numbers is part of
+// the shape (U6).
 func TestPlugins(t *testing.T) {
 	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order, plugins: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
 	run := func(plugins string, check func(*service)) {
@@ -464,7 +467,8 @@ func init() {
 	})
 }
 
-// What strategies are built from: no Redis without addresses; the ID of the cluster stays that of the store.
+// What strategies are built from: no Redis without addresses; the ID of the cluster stays that of
+// the store.
 func TestEnv(t *testing.T) {
 	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, strategy: spy}]\nredis: {timeout: 50ms", filepath.Join(t.TempDir(), "seqd.db"))
 	clusters := make(map[string]bool)
@@ -511,7 +515,8 @@ func (l *syncLog) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-// A Redis that is not there, or does not answer, does not keep the service from starting, and is complained of once.
+// A Redis that is not there, or does not answer, does not keep the service from starting, and is
+// complained of once.
 func TestRedisOutOfReach(t *testing.T) {
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -548,7 +553,8 @@ func TestRedisThatIsNone(t *testing.T) {
 	}
 }
 
-// A server that refuses certificates ends the start, also where its hanging up overtakes its answer at first.
+// A server that refuses certificates ends the start, also where its hanging up overtakes its answer
+// at first.
 func TestRedisThatHangsUp(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()

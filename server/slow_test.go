@@ -15,14 +15,16 @@ import (
 	"time"
 )
 
-// impatient is a server whose time-outs are short. What it does to slow clients rests on them alone.
+// impatient is a server whose time-outs are short. What it does to slow clients rests on them
+// alone.
 const impatient = `
 server: {readHeaderTimeout: 1s, readTimeout: 1s, writeTimeout: 4s, idleTimeout: 1s}
 store: {driver: memory}
 bizTypes: [{name: order, start: 1000000000, acquireTimeout: 1s}]
 `
 
-// connect opens a connection that is closed with the test. Nothing on it may take longer than a minute.
+// connect opens a connection that is closed with the test. Nothing on it may take longer than a
+// minute.
 func (s *service) connect() net.Conn {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -36,7 +38,8 @@ func (s *service) connect() net.Conn {
 	return c
 }
 
-// drip sends what begins a request and then a byte at a time until the server closes the connection.
+// drip sends what begins a request and then a byte at a time until the server closes the
+// connection.
 func drip(c net.Conn, begin string) error {
 	_, err := io.WriteString(c, begin)
 	for err == nil {
@@ -46,7 +49,8 @@ func drip(c net.Conn, begin string) error {
 	return err
 }
 
-// meanwhile asks for numbers, each time by a new connection, until wait returns, and expects each answer to be one. It returns how many there were.
+// meanwhile asks for numbers, each time by a new connection, until wait returns, and expects each
+// answer to be one. It returns how many there were.
 func (s *service) meanwhile(wait func()) (served int) {
 	s.t.Helper()
 	done := make(chan struct{})
@@ -106,7 +110,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
-// A client that does not read what it asked for holds its connection for writeTimeout and no longer.
+// A client that does not read what it asked for holds its connection for writeTimeout and no
+// longer.
 func TestClientThatDoesNotRead(t *testing.T) {
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
@@ -117,8 +122,9 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		crowd.Go(func() {
-			// One after another, for the system takes some answers off the server's hands. When it takes no more the server does not read on, and this
-			// waits, until the server cuts the connection.
+			// One after another, for the system takes some answers off the server's hands. When it
+			// takes no more the server does not read on, and this waits, until the server cuts the
+			// connection.
 			for {
 				if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 					if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
@@ -234,7 +240,8 @@ func TestHeaderBombs(t *testing.T) {
 	}
 }
 
-// Connections above server.maxConnections are closed at once; the next client is served as soon as one of the others has been cut off.
+// Connections above server.maxConnections are closed at once; the next client is served as soon as
+// one of the others has been cut off.
 func TestSlowClientsCannotTakeEveryConnection(t *testing.T) {
 	cfg := load(t, impatient)
 	cfg.Server.MaxConnections = 20

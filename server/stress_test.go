@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Three nodes change the same biz types at once, writes of unknown outcome among them, and hear of each other's changes late: no number comes twice, and in the
-// end all do what the store says.
+// Three nodes change the same biz types at once, writes of unknown outcome among them, and hear of
+// each other's changes late: no number comes twice, and in the end all do what the store says.
 func TestChangesOnThreeNodes(t *testing.T) {
 	store := newFaulty(true)
 	nodes := []*catalogue{newTestCatalogue(t, store), newTestCatalogue(t, store), newTestCatalogue(t, store)}

@@ -17,7 +17,8 @@ store: {driver: memory}
 bizTypes: [{name: order, start: 100}]
 `
 
-// nobodyReads returns the end of a pipe that takes nothing any more, in blocking mode, as standard error is.
+// nobodyReads returns the end of a pipe that takes nothing any more, in blocking mode, as standard
+// error is.
 func nobodyReads(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -37,7 +38,8 @@ func nobodyReads(t *testing.T) *os.File {
 	return w
 }
 
-// The log goes to a pipe that nobody reads, or to a full disk: numbers are issued, and the stop ends in time.
+// The log goes to a pipe that nobody reads, or to a full disk: numbers are issued, and the stop
+// ends in time.
 func TestLogThatTakesNothing(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/seqd/seqd/server/tracing"
 )
 
-// tracesPatience is how long a stop waits for the last spans to be sent, at most: no number depends on them.
+// tracesPatience is how long a stop waits for the last spans to be sent, at most: no number depends
+// on them.
 const tracesPatience = 3 * time.Second
 
 // trace begins to trace requests, where the configuration says so.

@@ -54,8 +54,9 @@ func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Biz types have the webhook of their strategy's section, which they share, or their own; a stop posts what is queued. Stats count the same refusals,
-// though the plugin that refuses runs before them.
+// Biz types have the webhook of their strategy's section, which they share, or their own; a stop
+// posts what is queued. Stats count the same refusals, though the plugin that refuses runs before
+// them.
 func TestWebhook(t *testing.T) {
 	shared, own := newHook(t), newHook(t)
 	s := start(t, load(t, fmt.Sprintf(`
@@ -96,7 +97,8 @@ bizTypes:
 	}
 }
 
-// grumpy is a rejection handler that panics, and whose Close waits until all of its kind are being closed.
+// grumpy is a rejection handler that panics, and whose Close waits until all of its kind are being
+// closed.
 type grumpy struct{ closing *sync.WaitGroup }
 
 func (grumpy) Rejected(context.Context, *seqd.Call, *seqd.Error) { panic("not now") }
@@ -125,7 +127,8 @@ func init() {
 	})
 }
 
-// A handler that panics keeps no other from being told, and one that takes its time to close keeps no other from closing.
+// A handler that panics keeps no other from being told, and one that takes its time to close keeps
+// no other from closing.
 func TestHandlersDoNotDisturbEachOther(t *testing.T) {
 	h := newHook(t)
 	s := start(t, load(t, fmt.Sprintf(`

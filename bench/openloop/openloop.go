@@ -1,9 +1,13 @@
-// Package openloop loads an HTTP server at a fixed rate, whether or not answers come, and says how long each request took from the moment at which it was due.
+// Package openloop loads an HTTP server at a fixed rate, whether or not answers come, and says how
+// long each request took from the moment at which it was due.
 //
-// A closed loop sends the next request when the last answer is here: while the server stalls it sends nothing, and so a stall of a second that would have kept a
-// thousand requests waiting is one slow request of a thousand and one ("coordinated omission", Gil Tene). Here request n is due at n/rate, is sent over whichever
-// connection of the pool is idle, first due first sent, and its time runs from when it was due: what it waited for a connection is part of it. So is what the
-// generator itself is late by; [Report.Late] says how much that was, and to keep it small one thread does everything, by epoll and a timer.
+// A closed loop sends the next request when the last answer is here: while the server stalls it
+// sends nothing, and so a stall of a second that would have kept a thousand requests waiting is one
+// slow request of a thousand and one ("coordinated omission", Gil Tene). Here request n is due at
+// n/rate, is sent over whichever connection of the pool is idle, first due first sent, and its time
+// runs from when it was due: what it waited for a connection is part of it. So is what the
+// generator itself is late by; [Report.Late] says how much that was, and to keep it small one
+// thread does everything, by epoll and a timer.
 package openloop
 
 import (
@@ -24,14 +28,17 @@ type Job struct {
 	Headers []string // such as "Accept: text/plain"
 	// Keys gives each request an Idempotency-Key of its own, which begins with this; "" for none.
 	Keys string
-	// Spread, where above 0, has each request ask for another path: the six digits that the URL ends with become those of a random number below it.
+	// Spread, where above 0, has each request ask for another path: the six digits that the URL
+	// ends with become those of a random number below it.
 	Spread int
-	// Rate is requests a second, 0 for a closed loop: every connection sends its next request when it has its answer.
+	// Rate is requests a second, 0 for a closed loop: every connection sends its next request when
+	// it has its answer.
 	Rate        float64
 	Connections int
 	// Duration is how long requests become due, after Warm, in which they do too but do not count.
 	Warm, Duration time.Duration
-	// Patience is how long after that answers are waited for; 10 s for 0. A request without an answer took at least until then.
+	// Patience is how long after that answers are waited for; 10 s for 0. A request without an
+	// answer took at least until then.
 	Patience time.Duration
 }
 
@@ -42,8 +49,8 @@ type Report struct {
 	Unanswered int         `json:"unanswered"`
 	// Rate is answers a second, from the first that was due to the last answer.
 	Rate float64 `json:"rate"`
-	// Took are the times of the answers with a status below 400, or of all requests where there was none; Late is what requests were sent after their time
-	// although a connection was idle.
+	// Took are the times of the answers with a status below 400, or of all requests where there was
+	// none; Late is what requests were sent after their time although a connection was idle.
 	Took Percentiles `json:"took"`
 	Late Percentiles `json:"late"`
 	// CPU is how many seconds of a processor the generator used.

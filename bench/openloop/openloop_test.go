@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// stalling answers at once, but for one stall: from a while after the first request on, every request waits until it is over.
+// stalling answers at once, but for one stall: from a while after the first request on, every
+// request waits until it is over.
 type stalling struct {
 	after, length time.Duration
 
@@ -50,14 +51,16 @@ func load(t *testing.T, job Job) (*stalling, history) {
 	return s, h
 }
 
-// Every request that became due during the stall must have waited until its end, also those that no connection was free for.
+// Every request that became due during the stall must have waited until its end, also those that no
+// connection was free for.
 func TestStallCountsForAllItKeptWaiting(t *testing.T) {
 	const rate = 1000
 	s, h := load(t, Job{Rate: rate})
 	during := 0
 	for _, e := range h.events {
 		due := h.begin.Add(time.Duration(e.due))
-		if due.Before(s.begin.Add(20*time.Millisecond)) || due.After(s.end) { // one that is sent as the stall begins may just get through
+		// one that is sent as the stall begins may just get through
+		if due.Before(s.begin.Add(20*time.Millisecond)) || due.After(s.end) {
 			continue
 		}
 		during++
@@ -77,7 +80,8 @@ func TestStallCountsForAllItKeptWaiting(t *testing.T) {
 	}
 }
 
-// What this package is for: a closed loop on the same server hides the stall from all percentiles but the last.
+// What this package is for: a closed loop on the same server hides the stall from all percentiles
+// but the last.
 func TestClosedLoopHidesTheStall(t *testing.T) {
 	_, h := load(t, Job{})
 	slow := 0

@@ -154,7 +154,8 @@ func (p *pool) now() int64 { return time.Since(p.begin).Nanoseconds() }
 // due is when request n is due, in an open loop.
 func (p *pool) due(n int) int64 { return int64(float64(n) / p.job.Rate * 1e9) }
 
-// run sends requests until they are no longer due and reads until all are answered or patience ends.
+// run sends requests until they are no longer due and reads until all are answered or patience
+// ends.
 func (p *pool) run(ctx context.Context) error {
 	end := (p.job.Warm + p.job.Duration).Nanoseconds()
 	patience := p.job.Patience
@@ -182,7 +183,8 @@ func (p *pool) run(ctx context.Context) error {
 		}
 		for _, e := range ready[:max(n, 0)] {
 			if e.Fd < 0 {
-				_, _ = unix.Read(p.timer, body[:8]) // it is level-triggered; an error says that it was read already
+				// it is level-triggered; an error says that it was read already
+				_, _ = unix.Read(p.timer, body[:8])
 			} else if err := p.read(p.conns[e.Fd], body); err != nil {
 				return err
 			}
@@ -190,7 +192,8 @@ func (p *pool) run(ctx context.Context) error {
 	}
 }
 
-// send sends what is due as far as connections are idle, and sets the timer for what will be. It reports whether nothing is left to send.
+// send sends what is due as far as connections are idle, and sets the timer for what will be. It
+// reports whether nothing is left to send.
 func (p *pool) send(now, end int64) (all bool, err error) {
 	for p.idles > 0 {
 		due := now

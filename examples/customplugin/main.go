@@ -7,8 +7,9 @@ package main
 
 import (
 	"github.com/seqd/seqd/command"
-	_ "github.com/seqd/seqd/examples/customplugin/own" // your plugins, rejection handlers and strategies
-	_ "github.com/seqd/seqd/standard"                  // everything that comes with seqd
+	// your plugins, rejection handlers and strategies
+	_ "github.com/seqd/seqd/examples/customplugin/own"
+	_ "github.com/seqd/seqd/standard" // everything that comes with seqd
 )
 
 func main() { command.Main() }

@@ -83,7 +83,8 @@ func (s *system) refuses(n *node.Node, name, code string) bool {
 	return err == nil && a.Status != http.StatusOK && strings.Contains(a.Body, `"`+code+`"`)
 }
 
-// A change made on one node is seen on all; how long that takes, from before the request until the last node does what it says, is printed.
+// A change made on one node is seen on all; how long that takes, from before the request until the
+// last node does what it says, is printed.
 func TestChangesReachEveryNode(t *testing.T) {
 	s := newSystem(t)
 	var took []time.Duration
@@ -219,8 +220,9 @@ func TestNodes(t *testing.T) {
 	s.await("two nodes", func() bool { ids, _ := list(); return len(ids) == 2 })
 }
 
-// Definitions change, are disabled, deleted and made again under load on all nodes: no number twice, in strict order over all of them, and nobody is refused
-// but for the reason that was asked for.
+// Definitions change, are disabled, deleted and made again under load on all nodes: no number
+// twice, in strict order over all of them, and nobody is refused but for the reason that was asked
+// for.
 func TestChangesUnderLoad(t *testing.T) {
 	s := newSystem(t)
 	h := history.New()
@@ -262,14 +264,15 @@ func TestChangesUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	// What was there in between does not matter: the highest number is near what was issued and asked for.
+	// What was there in between does not matter: the highest number is near what was issued and
+	// asked for.
 	if end := h.Highest(); end > raised+200_000 {
 		t.Errorf("the numbers end at %d, far above %d", end, raised)
 	}
 }
 
-// The ordering, the size of segments and what is in advance change under load, also while one node is cut off from Redis: no number twice, and each node's
-// numbers only go up.
+// The ordering, the size of segments and what is in advance change under load, also while one node
+// is cut off from Redis: no number twice, and each node's numbers only go up.
 func TestOrderingChangesUnderLoad(t *testing.T) {
 	s := newSystem(t)
 	h := history.New()

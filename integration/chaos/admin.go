@@ -14,7 +14,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// administer changes two biz types while they are asked for: one is moved up, disabled and enabled, the other deleted and made again.
+// administer changes two biz types while they are asked for: one is moved up, disabled and enabled,
+// the other deleted and made again.
 func (l *laboratory) administer(ctx context.Context, d *dice) {
 	for ctx.Err() == nil {
 		r := d.next()

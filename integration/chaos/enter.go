@@ -15,9 +15,11 @@ const insideEnv = "CHAOS_INSIDE"
 // Inside reports whether this process runs in namespaces of its own already.
 func Inside() bool { return os.Getenv(insideEnv) != "" }
 
-// Enter runs this program once more, in network, mount and process namespaces of its own, and returns its exit code. Everything that a run makes (interfaces,
-// addresses, mounts, processes) exists only there, so that it collides with nothing and ends with the run however that ends: the kernel takes it all down when
-// the first process of the namespaces is gone, which is killed with this one. The calling goroutine must keep its thread.
+// Enter runs this program once more, in network, mount and process namespaces of its own, and
+// returns its exit code. Everything that a run makes (interfaces, addresses, mounts, processes)
+// exists only there, so that it collides with nothing and ends with the run however that ends: the
+// kernel takes it all down when the first process of the namespaces is gone, which is killed with
+// this one. The calling goroutine must keep its thread.
 func Enter() (code int, err error) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideEnv+"=1")
@@ -62,11 +64,12 @@ func pass(signals <-chan os.Signal, inside *os.Process) {
 	_ = inside.Kill()
 }
 
-// workshop is where everything is that servers keep: in memory, seen by nobody outside, and gone with the run.
+// workshop is where everything is that servers keep: in memory, seen by nobody outside, and gone
+// with the run.
 const workshop = "/run/seqd-chaos"
 
-// furnish makes fresh namespaces usable: mounts that stay inside, a /proc of the own processes, and a /run for the workshop, the names of network namespaces and
-// the lock of iptables.
+// furnish makes fresh namespaces usable: mounts that stay inside, a /proc of the own processes, and
+// a /run for the workshop, the names of network namespaces and the lock of iptables.
 func furnish() error {
 	return inOrder(
 		func() error {

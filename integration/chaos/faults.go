@@ -17,17 +17,21 @@ import (
 
 // class is a kind of fault.
 type class struct {
-	name        string
-	holds       string   // what a fault lays hands on, in words: "seqd" is that of its target, "seqd@all" that of every node, "mongo@m" that of m; two faults that share something never overlap
+	name string
+	// what a fault lays hands on, in words: "seqd" is that of its target, "seqd@all" that of every
+	// node, "mongo@m" that of m; two faults that share something never overlap
+	holds       string
 	targets     []string // one is drawn
 	amounts     []time.Duration
 	ways        []string
 	least, most time.Duration
-	after       time.Duration // how long its end takes, and nothing else begins then; 0 for faults that end at once. Those that have it are slow
-	times       int           // how often it may come in a run, 0 for as often as it is dealt
-	marks       record.Fault  // what it does beyond itself, for the checker
-	begin       func(l *laboratory, t *trouble) error
-	end         func(l *laboratory, t *trouble) error
+	// how long its end takes, and nothing else begins then; 0 for faults that end at once. Those
+	// that have it are slow
+	after time.Duration
+	times int          // how often it may come in a run, 0 for as often as it is dealt
+	marks record.Fault // what it does beyond itself, for the checker
+	begin func(l *laboratory, t *trouble) error
+	end   func(l *laboratory, t *trouble) error
 }
 
 // trouble is a fault under way.
@@ -65,7 +69,8 @@ var (
 		50 * time.Millisecond, -50 * time.Millisecond, 400 * time.Millisecond, -400 * time.Millisecond, 900 * time.Millisecond, -900 * time.Millisecond,
 		3 * time.Second, -3 * time.Second, time.Minute, -time.Minute, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour,
 	}
-	behind   = []time.Duration{-500 * time.Millisecond, -1200 * time.Millisecond, -1400 * time.Millisecond, -3 * time.Second} // a skew of 1.5 s is allowed
+	// a skew of 1.5 s is allowed
+	behind   = []time.Duration{-500 * time.Millisecond, -1200 * time.Millisecond, -1400 * time.Millisecond, -3 * time.Second}
 	slews    = []time.Duration{50 * time.Millisecond, -50 * time.Millisecond, 700 * time.Millisecond, -700 * time.Millisecond, 2 * time.Second, -2 * time.Second}
 	delays   = []time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}
 	networks = []string{"a×r1", "a×r2", "a×r3", "b×r1", "b×r2", "b×r3", "c×r1", "c×r2", "c×r3", "r1×r2", "r1×r3", "r2×r3", "a×b", "b×c", "a×c"}
@@ -75,7 +80,9 @@ var (
 	switches     = []string{"under load", rolled}
 	otherRedises = []string{"another server", "another keyPrefix", "another db"}
 
-	redisAway = record.Fault{Redis: true} // what a failover loses, the checker sees from the servers' roles; choose says what a primary that dies does
+	// what a failover loses, the checker sees from the servers' roles; choose says what a primary
+	// that dies does
+	redisAway = record.Fault{Redis: true}
 	redisLoss = record.Fault{Redis: true, LosesKeys: true}
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
@@ -130,7 +137,8 @@ var classes = []class{
 	{name: "isolate-node", holds: "isolation", targets: nodes, least: short, most: long, marks: cutOff, begin: isolateNode},
 	{name: "isolate-host", holds: "isolation", targets: []string{"a", "b", "c", "r1", "r2", "r3"}, least: short, most: long, marks: cutOff, begin: isolateHost},
 
-	// What operators do. Whatever keeps a node from hearing of a change stays away from those after which all nodes must have heard.
+	// What operators do. Whatever keeps a node from hearing of a change stays away from those after
+	// which all nodes must have heard.
 	{name: "restore", holds: "seqd@all pause@all link@all isolation@all mongo@m settings@ ordering@", targets: nodes, ways: restores, least: short, most: some, after: 34 * time.Second, times: 2,
 		marks: storeBack, begin: beginRestore, end: endRestore},
 	{name: "redis-moved", holds: "seqd@all settings@", ways: otherRedises, least: some, most: long, after: 8 * time.Second, times: 4, marks: redisChanged, begin: moveRedis, end: moveRedisBack},
@@ -154,7 +162,8 @@ func (l *laboratory) seqd(name string) *seqd {
 
 func killSeqd(l *laboratory, t *trouble) error { l.seqd(t.target).kill(); return nil }
 
-// stopSeqd asks a node to end. One that does not do so well is a finding and no trouble of the laboratory.
+// stopSeqd asks a node to end. One that does not do so well is a finding and no trouble of the
+// laboratory.
 func stopSeqd(l *laboratory, t *trouble) error {
 	l.stop(l.seqd(t.target))
 	return nil
@@ -229,7 +238,8 @@ func midnight(l *laboratory, t *trouble) error {
 	return l.turn(t.target, t.amount)
 }
 
-// restartBehind stops a node and starts it with a clock that is behind, so that it gets its machine ID back at a time that was used.
+// restartBehind stops a node and starts it with a clock that is behind, so that it gets its machine
+// ID back at a time that was used.
 func restartBehind(l *laboratory, t *trouble) error {
 	return inOrder(func() error { return stopSeqd(l, t) }, func() error { return stepClock(l, t) }, func() error { return startSeqd(l, t) })
 }

@@ -17,10 +17,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// A MongoDB server can be used instead of the stand-in, as in package testenv. The laboratory's network leads nowhere, so the process outside forwards what comes
-// from a socket in the file system. The server itself is not broken then, only the way to it.
+// A MongoDB server can be used instead of the stand-in, as in package testenv. The laboratory's
+// network leads nowhere, so the process outside forwards what comes from a socket in the file
+// system. The server itself is not broken then, only the way to it.
 const (
-	mongoEnv    = "SEQD_TEST_MONGO_URI" // set by the user: one server; of a replica set, its primary
+	// set by the user: one server; of a replica set, its primary
+	mongoEnv    = "SEQD_TEST_MONGO_URI"
 	socketEnv   = "CHAOS_MONGO_SOCKET"
 	databaseEnv = "CHAOS_MONGO_DATABASE"
 )
@@ -28,11 +30,13 @@ const (
 // Foreign reports whether the store is a server that is not the laboratory's.
 func Foreign() bool { return os.Getenv(mongoEnv) != "" }
 
-// forwardOut lets the laboratory reach the server, and returns the variables that tell it how, and what ends it and drops the database.
+// forwardOut lets the laboratory reach the server, and returns the variables that tell it how, and
+// what ends it and drops the database.
 func forwardOut() (env []string, end func() error, err error) {
 	uri, err := url.Parse(os.Getenv(mongoEnv))
 	if err != nil || uri.Scheme != "mongodb" || strings.Contains(uri.Host, ",") {
-		return nil, nil, fmt.Errorf("%s must be mongodb:// with one host", mongoEnv) // it may hold a password
+		// it may hold a password
+		return nil, nil, fmt.Errorf("%s must be mongodb:// with one host", mongoEnv)
 	}
 	addr := uri.Host
 	if uri.Port() == "" {

@@ -11,7 +11,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// inflict goes through the schedule, and returns when all faults have ended. The error is one of the laboratory: something that it could not set right again.
+// inflict goes through the schedule, and returns when all faults have ended. The error is one of
+// the laboratory: something that it could not set right again.
 func (l *laboratory) inflict(ctx context.Context, schedule []planned) error {
 	began := time.Now()
 	hands := &hands{held: map[string]bool{}}

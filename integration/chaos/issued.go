@@ -8,7 +8,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// issued is the highest number that callers have seen of each counter of a segment, by its name in the store: order, or invoice@20261122.
+// issued is the highest number that callers have seen of each counter of a segment, by its name in
+// the store: order, or invoice@20261122.
 type issued struct {
 	segments map[string]bool
 	displays map[string]*regexp.Regexp // of biz types that rewrite numbers

@@ -80,7 +80,8 @@ func (j *journal) ready(node string, life int, at int64) {
 	}
 }
 
-// change records what is new of a life. What was written last counts, so it is written under the lock: else an end could be lost to a first 200 of /readyz.
+// change records what is new of a life. What was written last counts, so it is written under the
+// lock: else an end could be lost to a first 200 of /readyz.
 func (j *journal) change(node string, life int, how func(*record.Life)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -29,12 +29,14 @@ const (
 	slowReplies  = "slow replies"
 )
 
-// hold is a toxic that lets nothing through, neither data nor the end of a connection, and loses nothing: what waits passes when it is removed.
+// hold is a toxic that lets nothing through, neither data nor the end of a connection, and loses
+// nothing: what waits passes when it is removed.
 type hold struct{}
 
 func (*hold) Pipe(stub *toxics.ToxicStub) { <-stub.Interrupt }
 
-// GetBufferSize is in chunks. With a buffer the toxic in front of this one stays interruptible, as toxiproxy needs it.
+// GetBufferSize is in chunks. With a buffer the toxic in front of this one stays interruptible, as
+// toxiproxy needs it.
 func (*hold) GetBufferSize() int { return 1024 }
 
 func init() { toxics.Register("hold", new(hold)) }
@@ -43,14 +45,16 @@ func init() { toxics.Register("hold", new(hold)) }
 func newLink(port int, upstream string) (*link, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.New(io.Discard))
 	l := &link{proxy: toxiproxy.NewProxy(server, "link to "+upstream, fmt.Sprintf("%s:%d", gateway, port), upstream), port: port}
-	// Toxiproxy closes connections without resetting them, unless it has this toxic when they are opened. It must do nothing else.
+	// Toxiproxy closes connections without resetting them, unless it has this toxic when they are
+	// opened. It must do nothing else.
 	return l, inOrder(func() error { return l.add("reset", "reset_peer", "upstream", 0, nil) }, l.proxy.Start)
 }
 
 // cut resets all connections and refuses new ones, until restored.
 func (l *link) cut() error { l.proxy.Stop(); return nil }
 
-// hang lets nothing through in either direction; connections stay, and what was held passes when it ends.
+// hang lets nothing through in either direction; connections stay, and what was held passes when it
+// ends.
 func (l *link) hang() error {
 	return errors.Join(l.add(hangReplies, "hold", "downstream", 1, nil), l.add(hangRequests, "hold", "upstream", 1, nil))
 }
@@ -69,7 +73,8 @@ func (l *link) slow(by time.Duration) error {
 func (l *link) restore() error {
 	for _, name := range []string{hangReplies, hangRequests, dropReplies, slowReplies} {
 		if l.proxy.Toxics.GetToxic(name) != nil {
-			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name) // it fails only when there is none
+			// it fails only when there is none
+			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name)
 		}
 	}
 	return within(5*time.Second, func() error {

@@ -40,8 +40,9 @@ func (l *laboratory) load(ctx context.Context) {
 	start(1, l.administer)
 }
 
-// dice are the choices of one loop. Each of its rounds draws from a generator of its own, made of the seed, the loop and the round: so a round does the same
-// under the same seed whatever the answers before it were.
+// dice are the choices of one loop. Each of its rounds draws from a generator of its own, made of
+// the seed, the loop and the round: so a round does the same under the same seed whatever the
+// answers before it were.
 type dice struct{ seed, loop, round uint64 }
 
 func (d *dice) next() *rand.Rand {
@@ -120,7 +121,8 @@ func (s *seen) remember(of *shape, c *record.Call) {
 	}
 }
 
-// insist repeats an idempotent request on other nodes until it is answered, and sometimes once more then.
+// insist repeats an idempotent request on other nodes until it is answered, and sometimes once more
+// then.
 func (l *laboratory) insist(ctx context.Context, r *rand.Rand, q request, last *seen) {
 	once, pauses := r.IntN(3) > 0, [attempts]time.Duration{}
 	for i := range pauses {

@@ -63,7 +63,8 @@ func addHost(name string, number int) (*host, error) {
 	)
 }
 
-// command prepares a program that runs on the host; ip becomes the program, so that signals reach it.
+// command prepares a program that runs on the host; ip becomes the program, so that signals reach
+// it.
 func (h *host) command(program string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", h.name, program}, args...)...)
 }

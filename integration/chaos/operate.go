@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// allKnow is how long it takes at most until every node knows of a change, where nothing keeps it from the store (README "Biz types at run time": 5 s).
+	// allKnow is how long it takes at most until every node knows of a change, where nothing keeps
+	// it from the store (README "Biz types at run time": 5 s).
 	allKnow = 6 * time.Second
 	// allSettle is how long nodes may take to notice that there was another cursor.
 	allSettle = 6 * time.Second
@@ -79,7 +80,8 @@ func configure(l *laboratory, t *trouble) error {
 
 func toPerNode(l *laboratory, t *trouble) error { return l.order(t, record.PerNode) }
 
-// rolled says that nobody asks from before the ordering is strict again until all nodes have been restarted: none of them remembers then what it issued on its own.
+// rolled says that nobody asks from before the ordering is strict again until all nodes have been
+// restarted: none of them remembers then what it issued on its own.
 const rolled = "nodes are restarted while nobody asks"
 
 // toStrict ends when all nodes know that numbers are to be in order again.

@@ -54,7 +54,8 @@ func TestWhatRaiseIsGiven(t *testing.T) {
 	}
 }
 
-// What is put back is what was there when the backup was taken: changed, deleted and new documents alike.
+// What is put back is what was there when the backup was taken: changed, deleted and new documents
+// alike.
 func TestBackup(t *testing.T) {
 	m := testenv.StartMongo(t)
 	client, err := mongo.Connect(options.Client().ApplyURI(m.URI()))

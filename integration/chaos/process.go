@@ -22,7 +22,8 @@ type process struct {
 	asked  bool // its end was asked for; guarded by who owns the process
 }
 
-// startProcess starts a program whose output is added to a file; each line of it is shown to see as well, unless that is nil.
+// startProcess starts a program whose output is added to a file; each line of it is shown to see as
+// well, unless that is nil.
 func startProcess(cmd *exec.Cmd, log string, see func(line []byte)) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -35,7 +36,8 @@ func startProcess(cmd *exec.Cmd, log string, see func(line []byte)) (*process, e
 		cmd.Stdout, cmd.Stderr = lines, lines
 	}
 	cmd.WaitDelay = time.Second
-	// A group of its own, so that what it forks ends with it; and the kernel ends it with the thread that started it.
+	// A group of its own, so that what it forks ends with it; and the kernel ends it with the
+	// thread that started it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)

@@ -25,7 +25,8 @@ const (
 
 const (
 	perNodeFor = 3 * time.Second // after a restore, until order is wanted again
-	aloneFor   = 6 * time.Second // until a node without Redis issues on its own, and has done so for a while
+	// until a node without Redis issues on its own, and has done so for a while
+	aloneFor = 6 * time.Second
 )
 
 // backup is all of the store at one moment.
@@ -34,7 +35,8 @@ type backup struct {
 	late      bool             // lateName is in it
 }
 
-// beginRestore takes a backup: of a time at which a biz type's ordering was per-node, and at which another one was not made yet, if that is still so.
+// beginRestore takes a backup: of a time at which a biz type's ordering was per-node, and at which
+// another one was not made yet, if that is still so.
 func beginRestore(l *laboratory, t *trouble) error {
 	return inOrder(
 		func() error { return l.order(t, record.PerNode) },
@@ -101,7 +103,8 @@ func (l *laboratory) startAtOnce(t *trouble, start int64) error {
 	)
 }
 
-// startCutOff does the same when the first node to start cannot reach Redis, and issues on its own, before the others start.
+// startCutOff does the same when the first node to start cannot reach Redis, and issues on its own,
+// before the others start.
 func (l *laboratory) startCutOff(t *trouble, start int64) error {
 	return inOrder(
 		func() error { return l.cutFromRedis(t) },
@@ -127,8 +130,10 @@ func (l *laboratory) endNodes(kill bool) error {
 	return err
 }
 
-// mayBeIssued is up to where the numbers of each counter may have been issued. It is what callers have seen, except where that does not tell: where display forms do not show the number, and where
-// nodes issue from ranges of their own, of which an answer that a Redis keeps for a key may be all that is left. There it is what the store says that is about to be lost.
+// mayBeIssued is up to where the numbers of each counter may have been issued. It is what callers
+// have seen, except where that does not tell: where display forms do not show the number, and where
+// nodes issue from ranges of their own, of which an answer that a Redis keeps for a key may be all
+// that is left. There it is what the store says that is about to be lost.
 func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
 	var lost map[string]int64
 	err = l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
@@ -138,7 +143,8 @@ func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
 	return enough(l.shapes, l.journal.highest(), lost), err
 }
 
-// enough is what `raise` is given: what was seen of counters or, where that is not all, what the lost store says. Every period is named, also one whose numbers nobody got.
+// enough is what `raise` is given: what was seen of counters or, where that is not all, what the
+// lost store says. Every period is named, also one whose numbers nobody got.
 func enough(shapes []shape, seen, lost map[string]int64) map[string]int64 {
 	numbers := maps.Clone(seen)
 	for i := range shapes {

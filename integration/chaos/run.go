@@ -25,13 +25,15 @@ type Options struct {
 	Duration time.Duration
 	Dir      string // for the record and the logs; empty for a temporary one
 	Binaries Binaries
-	// Sabotaged says that seqd lacks a rule: only violations of what is promised of numbers count then, as only they show that it was noticed.
+	// Sabotaged says that seqd lacks a rule: only violations of what is promised of numbers count
+	// then, as only they show that it was noticed.
 	Sabotaged bool
 	Only      []string // the classes of faults; none for all
 	Out       io.Writer
 }
 
-// Vacant refuses a folder that has the record of another run, before anything is started and added to its logs.
+// Vacant refuses a folder that has the record of another run, before anything is started and added
+// to its logs.
 func Vacant(dir string) error {
 	switch _, err := os.Lstat(filepath.Join(dir, "record")); {
 	case dir == "" || errors.Is(err, fs.ErrNotExist):
@@ -69,7 +71,8 @@ type laboratory struct {
 	late   bool  // lateName was made
 }
 
-// Run makes a world, breaks it under load, takes it down and has the checker look at what happened. The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
+// Run makes a world, breaks it under load, takes it down and has the checker look at what happened.
+// The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
 func Run(ctx context.Context, o Options) (code int, err error) {
 	l := &laboratory{Options: o, shapes: shapes(), http: newHTTPClient(), broken: map[*redisServer]bool{}}
 	if err := l.makeFolders(); err != nil {
@@ -85,7 +88,8 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	return l.conclude(report)
 }
 
-// conclude prints the report and keeps the record where there is a violation or a folder was asked for.
+// conclude prints the report and keeps the record where there is a violation or a folder was asked
+// for.
 func (l *laboratory) conclude(report *check.Report) (code int, err error) {
 	text := report.String()
 	if err := os.WriteFile(filepath.Join(l.Dir, "report"), []byte(text), 0o644); err != nil {
@@ -247,7 +251,8 @@ func (l *laboratory) stopNodes() {
 	all.Wait()
 }
 
-// stop asks a node to end. It must do so in time; and well, unless the store was away just then or shortly before: numbers that cannot be given back are an error, which it says.
+// stop asks a node to end. It must do so in time; and well, unless the store was away just then or
+// shortly before: numbers that cannot be given back are an error, which it says.
 func (l *laboratory) stop(n *seqd) {
 	const shortly = 5 * time.Second
 	since := l.journal.now() - int64(shortly)
@@ -274,7 +279,8 @@ func (l *laboratory) awaitRecovery(ctx context.Context) {
 	l.journal.say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
 }
 
-// mindIdle demands that most faults of the schedule found something to break: else the run shows little.
+// mindIdle demands that most faults of the schedule found something to break: else the run shows
+// little.
 func (l *laboratory) mindIdle(planned int) {
 	l.mu.Lock()
 	idle := l.idle

@@ -14,7 +14,8 @@ type planned struct {
 	class  *class
 	at     time.Duration // from the moment that all nodes are ready
 	length time.Duration
-	target string        // a node, a server, a pair of hosts "a×r1", or a part that is played: primary, replica
+	// a node, a server, a pair of hosts "a×r1", or a part that is played: primary, replica
+	target string
 	amount time.Duration // of clocks and of slow stores
 	way    string        // of what the network does
 }
@@ -43,12 +44,15 @@ const (
 	quietEnd   = 6 * time.Second // after the last one
 	pairs      = 45              // percent of faults that get a second one beside them
 
-	roomy     = 90 * time.Second // shorter runs have no slow faults, which would leave no room for others
-	slowShare = 3                // slow faults take at most one part in so many of a run
+	// shorter runs have no slow faults, which would leave no room for others
+	roomy     = 90 * time.Second
+	slowShare = 3 // slow faults take at most one part in so many of a run
 )
 
-// plan is the schedule of faults that a seed determines, of some classes or, where none is named, of all. Classes come in turn, as cards of a deck that is shuffled anew when it is used up, so
-// that even a short run sees most of them; faults come alone or in pairs, with a pause in which the system may recover. Slow ones have their share of a run, unless classes are named.
+// plan is the schedule of faults that a seed determines, of some classes or, where none is named,
+// of all. Classes come in turn, as cards of a deck that is shuffled anew when it is used up, so
+// that even a short run sees most of them; faults come alone or in pairs, with a pause in which the
+// system may recover. Slow ones have their share of a run, unless classes are named.
 func plan(seed int64, duration time.Duration, only []string) (all []planned) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	deck := &deck{r: r, classes: dealt(duration, only)}
@@ -92,7 +96,8 @@ func dealt(duration time.Duration, only []string) (fresh []*class) {
 	return fresh
 }
 
-// hasRoom reports whether a fault may come after those that are planned already. Those that end at once always may.
+// hasRoom reports whether a fault may come after those that are planned already. Those that end at
+// once always may.
 func hasRoom(all []planned, p planned, duration time.Duration) bool {
 	if p.class.after == 0 {
 		return true

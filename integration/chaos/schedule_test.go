@@ -99,7 +99,8 @@ func withinHalfAnHour(seed int64) (all []placed) {
 	return all
 }
 
-// Slow faults leave room for the others, come with most seeds, and never more often than their class says.
+// Slow faults leave room for the others, come with most seeds, and never more often than their
+// class says.
 func TestSlowFaultsHaveTheirShare(t *testing.T) {
 	const seeds = 200
 	for _, duration := range []time.Duration{2 * time.Minute, 30 * time.Minute} {

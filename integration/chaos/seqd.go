@@ -102,7 +102,8 @@ func (n *seqd) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// do runs a command of the program, as an operator does on the node's host, and returns what it says.
+// do runs a command of the program, as an operator does on the node's host, and returns what it
+// says.
 func (n *seqd) do(args ...string) (string, error) {
 	n.mu.Lock()
 	cmd := n.command(args...)

@@ -37,7 +37,8 @@ type redisServer struct {
 	client   *redis.Client // by the socket, for the laboratory's own commands
 }
 
-// newRedis prepares a server that keeps nothing on disk by itself; all but the first host's replicate that one.
+// newRedis prepares a server that keeps nothing on disk by itself; all but the first host's
+// replicate that one.
 func (w *world) newRedis(h *host) (*redisServer, error) {
 	settings := []string{
 		`save ""`, "repl-diskless-sync-delay 0", "repl-backlog-ttl 0", "repl-timeout 5",

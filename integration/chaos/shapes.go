@@ -7,7 +7,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// shape is a biz type of the laboratory: how it is configured, what the checker must know of it, and how the load uses it.
+// shape is a biz type of the laboratory: how it is configured, what the checker must know of it,
+// and how the load uses it.
 type shape struct {
 	record.BizType
 	weight  int   // how often the load's mixed loops ask for it
@@ -27,7 +28,8 @@ const (
 	mutableName   = "mutable"  // the administrator changes and disables it
 	temporaryName = "temp"     // the administrator deletes it and makes it again
 	switchedName  = "switched" // its ordering is changed by faults
-	lateName      = "late"     // it is made by the API, after the first backup that a fault puts back
+	// it is made by the API, after the first backup that a fault puts back
+	lateName = "late"
 )
 
 // shapes are the biz types of the laboratory.
@@ -61,7 +63,9 @@ func shapes() []shape {
 	byName["invoice"].Display = `^INV-(?P<period>\d{8})-(?P<number>\d{6,})\d$`
 	byName["invite"].Display = `^C\d{12}-\d$`
 	byName[lateName].late = true
-	byName[temporaryName].NoOrder = true // which of two biz types of one name a node knows of is not promised while it is deleted and made again
+	// which of two biz types of one name a node knows of is not promised while it is deleted and
+	// made again
+	byName[temporaryName].NoOrder = true
 	return all
 }
 

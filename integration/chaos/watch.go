@@ -57,7 +57,8 @@ func readiness(client *http.Client, url string) (states map[string]string, statu
 	return states, resp.StatusCode
 }
 
-// watchServer asks a Redis for its role until ctx ends; what it says is recorded when it changes, and twice a second.
+// watchServer asks a Redis for its role until ctx ends; what it says is recorded when it changes,
+// and twice a second.
 func (l *laboratory) watchServer(ctx context.Context, s *redisServer) {
 	var last record.Server
 	every(ctx, serverEvery, func() {
@@ -97,7 +98,8 @@ func (s *redisServer) role(ctx context.Context) (role, replid string) {
 	return role, replid
 }
 
-// watchWall notes how far the wall clock comes off the run's clock, because something sets it right, until ctx ends.
+// watchWall notes how far the wall clock comes off the run's clock, because something sets it
+// right, until ctx ends.
 func (l *laboratory) watchWall(ctx context.Context) {
 	var last time.Duration
 	every(ctx, serverEvery, func() {

@@ -1,5 +1,6 @@
-// Package chaos is the fault laboratory: a whole system of real processes in network namespaces on this machine, mixed load, a schedule of faults that a seed
-// determines, and a record of every call, which integration/chaos/check then examines.
+// Package chaos is the fault laboratory: a whole system of real processes in network namespaces on
+// this machine, mixed load, a schedule of faults that a seed determines, and a record of every
+// call, which integration/chaos/check then examines.
 package chaos
 
 import (
@@ -30,7 +31,8 @@ const (
 	stopPatience  = 40 * time.Second // two phases of 15 s each
 )
 
-// world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with another Redis, one with MongoDB.
+// world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with
+// another Redis, one with MongoDB.
 type world struct {
 	dir       string // everything that is made
 	logs      string

@@ -66,7 +66,8 @@ func (s *system) check() {
 	s.t.Logf("%d numbers from %d lives of nodes", all.Numbers(), len(s.each))
 }
 
-// Three nodes under load, each killed, stopped and started again in turn: no number twice, order per node.
+// Three nodes under load, each killed, stopped and started again in turn: no number twice, order
+// per node.
 func TestNodesComeAndGo(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, "SEQD_SEGMENT_STEP=200", "SEQD_SEGMENT_MAXSTEP=1000")
@@ -99,7 +100,8 @@ func TestNodesComeAndGo(t *testing.T) {
 	s.check()
 }
 
-// The store dies: numbers in hand carry on, then 503 with the reason in readyz; the store returns and so do the numbers, by themselves.
+// The store dies: numbers in hand carry on, then 503 with the reason in readyz; the store returns
+// and so do the numbers, by themselves.
 func TestStoreDownAndBack(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, "SEQD_SEGMENT_STEP=100", "SEQD_SEGMENT_MAXSTEP=100", "SEQD_SEGMENT_ACQUIRETIMEOUT=200ms", "SEQD_STORE_MONGO_TIMEOUT=500ms")
@@ -108,7 +110,8 @@ func TestStoreDownAndBack(t *testing.T) {
 		*node.Node
 		name string
 	}{{a, "a"}, {b, "b"}} {
-		if err := s.take(n.Node, n.name, 50); err != nil { // beyond the threshold: buffer 2 is being filled
+		// beyond the threshold: buffer 2 is being filled
+		if err := s.take(n.Node, n.name, 50); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +144,8 @@ func TestStoreDownAndBack(t *testing.T) {
 	s.check()
 }
 
-// A node that starts without the store opens its port, says why it is not ready, and becomes ready when the store comes.
+// A node that starts without the store opens its port, says why it is not ready, and becomes ready
+// when the store comes.
 func TestStartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, "SEQD_STORE_MONGO_TIMEOUT=300ms")

@@ -10,7 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/node"
 )
 
-// The documented way back from a backup: stop every seqd, restore, raise, start. No number comes a second time.
+// The documented way back from a backup: stop every seqd, restore, raise, start. No number comes a
+// second time.
 func TestRestoredBackup(t *testing.T) {
 	s := newSystem(t, "SEQD_STORE_MONGO_TIMEOUT=500ms")
 	life := 0
@@ -46,8 +47,9 @@ func TestRestoredBackup(t *testing.T) {
 	s.check()
 }
 
-// Redis keeps its cursor while the store is restored and raised to exactly what was issued. What waits in Redis comes from there only: not also, from
-// the store, to a node that starts without Redis.
+// Redis keeps its cursor while the store is restored and raised to exactly what was issued. What
+// waits in Redis comes from there only: not also, from the store, to a node that starts without
+// Redis.
 func TestRestoredBackupBesideRedis(t *testing.T) {
 	const nowhere = "127.0.0.1:1"
 	r := testenv.StartRedis(t)

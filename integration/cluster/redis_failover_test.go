@@ -22,7 +22,8 @@ func (f *fleet) role(r *testenv.Redis, want string) {
 	})
 }
 
-// Sentinels promote a replica that lacks the last numbers. The old master is dead, or comes back and still takes itself for the master.
+// Sentinels promote a replica that lacks the last numbers. The old master is dead, or comes back
+// and still takes itself for the master.
 func TestSentinelFailoverWithLostWrites(t *testing.T) {
 	t.Parallel()
 	for old, nodes := range map[string]string{"dies": "live", "is paused and resumed": "live", "dies with the nodes": "new"} {
@@ -55,7 +56,8 @@ func TestSentinelFailoverWithLostWrites(t *testing.T) {
 				f.resume()
 				f.more(phase)
 				if old == "is paused and resumed" {
-					a.Resume() // it serves what was sent to it, and still takes itself for the master
+					// it serves what was sent to it, and still takes itself for the master
+					a.Resume()
 					f.more(step)
 					f.role(a, "slave")
 				}
@@ -80,7 +82,8 @@ func (f *fleet) cutOff(replica *testenv.Redis) {
 	}
 }
 
-// Sentinels change the master while all live, twice. For a moment there are two, and nodes may ask either.
+// Sentinels change the master while all live, twice. For a moment there are two, and nodes may ask
+// either.
 func TestSentinelFailoverByHand(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
@@ -110,7 +113,8 @@ func TestSentinelFailoverByHand(t *testing.T) {
 	})
 }
 
-// awaitOrder waits until all nodes are well and issue from a certain server, each above all that was issued before.
+// awaitOrder waits until all nodes are well and issue from a certain server, each above all that
+// was issued before.
 func (f *fleet) awaitOrder(r *testenv.Redis) {
 	f.t.Helper()
 	before := ""
@@ -127,7 +131,8 @@ func (f *fleet) awaitOrder(r *testenv.Redis) {
 	f.awaitWell()
 }
 
-// Two servers take turns as master without any restart: the run ID that the cursor was written under returns, its replication ID never does.
+// Two servers take turns as master without any restart: the run ID that the cursor was written
+// under returns, its replication ID never does.
 func TestDoubleFailover(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
@@ -148,8 +153,9 @@ func TestDoubleFailover(t *testing.T) {
 	})
 }
 
-// A promoted replica lacks the last numbers, and the old master, which never stopped, is made its replica and master again before any node has
-// asked the other: what is left is a cursor that the old master itself has written, as it stood long ago.
+// A promoted replica lacks the last numbers, and the old master, which never stopped, is made its
+// replica and master again before any node has asked the other: what is left is a cursor that the
+// old master itself has written, as it stood long ago.
 func TestDoubleFailoverLosesWrites(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []string{"live", "new"} {
@@ -179,7 +185,8 @@ func TestDoubleFailoverLosesWrites(t *testing.T) {
 	}
 }
 
-// The nodes are led to a promoted replica and back to the old master, which knows nothing of it: its cursor stands where it stood.
+// The nodes are led to a promoted replica and back to the old master, which knows nothing of it:
+// its cursor stands where it stood.
 func TestBackToAMasterThatStoodStill(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
@@ -199,14 +206,16 @@ func TestBackToAMasterThatStoodStill(t *testing.T) {
 	})
 }
 
-// Nodes are led to and fro between two masters of which each stands still meanwhile, and no call fails. The cursor of the master that stood still counts for nobody when they come back:
-// the store believes in the other one.
+// Nodes are led to and fro between two masters of which each stands still meanwhile, and no call
+// fails. The cursor of the master that stood still counts for nobody when they come back: the store
+// believes in the other one.
 func TestTwoMastersTakeTurns(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
 		b := testenv.StartReplica(f.t, a)
 		f.guarded = true
-		f.pace.Callers, f.pace.Pause = 1, 20*time.Millisecond // mostly no take is under way when a link is switched, so none fails
+		// mostly no take is under way when a link is switched, so none fails
+		f.pace.Callers, f.pace.Pause = 1, 20*time.Millisecond
 		links := f.linked("a b", a)
 		f.more(step)
 		f.suspendAlways() // one node is led before the other
@@ -273,8 +282,9 @@ func (f *fleet) inStep(master, replica *testenv.Redis) {
 	})
 }
 
-// Two servers take themselves for the master, and each has a node. No number is given twice and each node is in order; over both nodes
-// there can be none until the surviving cursor has passed what the other gave.
+// Two servers take themselves for the master, and each has a node. No number is given twice and
+// each node is in order; over both nodes there can be none until the surviving cursor has passed
+// what the other gave.
 func TestSplitBrain(t *testing.T) {
 	t.Parallel()
 	for _, survivor := range []string{"old", "new"} {
@@ -310,8 +320,9 @@ func TestSplitBrain(t *testing.T) {
 	}
 }
 
-// A replica that accepts writes has the same replication ID and the same numbers as its master: nothing may be issued from it, neither by a node that is
-// started on it nor by one that is led to it.
+// A replica that accepts writes has the same replication ID and the same numbers as its master:
+// nothing may be issued from it, neither by a node that is started on it nor by one that is led to
+// it.
 func TestWritableReplica(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		master := testenv.StartRedis(f.t)
@@ -353,7 +364,8 @@ func TestWritableReplica(t *testing.T) {
 	})
 }
 
-// stray starts a node that does not belong to the fleet's members and never gets well, and waits until it has ended or says what it lacks.
+// stray starts a node that does not belong to the fleet's members and never gets well, and waits
+// until it has ended or says what it lacks.
 func (f *fleet) stray(name string, settings ...string) *member {
 	f.t.Helper()
 	m := f.add(name, settings...)
@@ -375,7 +387,8 @@ func (f *fleet) stray(name string, settings ...string) *member {
 	return m
 }
 
-// A Redis Cluster fails over in agreement, without it, and moves the cursor's slot step by step, under load.
+// A Redis Cluster fails over in agreement, without it, and moves the cursor's slot step by step,
+// under load.
 func TestRedisCluster(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		c := testenv.StartCluster(f.t)

@@ -39,7 +39,8 @@ const (
 // key is where the cursor of the biz type lies.
 var key = rediscursor.Key("seqd:", "order")
 
-// fleet is seqd nodes that issue one biz type in strict order under load, and what their callers were given.
+// fleet is seqd nodes that issue one biz type in strict order under load, and what their callers
+// were given.
 type fleet struct {
 	t       *testing.T
 	policy  string
@@ -54,7 +55,8 @@ type fleet struct {
 	guarded bool         // a cursor may fall behind what nodes have issued
 
 	storeRestarted bool
-	// Order over all nodes is not demanded within the windows, nor since suspended unless that is 0.
+	// Order over all nodes is not demanded within the windows, nor since suspended unless that is
+	// 0.
 	windows   []history.Window
 	suspended int64
 }
@@ -205,7 +207,8 @@ func (m *member) awaitWell() {
 	m.AwaitReadiness(200, "")
 }
 
-// awaitServed waits until every node takes from the cursor, also if it says that cursors alternated a moment ago.
+// awaitServed waits until every node takes from the cursor, also if it says that cursors alternated
+// a moment ago.
 func (f *fleet) awaitServed() {
 	f.t.Helper()
 	f.each(func(m *member) {
@@ -213,7 +216,8 @@ func (f *fleet) awaitServed() {
 	})
 }
 
-// renew kills all nodes, does something and starts them again: of all that was issued they know nothing but what the back ends say.
+// renew kills all nodes, does something and starts them again: of all that was issued they know
+// nothing but what the back ends say.
 func (f *fleet) renew(meanwhile func()) {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -294,7 +298,8 @@ func (f *fleet) passes(number int64) {
 	})
 }
 
-// suspend says that nodes may issue on their own from now on. Where the policy is to reject they must not, and order is demanded all the time.
+// suspend says that nodes may issue on their own from now on. Where the policy is to reject they
+// must not, and order is demanded all the time.
 func (f *fleet) suspend() {
 	if f.policy == degrade {
 		f.suspendAlways()
@@ -312,7 +317,8 @@ func (f *fleet) resume() {
 	}
 }
 
-// outage takes Redis from some of the nodes under load, waits until they have noticed, and gives it back. The others go on.
+// outage takes Redis from some of the nodes under load, waits until they have noticed, and gives it
+// back. The others go on.
 func (f *fleet) outage(from []*member, lose, mend func()) {
 	f.t.Helper()
 	f.suspend()
@@ -329,13 +335,14 @@ func (f *fleet) outage(from []*member, lose, mend func()) {
 	f.more(phase)
 }
 
-// finish ends all nodes and checks every number that any of them issued. No more than skips may be missing between the first and the highest one, beside
-// those that refused calls asked for.
+// finish ends all nodes and checks every number that any of them issued. No more than skips may be
+// missing between the first and the highest one, beside those that refused calls asked for.
 func (f *fleet) finish(skips int64) {
 	f.t.Helper()
 	f.each((*member).unload)
 	f.each(func(m *member) {
-		// A node that has not asked the store since that was restarted finds out when it gives back what it has: such numbers are skipped.
+		// A node that has not asked the store since that was restarted finds out when it gives back
+		// what it has: such numbers are skipped.
 		if err := m.End(); err != nil && !(f.storeRestarted && strings.Contains(m.Log(), "give back")) {
 			f.t.Errorf("a clean stop of %s ended with %v", m.name, err)
 		}
@@ -366,11 +373,12 @@ func (f *fleet) check(skips int64) {
 	f.checkSkips(skips)
 }
 
-// guardAlarm is in the line that a node logs when the cursor offers it numbers below those it has issued.
+// guardAlarm is in the line that a node logs when the cursor offers it numbers below those it has
+// issued.
 const guardAlarm = "the cursor offered numbers that are not above"
 
-// checkSkips looks for more numbers missing than may be: those given, those that refused calls asked for, and under degrade a standby range that
-// is replaced at most once a second.
+// checkSkips looks for more numbers missing than may be: those given, those that refused calls
+// asked for, and under degrade a standby range that is replaced at most once a second.
 func (f *fleet) checkSkips(skips int64) {
 	f.t.Helper()
 	standbys := int64(0)
@@ -399,12 +407,13 @@ func (f *fleet) logged(text string) (n int) {
 	return n
 }
 
-// lossOf is how many numbers one loss of the cursor may skip: the whole queue of 2 buffers and the reserve, and a range of every node, of which one
-// begins the new cursor; and as much again of every node for the beginning of the first one.
+// lossOf is how many numbers one loss of the cursor may skip: the whole queue of 2 buffers and the
+// reserve, and a range of every node, of which one begins the new cursor; and as much again of
+// every node for the beginning of the first one.
 func lossOf(nodes int) int64 { return int64(2+reserve+2*nodes) * step }
 
-// retreatOf is how many numbers one node may skip that issued on its own and returns: two buffers, a standby range, and a range to return with that
-// came too late.
+// retreatOf is how many numbers one node may skip that issued on its own and returns: two buffers,
+// a standby range, and a range to return with that came too late.
 const retreatOf = 4 * step
 
 // counter is what the store has.
@@ -423,7 +432,8 @@ func (f *fleet) counter() persist.Counter {
 	return persist.Counter{BizTag: "order", Max: doc.Max, Step: doc.Step}
 }
 
-// awaitQuiet waits until a fleet without load has refilled all that it wants to have in hand: the store has given nothing for a while.
+// awaitQuiet waits until a fleet without load has refilled all that it wants to have in hand: the
+// store has given nothing for a while.
 func (f *fleet) awaitQuiet() {
 	f.t.Helper()
 	const calm = time.Second

@@ -16,13 +16,15 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// A range that a node sends to the cursor is held up on the way and arrives when the others have long gone on: nobody may get a number of it.
+// A range that a node sends to the cursor is held up on the way and arrives when the others have
+// long gone on: nobody may get a number of it.
 func TestRangeArrivesLate(t *testing.T) {
 	t.Parallel()
 	for _, meanwhile := range []string{"the others go on", "the cursor is lost and begun anew"} {
 		t.Run(meanwhile, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, reject) // without standby ranges, so that a range of the store is a range for the cursor
+			// without standby ranges, so that a range of the store is a range for the cursor
+			f := newFleet(t, reject)
 			r := testenv.StartRedis(t)
 			toRedis, toStore := testenv.NewLink(t, r.Addr()), testenv.NewLink(t, f.mongo.Addr())
 			const spare = 8
@@ -44,7 +46,8 @@ func TestRangeArrivesLate(t *testing.T) {
 			})
 			known := a.ranges()
 			f.eventually("a brings a range", func() error { return f.claimed(r) })
-			a.traffic.More(t, int64(f.pace.Callers*f.pace.Largest)) // so a has the answer by which it knows
+			// so a has the answer by which it knows
+			a.traffic.More(t, int64(f.pace.Callers*f.pace.Largest))
 			toRedis.Hang()
 			f.eventually("a has the range", func() error {
 				if len(a.ranges()) == len(known) {
@@ -96,7 +99,8 @@ func moreBizTypes(n int) string {
 	return "SEQD_BIZTYPES=[" + list + "]"
 }
 
-// connect has a node open as many connections to Redis, through a link, as it has spare biz types: it asks for a number of each while the link hangs.
+// connect has a node open as many connections to Redis, through a link, as it has spare biz types:
+// it asks for a number of each while the link hangs.
 func (m *member) connect(link *testenv.Link, r *testenv.Redis, spare int) {
 	m.fleet.t.Helper()
 	connected := func() int {

@@ -14,7 +14,8 @@ func TestRedisAwayAndBack(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		// fault breaks a fleet of two nodes under load; it says how many more numbers may be skipped than by one loss of the cursor.
+		// fault breaks a fleet of two nodes under load; it says how many more numbers may be
+		// skipped than by one loss of the cursor.
 		fault func(f *fleet, r *testenv.Redis) (skips int64)
 	}{
 		{"killed, back empty", func(f *fleet, r *testenv.Redis) int64 {
@@ -106,7 +107,8 @@ func refuseWrites(f *fleet, r *testenv.Redis, setting, no, yes string) int64 {
 	return 0
 }
 
-// Redis loses the cursor and nothing else: no node is degraded, and order holds throughout under either policy.
+// Redis loses the cursor and nothing else: no node is degraded, and order holds throughout under
+// either policy.
 func TestCursorLost(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -201,13 +203,15 @@ func TestLinkToRedisBreaksForOneNode(t *testing.T) {
 					}
 				}
 				f.more(step)
-				f.finish(4*retreatOf + int64(2*f.pace.Callers*f.pace.Largest)) // one take an outage that nobody was answered
+				// one take an outage that nobody was answered
+				f.finish(4*retreatOf + int64(2*f.pace.Callers*f.pace.Largest))
 			})
 		})
 	}
 }
 
-// A node on its own dies: what it had is skipped, its next life is in order, and order over all holds again once the cursor passes its numbers.
+// A node on its own dies: what it had is skipped, its next life is in order, and order over all
+// holds again once the cursor passes its numbers.
 func TestNodeDiesWhileOnItsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, degrade)

@@ -10,7 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/node"
 )
 
-// Settings change while the service runs, one node after another: the ones in between work with each other.
+// Settings change while the service runs, one node after another: the ones in between work with
+// each other.
 func TestRollingChangeOfStepAndReserve(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -28,11 +29,13 @@ func TestRollingChangeOfStepAndReserve(t *testing.T) {
 			f.more(step)
 		}
 		f.noRefusals()
-		f.finish(9 * 6000) // the standby range of every life, and an install that a node did not wait for
+		// the standby range of every life, and an install that a node did not wait for
+		f.finish(9 * 6000)
 	})
 }
 
-// Nodes are killed under load and come back: the others go on in strict order, and what is skipped is what the dead had taken for their callers and their standby ranges.
+// Nodes are killed under load and come back: the others go on in strict order, and what is skipped
+// is what the dead had taken for their callers and their standby ranges.
 func TestNodesAreKilled(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -50,11 +53,13 @@ func TestNodesAreKilled(t *testing.T) {
 		}
 		f.more(phase)
 		f.noRefusals()
-		f.finish(rounds * 3 * 2 * step) // a standby range and a range on its way to the cursor a life
+		// a standby range and a range on its way to the cursor a life
+		f.finish(rounds * 3 * 2 * step)
 	})
 }
 
-// All nodes end under load and start again together: the cursor is still there, and order holds over all lives.
+// All nodes end under load and start again together: the cursor is still there, and order holds
+// over all lives.
 func TestAllNodesRestart(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(*node.Node){"killed": (*node.Node).Kill, "stopped": (*node.Node).Stop} {
@@ -82,7 +87,8 @@ func TestAllNodesRestart(t *testing.T) {
 	}
 }
 
-// A node's give-back reaches the store and the answer is lost: it does not try again, and what it gave back is the others'.
+// A node's give-back reaches the store and the answer is lost: it does not try again, and what it
+// gave back is the others'.
 func TestGiveBackWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, ordering := range []string{"strict", "per-node"} {
@@ -118,7 +124,8 @@ func TestGiveBackWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A node stands still in the middle of a refill for so long that the others have long gone on without it, and then goes on where it was.
+// A node stands still in the middle of a refill for so long that the others have long gone on
+// without it, and then goes on where it was.
 func TestNodePausedInARefill(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -130,7 +137,8 @@ func TestNodePausedInARefill(t *testing.T) {
 		a.load()
 		a.traffic.More(f.t, step)
 		link.Latency(time.Second)
-		// Only a asks for numbers, so the claim is its own, and its range is on the way for a second.
+		// Only a asks for numbers, so the claim is its own, and its range is on the way for a
+		// second.
 		f.eventually("a refill is under way", func() error { return f.claimed(r) })
 		f.suspend()
 		a.Pause()
@@ -167,7 +175,8 @@ func (f *fleet) claimed(r *testenv.Redis) error {
 	return nil
 }
 
-// A node with another store is led to the Redis of a cluster by mistake: it issues nothing, and the cluster notices nothing.
+// A node with another store is led to the Redis of a cluster by mistake: it issues nothing, and the
+// cluster notices nothing.
 func TestRedisOfAnotherCluster(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)

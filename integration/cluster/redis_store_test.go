@@ -10,7 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/node"
 )
 
-// The store dies and comes back: nobody notices while numbers are in hand, in strict order, and no node is on its own.
+// The store dies and comes back: nobody notices while numbers are in hand, in strict order, and no
+// node is on its own.
 func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -34,7 +35,8 @@ func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 	}, "SEQD_SEGMENT_ACQUIRETIMEOUT=10s") // for those who wait when the store is back
 }
 
-// The store stays away: what is in hand is issued to the end, then nodes refuse and say why, and when the store is back they go on by themselves.
+// The store stays away: what is in hand is issued to the end, then nodes refuse and say why, and
+// when the store is back they go on by themselves.
 func TestStoreAwayPastTheReserve(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -47,7 +49,8 @@ func TestStoreAwayPastTheReserve(t *testing.T) {
 		f.load()
 		f.each(func(m *member) { m.AwaitReadiness(503, noStore) })
 		inHand := f.history.Numbers() - before
-		// At least the reserve behind a buffer that does not ask for a refill; no more than two buffers, the reserve and a standby range a node.
+		// At least the reserve behind a buffer that does not ask for a refill; no more than two
+		// buffers, the reserve and a standby range a node.
 		least, most := int(0.7*step)+reserve*step, (2+reserve+len(f.members))*step
 		if inHand < least || inHand > most {
 			f.t.Errorf("%d numbers were issued without the store, want %d to %d", inHand, least, most)
@@ -66,7 +69,8 @@ func TestStoreAwayPastTheReserve(t *testing.T) {
 
 const gap = 50_000 // restoreGap of the tests that restore a store
 
-// The store comes back as it was long ago and Redis is as it was: that is noticed, alarmed about, and left behind.
+// The store comes back as it was long ago and Redis is as it was: that is noticed, alarmed about,
+// and left behind.
 func TestStoreRestoredFromAnOldCopy(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -80,7 +84,8 @@ func TestStoreRestoredFromAnOldCopy(t *testing.T) {
 		known := f.history.Highest()
 		f.mongo.RestoreSnapshot(old)
 		f.restartStore()
-		f.passes(known + gap) // what was in hand first, then numbers beyond all that anybody has seen
+		// what was in hand first, then numbers beyond all that anybody has seen
+		f.passes(known + gap)
 		f.awaitWell()
 		if f.logged(restoredAlarm) == 0 {
 			f.t.Error("no node raised an alarm")
@@ -101,7 +106,8 @@ func (f *fleet) snapshot() testenv.MongoSnapshot {
 	return s
 }
 
-// The store is restored and Redis lost with all nodes down: nobody is left who knows. The documented step makes up for it.
+// The store is restored and Redis lost with all nodes down: nobody is left who knows. The
+// documented step makes up for it.
 func TestStoreRestoredAndRedisLost(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -146,7 +152,8 @@ func (f *fleet) raise(to int64) {
 	f.t.Logf("seqd raise: %s", out)
 }
 
-// Redis and the store are away: every node serves its standby range under degrade, then refuses; when both are back, in either order, all goes on.
+// Redis and the store are away: every node serves its standby range under degrade, then refuses;
+// when both are back, in either order, all goes on.
 func TestRedisAndStoreAway(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"Redis", "store"} {
@@ -156,7 +163,9 @@ func TestRedisAndStoreAway(t *testing.T) {
 				f.sail("a b", redisAt(r.Addr()))
 				f.more(step)
 				f.unload()
-				for range 2 { // what the first round has refilled, the second sees, and replaces standby ranges for
+				// what the first round has refilled, the second sees, and replaces standby ranges
+				// for
+				for range 2 {
 					f.awaitQuiet()
 					f.each(func(m *member) { m.burn(1) })
 				}

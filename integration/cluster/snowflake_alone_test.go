@@ -10,7 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/node"
 )
 
-// A node with a reservation starts while its store is away, and goes on with the store when that is back; a store that is another one by then ends it.
+// A node with a reservation starts while its store is away, and goes on with the store when that is
+// back; a store that is another one by then ends it.
 func TestSnowflakeWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	mongo := testenv.StartMongo(t)
@@ -62,7 +63,8 @@ func TestSnowflakeWithoutTheStore(t *testing.T) {
 	}
 }
 
-// freeAddr returns an address that nobody listens on, for a node that must have the same one after a restart.
+// freeAddr returns an address that nobody listens on, for a node that must have the same one after
+// a restart.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,15 +21,16 @@ const (
 	readInfo = "redis.call('INFO', 'replication')"
 )
 
-// What a take costs on one connection, beside a plain INCR and beside the same script without INFO. server-µs/op is what the server says it spent on
-// the command itself.
+// What a take costs on one connection, beside a plain INCR and beside the same script without INFO.
+// server-µs/op is what the server says it spent on the command itself.
 func BenchmarkTake(b *testing.B) {
 	ctx := context.Background()
 	server := testenv.StartRedis(b)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, PoolSize: 1})
 	b.Cleanup(func() { _ = client.Close() })
 	c := open(b, client)
-	c.fill(fmt.Sprintf("1-%d %d-%d", persist.MaxNumber/2, persist.MaxNumber/2+1, persist.MaxNumber), 0) // as usual: buffer 2 is full
+	// as usual: buffer 2 is full
+	c.fill(fmt.Sprintf("1-%d %d-%d", persist.MaxNumber/2, persist.MaxNumber/2+1, persist.MaxNumber), 0)
 	without := withoutInfo(b, client, server)
 	s := &spy{}
 	client.AddHook(s)

@@ -21,7 +21,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// A hash that somebody damaged yields an error and no numbers. Damage that does not show yields only numbers that were installed, once.
+// A hash that somebody damaged yields an error and no numbers. Damage that does not show yields
+// only numbers that were installed, once.
 func TestDamagedHash(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -178,7 +179,8 @@ func readLength(in *bufio.Reader) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(line[1:]))
 }
 
-// array writes a reply of bulk strings; a word that begins with a sign of the protocol is taken as it is.
+// array writes a reply of bulk strings; a word that begins with a sign of the protocol is taken as
+// it is.
 func array(words string) string {
 	list := strings.Fields(words)
 	text := fmt.Sprintf("*%d", len(list))
@@ -218,7 +220,8 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// Errors by which a server says "not now" come back at once and are not tried again, though go-redis would try most of them.
+// Errors by which a server says "not now" come back at once and are not tried again, though
+// go-redis would try most of them.
 func TestErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -241,8 +244,9 @@ func TestErrorsAreReturned(t *testing.T) {
 			for name, client := range map[string]redis.UniversalClient{"single": connect(t, f.addr, calm), "retrying": retrying, "Cluster": inCluster} {
 				want := int64(2)
 				if name == "Cluster" && strings.HasPrefix(text, "READONLY") {
-					// The one error that a Cluster client follows like MOVED, marked or not: up to MaxRedirects times each. A server that says
-					// so has refused the only write of the script.
+					// The one error that a Cluster client follows like MOVED, marked or not: up to
+					// MaxRedirects times each. A server that says so has refused the only write of
+					// the script.
 					want = 8
 				}
 				before := f.runs.Load()
@@ -279,7 +283,8 @@ func TestServerRefuses(t *testing.T) {
 		"NOREPLICAS": {"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
 		"OOM":        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
 		"NOPERM":     {"ACL SETUSER default -evalsha", "ACL SETUSER default +@all"},
-		"can't run":  {"ACL SETUSER default -info", "ACL SETUSER default +@all"}, // within the script
+		// within the script
+		"can't run": {"ACL SETUSER default -info", "ACL SETUSER default +@all"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -390,7 +395,8 @@ func TestServerIsBusy(t *testing.T) {
 	}
 }
 
-// A reply that comes after the client gave up is nobody's: not that of the next call, which may be of another cursor.
+// A reply that comes after the client gave up is nobody's: not that of the next call, which may be
+// of another cursor.
 func TestLateReply(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

@@ -95,7 +95,8 @@ func TestClusterMigration(t *testing.T) {
 		expect(way+": at the end", false)
 		n.take(t, 100)
 	}
-	// There and back with no take in between: it is the very same hash, and nobody else handed anything out of it.
+	// There and back with no take in between: it is the very same hash, and nobody else handed
+	// anything out of it.
 	c.peek()
 	cluster.MigrateSlot(c.key)
 	if got := cluster.MigrateSlot(c.key); got != cluster.Nodes[1] {

@@ -22,7 +22,8 @@ import (
 const (
 	clusterID = "a cluster"
 	prefix    = "seqd:"
-	// A client of the product waits for second. Where nothing is broken on purpose a test waits longer: the machine may be busy.
+	// A client of the product waits for second. Where nothing is broken on purpose a test waits
+	// longer: the machine may be busy.
 	second = time.Second
 	calm   = 20 * time.Second
 	claim  = time.Minute // one that does not expire during a test
@@ -46,7 +47,8 @@ func connect(t testing.TB, addr string, timeout time.Duration) *redis.Client {
 	return client
 }
 
-// connectCluster returns a client as the product builds it. It reaches every node through its link, if there is one.
+// connectCluster returns a client as the product builds it. It reaches every node through its link,
+// if there is one.
 func connectCluster(t testing.TB, c *testenv.Cluster, timeout time.Duration, links map[string]*testenv.Link) *redis.ClusterClient {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{
@@ -131,7 +133,8 @@ func (c *cursor) take(take rediscursor.Take) rediscursor.Taken {
 	return taken
 }
 
-// peek looks without claiming a refill, again where no answer comes: it changes nothing, and servers on a busy machine may be slow.
+// peek looks without claiming a refill, again where no answer comes: it changes nothing, and
+// servers on a busy machine may be slow.
 func (c *cursor) peek() (taken rediscursor.Taken) {
 	c.t.Helper()
 	eventually(c.t, "look", func() (err error) {

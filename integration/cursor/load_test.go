@@ -22,14 +22,16 @@ type shared struct {
 	highest atomic.Int64 // number of a take that has ended
 }
 
-// take takes once, refills when it is its turn, and checks the order: a take that starts after another ended gets larger numbers.
+// take takes once, refills when it is its turn, and checks the order: a take that starts after
+// another ended gets larger numbers.
 func (s *shared) take(t *testing.T, c *cursor, r *rand.Rand) {
 	const reserve = 2
 	ctx := context.Background()
 	floor := s.highest.Load()
 	taken, err := c.Take(ctx, rediscursor.Take{Count: r.Int64N(30), Threshold: 0.5, Reserve: reserve, UseReserve: r.IntN(2) == 0, Claim: 50 * time.Millisecond})
 	if err != nil {
-		// On a busy machine servers of a Cluster lose sight of each other for a moment. Whatever was taken is skipped.
+		// On a busy machine servers of a Cluster lose sight of each other for a moment. Whatever
+		// was taken is skipped.
 		t.Log(err)
 		return
 	}

@@ -35,7 +35,8 @@ func inStep(t testing.TB, master, replica *testenv.Redis, key string) {
 	})
 }
 
-// cutReplication throws the replicas of a master out and lets none in again: what it does from now on is lost with it.
+// cutReplication throws the replicas of a master out and lets none in again: what it does from now
+// on is lost with it.
 func cutReplication(t testing.TB, master *testenv.Redis) {
 	t.Helper()
 	command(t, master.Client(), "ACL", "SETUSER", "default", "-psync", "-sync")
@@ -59,8 +60,8 @@ func field(t testing.TB, server *testenv.Redis, key, name string) int64 {
 	return n
 }
 
-// After every kind of loss the cursor is a stub: installs of before no longer count, nothing is handed out again, and ceil is there if the
-// hash is.
+// After every kind of loss the cursor is a stub: installs of before no longer count, nothing is
+// handed out again, and ceil is there if the hash is.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -112,7 +113,8 @@ func TestLoss(t *testing.T) {
 			return heir
 		}},
 		"to be a replica for a moment": {ceil: 200, lose: func(t *testing.T, r *testenv.Redis, _ testenv.RedisSnapshot, _ string) *testenv.Redis {
-			command(t, r.Client(), "REPLICAOF", "127.0.0.1", "1") // nobody is there, and nothing is lost
+			// nobody is there, and nothing is lost
+			command(t, r.Client(), "REPLICAOF", "127.0.0.1", "1")
 			command(t, r.Client(), "REPLICAOF", "NO", "ONE")
 			return r
 		}},
@@ -164,8 +166,9 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A promoted replica that missed the last numbers, and then the old master again (A → B → A), without a restart: the run ID of A is the same all
-// the time, and its hash could repeat what B handed out.
+// A promoted replica that missed the last numbers, and then the old master again (A → B → A),
+// without a restart: the run ID of A is the same all the time, and its hash could repeat what B
+// handed out.
 func TestBackAndForth(t *testing.T) {
 	t.Parallel()
 	for _, loses := range []bool{false, true} {
@@ -256,7 +259,8 @@ func TestWritableReplica(t *testing.T) {
 	}
 }
 
-// The Sentinels promote a replica that missed the last numbers; the old master comes back to life and still takes itself for the master.
+// The Sentinels promote a replica that missed the last numbers; the old master comes back to life
+// and still takes itself for the master.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	a := testenv.StartRedis(t)

@@ -131,7 +131,8 @@ func (m *model) fields() map[string]string {
 	return fields
 }
 
-// Any operations on a cursor do what they do on the model, answer by answer and field by field, and each writes at most once.
+// Any operations on a cursor do what they do on the model, answer by answer and field by field, and
+// each writes at most once.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -139,7 +140,8 @@ func TestModel(t *testing.T) {
 	replid := server.ReplicationID()
 	rapid.Check(t, func(t *rapid.T) {
 		run := &modelRun{t: t, client: client, cursor: open(t, client), gens: map[string]bool{"": true}, seen: newLedger(t), replid: replid}
-		// Begin low, where decimal texts grow longer, where Lua would write exponents, or near the end.
+		// Begin low, where decimal texts grow longer, where Lua would write exponents, or near the
+		// end.
 		run.max = rapid.SampledFrom([]int64{0, 0, 90, 99999999999950, 999999999999950, persist.MaxNumber - 150}).Draw(t, "max")
 		t.Repeat(map[string]func(*rapid.T){
 			"":        run.compare,
@@ -221,7 +223,8 @@ func (r *modelRun) install(mode rediscursor.Mode) {
 		gen = "other"
 	}
 	in := rediscursor.Install{Mode: mode, Gen: gen, Epoch: r.believed(), Replaced: r.believed(), Reserve: rapid.IntRange(0, 3).Draw(r.t, "reserve")}
-	// Mostly a new range, sometimes one that comes too late. Only ceil can tell; without it the caller must be right.
+	// Mostly a new range, sometimes one that comes too late. Only ceil can tell; without it the
+	// caller must be right.
 	gaps := []int64{1, 1, 1, 1, 5}
 	if r.model.ceil == r.max {
 		gaps = append(gaps, 0, -10)

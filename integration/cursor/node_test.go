@@ -84,8 +84,8 @@ func readCounter(t *testing.T, store persist.Store, name string) persist.Counter
 	return counter
 }
 
-// All nodes were stopped, the store restored and raised above what was issued, Redis kept: a new node learns from its first take what waits in
-// Redis, and keeps a range above that for an outage.
+// All nodes were stopped, the store restored and raised above what was issued, Redis kept: a new
+// node learns from its first take what waits in Redis, and keeps a range above that for an outage.
 func TestStandbyAfterARestore(t *testing.T) {
 	ctx := t.Context()
 	server, store, name := testenv.StartRedis(t), memory.New(time.Now), testenv.Unique()
@@ -124,7 +124,8 @@ func TestStandbyAfterARestore(t *testing.T) {
 	}
 }
 
-// Redis is out of memory from the moment at which a refill for waiting callers is on its way: the store is not asked again and again.
+// Redis is out of memory from the moment at which a refill for waiting callers is on its way: the
+// store is not asked again and again.
 func TestOutOfMemoryBurnsNoRanges(t *testing.T) {
 	server, store, name := testenv.StartRedis(t), memory.New(time.Now), testenv.Unique()
 	s, c := issuer(t, store, server, name, func(s *segment.Settings) { s.ReserveSegments, s.OnRedisDown = 0, segment.Reject })

@@ -25,7 +25,8 @@ func calls(t tester, client redis.Cmdable, commands ...string) (count int64) {
 	return count
 }
 
-// stat is a number in what a server says of the commands and errors it has seen; 0 when it says nothing.
+// stat is a number in what a server says of the commands and errors it has seen; 0 when it says
+// nothing.
 func stat(t tester, client redis.Cmdable, pattern string) int64 {
 	t.Helper()
 	stats, err := client.Info(context.Background(), "everything").Result()
@@ -52,7 +53,8 @@ func runs(t tester, servers ...*testenv.Redis) (count int64) {
 	return count
 }
 
-// warm gives a client several connections that are ready: one that had to be opened while replies are lost would send nothing.
+// warm gives a client several connections that are ready: one that had to be opened while replies
+// are lost would send nothing.
 func warm(t testing.TB, client *redis.Client) {
 	t.Helper()
 	var conns []*redis.Conn
@@ -111,8 +113,8 @@ func sends(t testing.TB, c *cursor) map[string]func() error {
 	}
 }
 
-// A script whose reply is lost has run once, whatever else the client would do. A command without the marker runs again and again: this would
-// fail if the marker did nothing.
+// A script whose reply is lost has run once, whatever else the client would do. A command without
+// the marker runs again and again: this would fail if the marker did nothing.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	loseIn := map[string]func(t *testing.T, server *testenv.Redis, link *testenv.Link, call func() error) error{
@@ -171,7 +173,8 @@ func TestLostReply(t *testing.T) {
 						t.Errorf("it ran %d times", got)
 					}
 					c = reopen(t, connect(t, server.Addr(), calm), c.name)
-					if next := c.peek().Next; name == "take" && next != 7 { // 3 of sends, 3 of the call
+					// 3 of sends, 3 of the call
+					if next := c.peek().Next; name == "take" && next != 7 {
 						t.Errorf("the next is %d", next)
 					}
 				})
@@ -180,7 +183,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// The same in a Cluster, whose client repeats by its redirect loop, however few retries it is told: at the owner, after MOVED and after ASK.
+// The same in a Cluster, whose client repeats by its redirect loop, however few retries it is told:
+// at the owner, after MOVED and after ASK.
 func TestClusterLostReply(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
@@ -239,7 +243,8 @@ func TestClusterLostReply(t *testing.T) {
 					t.Error("the client was not sent on")
 				}
 				end()
-				eventually(t, "the client goes on", func() error { // some of its connections are dead now
+				// some of its connections are dead now
+				eventually(t, "the client goes on", func() error {
 					_, err := c.Take(t.Context(), rediscursor.Take{Count: 1, Threshold: 1})
 					return err
 				})
@@ -248,7 +253,8 @@ func TestClusterLostReply(t *testing.T) {
 	}
 }
 
-// MOVED and ASK are followed, and nothing runs twice on the way, whether or not the server that is asked in the end has the script.
+// MOVED and ASK are followed, and nothing runs twice on the way, whether or not the server that is
+// asked in the end has the script.
 func TestClusterRedirects(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
@@ -312,12 +318,14 @@ func TestNoScript(t *testing.T) {
 	before := sent()
 	c.take(rediscursor.Take{Count: 3, Threshold: 1})
 	c.take(rediscursor.Take{Count: 3, Threshold: 1})
-	if got := sent(); got != [2]int64{before[0] + 1, before[1] + 1} { // the text once, for the whole server
+	// the text once, for the whole server
+	if got := sent(); got != [2]int64{before[0] + 1, before[1] + 1} {
 		t.Errorf("%v after %v", got, before)
 	}
 }
 
-// Connections that died in the pool: a call may fail, but what fails has not run, and what runs is answered.
+// Connections that died in the pool: a call may fail, but what fails has not run, and what runs is
+// answered.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, server *testenv.Redis){

@@ -63,7 +63,8 @@ func TestTake(t *testing.T) {
 		}},
 		"not the reserve": {ranges: "1-10 21-30 101-110", reserve: 1, steps: []step{
 			{count: 25, reserve: 1, want: "1-10 21-30; ceil 110 low free 1 next 101 hand 10"},
-			{count: 3, reserve: 1, want: "101-103; ceil 110 enough free 2 next 0 hand 0"}, // it has moved up to buffer 2
+			// it has moved up to buffer 2
+			{count: 3, reserve: 1, want: "101-103; ceil 110 enough free 2 next 0 hand 0"},
 		}},
 		"the reserve": {ranges: "1-10 21-30 101-110 201-210", reserve: 2, steps: []step{
 			{count: 25, reserve: 2, use: true, want: "1-10 21-30 101-105; ceil 210 low free 2 next 0 hand 0"},
@@ -178,7 +179,8 @@ func TestInstall(t *testing.T) {
 	missing := func(*cursor) {}
 	stub := func(c *cursor) { c.peek() }
 	live := func(c *cursor) { c.fill("11-20 21-30", 1) } // of two that may be queued
-	old := func(c *cursor) {                             // a stub that was written under another replication ID
+	// a stub that was written under another replication ID
+	old := func(c *cursor) {
 		live(c)
 		c.set("replid", "0123")
 		c.peek()
@@ -210,7 +212,8 @@ func TestInstall(t *testing.T) {
 		"append at ceil":           {live, rediscursor.Append, "", 30, 40, 1, "stale 30"},
 		"append below":             {live, rediscursor.Append, "", 1, 10, 1, "stale 30"},
 		"append below when full":   {live, rediscursor.Append, "", 1, 10, 0, "stale 30"},
-		"compared as numbers":      {live, rediscursor.Append, "", 4, 5, 1, "stale 30"}, // "4" > "30"
+		// "4" > "30"
+		"compared as numbers":      {live, rediscursor.Append, "", 4, 5, 1, "stale 30"},
 		"and again":                {live, rediscursor.Append, "", 100, 110, 1, "ok free 0"},
 		"advance":                  {live, rediscursor.Advance, "", 31, 40, 1, "ok free 2 anew"},
 		"advance a full one":       {live, rediscursor.Advance, "", 31, 40, 0, "ok free 1 anew"},
@@ -289,7 +292,8 @@ func TestStub(t *testing.T) {
 	}
 }
 
-// A cursor counts only for those who believe in its epoch. Others are told which it is, and change nothing but by a seed of another epoch.
+// A cursor counts only for those who believe in its epoch. Others are told which it is, and change
+// nothing but by a seed of another epoch.
 func TestEpoch(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -368,7 +372,8 @@ func TestEpoch(t *testing.T) {
 	})
 }
 
-// A hash of the format before epochs counts as a stub: what it was trusted for is not known. It keeps its ceil.
+// A hash of the format before epochs counts as a stub: what it was trusted for is not known. It
+// keeps its ceil.
 func TestFormatBeforeEpochs(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)

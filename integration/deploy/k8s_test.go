@@ -1,4 +1,5 @@
-// Package deploy checks what is in ../../deploy and needs more than the product's own modules: the types of Kubernetes, and real servers.
+// Package deploy checks what is in ../../deploy and needs more than the product's own modules: the
+// types of Kubernetes, and real servers.
 package deploy
 
 import (
@@ -34,7 +35,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// object decodes a manifest into its type: a key that the type does not have, or has twice, is an error.
+// object decodes a manifest into its type: a key that the type does not have, or has twice, is an
+// error.
 func object[T any](t *testing.T, file, apiVersion, kind string) (o T) {
 	t.Helper()
 	text := []byte(read(t, filepath.Join(manifests, file)))
@@ -145,7 +147,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// The port of the configuration is that of the container, the Service, the probes, the scrape and the policy.
+// The port of the configuration is that of the container, the Service, the probes, the scrape and
+// the policy.
 func TestPorts(t *testing.T) {
 	c, d := container(t), deployment(t)
 	_, port, _ := strings.Cut(nodeConfig(t).Server.Addr, ":")
@@ -214,7 +217,8 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// The configuration is mounted where the image looks for it, and the Secret is the one of the example.
+// The configuration is mounted where the image looks for it, and the Secret is the one of the
+// example.
 func TestConfigurationIsFound(t *testing.T) {
 	c := container(t)
 	if len(c.VolumeMounts) != 1 || !strings.Contains(read(t, "../../Dockerfile"), `"`+c.VolumeMounts[0].MountPath+`/seqd.yaml"`) {
@@ -225,7 +229,8 @@ func TestConfigurationIsFound(t *testing.T) {
 	}
 }
 
-// A pod has the time to stop as it wants to, no roll-out takes capacity away, and one node can always be moved.
+// A pod has the time to stop as it wants to, no roll-out takes capacity away, and one node can
+// always be moved.
 func TestStopsAndRollOuts(t *testing.T) {
 	d, cfg := deployment(t), nodeConfig(t)
 	least := cfg.Server.DrainDelay + 2*cfg.Server.StopTimeout
@@ -245,7 +250,8 @@ func TestStopsAndRollOuts(t *testing.T) {
 	}
 }
 
-// The policy lets seqd out to names, Redis, Sentinels, MongoDB and the collector, and to nothing else.
+// The policy lets seqd out to names, Redis, Sentinels, MongoDB and the collector, and to nothing
+// else.
 func TestEgress(t *testing.T) {
 	spec := object[networking.NetworkPolicy](t, "networkpolicy.yaml", "networking.k8s.io/v1", "NetworkPolicy").Spec
 	var ports []int

@@ -33,7 +33,8 @@ type server struct {
 	cmd          *exec.Cmd
 }
 
-// newServer starts one. A closed listener's port is free for as long as this takes; a server that does not get it makes the test fail, and not pass.
+// newServer starts one. A closed listener's port is free for as long as this takes; a server that
+// does not get it makes the test fail, and not pass.
 func newServer(t *testing.T, redisPort string, args ...string) *server {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,8 +108,9 @@ func eventually(t *testing.T, what string, condition func() error) {
 	}
 }
 
-// The servers and Sentinels of compose.yaml, made by its own script: nodes find the primary through the Sentinels, a lost one is replaced, and comes back as a
-// replica although its own arguments say otherwise.
+// The servers and Sentinels of compose.yaml, made by its own script: nodes find the primary through
+// the Sentinels, a lost one is replaced, and comes back as a replica although its own arguments say
+// otherwise.
 func TestComposeRedis(t *testing.T) {
 	mongo := testenv.StartMongo(t)
 	primary := newServer(t, "", "server", "127.0.0.1")
@@ -122,7 +124,8 @@ func TestComposeRedis(t *testing.T) {
 		return func() error {
 			client := redis.NewClient(&redis.Options{Addr: addr, Password: password, DisableIdentity: true})
 			defer client.Close()
-			return client.Do(context.Background(), "sentinel", "ckquorum", "seqd").Err() // what the healthcheck asks
+			// what the healthcheck asks
+			return client.Do(context.Background(), "sentinel", "ckquorum", "seqd").Err()
 		}
 	}
 	for _, addr := range sentinels {
@@ -143,7 +146,8 @@ func TestComposeRedis(t *testing.T) {
 	inTurn(t, last, b, a)
 }
 
-// backOnTheCursor takes numbers, without which a node may not notice that Redis is another one, until it is ready and not degraded. It returns the last.
+// backOnTheCursor takes numbers, without which a node may not notice that Redis is another one,
+// until it is ready and not degraded. It returns the last.
 func backOnTheCursor(t *testing.T, n *node.Node) (last int64) {
 	t.Helper()
 	eventually(t, "the node is back on the cursor", func() error {

@@ -1,5 +1,6 @@
-// Package epoch tests with real servers what lets the store move without the cursor in Redis: restored backups, changed orderings, and
-// Redis servers that take turns. Each of these issued numbers twice, or out of order, before cursors had epochs (invariant U3b).
+// Package epoch tests with real servers what lets the store move without the cursor in Redis:
+// restored backups, changed orderings, and Redis servers that take turns. Each of these issued
+// numbers twice, or out of order, before cursors had epochs (invariant U3b).
 package epoch
 
 import (
@@ -35,7 +36,8 @@ type process struct {
 	life   string
 }
 
-// newSystem prepares a system whose nodes are configured with these biz types. The first is the one that take issues.
+// newSystem prepares a system whose nodes are configured with these biz types. The first is the one
+// that take issues.
 func newSystem(t *testing.T, bizTypes string, settings ...string) *system {
 	t.Parallel()
 	_, name, _ := strings.Cut(bizTypes, `"name":"`)
@@ -113,7 +115,8 @@ func (s *system) await(what string, condition func() bool) {
 	}
 }
 
-// awaitFull waits until the cursor in a Redis waits with more than buffer 1, so that something is left behind.
+// awaitFull waits until the cursor in a Redis waits with more than buffer 1, so that something is
+// left behind.
 func (s *system) awaitFull(r *testenv.Redis, prefix string) {
 	s.Helper()
 	s.await("the cursor is filled", func() bool {
@@ -121,7 +124,8 @@ func (s *system) awaitFull(r *testenv.Redis, prefix string) {
 	})
 }
 
-// backup stops the store for a moment and returns what puts it back as it is now. All nodes must be stopped for both.
+// backup stops the store for a moment and returns what puts it back as it is now. All nodes must be
+// stopped for both.
 func (s *system) backup() (restore func()) {
 	s.mongo.Kill()
 	snapshot := s.mongo.Snapshot()
@@ -150,7 +154,8 @@ func (s *system) doctor(want int, text string) {
 	}
 }
 
-// check finds numbers that came twice, and order that was broken over all nodes outside of the windows, or in one life.
+// check finds numbers that came twice, and order that was broken over all nodes outside of the
+// windows, or in one life.
 func (s *system) check(windows ...history.Window) {
 	s.Helper()
 	if err := s.history.Duplicates(); err != nil {
@@ -168,7 +173,8 @@ func (s *system) check(windows ...history.Window) {
 
 const perNode = `[{"name":"order","ordering":"per-node","step":100,"maxStep":100}]`
 
-// The backup is of a time when the order was per node. What the cursor got since then waits in Redis until the order is strict again.
+// The backup is of a time when the order was per node. What the cursor got since then waits in
+// Redis until the order is strict again.
 func TestRestoredPerNodeThenStrict(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newSystem(t, perNode, redisAt(r.Addr()))
@@ -200,7 +206,8 @@ func TestRestoredPerNodeThenStrict(t *testing.T) {
 	s.check(history.Window{From: 0, To: 0}, perNode)
 }
 
-// The same, raised by a configuration without Redis, as where Redis is lost: what waits there counts for nobody.
+// The same, raised by a configuration without Redis, as where Redis is lost: what waits there
+// counts for nobody.
 func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newSystem(t, `[{"name":"order","ordering":"strict","step":100,"maxStep":100}]`)
@@ -236,8 +243,8 @@ func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	s.check(alone)
 }
 
-// A biz type that was made after the backup is made again, above all that it issued. A node that cannot reach Redis gets from the store what
-// waits in the cursor of before.
+// A biz type that was made after the backup is made again, above all that it issued. A node that
+// cannot reach Redis gets from the store what waits in the cursor of before.
 func TestRemadeAfterRestore(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newSystem(t, `[{"name":"other"}]`)
@@ -291,7 +298,8 @@ func TestOrderingThereAndBack(t *testing.T) {
 	s.check(perNode)
 }
 
-// The same by nodes that are started with another setting: nobody remembers anything, and nothing is changed by the API.
+// The same by nodes that are started with another setting: nobody remembers anything, and nothing
+// is changed by the API.
 func TestOrderingThereAndBackByRestarts(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newSystem(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
@@ -314,7 +322,8 @@ func TestOrderingThereAndBackByRestarts(t *testing.T) {
 	s.check(windows...)
 }
 
-// All nodes are stopped, and started with another place for cursors; and later with the first again.
+// All nodes are stopped, and started with another place for cursors; and later with the first
+// again.
 func TestRedisMovedThereAndBack(t *testing.T) {
 	for name, settings := range map[string][2]string{
 		"server":    {"", ""},
@@ -346,8 +355,8 @@ func TestRedisMovedThereAndBack(t *testing.T) {
 	}
 }
 
-// Two nodes use different Redis servers by mistake. No number comes twice, both servers' nodes say that something is wrong, and once they
-// use the same, order holds.
+// Two nodes use different Redis servers by mistake. No number comes twice, both servers' nodes say
+// that something is wrong, and once they use the same, order holds.
 func TestTwoRedisServers(t *testing.T) {
 	r1, r2 := testenv.StartRedis(t), testenv.StartRedis(t)
 	s := newSystem(t, `[{"name":"order","step":100,"maxStep":100}]`)

@@ -150,7 +150,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Nodes are asked with the same keys at once while one of them is killed: whatever the order of things, each key has one answer.
+// Nodes are asked with the same keys at once while one of them is killed: whatever the order of
+// things, each key has one answer.
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, withRedis := range map[string]bool{"Redis": true, "store": false} {
@@ -208,7 +209,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// blocked starts a node that has claimed the key k for 500 numbers, which cannot come: its link to the store hangs.
+// blocked starts a node that has claimed the key k for 500 numbers, which cannot come: its link to
+// the store hangs.
 func (f *fleet) blocked() (n *node.Node, link *testenv.Link, answered chan answer) {
 	f.Helper()
 	link = testenv.NewLink(f, f.mongo.Addr())
@@ -223,7 +225,8 @@ func (f *fleet) blocked() (n *node.Node, link *testenv.Link, answered chan answe
 	return n, link, answered
 }
 
-// A node is killed in the middle of issuing: the key is taken over when its claim ends, within the wait of the first who asks.
+// A node is killed in the middle of issuing: the key is taken over when its claim ends, within the
+// wait of the first who asks.
 func TestKilledWhileIssuing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, true)
@@ -243,7 +246,8 @@ func TestKilledWhileIssuing(t *testing.T) {
 	}
 }
 
-// A node that is alive keeps its claim, however long issuing takes: others wait, then are told to come back.
+// A node that is alive keeps its claim, however long issuing takes: others wait, then are told to
+// come back.
 func TestSlowIssuing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, true)
@@ -266,7 +270,8 @@ func TestSlowIssuing(t *testing.T) {
 	}
 }
 
-// A node stands still in the middle of issuing for longer than its claim holds. It never answers numbers of its own then.
+// A node stands still in the middle of issuing for longer than its claim holds. It never answers
+// numbers of its own then.
 func TestPausedWhileIssuing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, true)
@@ -288,7 +293,8 @@ func TestPausedWhileIssuing(t *testing.T) {
 	}
 }
 
-// While Redis is away requests with a key are refused, also those that were answered before; those without one are not.
+// While Redis is away requests with a key are refused, also those that were answered before; those
+// without one are not.
 func TestNodesWithoutRedis(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, true)

@@ -1,4 +1,5 @@
-// Package idempotency tests package idempotency of the server on real Redis servers, MongoDB and real nodes.
+// Package idempotency tests package idempotency of the server on real Redis servers, MongoDB and
+// real nodes.
 package idempotency
 
 import (
@@ -165,8 +166,8 @@ func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Stor
 	return s
 }
 
-// A node whose clock is a day off neither removes answers of others, nor takes them over, nor writes
-// some that others remove.
+// A node whose clock is a day off neither removes answers of others, nor takes them over, nor
+// writes some that others remove.
 func TestMongoAndClocks(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMongo(t)
@@ -251,7 +252,8 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// Redis is away, or known to be: every operation says so at once or within the client's time, and works again when it is back.
+// Redis is away, or known to be: every operation says so at once or within the client's time, and
+// works again when it is back.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -315,7 +317,8 @@ func TestRedisLost(t *testing.T) {
 	}
 	lose()
 	var inner string
-	outer := ask(func() { lose(); inner = ask(nothing) }) // issues 2, is lost, and 3 is kept meanwhile
+	// issues 2, is lost, and 3 is kept meanwhile
+	outer := ask(func() { lose(); inner = ask(nothing) })
 	if inner != "3" || outer != "3" || ask(nothing) != "3" {
 		t.Errorf("the one that was under way got %s, the one that came later %s", outer, inner)
 	}

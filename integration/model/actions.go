@@ -51,12 +51,13 @@ const (
 	clockJumps
 	actionsInAll
 	firstFault = looses
-	// These stop all nodes, or configure some of them differently. In half of the worlds there are none of them.
+	// These stop all nodes, or configure some of them differently. In half of the worlds there are
+	// none of them.
 	firstRegime, lastRegime = restoresIssued, turns
 )
 
-// actions are what each action does; it reports false when there is nothing to do it to. base is how often it happens, which
-// differs from seed to seed, see weigh.
+// actions are what each action does; it reports false when there is nothing to do it to. base is
+// how often it happens, which differs from seed to seed, see weigh.
 var actions = [actionsInAll]struct {
 	base int
 	do   func(w *world) bool
@@ -105,8 +106,9 @@ var actions = [actionsInAll]struct {
 	clockJumps:      {2, (*world).clockJumps},
 }
 
-// weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
-// that are likely to break one of the rules happen often.
+// weigh decides how often each action happens under this seed. Most faults do not happen at all, so
+// that what does happen has time to unfold; those that are likely to break one of the rules happen
+// often.
 func (w *world) weigh() {
 	pure, even := w.dice.OneIn(2), w.dice.OneIn(2)
 	for a := range actions {
@@ -182,7 +184,8 @@ func (w *world) someServer() *server {
 	return w.servers[w.dice.Below(2)]
 }
 
-// lucky is whether a node is spared from what may befall it: in some worlds it all befalls one node.
+// lucky is whether a node is spared from what may befall it: in some worlds it all befalls one
+// node.
 func (w *world) lucky(n *node) bool { return w.unlucky != nil && n != w.unlucky }
 
 // running returns a node whose process runs, or nil.
@@ -218,7 +221,8 @@ func (w *world) arrives() bool {
 	return true
 }
 
-// repeats is whether the network delivers a message twice. It does so only to what a rule says is never repeated, when that is taken out.
+// repeats is whether the network delivers a message twice. It does so only to what a rule says is
+// never repeated, when that is taken out.
 func (w *world) repeats(m *message) bool {
 	if m.repeated || !w.dice.OneIn(3) {
 		return false
@@ -413,7 +417,8 @@ func (w *world) misled() bool {
 	return true
 }
 
-// switches points a node at another primary, without an error in between: its client heard of a promotion.
+// switches points a node at another primary, without an error in between: its client heard of a
+// promotion.
 func (w *world) switches() bool {
 	n := w.running()
 	if n == nil || n.target == w.findPrimary(n) {

@@ -9,22 +9,28 @@ import (
 //
 // Uniqueness, always: no number ends up with two callers, whatever happened.
 //
-// Order per process, always: a call that began after another call of the same process ended gets only larger numbers.
+// Order per process, always: a call that began after another call of the same process ended gets
+// only larger numbers.
 //
-// Order over all nodes, except while it is suspended: a call that began after another call ended, anywhere, gets only larger numbers. It is
-// demanded of every call during which order was not suspended for a moment, and towards all calls that ended before it, also those of a suspended
+// Order over all nodes, except while it is suspended: a call that began after another call ended,
+// anywhere, gets only larger numbers. It is demanded of every call during which order was not
+// suspended for a moment, and towards all calls that ended before it, also those of a suspended
 // time. Order is suspended
-//   - from the first number that a node issues on its own until the node is back: its advance (or seed) was answered, or a look that it
-//     took after it closed its buffer showed the cursor above all it had issued. If the process ended before that: until the cursor of the only
-//     primary has passed the highest number it issued;
-//   - while two servers are primaries, and after that until the cursor of the one that is left has passed every number that was taken until then.
-//     (Not only those taken during that time: the advance of a node that came back meanwhile may have gone to the other cursor.)
-//   - from the first process that uses another Redis than the others, or whose ordering is per-node, until all are the same again and none can believe
-//     any more what the store said before that, see unsettled. From then on numbers are above all that were issued, wherever.
+//   - from the first number that a node issues on its own until the node is back: its advance (or
+//     seed) was answered, or a look that it took after it closed its buffer showed the cursor above
+//     all it had issued. If the process ended before that: until the cursor of the only primary has
+//     passed the highest number it issued;
+//   - while two servers are primaries, and after that until the cursor of the one that is left has
+//     passed every number that was taken until then. (Not only those taken during that time: the
+//     advance of a node that came back meanwhile may have gone to the other cursor.)
+//   - from the first process that uses another Redis than the others, or whose ordering is
+//     per-node, until all are the same again and none can believe any more what the store said
+//     before that, see unsettled. From then on numbers are above all that were issued, wherever.
 //
-// Failovers, restarts, lost hashes and restored stores do not suspend it, nor does a move to another Redis for which all processes were stopped. And what the
-// text does not say but the protocol keeps: while order is suspended only because nodes are on their own, calls that got all their numbers from the cursor are
-// in order among themselves.
+// Failovers, restarts, lost hashes and restored stores do not suspend it, nor does a move to
+// another Redis for which all processes were stopped. And what the text does not say but the
+// protocol keeps: while order is suspended only because nodes are on their own, calls that got all
+// their numbers from the cursor are in order among themselves.
 type checker struct {
 	w *world
 	// broken is the first violation.
@@ -41,10 +47,12 @@ type checker struct {
 	dead       []int64 // highest numbers of processes that ended while on their own
 	split      bool    // two servers are primaries
 	splitUntil int64   // what the cursor must pass after that, 0 when it has
-	uneven     bool    // nodes are configured differently, or their beliefs may still be of that time
-	unevenAt   int     // the last step at which they were configured differently
-	suspended  bool
-	// suspensions and splits count how often order was suspended, and how often because of two primaries.
+	// nodes are configured differently, or their beliefs may still be of that time
+	uneven    bool
+	unevenAt  int // the last step at which they were configured differently
+	suspended bool
+	// suspensions and splits count how often order was suspended, and how often because of two
+	// primaries.
 	suspensions, splits int
 }
 
@@ -59,7 +67,8 @@ func (c *checker) begin(n *node) bounds {
 	return bounds{n.ended, c.ended, c.endedCursor, c.suspended, c.splitting(), c.suspensions, c.splits}
 }
 
-// splitting is whether order is suspended because there may be two cursors, or numbers beside the cursor of nodes that are not away.
+// splitting is whether order is suspended because there may be two cursors, or numbers beside the
+// cursor of nodes that are not away.
 func (c *checker) splitting() bool { return c.split || c.splitUntil > 0 || c.uneven }
 
 // violation begins the line of a schedule that says what was broken.
@@ -175,8 +184,8 @@ func (c *checker) regimes(uneven bool) {
 	}
 }
 
-// unsettled is whether a process may still believe what the store said while nodes were configured differently. It cannot once it has taken numbers much
-// later, unless it was excused.
+// unsettled is whether a process may still believe what the store said while nodes were configured
+// differently. It cannot once it has taken numbers much later, unless it was excused.
 func (c *checker) unsettled(n *node) bool {
 	since := c.unevenAt
 	return (n.mode == online || n.mode == degraded) && n.born <= since && n.belief.asked <= since && n.tookFresh <= since+trust

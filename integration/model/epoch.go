@@ -13,7 +13,8 @@ const (
 type belief struct {
 	epoch string // empty for none, also before the store has answered
 	asked int    // the step at which the question was sent that this answers, -1 before the first
-	// accepted is the moment at which the answer came. An answer to a question of before may be older than this one.
+	// accepted is the moment at which the answer came. An answer to a question of before may be
+	// older than this one.
 	accepted int64
 	learnt   int // the step at which another node's epoch was learnt
 	failed   int // the step at which a question failed last
@@ -49,7 +50,8 @@ func (n *node) answered(o *op) {
 	}
 }
 
-// believe notes what the store said in a reply, about an epoch. own is whether this node has just drawn it.
+// believe notes what the store said in a reply, about an epoch. own is whether this node has just
+// drawn it.
 func (n *node) believe(epoch string, reply *message, own bool) {
 	b := &n.belief
 	asked := reply.asked
@@ -78,8 +80,8 @@ func (n *node) adopt(epoch string) {
 // excused is whether the store is away as far as the node can tell: then the last belief stands.
 func (n *node) excused() bool { return n.w.step-n.belief.failed <= trust }
 
-// outdated is whether a take must not be sent before the store was asked again. A process that knows nothing may take: it names no epoch, and gets
-// nothing.
+// outdated is whether a take must not be sent before the store was asked again. A process that
+// knows nothing may take: it names no epoch, and gets nothing.
 func (n *node) outdated() bool {
 	b := &n.belief
 	return b.asked >= 0 && n.w.step-b.asked > trust && !n.excused() && !n.w.out[beliefsAge]
@@ -117,8 +119,8 @@ func (n *node) spareFits(l look) bool {
 	return n.w.out[spareEpoch]
 }
 
-// disputed decides about a cursor that is live under another epoch. It reports whether the node may seed over it: if not, it has asked the store, or is to
-// look again later.
+// disputed decides about a cursor that is live under another epoch. It reports whether the node may
+// seed over it: if not, it has asked the store, or is to look again later.
 func (n *node) disputed(o *op, l look) (seed, wait bool) {
 	switch {
 	case n.w.out[askToAdopt] || n.w.out[freshAsks] && n.belief.asked < 0:

@@ -15,7 +15,8 @@ func configure(n *node, r regime) {
 	n.w.refresh()
 }
 
-// settle brings a node back to the Redis of all, and lets the other one ask the store: from here on order holds over all nodes.
+// settle brings a node back to the Redis of all, and lets the other one ask the store: from here on
+// order holds over all nodes.
 func settle(w *world, n1, n2 *node, held func(m *message) bool) {
 	configure(n2, regime{})
 	n1.ask()
@@ -36,8 +37,8 @@ func judge(t *testing.T, w *world, broken bool) {
 	}
 }
 
-// Two nodes use different Redis servers. The one whose cursor does not count any more gets a range for it all the same: its numbers are above those that
-// wait in the cursor that counts.
+// Two nodes use different Redis servers. The one whose cursor does not count any more gets a range
+// for it all the same: its numbers are above those that wait in the cursor that counts.
 func TestAppendToACursorThatDoesNotCount(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
@@ -60,7 +61,8 @@ func TestAppendToACursorThatDoesNotCount(t *testing.T) {
 	}
 }
 
-// A node's epoch is drawn and another node's after that. It learns of the second before the answer comes that tells it of its own.
+// A node's epoch is drawn and another node's after that. It learns of the second before the answer
+// comes that tells it of its own.
 func TestAnswersOvertakeEachOther(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
@@ -82,8 +84,8 @@ func TestAnswersOvertakeEachOther(t *testing.T) {
 	}
 }
 
-// A node has a range for the beginning of a cursor when it learns that another cursor has begun since, in another Redis. Whatever the present epoch, that
-// range is too low.
+// A node has a range for the beginning of a cursor when it learns that another cursor has begun
+// since, in another Redis. Whatever the present epoch, that range is too low.
 func TestSpareOfAnOlderEpoch(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
@@ -102,7 +104,8 @@ func TestSpareOfAnOlderEpoch(t *testing.T) {
 	}
 }
 
-// A node takes from a cursor now and then. Meanwhile another one was configured with per-node ordering, and is gone.
+// A node takes from a cursor now and then. Meanwhile another one was configured with per-node
+// ordering, and is gone.
 func TestBeliefOfLongAgo(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
@@ -124,7 +127,8 @@ func TestBeliefOfLongAgo(t *testing.T) {
 	}
 }
 
-// A node comes back with a range for the cursor it saw. Others issue higher numbers of that cursor, and then it is lost: the range must not begin it.
+// A node comes back with a range for the cursor it saw. Others issue higher numbers of that cursor,
+// and then it is lost: the range must not begin it.
 func TestSpareOfALostCursor(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
@@ -148,8 +152,9 @@ func TestSpareOfALostCursor(t *testing.T) {
 	}
 }
 
-// A node comes back, and what it moves the cursor up with comes late: into the stub of a cursor that others took from since, and that was lost then. It is of
-// another beginning, and of another epoch: either keeps it from counting.
+// A node comes back, and what it moves the cursor up with comes late: into the stub of a cursor
+// that others took from since, and that was lost then. It is of another beginning, and of another
+// epoch: either keeps it from counting.
 func TestLateAdvanceAfterALoss(t *testing.T) {
 	for _, out := range []without{{}, leaveOut(genCheck), leaveOut(installNames), leaveOut(genCheck, installNames)} {
 		w, n1, n2 := quiet(t, out)
@@ -175,7 +180,8 @@ func TestLateAdvanceAfterALoss(t *testing.T) {
 	}
 }
 
-// Some rules keep no promise, but nodes from seeding in turn: without them nothing breaks, but more ranges are allocated after the cursor has lost its epoch.
+// Some rules keep no promise, but nodes from seeding in turn: without them nothing breaks, but more
+// ranges are allocated after the cursor has lost its epoch.
 func TestWhatSavesWork(t *testing.T) {
 	drawn := func(out without) (n int) {
 		program, err := compile(out)

@@ -105,7 +105,8 @@ func (w *world) promote(s *server) {
 	w.count("promoted")
 }
 
-// serverStarts starts a server that died: as a replica where there is a primary, by mistake as a second primary, else as the primary.
+// serverStarts starts a server that died: as a replica where there is a primary, by mistake as a
+// second primary, else as the primary.
 func (w *world) serverStarts() bool {
 	s := w.someServer()
 	switch {
@@ -165,7 +166,8 @@ func (w *world) splitEnds() bool {
 	return true
 }
 
-// replicaAttaches draws a new replication ID, as when the first replica attaches or the backlog is let go.
+// replicaAttaches draws a new replication ID, as when the first replica attaches or the backlog is
+// let go.
 func (w *world) replicaAttaches() bool {
 	s := w.someServer()
 	if !s.primary() || w.fragile() {

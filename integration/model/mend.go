@@ -44,7 +44,8 @@ func (n *node) lookAgain(o *op) {
 	n.sendTake(another, 0, n.ops[refilling] == nil)
 }
 
-// bring installs the range that was allocated for the beginning of the cursor that a look saw. Where there is none it allocates one, and looks again.
+// bring installs the range that was allocated for the beginning of the cursor that a look saw.
+// Where there is none it allocates one, and looks again.
 func (n *node) bring(o *op, mode string, l look) {
 	o.mode, o.gen, o.to = mode, l.gen, n.goal(l)
 	s, fits := n.spare, n.spareFits(l)

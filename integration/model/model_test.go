@@ -92,7 +92,8 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// searched is how many seeds the search for what breaks without a rule takes at most. It mostly ends within a few hundred.
+// searched is how many seeds the search for what breaks without a rule takes at most. It mostly
+// ends within a few hundred.
 const searched = 20_000
 
 // mustHappen is what a thousand worlds cannot but come to, unless the model went astray.
@@ -104,28 +105,30 @@ var mustHappen = []string{
 	"moved to another Redis", "moved to another Redis node by node", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
 }
 
-// together are rules of which another one does the work when they are out alone. kind is the promise that must be broken, which is seen among enough
-// failures.
+// together are rules of which another one does the work when they are out alone. kind is the
+// promise that must be broken, which is seen among enough failures.
 var together = map[rule]struct {
 	other  rule
 	kind   string
 	enough int
 }{
-	// gen alone keeps a repeated install from counting, and without repetition it keeps the order only, not uniqueness: each range is in one message.
+	// gen alone keeps a repeated install from counting, and without repetition it keeps the order
+	// only, not uniqueness: each range is in one message.
 	installOnce: {genCheck, "uniqueness", 6},
 	// A cursor that could offer a lower number does not count.
 	guardRule: {askToAdopt, "order per process", 60},
 }
 
-// scheduled are the rules that have tests of their own, in schedule_test.go and epoch_test.go: random schedules hardly ever meet what needs them.
+// scheduled are the rules that have tests of their own, in schedule_test.go and epoch_test.go:
+// random schedules hardly ever meet what needs them.
 var scheduled = leaveOut(genCheck, aheadKept, youngSpare, standbyAboveCeil, seedNames, installNames, appendRefused, answersInOrder,
 	beliefsAge, spareEpoch)
 
 // savesWork are the rules that no promise needs, see TestWhatSavesWork.
 var savesWork = leaveOut(seedRefused, patienceRule)
 
-// Each rule is needed: without it something breaks, and the model notices. Seeds whose number divided by the number of rules leaves the rule's
-// are made for it.
+// Each rule is needed: without it something breaks, and the model notices. Seeds whose number
+// divided by the number of rules leaves the rule's are made for it.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")

@@ -17,9 +17,10 @@ const (
 	refilling              // allocate and append in the background
 	standingBy             // allocate the standby range
 	fetching               // allocate a range for the local buffer
-	probing                // find out whether the cursor can be used again, and allocate what the return will need
-	givingBack             // give back at a clean stop
-	asking                 // ask the store which cursor counts
+	// find out whether the cursor can be used again, and allocate what the return will need
+	probing
+	givingBack // give back at a clean stop
+	asking     // ask the store which cursor counts
 	tasksInAll
 )
 
@@ -33,7 +34,8 @@ type op struct {
 	over bool
 	// calls are the callers of a take.
 	calls []*call
-	// gen is the beginning of the cursor that a range is for, mode how it is to be installed, to what the store is told that it is for.
+	// gen is the beginning of the cursor that a range is for, mode how it is to be installed, to
+	// what the store is told that it is for.
 	gen, mode string
 	to        persist.Target
 	// believed is the epoch that its last take named.
@@ -58,7 +60,8 @@ const (
 	toNode
 )
 
-// message is a request or a reply on its way. Messages of different connections overtake each other, and every request has its own.
+// message is a request or a reply on its way. Messages of different connections overtake each
+// other, and every request has its own.
 type message struct {
 	to place
 	op *op

@@ -65,7 +65,8 @@ type process struct {
 	ended     int64           // highest number of its calls that have ended
 }
 
-// spare is a range that was allocated to begin the cursor with, for the beginning that was seen, and the epoch under which it may be installed.
+// spare is a range that was allocated to begin the cursor with, for the beginning that was seen,
+// and the epoch under which it may be installed.
 type spare struct {
 	r          persist.Range
 	gen, epoch string
@@ -177,8 +178,8 @@ func (n *node) guard(runs []persist.Range) (good []persist.Range, dropped bool) 
 	return good, dropped
 }
 
-// share gives the callers of a take their numbers, in the order in which they came. Numbers of a caller that has gone are skipped. Who lacks
-// some keeps what it got and goes first next time.
+// share gives the callers of a take their numbers, in the order in which they came. Numbers of a
+// caller that has gone are skipped. Who lacks some keeps what it got and goes first next time.
 func (n *node) share(o *op, runs []persist.Range) {
 	next := numbers{runs}
 	var lacking []*call
@@ -270,7 +271,8 @@ func keep(calls []*call) (there []*call) {
 	return there
 }
 
-// forget does what is to be done with a range of which nobody knows whether it is in the cursor: nothing.
+// forget does what is to be done with a range of which nobody knows whether it is in the cursor:
+// nothing.
 func (n *node) forget(r persist.Range) {
 	if n.w.out[abandonUnknown] {
 		n.standby = r

@@ -86,7 +86,8 @@ func (n *node) probed(o *op, l look) {
 	n.fetch(o)
 }
 
-// goBack closes the local buffer, whose rest is dropped, and lets callers wait until the cursor is above every number taken out of it.
+// goBack closes the local buffer, whose rest is dropped, and lets callers wait until the cursor is
+// above every number taken out of it.
 func (n *node) goBack() {
 	n.w.say("%s: goes back", n.name)
 	n.w.count("returned")

@@ -2,5 +2,6 @@
 
 package model
 
-// raceEnabled: the race detector makes everything many times slower, and there is little to race for.
+// raceEnabled: the race detector makes everything many times slower, and there is little to race
+// for.
 const raceEnabled = true

@@ -9,8 +9,8 @@ import (
 // hash is a hash of Redis.
 type hash map[string]string
 
-// effect is a write as a primary sends it to its replica: fields and values of an HSET, or nil when the key went away. Scripts replicate by
-// their effects.
+// effect is a write as a primary sends it to its replica: fields and values of an HSET, or nil when
+// the key went away. Scripts replicate by their effects.
 type effect struct {
 	key    string
 	fields []string
@@ -25,7 +25,8 @@ type server struct {
 	keys   map[string]hash
 	replid string
 	info   string // INFO replication
-	// replica says that it follows its peer; synced that it holds a copy, to which lag, the writes on their way, will be added.
+	// replica says that it follows its peer; synced that it holds a copy, to which lag, the writes
+	// on their way, will be added.
 	replica, synced bool
 	lag             []effect
 	// writable is replica-read-only no.
@@ -102,7 +103,8 @@ func (s *server) sync() {
 	s.setReplication(true, s.peer.replid)
 }
 
-// lead makes it a primary, with the data it has and a new replication ID: so does every start and every promotion.
+// lead makes it a primary, with the data it has and a new replication ID: so does every start and
+// every promotion.
 func (s *server) lead(replid string) {
 	s.synced, s.lag, s.writable = false, s.lag[:0], false
 	s.setReplication(false, replid)
@@ -119,7 +121,8 @@ func copyOf(keys map[string]hash) map[string]hash {
 // primary is whether it serves cursors.
 func (s *server) primary() bool { return s.up && !s.replica }
 
-// ceil is the highest number that was ever installed in the cursor that lies here, as far as it can be trusted, else 0.
+// ceil is the highest number that was ever installed in the cursor that lies here, as far as it can
+// be trusted, else 0.
 func (s *server) ceil() int64 {
 	if h := s.keys[key]; h != nil && h["replid"] == s.replid {
 		return number(h["ceil"])

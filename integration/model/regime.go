@@ -1,6 +1,7 @@
 package model
 
-// What is configured differently for some nodes, or for all of them at another time: which Redis, and which ordering.
+// What is configured differently for some nodes, or for all of them at another time: which Redis,
+// and which ordering.
 
 // uses is whether a process uses a Redis.
 func (w *world) uses(redis int) bool {
@@ -22,8 +23,8 @@ func (w *world) uneven() bool {
 	return false
 }
 
-// wakes is whether a cursor would count again if an epoch came back: one that has ceased to count, or that lies in the Redis that is not in use. It may also
-// still be on its way.
+// wakes is whether a cursor would count again if an epoch came back: one that has ceased to count,
+// or that lies in the Redis that is not in use. It may also still be on its way.
 func (w *world) wakes(epoch string) bool {
 	counts := epoch == w.store.counter.Epoch
 	for _, s := range w.servers {
@@ -39,8 +40,8 @@ func (w *world) wakes(epoch string) bool {
 	return false
 }
 
-// moves moves the cluster to the other Redis, which has nothing to do with the one before: all nodes are stopped, configured, and started. What they
-// sent before may arrive there late.
+// moves moves the cluster to the other Redis, which has nothing to do with the one before: all
+// nodes are stopped, configured, and started. What they sent before may arrive there late.
 func (w *world) moves() bool {
 	if w.fragile() {
 		return false
@@ -55,7 +56,8 @@ func (w *world) moves() bool {
 	return true
 }
 
-// mixes configures one node with the other Redis, by mistake, or because nodes are moved there one by one.
+// mixes configures one node with the other Redis, by mistake, or because nodes are moved there one
+// by one.
 func (w *world) mixes() bool {
 	n := w.someNode()
 	if w.fragile() || n.next.redis != w.redis || n.mode == stopping {
@@ -98,7 +100,8 @@ func (w *world) evens() bool {
 	return true
 }
 
-// reconfigure ends the process, mostly by a clean stop, so that another one begins under the new configuration.
+// reconfigure ends the process, mostly by a clean stop, so that another one begins under the new
+// configuration.
 func (n *node) reconfigure() {
 	n.say("is configured with Redis %s, per-node ordering: %t", [...]string{"A and B", "C"}[n.next.redis], n.next.apart)
 	switch {

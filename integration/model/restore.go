@@ -5,8 +5,9 @@ func (w *world) backsUp() bool {
 	return true
 }
 
-// restoresStopped is the documented way to restore a backup: every process is stopped, the copy is put back and raised above everything that was
-// issued, and by seqd raise itself above the ceil of the cursor, which stays as it is.
+// restoresStopped is the documented way to restore a backup: every process is stopped, the copy is
+// put back and raised above everything that was issued, and by seqd raise itself above the ceil of
+// the cursor, which stays as it is.
 func (w *world) restoresStopped() bool {
 	primary := w.onlyPrimary()
 	if primary == nil || w.store.counter == w.store.backup || w.fragile() {
@@ -21,8 +22,9 @@ func (w *world) restoresStopped() bool {
 	return true
 }
 
-// restoresRaised is the same with more than is asked for, while nodes run: when none reaches the store the copy is put back and raised
-// above everything that ever left the store. Redis may have been lost too.
+// restoresRaised is the same with more than is asked for, while nodes run: when none reaches the
+// store the copy is put back and raised above everything that ever left the store. Redis may have
+// been lost too.
 func (w *world) restoresRaised() bool {
 	if w.store.counter == w.store.backup || w.fragile() {
 		return false
@@ -48,11 +50,13 @@ func (w *world) restore() {
 	}
 }
 
-// restoresBare restores an older copy without the documented step. No protocol can save every such case (DESIGN.md §2): a node that has not
-// seen higher numbers and cannot reach Redis does not know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
-// made is below the ceil of a cursor that is intact, if no node holds younger ranges of its own, if Redis stays until every process has seen a ceil
-// above all that ever left the store, and if no process has to do without it before, then nothing comes twice. And no cursor may count again with the epoch
-// that comes back, see wakes. This is that case.
+// restoresBare restores an older copy without the documented step. No protocol can save every such
+// case (DESIGN.md §2): a node that has not seen higher numbers and cannot reach Redis does not
+// know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
+// made is below the ceil of a cursor that is intact, if no node holds younger ranges of its own, if
+// Redis stays until every process has seen a ceil above all that ever left the store, and if no
+// process has to do without it before, then nothing comes twice. And no cursor may count again with
+// the epoch that comes back, see wakes. This is that case.
 func (w *world) restoresBare() bool {
 	primary, backup := w.onlyPrimary(), w.store.backup.Max
 	if w.wakes(w.store.backup.Epoch) {
@@ -79,7 +83,8 @@ func (w *world) restoresBare() bool {
 	return true
 }
 
-// stopAll ends every process. Connections to the store end too if it is being restored; what was sent to Redis may still arrive.
+// stopAll ends every process. Connections to the store end too if it is being restored; what was
+// sent to Redis may still arrive.
 func (w *world) stopAll(why string) {
 	for _, n := range w.nodes {
 		if n.mode != down {
@@ -88,8 +93,9 @@ func (w *world) stopAll(why string) {
 	}
 }
 
-// restoresIssued is the documented way without Redis being asked: every process is stopped, the copy is put back and raised above what callers got, and no
-// further. So what still waits in the cursor of before is above the store's maximum.
+// restoresIssued is the documented way without Redis being asked: every process is stopped, the
+// copy is put back and raised above what callers got, and no further. So what still waits in the
+// cursor of before is above the store's maximum.
 func (w *world) restoresIssued() bool {
 	if w.store.counter == w.store.backup || w.fragile() {
 		return false
@@ -105,8 +111,8 @@ func (w *world) restoresIssued() bool {
 	return true
 }
 
-// recreates is a counter that the copy did not have: an administrator creates it anew, above what callers got, and every node begins it afresh. One of them
-// cannot reach Redis.
+// recreates is a counter that the copy did not have: an administrator creates it anew, above what
+// callers got, and every node begins it afresh. One of them cannot reach Redis.
 func (w *world) recreates() bool {
 	if w.fragile() {
 		return false

@@ -6,41 +6,59 @@ import (
 	"strings"
 )
 
-// rule is one rule of the protocol. Each can be taken out, to show that it is needed and that the model would notice.
+// rule is one rule of the protocol. Each can be taken out, to show that it is needed and that the
+// model would notice.
 type rule int
 
 // The rules.
 const (
-	replidFence      rule = iota // Redis state is trusted only under the replication ID it was written under
-	roleCheck                    // scripts work on a primary only
-	genCheck                     // an install counts only on the beginning of the cursor that its sender saw
-	ceilCheck                    // an install must begin above everything that was installed before
-	installOnce                  // an install is never repeated
-	guardRule                    // a node never issues a number below one it has issued
-	giveBackOnce                 // a give-back is never repeated
-	closeFirst                   // the buffer is closed before its rest is given back
-	floorRule                    // Allocate begins above everything this process has seen, with a gap where the store is behind that
-	joinBeforeSend               // a caller takes part only in takes that are sent after it arrived
-	advanceFirst                 // a node that issued on its own moves the cursor above that before it is back
-	aheadKept                    // it does so, and does not just append, also when an earlier return failed half-way
-	youngSpare                   // a range that was allocated ahead is installed only into the beginning of the cursor it was allocated under
-	abandonUnknown               // a range whose install has an unknown outcome is forgotten
-	standbyAboveCeil             // what was kept for an outage is not used when a ceil above it has been seen
-	takeNames                    // a take names the epoch that its sender believes in, and gets nothing from the cursor of another
-	installNames                 // so does an install
-	seedNames                    // a seed names the beginning of the cursor that its sender saw
-	seedRefused                  // the store gives no range for a new cursor to a node that believes in another one than it does
-	appendRefused                // nor for a cursor that does not count
-	askToAdopt                   // a node believes in a cursor because the store says so, not because it is there
-	freshAsks                    // so does a process that has just begun
-	answersInOrder               // what the store says does not count if it was asked before it said something newer
-	beliefsAge                   // a take is not sent under an old belief, unless the store is away
-	raiseEmpties                 // no cursor counts after seqd raise, nor in a new record
-	apartEmpties                 // nor after a node took a range for itself because its ordering is per-node
-	drawnAnew                    // every seed draws an epoch
-	spareEpoch                   // a range that was allocated ahead is installed only under the epoch it was allocated for
-	readsLinear                  // what the store answers was so after it was asked
-	patienceRule                 // who learnt of another node's epoch gives that node time to install its seed
+	// Redis state is trusted only under the replication ID it was written under
+	replidFence rule = iota
+	roleCheck        // scripts work on a primary only
+	// an install counts only on the beginning of the cursor that its sender saw
+	genCheck
+	ceilCheck    // an install must begin above everything that was installed before
+	installOnce  // an install is never repeated
+	guardRule    // a node never issues a number below one it has issued
+	giveBackOnce // a give-back is never repeated
+	closeFirst   // the buffer is closed before its rest is given back
+	// Allocate begins above everything this process has seen, with a gap where the store is behind
+	// that
+	floorRule
+	joinBeforeSend // a caller takes part only in takes that are sent after it arrived
+	// a node that issued on its own moves the cursor above that before it is back
+	advanceFirst
+	// it does so, and does not just append, also when an earlier return failed half-way
+	aheadKept
+	// a range that was allocated ahead is installed only into the beginning of the cursor it was
+	// allocated under
+	youngSpare
+	abandonUnknown // a range whose install has an unknown outcome is forgotten
+	// what was kept for an outage is not used when a ceil above it has been seen
+	standbyAboveCeil
+	// a take names the epoch that its sender believes in, and gets nothing from the cursor of
+	// another
+	takeNames
+	installNames // so does an install
+	seedNames    // a seed names the beginning of the cursor that its sender saw
+	// the store gives no range for a new cursor to a node that believes in another one than it does
+	seedRefused
+	appendRefused // nor for a cursor that does not count
+	// a node believes in a cursor because the store says so, not because it is there
+	askToAdopt
+	freshAsks // so does a process that has just begun
+	// what the store says does not count if it was asked before it said something newer
+	answersInOrder
+	beliefsAge   // a take is not sent under an old belief, unless the store is away
+	raiseEmpties // no cursor counts after seqd raise, nor in a new record
+	// nor after a node took a range for itself because its ordering is per-node
+	apartEmpties
+	drawnAnew // every seed draws an epoch
+	// a range that was allocated ahead is installed only under the epoch it was allocated for
+	spareEpoch
+	readsLinear // what the store answers was so after it was asked
+	// who learnt of another node's epoch gives that node time to install its seed
+	patienceRule
 	rulesInAll
 )
 

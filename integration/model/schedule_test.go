@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Some rules are needed only after several faults in one order, which random schedules hardly ever meet: here are the schedules.
+// Some rules are needed only after several faults in one order, which random schedules hardly ever
+// meet: here are the schedules.
 
 // quiet returns a world of two nodes with nothing on its way.
 func quiet(t *testing.T, out without) (w *world, n1, n2 *node) {
@@ -79,8 +80,9 @@ func installOf(n *node) func(m *message) bool {
 	return func(m *message) bool { return m.install && m.to == toRedis && m.op.node == n }
 }
 
-// A node issued on its own, went back, failed, and left again without issuing. When it comes back the cursor is empty, and a range that is older
-// than the node's own numbers is on its way there: the node's range must replace it, not go behind it.
+// A node issued on its own, went back, failed, and left again without issuing. When it comes back
+// the cursor is empty, and a range that is older than the node's own numbers is on its way there:
+// the node's range must replace it, not go behind it.
 func TestReturnAfterAFailedReturn(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
@@ -112,8 +114,9 @@ func TestReturnAfterAFailedReturn(t *testing.T) {
 	}
 }
 
-// The store was restored without the documented step, and the cursor went on by more than restoreGap since a node took from it last. Its standby
-// range, allocated from what it saw when it looked for that, lies among numbers that others have issued. It has looked at the cursor since.
+// The store was restored without the documented step, and the cursor went on by more than
+// restoreGap since a node took from it last. Its standby range, allocated from what it saw when it
+// looked for that, lies among numbers that others have issued. It has looked at the cursor since.
 func TestStandbyBelowACeilThatWasSeen(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		var out without
@@ -143,7 +146,8 @@ func TestStandbyBelowACeilThatWasSeen(t *testing.T) {
 	}
 }
 
-// A seed comes late, into the stub of a cursor that was begun by another node since and then lost. Its sender has not learnt of the other yet.
+// A seed comes late, into the stub of a cursor that was begun by another node since and then lost.
+// Its sender has not learnt of the other yet.
 func TestLateSeedAfterALoss(t *testing.T) {
 	for _, out := range []without{{}, leaveOut(genCheck), leaveOut(seedNames)} {
 		w, n1, n2 := quiet(t, out)

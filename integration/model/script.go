@@ -32,7 +32,8 @@ func compile(out without) (p programs, err error) {
 	return p, nil
 }
 
-// interpreter runs the scripts as a Redis server does. It is for one goroutine; making one is expensive.
+// interpreter runs the scripts as a Redis server does. It is for one goroutine; making one is
+// expensive.
 type interpreter struct {
 	state         *lua.LState
 	take, install *lua.LFunction
@@ -62,7 +63,8 @@ func newInterpreter(p programs) *interpreter {
 	return l
 }
 
-// arguments are what both scripts get: the format version, the cluster, random text, and six of their own.
+// arguments are what both scripts get: the format version, the cluster, random text, and six of
+// their own.
 type arguments [9]string
 
 // run runs a script on a server. The reply is valid until the next run.

@@ -6,7 +6,8 @@ import (
 	"github.com/seqd/seqd/internal/worlds"
 )
 
-// shorten returns the steps of a failing seed that are needed for it to fail before its faults end, and in the same way.
+// shorten returns the steps of a failing seed that are needed for it to fail before its faults end,
+// and in the same way.
 func shorten(t *testing.T, out without, f worlds.Failure) (needed []int) {
 	program, err := compile(out)
 	if err != nil {

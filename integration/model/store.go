@@ -35,7 +35,8 @@ func (s *store) allocate(req persist.Request) (r persist.Range, ok bool) {
 	return r, true
 }
 
-// storedEpoch answers a question. Without the rule a server answers at times that has not noticed that another one has taken its place.
+// storedEpoch answers a question. Without the rule a server answers at times that has not noticed
+// that another one has taken its place.
 func (w *world) storedEpoch() string {
 	if w.out[readsLinear] && w.dice.OneIn(4) {
 		return w.store.before

@@ -1,5 +1,7 @@
-// Package model checks the protocol by which nodes issue the numbers of one counter in one order: random schedules of everything that can go wrong,
-// over the product's own Lua scripts in an interpreter, a model of Redis and of the store, and nodes as state machines. Package worlds says what a world is.
+// Package model checks the protocol by which nodes issue the numbers of one counter in one order:
+// random schedules of everything that can go wrong, over the product's own Lua scripts in an
+// interpreter, a model of Redis and of the store, and nodes as state machines. Package worlds says
+// what a world is.
 package model
 
 import (
@@ -35,8 +37,8 @@ type world struct {
 	weights  [actionsInAll]int
 	// healing is set when the faults are over.
 	healing bool
-	// restoredTo is above 0 after the store was restored without the documented step: until all have seen a ceil of this, Redis must
-	// not fail.
+	// restoredTo is above 0 after the store was restored without the documented step: until all
+	// have seen a ceil of this, Redis must not fail.
 	restoredTo int64
 
 	// events count what came about, to show that a test is not empty.
@@ -78,7 +80,8 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	return w
 }
 
-// upgrade is what a seqd left behind that knew no epochs: 6 numbers, of which callers got 4, and a cursor of format 1 with the other two.
+// upgrade is what a seqd left behind that knew no epochs: 6 numbers, of which callers got 4, and a
+// cursor of format 1 with the other two.
 func (w *world) upgrade() {
 	w.servers[0].keys[key] = hash{
 		"v": "1", "cluster": "cluster", "replid": w.servers[0].replid, "gen": "old", "ceil": "6", "live": "1",
@@ -147,7 +150,8 @@ func (w *world) onlyPrimary() (primary *server) {
 	return primary
 }
 
-// findPrimary is what a node finds that looks for the primary: any, if there are two, and where there is none what it has.
+// findPrimary is what a node finds that looks for the primary: any, if there are two, and where
+// there is none what it has.
 func (w *world) findPrimary(n *node) *server {
 	s := w.servers[w.dice.Below(2)]
 	switch {
@@ -205,8 +209,9 @@ func (w *world) turn() bool {
 	return done
 }
 
-// run lets things go wrong for some steps, but for those that are to be left out, then heals everything and sees that every node can issue
-// again. It ends early with a violation. It returns how many steps were done.
+// run lets things go wrong for some steps, but for those that are to be left out, then heals
+// everything and sees that every node can issue again. It ends early with a violation. It returns
+// how many steps were done.
 func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	for w.step < steps && w.check.broken == "" {
 		if leftOut != nil && leftOut(w.step) {
@@ -234,7 +239,8 @@ func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	return done
 }
 
-// patience is how many steps after the end of all faults every node must have issued, and order over all nodes must hold again.
+// patience is how many steps after the end of all faults every node must have issued, and order
+// over all nodes must hold again.
 const patience = 3000
 
 // healed is whether all is well again.

@@ -25,7 +25,8 @@ const bizTypes = `SEQD_BIZTYPES=[
 	{"name": "full", "start": 9007199254740991}
 ]`
 
-// Every route of the document is driven, to good answers and to errors, and every request and answer is as the document says.
+// Every route of the document is driven, to good answers and to errors, and every request and
+// answer is as the document says.
 func TestEveryRoute(t *testing.T) {
 	n := node.StartReady(t, t.TempDir(), bizTypes)
 	c := newChecker(t, n.URL)
@@ -61,7 +62,8 @@ func (c *checker) numbers(url string) {
 			c.on(url, call{op: op, target: target, status: 400, code: code, wrong: true})
 		}
 		c.on(url, call{op: op, target: "/seq/nobody", status: 404, code: "unknown_biz_type"})
-		c.on(url, call{op: op, target: "/seq/limited", status: 200}) // of which one for each method is allowed
+		// of which one for each method is allowed
+		c.on(url, call{op: op, target: "/seq/limited", status: 200})
 		c.on(url, call{op: op, target: "/seq/full?count=2", status: 409, code: "exhausted"})
 	}
 	c.on(url, call{op: "GET /seq/{bizType}", target: "/seq/limited", status: 429, code: "rate_limited"})
@@ -161,7 +163,8 @@ func (c *checker) bizTypes(url string) {
 func (c *checker) resources(n *node.Node) {
 	c.Helper()
 	const history, stats, resource = "GET /biz-types/{name}/history", "GET /biz-types/{name}/stats", "GET /biz-types/{name}/{resource}"
-	for body := ""; !strings.Contains(body, `"first"`); _, body = n.Status("/biz-types/order/history") { // what is in a queue is not shown yet
+	// what is in a queue is not shown yet
+	for body := ""; !strings.Contains(body, `"first"`); _, body = n.Status("/biz-types/order/history") {
 		time.Sleep(5 * time.Millisecond)
 	}
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history", status: 200})
@@ -296,7 +299,8 @@ func (c *checker) storeAway() {
 	}
 }
 
-// overloaded drives what a node answers while all its places are taken: by a client that does not read what it asked for.
+// overloaded drives what a node answers while all its places are taken: by a client that does not
+// read what it asked for.
 func (c *checker) overloaded() {
 	c.Helper()
 	full := node.StartReady(c, c.TempDir(), "SEQD_SERVER_MAXINFLIGHT=1", "SEQD_SEGMENT_STEP=1000000")
@@ -324,7 +328,8 @@ func (c *checker) overloaded() {
 			code = ""
 		}
 		asked := call{op: op, target: example.Replace(path), status: 503, code: code, wrong: true}
-		if method == http.MethodPut || method == http.MethodPatch || op == "POST /tokens" { // whose bodies are looked at first
+		// whose bodies are looked at first
+		if method == http.MethodPut || method == http.MethodPatch || op == "POST /tokens" {
 			asked.headers, asked.body = []string{jsonBody}, "{}"
 		}
 		c.on(full.URL, asked)

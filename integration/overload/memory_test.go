@@ -54,8 +54,9 @@ const (
 	history = "GET /biz-types/order/history?limit=1000 HTTP/1.1\r\nHost: localhost\r\n"
 )
 
-// Clients that ask for as much as they may and read nothing take no more memory than ADR 21 says, of a node with its
-// default configuration. Others are served meanwhile, and everybody once they are gone.
+// Clients that ask for as much as they may and read nothing take no more memory than ADR 21 says,
+// of a node with its default configuration. Others are served meanwhile, and everybody once they
+// are gone.
 func TestClientsThatDoNotRead(t *testing.T) {
 	for name, a := range map[string]attack{
 		"formatted":        {bizType: format(short), request: get},
@@ -119,8 +120,8 @@ func fillHistory(t *testing.T, n *node.Node) {
 	}
 }
 
-// enter makes all clients send a request at once, and returns them once each has the status of its answer, of which it reads
-// nothing else; and how many got a good one.
+// enter makes all clients send a request at once, and returns them once each has the status of its
+// answer, of which it reads nothing else; and how many got a good one.
 func enter(t *testing.T, n *node.Node, request string) (crowd []net.Conn, served int64) {
 	crowd = make([]net.Conn, clients)
 	var entering sync.WaitGroup
@@ -158,7 +159,8 @@ func open(t *testing.T, n *node.Node, request string) {
 	_ = c.Close()
 }
 
-// dialer takes next to nothing of what it does not read: what the clients hold is not to be measured.
+// dialer takes next to nothing of what it does not read: what the clients hold is not to be
+// measured.
 var dialer = net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 	controlErr := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 	return errors.Join(controlErr, err)

@@ -1,4 +1,5 @@
-// Package periods runs several real seqd processes whose clocks are apart, over a midnight, with faults.
+// Package periods runs several real seqd processes whose clocks are apart, over a midnight, with
+// faults.
 package periods
 
 import (
@@ -83,8 +84,9 @@ func (f *fleet) more(n int64) {
 	}
 }
 
-// The clocks of three nodes are seconds and an hour apart, or they are all turned back to the day before; Redis loses everything, a node is killed and started again:
-// no number twice on a day, strict order on each day while Redis kept its state, and order on each node always.
+// The clocks of three nodes are seconds and an hour apart, or they are all turned back to the day
+// before; Redis loses everything, a node is killed and started again: no number twice on a day,
+// strict order on each day while Redis kept its state, and order on each node always.
 func TestOverMidnight(t *testing.T) {
 	for name, settings := range map[string][]string{"strict": nil, "per node": {"SEQD_SEGMENT_ORDERING=per-node"}} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +155,8 @@ func (f *fleet) checkOrder() {
 	}
 }
 
-// checkOnce checks that no ID came twice, that each caller's ascend on each day, and that there are three days.
+// checkOnce checks that no ID came twice, that each caller's ascend on each day, and that there are
+// three days.
 func (f *fleet) checkOnce() {
 	f.t.Helper()
 	if err := f.history.Duplicates(); err != nil {
@@ -178,7 +181,8 @@ func (f *fleet) checkOnce() {
 	f.t.Logf("%d numbers on %d days", f.history.Numbers(), len(days))
 }
 
-// A clock that is a hundred years ahead repeats no ID with a two-digit year: the node refuses until the clock is right.
+// A clock that is a hundred years ahead repeats no ID with a two-digit year: the node refuses until
+// the clock is right.
 func TestCentury(t *testing.T) {
 	day := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	f := &fleet{t: t, nodes: []*life{{dir: t.TempDir()}}}

@@ -83,7 +83,8 @@ func passes(t testing.TB, p seqd.Plugin, caller string) (n int) {
 	}
 }
 
-// allOver checks what the scope promises: nodes share buckets, however they ask at once; callers, bindings and clusters do not.
+// allOver checks what the scope promises: nodes share buckets, however they ask at once; callers,
+// bindings and clusters do not.
 func allOver(t *testing.T, client redis.UniversalClient) {
 	log := &strings.Builder{}
 	env := environment(client, log)
@@ -148,7 +149,8 @@ func TestCluster(t *testing.T) {
 	cluster := testenv.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1, DisableRoutingPolicies: true, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	if err := client.Ping(t.Context()).Err(); err != nil { // it knows the nodes before a request waits for it
+	// it knows the nodes before a request waits for it
+	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 { // biz types on different nodes
@@ -185,7 +187,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A bucket whose time lies ahead, as after a failover to a server whose clock is behind, neither grants more nor stands still.
+// A bucket whose time lies ahead, as after a failover to a server whose clock is behind, neither
+// grants more nor stands still.
 func TestClockOfTheServerSetBack(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -242,7 +245,8 @@ func TestRedisAway(t *testing.T) {
 	}
 	server.Resume()
 	time.Sleep(1100 * time.Millisecond)
-	// A command that got no answer may have run when Redis went on: as many tokens as there were such commands.
+	// A command that got no answer may have run when Redis went on: as many tokens as there were
+	// such commands.
 	n := passes(t, a, "")
 	if m := passes(t, b, ""); n < 3 || n > 5 || m != 0 {
 		t.Errorf("%d and %d passed when Redis was back", n, m)

@@ -67,10 +67,12 @@ func TestSentinels(t *testing.T) {
 	refuses(t, settings(addrs, known, "SEQD_REDIS_PASSWORD="+password), "redis.sentinelPassword: ")
 }
 
-// The Sentinel that seqd listens to hangs while the others make the replica the primary: seqd turns to them.
+// The Sentinel that seqd listens to hangs while the others make the replica the primary: seqd turns
+// to them.
 func TestSentinelHangs(t *testing.T) {
 	t.Parallel()
-	master := testenv.StartRedis(t, "min-replicas-to-write 5") // so that it is not well until there is another
+	// so that it is not well until there is another
+	master := testenv.StartRedis(t, "min-replicas-to-write 5")
 	sentinels := testenv.StartSentinels(t, master, testenv.StartReplica(t, master))
 	n := node.StartReady(t, t.TempDir(), settings(strings.Join(sentinels.Addrs(), ","), "SEQD_REDIS_MASTERNAME="+sentinels.Name)...)
 	awaitLog(t, n, "Redis cannot be used now")
@@ -103,7 +105,8 @@ func subscribed(t *testing.T, sentinels *testenv.Sentinels) *testenv.Redis {
 	return nil
 }
 
-// What a failover leaves behind for a moment, a primary that does not know it yet, is no reason to refuse.
+// What a failover leaves behind for a moment, a primary that does not know it yet, is no reason to
+// refuse.
 func TestSentinelsNameAReplica(t *testing.T) {
 	t.Parallel()
 	master := testenv.StartRedis(t)

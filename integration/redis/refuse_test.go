@@ -1,4 +1,5 @@
-// Package redis runs real seqd processes against real Redis servers that are well, wrong and not there.
+// Package redis runs real seqd processes against real Redis servers that are well, wrong and not
+// there.
 package redis
 
 import (
@@ -74,7 +75,8 @@ func onBolt(t *testing.T) []string {
 	return []string{"SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH=" + filepath.Join(t.TempDir(), "seqd.db")}
 }
 
-// The rights that the documentation names are enough; without each of them seqd says so at the start.
+// The rights that the documentation names are enough; without each of them seqd says so at the
+// start.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -157,7 +159,8 @@ func TestNoRedisAtAll(t *testing.T) {
 	refuses(t, settings(addr), "redis.addrs: what answers there is not Redis")
 	refuses(t, settings(addr+","+testenv.StartRedis(t).Addr()), "redis.addrs: ")
 	refuses(t, settings(addr, "SEQD_REDIS_MASTERNAME=m"), "redis.addrs: what answers there is not Redis")
-	// MongoDB hangs up on what it cannot read, as a proxy does whose server is down: that may pass, and strategies cope with it.
+	// MongoDB hangs up on what it cannot read, as a proxy does whose server is down: that may pass,
+	// and strategies cope with it.
 	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr())...)
 	awaitLog(t, n, "Redis cannot be used now")
 	n.Stop()
@@ -190,7 +193,8 @@ func TestNewerHash(t *testing.T) {
 	}
 }
 
-// A server that is away, hangs or is full does not keep seqd from starting; it says so once, and once when it is well.
+// A server that is away, hangs or is full does not keep seqd from starting; it says so once, and
+// once when it is well.
 func TestAwayAndBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ harm, heal func(*testenv.Redis) }{

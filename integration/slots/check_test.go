@@ -64,7 +64,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A replica that comes after the check could take over unnoticed: a look is refused until the server waits for it as well.
+// A replica that comes after the check could take over unnoticed: a look is refused until the
+// server waits for it as well.
 func TestReplicaAddedAfterTheCheck(t *testing.T) {
 	t.Parallel()
 	const told = "min-replicas-to-write 1"
@@ -98,7 +99,8 @@ func TestCheckDeadServer(t *testing.T) {
 	}
 }
 
-// Behind Sentinels replicas count whether or not there are any at the moment, and a new primary has a lag.
+// Behind Sentinels replicas count whether or not there are any at the moment, and a new primary has
+// a lag.
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	master := testenv.StartRedis(t)

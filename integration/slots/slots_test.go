@@ -125,7 +125,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// A server that may lack what it confirmed has another source, and what was seen under the old one counts no more.
+// A server that may lack what it confirmed has another source, and what was seen under the old one
+// counts no more.
 func TestSourceChanges(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -181,7 +182,8 @@ func TestSourceChanges(t *testing.T) {
 	}
 }
 
-// What was lost is an empty registry under another source, or under the same one where only the hash is gone.
+// What was lost is an empty registry under another source, or under the same one where only the
+// hash is gone.
 func TestLostHash(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -218,7 +220,8 @@ func (s *slots) all(source string) map[string]error {
 	return map[string]error{"look": look, "look for one": one, "swap": swap, "swap of nothing": swapNothing, "drop": s.Drop(ctx, registry)}
 }
 
-// Hashes that this build or this cluster cannot use are refused, by whatever is done, and stay as they are.
+// Hashes that this build or this cluster cannot use are refused, by whatever is done, and stay as
+// they are.
 func TestHashesThatAreNotOurs(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

@@ -26,7 +26,8 @@ func newOnBolt(t *testing.T, settings ...string) *fleet {
 	return newFleet(t, 10, append([]string{"SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH=" + filepath.Join("data", "seqd.db")}, settings...)...)
 }
 
-// retryAfter asks for a number, which must be refused because of the clock, and returns the seconds of Retry-After.
+// retryAfter asks for a number, which must be refused because of the clock, and returns the seconds
+// of Retry-After.
 func (l *life) retryAfter() int {
 	l.f.t.Helper()
 	resp, err := http.Get(l.URL + "/seq/order")
@@ -58,7 +59,8 @@ const (
 	passed  = "the clock has passed the last time that was used"
 )
 
-// The clock is set back: a little is waited for; further back is refused until the clock has passed the last time, and logged once.
+// The clock is set back: a little is waited for; further back is refused until the clock has passed
+// the last time, and logged once.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	onClocks(t, func(t *testing.T, f *fleet, mongo bool) {
@@ -103,7 +105,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// onClocks runs a test with a registry that goes by the node's clock, and with one that has its own.
+// onClocks runs a test with a registry that goes by the node's clock, and with one that has its
+// own.
 func onClocks(t *testing.T, test func(t *testing.T, f *fleet, mongo bool)) {
 	t.Run("bolt", func(t *testing.T) {
 		t.Parallel()
@@ -115,7 +118,8 @@ func onClocks(t *testing.T, test func(t *testing.T, f *fleet, mongo bool)) {
 	})
 }
 
-// The clock is set ahead and back again. A registry with a clock of its own keeps the node from using the times ahead.
+// The clock is set ahead and back again. A registry with a clock of its own keeps the node from
+// using the times ahead.
 func TestClockSetAheadAndBack(t *testing.T) {
 	t.Parallel()
 	onClocks(t, func(t *testing.T, f *fleet, mongo bool) {
@@ -157,8 +161,8 @@ var turns = map[string]struct {
 	"ahead 1 h, then right": {time.Hour, 0, true},
 }
 
-// The clock is set back between two lives of a node, the first of which was stopped or killed. It has one machine ID to use: it refuses until the
-// clock is above what was used.
+// The clock is set back between two lives of a node, the first of which was stopped or killed. It
+// has one machine ID to use: it refuses until the clock is above what was used.
 func TestClockSetBackAcrossRestart(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(l *life){"stopped": (*life).leave, "killed": (*life).die} {
@@ -194,7 +198,8 @@ func TestClockSetBackAcrossRestart(t *testing.T) {
 	}
 }
 
-// The same with all machine IDs to use: it may take another one, and nothing is issued twice. A registry with a clock of its own refuses one that is far off.
+// The same with all machine IDs to use: it may take another one, and nothing is issued twice. A
+// registry with a clock of its own refuses one that is far off.
 func TestClockSetBackAcrossRestartWithOtherIDs(t *testing.T) {
 	t.Parallel()
 	onClocks(t, func(t *testing.T, f *fleet, mongo bool) {

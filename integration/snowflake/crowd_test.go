@@ -11,7 +11,8 @@ import (
 	"github.com/seqd/seqd/internal/node"
 )
 
-// A hundred nodes register at once: each gets a machine ID of its own. They are as many runtimes in one process, which is all that they share.
+// A hundred nodes register at once: each gets a machine ID of its own. They are as many runtimes in
+// one process, which is all that they share.
 func TestHundredNodes(t *testing.T) {
 	t.Parallel()
 	const nodes = 100

@@ -1,4 +1,5 @@
-// Package snowflake runs several real seqd processes with the strategy snowflake, breaks their registry and turns their clocks.
+// Package snowflake runs several real seqd processes with the strategy snowflake, breaks their
+// registry and turns their clocks.
 package snowflake
 
 import (
@@ -66,7 +67,8 @@ func (f *fleet) registryName() string {
 	return fmt.Sprintf("machineIds epoch=2025-01-01T00:00:00Z unit=1ms time=%d sequence=%d machine=%d", 63-bitsSequence-f.bits, bitsSequence, f.bits)
 }
 
-// span is an interval of time, in ms since the Unix epoch with both ends inside, in which a life may use a machine ID.
+// span is an interval of time, in ms since the Unix epoch with both ends inside, in which a life
+// may use a machine ID.
 type span struct{ machine, from, until int64 }
 
 // life is one process.
@@ -84,7 +86,8 @@ type life struct {
 	spans []span     // what it said that it holds
 }
 
-// launch starts a process with a folder of its own, or that of an earlier life, and waits until its port is open. Later settings win.
+// launch starts a process with a folder of its own, or that of an earlier life, and waits until its
+// port is open. Later settings win.
 func (f *fleet) launch(name, dir string, settings ...string) *life {
 	f.t.Helper()
 	l := &life{f: f, name: name, dir: dir, history: history.New(), watched: make(chan struct{})}
@@ -190,9 +193,11 @@ func (l *life) machine() int64 {
 	return s.machine
 }
 
-// readLeases keeps the leases that the log tells of: one that was short may have been missed at /readyz.
+// readLeases keeps the leases that the log tells of: one that was short may have been missed at
+// /readyz.
 func (l *life) readLeases() {
-	port := "." + l.URL[strings.LastIndex(l.URL, ":")+1:] + "." // as its key has it: other nodes of the process write to the same log
+	// as its key has it: other nodes of the process write to the same log
+	port := "." + l.URL[strings.LastIndex(l.URL, ":")+1:] + "."
 	for line := range strings.SplitSeq(l.Log(), "\n") {
 		var entry struct {
 			Msg, Key    string
@@ -288,8 +293,8 @@ func (l *life) latest(machine int64) (latest int64) {
 	return latest
 }
 
-// finish stops every node and checks every number: that it was issued once, in order on its node, within a lease that its node had; and that no two
-// leases overlap.
+// finish stops every node and checks every number: that it was issued once, in order on its node,
+// within a lease that its node had; and that no two leases overlap.
 func (f *fleet) finish() {
 	f.t.Helper()
 	for _, l := range f.lives {
@@ -336,7 +341,8 @@ func (l *life) checkSpans() {
 	}
 }
 
-// checkOverlap checks that no two lives had the same machine ID at the same time. A clean stop gives up what a lease has beyond the last number.
+// checkOverlap checks that no two lives had the same machine ID at the same time. A clean stop
+// gives up what a lease has beyond the last number.
 func (f *fleet) checkOverlap() {
 	type owned struct {
 		span
@@ -368,7 +374,8 @@ func (f *fleet) checkOverlap() {
 	}
 }
 
-// onMongo are nodes with their registry in a MongoDB that is known to be new, so that they need not wait.
+// onMongo are nodes with their registry in a MongoDB that is known to be new, so that they need not
+// wait.
 type onMongo struct {
 	*fleet
 	mongo *testenv.Mongo

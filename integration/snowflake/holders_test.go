@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Somebody writes another holder into the record of a live node: it stops at its next renewal, long before its lease ends, and registers anew.
+// Somebody writes another holder into the record of a live node: it stops at its next renewal, long
+// before its lease ends, and registers anew.
 func TestRobbed(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 10, func(s system) {
@@ -48,7 +49,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// A node is paused beyond its lease, another one takes its machine ID, and it goes on: it issues nothing with that ID.
+// A node is paused beyond its lease, another one takes its machine ID, and it goes on: it issues
+// nothing with that ID.
 func TestPausedAndSucceeded(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 1, func(s system) { s.pauseAndSucceed(0) }, pausedSettings...)
@@ -96,7 +98,8 @@ func (l *life) machineKept() int64 {
 	return l.spans[len(l.spans)-1].machine
 }
 
-// Four machine IDs: the fifth node stands by, and takes over from one that stops, and from one that dies.
+// Four machine IDs: the fifth node stands by, and takes over from one that stops, and from one that
+// dies.
 func TestStandBy(t *testing.T) {
 	t.Parallel()
 	const standByHorizon = 4 * time.Second

@@ -53,7 +53,8 @@ func TestStartsWithoutTheRegistry(t *testing.T) {
 	})
 }
 
-// The registry is away when a lease is to be renewed, and comes back before the lease ends: nobody is refused.
+// The registry is away when a lease is to be renewed, and comes back before the lease ends: nobody
+// is refused.
 func TestRegistryAwayForAMoment(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
@@ -75,7 +76,8 @@ func TestRegistryAwayForAMoment(t *testing.T) {
 	}, long)
 }
 
-// The registry goes away: issuing goes on until the lease ends, then it is refused; when the registry is back, it goes on by itself.
+// The registry goes away: issuing goes on until the lease ends, then it is refused; when the
+// registry is back, it goes on by itself.
 func TestRegistryAway(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(l *testenv.Link){"cut": (*testenv.Link).Cut, "hangs": (*testenv.Link).Hang}
@@ -105,7 +107,8 @@ func (l *life) goesOn() {
 	l.traffic.Await(l.f.t, "a number of the present", func() bool { ms, _ := l.f.parse(l.traffic.Highest()); return ms > now })
 }
 
-// Settings of nodes with a reservation: one that ends while a test waits for that, and one that does not end while a test is on its way.
+// Settings of nodes with a reservation: one that ends while a test waits for that, and one that
+// does not end while a test is on its way.
 const (
 	reserved     = "SEQD_SNOWFLAKE_OFFLINESTART=4s"
 	longReserved = "SEQD_SNOWFLAKE_OFFLINESTART=2m"
@@ -130,7 +133,8 @@ func TestOwnMachineIDBack(t *testing.T) {
 	}, longReserved)
 }
 
-// The registry is away for longer than the horizon: a node with a reservation goes on, and stops when that ends. A start does not help then.
+// The registry is away for longer than the horizon: a node with a reservation goes on, and stops
+// when that ends. A start does not help then.
 func TestGoesOnAlone(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
@@ -154,8 +158,9 @@ func TestGoesOnAlone(t *testing.T) {
 	}, reserved)
 }
 
-// A node with a reservation starts while the registry is away, twice, and goes on above what it issued before. When the registry is back, it is
-// the same lease still. MongoDB is the store as well: there the node starts without that, too.
+// A node with a reservation starts while the registry is away, twice, and goes on above what it
+// issued before. When the registry is back, it is the same lease still. MongoDB is the store as
+// well: there the node starts without that, too.
 func TestStartsAlone(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
@@ -186,7 +191,8 @@ func TestStartsAlone(t *testing.T) {
 	}, longReserved)
 }
 
-// endAlone kills a node that issued something without the registry, and returns the highest number of it.
+// endAlone kills a node that issued something without the registry, and returns the highest number
+// of it.
 func (l *life) endAlone() int64 {
 	l.f.t.Helper()
 	l.traffic.More(l.f.t, 100)
@@ -204,7 +210,8 @@ func (f *fleet) startAlone(name string, earlier *life) *life {
 	return l
 }
 
-// While a node goes on alone, another one takes its machine ID, whose lease is over: it begins above the reservation.
+// While a node goes on alone, another one takes its machine ID, whose lease is over: it begins
+// above the reservation.
 func TestSucceededWhileAlone(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 1, func(s linked) {
@@ -229,8 +236,8 @@ func TestSucceededWhileAlone(t *testing.T) {
 	}, longReserved)
 }
 
-// The registry loses everything while nodes run and another one comes: whoever held an ID stops and registers anew, and nobody issues below the
-// floor.
+// The registry loses everything while nodes run and another one comes: whoever held an ID stops and
+// registers anew, and nobody issues below the floor.
 func TestWiped(t *testing.T) {
 	t.Parallel()
 	test := func(s system) {
@@ -267,8 +274,8 @@ type forgetful struct{ *onRedis }
 
 func (r forgetful) wipe() { r.redis.RestartEmpty() }
 
-// The registry loses everything while a node is cut off: that one goes on to the end of its lease, and nobody else issues with its machine ID before
-// that.
+// The registry loses everything while a node is cut off: that one goes on to the end of its lease,
+// and nobody else issues with its machine ID before that.
 func TestWipedWhileOneIsCutOff(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 1, func(s linked) {
@@ -292,7 +299,8 @@ func TestWipedWhileOneIsCutOff(t *testing.T) {
 	}, "SEQD_SNOWFLAKE_HORIZON=4s")
 }
 
-// Redis fails over and has not replicated what it granted last. Who holds that is cut off; the others get all machine IDs, and so its own, too.
+// Redis fails over and has not replicated what it granted last. Who holds that is cut off; the
+// others get all machine IDs, and so its own, too.
 func TestRedisFailsOver(t *testing.T) {
 	t.Parallel()
 	const lag = "min-replicas-max-lag 1"
@@ -342,8 +350,8 @@ func TestRedisFailsOver(t *testing.T) {
 	r.finish()
 }
 
-// The store is restored from an older copy by the documented steps, while nodes that are kept from it issue: what it grants from then on begins above
-// all that it does not know of.
+// The store is restored from an older copy by the documented steps, while nodes that are kept from
+// it issue: what it grants from then on begins above all that it does not know of.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	m := newOnMongo(t, 3, "SEQD_SNOWFLAKE_HORIZON=4s")
@@ -402,8 +410,8 @@ func (m *onMongo) restore(copied testenv.MongoSnapshot) {
 	m.mongo.Restart()
 }
 
-// The store is put back to an older copy, and nobody says so. A holder notices; nodes that come then, one for each machine ID that the copy takes for
-// free, get nothing that was granted since.
+// The store is put back to an older copy, and nobody says so. A holder notices; nodes that come
+// then, one for each machine ID that the copy takes for free, get nothing that was granted since.
 func TestPutBackUntold(t *testing.T) {
 	t.Parallel()
 	m := newOnMongo(t, 3, "SEQD_SNOWFLAKE_HORIZON=4s")

@@ -98,7 +98,8 @@ func (m *onMongo) wipe() {
 	}
 }
 
-// found lets a node begin the registry that waits no longer than it must, so that the others need not wait for as long as their settings say.
+// found lets a node begin the registry that waits no longer than it must, so that the others need
+// not wait for as long as their settings say.
 func (r *onRedis) found() {
 	r.t.Helper()
 	first := r.launch("first", "", "SEQD_SNOWFLAKE_HORIZON=500ms", "SEQD_SNOWFLAKE_MAXSKEW=100ms", "SEQD_SNOWFLAKE_OFFLINESTART=0s")

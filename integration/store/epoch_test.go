@@ -10,7 +10,8 @@ import (
 	"github.com/seqd/seqd/persist/mongo"
 )
 
-// One damaged document does not keep other counters from learning their epochs, which one query reads.
+// One damaged document does not keep other counters from learning their epochs, which one query
+// reads.
 func TestOneDamagedRecordAmongEpochs(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var database string
@@ -42,7 +43,8 @@ func TestOneDamagedRecordAmongEpochs(t *testing.T) {
 	}
 }
 
-// The filter of a new cursor takes a field that is missing, null or empty for no epoch, and nothing else.
+// The filter of a new cursor takes a field that is missing, null or empty for no epoch, and nothing
+// else.
 func TestRecordsWithoutEpoch(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var database string

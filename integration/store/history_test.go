@@ -20,7 +20,8 @@ func historyBatch(from, to int64) (batch []persist.HistoryRecord) {
 	return batch
 }
 
-// A batch whose answer got lost is given again until the server answers: every record is there once.
+// A batch whose answer got lost is given again until the server answers: every record is there
+// once.
 func TestHistoryLostReply(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())
@@ -48,7 +49,8 @@ func TestHistoryLostReply(t *testing.T) {
 	}
 }
 
-// Inserts ask for majority and journal, are not repeated by the driver, and do not stop at a record that is there already.
+// Inserts ask for majority and journal, are not repeated by the driver, and do not stop at a record
+// that is there already.
 func TestHistoryCommands(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands

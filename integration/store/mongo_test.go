@@ -117,8 +117,8 @@ func (c *commands) with(name string) (found []string) {
 	return found
 }
 
-// The stand-in ignores write concerns, so what is asked for is looked at: majority and journal for every write, also when the URI says
-// nothing or as much; no retry of anything that writes.
+// The stand-in ignores write concerns, so what is asked for is looked at: majority and journal for
+// every write, also when the URI says nothing or as much; no retry of anything that writes.
 func TestWriteConcern(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands
@@ -155,7 +155,8 @@ func TestWriteConcern(t *testing.T) {
 	}
 }
 
-// The range was taken but the answer got lost: the range is abandoned, and the next one lies above it.
+// The range was taken but the answer got lost: the range is abandoned, and the next one lies above
+// it.
 func TestLostReply(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())
@@ -189,7 +190,8 @@ func awaitRange(t *testing.T, s persist.Store) (r persist.Range, err error) {
 	return r, err
 }
 
-// Every operation is bounded in time while the server hangs, and what was acknowledged survives kill -9.
+// Every operation is bounded in time while the server hangs, and what was acknowledged survives
+// kill -9.
 func TestServerHangsDiesAndReturns(t *testing.T) {
 	server := testenv.StartMongo(t)
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Timeout = 500 * time.Millisecond })
@@ -221,7 +223,8 @@ func TestServerHangsDiesAndReturns(t *testing.T) {
 	}
 }
 
-// Two stores raise the same counter above their floors at once: no number twice, and nobody below its floor.
+// Two stores raise the same counter above their floors at once: no number twice, and nobody below
+// its floor.
 func TestConcurrentFloors(t *testing.T) {
 	server := testenv.StartMongo(t)
 	database := "seqd_" + testenv.Unique()
@@ -257,7 +260,8 @@ func TestConcurrentFloors(t *testing.T) {
 	}
 }
 
-// A document that a newer seqd wrote, or that was damaged, is neither read as something else nor changed.
+// A document that a newer seqd wrote, or that was damaged, is neither read as something else nor
+// changed.
 func TestDocumentsThatAreNotOurs(t *testing.T) {
 	server := testenv.StartMongo(t)
 	for name, test := range map[string]struct {

@@ -29,7 +29,8 @@ func swap(t *testing.T, s *mongo.Store, swap persist.SlotSwap, want bool) {
 	}
 }
 
-// As TestWriteConcern, for machine IDs. Only what was asked for is read, and a swap that succeeds reads nothing.
+// As TestWriteConcern, for machine IDs. Only what was asked for is read, and a swap that succeeds
+// reads nothing.
 func TestSlotCommands(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands
@@ -63,7 +64,8 @@ func TestSlotCommands(t *testing.T) {
 	}
 }
 
-// The order of fields, which tools change, does not matter. Fields that this build does not know are left alone by what changes others.
+// The order of fields, which tools change, does not matter. Fields that this build does not know
+// are left alone by what changes others.
 func TestSlotFieldsInAnotherOrder(t *testing.T) {
 	server := testenv.StartMongo(t)
 	database := "seqd_" + testenv.Unique()
@@ -103,7 +105,8 @@ func TestSlotFieldsInAnotherOrder(t *testing.T) {
 	}
 }
 
-// A document that a newer seqd wrote, or that was damaged, is neither read as something else nor changed.
+// A document that a newer seqd wrote, or that was damaged, is neither read as something else nor
+// changed.
 func TestSlotDocumentsThatAreNotOurs(t *testing.T) {
 	server := testenv.StartMongo(t)
 	database := "seqd_" + testenv.Unique()

@@ -26,7 +26,8 @@ type Cluster struct {
 	buses map[*Redis]int    // ports of the cluster bus
 }
 
-// StartCluster starts a cluster and waits until all nodes agree on it. A node is taken for dead after two seconds without an answer.
+// StartCluster starts a cluster and waits until all nodes agree on it. A node is taken for dead
+// after two seconds without an answer.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, ids: map[*Redis]string{}, buses: map[*Redis]int{}}
@@ -104,8 +105,9 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// AwaitOK waits until all nodes that run say that the cluster is well, agree who is master of what, and replicate. Right after
-// a node was killed they have not noticed yet: AwaitMaster waits for what follows.
+// AwaitOK waits until all nodes that run say that the cluster is well, agree who is master of what,
+// and replicate. Right after a node was killed they have not noticed yet: AwaitMaster waits for
+// what follows.
 func (c *Cluster) AwaitOK() {
 	c.t.Helper()
 	await(c.t, "the cluster is well", c, func(ctx context.Context) error { _, err := c.well(ctx); return err })
@@ -182,7 +184,8 @@ func (c *Cluster) AwaitMaster(key string, but ...*Redis) *Redis {
 	return master
 }
 
-// owner returns the node that all see as the master of a slot, and complains when it is one of those given.
+// owner returns the node that all see as the master of a slot, and complains when it is one of
+// those given.
 func (c *Cluster) owner(ctx context.Context, slot int, but ...*Redis) (*Redis, error) {
 	shared, err := c.well(ctx)
 	if err != nil {
@@ -225,8 +228,9 @@ func (c *Cluster) slot(key string) int {
 	return 0
 }
 
-// Failover has the replica of a key's master take over in agreement with it, waits until all know, and returns the new master. For a
-// failover without agreement, Kill or Pause the master and use AwaitMaster.
+// Failover has the replica of a key's master take over in agreement with it, waits until all know,
+// and returns the new master. For a failover without agreement, Kill or Pause the master and use
+// AwaitMaster.
 func (c *Cluster) Failover(key string) *Redis {
 	c.t.Helper()
 	old, slot := c.Master(key), c.slot(key)

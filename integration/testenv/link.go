@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Link is a TCP proxy in front of one address, with faults to switch on and off. When the upstream is down it accepts connections and
-// closes them at once; only Cut refuses.
+// Link is a TCP proxy in front of one address, with faults to switch on and off. When the upstream
+// is down it accepts connections and closes them at once; only Cut refuses.
 type Link struct {
 	*output
 	t     testing.TB
@@ -31,13 +31,15 @@ const (
 	faultLatency  = "latency"
 )
 
-// hold is a toxic that lets nothing through, neither data nor the end of a connection, and loses nothing: what waits passes when it is
-// removed. (Toxiproxy's own "timeout" throws away what it gets and closes the connection when it is removed.)
+// hold is a toxic that lets nothing through, neither data nor the end of a connection, and loses
+// nothing: what waits passes when it is removed. (Toxiproxy's own "timeout" throws away what it
+// gets and closes the connection when it is removed.)
 type hold struct{}
 
 func (*hold) Pipe(stub *toxics.ToxicStub) { <-stub.Interrupt }
 
-// GetBufferSize is in chunks. With a buffer the toxic in front of this one stays interruptible, as toxiproxy needs it.
+// GetBufferSize is in chunks. With a buffer the toxic in front of this one stays interruptible, as
+// toxiproxy needs it.
 func (*hold) GetBufferSize() int { return 1024 }
 
 func init() { toxics.Register("hold", new(hold)) }
@@ -48,7 +50,8 @@ func NewLink(t testing.TB, upstream string) *Link {
 	l := &Link{output: &output{}, t: t}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.New(l.output))
 	l.proxy = toxiproxy.NewProxy(server, "link to "+upstream, fmt.Sprintf("127.0.0.1:%d", reservePort(t)), upstream)
-	// Toxiproxy closes connections without resetting them, unless it has this toxic when they are opened. It must do nothing else.
+	// Toxiproxy closes connections without resetting them, unless it has this toxic when they are
+	// opened. It must do nothing else.
 	l.add("reset", "reset_peer", "upstream", 0, nil)
 	l.start()
 	t.Cleanup(func() { l.end(faultHangDown, faultHangUp); l.proxy.Stop() })
@@ -62,7 +65,8 @@ func (l *Link) Addr() string { return l.proxy.Listen }
 // Cut resets all connections and refuses new ones, until Restore.
 func (l *Link) Cut() { l.proxy.Stop() }
 
-// Switch resets all connections and leads to another address from now on; a link that is cut stays so.
+// Switch resets all connections and leads to another address from now on; a link that is cut stays
+// so.
 func (l *Link) Switch(upstream string) {
 	l.t.Helper()
 	wasCut := !l.proxy.Enabled
@@ -73,8 +77,8 @@ func (l *Link) Switch(upstream string) {
 	}
 }
 
-// start opens the port. A process that another test is just starting may still hold the old listener, as it has all that was open when it was
-// forked, until it runs its own program.
+// start opens the port. A process that another test is just starting may still hold the old
+// listener, as it has all that was open when it was forked, until it runs its own program.
 func (l *Link) start() {
 	l.t.Helper()
 	await(l.t, "start a link", l, func(context.Context) error {
@@ -87,7 +91,8 @@ func (l *Link) start() {
 	})
 }
 
-// Hang lets nothing through in either direction, until Resume. Connections stay, and new ones are accepted.
+// Hang lets nothing through in either direction, until Resume. Connections stay, and new ones are
+// accepted.
 func (l *Link) Hang() {
 	l.t.Helper()
 	l.add(faultHangDown, "hold", "downstream", 1, nil)
@@ -97,7 +102,8 @@ func (l *Link) Hang() {
 // Resume ends Hang: what was held passes now.
 func (l *Link) Resume() { l.end(faultHangDown, faultHangUp) }
 
-// DropReplies lets requests through and throws replies away, until Restore. The connections of then are closed with it.
+// DropReplies lets requests through and throws replies away, until Restore. The connections of then
+// are closed with it.
 func (l *Link) DropReplies() {
 	l.t.Helper()
 	l.add(faultDrop, "timeout", "downstream", 1, map[string]int64{"timeout": 0})
@@ -138,7 +144,8 @@ func (l *Link) add(name, kind, direction string, toxicity float32, attributes ma
 func (l *Link) end(names ...string) {
 	for _, name := range names {
 		if l.proxy.Toxics.GetToxic(name) != nil {
-			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name) // it fails only when there is none
+			// it fails only when there is none
+			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name)
 		}
 	}
 }

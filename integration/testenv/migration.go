@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Migration is the move of one slot, step by step. In between, the old owner answers for keys it still has and says ASK for others; the new
-// one answers only after ASKING.
+// Migration is the move of one slot, step by step. In between, the old owner answers for keys it
+// still has and says ASK for others; the new one answers only after ASKING.
 type Migration struct {
 	From, To *Redis
 	Slot     int
@@ -15,7 +15,8 @@ type Migration struct {
 	key      string // one of the slot's
 }
 
-// MigrateSlot moves the slot of a key with all its keys to another master, waits until all nodes know, and returns that master.
+// MigrateSlot moves the slot of a key with all its keys to another master, waits until all nodes
+// know, and returns that master.
 func (c *Cluster) MigrateSlot(key string) *Redis {
 	c.t.Helper()
 	m := c.BeginMigration(key)
@@ -24,7 +25,8 @@ func (c *Cluster) MigrateSlot(key string) *Redis {
 	return m.To
 }
 
-// BeginMigration opens the move of a key's slot to another master (SETSLOT IMPORTING and MIGRATING); no key is moved yet.
+// BeginMigration opens the move of a key's slot to another master (SETSLOT IMPORTING and
+// MIGRATING); no key is moved yet.
 func (c *Cluster) BeginMigration(key string) *Migration {
 	c.t.Helper()
 	m := &Migration{From: c.Master(key), Slot: c.slot(key), cluster: c, key: key}
@@ -71,7 +73,8 @@ func (m *Migration) MoveKeys() {
 // Finish makes the new master the owner of the slot (SETSLOT NODE) and waits until all nodes know.
 func (m *Migration) Finish() {
 	m.cluster.t.Helper()
-	// The new owner first: if the old one gave the slot away first, it would send clients to a node that refuses them.
+	// The new owner first: if the old one gave the slot away first, it would send clients to a node
+	// that refuses them.
 	m.set(m.To, "NODE", m.cluster.ids[m.To])
 	m.set(m.From, "NODE", m.cluster.ids[m.To])
 	m.cluster.AwaitMaster(m.key, m.From)

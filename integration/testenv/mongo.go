@@ -14,10 +14,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// MongoEnv names the environment variable with the URI of a MongoDB server to use instead of the stand-in.
+// MongoEnv names the environment variable with the URI of a MongoDB server to use instead of the
+// stand-in.
 const MongoEnv = "SEQD_TEST_MONGO_URI"
 
-// Mongo is the stand-in for a MongoDB server (see cmd/mongostandin), or a database on the server that MongoEnv names.
+// Mongo is the stand-in for a MongoDB server (see cmd/mongostandin), or a database on the server
+// that MongoEnv names.
 type Mongo struct {
 	*output
 	t        testing.TB
@@ -30,8 +32,8 @@ type Mongo struct {
 	client   *mongo.Client
 }
 
-// StartMongo starts the stand-in and waits until it answers. With MongoEnv it uses that server and drops its own database at the end; what
-// needs a process of its own fails then.
+// StartMongo starts the stand-in and waits until it answers. With MongoEnv it uses that server and
+// drops its own database at the end; what needs a process of its own fails then.
 func StartMongo(t testing.TB) *Mongo {
 	t.Helper()
 	m := &Mongo{output: &output{}, t: t, database: Unique(), uri: os.Getenv(MongoEnv)}
@@ -86,7 +88,8 @@ func (m *Mongo) start() {
 // URI is the connection string; the stand-in's stays the same over restarts.
 func (m *Mongo) URI() string { return m.uri }
 
-// Addr is the host and port of the stand-in, for a Link. (A replica set behind a Link would send the driver around it.)
+// Addr is the host and port of the stand-in, for a Link. (A replica set behind a Link would send
+// the driver around it.)
 func (m *Mongo) Addr() string {
 	m.own("Addr")
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port))
@@ -95,7 +98,8 @@ func (m *Mongo) Addr() string {
 // Database is the name of the test's own database.
 func (m *Mongo) Database() string { return m.database }
 
-// Client is a client for the test to prepare and to look. It retries: code under test is given a client of its own.
+// Client is a client for the test to prepare and to look. It retries: code under test is given a
+// client of its own.
 func (m *Mongo) Client() *mongo.Client { return m.client }
 
 // own ends the test when the server is not ours.
@@ -113,7 +117,8 @@ func (m *Mongo) Kill() {
 	m.process.kill()
 }
 
-// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing is answered.
+// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing
+// is answered.
 func (m *Mongo) Pause() {
 	m.t.Helper()
 	m.own("Pause")
@@ -147,7 +152,8 @@ func (m *Mongo) Snapshot() MongoSnapshot {
 	return s
 }
 
-// RestoreSnapshot replaces the data of a killed server, as after restoring a backup; Restart then serves them.
+// RestoreSnapshot replaces the data of a killed server, as after restoring a backup; Restart then
+// serves them.
 func (m *Mongo) RestoreSnapshot(s MongoSnapshot) {
 	m.t.Helper()
 	m.stopped("RestoreSnapshot")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// standIn builds the stand-in once in a test binary's life and returns a path to run it from. The file has no name any more, so that
-// nothing is left behind however the test ends.
+// standIn builds the stand-in once in a test binary's life and returns a path to run it from. The
+// file has no name any more, so that nothing is left behind however the test ends.
 func standIn(t testing.TB) string {
 	t.Helper()
 	path, err := build()
@@ -33,7 +33,8 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary := filepath.Join(dir, "mongostandin")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it is large, and the first build has no cache
+	// it is large, and the first build has no cache
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "ferretdb_no_postgresql", "-o", binary,
 		"github.com/seqd/seqd/integration/cmd/mongostandin").CombinedOutput()

@@ -226,7 +226,8 @@ func TestMongoKillKeepsWhatWasAcknowledged(t *testing.T) {
 		m.Restart()
 		eventually(t, "the counter is there again", m, func() error {
 			got, err := take(t.Context(), c, "a", 0)
-			if err == nil && (got.Max < acknowledged || got.Max > acknowledged+2) { // one under way, and one retry at most
+			// one under way, and one retry at most
+			if err == nil && (got.Max < acknowledged || got.Max > acknowledged+2) {
 				t.Fatalf("%d after %d was acknowledged", got.Max, acknowledged)
 			}
 			return err

@@ -47,8 +47,9 @@ func startProcess(t testing.TB, out *output, path string, args ...string) *proce
 	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.WaitDelay = time.Second
-	// A group of its own, so that what the server forks (Redis saving in the background) ends with it. And the kernel ends the process
-	// with the thread that started it, so that it does not outlive a test binary that panics or is killed.
+	// A group of its own, so that what the server forks (Redis saving in the background) ends with
+	// it. And the kernel ends the process with the thread that started it, so that it does not
+	// outlive a test binary that panics or is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	_, _ = fmt.Fprintf(out, "--- start %s\n", time.Now().Format(time.TimeOnly+".000"))
 	started := make(chan error)
@@ -83,7 +84,8 @@ func (p *process) alive() bool {
 	}
 }
 
-// kill ends the process as kill -9 does and returns when it is gone. A process that has ended stays so.
+// kill ends the process as kill -9 does and returns when it is gone. A process that has ended stays
+// so.
 func (p *process) kill() {
 	_ = p.signal(syscall.SIGKILL) // nothing to do when it has ended
 	<-p.exited

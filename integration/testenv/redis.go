@@ -30,8 +30,9 @@ type Redis struct {
 	client   *redis.Client
 }
 
-// StartRedis starts a Redis server and waits until it answers. Each setting is a line of redis.conf, such as "appendonly yes". Without any
-// it keeps nothing on disk but what SaveSnapshot writes.
+// StartRedis starts a Redis server and waits until it answers. Each setting is a line of
+// redis.conf, such as "appendonly yes". Without any it keeps nothing on disk but what SaveSnapshot
+// writes.
 func StartRedis(t testing.TB, settings ...string) *Redis {
 	t.Helper()
 	r := newRedis(t, "redis", append([]string{"save \"\"", "repl-diskless-sync-delay 0"}, settings...)...)
@@ -74,7 +75,8 @@ func (r *Redis) start() {
 		args = append(args, "--sentinel")
 	}
 	r.process = startProcess(r.t, r.output, r.binary, args...)
-	r.await("open the port of "+r.name, func(ctx context.Context) error { return dial(ctx, r.Addr()) }) // go-redis would log every refusal
+	// go-redis would log every refusal
+	r.await("open the port of "+r.name, func(ctx context.Context) error { return dial(ctx, r.Addr()) })
 	r.await("start "+r.name, func(ctx context.Context) error { return r.client.Ping(ctx).Err() })
 }
 
@@ -92,7 +94,8 @@ func (r *Redis) await(what string, condition func(context.Context) error) {
 // Addr is the server's host and port; it stays the same over restarts.
 func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) }
 
-// Client is a client for the test to prepare and to look. It retries: code under test is given a client of its own.
+// Client is a client for the test to prepare and to look. It retries: code under test is given a
+// client of its own.
 func (r *Redis) Client() *redis.Client { return r.client }
 
 // Info returns the fields of one section of INFO.
@@ -125,7 +128,8 @@ func (r *Redis) ReplicationID() string {
 // Kill ends the server as kill -9 does.
 func (r *Redis) Kill() { r.process.kill() }
 
-// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing is answered.
+// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing
+// is answered.
 func (r *Redis) Pause() {
 	r.t.Helper()
 	must(r.t, r, "pause "+r.name, r.process.pause())
@@ -137,8 +141,9 @@ func (r *Redis) Resume() {
 	must(r.t, r, "resume "+r.name, r.process.resume())
 }
 
-// Restart kills the server if it runs and starts it on the data it has on disk: all that was acknowledged with "appendonly yes" and
-// "appendfsync always", what the last SaveSnapshot wrote otherwise.
+// Restart kills the server if it runs and starts it on the data it has on disk: all that was
+// acknowledged with "appendonly yes" and "appendfsync always", what the last SaveSnapshot wrote
+// otherwise.
 func (r *Redis) Restart() {
 	r.t.Helper()
 	r.Kill()

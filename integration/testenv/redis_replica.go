@@ -24,7 +24,8 @@ func (r *Redis) Promote() {
 	r.replicaOf("NO", "ONE")
 }
 
-// Follow makes the server a replica of another one, also after a restart, and waits until it has all of its data.
+// Follow makes the server a replica of another one, also after a restart, and waits until it has
+// all of its data.
 func (r *Redis) Follow(master *Redis) {
 	r.t.Helper()
 	r.replicaOf("127.0.0.1", strconv.Itoa(master.port))
@@ -45,7 +46,8 @@ func (r *Redis) awaitLink() {
 	r.await(r.name+" replicates", r.linkUp)
 }
 
-// linkUp complains while the server is a replica that is not in step. A master has nothing to complain about.
+// linkUp complains while the server is a replica that is not in step. A master has nothing to
+// complain about.
 func (r *Redis) linkUp(ctx context.Context) error {
 	info, err := r.info(ctx, "replication")
 	if err != nil {

@@ -20,7 +20,8 @@ func (r *Redis) SaveSnapshot() RedisSnapshot {
 	return s
 }
 
-// RestartFrom kills the server if it runs and starts it on a snapshot, as after restoring a backup. The snapshot may be another server's.
+// RestartFrom kills the server if it runs and starts it on a snapshot, as after restoring a backup.
+// The snapshot may be another server's.
 func (r *Redis) RestartFrom(s RedisSnapshot) {
 	r.t.Helper()
 	r.Kill()
@@ -29,7 +30,8 @@ func (r *Redis) RestartFrom(s RedisSnapshot) {
 	r.start()
 }
 
-// restoreAppendOnly writes the same data as an append-only file: with "appendonly yes" Redis 7 looks at nothing else.
+// restoreAppendOnly writes the same data as an append-only file: with "appendonly yes" Redis 7
+// looks at nothing else.
 func (r *Redis) restoreAppendOnly(s RedisSnapshot) error {
 	const base = "appendonly.aof.1.base.rdb"
 	folder := filepath.Join(r.data, "appendonlydir")

@@ -50,7 +50,8 @@ func brief(t *testing.T) context.Context {
 	return ctx
 }
 
-// impatient is a client as code under test has it: no second attempts, and the caller's deadline counts.
+// impatient is a client as code under test has it: no second attempts, and the caller's deadline
+// counts.
 func impatient(t *testing.T, addr string) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })

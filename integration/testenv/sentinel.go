@@ -19,8 +19,8 @@ type Sentinels struct {
 	nodes []*Redis // the servers they watch
 }
 
-// StartSentinels starts three Sentinels with a quorum of two, and waits until they know each other and all the replicas. A master is
-// taken for dead after a second without an answer.
+// StartSentinels starts three Sentinels with a quorum of two, and waits until they know each other
+// and all the replicas. A master is taken for dead after a second without an answer.
 func StartSentinels(t testing.TB, master *Redis, replicas ...*Redis) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Name: Unique(), t: t, nodes: append([]*Redis{master}, replicas...)}
@@ -28,7 +28,8 @@ func StartSentinels(t testing.TB, master *Redis, replicas ...*Redis) *Sentinels 
 		sentinel := newRedis(t, "sentinel",
 			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", s.Name, master.port),
 			fmt.Sprintf("sentinel down-after-milliseconds %s 1000", s.Name),
-			fmt.Sprintf("sentinel failover-timeout %s 5000", s.Name)) // also the half of the pause after one that failed
+			// also the half of the pause after one that failed
+			fmt.Sprintf("sentinel failover-timeout %s 5000", s.Name))
 		sentinel.sentinel = true
 		sentinel.start()
 		s.Trio = append(s.Trio, sentinel)
@@ -62,7 +63,8 @@ func (s *Sentinels) Addrs() []string {
 	return addrs
 }
 
-// Client is a client that asks the Sentinels where the master is; for the test to prepare and to look.
+// Client is a client that asks the Sentinels where the master is; for the test to prepare and to
+// look.
 func (s *Sentinels) Client() *redis.Client {
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.Name, SentinelAddrs: s.Addrs(), DisableIdentity: true, DialerRetries: 1,
@@ -71,7 +73,8 @@ func (s *Sentinels) Client() *redis.Client {
 	return client
 }
 
-// AwaitMaster waits until all Sentinels that run name the same master, which is none of those given, and it says so itself.
+// AwaitMaster waits until all Sentinels that run name the same master, which is none of those
+// given, and it says so itself.
 func (s *Sentinels) AwaitMaster(but ...*Redis) *Redis {
 	s.t.Helper()
 	var master *Redis
@@ -82,7 +85,8 @@ func (s *Sentinels) AwaitMaster(but ...*Redis) *Redis {
 	return master
 }
 
-// master returns the server that all Sentinels name, and complains when it is one of those given or does not know yet.
+// master returns the server that all Sentinels name, and complains when it is one of those given or
+// does not know yet.
 func (s *Sentinels) master(ctx context.Context, but ...*Redis) (*Redis, error) {
 	var agreed *Redis
 	for _, sentinel := range s.Trio {
@@ -125,7 +129,8 @@ func (s *Sentinels) named(ctx context.Context, sentinel *Redis) (*Redis, error) 
 	return s.nodes[at], nil
 }
 
-// Failover has the Sentinels promote a replica while the old master lives, waits until all of them know, and returns the new master.
+// Failover has the Sentinels promote a replica while the old master lives, waits until all of them
+// know, and returns the new master.
 func (s *Sentinels) Failover() *Redis {
 	s.t.Helper()
 	old := s.AwaitMaster()

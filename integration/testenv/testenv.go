@@ -1,9 +1,11 @@
-// Package testenv starts real servers as child processes of a test, and breaks them: Redis alone, with replicas, with Sentinels and as a
-// Cluster; a stand-in for MongoDB; and a Link in front of any address that cuts, hangs or slows what passes.
+// Package testenv starts real servers as child processes of a test, and breaks them: Redis alone,
+// with replicas, with Sentinels and as a Cluster; a stand-in for MongoDB; and a Link in front of
+// any address that cuts, hangs or slows what passes.
 //
-// Everything is private to the test that started it (processes, ports on 127.0.0.1, folders, names) and ends with it; nothing else on
-// the machine is touched. Whatever goes wrong ends the test with the server's log, so the methods are for the test's own goroutine; Addr,
-// URI and Log may be used from others too. A missing binary is a failure, never a skip. It needs Linux.
+// Everything is private to the test that started it (processes, ports on 127.0.0.1, folders, names)
+// and ends with it; nothing else on the machine is touched. Whatever goes wrong ends the test with
+// the server's log, so the methods are for the test's own goroutine; Addr, URI and Log may be used
+// from others too. A missing binary is a failure, never a skip. It needs Linux.
 package testenv
 
 import (
@@ -37,7 +39,8 @@ func Unique() string {
 // logger is a server that a failed wait shows the log of.
 type logger interface{ Log() string }
 
-// await waits until the condition has no complaint. It is called again and again, with a context that ends with the wait.
+// await waits until the condition has no complaint. It is called again and again, with a context
+// that ends with the wait.
 func await(t testing.TB, what string, server logger, condition func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -55,7 +58,8 @@ func await(t testing.TB, what string, server logger, condition func(context.Cont
 	}
 }
 
-// again makes a request that a wait sends once it works, and again when nothing has come of it: Redis gives a failover up after five seconds.
+// again makes a request that a wait sends once it works, and again when nothing has come of it:
+// Redis gives a failover up after five seconds.
 func again(request func(context.Context) error) func(context.Context) error {
 	const pause = 6 * time.Second
 	var sent time.Time
@@ -100,9 +104,10 @@ func must(t testing.TB, server logger, what string, err error) {
 	}
 }
 
-// reservePort returns a port on 127.0.0.1 that is the test's until it ends, also while its server is down: a socket stays bound to it.
-// It is bound alone, so that the port is free; then it says SO_REUSEADDR and never listens, so that a server which says the same (all
-// here do) can bind the port beside it. Without a server connections are refused as usual.
+// reservePort returns a port on 127.0.0.1 that is the test's until it ends, also while its server
+// is down: a socket stays bound to it. It is bound alone, so that the port is free; then it says
+// SO_REUSEADDR and never listens, so that a server which says the same (all here do) can bind the
+// port beside it. Without a server connections are refused as usual.
 func reservePort(t testing.TB) int {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

@@ -20,7 +20,8 @@ const (
 	callersSpan  = "b7ad6b7169203331"
 )
 
-// spansOf starts seqd, sends it one request that the caller traces, stops it and returns the spans, the one of the request first.
+// spansOf starts seqd, sends it one request that the caller traces, stops it and returns the spans,
+// the one of the request first.
 func spansOf(t *testing.T, env []string) []tracingtest.Span {
 	t.Helper()
 	var collector tracingtest.Collector
@@ -38,7 +39,8 @@ func spansOf(t *testing.T, env []string) []tracingtest.Span {
 	}
 	n.Stop()
 	spans := collector.Spans()
-	slices.SortStableFunc(spans, func(a, b tracingtest.Span) int { return strings.Compare(b.Kind, a.Kind) }) // SERVER, then CLIENT
+	// SERVER, then CLIENT
+	slices.SortStableFunc(spans, func(a, b tracingtest.Span) int { return strings.Compare(b.Kind, a.Kind) })
 	if len(spans) < 2 || spans[0].Kind != "SPAN_KIND_SERVER" || spans[0].ParentID != callersSpan {
 		t.Fatalf("got %+v; want the span of the request under that of its caller, and of what it did", spans)
 	}

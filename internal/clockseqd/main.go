@@ -1,6 +1,8 @@
-// Command clockseqd is seqd with a clock that a test can turn while it runs: the environment variable SEQD_TEST_CLOCK names a file that holds how far
-// it is off, in ns, as 8 bytes with the lowest first. SEQD_TEST_NODES says how many nodes it is, 1 unless it says more. It is configured by the
-// environment alone. It stands in the main module, and not beside the tests that run it, so that it is made of the same versions of everything as seqd.
+// Command clockseqd is seqd with a clock that a test can turn while it runs: the environment
+// variable SEQD_TEST_CLOCK names a file that holds how far it is off, in ns, as 8 bytes with the
+// lowest first. SEQD_TEST_NODES says how many nodes it is, 1 unless it says more. It is configured
+// by the environment alone. It stands in the main module, and not beside the tests that run it, so
+// that it is made of the same versions of everything as seqd.
 package main
 
 import (

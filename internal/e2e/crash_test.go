@@ -1,4 +1,5 @@
-// Package e2e runs the real binary on its embedded store and ends it in all the ways a process can end.
+// Package e2e runs the real binary on its embedded store and ends it in all the ways a process can
+// end.
 package e2e
 
 import (
@@ -11,8 +12,9 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// Kill -9 under load, twenty times: no number twice, every number after a restart larger than every one acknowledged before it, and no more
-// skipped than two segments and what was on its way to callers.
+// Kill -9 under load, twenty times: no number twice, every number after a restart larger than every
+// one acknowledged before it, and no more skipped than two segments and what was on its way to
+// callers.
 func TestKill9(t *testing.T) {
 	const step = 1000
 	dir := t.TempDir()

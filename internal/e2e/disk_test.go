@@ -70,7 +70,8 @@ func bizTypes(n int) (names []string, env string) {
 	return names, "SEQD_BIZTYPES=" + string(text)
 }
 
-// The disk is full before the store exists: the process stays up and says why it is not ready; it recovers by itself.
+// The disk is full before the store exists: the process stays up and says why it is not ready; it
+// recovers by itself.
 func TestDiskFullAtFirstStart(t *testing.T) {
 	dir := tmpfs(t, "512k")
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
@@ -92,8 +93,8 @@ func TestDiskFullAtFirstStart(t *testing.T) {
 	n.Stop()
 }
 
-// The disk fills up while numbers are issued, and the process is killed meanwhile: nothing that was not on disk is issued, what can go on goes
-// on, and when there is space again so does the rest.
+// The disk fills up while numbers are issued, and the process is killed meanwhile: nothing that was
+// not on disk is issued, what can go on goes on, and when there is space again so does the rest.
 func TestDiskFullWhileIssuing(t *testing.T) {
 	dir := tmpfs(t, "1m")
 	names, env := bizTypes(300)

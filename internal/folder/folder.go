@@ -1,4 +1,5 @@
-// Package folder makes folders and names that survive a power loss (a file does only when its name does, and the names of its folders), and locks files.
+// Package folder makes folders and names that survive a power loss (a file does only when its name
+// does, and the names of its folders), and locks files.
 package folder
 
 import (

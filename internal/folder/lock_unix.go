@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Lock takes an exclusive lock for as long as the file is open, or returns [ErrHeld]. Unlike locks of fcntl it also holds between two that opened
-// the file in one process, and does not go when another of them closes it.
+// Lock takes an exclusive lock for as long as the file is open, or returns [ErrHeld]. Unlike locks
+// of fcntl it also holds between two that opened the file in one process, and does not go when
+// another of them closes it.
 func Lock(f *os.File) error {
 	for {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {

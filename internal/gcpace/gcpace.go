@@ -1,6 +1,6 @@
-// Package gcpace makes the garbage collector run less often than usual while little lives, and as often as usual
-// otherwise. What seqd keeps is small as a rule, and collecting it each time it has doubled costs a twelfth of all
-// requests. When it is large, five times as much would be.
+// Package gcpace makes the garbage collector run less often than usual while little lives, and as
+// often as usual otherwise. What seqd keeps is small as a rule, and collecting it each time it has
+// doubled costs a twelfth of all requests. When it is large, five times as much would be.
 package gcpace
 
 import (
@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// spare is how much garbage may gather at least, unless that is more than rare times what lives.
+	// spare is how much garbage may gather at least, unless that is more than rare times what
+	// lives.
 	spare = 64 << 20
 	rare  = 400 // percent of what lives
 	usual = 100 // percent; what Go does by itself
@@ -43,8 +44,8 @@ func (p *pacer) collected() {
 	runtime.SetFinalizer(p, (*pacer).collected)
 }
 
-// percentFor returns how much garbage may gather beside so many bytes that live, in percent of them. It moves in steps of
-// 20, for each change stops the program for a moment.
+// percentFor returns how much garbage may gather beside so many bytes that live, in percent of
+// them. It moves in steps of 20, for each change stops the program for a moment.
 func percentFor(live uint64) int {
 	percent := 100 * spare / max(live, 1) / 20 * 20
 	return int(min(max(percent, usual), rare))

@@ -1,5 +1,6 @@
-// Package history records what concurrent callers were given and finds violations: a number that was given twice, or one
-// that is smaller than a number given to a call that had ended before this one began.
+// Package history records what concurrent callers were given and finds violations: a number that
+// was given twice, or one that is smaller than a number given to a call that had ended before this
+// one began.
 package history
 
 import (
@@ -10,7 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// Call is one answered call. Start and End are read from one monotonic clock, before sending and after receiving.
+// Call is one answered call. Start and End are read from one monotonic clock, before sending and
+// after receiving.
 type Call struct {
 	Start, End int64
 	// Who made or answered the call, for messages.
@@ -28,8 +30,8 @@ type History struct {
 // New returns an empty history.
 func New() *History { return &History{} }
 
-// Now is the time to give as Start of a call. The clock counts how often it was read: no two events have the same time, so
-// nothing that happened one after another looks concurrent.
+// Now is the time to give as Start of a call. The clock counts how often it was read: no two events
+// have the same time, so nothing that happened one after another looks concurrent.
 func (h *History) Now() int64 { return h.clock.Add(1) }
 
 // Add records a call that ends now.
@@ -103,12 +105,14 @@ type Window struct{ From, To int64 }
 // touches reports whether a call was under way at some time within the window.
 func (w Window) touches(c Call) bool { return c.End >= w.From && c.Start <= w.To }
 
-// Order returns an error for the first violation of strict order: within a call numbers increase, and a call that begins
-// after another ended gets only larger numbers (linearizability of an increasing counter).
+// Order returns an error for the first violation of strict order: within a call numbers increase,
+// and a call that begins after another ended gets only larger numbers (linearizability of an
+// increasing counter).
 func (h *History) Order() error { return h.OrderOutside() }
 
-// OrderOutside is Order for spans in which order is suspended: a call that touches a window may get numbers below those of earlier calls. It
-// still is an earlier call for those that begin after the window.
+// OrderOutside is Order for spans in which order is suspended: a call that touches a window may get
+// numbers below those of earlier calls. It still is an earlier call for those that begin after the
+// window.
 func (h *History) OrderOutside(windows ...Window) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// AwaitHalt returns once all threads of a process that was sent SIGSTOP have stopped: the signal alone leaves them the time for some more answers.
+// AwaitHalt returns once all threads of a process that was sent SIGSTOP have stopped: the signal
+// alone leaves them the time for some more answers.
 func AwaitHalt(pid int) error {
 	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		stopped, err := halted(pid)
@@ -19,7 +20,8 @@ func AwaitHalt(pid int) error {
 	return fmt.Errorf("process %d goes on after SIGSTOP", pid)
 }
 
-// halted reports whether all threads of a process are in the state T, the third field of their stat files, after a name in brackets that may hold anything.
+// halted reports whether all threads of a process are in the state T, the third field of their stat
+// files, after a name in brackets that may hold anything.
 func halted(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 // Callers is how many callers a load has.
 const Callers = 16
 
-// Load asks a node for numbers from many callers at once, singles and batches of up to 50, and records every answer, until a call fails.
+// Load asks a node for numbers from many callers at once, singles and batches of up to 50, and
+// records every answer, until a call fails.
 type Load struct {
 	wg    sync.WaitGroup
 	acked atomic.Int64

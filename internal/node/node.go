@@ -1,4 +1,5 @@
-// Package node runs the real binary as child processes for tests: starts it, loads it, ends it in all the ways a process can end.
+// Package node runs the real binary as child processes for tests: starts it, loads it, ends it in
+// all the ways a process can end.
 package node
 
 import (
@@ -38,7 +39,8 @@ var build = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(dir, "seqd")
 	_, here, _, _ := runtime.Caller(0)
 	cmd := exec.Command("go", "build", "-o", binary, program)
-	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(here))) // the tests may be those of another module
+	// the tests may be those of another module
+	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(here)))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.Join(fmt.Errorf("build seqd: %w: %s", err, out), os.RemoveAll(dir))
 	}
@@ -54,7 +56,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// MainOf is Main for tests that run another program than seqd itself: a package, by its path from the root of this module, such as ./cmd/seqd.
+// MainOf is Main for tests that run another program than seqd itself: a package, by its path from
+// the root of this module, such as ./cmd/seqd.
 func MainOf(m *testing.M, pkg string) {
 	program = pkg
 	Main(m)
@@ -104,7 +107,8 @@ func command(binary, dir string, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Command runs a sub-command of seqd to its end, and returns what it wrote to either output and its exit code.
+// Command runs a sub-command of seqd to its end, and returns what it wrote to either output and its
+// exit code.
 func Command(t testing.TB, dir string, env []string, args ...string) (output string, code int) {
 	t.Helper()
 	binary, err := build()

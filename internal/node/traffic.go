@@ -22,8 +22,8 @@ type Pace struct {
 	Largest int
 }
 
-// Traffic is callers that ask a node for numbers again and again, whatever it answers, until they are told to stop or the process has ended.
-// Every answer is recorded.
+// Traffic is callers that ask a node for numbers again and again, whatever it answers, until they
+// are told to stop or the process has ended. Every answer is recorded.
 type Traffic struct {
 	node    *Node
 	history *history.History

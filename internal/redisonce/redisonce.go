@@ -1,4 +1,5 @@
-// Package redisonce sends commands to Redis at most once each: one whose answer was lost is never repeated, for it may have run.
+// Package redisonce sends commands to Redis at most once each: one whose answer was lost is never
+// repeated, for it may have run.
 package redisonce
 
 import (
@@ -10,8 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// once is a command that go-redis sends once: it neither repeats it after an error nor, in a Cluster, on another node. It still follows MOVED
-// and ASK, by which a node says that it has not run the command.
+// once is a command that go-redis sends once: it neither repeats it after an error nor, in a
+// Cluster, on another node. It still follows MOVED and ASK, by which a node says that it has not
+// run the command.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
@@ -35,7 +37,8 @@ func NewScript(source string) Script {
 	return Script{source, hex.EncodeToString(sum[:])}
 }
 
-// Run runs the script, once, by its hash, or by its text on a server that does not have it: one that says so has not run it. ARGV is head and then args.
+// Run runs the script, once, by its hash, or by its text on a server that does not have it: one
+// that says so has not run it. ARGV is head and then args.
 func (s Script) Run(ctx context.Context, client redis.UniversalClient, key string, head []any, args ...any) (any, error) {
 	all := append(make([]any, 0, 4+len(head)+len(args)), "evalsha", s.hash, 1, key)
 	all = append(append(all, head...), args...)
@@ -68,8 +71,8 @@ func (s *Script) Call(key string, args ...any) *Call {
 	return &Call{script: s, Err: errUnsent, args: append(append(make([]any, 0, 4+len(args)), "evalsha", s.hash, 1, key), args...)}
 }
 
-// Pipeline sends all calls together, each once, and returns when each has its Reply or Err. Scripts that a server does not have are sent again by their
-// text, after the others.
+// Pipeline sends all calls together, each once, and returns when each has its Reply or Err. Scripts
+// that a server does not have are sent again by their text, after the others.
 func Pipeline(ctx context.Context, client redis.UniversalClient, calls []*Call) {
 	send(ctx, client, calls)
 	var again []*Call

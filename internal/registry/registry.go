@@ -21,8 +21,8 @@ func New[F any](kind string) *Registry[F] {
 	return &Registry[F]{kind: kind, factories: make(map[string]F)}
 }
 
-// Register adds a factory. It panics when the name is empty or taken, or complete is false: those are mistakes in the program, found at its
-// first start.
+// Register adds a factory. It panics when the name is empty or taken, or complete is false: those
+// are mistakes in the program, found at its first start.
 func (r *Registry[F]) Register(name string, f F, complete bool) {
 	if name == "" || !complete {
 		panic(fmt.Sprintf("%s: Register needs a name and all functions, got %+v", r.kind, f))

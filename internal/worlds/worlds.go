@@ -1,7 +1,9 @@
-// Package worlds is what the models of the protocols share: random worlds, many of them at once, and short schedules of what went wrong in one.
+// Package worlds is what the models of the protocols share: random worlds, many of them at once,
+// and short schedules of what went wrong in one.
 //
-// A world is determined by its seed. Each of its steps draws from a generator of its own, made of the seed and the step's number, so that a step can be left out
-// and the others stay much the same: by that, long schedules that found something are made short.
+// A world is determined by its seed. Each of its steps draws from a generator of its own, made of
+// the seed and the step's number, so that a step can be left out and the others stay much the same:
+// by that, long schedules that found something are made short.
 package worlds
 
 import (
@@ -68,8 +70,10 @@ func KindOf(broken string) string {
 	return kind
 }
 
-// Survey runs seeds first, first + step and so on, on all cores, until some have failed. Each core has a worker of its own, which runs a seed and returns what
-// was broken, if anything, and a function that adds up what came about; those do not overlap. The failures are sorted by their steps.
+// Survey runs seeds first, first + step and so on, on all cores, until some have failed. Each core
+// has a worker of its own, which runs a seed and returns what was broken, if anything, and a
+// function that adds up what came about; those do not overlap. The failures are sorted by their
+// steps.
 func Survey(first, step uint64, seeds, enough int, worker func() func(seed uint64) (failed *Failure, add func())) (failures []Failure) {
 	var (
 		mu      sync.Mutex // guards failures, and what add adds to
@@ -100,8 +104,8 @@ func Survey(first, step uint64, seeds, enough int, worker func() func(seed uint6
 	return failures
 }
 
-// Shorten returns which of the steps from 0 to steps − 1 are needed for a world to fail: it leaves out larger and smaller stretches, as long as fails says so of
-// the rest.
+// Shorten returns which of the steps from 0 to steps − 1 are needed for a world to fail: it leaves
+// out larger and smaller stretches, as long as fails says so of the rest.
 func Shorten(steps int, fails func(kept []int) bool) (needed []int) {
 	for step := range steps {
 		needed = append(needed, step)
@@ -120,7 +124,8 @@ func Shorten(steps int, fails func(kept []int) bool) (needed []int) {
 	return needed
 }
 
-// Except returns whether a step is to be left out when only some, ascending, are kept; nil, which leaves out none, for nil.
+// Except returns whether a step is to be left out when only some, ascending, are kept; nil, which
+// leaves out none, for nil.
 func Except(kept []int) (leftOut func(step int) bool) {
 	if kept == nil {
 		return nil

@@ -10,11 +10,12 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// answers implements [persist.Answers]. Claims are in memory: the lock of the counters' file keeps other
-// processes out, so a claim whose process has ended has no owner. Answers are in files of their own, see
-// windows.
+// answers implements [persist.Answers]. Claims are in memory: the lock of the counters' file keeps
+// other processes out, so a claim whose process has ended has no owner. Answers are in files of
+// their own, see windows.
 //
-// All work on one ID is done by one goroutine at a time, which also covers a write whose caller has gone.
+// All work on one ID is done by one goroutine at a time, which also covers a write whose caller has
+// gone.
 type answers struct {
 	windows windows
 	former  former
@@ -134,7 +135,8 @@ func (a *answers) Swap(ctx context.Context, id, old, text string, keep time.Dura
 	return held, err
 }
 
-// finish writes an answer and ends the turn when that is done, even if the caller does not wait for it.
+// finish writes an answer and ends the turn when that is done, even if the caller does not wait for
+// it.
 func (a *answers) finish(ctx context.Context, id string, e *entry, text string, keep time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
@@ -200,8 +202,9 @@ func (a *answers) close() error {
 	return a.windows.close()
 }
 
-// former is where versions before this one kept answers: as documents, among the counters. Those that
-// are there yet are returned until their time has passed. Claims among them have no owner any more.
+// former is where versions before this one kept answers: as documents, among the counters. Those
+// that are there yet are returned until their time has passed. Claims among them have no owner any
+// more.
 type former struct {
 	documents *documents
 

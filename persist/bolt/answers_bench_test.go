@@ -105,10 +105,9 @@ func keepFormerly(b *testing.B, s *Store, n int) {
 	}
 }
 
-// What an allocation costs if there are no answers, if many have expired, and if many had expired among
-// the counters, as it was before. All three are measured in turn, and the medians shown: the machine
-// may have other work. It also
-// says how many bytes an answer takes.
+// What an allocation costs if there are no answers, if many have expired, and if many had expired
+// among the counters, as it was before. All three are measured in turn, and the medians shown: the
+// machine may have other work. It also says how many bytes an answer takes.
 func BenchmarkAllocateBesideAnswers(b *testing.B) {
 	const many = 300_000
 	var elapsed time.Duration

@@ -116,8 +116,8 @@ func (k *kept) files() (names []string) {
 	return names
 }
 
-// Answers are in files of their own: those of the counters are as small as before, and a window goes as
-// a whole once all its answers have expired.
+// Answers are in files of their own: those of the counters are as small as before, and a window
+// goes as a whole once all its answers have expired.
 func TestAnswersAreDroppedWhole(t *testing.T) {
 	k := newKept(t)
 	addCounter(t, k.store, "order")
@@ -382,7 +382,8 @@ func inspected(t *testing.T, path, bad string, want int) {
 	}
 	defer s.Close()
 	files, _, err := s.InspectAnswers()
-	if rotten := strings.Contains(t.Name(), "rotten_record"); rotten { // which only who asks for it finds
+	// which only who asks for it finds
+	if rotten := strings.Contains(t.Name(), "rotten_record"); rotten {
 		return
 	}
 	if bad == "" && (err != nil || files != want) || bad != "" && !strings.Contains(fmt.Sprint(err), bad) {
@@ -441,7 +442,8 @@ func formerEntry(id, body string, at time.Time, keep time.Duration) persist.Docu
 	return persist.Document{Kind: "answer", Key: id, Revision: 1, Body: body, Timestamp: at.UnixMilli(), Expires: at.Add(keep).UnixMilli()}
 }
 
-// Answers of versions before are returned until they expire, and then removed; their claims are not.
+// Answers of versions before are returned until they expire, and then removed; their claims are
+// not.
 func TestFormerAnswers(t *testing.T) {
 	k := newKept(t)
 	const many = 2*formerStep + 50

@@ -1,8 +1,8 @@
-// Package bolt is the embedded store: one file, one process, every range on disk before a number of it is issued. It needs
-// nothing else running.
+// Package bolt is the embedded store: one file, one process, every range on disk before a number of
+// it is issued. It needs nothing else running.
 //
-// The file lock keeps a second process out, so the order of one node is the order of the system. Two nodes with a file each
-// are two issuers and would issue the same numbers.
+// The file lock keeps a second process out, so the order of one node is the order of the system.
+// Two nodes with a file each are two issuers and would issue the same numbers.
 package bolt
 
 import (
@@ -44,8 +44,8 @@ type Options struct {
 	LockTimeout time.Duration
 	// Now is the clock of the timestamps.
 	Now func() time.Time
-	// Elapsed is a clock that nobody sets, from any begin; nil for that of the system. Answers are kept
-	// by it.
+	// Elapsed is a clock that nobody sets, from any begin; nil for that of the system. Answers are
+	// kept by it.
 	Elapsed func() time.Duration
 
 	advice string // says what to do about a damaged file
@@ -70,7 +70,8 @@ var (
 	_ persist.Answerer = (*Store)(nil)
 )
 
-// Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other needs a human.
+// Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other
+// needs a human.
 func Open(opts Options) (*Store, error) {
 	opts.advice = counterAdvice
 	file, err := openFile(opts, append([][]byte{countersBucket, shapesBucket}, laterBuckets...)...)
@@ -84,7 +85,8 @@ func Open(opts Options) (*Store, error) {
 	s.fill(opts)
 	err = s.complete()
 	if errors.Is(err, errPanicked) {
-		err = fmt.Errorf("it is damaged: %v", err) // and never opened again in the hope that it passes
+		// and never opened again in the hope that it passes
+		err = fmt.Errorf("it is damaged: %v", err)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
@@ -130,8 +132,8 @@ func (o *opened) verify(buckets ...[]byte) error {
 	return nil
 }
 
-// check reads the format, after making sure that the file is as long as it says: bbolt maps it into memory, and pages beyond its end
-// would end the process when they are touched.
+// check reads the format, after making sure that the file is as long as it says: bbolt maps it into
+// memory, and pages beyond its end would end the process when they are touched.
 func (o *opened) check(buckets [][]byte) error {
 	info, err := os.Stat(o.path)
 	if err != nil {
@@ -159,8 +161,8 @@ func (o *opened) check(buckets [][]byte) error {
 	})
 }
 
-// stillThere returns an error when the file was removed or replaced. Ranges taken from a file without a name would be lost with
-// the process, and the next one would issue them again.
+// stillThere returns an error when the file was removed or replaced. Ranges taken from a file
+// without a name would be lost with the process, and the next one would issue them again.
 func (o *opened) stillThere() error {
 	info, err := os.Stat(o.path)
 	if err != nil || !os.SameFile(info, o.file) {
@@ -238,8 +240,9 @@ func (b *bucket) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	return translate(err)
 }
 
-// write runs f in a write transaction on the bucket and returns once it is on disk. f computes first and writes at most once,
-// as its last act: an error from it leaves nothing behind, so other writes may share the transaction.
+// write runs f in a write transaction on the bucket and returns once it is on disk. f computes
+// first and writes at most once, as its last act: an error from it leaves nothing behind, so other
+// writes may share the transaction.
 func (b *bucket) write(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	return b.store.writer.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 }

@@ -93,7 +93,8 @@ func TestCreateLeavesNothingElse(t *testing.T) {
 	}
 }
 
-// Of many openers of a file that does not exist yet exactly one gets it, and it is the file that bears the name.
+// Of many openers of a file that does not exist yet exactly one gets it, and it is the file that
+// bears the name.
 func TestConcurrentCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	var wg sync.WaitGroup
@@ -177,7 +178,8 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// Files of the first versions have no buckets for the cluster, the machine IDs and documents; they get them and keep their numbers.
+// Files of the first versions have no buckets for the cluster, the machine IDs and documents; they
+// get them and keep their numbers.
 func TestFileOfAnOlderVersion(t *testing.T) {
 	for name, missing := range map[string][][]byte{
 		"all": laterBuckets, "clusters and slots": {clustersBucket, slotsBucket}, "slots": {slotsBucket}, "clusters": {clustersBucket}, "documents": {documentsBucket},
@@ -283,8 +285,8 @@ func TestDamagedRegistry(t *testing.T) {
 	}
 }
 
-// A process that goes on with a removed or replaced file would lose its maximum with it, and the next process would repeat its
-// numbers.
+// A process that goes on with a removed or replaced file would lose its maximum with it, and the
+// next process would repeat its numbers.
 func TestRemovedFileIsNoticed(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"removed": os.Remove,
@@ -307,7 +309,8 @@ func TestRemovedFileIsNoticed(t *testing.T) {
 	}
 }
 
-// Writes that wait for the disk together share one transaction; one that fails takes nobody with it.
+// Writes that wait for the disk together share one transaction; one that fails takes nobody with
+// it.
 func TestWritesShareTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
@@ -367,7 +370,8 @@ func TestFailedTransactions(t *testing.T) {
 	}
 }
 
-// After a failed sync nothing is handed out any more: what the kernel shows may not be on the disk. A failed write passes.
+// After a failed sync nothing is handed out any more: what the kernel shows may not be on the disk.
+// A failed write passes.
 func TestWriterAfterFailure(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -27,12 +27,12 @@ const compactSuffix = ".compact"
 // compactBatch is how many bytes are copied in one transaction.
 const compactBatch = 16 << 20
 
-// Compact writes the file of the counters, and that of the history if there is one, anew without the
-// pages that are free, and puts the new ones in their places. It keeps other processes out meanwhile. It
-// returns what it did, also with an error.
+// Compact writes the file of the counters, and that of the history if there is one, anew without
+// the pages that are free, and puts the new ones in their places. It keeps other processes out
+// meanwhile. It returns what it did, also with an error.
 //
-// A crash at any moment leaves the whole old file or the whole new one, and maybe a file whose name ends
-// in ".compact", which the next call replaces.
+// A crash at any moment leaves the whole old file or the whole new one, and maybe a file whose name
+// ends in ".compact", which the next call replaces.
 func Compact(opts Options) (done []Compacted, err error) {
 	files := []struct {
 		suffix, advice string
@@ -110,7 +110,8 @@ func copyTo(path string, old *opened, info fs.FileInfo) error {
 		return err
 	}
 	err = old.guard.run(func() error { return bbolt.Compact(db, old.db, compactBatch) })
-	// Both meta pages must know all of it: bbolt opens the state of the older one if the newer is damaged.
+	// Both meta pages must know all of it: bbolt opens the state of the older one if the newer is
+	// damaged.
 	for range 2 {
 		if err == nil {
 			err = db.Update(func(*bbolt.Tx) error { return nil })

@@ -24,8 +24,8 @@ func allocate(t *testing.T, s *Store, size int64) (persist.Range, error) {
 	return s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: size})
 }
 
-// A process that waits for the lock has opened the file already. When the name leads elsewhere by the time it gets the lock, it must
-// not issue from what it holds.
+// A process that waits for the lock has opened the file already. When the name leads elsewhere by
+// the time it gets the lock, it must not issue from what it holds.
 func TestReplacedWhileWaitingForTheLock(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path string){
 		"removed and made anew": func(t *testing.T, path string) {
@@ -85,8 +85,8 @@ func awaitOpen(t *testing.T, path string, n int) {
 	t.Fatalf("%s was not opened %d times", path, n)
 }
 
-// bbolt panics when it meets some damages. Whoever waits for the write must not be told that it is on
-// disk, the process goes on, and nothing more is done with the file.
+// bbolt panics when it meets some damages. Whoever waits for the write must not be told that it is
+// on disk, the process goes on, and nothing more is done with the file.
 func TestPanicIsNoSuccess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	s := open(t, path)
@@ -135,8 +135,8 @@ func TestCloseAfterPanicWithLock(t *testing.T) {
 	}
 }
 
-// damages are what can become of a page. Those of early would make bbolt count to billions if they came
-// to be while the file is open.
+// damages are what can become of a page. Those of early would make bbolt count to billions if they
+// came to be while the file is open.
 var damages = map[string]func(page []byte){
 	"zeros":     func(page []byte) { clear(page) },
 	"ones":      func(page []byte) { fill(page, 0xff) },
@@ -197,7 +197,8 @@ func TestDamagedPages(t *testing.T) {
 	}
 }
 
-// useDamaged uses a file that is damaged before it is opened, or after, and returns 1 if that failed.
+// useDamaged uses a file that is damaged before it is opened, or after, and returns 1 if that
+// failed.
 func useDamaged(t *testing.T, path string, whole, hurt []byte, late bool) int {
 	t.Helper()
 	first := hurt
@@ -291,7 +292,8 @@ func TestRemovedDuringCommit(t *testing.T) {
 	}
 }
 
-// One rotten byte in the meta page written last makes bbolt open the state before, silently. No range may come back by that.
+// One rotten byte in the meta page written last makes bbolt open the state before, silently. No
+// range may come back by that.
 func TestRottenMetaPage(t *testing.T) {
 	for _, page := range []int64{0, 1} {
 		path := filepath.Join(t.TempDir(), "seqd.db")
@@ -315,7 +317,8 @@ func TestRottenMetaPage(t *testing.T) {
 	}
 }
 
-// A file cut short or with a hole is refused in words, or the numbers go on higher; seqd does not crash on it.
+// A file cut short or with a hole is refused in words, or the numbers go on higher; seqd does not
+// crash on it.
 func TestTruncatedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	s := open(t, path)

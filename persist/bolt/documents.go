@@ -11,12 +11,14 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// documents keeps documents by their persist IDs, and beside them, in a bucket in the bucket, when those expire that ever do.
+// documents keeps documents by their persist IDs, and beside them, in a bucket in the bucket, when
+// those expire that ever do.
 type documents struct{ repository[persist.Document] }
 
 var _ persist.Documents = (*documents)(nil)
 
-// expiryBucket orders documents by kind and the time at which they expire: one entry for each that ever does. No persist ID is called so: it has no slash.
+// expiryBucket orders documents by kind and the time at which they expire: one entry for each that
+// ever does. No persist ID is called so: it has no slash.
 var expiryBucket = []byte("expiry")
 
 // Create implements [persist.Documents].
@@ -113,7 +115,8 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 			id := documentID(kind, string(key[len(kind)+1+8:]))
 			doc, err := get[persist.Document](b, id)
 			if err != nil || doc.Expires == 0 || doc.Expires >= before {
-				continue // it is damaged: it stays as it is, for whoever mends it, and holds up no others
+				// it is damaged: it stays as it is, for whoever mends it, and holds up no others
+				continue
 			}
 			if err := b.Delete([]byte(id)); err != nil {
 				return err
@@ -128,8 +131,8 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	return purged, nil
 }
 
-// due returns the entries of at most limit documents that expired. They are read before any is removed: a cursor must not be moved over what is
-// deleted meanwhile.
+// due returns the entries of at most limit documents that expired. They are read before any is
+// removed: a cursor must not be moved over what is deleted meanwhile.
 func due(expiry *bbolt.Bucket, kind string, before int64, limit int) (keys [][]byte) {
 	if expiry == nil {
 		return nil
@@ -146,7 +149,8 @@ func due(expiry *bbolt.Bucket, kind string, before int64, limit int) (keys [][]b
 	return keys
 }
 
-// putDocument writes a document in place of another one, the zero document for none, and when it expires.
+// putDocument writes a document in place of another one, the zero document for none, and when it
+// expires.
 func putDocument(b *bbolt.Bucket, old, doc persist.Document) error {
 	expiry, err := b.CreateBucketIfNotExists(expiryBucket)
 	if err != nil {

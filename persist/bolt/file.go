@@ -24,7 +24,8 @@ type opened struct {
 	guard   *guard
 }
 
-// openFile opens a data file under an exclusive lock, creating it first, with the buckets, when it does not exist.
+// openFile opens a data file under an exclusive lock, creating it first, with the buckets, when it
+// does not exist.
 func openFile(opts Options, buckets ...[]byte) (o opened, err error) {
 	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.advice}
 	dir := filepath.Dir(opts.Path)
@@ -72,7 +73,8 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 				if err != nil {
 					return nil, err
 				}
-				// Before bbolt waits for the lock: meanwhile the name may come to lead to another file.
+				// Before bbolt waits for the lock: meanwhile the name may come to lead to another
+				// file.
 				*file, err = f.Stat()
 				return f, err
 			},
@@ -82,9 +84,10 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 	return db, err
 }
 
-// create makes a complete store under a temporary name and then links it into place. So a crash or a full disk in between
-// leaves nothing that looks like a store, and of two processes that create at once exactly one wins (a rename would put the
-// loser's file over the winner's, which then issues from a file without a name).
+// create makes a complete store under a temporary name and then links it into place. So a crash or
+// a full disk in between leaves nothing that looks like a store, and of two processes that create
+// at once exactly one wins (a rename would put the loser's file over the winner's, which then
+// issues from a file without a name).
 func create(path string, buckets [][]byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
@@ -119,7 +122,8 @@ func create(path string, buckets [][]byte) error {
 	return nil
 }
 
-// noSpace reports whether an error says that there is no room, which can pass without anybody touching seqd.
+// noSpace reports whether an error says that there is no room, which can pass without anybody
+// touching seqd.
 func noSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

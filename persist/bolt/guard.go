@@ -16,9 +16,9 @@ import (
 // errPanicked is returned for a panic of bbolt, which is how it reports many damages.
 var errPanicked = errors.New("the file is damaged")
 
-// guarded runs f, in which bbolt may panic or touch memory that is not there if the file is damaged.
-// Both become errors. A fault in a goroutine that bbolt starts would still end the process; it starts
-// one only for files without a list of free pages, which seqd never writes.
+// guarded runs f, in which bbolt may panic or touch memory that is not there if the file is
+// damaged. Both become errors. A fault in a goroutine that bbolt starts would still end the
+// process; it starts one only for files without a list of free pages, which seqd never writes.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -79,8 +79,8 @@ func (o *opened) view(f func(*bbolt.Tx) error) error {
 // closePatience is how long closing a broken file may take.
 const closePatience = time.Second
 
-// close closes the file. If something panicked, a lock that bbolt still holds may never be released:
-// then the file is left to the end of the process.
+// close closes the file. If something panicked, a lock that bbolt still holds may never be
+// released: then the file is left to the end of the process.
 func (o *opened) close() error {
 	if o.guard.failed() == nil {
 		return o.db.Close()
@@ -98,8 +98,8 @@ func (o *opened) close() error {
 // mostChecked is how many pages are looked at before a file is used: 16 MiB of them.
 const mostChecked = 1 << 12
 
-// checkPages returns an error if a page says that it is longer than the rest of the file. bbolt would
-// believe it, and mark billions of pages as free one by one.
+// checkPages returns an error if a page says that it is longer than the rest of the file. bbolt
+// would believe it, and mark billions of pages as free one by one.
 func checkPages(tx *bbolt.Tx) error {
 	pages := int(tx.Size()) / tx.DB().Info().PageSize
 	for id := 0; id < min(pages, mostChecked); id++ {

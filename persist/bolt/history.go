@@ -19,8 +19,9 @@ const historyAdvice = "stop seqd, and restore a backup of the file or remove it 
 
 var historyBucket = []byte("history")
 
-// history is kept in a file of its own, made when it is first used: a large history neither makes ranges wait for its writes nor grows the one file that must be
-// backed up, and when it is damaged or fills its disk, numbers go on.
+// history is kept in a file of its own, made when it is first used: a large history neither makes
+// ranges wait for its writes nor grows the one file that must be backed up, and when it is damaged
+// or fills its disk, numbers go on.
 type history struct {
 	opts Options
 
@@ -64,7 +65,8 @@ func (h *history) close() error {
 	return h.file.close()
 }
 
-// update runs f in a write transaction and returns once it is on disk. f writes nothing when it returns an error.
+// update runs f in a write transaction and returns once it is on disk. f writes nothing when it
+// returns an error.
 func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,8 +78,8 @@ func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error
 	return w.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(historyBucket)) })
 }
 
-// fillPercent is how full a page is left when it is split. Records come in the order of their keys but for those of other biz types, so little is put
-// between them later.
+// fillPercent is how full a page is left when it is split. Records come in the order of their keys
+// but for those of other biz types, so little is put between them later.
 const fillPercent = 0.9
 
 // Append implements [persist.HistoryStore].

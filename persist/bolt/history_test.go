@@ -14,7 +14,8 @@ func someHistory(n int64) []persist.HistoryRecord {
 	return []persist.HistoryRecord{{ID: persist.HistoryID(n, 1, 1), BizType: "order", Time: n, First: n, Last: n, Count: 1}}
 }
 
-// History is in a file of its own, which is made when it is first used and is there after reopening.
+// History is in a file of its own, which is made when it is first used and is there after
+// reopening.
 func TestHistoryFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	s := open(t, path)

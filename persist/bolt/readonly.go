@@ -14,8 +14,9 @@ import (
 // ErrInUse is returned by OpenReadOnly while another process has the file.
 var ErrInUse = errors.New("another process is using the store file")
 
-// OpenReadOnly opens a store that exists to look at it, and creates and changes nothing: every write returns an error. While it is open no process can open
-// the file to write. The error is one of fs.ErrNotExist and ErrInUse, as errors.Is tells, or says why the file cannot be used.
+// OpenReadOnly opens a store that exists to look at it, and creates and changes nothing: every
+// write returns an error. While it is open no process can open the file to write. The error is one
+// of fs.ErrNotExist and ErrInUse, as errors.Is tells, or says why the file cannot be used.
 func OpenReadOnly(opts Options) (*Store, error) {
 	opts.advice = counterAdvice
 	file, err := lookAt(opts, countersBucket, shapesBucket)
@@ -59,8 +60,9 @@ func lookAt(opts Options, buckets ...[]byte) (o opened, err error) {
 	return o, o.verify(buckets...)
 }
 
-// InspectAnswers opens all files of answers beside a store that was opened to look at it, and returns how
-// many there are and how many answers they hold. The error names a file that is missing or damaged.
+// InspectAnswers opens all files of answers beside a store that was opened to look at it, and
+// returns how many there are and how many answers they hold. The error names a file that is missing
+// or damaged.
 func (s *Store) InspectAnswers() (files, answers int, err error) {
 	w := &windows{opts: s.answers.windows.opts}
 	numbers, err := w.numbers()

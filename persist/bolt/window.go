@@ -45,7 +45,8 @@ func openWindow(opts Options, number int64) (*window, error) {
 	if err := w.read(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store file %s: %w; %s", w.path, err, advice), w.close())
 	}
-	// Once is enough: a second transaction would only protect what was written last from a rotten page.
+	// Once is enough: a second transaction would only protect what was written last from a rotten
+	// page.
 	w.writer = startWriter(&w.opened, false)
 	return w, nil
 }
@@ -143,7 +144,8 @@ func (w *window) get(id string) (text string, err error) {
 	return text, nil
 }
 
-// An answer is written as a byte for the format, 4 for the CRC-32 (IEEE) of ID and text, and the text.
+// An answer is written as a byte for the format, 4 for the CRC-32 (IEEE) of ID and text, and the
+// text.
 const (
 	answerFormat = 1
 	answerHead   = 5

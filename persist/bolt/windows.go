@@ -20,14 +20,16 @@ import (
 // answersSuffix makes the name of the folder that answers are in.
 const answersSuffix = "-answers"
 
-// windowName is how a window's file is called: by its number. Other files of the folder are left alone.
+// windowName is how a window's file is called: by its number. Other files of the folder are left
+// alone.
 var windowName = regexp.MustCompile(`^[0-9]{8,18}\.db$`)
 
 const (
-	// windowShare is how many windows an answer's time is divided in, so how much longer than asked the
-	// first answer of a window may be kept: a share of its time.
+	// windowShare is how many windows an answer's time is divided in, so how much longer than asked
+	// the first answer of a window may be kept: a share of its time.
 	windowShare = 8
-	// mostWindows bounds the files at a time: where times differ much, windows become longer instead.
+	// mostWindows bounds the files at a time: where times differ much, windows become longer
+	// instead.
 	mostWindows = 16
 	// clockStep is how far the clock may run on before it is written down without an answer.
 	clockStep = 30 * time.Second
@@ -35,17 +37,17 @@ const (
 	openPause = time.Second
 )
 
-// windows keeps answers in files of the folder <path>-answers: each takes what is written for a while,
-// and is removed as a whole when the last of its answers has expired.
+// windows keeps answers in files of the folder <path>-answers: each takes what is written for a
+// while, and is removed as a whole when the last of its answers has expired.
 //
-// The clock of the windows is the time of day when the first of them was made, and since then runs only
-// while they are open, by [Options.Elapsed]. The newest window says how far it has come. So a time of day
-// that is set, or wrong, ends no answer early.
+// The clock of the windows is the time of day when the first of them was made, and since then runs
+// only while they are open, by [Options.Elapsed]. The newest window says how far it has come. So a
+// time of day that is set, or wrong, ends no answer early.
 type windows struct {
 	opts Options // Path is the folder
 
-	// changing is held, before mu, while files are added and removed: who only looks for an answer does not
-	// wait for the disk then.
+	// changing is held, before mu, while files are added and removed: who only looks for an answer
+	// does not wait for the disk then.
 	changing sync.Mutex
 	last     int64 // the highest number of a window so far; guarded by changing once they are open
 
@@ -147,8 +149,8 @@ func (w *windows) numbers() (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// whole returns an error if a window is missing, and removes those that a crash left before they were
-// used or after they had been given up.
+// whole returns an error if a window is missing, and removes those that a crash left before they
+// were used or after they had been given up.
 func (w *windows) whole() error {
 	needed, err := w.needed()
 	if err != nil {
@@ -166,8 +168,9 @@ func (w *windows) whole() error {
 	return nil
 }
 
-// needed returns the windows that answers are looked for in, or an error if one of them is missing. A
-// crash may have left others: one without a state at the end, and some at the begin that were given up.
+// needed returns the windows that answers are looked for in, or an error if one of them is missing.
+// A crash may have left others: one without a state at the end, and some at the begin that were
+// given up.
 func (w *windows) needed() ([]*window, error) {
 	list := w.list
 	if n := len(list); n > 0 && list[n-1].state.Began == 0 {
@@ -325,8 +328,8 @@ func (w *windows) purge() (purged int, err error) {
 	return purged, err
 }
 
-// remove closes a window that is in no list any more, and removes its file. One that cannot be removed
-// goes when the files are opened the next time.
+// remove closes a window that is in no list any more, and removes its file. One that cannot be
+// removed goes when the files are opened the next time.
 func (w *windows) remove(one *window) error {
 	if err := errors.Join(one.shut(), os.Remove(one.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove answers that have expired: %w", err)
@@ -358,7 +361,8 @@ func windowPath(dir string, number int64) string {
 
 // windowState is what a window says about itself, in its bucket meta.
 type windowState struct {
-	// Began is when the window was made, and Clock how far the clock had come when it was written last.
+	// Began is when the window was made, and Clock how far the clock had come when it was written
+	// last.
 	Began int64 `json:"began"`
 	Clock int64 `json:"clock"`
 	// Until is when the last answer expires.

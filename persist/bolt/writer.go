@@ -17,8 +17,9 @@ import (
 // most is how many writes share one transaction.
 const most = 1000
 
-// writer runs all writes one transaction at a time. Writes that arrive while one is on its way to the disk share the next
-// one: a single write never waits for company, and a thousand biz types that refill at once cost one sync.
+// writer runs all writes one transaction at a time. Writes that arrive while one is on its way to
+// the disk share the next one: a single write never waits for company, and a thousand biz types
+// that refill at once cost one sync.
 type writer struct {
 	update  func(func(*bbolt.Tx) error) error // bbolt's Update
 	check   func() error
@@ -28,7 +29,8 @@ type writer struct {
 	quit    chan struct{}
 	stopped chan struct{}
 	once    sync.Once
-	broken  error // a sync failed: nothing is written any more. Only the writer's goroutine uses it.
+	// a sync failed: nothing is written any more. Only the writer's goroutine uses it.
+	broken error
 }
 
 type write struct {
@@ -45,8 +47,9 @@ func startWriter(o *opened, twice bool) *writer {
 	return w
 }
 
-// do runs f in a transaction and returns when it is on disk. When the context ends first, whether f took effect is unknown: what f would
-// have returned must be forgotten, and what f writes to must not be read.
+// do runs f in a transaction and returns when it is on disk. When the context ends first, whether f
+// took effect is unknown: what f would have returned must be forgotten, and what f writes to must
+// not be read.
 func (w *writer) do(ctx context.Context, f func(*bbolt.Tx) error) error {
 	op := &write{ctx: ctx, f: f, done: make(chan struct{})}
 	select {
@@ -95,8 +98,8 @@ func (w *writer) gather(first *write) []*write {
 	return batch
 }
 
-// commit runs a batch in one transaction. What one write returns concerns that write alone; a failed transaction fails those that
-// wrote.
+// commit runs a batch in one transaction. What one write returns concerns that write alone; a
+// failed transaction fails those that wrote.
 func (w *writer) commit(batch []*write) {
 	err := w.transact(batch)
 	if err != nil && !harmless(err) {
@@ -129,8 +132,9 @@ func (w *writer) transact(batch []*write) (err error) {
 	if err != nil {
 		return err
 	}
-	// bbolt keeps two meta pages, written in turn, and where the newer one is damaged it silently opens the state of the older one: the
-	// last ranges would be handed out again. After a second, empty transaction both pages know them.
+	// bbolt keeps two meta pages, written in turn, and where the newer one is damaged it silently
+	// opens the state of the older one: the last ranges would be handed out again. After a second,
+	// empty transaction both pages know them.
 	if w.twice {
 		if err := w.run(func(*bbolt.Tx) error { return nil }); err != nil {
 			return err
@@ -139,14 +143,16 @@ func (w *writer) transact(batch []*write) (err error) {
 	return w.check() // the file may have gone meanwhile
 }
 
-// run runs f in a transaction. A panic of bbolt becomes an error: nobody may take the write for done.
+// run runs f in a transaction. A panic of bbolt becomes an error: nobody may take the write for
+// done.
 func (w *writer) run(f func(*bbolt.Tx) error) error {
 	return w.guard.run(func() error { return w.update(f) })
 }
 
-// harmless reports whether a failed transaction is certain to have left the file as it was: there was no space to write a page or to
-// grow the file, or the file has gone. Anything else may be a sync that failed, after which the kernel holds pages for clean that
-// never reached the disk; going on would build on them, so the writer stops for good. bbolt returns a failed resize only as text.
+// harmless reports whether a failed transaction is certain to have left the file as it was: there
+// was no space to write a page or to grow the file, or the file has gone. Anything else may be a
+// sync that failed, after which the kernel holds pages for clean that never reached the disk; going
+// on would build on them, so the writer stops for good. bbolt returns a failed resize only as text.
 func harmless(err error) bool {
 	if path, ok := errors.AsType[*fs.PathError](err); ok && path.Op == "write" {
 		return noSpace(err)

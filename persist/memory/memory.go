@@ -1,5 +1,6 @@
-// Package memory is the store that keeps everything in the process. Its promises end with the process: after a restart numbers begin
-// again. It is for tests and for numbers that only have to be unique within one run.
+// Package memory is the store that keeps everything in the process. Its promises end with the
+// process: after a restart numbers begin again. It is for tests and for numbers that only have to
+// be unique within one run.
 package memory
 
 import (

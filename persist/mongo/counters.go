@@ -19,7 +19,8 @@ type counters struct {
 	epochs *epochs
 }
 
-// Update implements [persist.Repository]; one filter makes the comparison and the replacement atomic.
+// Update implements [persist.Repository]; one filter makes the comparison and the replacement
+// atomic.
 func (c *counters) Update(ctx context.Context, m persist.Counter) error {
 	err := c.replace(ctx, m, append(known(m.BizTag), between("max", 0, m.Max)))
 	if !errors.Is(err, persist.ErrNotFound) {
@@ -40,10 +41,12 @@ func between(field string, least, most int64) bson.E {
 // rounds is how often Allocate looks again when other nodes change the counter in between.
 const rounds = 10
 
-// Allocate implements [persist.Allocator]: one findAndModify whose filter holds what must be true of the counter, so that the common
-// case is one round trip. When nothing matches, the counter is read to see why; a maximum below the floor is raised first. Raising and
-// taking are two steps, which is safe: a maximum never goes down but by a give-back, and then the filter fails once more. What was
-// read decides nothing but which error is returned: a new primary may answer with what the counter was a moment ago.
+// Allocate implements [persist.Allocator]: one findAndModify whose filter holds what must be true
+// of the counter, so that the common case is one round trip. When nothing matches, the counter is
+// read to see why; a maximum below the floor is raised first. Raising and taking are two steps,
+// which is safe: a maximum never goes down but by a give-back, and then the filter fails once more.
+// What was read decides nothing but which error is returned: a new primary may answer with what the
+// counter was a moment ago.
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	if err := req.Validate(); err != nil {
 		return persist.Range{}, err
@@ -67,7 +70,8 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 	return persist.Range{}, fmt.Errorf("%q: %w: the counter changes too often", req.BizTag, persist.ErrUnavailable)
 }
 
-// take allocates above the maximum as it is, or returns ErrNotFound when that is below the floor or too near to the end.
+// take allocates above the maximum as it is, or returns ErrNotFound when that is below the floor or
+// too near to the end.
 func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -109,7 +113,8 @@ func believing(req persist.Request) bson.D {
 	}
 }
 
-// raise lifts a maximum that is below the floor to the gap above it. It changes nothing else: not a field that is missing or no number.
+// raise lifts a maximum that is below the floor to the gap above it. It changes nothing else: not a
+// field that is missing or no number.
 func (c *counters) raise(ctx context.Context, req persist.Request) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -137,7 +142,8 @@ func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range)
 		return false, about(bizTag, translate(err))
 	}
 	if result.MatchedCount == 0 {
-		_, err := c.Read(ctx, bizTag) // a counter that is gone or of another format is worth an error
+		// a counter that is gone or of another format is worth an error
+		_, err := c.Read(ctx, bizTag)
 		return false, err
 	}
 	return true, nil

@@ -14,7 +14,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// documents keeps each document under the _id "<kind>/<key>". A change selects the revision that it follows, so of two that come at once one wins.
+// documents keeps each document under the _id "<kind>/<key>". A change selects the revision that it
+// follows, so of two that come at once one wins.
 type documents struct {
 	repository[persist.Document, storedDocument]
 	indexed *atomic.Bool

@@ -13,8 +13,9 @@ import (
 // mostEpochs is how many counters one query reads the epochs of, so that its answer stays small.
 const mostEpochs = 1000
 
-// epochs reads the epochs of counters. A node rereads those of all its active counters every few seconds; so one query is under way
-// at a time, and the callers that arrive meanwhile share the next ones. It is safe for concurrent use.
+// epochs reads the epochs of counters. A node rereads those of all its active counters every few
+// seconds; so one query is under way at a time, and the callers that arrive meanwhile share the
+// next ones. It is safe for concurrent use.
 type epochs struct {
 	// find reads the epochs of some counters. What it does not find is not in the answer.
 	find func(ctx context.Context, bizTags []string) (map[string]foundEpoch, error)
@@ -96,8 +97,9 @@ func (e *epochs) send() {
 type storedEpoch struct {
 	ID      string        `bson:"_id"`
 	Version bson.RawValue `bson:"v"`
-	BizTag  bson.RawValue `bson:"bizTag"` // taken as it stands: one damaged record must not spoil the answer for all others
-	Epoch   bson.RawValue `bson:"epoch"`
+	// taken as it stands: one damaged record must not spoil the answer for all others
+	BizTag bson.RawValue `bson:"bizTag"`
+	Epoch  bson.RawValue `bson:"epoch"`
 }
 
 // found returns what the record says. One of the first versions has no epoch.

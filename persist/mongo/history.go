@@ -14,8 +14,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// history keeps each record as one document whose _id is "<biz type>/<ID>". So the one index that every collection has gives the records of a biz type in the
-// order of time and refuses what is inserted twice; there is no other to be made or kept.
+// history keeps each record as one document whose _id is "<biz type>/<ID>". So the one index that
+// every collection has gives the records of a biz type in the order of time and refuses what is
+// inserted twice; there is no other to be made or kept.
 type history struct {
 	collection *mongo.Collection
 	timeout    time.Duration
@@ -23,7 +24,8 @@ type history struct {
 
 var _ persist.HistoryStore = (*history)(nil)
 
-// storedHistory is a record as it is written and read. The biz type and the date are there for people with a shell.
+// storedHistory is a record as it is written and read. The biz type and the date are there for
+// people with a shell.
 type storedHistory struct {
 	ID        string               `bson:"_id"`
 	Version   int                  `bson:"v"`
@@ -149,7 +151,8 @@ func (h *history) Purge(ctx context.Context, bizType string, before int64, limit
 	if err := cursor.All(ctx, &found); err != nil || len(found) == 0 {
 		return 0, translate(err)
 	}
-	// Up to the last one that was found: those of another process that purges may be among them, others cannot.
+	// Up to the last one that was found: those of another process that purges may be among them,
+	// others cannot.
 	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: low}, {Key: "$lte", Value: found[len(found)-1].ID}}}}
 	if _, err := h.collection.DeleteMany(ctx, filter); err != nil {
 		return 0, translate(err)

@@ -25,14 +25,16 @@ type Server struct {
 	Offset, RoundTrip time.Duration
 	// User is who we are to it, "" where it asks nobody.
 	User string
-	// Missing are rights that the user lacks, such as "update on seqd.counters"; they are known only where User is set.
+	// Missing are rights that the user lacks, such as "update on seqd.counters"; they are known
+	// only where User is set.
 	Missing []string
 }
 
 // looks is how often the server is asked for its clock: the fastest answer tells most of it.
 const looks = 5
 
-// Inspect asks the server about itself. It writes nothing. Each question is bounded by the time-out of the store.
+// Inspect asks the server about itself. It writes nothing. Each question is bounded by the time-out
+// of the store.
 func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 	var heard []answer
 	for range looks {
@@ -64,7 +66,8 @@ func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 // answer is what one answer tells of the clock.
 type answer struct{ offset, trip time.Duration }
 
-// clockOf returns how far the clock is ahead of ours, by the fastest answer, and how long an answer usually takes.
+// clockOf returns how far the clock is ahead of ours, by the fastest answer, and how long an answer
+// usually takes.
 func clockOf(heard []answer) (offset, roundTrip time.Duration) {
 	slices.SortFunc(heard, func(a, b answer) int { return cmp.Compare(a.trip, b.trip) })
 	return heard[0].offset, heard[len(heard)/2].trip

@@ -1,5 +1,6 @@
-// Package mongo is the store that many nodes share: one document per biz type, every range taken by one atomic findAndModify with
-// majority and journal. It uses nothing that a stand-alone server does not have.
+// Package mongo is the store that many nodes share: one document per biz type, every range taken by
+// one atomic findAndModify with majority and journal. It uses nothing that a stand-alone server
+// does not have.
 package mongo
 
 import (
@@ -23,14 +24,15 @@ import (
 
 // Options say which server and how long to wait for it.
 type Options struct {
-	// URI is the connection string, with credentials and TLS where needed. It may not weaken the write concern nor read from
-	// secondaries.
+	// URI is the connection string, with credentials and TLS where needed. It may not weaken the
+	// write concern nor read from secondaries.
 	URI string
 	// Database is the name of the database.
 	Database string
 	// Timeout bounds every operation; more than 0.
 	Timeout time.Duration
-	// Unreached opens the store although it cannot be reached now: its operations return persist.ErrUnavailable until it can.
+	// Unreached opens the store although it cannot be reached now: its operations return
+	// persist.ErrUnavailable until it can.
 	Unreached bool
 	// Now is the clock of the timestamps.
 	Now func() time.Time
@@ -45,11 +47,13 @@ const (
 	srvScheme   = "mongodb+srv://"
 )
 
-// errURI stands for what the driver says of a URI that it cannot read: that may quote parts of the password.
+// errURI stands for what the driver says of a URI that it cannot read: that may quote parts of the
+// password.
 var errURI = errors.New("it cannot be read as a connection string such as mongodb://user:password@host:port/?tls=true")
 
-// CheckURI returns an error when the URI cannot be read or asks for less than seqd needs. It asks no network: of a mongodb+srv URI,
-// whose hosts the name service knows, only the options are looked at. No error shows a part of the URI.
+// CheckURI returns an error when the URI cannot be read or asks for less than seqd needs. It asks
+// no network: of a mongodb+srv URI, whose hosts the name service knows, only the options are looked
+// at. No error shows a part of the URI.
 func CheckURI(uri string) error {
 	if rest, ok := strings.CutPrefix(uri, srvScheme); ok {
 		uri = plainScheme + rest
@@ -58,8 +62,9 @@ func CheckURI(uri string) error {
 	return err
 }
 
-// The pool of connections, unless the URI says otherwise. Many operations at once, such as those of a start with many biz
-// types, open as many connections, and the driver's own default never closes one again.
+// The pool of connections, unless the URI says otherwise. Many operations at once, such as those of
+// a start with many biz types, open as many connections, and the driver's own default never closes
+// one again.
 const (
 	mostConnections = 64
 	idleTime        = time.Minute
@@ -97,7 +102,8 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 		SetRetryWrites(false), nil
 }
 
-// Store is a [persist.Store] in one MongoDB database, safe for concurrent use and for many processes.
+// Store is a [persist.Store] in one MongoDB database, safe for concurrent use and for many
+// processes.
 type Store struct {
 	client   *mongo.Client
 	describe string
@@ -112,8 +118,8 @@ type Store struct {
 
 var _ persist.Store = (*Store)(nil)
 
-// Open connects and asks the server for a sign of life. An error that wraps persist.ErrUnavailable can pass; any other needs a human. No
-// error holds the URI, which may hold a password.
+// Open connects and asks the server for a sign of life. An error that wraps persist.ErrUnavailable
+// can pass; any other needs a human. No error holds the URI, which may hold a password.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := CheckURI(opts.URI); err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
@@ -212,7 +218,8 @@ func translate(err error) error {
 	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
 }
 
-// storedCounter is how a counter is read. Its numbers are taken as they stand: the driver would make 1 of true and 0 of what is not there.
+// storedCounter is how a counter is read. Its numbers are taken as they stand: the driver would
+// make 1 of true and 0 of what is not there.
 type storedCounter struct {
 	ID        string        `bson:"_id"`
 	Version   bson.RawValue `bson:"v"`
@@ -254,8 +261,8 @@ func (s storedShape) model() (persist.Shape, error) {
 	return m, m.Validate()
 }
 
-// storedCluster is how the cluster's record is read. Its bizTag is its persist ID, as in every document: so that one which was copied under another
-// ID is noticed.
+// storedCluster is how the cluster's record is read. Its bizTag is its persist ID, as in every
+// document: so that one which was copied under another ID is noticed.
 type storedCluster struct {
 	ID        string        `bson:"_id"`
 	Version   bson.RawValue `bson:"v"`

@@ -19,7 +19,8 @@ type repository[M persist.Record, D interface{ model() (M, error) }] struct {
 	timeout    time.Duration
 }
 
-// bounded gives an operation its deadline. The driver's own bound gives way to any deadline the context brings.
+// bounded gives an operation its deadline. The driver's own bound gives way to any deadline the
+// context brings.
 func (r *repository[M, D]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.timeout)
 }
@@ -66,7 +67,8 @@ func (r *repository[M, D]) replace(ctx context.Context, m M, filter bson.D) erro
 	return about(m.PersistID(), translate(err))
 }
 
-// whyNot finds out why a filter selected nothing: a document of another format or a damaged one says so when it is read.
+// whyNot finds out why a filter selected nothing: a document of another format or a damaged one
+// says so when it is read.
 func (r *repository[M, D]) whyNot(ctx context.Context, id string, err error) error {
 	if !errors.Is(err, persist.ErrNotFound) {
 		return err
@@ -96,7 +98,8 @@ func (r *repository[M, D]) List(ctx context.Context, after string, limit int) (l
 	return r.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
 }
 
-// find returns at most limit models, more than 0, that a filter selects, in byte order of their persist IDs.
+// find returns at most limit models, more than 0, that a filter selects, in byte order of their
+// persist IDs.
 func (r *repository[M, D]) find(ctx context.Context, filter bson.D, limit int) (list []M, err error) {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()

@@ -15,8 +15,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// slots keeps each registry of machine IDs as one document: {_id: registry, v: format, set: {…}, slots: {"5": {…}}}. A change is one command whose
-// filter holds every field of what was seen. The clock of a registry is the primary's.
+// slots keeps each registry of machine IDs as one document: {_id: registry, v: format, set: {…},
+// slots: {"5": {…}}}. A change is one command whose filter holds every field of what was seen. The
+// clock of a registry is the primary's.
 type slots struct {
 	collection *mongo.Collection
 	admin      *mongo.Database
@@ -48,9 +49,11 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (persis
 	return t, nil
 }
 
-// read reads a registry, or returns ErrNotFound. It brings only the slots of the given IDs over the network, where there are any.
+// read reads a registry, or returns ErrNotFound. It brings only the slots of the given IDs over the
+// network, where there are any.
 func (s *slots) read(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
-	ids = slices.Compact(slices.Sorted(slices.Values(ids))) // a path that stands there twice is an error to some servers
+	// a path that stands there twice is an error to some servers
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	projection := bson.D{{Key: "v", Value: 1}, {Key: "set", Value: 1}}
 	for _, id := range ids {
 		projection = append(projection, bson.E{Key: slotPath(id), Value: 1})
@@ -105,7 +108,8 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 	return false, s.whyNot(ctx, registry, swap)
 }
 
-// whyNot finds out why a filter selected nothing: a document of another format or a damaged one is worth an error.
+// whyNot finds out why a filter selected nothing: a document of another format or a damaged one is
+// worth an error.
 func (s *slots) whyNot(ctx context.Context, registry string, swap persist.SlotSwap) error {
 	id := int64(0)
 	if swap.NewSlot != nil {
@@ -184,8 +188,9 @@ func change(swap persist.SlotSwap) (fields bson.D) {
 	return fields
 }
 
-// seen selects a registry where everything is as a swap says it was. It compares field by field: a document as a whole is equal only when its fields
-// stand in the same order, which some tools change.
+// seen selects a registry where everything is as a swap says it was. It compares field by field: a
+// document as a whole is equal only when its fields stand in the same order, which some tools
+// change.
 func seen(registry string, swap persist.SlotSwap) bson.D {
 	filter := knownRegistry(registry)
 	if swap.OldSet == nil {
@@ -292,7 +297,8 @@ func damagedField(registry, field string) error {
 	return fmt.Errorf("%w: %s", damaged(registry), field)
 }
 
-// fields reads the fields of a document as they stand. damaged names one that is missing or of another type.
+// fields reads the fields of a document as they stand. damaged names one that is missing or of
+// another type.
 type fields struct {
 	document bson.RawValue
 	damaged  string

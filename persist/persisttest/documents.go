@@ -165,7 +165,8 @@ func testDocumentRevisions(s *documentsSuite) {
 	s.fails(s.documents.Delete(ctx, "token", "shop", 2), persist.ErrNotFound)
 }
 
-// crowd runs f many times at once and returns how many did not fail. The others must fail with one of the errors.
+// crowd runs f many times at once and returns how many did not fail. The others must fail with one
+// of the errors.
 func (s *documentsSuite) crowd(f func(i int) error, losing ...error) int {
 	var (
 		wg  sync.WaitGroup
@@ -321,7 +322,8 @@ func testDocumentPurge(s *documentsSuite) {
 	s.purges("answer", 4, 100, 1)
 }
 
-// A document that an update lets expire later, earlier or never does so. What the revisions before said costs no place in a purge.
+// A document that an update lets expire later, earlier or never does so. What the revisions before
+// said costs no place in a purge.
 func testDocumentPurgeMoved(s *documentsSuite) {
 	for i, key := range []string{"later", "never", "gone"} {
 		s.create(expiring("answer", key, int64(10+i)))

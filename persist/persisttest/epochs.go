@@ -66,7 +66,8 @@ func testEpochs(s *suite) {
 	s.wants(err, persist.ErrInvalid)
 }
 
-// testEpochRace lets many begin a cursor at the same time: each range that somebody got was the only one of its epoch.
+// testEpochRace lets many begin a cursor at the same time: each range that somebody got was the
+// only one of its epoch.
 func testEpochRace(s *suite) {
 	s.create("order", 0)
 	const callers, rounds = 8, 5

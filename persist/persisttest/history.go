@@ -13,7 +13,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// HistoryFactory returns an empty history, and what closes it. The suite may call what closes it more than once.
+// HistoryFactory returns an empty history, and what closes it. The suite may call what closes it
+// more than once.
 type HistoryFactory func(t *testing.T) (history persist.HistoryStore, end func() error)
 
 // historySuite is one test's history.
@@ -23,8 +24,8 @@ type historySuite struct {
 	end     func() error
 }
 
-// RunHistory runs the part of the suite that is about what was issued. Run does so as well. wholesale says that Purge may keep records that could go, as
-// one does that removes whole files.
+// RunHistory runs the part of the suite that is about what was issued. Run does so as well.
+// wholesale says that Purge may keep records that could go, as one does that removes whole files.
 func RunHistory(t *testing.T, wholesale bool, open HistoryFactory) {
 	tests := []struct {
 		name string

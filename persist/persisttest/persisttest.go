@@ -159,7 +159,8 @@ func testClusterID(s *suite) {
 	for i := range ids {
 		wg.Go(func() {
 			err := persist.ErrUnavailable
-			for errors.Is(err, persist.ErrUnavailable) { // a shared store may not show at once what another caller wrote
+			// a shared store may not show at once what another caller wrote
+			for errors.Is(err, persist.ErrUnavailable) {
 				ids[i], err = persist.ClusterID(context.Background(), s.store, s.clock.now)
 			}
 			if err != nil {
@@ -410,7 +411,8 @@ func testConcurrent(s *suite) {
 	s.equal(s.counter("order").Max, sum) // nothing was lost either
 }
 
-// testConcurrentGiveBack lets every worker use the first half of a range and give the second half back.
+// testConcurrentGiveBack lets every worker use the first half of a range and give the second half
+// back.
 func testConcurrentGiveBack(s *suite) {
 	const workers, rounds = 8, 50
 	s.create("order", 0)

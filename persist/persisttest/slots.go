@@ -14,8 +14,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// SlotFactory returns registries of machine IDs of which none exists yet, and what closes them. now is for those that have no server with a
-// clock of its own. The suite may call what closes them more than once.
+// SlotFactory returns registries of machine IDs of which none exists yet, and what closes them. now
+// is for those that have no server with a clock of its own. The suite may call what closes them
+// more than once.
 type SlotFactory func(t *testing.T, now func() time.Time) (slots persist.SlotStore, end func() error)
 
 // slotSuite is one test's registries.
@@ -144,10 +145,12 @@ func testSlotsSwap(s *slotSuite) {
 	s.holds(&setA, next)
 	s.swap(true, persist.SlotSwap{OldSet: &setA, NewSet: &setB})
 	s.holds(&setB, next)
-	s.swap(true, persist.SlotSwap{OldSet: &setB, NewSet: &setB, OldSlot: &next, NewSlot: &next}) // to what it is
+	// to what it is
+	s.swap(true, persist.SlotSwap{OldSet: &setB, NewSet: &setB, OldSlot: &next, NewSlot: &next})
 	s.swap(true, persist.SlotSwap{OldSet: &setB, NewSet: &setA, OldSlot: &next, NewSlot: &five})
 	s.holds(&setA, five)
-	s.swap(true, persist.SlotSwap{OldSet: &setA, OldSlot: &five, NewSet: &setB}) // a slot is not compared where none is set
+	// a slot is not compared where none is set
+	s.swap(true, persist.SlotSwap{OldSet: &setA, OldSlot: &five, NewSet: &setB})
 	s.swap(true, persist.SlotSwap{OldSet: &setB, OldSlot: &next, NewSet: &setA})
 	s.holds(&setA, five)
 }
@@ -189,7 +192,8 @@ func testSlotsCompare(s *slotSuite) {
 		s.swap(false, persist.SlotSwap{OldSet: &setA, OldSlot: &old, NewSlot: &next})
 		s.swap(false, persist.SlotSwap{OldSet: &setA, NewSet: &setB, OldSlot: &old, NewSlot: &next})
 	}
-	s.swap(false, persist.SlotSwap{OldSet: &setA, OldSlot: &six, NewSlot: &six}) // it was never granted
+	// it was never granted
+	s.swap(false, persist.SlotSwap{OldSet: &setA, OldSlot: &six, NewSlot: &six})
 	s.holds(&setA, five)
 	for _, source := range []string{"elsewhere", s.look().Source + "0"} {
 		made, err := s.slots.Swap(s.Context(), s.name, persist.SlotSwap{OldSet: &setA, OldSlot: &five, NewSlot: &next, Source: source})
@@ -218,7 +222,8 @@ func testSlotsNothing(s *slotSuite) {
 func testSlotsTogether(s *slotSuite) {
 	five, next := slot(5), slot(5)
 	next.Token = "t2"
-	s.swap(true, persist.SlotSwap{NewSlot: &five}) // a slot without a bootstrap part, as after a drop
+	// a slot without a bootstrap part, as after a drop
+	s.swap(true, persist.SlotSwap{NewSlot: &five})
 	s.holds(nil, five)
 	s.swap(false, persist.SlotSwap{NewSet: &setA, NewSlot: &next}) // right set, wrong slot
 	s.swap(false, persist.SlotSwap{OldSet: &setA, NewSet: &setB, OldSlot: &five, NewSlot: &next})
@@ -239,7 +244,8 @@ func testSlotsLook(s *slotSuite) {
 	}
 	s.holds(&setA, slot(0), slot(1), slot(9), slot(10), slot(99), slot(100), slot(persist.MaxSlotID))
 	s.same(s.look(100, 9, 10), &setA, slot(9), slot(10), slot(100))
-	s.same(s.look(persist.MaxSlotID, 7, 0, 0, 7), &setA, slot(0), slot(persist.MaxSlotID)) // twice, and one that was never granted
+	// twice, and one that was never granted
+	s.same(s.look(persist.MaxSlotID, 7, 0, 0, 7), &setA, slot(0), slot(persist.MaxSlotID))
 	s.same(s.look(7), &setA)
 	for _, id := range []int64{-1, persist.MaxSlotID + 1} {
 		if _, err := s.slots.Look(s.Context(), s.name, 0, id); !errors.Is(err, persist.ErrInvalid) {
@@ -317,7 +323,8 @@ func testSlotsApart(s *slotSuite) {
 	s.holds(&setA, five)
 }
 
-// testSlotsClock knows two kinds of clocks: the one that tests set, and that of a server, which is about right.
+// testSlotsClock knows two kinds of clocks: the one that tests set, and that of a server, which is
+// about right.
 func testSlotsClock(s *slotSuite) {
 	const about = int64(60_000)
 	for _, ms := range []int64{1_000_000, 2_000_000, 1_500_000} {

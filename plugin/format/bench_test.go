@@ -42,7 +42,8 @@ func benchmarkAfter(b *testing.B, s Settings, c seqd.Calendar, period seqd.Perio
 
 var kept string
 
-// BenchmarkFormat is one ID of the example, with its string: the target is 250 ns and one allocation.
+// BenchmarkFormat is one ID of the example, with its string: the target is 250 ns and one
+// allocation.
 func BenchmarkFormat(b *testing.B) {
 	b.Run("period", func(b *testing.B) {
 		benchmarkAfter(b, example(), calendar(b, seqd.ResetDaily, "Asia/Shanghai"), 20261121, 1)

@@ -3,8 +3,8 @@ package format
 // state is how far a check digit algorithm has come. The zero state is that of no text.
 type state struct{ even, odd uint32 }
 
-// algorithm makes check digits from the left to the right, so that what stands before the number is counted once and not for every ID. It does not
-// allocate beyond what dst needs.
+// algorithm makes check digits from the left to the right, so that what stands before the number is
+// counted once and not for every ID. It does not allocate beyond what dst needs.
 type algorithm struct {
 	name string
 	// digits is how many decimal digits it appends.

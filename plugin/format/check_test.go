@@ -19,16 +19,17 @@ func holds(a *algorithm, text string) bool {
 // Vectors that others published.
 func TestPublished(t *testing.T) {
 	for _, test := range []struct{ algorithm, text string }{
-		{"luhn", "79927398713"},                   // Wikipedia, "Luhn algorithm" of old
-		{"luhn", "17893729974"},                   // Wikipedia, "Luhn algorithm"
-		{"luhn", "4111111111111111"},              // a test card number
-		{"luhn", "490154203237518"},               // an IMEI
-		{"damm", "5724"},                          // Wikipedia, "Damm algorithm"
-		{"damm", "005724"},                        // zeros in front do not count
-		{"mod97", "3214282912345698765432161182"}, // the IBAN GB82 WEST 1234 5698 7654 32, rearranged
-		{"mod97", "WEST12345698765432GB82"},       // the same in letters
-		{"mod97", "370400440532013000DE89"},       // DE89 3704 0044 0532 0130 00
-		{"mod97", "79444"},                        // ISO 7064: 794 has 44
+		{"luhn", "79927398713"},      // Wikipedia, "Luhn algorithm" of old
+		{"luhn", "17893729974"},      // Wikipedia, "Luhn algorithm"
+		{"luhn", "4111111111111111"}, // a test card number
+		{"luhn", "490154203237518"},  // an IMEI
+		{"damm", "5724"},             // Wikipedia, "Damm algorithm"
+		{"damm", "005724"},           // zeros in front do not count
+		// the IBAN GB82 WEST 1234 5698 7654 32, rearranged
+		{"mod97", "3214282912345698765432161182"},
+		{"mod97", "WEST12345698765432GB82"}, // the same in letters
+		{"mod97", "370400440532013000DE89"}, // DE89 3704 0044 0532 0130 00
+		{"mod97", "79444"},                  // ISO 7064: 794 has 44
 		{"mod97", "west12345698765432gb82"},
 	} {
 		if !holds(lookupAlgorithm(test.algorithm), test.text) {
@@ -76,7 +77,8 @@ func samples(letters bool) (texts []string) {
 
 func isDigit(c byte) bool { return c <= '9' }
 
-// Every algorithm finds every digit in place of another, the check digits included, and mod97 also every letter in place of another.
+// Every algorithm finds every digit in place of another, the check digits included, and mod97 also
+// every letter in place of another.
 func TestSingleErrors(t *testing.T) {
 	for _, a := range algorithms {
 		for _, sample := range samples(!a.decimal) {
@@ -106,12 +108,14 @@ func missedBy(name string, x, y byte) bool {
 		x, y = y, x
 		fallthrough
 	case name == "mod97" && isDigit(x) && !isDigit(y):
-		return x == '1' && y == 'B' || x == '2' && y == 'M' || x == '3' && y == 'X' // the letter counts 11 times the digit
+		// the letter counts 11 times the digit
+		return x == '1' && y == 'B' || x == '2' && y == 'M' || x == '3' && y == 'X'
 	}
 	return false
 }
 
-// Every algorithm finds every swap of two neighbours but those that missedBy lists, which it misses everywhere.
+// Every algorithm finds every swap of two neighbours but those that missedBy lists, which it misses
+// everywhere.
 func TestSwaps(t *testing.T) {
 	for _, a := range algorithms {
 		for _, sample := range samples(!a.decimal) {

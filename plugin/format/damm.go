@@ -1,7 +1,8 @@
 package format
 
-// damm is the totally anti-symmetric quasigroup of order 10 of H. Michael Damm, "Total anti-symmetrische Quasigruppen", dissertation, Marburg 2004, p. 111: row
-// is the state, column the next digit. Its diagonal is zero, so that the state itself is the check digit.
+// damm is the totally anti-symmetric quasigroup of order 10 of H. Michael Damm, "Total
+// anti-symmetrische Quasigruppen", dissertation, Marburg 2004, p. 111: row is the state, column the
+// next digit. Its diagonal is zero, so that the state itself is the check digit.
 var damm = [10]string{
 	"\x00\x03\x01\x07\x05\x09\x08\x06\x04\x02",
 	"\x07\x00\x09\x02\x01\x05\x04\x08\x06\x03",

@@ -35,7 +35,8 @@ type layoutError struct {
 
 func (e *layoutError) Error() string { return e.text }
 
-// proofs holds what prove returned, by everything it depends on: a proof takes some milliseconds, and many biz types have the same dates.
+// proofs holds what prove returned, by everything it depends on: a proof takes some milliseconds,
+// and many biz types have the same dates.
 var proofs sync.Map // of proofKey to proof
 
 type (
@@ -59,7 +60,8 @@ func newDates(layouts []string, calendar seqd.Calendar) (*dates, *layoutError) {
 	known, ok := proofs.Load(key)
 	if !ok {
 		d := &dates{layouts: layouts, joined: key.joined, calendar: calendar}
-		d.years = aDay.Format(d.joined) != aDay.AddDate(28, 0, 0).Format(d.joined) // whose weekdays are the same
+		// whose weekdays are the same
+		d.years = aDay.Format(d.joined) != aDay.AddDate(28, 0, 0).Format(d.joined)
 		known, _ = proofs.LoadOrStore(key, proof{d, d.prove()})
 	}
 	p := known.(proof)
@@ -68,9 +70,12 @@ func newDates(layouts []string, calendar seqd.Calendar) (*dates, *layoutError) {
 	return &d, p.err
 }
 
-// prove returns an error unless it is certain, by trying every period or day of the years seqd.FirstYear to seqd.LastYear, that
-//   - each date always has the same number of bytes, so that a text can be cut into its parts in one way only;
-//   - where numbers begin again, the dates say which period it is, and nothing that changes within it;
+// prove returns an error unless it is certain, by trying every period or day of the years
+// seqd.FirstYear to seqd.LastYear, that
+//   - each date always has the same number of bytes, so that a text can be cut into its parts in
+//     one way only;
+//   - where numbers begin again, the dates say which period it is, and nothing that changes within
+//     it;
 //   - the dates can be read back.
 func (d *dates) prove() *layoutError {
 	for i, layout := range d.layouts {
@@ -93,7 +98,8 @@ func (d *dates) prove() *layoutError {
 	return nil
 }
 
-// days yields a time in each period, or on each day where numbers never begin again: noon, which no clock change touches.
+// days yields a time in each period, or on each day where numbers never begin again: noon, which no
+// clock change touches.
 func (d *dates) days() iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		last := seqd.Period(0)
@@ -113,8 +119,9 @@ func (d *dates) days() iter.Seq[time.Time] {
 	}
 }
 
-// samples yields the days and, since a layout can show the time of day where numbers never begin again, one day's hours, minutes and seconds. What a
-// layout shows of them does not depend on the day, nor on each other.
+// samples yields the days and, since a layout can show the time of day where numbers never begin
+// again, one day's hours, minutes and seconds. What a layout shows of them does not depend on the
+// day, nor on each other.
 func (d *dates) samples() iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		for t := range d.days() {
@@ -159,7 +166,8 @@ func (d *dates) proveWidth(i int, layout string) *layoutError {
 	return nil
 }
 
-// proveSteady checks that a date does not change within a period or, where numbers never begin again, within a second.
+// proveSteady checks that a date does not change within a period or, where numbers never begin
+// again, within a second.
 func (d *dates) proveSteady(i int, layout string) *layoutError {
 	if !d.resets() {
 		if aDay.Format(layout) != aDay.Add(123456789).Format(layout) {
@@ -172,7 +180,8 @@ func (d *dates) proveSteady(i int, layout string) *layoutError {
 		return nil
 	}
 	period := d.calendar.Reset.Of(aDay)
-	// As late in the period as it goes, in another time zone, and with everything else different too.
+	// As late in the period as it goes, in another time zone, and with everything else different
+	// too.
 	later := time.Date(2026, 11, 21, 3, 37, 48, 123456789, time.FixedZone("XYZ", 20700))
 	switch d.calendar.Reset {
 	case seqd.ResetMonthly:
@@ -235,7 +244,8 @@ func (d *dates) show(t time.Time) (texts []string, err error) {
 
 var errNoDate = errors.New("no date")
 
-// read takes dates with between back, and returns an error for a text that they never show. The period is 0 where numbers never begin again.
+// read takes dates with between back, and returns an error for a text that they never show. The
+// period is 0 where numbers never begin again.
 func (d *dates) read(text string) (seqd.Period, error) {
 	zone := d.calendar.Zone
 	if d.resets() {
@@ -257,8 +267,9 @@ func (d *dates) read(text string) (seqd.Period, error) {
 	return 0, errNoDate
 }
 
-// centuries returns what a date may mean, the likeliest first: of a year with two digits, time.Parse makes 1969 to 2068, and
-// here it is 2000 to 2099. Where no year is shown, time.Parse makes it 0.
+// centuries returns what a date may mean, the likeliest first: of a year with two digits,
+// time.Parse makes 1969 to 2068, and here it is 2000 to 2099. Where no year is shown, time.Parse
+// makes it 0.
 func centuries(t time.Time) []time.Time {
 	if t.Year() >= seqd.FirstYear {
 		return []time.Time{t}

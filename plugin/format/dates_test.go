@@ -65,7 +65,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// The date is that of the period, also at midnight in whatever zone, at the ends of years and on leap days.
+// The date is that of the period, also at midnight in whatever zone, at the ends of years and on
+// leap days.
 func TestPeriodDates(t *testing.T) {
 	for _, test := range []struct {
 		reset    seqd.Reset
@@ -110,8 +111,9 @@ func TestIssuingDates(t *testing.T) {
 	}
 }
 
-// A clock that is a century off would repeat the IDs of a date with two digits for the year. Other years than those that are
-// proven are refused before a number is used up, and are no part of any ID.
+// A clock that is a century off would repeat the IDs of a date with two digits for the year. Other
+// years than those that are proven are refused before a number is used up, and are no part of any
+// ID.
 func TestOtherCenturies(t *testing.T) {
 	clock := time.Date(2026, 11, 21, 15, 59, 59, 0, time.UTC)
 	for _, layout := range []string{"060102", "20060102"} {

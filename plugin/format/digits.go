@@ -9,8 +9,9 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// alphabets holds the digits of each radix: those of radix 32 are Douglas Crockford's (no I, L, O, U), and those of 62 have the large letters first,
-// so that in every radix texts of one length sort as their numbers do.
+// alphabets holds the digits of each radix: those of radix 32 are Douglas Crockford's (no I, L, O,
+// U), and those of 62 have the large letters first, so that in every radix texts of one length sort
+// as their numbers do.
 var alphabets = map[int]string{
 	10: "0123456789",
 	16: "0123456789ABCDEF",
@@ -26,7 +27,8 @@ type numeral struct {
 	alphabet string
 }
 
-// most returns the highest number of width digits; ok is false where numbers are not padded, or all that are ever issued fit.
+// most returns the highest number of width digits; ok is false where numbers are not padded, or all
+// that are ever issued fit.
 func (u numeral) most() (n int64, ok bool) {
 	if u.width == 1 {
 		return 0, false
@@ -67,7 +69,8 @@ func (u numeral) convert(buf *[64]byte, n uint64) []byte {
 	}
 }
 
-// parse takes back what append made; ok is false for every other text, so that a number has one text.
+// parse takes back what append made; ok is false for every other text, so that a number has one
+// text.
 func (u numeral) parse(text string) (n uint64, ok bool) {
 	if len(text) < u.width || len(text) > u.width && text[0] == '0' {
 		return 0, false
@@ -97,7 +100,8 @@ type decimal struct {
 	width int
 }
 
-// value returns the number that shown stands for; ok is false unless it is written in exactly this way, so that two texts never have one value.
+// value returns the number that shown stands for; ok is false unless it is written in exactly this
+// way, so that two texts never have one value.
 func (d decimal) value(shown []byte) (n uint64, ok bool) {
 	if d.width > 0 && len(shown) != d.width || d.width == 0 && len(shown) > 1 && shown[0] == '0' {
 		return 0, false

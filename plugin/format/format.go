@@ -1,8 +1,11 @@
-// Package format shows numbers by a template, such as INV-{date:20060102}-{seq:06}{check}. Its import registers the plugin "format".
+// Package format shows numbers by a template, such as INV-{date:20060102}-{seq:06}{check}. Its
+// import registers the plugin "format".
 //
-// Invariant: two numbers of one period never have one text, and where numbers begin again, neither have those of two periods (U6). It is certain when the
-// configuration is loaded: literals, dates and check digits have a fixed length, so a text can be cut into its parts in one way; what is left is
-// the number, which is written in one way; and the dates say which period it is, which is tried for every one from 2000 to 2099.
+// Invariant: two numbers of one period never have one text, and where numbers begin again, neither
+// have those of two periods (U6). It is certain when the configuration is loaded: literals, dates
+// and check digits have a fixed length, so a text can be cut into its parts in one way; what is
+// left is the number, which is written in one way; and the dates say which period it is, which is
+// tried for every one from 2000 to 2099.
 package format
 
 import (
@@ -43,7 +46,8 @@ func init() {
 
 // Settings are the settings of one binding.
 type Settings struct {
-	// Template is how a number is shown: text, {date:LAYOUT} with a layout of package time, {seq} with padding and radix, {check}. At most 256 bytes.
+	// Template is how a number is shown: text, {date:LAYOUT} with a layout of package time, {seq}
+	// with padding and radix, {check}. At most 256 bytes.
 	Template string `config:"template"`
 	// Check is the algorithm of {check}: luhn, damm or mod97; empty without {check}.
 	Check string `config:"check"`
@@ -115,7 +119,8 @@ func (t template) dateAt(i int) int {
 	return 0
 }
 
-// rewriter returns the binding whose display form this one is given; ok is false where the numbers are shown as they are.
+// rewriter returns the binding whose display form this one is given; ok is false where the numbers
+// are shown as they are.
 func rewriter(b seqd.BizType, binding seqd.PluginBinding) (previous seqd.PluginBinding, ok bool) {
 	for _, other := range plugin.Chain(b) {
 		if other.Name == binding.Name {
@@ -128,7 +133,8 @@ func rewriter(b seqd.BizType, binding seqd.PluginBinding) (previous seqd.PluginB
 	return previous, ok
 }
 
-// displayWidth returns how many digits the plugins before this binding show, 0 where they show no zeros in front.
+// displayWidth returns how many digits the plugins before this binding show, 0 where they show no
+// zeros in front.
 func displayWidth(b seqd.BizType, binding seqd.PluginBinding) int {
 	if previous, ok := rewriter(b, binding); ok {
 		if d, ok := previous.Settings.(seqd.Decimal); ok {

@@ -76,7 +76,8 @@ func TestCheck(t *testing.T) {
 	}{
 		{nil, []seqd.PluginBinding{one}, "", false},
 		{daily, []seqd.PluginBinding{one}, "", true},
-		{daily, []seqd.PluginBinding{bound("format", 200, &Settings{Template: "{seq}"})}, "", false}, // another plugin may show it
+		// another plugin may show it
+		{daily, []seqd.PluginBinding{bound("format", 200, &Settings{Template: "{seq}"})}, "", false},
 		{daily, []seqd.PluginBinding{bound("format", 200, &Settings{Template: "A{date:2006}{seq}"})}, "template: byte 1: daily needs year, month and day", false},
 		{nil, []seqd.PluginBinding{one, one}, "name: a biz type has one template", false},
 		{nil, []seqd.PluginBinding{one, bound("pad", 100, &padSettings{8})}, "", false},

@@ -14,7 +14,8 @@ var resets = []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, s
 
 var position = regexp.MustCompile(`byte \d+: `)
 
-// A template is refused with the place where it is wrong, or shows every number so that it can be read back.
+// A template is refused with the place where it is wrong, or shows every number so that it can be
+// read back.
 func FuzzTemplate(f *testing.F) {
 	for i, template := range []string{
 		"INV-{date:20060102}-{seq:06}{check}", "{seq}", "{seq:08r32}", "{{{seq:r62}}}", "{date:06}{seq:r36}-{date:0102}", "{seq}{check}{date:Jan06}", "{seq", "{seq:r}",
@@ -101,7 +102,8 @@ func randomTemplate(r *rand.Rand) Settings {
 	return s
 }
 
-// Invariant: no two pairs of period and number have one text (U6), for all templates that are not refused.
+// Invariant: no two pairs of period and number have one text (U6), for all templates that are not
+// refused.
 func TestInjective(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 2026))
 	good := 0

@@ -9,7 +9,8 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// TestMeasure: the highest number that fits into the padding is told, where there is one and the number that is shown is the one that is issued.
+// TestMeasure: the highest number that fits into the padding is told, where there is one and the
+// number that is shown is the one that is issued.
 func TestMeasure(t *testing.T) {
 	factory, err := plugin.Lookup(name)
 	if err != nil {

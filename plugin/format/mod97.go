@@ -1,7 +1,8 @@
 package format
 
-// addMod97 carries ISO/IEC 7064 MOD 97-10 on over the letters and digits of text: the remainder by 97 of the number that their values make one after
-// another. A letter has two digits, A = 10 to Z = 35, as in an IBAN; small letters count as large ones.
+// addMod97 carries ISO/IEC 7064 MOD 97-10 on over the letters and digits of text: the remainder by
+// 97 of the number that their values make one after another. A letter has two digits, A = 10 to Z =
+// 35, as in an IBAN; small letters count as large ones.
 func addMod97(s state, text []byte) state {
 	r := s.even
 	for _, c := range text {

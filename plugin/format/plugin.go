@@ -20,9 +20,11 @@ type Plugin struct {
 	check    *algorithm // nil without {check}
 	dates    *dates
 	now      func() time.Time
-	// scattered is whether another plugin replaces the numbers first: then how long they are says nothing about how many are left.
+	// scattered is whether another plugin replaces the numbers first: then how long they are says
+	// nothing about how many are left.
 	scattered bool
-	// frame is the last one, nil before the first. It is replaced when the date changes; who still has an older one makes its own.
+	// frame is the last one, nil before the first. It is replaced when the date changes; who still
+	// has an older one makes its own.
 	frame atomic.Pointer[frame]
 }
 
@@ -32,8 +34,10 @@ var (
 	_ seqd.Measurer = (*Plugin)(nil)
 )
 
-// New makes the plugin for a biz type with this calendar, or returns what is wrong with the settings. width is how many digits the numbers that it is
-// given are shown with, 0 where they have no zeros in front; see [seqd.Decimal]. now is the clock, for dates where numbers never begin again.
+// New makes the plugin for a biz type with this calendar, or returns what is wrong with the
+// settings. width is how many digits the numbers that it is given are shown with, 0 where they have
+// no zeros in front; see [seqd.Decimal]. now is the clock, for dates where numbers never begin
+// again.
 func New(s Settings, calendar seqd.Calendar, width int, now func() time.Time) (*Plugin, error) {
 	for _, problem := range s.Validate() {
 		return nil, fmt.Errorf("%s: %s", problem.Key, problem.Text)
@@ -55,14 +59,15 @@ func New(s Settings, calendar seqd.Calendar, width int, now func() time.Time) (*
 type frame struct {
 	// key is the period or, where numbers never begin again, the second since the Unix epoch.
 	key int64
-	// head stands before the number, middle between it and the check digit, tail behind that; without {check}, the tail is empty.
+	// head stands before the number, middle between it and the check digit, tail behind that;
+	// without {check}, the tail is empty.
 	head, middle, tail string
 	// sum is the state of the check digit after head.
 	sum state
 }
 
-// Before implements [seqd.Plugin]. It refuses while the clock says a year that no ID may show, before a number is used up.
-// Where numbers begin again, the strategy does that.
+// Before implements [seqd.Plugin]. It refuses while the clock says a year that no ID may show,
+// before a number is used up. Where numbers begin again, the strategy does that.
 func (p *Plugin) Before(context.Context, *seqd.Call) error {
 	if len(p.dates.layouts) == 0 || p.dates.resets() {
 		return nil
@@ -87,8 +92,9 @@ func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	return bad
 }
 
-// Measure implements [seqd.Measurer]: the highest number that has no more digits than {seq} is padded to. Longer ones are shown all the same, but no longer sort or fit where
-// the others do. Without padding there is none.
+// Measure implements [seqd.Measurer]: the highest number that has no more digits than {seq} is
+// padded to. Longer ones are shown all the same, but no longer sort or fit where the others do.
+// Without padding there is none.
 func (p *Plugin) Measure(tell func(seqd.Measurement)) {
 	if most, ok := p.numeral.most(); ok && !p.scattered {
 		tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(most)})

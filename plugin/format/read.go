@@ -6,8 +6,9 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Read implements [seqd.Reader]: it cuts an ID into the parts of the template and returns the number as it was given to [Plugin.After]. A check digit that does not
-// fit makes the reading invalid; everything else that After never makes is an error.
+// Read implements [seqd.Reader]: it cuts an ID into the parts of the template and returns the
+// number as it was given to [Plugin.After]. A check digit that does not fit makes the reading
+// invalid; everything else that After never makes is an error.
 func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
 	length := len(id) - p.fixed()
 	if length < p.numeral.width {
@@ -45,7 +46,8 @@ func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
 	return r, nil
 }
 
-// width returns how many characters a part has; earlier is how many dates stand before it, length is that of the number.
+// width returns how many characters a part has; earlier is how many dates stand before it, length
+// is that of the number.
 func (p *Plugin) width(part part, earlier, length int) int {
 	switch part.kind {
 	case literal:

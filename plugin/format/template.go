@@ -34,7 +34,8 @@ type part struct {
 	numeral numeral
 }
 
-// template is a template in its parts: at least one sequence in it, and at most one check behind that.
+// template is a template in its parts: at least one sequence in it, and at most one check behind
+// that.
 type template []part
 
 // count returns how many parts are of a kind.
@@ -148,10 +149,12 @@ func scanLiteral(text string, at int) (p part, next int, err error) {
 	return part{kind: literal, at: at, text: shown.String()}, next, nil
 }
 
-// plain reports whether a character may stand in an ID: visible ASCII, without those that end or alter a path of a URL or have to be escaped in JSON.
+// plain reports whether a character may stand in an ID: visible ASCII, without those that end or
+// alter a path of a URL or have to be escaped in JSON.
 func plain(c byte) bool { return c > ' ' && c < 0x7f && !strings.ContainsRune(`/?#%"\`, rune(c)) }
 
-// checkBytes returns an error for text, which stands at a byte of the template, when it has a character that is not plain.
+// checkBytes returns an error for text, which stands at a byte of the template, when it has a
+// character that is not plain.
 func checkBytes(text string, at int) error {
 	for i := range len(text) {
 		if !plain(text[i]) {

@@ -7,7 +7,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// An offset with AM and PM for the time of day is accepted: days are tried at noon only, and then IDs issued on the days on which clocks change cannot be read back.
+// An offset with AM and PM for the time of day is accepted: days are tried at noon only, and then
+// IDs issued on the days on which clocks change cannot be read back.
 func TestOffsetWithoutHour(t *testing.T) {
 	for _, layout := range []string{"20060102PM-0700", "20060102PMMST"} {
 		var clock time.Time

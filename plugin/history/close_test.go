@@ -35,7 +35,8 @@ func (o *one) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-// Issuer.Close while a call is between strategy and history: what is answered after a clean Close is in the history.
+// Issuer.Close while a call is between strategy and history: what is answered after a clean Close
+// is in the history.
 func TestAnsweredAfterClose(t *testing.T) {
 	store := memory.New(time.Now)
 	h := start(t, store, nil, func(s *Settings) { s.OnOverflow = Block })

@@ -18,11 +18,12 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// files keeps records as lines of JSON: in one file that grows, and in those before it, whose names say from when to when their records are. The lock file
-// keeps other processes out.
+// files keeps records as lines of JSON: in one file that grows, and in those before it, whose names
+// say from when to when their records are. The lock file keeps other processes out.
 //
 // Invariants:
-//  1. Whatever is in the growing file up to size is synced lines. A write that failed is repeated at the same place.
+//  1. Whatever is in the growing file up to size is synced lines. A write that failed is repeated
+//     at the same place.
 //  2. The older files never change.
 type files struct {
 	path             string
@@ -59,7 +60,8 @@ func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 	switch err = folder.Lock(f.lock); {
 	case errors.Is(err, folder.ErrHeld):
 		err = errHeld
-	case err == nil, errors.Is(err, errors.ErrUnsupported): // there it is up to the operator that one process writes to a file
+	case err == nil, errors.Is(err, errors.ErrUnsupported):
+		// there it is up to the operator that one process writes to a file
 		err = f.open()
 	}
 	if err != nil {
@@ -80,8 +82,8 @@ func (f *files) close() {
 	_ = f.lock.Close()
 }
 
-// open opens the growing file and finds out what is in it. What a crash left of the last line gets an end, so that it is one line that cannot be read. mu
-// is held, or nobody else knows f.
+// open opens the growing file and finds out what is in it. What a crash left of the last line gets
+// an end, so that it is one line that cannot be read. mu is held, or nobody else knows f.
 func (f *files) open() error {
 	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -164,7 +166,8 @@ func (f *files) Append(ctx context.Context, records []persist.HistoryRecord) err
 	return nil
 }
 
-// usable opens the growing file where that is due: also when somebody moved it away, as tools that rotate do. mu is held.
+// usable opens the growing file where that is due: also when somebody moved it away, as tools that
+// rotate do. mu is held.
 func (f *files) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -193,7 +196,8 @@ type older struct {
 	from, last int64 // the least and the greatest time in it, ms
 }
 
-// olderName is path.<from>-<last>-<number>, the times in ms with 15 digits, so that names sort by time. The number tells files of the same times apart.
+// olderName is path.<from>-<last>-<number>, the times in ms with 15 digits, so that names sort by
+// time. The number tells files of the same times apart.
 const olderName = "%s.%015d-%015d-%03d"
 
 // rotate gives the growing file its last name and begins the next one. mu is held.
@@ -248,7 +252,8 @@ func (f *files) olderFiles() ([]older, error) {
 	return list, nil
 }
 
-// Purge implements [persist.HistoryStore], for all biz types at once: it removes files that hold nothing else than what is too old, and returns 0.
+// Purge implements [persist.HistoryStore], for all biz types at once: it removes files that hold
+// nothing else than what is too old, and returns 0.
 func (f *files) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
 	if _, _, err := persist.PurgeRange(bizType, before); err != nil || limit <= 0 {
 		return 0, err

@@ -124,7 +124,8 @@ func TestFilesRotateByTime(t *testing.T) {
 	once(t, kept(t, f, "order"), 100)
 }
 
-// Wherever a crash cuts the last write, what was written before is there, what is written later is there, and the damage is reported.
+// Wherever a crash cuts the last write, what was written before is there, what is written later is
+// there, and the damage is reported.
 func TestFilesTorn(t *testing.T) {
 	dir := t.TempDir()
 	f := openAt(t, filepath.Join(dir, "history.jsonl"), nil, nil)
@@ -241,7 +242,8 @@ func TestFilesLocked(t *testing.T) {
 	once(t, kept(t, f, "b"), 1)
 }
 
-// Whatever stands in a file, reading it neither fails nor invents records, and a line that is written after it is found.
+// Whatever stands in a file, reading it neither fails nor invents records, and a line that is
+// written after it is found.
 func FuzzFiles(f *testing.F) {
 	made := openAt(f, filepath.Join(f.TempDir(), "made"), nil, nil)
 	write(f, made, lines(1, 2))

@@ -18,7 +18,8 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// fakeStore is a store whose history fails or hangs when told to, and that watches how much there is.
+// fakeStore is a store whose history fails or hangs when told to, and that watches how much there
+// is.
 type fakeStore struct {
 	persist.Store
 	persist.HistoryStore

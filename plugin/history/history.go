@@ -1,5 +1,6 @@
-// Package history is the plugin that keeps what was issued, to whom and when: one record per answered request, written in batches to the store or to
-// rotating files. Issuing never waits for a write; what happens when records come faster than they are written is a setting.
+// Package history is the plugin that keeps what was issued, to whom and when: one record per
+// answered request, written in batches to the store or to rotating files. Issuing never waits for a
+// write; what happens when records come faster than they are written is a setting.
 package history
 
 import (
@@ -60,7 +61,8 @@ var (
 	_ seqd.Measurer = (*Plugin)(nil)
 )
 
-// New makes the plugin of one binding. Under to: file it opens the file and returns an error when it cannot be used.
+// New makes the plugin of one binding. Under to: file it opens the file and returns an error when
+// it cannot be used.
 func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plugin, error) {
 	p, err := join(env, *binding.Settings.(*Settings), bizType.Name)
 	if err != nil {
@@ -69,10 +71,12 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 	return &Plugin{bizType: bizType.Name, pipe: p}, nil
 }
 
-// Before refuses the request while there is no room for its record, under reject and block: before numbers are spent on it.
+// Before refuses the request while there is no room for its record, under reject and block: before
+// numbers are spent on it.
 func (h *Plugin) Before(ctx context.Context, _ *seqd.Call) error { return h.pipe.room(ctx) }
 
-// After puts the record into the queue. Under reject and block it fails when others took the room meanwhile.
+// After puts the record into the queue. Under reject and block it fails when others took the room
+// meanwhile.
 func (h *Plugin) After(ctx context.Context, call *seqd.Call) error {
 	c := &call.Caller
 	e := entry{bizType: h.bizType, caller: seqd.Caller{Name: cut(c.Name), Addr: cut(c.Addr), RequestID: cut(c.RequestID)}}
@@ -85,15 +89,16 @@ func (h *Plugin) After(ctx context.Context, call *seqd.Call) error {
 	return err
 }
 
-// Measure implements [seqd.Measurer]: the queue, which biz types with the same settings share, and the records of this biz type that were dropped.
+// Measure implements [seqd.Measurer]: the queue, which biz types with the same settings share, and
+// the records of this biz type that were dropped.
 func (h *Plugin) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugeQueued, Value: float64(h.pipe.depth())})
 	tell(seqd.Measurement{Gauge: seqd.GaugeQueueSize, Value: float64(h.pipe.settings.Queue)})
 	tell(seqd.Measurement{Gauge: seqd.GaugeDropped, Value: float64(h.dropped.Load())})
 }
 
-// Close writes out what is in the queue once the last biz type that shares it is closed. What could not be written when ctx ended is counted in
-// the error.
+// Close writes out what is in the queue once the last biz type that shares it is closed. What could
+// not be written when ctx ended is counted in the error.
 func (h *Plugin) Close(ctx context.Context) error { return h.pipe.leave(ctx, h.bizType) }
 
 // Bounds of what a record holds.
@@ -116,7 +121,8 @@ type entry struct {
 	caller      seqd.Caller
 }
 
-// take copies what was issued. A single number costs one allocation where it is shown otherwise than in decimal digits, else none.
+// take copies what was issued. A single number costs one allocation where it is shown otherwise
+// than in decimal digits, else none.
 func (e *entry) take(seq *seqd.Sequence) {
 	runs := seq.Runs()
 	end := runs[len(runs)-1]

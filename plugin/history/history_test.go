@@ -127,7 +127,8 @@ func TestBlockWaitsInTurn(t *testing.T) {
 	})
 }
 
-// A batch is tried again until it is stored; what an attempt of unknown outcome stored is not stored twice, and the episode is logged once.
+// A batch is tried again until it is stored; what an attempt of unknown outcome stored is not
+// stored twice, and the episode is logged once.
 func TestRetry(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -155,7 +156,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// What is in the queue is written at the stop, also when the store comes back only then; never longer than the context lasts.
+// What is in the queue is written at the stop, also when the store comes back only then; never
+// longer than the context lasts.
 func TestStop(t *testing.T) {
 	for name, test := range map[string]struct {
 		back time.Duration // when the store works again

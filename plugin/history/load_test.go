@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// At full load everything that was answered is in the history once, and the queue never held more than its bound.
+// At full load everything that was answered is in the history once, and the queue never held more
+// than its bound.
 func TestFullLoad(t *testing.T) {
 	t.Run("store", func(t *testing.T) {
 		store := newFake()

@@ -13,8 +13,8 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// pipe is a queue with its writer. Biz types whose settings are equal share one: a hundred thousand of them cost one goroutine, and their records are
-// written together.
+// pipe is a queue with its writer. Biz types whose settings are equal share one: a hundred thousand
+// of them cost one goroutine, and their records are written together.
 type pipe struct {
 	queue
 	target target
@@ -195,8 +195,8 @@ const (
 // appendTimeout bounds one attempt.
 const appendTimeout = 10 * time.Second
 
-// append writes one batch, again and again until it is stored: the IDs keep what was stored by an attempt of unknown outcome from being stored twice. It
-// returns false when it was told to give up.
+// append writes one batch, again and again until it is stored: the IDs keep what was stored by an
+// attempt of unknown outcome from being stored twice. It returns false when it was told to give up.
 func (p *pipe) append(records []persist.HistoryRecord) bool {
 	closing := p.closing
 	for pause := firstPause; p.ctx.Err() == nil; pause = min(2*pause, mostPause) {

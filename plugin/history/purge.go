@@ -17,7 +17,8 @@ const (
 	mostPurge  = time.Hour
 )
 
-// purge removes old records by small steps until the pipe is closed. Every node does; what one finds gone is no matter.
+// purge removes old records by small steps until the pipe is closed. Every node does; what one
+// finds gone is no matter.
 func (p *pipe) purge() {
 	defer close(p.purger)
 	ctx, cancel := context.WithCancel(p.ctx)
@@ -77,7 +78,8 @@ func (p *pipe) trusts(ctx context.Context, now time.Time) error {
 // mostAhead is how far the clock of a node may be ahead of that of the store for it to purge.
 const mostAhead = time.Hour
 
-// trustStore compares the clock of this node with that of the store, which all nodes share: one that is ahead would remove what the others must keep.
+// trustStore compares the clock of this node with that of the store, which all nodes share: one
+// that is ahead would remove what the others must keep.
 func trustStore(ctx context.Context, clock persist.SlotStore, now time.Time) error {
 	table, err := clock.Look(ctx, name)
 	if err != nil {
@@ -89,8 +91,9 @@ func trustStore(ctx context.Context, clock persist.SlotStore, now time.Time) err
 	return nil
 }
 
-// mostIdle is how much longer ago than the retention the newest record of files may be for them to be purged. A process that runs removes the last
-// record within this time; where it did not, the clock was set, or the process did not run.
+// mostIdle is how much longer ago than the retention the newest record of files may be for them to
+// be purged. A process that runs removes the last record within this time; where it did not, the
+// clock was set, or the process did not run.
 const mostIdle = 2 * mostPurge
 
 // trust compares the clock with the newest record, since files have no clock.

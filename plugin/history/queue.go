@@ -27,9 +27,11 @@ type queue struct {
 	spare   []entry // what pending was before, for its memory
 	n       uint64  // records ever put
 	written uint64  // how many of them were written
-	// held is how many records there are, pending or being written, with the places that waiters were given: at most settings.Queue.
-	held    int
-	waiters list.List // of chan error, the longest waiting first; they get nil when a place is theirs
+	// held is how many records there are, pending or being written, with the places that waiters
+	// were given: at most settings.Queue.
+	held int
+	// of chan error, the longest waiting first; they get nil when a place is theirs
+	waiters list.List
 
 	dropped  int64 // records that were dropped in all
 	reported int64 // how many of them were logged
@@ -40,17 +42,20 @@ func newQueue(settings Settings, now func() time.Time, log *slog.Logger) queue {
 	return queue{settings: settings, now: now, log: log, first: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// errFull is what a request gets that there is no room for. The store, or the disk, that takes no records is the cause, and what an operator has to look at.
+// errFull is what a request gets that there is no room for. The store, or the disk, that takes no
+// records is the cause, and what an operator has to look at.
 var errFull = &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the history cannot be written, and its queue is full", RetryAfter: time.Second}
 
-// errStopping is what a request gets when the last write is about to begin, or is done: nothing would write its record any more.
+// errStopping is what a request gets when the last write is about to begin, or is done: nothing
+// would write its record any more.
 var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the history is closed, since the service stops", RetryAfter: time.Second}
 
-// errDropped is what put returns for a record that is lost under drop, which is no error for the request.
+// errDropped is what put returns for a record that is lost under drop, which is no error for the
+// request.
 var errDropped = errors.New("the record was dropped")
 
-// room returns nil when there is room for a record, which nobody keeps for the caller, and under drop in any case
-// until the queue is closed.
+// room returns nil when there is room for a record, which nobody keeps for the caller, and under
+// drop in any case until the queue is closed.
 func (q *queue) room(ctx context.Context) error {
 	if q.closed.Load() {
 		return errStopping
@@ -78,10 +83,12 @@ func (q *queue) room(ctx context.Context) error {
 	return nil
 }
 
-// free reports whether there is a place for somebody who comes now: those who wait are first. mu is held.
+// free reports whether there is a place for somebody who comes now: those who wait are first. mu is
+// held.
 func (q *queue) free() bool { return q.held < q.settings.Queue && q.waiters.Len() == 0 }
 
-// put takes over a record, drops it with errDropped, or refuses it: under each policy once the queue is closed, for then it would be lost for certain.
+// put takes over a record, drops it with errDropped, or refuses it: under each policy once the
+// queue is closed, for then it would be lost for certain.
 func (q *queue) put(ctx context.Context, e *entry) error {
 	q.mu.Lock()
 	switch {

@@ -27,8 +27,9 @@ const idLength = 40
 // longestLine is how long a line can be that this build writes, and more.
 const longestLine = 64 << 10
 
-// readLines calls found with the ID, the whole and the offset of each line of r, up to size bytes of them; -1 for all. They are valid during the call. It
-// returns how many bytes it read and how many lines are none of ours: a write that a crash tore, something else's, or of a newer version.
+// readLines calls found with the ID, the whole and the offset of each line of r, up to size bytes
+// of them; -1 for all. They are valid during the call. It returns how many bytes it read and how
+// many lines are none of ours: a write that a crash tore, something else's, or of a newer version.
 func readLines(r io.Reader, size int64, found func(id, line []byte, offset int64)) (read int64, unreadable int, err error) {
 	if size >= 0 {
 		r = io.LimitReader(r, size)
@@ -76,7 +77,8 @@ func decodeLine(text []byte) (persist.HistoryRecord, error) {
 	return l.HistoryRecord, l.Validate()
 }
 
-// finding is the greatest IDs below a bound that were found so far, ascending, and where they stand.
+// finding is the greatest IDs below a bound that were found so far, ascending, and where they
+// stand.
 type finding struct {
 	query      persist.HistoryQuery
 	low, high  string // see HistoryQuery.Range
@@ -137,7 +139,8 @@ func newFinding(query persist.HistoryQuery) (*finding, error) {
 	return &finding{query: query, low: low, high: high, begins: append([]byte(`","bizType":`), name...), bad: make(map[string]bool)}, nil
 }
 
-// List implements [persist.HistoryStore]. It reads the files that can hold records of the query, the newest first, until it has enough.
+// List implements [persist.HistoryStore]. It reads the files that can hold records of the query,
+// the newest first, until it has enough.
 func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist.HistoryRecord, error) {
 	s, err := newFinding(query)
 	if err != nil {
@@ -213,7 +216,8 @@ func (s *finding) records() (list []persist.HistoryRecord, ok bool) {
 	return list, len(s.bad) == known
 }
 
-// snapshot returns the growing file, how much of it counts, and the older ones, as they were at one moment.
+// snapshot returns the growing file, how much of it counts, and the older ones, as they were at one
+// moment.
 func (f *files) snapshot(ctx context.Context) (*os.File, int64, []older, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

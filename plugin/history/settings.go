@@ -7,22 +7,27 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Settings are the settings of one binding. Bindings whose settings are equal share one queue and one writer.
+// Settings are the settings of one binding. Bindings whose settings are equal share one queue and
+// one writer.
 type Settings struct {
 	// To is where records go: store (the one that numbers come from) or file.
 	To string `config:"to"`
 	// File says which files; it has no effect under To store.
 	File FileSettings `config:"file"`
-	// Queue is how many records wait to be written at most, 1 to 1,000,000. It is never exceeded; those that are being written count.
+	// Queue is how many records wait to be written at most, 1 to 1,000,000. It is never exceeded;
+	// those that are being written count.
 	Queue int `config:"queue"`
 	// Batch is how many records are written at once at most, 1 to Queue and at most 10,000.
 	Batch int `config:"batch"`
-	// FlushInterval is how old the first record of a batch gets before the batch is written although it is not full, 1ms to 1m.
+	// FlushInterval is how old the first record of a batch gets before the batch is written
+	// although it is not full, 1ms to 1m.
 	FlushInterval time.Duration `config:"flushInterval"`
-	// OnOverflow is what happens to a request while the queue is full: drop (it is answered and its record is lost, which is counted and logged),
-	// block (it waits for BlockTimeout, then it is refused) or reject (it is refused at once).
+	// OnOverflow is what happens to a request while the queue is full: drop (it is answered and its
+	// record is lost, which is counted and logged), block (it waits for BlockTimeout, then it is
+	// refused) or reject (it is refused at once).
 	OnOverflow string `config:"onOverflow"`
-	// BlockTimeout is how long a request waits for room under block, before it takes numbers and once more after it, 1ms to 1m.
+	// BlockTimeout is how long a request waits for room under block, before it takes numbers and
+	// once more after it, 1ms to 1m.
 	BlockTimeout time.Duration `config:"blockTimeout"`
 	// Retention is after how long records are removed, 0 (never) or 1m and more.
 	Retention time.Duration `config:"retention"`

@@ -111,7 +111,8 @@ func set(q *persist.HistoryQuery, key, value string) (err error) {
 	return err
 }
 
-// moment returns a time in ms since the Unix epoch. A record of exactly this ms is in from and not in to.
+// moment returns a time in ms since the Unix epoch. A record of exactly this ms is in from and not
+// in to.
 func moment(key, value string) (int64, error) {
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {

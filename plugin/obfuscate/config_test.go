@@ -11,7 +11,8 @@ import (
 	_ "github.com/seqd/seqd/strategy/snowflake"
 )
 
-// What a configuration can get wrong is told when it is read, with the key that is wrong, and never with the secret.
+// What a configuration can get wrong is told when it is read, with the key that is wrong, and never
+// with the secret.
 func TestConfiguration(t *testing.T) {
 	const at = "bizTypes[0].plugins[0]."
 	for yaml, want := range map[string]string{

@@ -15,8 +15,9 @@ import (
 	"github.com/seqd/seqd/internal/folder"
 )
 
-// keyLine is what a file with a key holds: a line that says what it is, the key, which is 64 hexadecimal digits as they stand here, and a checksum of it, so that
-// damage is not taken for another key.
+// keyLine is what a file with a key holds: a line that says what it is, the key, which is 64
+// hexadecimal digits as they stand here, and a checksum of it, so that damage is not taken for
+// another key.
 var keyLine = regexp.MustCompile(`^seqd-obfuscate-key-1 ([0-9a-f]{64}) ([0-9a-f]{8})\n$`)
 
 // checksum is that of a key in its file.
@@ -25,8 +26,9 @@ func checksum(key []byte) string {
 	return fmt.Sprintf("%x", sum[:4])
 }
 
-// readOrMakeKey returns the key in a file, which it makes with a random key when there is none. Of processes that do so at once, all return the key of the
-// same one, and one of them reports that it made it.
+// readOrMakeKey returns the key in a file, which it makes with a random key when there is none. Of
+// processes that do so at once, all return the key of the same one, and one of them reports that it
+// made it.
 func readOrMakeKey(path string) (key []byte, made bool, err error) {
 	key, err = readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +60,8 @@ func readKey(path string) ([]byte, error) {
 	if stat, err = file.Stat(); err != nil {
 		return nil, fmt.Errorf("keyFile: %w", err)
 	}
-	if mode := stat.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" { // where a mode says nothing
+	// where a mode says nothing
+	if mode := stat.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, fmt.Errorf("keyFile %s is open to others than its owner (mode %#o): chmod 600 it, and think of the key as known if others can have read it", path, mode)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, 1024))
@@ -80,8 +83,10 @@ func parseKey(path string, text []byte) ([]byte, error) {
 	return parts[1], nil
 }
 
-// makeKey makes a file with a random key and links it into place when it is complete and on disk: nobody ever sees a part of it, and of two processes that do so at
-// once exactly one wins (a rename would put the loser's key over one that is in use). It returns fs.ErrExist when there is a file already.
+// makeKey makes a file with a random key and links it into place when it is complete and on disk:
+// nobody ever sees a part of it, and of two processes that do so at once exactly one wins (a rename
+// would put the loser's key over one that is in use). It returns fs.ErrExist when there is a file
+// already.
 func makeKey(path string) error {
 	dir := filepath.Dir(path)
 	if err := folder.Make(dir, 0o750); err != nil {

@@ -130,7 +130,8 @@ func TestKeyFileThatIsRefused(t *testing.T) {
 	wantRefused(t, "below a file", filepath.Join(made(t), "key"), "keyFile")
 }
 
-// wantRefused fails unless neither plugin nor shape come of a file, with an error that says why and not what the file holds.
+// wantRefused fails unless neither plugin nor shape come of a file, with an error that says why and
+// not what the file holds.
 func wantRefused(t *testing.T, name, path, want string) {
 	t.Helper()
 	settings := &Settings{Digits: 8, KeyFile: path}
@@ -145,7 +146,8 @@ func wantRefused(t *testing.T, name, path, want string) {
 	}
 }
 
-// A file that changes between New and Shape, or that cannot be read for a while, is never taken for another key.
+// A file that changes between New and Shape, or that cannot be read for a while, is never taken for
+// another key.
 func TestKeyFileIsReadOnce(t *testing.T) {
 	path := made(t)
 	settings := &Settings{Digits: 8, KeyFile: path}

@@ -1,9 +1,11 @@
-// Package obfuscate is the plugin that shows each number as another one of a fixed domain, so that IDs neither count up nor tell how many there are: a keyed
-// permutation, which takes no memory and no lookup, and which whoever has the key reads back.
+// Package obfuscate is the plugin that shows each number as another one of a fixed domain, so that
+// IDs neither count up nor tell how many there are: a keyed permutation, which takes no memory and
+// no lookup, and which whoever has the key reads back.
 //
-// It is obfuscation, not encryption. Every ID is a valid one for somebody: of a domain of 10^8 in which 10^6 IDs were issued, one guess in a hundred hits. The key
-// lies with every node. Whoever collects most pairs of numbers and IDs of a small domain needs no key. An ID must never be what gives access to something.
-// docs/plugins/obfuscate.md says more.
+// It is obfuscation, not encryption. Every ID is a valid one for somebody: of a domain of 10^8 in
+// which 10^6 IDs were issued, one guess in a hundred hits. The key lies with every node. Whoever
+// collects most pairs of numbers and IDs of a small domain needs no key. An ID must never be what
+// gives access to something. docs/plugins/obfuscate.md says more.
 package obfuscate
 
 import (
@@ -22,7 +24,8 @@ import (
 // Name is what a binding says.
 const Name = "obfuscate"
 
-// order is the place in the chain of a binding that says none: ahead of format, which writes what it made.
+// order is the place in the chain of a binding that says none: ahead of format, which writes what
+// it made.
 const order = 100
 
 func init() {
@@ -39,7 +42,8 @@ func init() {
 	})
 }
 
-// check returns what is wrong with a binding: a domain that the first number is not in, or a plugin before it that rewrites what numbers look like.
+// check returns what is wrong with a binding: a domain that the first number is not in, or a plugin
+// before it that rewrites what numbers look like.
 func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Problem) {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
@@ -87,12 +91,14 @@ type Plugin struct {
 	bizType     string
 	digits      int // that an ID has; 0 where it is written without zeros in front
 	permutation *permutation
-	rewrite     func(dst []byte, number int64, shown []byte) []byte // p.show, made once: a method value costs an allocation
-	warnAgain   atomic.Int64                                        // from when on another warning is due, in ns since the Unix epoch
+	// p.show, made once: a method value costs an allocation
+	rewrite func(dst []byte, number int64, shown []byte) []byte
+	// from when on another warning is due, in ns since the Unix epoch
+	warnAgain atomic.Int64
 }
 
-// New makes the plugin of a binding whose Settings are a valid *Settings. Where the key is in a file, it reads that, or makes it. What is wrong with the key is an error that
-// does not show it.
+// New makes the plugin of a binding whose Settings are a valid *Settings. Where the key is in a
+// file, it reads that, or makes it. What is wrong with the key is an error that does not show it.
 func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plugin, error) {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
@@ -102,7 +108,9 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 	if err != nil {
 		return nil, err
 	}
-	if made.made { // which is wrong where there was one: a volume that is not mounted, another node's key that was not copied
+	// which is wrong where there was one: a volume that is not mounted, another node's key that was
+	// not copied
+	if made.made {
 		env.Log.Warn("a new key was made: copy its file to all other nodes and to the backups", "bizType", bizType.Name, "keyFile", settings.KeyFile)
 	}
 	p := &Plugin{env: env, bizType: bizType.Name, digits: settings.Digits, permutation: made.permutation}
@@ -112,7 +120,8 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 
 var errRewritten = errors.New("obfuscate: another plugin has rewritten the numbers before")
 
-// After shows each number as another one. A number that the domain has no room for is an [seqd.Error] with [seqd.CodeExhausted].
+// After shows each number as another one. A number that the domain has no room for is an
+// [seqd.Error] with [seqd.CodeExhausted].
 func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	if call.Sequence.Shown() {
 		return errRewritten // the check of the configuration lets no such chain pass
@@ -121,7 +130,8 @@ func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	largest := uint64(0)
 	for _, run := range call.Sequence.Runs() {
 		last := run.First + int64(run.Count-1)*run.Stride
-		largest = max(largest, uint64(run.First), uint64(last)) // a negative one is larger than every size
+		// a negative one is larger than every size
+		largest = max(largest, uint64(run.First), uint64(last))
 	}
 	if largest >= size {
 		return p.exhausted()
@@ -153,7 +163,8 @@ const warnEvery = time.Minute
 // warn says, at most once a minute, that few numbers are left.
 func (p *Plugin) warn(left uint64) {
 	now, due := p.env.Now().UnixNano(), p.warnAgain.Load()
-	if now < due && due-now <= int64(warnEvery) || !p.warnAgain.CompareAndSwap(due, now+int64(warnEvery)) { // a clock that was set back does not silence it
+	// a clock that was set back does not silence it
+	if now < due && due-now <= int64(warnEvery) || !p.warnAgain.CompareAndSwap(due, now+int64(warnEvery)) {
 		return
 	}
 	p.env.Log.Warn("nearly all numbers that the IDs have room for are used up", "bizType", p.bizType, "left", left, "last", p.permutation.size-1)

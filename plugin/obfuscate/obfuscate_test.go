@@ -201,7 +201,8 @@ func (s *source) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-// Many requests at once through the issuer use up the whole domain: every ID comes exactly once, then it is exhausted.
+// Many requests at once through the issuer use up the whole domain: every ID comes exactly once,
+// then it is exhausted.
 func TestInTheChain(t *testing.T) {
 	settings := &Settings{Digits: 4, Key: someKey}
 	bizType := bizTypeWith(binding(settings))

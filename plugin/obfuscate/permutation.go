@@ -8,22 +8,25 @@ import (
 	"math/bits"
 )
 
-// version is that of the algorithm. It is a part of the shape: any change of what a number becomes needs another one.
+// version is that of the algorithm. It is a part of the shape: any change of what a number becomes
+// needs another one.
 const version = 1
 
-// How often a half of the number is changed, by turns; even. docs/adr/0012-obfuscation.md says why so many. Up to smallSize, where rounds hide less, there are
-// more of them, and a table makes up for it.
+// How often a half of the number is changed, by turns; even. docs/adr/0012-obfuscation.md says why
+// so many. Up to smallSize, where rounds hide less, there are more of them, and a table makes up
+// for it.
 const (
 	rounds      = 8
 	smallRounds = 32
 	smallSize   = 1024
 )
 
-// permutation is a keyed bijection of the numbers 0 to size − 1: a Feistel network over the pairs (l, r) with 0 ≤ l < a, 0 ≤ r < b, that stand for
-// l·b + r. It is immutable.
+// permutation is a keyed bijection of the numbers 0 to size − 1: a Feistel network over the pairs
+// (l, r) with 0 ≤ l < a, 0 ≤ r < b, that stand for l·b + r. It is immutable.
 //
-// a is the square root of size, rounded up, and b is as small as a·b ≥ size allows. So fewer than a of the a·b pairs stand for nothing: whoever gets to one
-// goes on from there (cycle walking), which for a large domain nobody ever does, and where size is a square nobody can.
+// a is the square root of size, rounded up, and b is as small as a·b ≥ size allows. So fewer than a
+// of the a·b pairs stand for nothing: whoever gets to one goes on from there (cycle walking), which
+// for a large domain nobody ever does, and where size is a square nobody can.
 type permutation struct {
 	size, a, b uint64
 	k0, k1     uint64 // the key of SipHash
@@ -31,7 +34,8 @@ type permutation struct {
 	table      []uint16 // what stands for each number, up to smallSize
 }
 
-// newPermutation returns the permutation of a key. size is 2 to 10^19; the key has any length. Another size makes an unrelated permutation of the same key.
+// newPermutation returns the permutation of a key. size is 2 to 10^19; the key has any length.
+// Another size makes an unrelated permutation of the same key.
 func newPermutation(key []byte, size uint64) *permutation {
 	a := rootUp(size)
 	derived := derive("permutation", size, key)
@@ -50,7 +54,8 @@ func newPermutation(key []byte, size uint64) *permutation {
 	return p
 }
 
-// derive hashes a key for one purpose, so that what one of them gives away says nothing of the others.
+// derive hashes a key for one purpose, so that what one of them gives away says nothing of the
+// others.
 func derive(purpose string, size uint64, key []byte) [sha256.Size]byte {
 	text := append(fmt.Appendf(nil, "seqd obfuscate %d ", version), purpose...)
 	text = append(text, 0)
@@ -110,14 +115,16 @@ func add(x, y, n uint64) uint64 {
 	return sum
 }
 
-// below is the keyed function of a round: a value below n, which is at most 2^32, so that none is more likely than another by over 2^-32 of what it should be.
+// below is the keyed function of a round: a value below n, which is at most 2^32, so that none is
+// more likely than another by over 2^-32 of what it should be.
 func (p *permutation) below(n, round, half uint64) uint64 {
 	value, _ := bits.Mul64(sip13(p.k0, p.k1, half|round<<32), n)
 	return value
 }
 
-// sip13 is SipHash-1-3 (Aumasson and Bernstein, SipHash: a fast short-input PRF) of the five low bytes of message, the lowest first. The others are zero.
-// So short a message is one block, which is one round of compression and three at the end.
+// sip13 is SipHash-1-3 (Aumasson and Bernstein, SipHash: a fast short-input PRF) of the five low
+// bytes of message, the lowest first. The others are zero. So short a message is one block, which
+// is one round of compression and three at the end.
 func sip13(k0, k1, message uint64) uint64 {
 	const length = 5
 	message |= length << 56

@@ -87,7 +87,8 @@ func TestBijectionOnLargeSizes(t *testing.T) {
 	}
 }
 
-// The halves cover the domain with as little over as can be, and fit in 32 bits, which is what a round has room for.
+// The halves cover the domain with as little over as can be, and fit in 32 bits, which is what a
+// round has room for.
 func TestHalves(t *testing.T) {
 	list := append(sizes(), 3, 5, 7, 1023, 1024, 1025, 1<<62+1, 1<<63-1, 1<<63, power(10, 19)-1)
 	for _, size := range list {
@@ -125,8 +126,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// golden are what numbers have become since the first release. A change here means that issued IDs come again: it needs another version, and the old
-// algorithm must stay.
+// golden are what numbers have become since the first release. A change here means that issued IDs
+// come again: it needs another version, and the old algorithm must stay.
 var golden = []struct {
 	digits, bits int
 	key          string

@@ -23,17 +23,21 @@ const (
 	mostKey  = 4096
 )
 
-// Settings are those of one binding. Exactly one of Digits and Bits is set, and exactly one of Key, KeyEnv and KeyFile.
+// Settings are those of one binding. Exactly one of Digits and Bits is set, and exactly one of Key,
+// KeyEnv and KeyFile.
 type Settings struct {
-	// Digits is how many decimal digits an ID has, 1 to 19, with zeros in front; the numbers are below 10^Digits. 0 for none.
+	// Digits is how many decimal digits an ID has, 1 to 19, with zeros in front; the numbers are
+	// below 10^Digits. 0 for none.
 	Digits int `config:"digits"`
-	// Bits is how many bits an ID has, 1 to 63, written as a decimal number without zeros in front; the numbers are below 2^Bits. 0 for none.
+	// Bits is how many bits an ID has, 1 to 63, written as a decimal number without zeros in front;
+	// the numbers are below 2^Bits. 0 for none.
 	Bits int `config:"bits"`
 	// Key is the key itself, 8 to 4096 bytes.
 	Key Secret `config:"key" secret:"true"`
 	// KeyEnv is the name of the environment variable that holds the key, which is as long.
 	KeyEnv string `config:"keyEnv"`
-	// KeyFile is the path of the file that holds the key. It is made with a random key when it is not there.
+	// KeyFile is the path of the file that holds the key. It is made with a random key when it is
+	// not there.
 	KeyFile string `config:"keyFile"`
 
 	mu    sync.Mutex // guards what follows
@@ -155,8 +159,9 @@ func (s *Settings) Makes() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// material reads the key, and makes its file where it is not there. It does so until that worked once: the plugin and its shape come from the same key whatever becomes
-// of the file between them. It is safe for concurrent use.
+// material reads the key, and makes its file where it is not there. It does so until that worked
+// once: the plugin and its shape come from the same key whatever becomes of the file between them.
+// It is safe for concurrent use.
 func (s *Settings) material() (*material, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The statistics of docs/adr/0012-obfuscation.md. Each returns how many standard deviations the worst of its figures is off what chance would make of it. All are
-// deterministic.
+// The statistics of docs/adr/0012-obfuscation.md. Each returns how many standard deviations the
+// worst of its figures is off what chance would make of it. All are deterministic.
 var statistics = []struct {
 	name    string
 	finds   bool // that 2 rounds are too few
@@ -81,7 +81,8 @@ func neighbours(rounds, size uint64) (worst float64) {
 	return worst
 }
 
-// digitsOf: in the IDs of consecutive numbers, each digit has each value as often, and so have two digits next to each other.
+// digitsOf: in the IDs of consecutive numbers, each digit has each value as often, and so have two
+// digits next to each other.
 func digitsOf(rounds uint64, digits int) (worst float64) {
 	p := reduced("digits", power(10, digits), rounds)
 	single, pairs := make([][]int, digits), make([][]int, digits-1)
@@ -119,12 +120,14 @@ func serial(rounds, size uint64) (worst float64) {
 		for i := range len(ids) - lag {
 			sum += ids[i] * ids[i+lag]
 		}
-		worst = max(worst, math.Abs(sum)*12/math.Sqrt(float64(len(ids)-lag))) // the variance of a uniform value is 1/12
+		// the variance of a uniform value is 1/12
+		worst = max(worst, math.Abs(sum)*12/math.Sqrt(float64(len(ids)-lag)))
 	}
 	return worst
 }
 
-// avalanche: whichever bit of a number is another, each bit of the ID is another in half of all cases.
+// avalanche: whichever bit of a number is another, each bit of the ID is another in half of all
+// cases.
 func avalanche(rounds uint64, width int) (worst float64) {
 	const samples = 2000
 	p := reduced("avalanche", 1<<width, rounds)
@@ -144,7 +147,8 @@ func avalanche(rounds uint64, width int) (worst float64) {
 	return worst
 }
 
-// fixedPoints: as many numbers as chance would have it, which is one per key on average, are their own IDs.
+// fixedPoints: as many numbers as chance would have it, which is one per key on average, are their
+// own IDs.
 func fixedPoints(rounds, size uint64) float64 {
 	const keys = 100
 	found := 0
@@ -179,7 +183,8 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// The statistics are worth something: they find too few rounds. With -v it prints the table of the ADR.
+// The statistics are worth something: they find too few rounds. With -v it prints the table of the
+// ADR.
 func TestStatisticsFindFewRounds(t *testing.T) {
 	for _, s := range statistics {
 		if off := s.measure(2); s.finds && off <= tooFar {
@@ -191,7 +196,8 @@ func TestStatisticsFindFewRounds(t *testing.T) {
 	}
 }
 
-// On the smallest domains, all permutations are as likely over the keys, as far as they can be told apart: all orders of five IDs, and each pair of ten.
+// On the smallest domains, all permutations are as likely over the keys, as far as they can be told
+// apart: all orders of five IDs, and each pair of ten.
 func TestSmallDomains(t *testing.T) {
 	for _, r := range []uint64{8, smallRounds} {
 		orders, pairs := make(map[string]int), make([]int, 100)

@@ -27,11 +27,13 @@ var (
 const (
 	// patience is how long a request waits for Redis, however long redis.timeout is.
 	patience = 250 * time.Millisecond
-	// retryPause is for how long Redis is left alone after it failed: until then only local buckets are asked.
+	// retryPause is for how long Redis is left alone after it failed: until then only local buckets
+	// are asked.
 	retryPause = time.Second
 )
 
-// shared are buckets in Redis, one key each. While Redis cannot be used, local ones of the same rate stand in.
+// shared are buckets in Redis, one key each. While Redis cannot be used, local ones of the same
+// rate stand in.
 type shared struct {
 	client     redis.UniversalClient
 	away       func() (since time.Time, cause error) // nil where nobody looks
@@ -56,8 +58,9 @@ func newShared(env plugin.Env, bizType string, place int, settings Settings) *sh
 	}
 }
 
-// key is where the bucket of a caller lies. The braces make it the slot of the biz type in a Redis Cluster. The ID of the cluster is in the hash, so
-// that clusters that share a Redis do not share buckets.
+// key is where the bucket of a caller lies. The braces make it the slot of the biz type in a Redis
+// Cluster. The ID of the cluster is in the hash, so that clusters that share a Redis do not share
+// buckets.
 func (s *shared) key(caller string) string {
 	sum := sha256.Sum256([]byte(s.cluster + "\x00" + caller))
 	return s.prefix + hex.EncodeToString(sum[:16])

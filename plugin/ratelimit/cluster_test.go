@@ -37,7 +37,8 @@ func clusterOf(t *testing.T, env plugin.Env) seqd.Plugin {
 	return build(t, env, bound(s), 0)
 }
 
-// While Redis cannot be reached the same limit holds on this node, Redis is tried once a second, and the log says so once.
+// While Redis cannot be reached the same limit holds on this node, Redis is tried once a second,
+// and the log says so once.
 func TestRedisAway(t *testing.T) {
 	m, c, log := &missing{}, newClock(), &bytes.Buffer{}
 	p := clusterOf(t, plugin.Env{Redis: m.client(t), Now: c.now, Log: slog.New(slog.NewTextHandler(log, nil))})

@@ -8,8 +8,9 @@ import (
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
 
-// A request that looked at the clock, and was then held up before it took its token, sets the bucket's clock back: what passed since counts twice. Each such
-// request gives away rate × (how long it was held up).
+// A request that looked at the clock, and was then held up before it took its token, sets the
+// bucket's clock back: what passed since counts twice. Each such request gives away rate × (how
+// long it was held up).
 func TestHeldUpBetweenClockAndBucket(t *testing.T) {
 	start := time.Now()
 	var offset atomic.Int64

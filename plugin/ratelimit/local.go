@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// mostCallers is how many callers have a bucket each. Names come from the configured access tokens, so there are rarely so many; those who come
-	// when all are in use share one bucket.
+	// mostCallers is how many callers have a bucket each. Names come from the configured access
+	// tokens, so there are rarely so many; those who come when all are in use share one bucket.
 	mostCallers = 10_000
 	// sweepPause is how often at most full buckets are looked for, once there are mostCallers.
 	sweepPause = time.Second
 )
 
-// local are buckets in this process. They rest on the monotonic clock: setting the time of day changes nothing.
+// local are buckets in this process. They rest on the monotonic clock: setting the time of day
+// changes nothing.
 type local struct {
 	now   func() time.Time
 	limit rate.Limit
@@ -25,7 +26,8 @@ type local struct {
 	unnamed *bucket // of callers without a name
 	crowd   *bucket // of those for whom there is no bucket left
 
-	// mu guards byName and swept. Taking tokens holds it for reading: a bucket that is dropped because it is full is not in use.
+	// mu guards byName and swept. Taking tokens holds it for reading: a bucket that is dropped
+	// because it is full is not in use.
 	mu     sync.RWMutex
 	byName map[string]*bucket
 	swept  time.Time
@@ -37,8 +39,9 @@ func newLocal(settings Settings, now func() time.Time) *local {
 	return l
 }
 
-// bucket is one token bucket. A request may be held up between looking at the clock and taking tokens: mu guards limiter and latest, the highest time it was
-// asked at, so that no time counts twice.
+// bucket is one token bucket. A request may be held up between looking at the clock and taking
+// tokens: mu guards limiter and latest, the highest time it was asked at, so that no time counts
+// twice.
 type bucket struct {
 	mu      sync.Mutex
 	limiter *rate.Limiter

@@ -7,7 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// silent keeps the client from writing to standard error at every failed attempt to connect, as the server does.
+// silent keeps the client from writing to standard error at every failed attempt to connect, as the
+// server does.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}

@@ -1,8 +1,10 @@
-// Package ratelimit is the plugin that limits how often numbers of a biz type are asked for: a token bucket for each caller, by the name that goes
-// with its access token. Callers without a name share one bucket. Each binding has buckets of its own.
+// Package ratelimit is the plugin that limits how often numbers of a biz type are asked for: a
+// token bucket for each caller, by the name that goes with its access token. Callers without a name
+// share one bucket. Each binding has buckets of its own.
 //
-// A bucket begins full with burst tokens and gains rate tokens a second. A request that finds fewer tokens than it costs is refused with
-// [seqd.CodeRateLimited], costs nothing, and is told exactly when it would pass. Tokens stay spent when a later plugin vetoes or issuing fails.
+// A bucket begins full with burst tokens and gains rate tokens a second. A request that finds fewer
+// tokens than it costs is refused with [seqd.CodeRateLimited], costs nothing, and is told exactly
+// when it would pass. Tokens stay spent when a later plugin vetoes or issuing fails.
 package ratelimit
 
 import (
@@ -45,7 +47,8 @@ func newPlugin(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding)
 	return New(*settings, env.Now), nil
 }
 
-// place is which of the rate limits of its biz type a binding is, from 0, in the order of the configuration.
+// place is which of the rate limits of its biz type a binding is, from 0, in the order of the
+// configuration.
 func place(bizType seqd.BizType, binding seqd.PluginBinding) (n int) {
 	at := slices.IndexFunc(bizType.Plugins, func(b seqd.PluginBinding) bool { return b.Settings == binding.Settings })
 	for _, b := range bizType.Plugins[:max(at, 0)] {
@@ -58,8 +61,9 @@ func place(bizType seqd.BizType, binding seqd.PluginBinding) (n int) {
 
 // buckets hold the tokens of callers. They are safe for concurrent use.
 type buckets interface {
-	// take takes cost tokens, at most burst, out of the bucket of a caller if there are so many, else none; ok says which. It returns how many are there
-	// afterwards. An error, which is a [seqd.Error], means that the caller is gone.
+	// take takes cost tokens, at most burst, out of the bucket of a caller if there are so many,
+	// else none; ok says which. It returns how many are there afterwards. An error, which is a
+	// [seqd.Error], means that the caller is gone.
 	take(ctx context.Context, caller string, cost int64) (left float64, ok bool, err error)
 }
 
@@ -80,8 +84,9 @@ func New(settings Settings, now func() time.Time) *Limiter {
 	return &Limiter{settings: settings, buckets: newLocal(settings, now)}
 }
 
-// Before lets a request pass that finds the tokens it costs, and notes in call.Limit where the caller stands. It refuses with [seqd.CodeRateLimited] and the
-// time until there are enough, or with [seqd.CodeInvalidCount] what costs more than a full bucket holds.
+// Before lets a request pass that finds the tokens it costs, and notes in call.Limit where the
+// caller stands. It refuses with [seqd.CodeRateLimited] and the time until there are enough, or
+// with [seqd.CodeInvalidCount] what costs more than a full bucket holds.
 func (l *Limiter) Before(ctx context.Context, call *seqd.Call) error {
 	cost, size := l.settings.cost(call.Count), l.settings.size()
 	possible := cost <= size
@@ -119,7 +124,8 @@ func (l *Limiter) Measure(tell func(seqd.Measurement)) {
 	tell(m)
 }
 
-// until is after how long there are wanted tokens, where there are left now. It is rounded up, to µs: the clock of Redis is no finer.
+// until is after how long there are wanted tokens, where there are left now. It is rounded up, to
+// µs: the clock of Redis is no finer.
 func (l *Limiter) until(left float64, wanted int64) time.Duration {
 	if missing := float64(wanted) - left; missing > 0 {
 		return time.Duration(math.Ceil(missing/l.settings.Rate*1e6)) * time.Microsecond

@@ -136,7 +136,8 @@ func TestCallersHaveBucketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// However many names come, there are no more buckets than 10,000; idle ones make room, and those without one share one.
+// However many names come, there are no more buckets than 10,000; idle ones make room, and those
+// without one share one.
 func TestBucketsAreBounded(t *testing.T) {
 	c := newClock()
 	p := ratelimit.New(settings(1, 1), c.now)
@@ -155,7 +156,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// Wherever a clock without monotonic part jumps, limits stay within their bounds; when it goes on, so do requests.
+// Wherever a clock without monotonic part jumps, limits stay within their bounds; when it goes on,
+// so do requests.
 func TestClockJumps(t *testing.T) {
 	c := newClock()
 	p := ratelimit.New(settings(1, 3), c.now)

@@ -12,9 +12,11 @@ import (
 type Settings struct {
 	// Rate is how many tokens come per second, above 0 and at most 10^9. It must be set.
 	Rate float64 `config:"rate"`
-	// Burst is how many tokens a full bucket holds, 1 to 10^9; 0, the default, stands for Rate rounded up. A bucket must fill within a year.
+	// Burst is how many tokens a full bucket holds, 1 to 10^9; 0, the default, stands for Rate
+	// rounded up. A bucket must fill within a year.
 	Burst int64 `config:"burst"`
-	// Scope is local (each node has buckets of its own) or cluster (all nodes share buckets in Redis).
+	// Scope is local (each node has buckets of its own) or cluster (all nodes share buckets in
+	// Redis).
 	Scope string `config:"scope"`
 	// Per is what costs a token: request, or number (a request costs its count).
 	Per string `config:"per"`

@@ -9,23 +9,28 @@ import (
 )
 
 const (
-	// slotLength is how often the totals are noted: a rate over a window is one over at least that time, and at most slotLength more.
+	// slotLength is how often the totals are noted: a rate over a window is one over at least that
+	// time, and at most slotLength more.
 	slotLength = 15 * time.Second
 	// mostSlots is how many notes are kept: those of 15 minutes and of the slot that has begun.
 	mostSlots = int64(15*time.Minute/slotLength) + 1
-	// mostCodes bounds how many codes are told apart. seqd has fewer; a plugin of a user's own might make them up.
+	// mostCodes bounds how many codes are told apart. seqd has fewer; a plugin of a user's own
+	// might make them up.
 	mostCodes = 64
 )
 
-// counter counts, and remembers what its totals were at the beginning of each slot in which something happened. Totals only grow and a rate is a
-// difference of totals, so none is ever negative; issuing touches nothing but atomics, except for the first request of a slot.
+// counter counts, and remembers what its totals were at the beginning of each slot in which
+// something happened. Totals only grow and a rate is a difference of totals, so none is ever
+// negative; issuing touches nothing but atomics, except for the first request of a slot.
 type counter struct {
 	now   func() time.Time
 	start time.Time // slots count from here, with the monotonic clock where the time has one
 
 	issued, requests, rejected atomic.Int64
-	last                       atomic.Int64 // when numbers were issued last, as what passed since start; 0 for never
-	slot                       atomic.Int64 // the slot that was noted last, -1 before the first; written with mu held
+	// when numbers were issued last, as what passed since start; 0 for never
+	last atomic.Int64
+	// the slot that was noted last, -1 before the first; written with mu held
+	slot atomic.Int64
 
 	mu      sync.Mutex // guards what follows
 	begin   int64      // the first slot that rates can look back to
@@ -70,7 +75,8 @@ func (c *counter) reject(code seqd.Code) {
 	c.byCodes[code]++
 }
 
-// enter notes the totals when a slot begins, and returns what passed since the start. It comes before the totals change.
+// enter notes the totals when a slot begins, and returns what passed since the start. It comes
+// before the totals change.
 func (c *counter) enter() (passed int64) {
 	passed = c.passed()
 	if slot := passed / int64(slotLength); slot != c.slot.Load() {
@@ -84,11 +90,12 @@ func (c *counter) enter() (passed int64) {
 // passed is what passed since the start, in ns and at least 0.
 func (c *counter) passed() int64 { return max(0, int64(c.now().Sub(c.start))) }
 
-// note notes the totals for a slot, once. A clock that was set back by more than a slot makes what is known of later slots worthless: rates begin
-// anew. mu is held.
+// note notes the totals for a slot, once. A clock that was set back by more than a slot makes what
+// is known of later slots worthless: rates begin anew. mu is held.
 func (c *counter) note(slot int64) {
 	last := c.slot.Load()
-	if slot == last || slot == last-1 { // the latter from a request that looked at the clock before another one
+	// the latter from a request that looked at the clock before another one
+	if slot == last || slot == last-1 {
 		return
 	}
 	switch {
@@ -116,7 +123,8 @@ func (c *counter) report() Report {
 	defer c.mu.Unlock()
 	passed := c.passed()
 	if c.notes != nil {
-		c.note(passed / int64(slotLength)) // so that a clock that was set back since the last request is seen
+		// so that a clock that was set back since the last request is seen
+		c.note(passed / int64(slotLength))
 	}
 	r := Report{
 		Since: c.start.UTC(), Issued: c.issued.Load(), Requests: c.requests.Load(), Rejected: make(map[seqd.Code]int64, len(c.byCodes)),
@@ -136,7 +144,8 @@ func (c *counter) report() Report {
 	return r
 }
 
-// rate is the rate from the beginning of the slot in which the window begins, or from where counting begins if that is later, until now. mu is held.
+// rate is the rate from the beginning of the slot in which the window begins, or from where
+// counting begins if that is later, until now. mu is held.
 func (c *counter) rate(passed int64, window time.Duration) Rate {
 	length := int64(slotLength)
 	first := max(c.begin, passed/length-int64(window)/length)
@@ -153,7 +162,8 @@ func (c *counter) rate(passed int64, window time.Duration) Rate {
 	}
 }
 
-// noteFrom finds the totals at the beginning of a slot: they are those of the first slot from there on in which something happened. mu is held.
+// noteFrom finds the totals at the beginning of a slot: they are those of the first slot from there
+// on in which something happened. mu is held.
 func (c *counter) noteFrom(first int64) (base note, found bool) {
 	if c.notes == nil {
 		return note{}, false

@@ -1,5 +1,6 @@
-// Package stats is the plugin that counts what a biz type issued and refused, and shows it at GET /biz-types/{name}/stats: totals since the start of
-// this node, and rates over the last 1, 5 and 15 minutes. Each node counts for itself.
+// Package stats is the plugin that counts what a biz type issued and refused, and shows it at GET
+// /biz-types/{name}/stats: totals since the start of this node, and rates over the last 1, 5 and 15
+// minutes. Each node counts for itself.
 package stats
 
 import (
@@ -101,7 +102,8 @@ type Rate struct {
 	Rejected float64 `json:"rejected"`
 }
 
-// Show returns a [Report]. It takes no query parameters: one is an error with [seqd.CodeInvalidRequest].
+// Show returns a [Report]. It takes no query parameters: one is an error with
+// [seqd.CodeInvalidRequest].
 func (s *Stats) Show(_ context.Context, query url.Values) (any, error) {
 	for parameter := range query {
 		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "there is no query parameter %.40q; stats takes none", parameter)

@@ -68,7 +68,8 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// A steady rate shows as what it is in every window, at once; after it ended it goes down to nothing.
+// A steady rate shows as what it is in every window, at once; after it ended it goes down to
+// nothing.
 func TestRates(t *testing.T) {
 	c := newClock()
 	s := stats.New("order", c.now)
@@ -104,7 +105,8 @@ func TestRatesSoonAfterTheStart(t *testing.T) {
 	wantRate(t, "the rate after 10s", r.FifteenMinutes.Issued, 0.5)
 }
 
-// One burst, seen from any later moment: no window shows more than there was, and none that has passed shows anything.
+// One burst, seen from any later moment: no window shows more than there was, and none that has
+// passed shows anything.
 func TestWindows(t *testing.T) {
 	for window, rate := range map[time.Duration]func(stats.Rates) stats.Rate{
 		time.Minute:      func(r stats.Rates) stats.Rate { return r.OneMinute },
@@ -128,7 +130,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// Wherever the clock jumps, no rate is negative, not a number or larger than all there was, and the totals hold.
+// Wherever the clock jumps, no rate is negative, not a number or larger than all there was, and the
+// totals hold.
 func TestClockJumps(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	jumps := []time.Duration{time.Nanosecond, time.Second, 15 * time.Second, time.Minute, 15 * time.Minute, time.Hour, 50 * 365 * 24 * time.Hour}
@@ -243,7 +246,8 @@ func TestBoundTwice(t *testing.T) {
 	}
 }
 
-// What ran through an issuer is counted: what was issued, and what any plugin or the strategy refused.
+// What ran through an issuer is counted: what was issued, and what any plugin or the strategy
+// refused.
 func TestInAChain(t *testing.T) {
 	s := stats.New("order", time.Now)
 	is, err := seqd.NewIssuer([]seqd.Definition{{

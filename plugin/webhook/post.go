@@ -21,7 +21,8 @@ import (
 const (
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second // between two attempts, whatever Retry-After says
-	// mostAnswer is how much of an answer is read, so that the connection can be used again. Nothing in it is looked at.
+	// mostAnswer is how much of an answer is read, so that the connection can be used again.
+	// Nothing in it is looked at.
 	mostAnswer = 64 << 10
 	// signatureHeader carries the HMAC-SHA256 of the body.
 	signatureHeader = "X-Seqd-Signature"
@@ -40,12 +41,14 @@ type failure struct {
 	wait time.Duration
 }
 
-// post posts a batch, with its retries, and reports whether it was taken. One that was not is counted as dropped.
+// post posts a batch, with its retries, and reports whether it was taken. One that was not is
+// counted as dropped.
 func (w *Webhook) post(batch []Refusal) (taken bool) {
 	dropped := w.dropped.Load()
 	body, err := json.Marshal(Post{Rejected: batch, Dropped: dropped})
 	if err != nil {
-		w.log.Error("refusals cannot be written as JSON", "error", err) // times beyond the year 9999
+		// times beyond the year 9999
+		w.log.Error("refusals cannot be written as JSON", "error", err)
 		w.drop(len(batch))
 		return false
 	}
@@ -63,8 +66,8 @@ func (w *Webhook) post(batch []Refusal) (taken bool) {
 	}
 }
 
-// pause is how long to wait after an attempt, 0 the first: twice as long each time, half of it by chance, so that nodes do not come back together; and at
-// least as long as the receiver asked.
+// pause is how long to wait after an attempt, 0 the first: twice as long each time, half of it by
+// chance, so that nodes do not come back together; and at least as long as the receiver asked.
 func pause(attempt int, asked time.Duration) time.Duration {
 	grown := min(firstPause<<attempt, longestPause)
 	return min(max(grown/2+rand.N(grown/2+1), asked), longestPause)
@@ -119,8 +122,9 @@ func (w *Webhook) attempt(body []byte) *failure {
 		password, _ := u.Password()
 		req.SetBasicAuth(u.Username(), password)
 	}
-	// Not by Do, which would read where a redirect leads.
-	// The transport follows no redirects, as the client would: they would take refusals, and what the URL holds, to where nobody configured them to go.
+	// Not by Do, which would read where a redirect leads. The transport follows no redirects, as
+	// the client would: they would take refusals, and what the URL holds, to where nobody
+	// configured them to go.
 	resp, err := w.client.Transport.RoundTrip(req)
 	if err != nil {
 		return &failure{cause: quiet(err)}
@@ -130,7 +134,8 @@ func (w *Webhook) attempt(body []byte) *failure {
 	return w.judge(resp)
 }
 
-// judge returns what an answer means. What is neither 2xx nor can pass is final: a redirect, or a request that the receiver calls wrong.
+// judge returns what an answer means. What is neither 2xx nor can pass is final: a redirect, or a
+// request that the receiver calls wrong.
 func (w *Webhook) judge(resp *http.Response) *failure {
 	code := resp.StatusCode
 	if code >= 200 && code < 300 {
@@ -155,7 +160,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// errNoHTTP stands for what the receiver sent that is no answer. Its text is not shown: it may hold the URL.
+// errNoHTTP stands for what the receiver sent that is no answer. Its text is not shown: it may hold
+// the URL.
 var errNoHTTP = errors.New("the answer is no HTTP")
 
 // quiet returns an error whose text cannot hold the URL.

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// script is a receiver without a network: it answers as told, the last answer again and again, and notes when it was asked for what.
+// script is a receiver without a network: it answers as told, the last answer again and again, and
+// notes when it was asked for what.
 type script struct {
 	answers []reply
 	at      []time.Time
@@ -92,7 +93,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Pauses grow, by chance within bounds, and are never shorter than the receiver asked, nor longer than the longest.
+// Pauses grow, by chance within bounds, and are never shorter than the receiver asked, nor longer
+// than the longest.
 func TestPauses(t *testing.T) {
 	pauses := func(answer reply, want ...[2]time.Duration) {
 		t.Helper()

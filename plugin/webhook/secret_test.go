@@ -30,7 +30,8 @@ func TestEchoedURL(t *testing.T) {
 		}
 	}()
 	redirects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header()["Location"] = []string{"https://ops:8443:443" + r.URL.RequestURI()} // a redirect with two ports
+		// a redirect with two ports
+		w.Header()["Location"] = []string{"https://ops:8443:443" + r.URL.RequestURI()}
 		w.WriteHeader(http.StatusMovedPermanently)
 	}))
 	defer redirects.Close()

@@ -63,7 +63,8 @@ func parseURL(text string) (*url.URL, error) {
 	case u.Fragment != "":
 		return nil, fmt.Errorf("it has a fragment, which is never sent")
 	}
-	if _, err := url.Parse(u.String()); err != nil { // as a request is made of it: zones of addresses are read more loosely than they are written
+	// as a request is made of it: zones of addresses are read more loosely than they are written
+	if _, err := url.Parse(u.String()); err != nil {
 		return nil, fmt.Errorf("it is no URL")
 	}
 	if port := u.Port(); port != "" {

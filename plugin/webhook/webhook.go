@@ -1,5 +1,6 @@
-// Package webhook is the rejection handler that posts refusals as JSON to a URL. It has a queue of its own and one goroutine that posts, so that a
-// receiver that is slow, hangs or is gone never slows issuing: what does not fit into the queue is counted and said in the next POST.
+// Package webhook is the rejection handler that posts refusals as JSON to a URL. It has a queue of
+// its own and one goroutine that posts, so that a receiver that is slow, hangs or is gone never
+// slows issuing: what does not fit into the queue is counted and said in the next POST.
 package webhook
 
 import (
@@ -53,7 +54,8 @@ type Refusal struct {
 type Post struct {
 	// Rejected are in the order in which they were refused, as far as there is one.
 	Rejected []Refusal `json:"rejected"`
-	// Dropped is how many refusals were not posted since the last POST that was taken: the queue was full, or a POST was given up.
+	// Dropped is how many refusals were not posted since the last POST that was taken: the queue
+	// was full, or a POST was given up.
 	Dropped int64 `json:"dropped"`
 }
 
@@ -84,7 +86,8 @@ var (
 	_ seqd.Measurer        = (*Webhook)(nil)
 )
 
-// New returns a handler, or an error for a URL that is none. It connects to nothing before the first refusal.
+// New returns a handler, or an error for a URL that is none. It connects to nothing before the
+// first refusal.
 func New(settings Settings, now func() time.Time, log *slog.Logger) (*Webhook, error) {
 	target, err := parseURL(settings.URL)
 	if err != nil {
@@ -98,7 +101,8 @@ func New(settings Settings, now func() time.Time, log *slog.Logger) (*Webhook, e
 	return w, nil
 }
 
-// Rejected queues a refusal, or counts it when the queue is full. It never waits. A caller who went away is no news.
+// Rejected queues a refusal, or counts it when the queue is full. It never waits. A caller who went
+// away is no news.
 func (w *Webhook) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) {
 	if err.Code == seqd.CodeCanceled {
 		return
@@ -128,8 +132,9 @@ func (w *Webhook) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugeDropped, Value: float64(w.lost.Load())})
 }
 
-// Close posts what is queued, each POST once, and returns when that is done or ctx ends: what is left then is lost, which is an error. A receiver that
-// fails meanwhile gets no second chance; that is logged.
+// Close posts what is queued, each POST once, and returns when that is done or ctx ends: what is
+// left then is lost, which is an error. A receiver that fails meanwhile gets no second chance; that
+// is logged.
 func (w *Webhook) Close(ctx context.Context) error {
 	w.stop.Do(func() { close(w.stopping) })
 	w.begin.Do(func() { close(w.done) }) // nothing was ever refused

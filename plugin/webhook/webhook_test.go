@@ -21,7 +21,8 @@ import (
 // receiver is a server that keeps what was posted and answers as the test says.
 type receiver struct {
 	*httptest.Server
-	answer func(n int, w http.ResponseWriter, r *http.Request) // n counts requests from 1; nil is 204
+	// n counts requests from 1; nil is 204
+	answer func(n int, w http.ResponseWriter, r *http.Request)
 
 	mu      sync.Mutex
 	posts   []Post
@@ -133,8 +134,9 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// While one POST hangs, refusals neither wait nor grow without bound: the queue fills up, the rest is counted. What was kept arrives in order, in
-// batches, and the number of the others with the next POST.
+// While one POST hangs, refusals neither wait nor grow without bound: the queue fills up, the rest
+// is counted. What was kept arrives in order, in batches, and the number of the others with the
+// next POST.
 func TestQueue(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {

@@ -158,7 +158,8 @@ func TestCheckScope(t *testing.T) {
 	}
 }
 
-// Tokens whose digests begin alike are told apart. (Two secrets of which 8 bytes agree cannot be found; two digests can be written.)
+// Tokens whose digests begin alike are told apart. (Two secrets of which 8 bytes agree cannot be
+// found; two digests can be written.)
 func TestSamePrefix(t *testing.T) {
 	good, near := token("good", secret, "read"), token("a-near", secret, "admin")
 	near.Sha256[31] ^= 1

@@ -32,7 +32,8 @@ func documentOf(t Token) persist.Document {
 	return persist.Document{Kind: Kind, Key: t.Name, Revision: t.Revision, Body: string(text), Timestamp: t.Updated.UnixMilli()}
 }
 
-// readDocument is the way back. It refuses what it does not understand, also a key that a newer seqd may have added. Its errors show no values.
+// readDocument is the way back. It refuses what it does not understand, also a key that a newer
+// seqd may have added. Its errors show no values.
 func readDocument(doc persist.Document) (t Token, err error) {
 	var b body
 	decoder := json.NewDecoder(bytes.NewReader([]byte(doc.Body)))

@@ -12,7 +12,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// The refusals of a check. The first says the same whatever is wrong, so that nobody learns which tokens there are.
+// The refusals of a check. The first says the same whatever is wrong, so that nobody learns which
+// tokens there are.
 var (
 	errUnauthorized = seqd.Errorf(seqd.CodeUnauthorized, "a valid token is needed, as Authorization: Bearer <token>")
 	errStarting     = &seqd.Error{Code: seqd.CodeStarting, Detail: "the tokens have not been read from the store yet", RetryAfter: time.Second}
@@ -20,8 +21,8 @@ var (
 
 // set is the tokens that are known at one time. It is not changed after it was made.
 type set struct {
-	// byPrefix finds entries by the first 8 bytes of their digests. That a prefix is there can be learnt from the time a check takes; it is no help
-	// in finding a secret.
+	// byPrefix finds entries by the first 8 bytes of their digests. That a prefix is there can be
+	// learnt from the time a check takes; it is no help in finding a secret.
 	byPrefix map[uint64][]*entry
 	names    map[string]Token
 	// complete says that the tokens of the store are among them.
@@ -47,7 +48,8 @@ func newSet(names map[string]Token, complete bool) *set {
 		prefix := prefixOf(&e.digest)
 		s.byPrefix[prefix] = append(s.byPrefix[prefix], e)
 	}
-	for _, same := range s.byPrefix { // the same token wins each time, should two ever have one secret
+	// the same token wins each time, should two ever have one secret
+	for _, same := range s.byPrefix {
 		slices.SortFunc(same, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	}
 	return s
@@ -88,7 +90,8 @@ func (e *entry) usable(now func() time.Time) bool {
 // longestSecret bounds what is hashed for somebody who is not known.
 const longestSecret = 256
 
-// bearer returns the secret in the values of the Authorization header: exactly one value, the scheme in any case.
+// bearer returns the secret in the values of the Authorization header: exactly one value, the
+// scheme in any case.
 func bearer(authorization []string) (secret string, ok bool) {
 	const scheme = "bearer "
 	if len(authorization) != 1 || len(authorization[0]) <= len(scheme) || !strings.EqualFold(authorization[0][:len(scheme)], scheme) {

@@ -1,4 +1,5 @@
-// Package access says who may call: the tokens that are known, what each of them allows, and how they change while seqd runs.
+// Package access says who may call: the tokens that are known, what each of them allows, and how
+// they change while seqd runs.
 package access
 
 import (
@@ -20,7 +21,8 @@ const (
 	FromAPI    = "api"
 )
 
-// SecretPrefix begins every secret that seqd makes, so that people and scanners know one when they see it.
+// SecretPrefix begins every secret that seqd makes, so that people and scanners know one when they
+// see it.
 const SecretPrefix = "seqd_"
 
 // secretBytes is how many random bytes a secret has.
@@ -28,7 +30,8 @@ const secretBytes = 32
 
 // Token is what a caller proves itself with. The secret is not kept, only its SHA-256.
 type Token struct {
-	// Name is what logs, limits and histories know the caller by: as that of a biz type, [A-Za-z][A-Za-z0-9._-]{0,63}.
+	// Name is what logs, limits and histories know the caller by: as that of a biz type,
+	// [A-Za-z][A-Za-z0-9._-]{0,63}.
 	Name string
 	// Sha256 is that of the secret.
 	Sha256 Digest
@@ -40,7 +43,8 @@ type Token struct {
 	Enabled bool
 	// Source is FromConfig or FromAPI.
 	Source string
-	// Revision and Updated are those of the document of a token of the API: how often and when it was written.
+	// Revision and Updated are those of the document of a token of the API: how often and when it
+	// was written.
 	Revision int64
 	Updated  time.Time
 }
@@ -48,7 +52,8 @@ type Token struct {
 // mostScopes is how many scopes a token can have.
 const mostScopes = 100
 
-// Validate implements [seqd.Validator]. It never repeats a value: people put secrets into wrong places.
+// Validate implements [seqd.Validator]. It never repeats a value: people put secrets into wrong
+// places.
 func (t Token) Validate() (problems []seqd.Problem) {
 	wrong := func(key, text string) { problems = append(problems, seqd.Problem{Key: key, Text: text}) }
 	if seqd.CheckName(t.Name) != nil {
@@ -117,7 +122,8 @@ func NewSecret() (secret string, digest Digest) {
 // Expiry is a time as configurations and requests write it.
 type Expiry struct{ time.Time }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] for a time of RFC 3339. Parts of a millisecond are cut off.
+// UnmarshalText implements [encoding.TextUnmarshaler] for a time of RFC 3339. Parts of a
+// millisecond are cut off.
 func (e *Expiry) UnmarshalText(text []byte) error {
 	t, err := time.Parse(time.RFC3339, string(text))
 	if err != nil {
@@ -144,13 +150,15 @@ const (
 // issuePrefix begins a scope that allows issuing.
 const issuePrefix = ScopeIssue + ":"
 
-// CheckScope returns nil for admin, read, or issue:<glob>, where the glob is the name of a biz type in which * stands for any run of characters.
+// CheckScope returns nil for admin, read, or issue:<glob>, where the glob is the name of a biz type
+// in which * stands for any run of characters.
 func CheckScope(scope string) error {
 	if scope == ScopeAdmin || scope == ScopeRead {
 		return nil
 	}
 	glob, issue := strings.CutPrefix(scope, issuePrefix)
-	// With a letter for each star it must be like a name; a star may also stand where a name has its first letter.
+	// With a letter for each star it must be like a name; a star may also stand where a name has
+	// its first letter.
 	if !issue || seqd.CheckName(strings.ReplaceAll(glob, "*", "x")) != nil {
 		return errors.New("it is not admin, read, or issue:<biz type> in which * stands for any characters")
 	}
@@ -177,8 +185,8 @@ func rightsOf(scopes []string) (r rights) {
 	return r
 }
 
-// allow reports whether a request may go on that needs a scope: for issuing, that of a biz type. Without a scope every token will do; a scope that is not
-// known is allowed to nobody.
+// allow reports whether a request may go on that needs a scope: for issuing, that of a biz type.
+// Without a scope every token will do; a scope that is not known is allowed to nobody.
 func (r *rights) allow(scope, bizType string) bool {
 	switch scope {
 	case "":
@@ -197,7 +205,8 @@ func (r *rights) allow(scope, bizType string) bool {
 	return false
 }
 
-// match reports whether name is what a glob says. It goes back only to the latest star, which is enough: an earlier one could only take less.
+// match reports whether name is what a glob says. It goes back only to the latest star, which is
+// enough: an earlier one could only take less.
 func match(glob, name string) bool {
 	star, resume := -1, 0
 	g, n := 0, 0

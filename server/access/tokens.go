@@ -30,8 +30,8 @@ type Options struct {
 // Backing is where the tokens of the store are, and how other nodes are told that one changes.
 type Backing struct {
 	Documents persist.Documents
-	// Announce is called before a token is written, Publish after it was or may have been. An error of Announce keeps the token as it is. Nil for
-	// nobody to tell.
+	// Announce is called before a token is written, Publish after it was or may have been. An error
+	// of Announce keeps the token as it is. Nil for nobody to tell.
 	Announce func(ctx context.Context, kind, key string) error
 	Publish  func(ctx context.Context, kind, key string)
 }
@@ -51,10 +51,12 @@ func (b *Backing) publish(ctx context.Context, name string) {
 	}
 }
 
-// Tokens are all tokens: those of the configuration, which stay, and those of the store. It is safe for concurrent use.
+// Tokens are all tokens: those of the configuration, which stay, and those of the store. It is safe
+// for concurrent use.
 //
-// Checks read what is in memory alone. What is in memory follows the store under one lock: whoever reads the store for it, or writes to it, holds the lock from
-// before until memory says the same. So what is learnt late never replaces what was learnt from a later reading.
+// Checks read what is in memory alone. What is in memory follows the store under one lock: whoever
+// reads the store for it, or writes to it, holds the lock from before until memory says the same.
+// So what is learnt late never replaces what was learnt from a later reading.
 type Tokens struct {
 	opts    Options
 	config  map[string]Token
@@ -63,8 +65,8 @@ type Tokens struct {
 	mu      sync.Mutex // held while memory follows the store, see above
 }
 
-// New returns the tokens of the configuration. Those of the store follow with [Tokens.Use] and [Tokens.Reload]; until then a token that is not known is answered
-// with [seqd.CodeStarting].
+// New returns the tokens of the configuration. Those of the store follow with [Tokens.Use] and
+// [Tokens.Reload]; until then a token that is not known is answered with [seqd.CodeStarting].
 func New(opts Options) *Tokens {
 	t := &Tokens{opts: opts, config: make(map[string]Token, len(opts.Config))}
 	for _, token := range opts.Config {
@@ -75,9 +77,10 @@ func New(opts Options) *Tokens {
 	return t
 }
 
-// Allow checks the values of a request's Authorization header, and returns the name of the token, also with an error where it is known. scope is what the request needs: ScopeIssue
-// for a biz type, ScopeRead, ScopeAdmin, or "" when any token will do. The errors are [seqd.CodeUnauthorized], [seqd.CodeForbidden] and [seqd.CodeStarting]. It does not allocate for a token
-// that may go on.
+// Allow checks the values of a request's Authorization header, and returns the name of the token,
+// also with an error where it is known. scope is what the request needs: ScopeIssue for a biz type,
+// ScopeRead, ScopeAdmin, or "" when any token will do. The errors are [seqd.CodeUnauthorized],
+// [seqd.CodeForbidden] and [seqd.CodeStarting]. It does not allocate for a token that may go on.
 func (t *Tokens) Allow(authorization []string, scope, bizType string) (name string, err error) {
 	return t.known.Load().allow(t.opts.Now, authorization, scope, bizType)
 }
@@ -150,8 +153,9 @@ func (t *Tokens) forget(name string) {
 	}
 }
 
-// read returns the token of a document; ok is false where the configuration has one of that name, which wins, and for a document that is not understood: it
-// may say something that would keep a caller out.
+// read returns the token of a document; ok is false where the configuration has one of that name,
+// which wins, and for a document that is not understood: it may say something that would keep a
+// caller out.
 func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 	if _, fixed := t.config[doc.Key]; fixed {
 		return token, false
@@ -194,8 +198,8 @@ func get(ctx context.Context, store persist.Documents, name string) (Token, erro
 	return token, nil
 }
 
-// List returns at most limit tokens with names above after, in the order of their names, and more = true when there are others behind them. Documents that
-// cannot be read are left out.
+// List returns at most limit tokens with names above after, in the order of their names, and more =
+// true when there are others behind them. Documents that cannot be read are left out.
 func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Token, more bool, err error) {
 	store, err := t.documents()
 	if err != nil {
@@ -227,8 +231,9 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 	return list[:min(limit, len(list))], len(list) > limit, nil
 }
 
-// Create makes a token and its secret, which is returned once and kept nowhere. Name, Scopes, Expires and Enabled are those of want. It returns
-// [seqd.CodeInvalidRequest] for a token that cannot be, and [seqd.CodeConflict] when the name is taken.
+// Create makes a token and its secret, which is returned once and kept nowhere. Name, Scopes,
+// Expires and Enabled are those of want. It returns [seqd.CodeInvalidRequest] for a token that
+// cannot be, and [seqd.CodeConflict] when the name is taken.
 func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret string, err error) {
 	if _, fixed := t.config[want.Name]; fixed {
 		return made, "", errFixed
@@ -261,8 +266,8 @@ func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret str
 // mostAttempts is how often a change is tried that other nodes came before.
 const mostAttempts = 5
 
-// Change lets edit change scopes, expiry and enabled of a token of the store. edit sees the token as it is and may refuse; it is called again when another node
-// changed the token meanwhile.
+// Change lets edit change scopes, expiry and enabled of a token of the store. edit sees the token
+// as it is and may refuse; it is called again when another node changed the token meanwhile.
 func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) error) (changed Token, err error) {
 	if _, fixed := t.config[name]; fixed {
 		return changed, errFixed
@@ -281,7 +286,8 @@ func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) erro
 	return changed, err
 }
 
-// Delete removes a token of the store, unless may, which sees it, refuses. It returns what it removed.
+// Delete removes a token of the store, unless may, which sees it, refuses. It returns what it
+// removed.
 func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error) (removed Token, err error) {
 	if _, fixed := t.config[name]; fixed {
 		return removed, errFixed
@@ -297,7 +303,8 @@ func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error
 	return removed, err
 }
 
-// attempts reads a token, has it checked or changed, and writes; again when somebody else was faster.
+// attempts reads a token, has it checked or changed, and writes; again when somebody else was
+// faster.
 func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) error, write func(persist.Documents, Token) error) error {
 	for range mostAttempts {
 		store, err := t.documents()
@@ -327,7 +334,8 @@ func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) er
 	return seqd.Errorf(seqd.CodeConflict, "the token is being changed by others all the time")
 }
 
-// write announces a change, makes it, and publishes it. Nobody who reads the store for what is in memory comes between.
+// write announces a change, makes it, and publishes it. Nobody who reads the store for what is in
+// memory comes between.
 func (t *Tokens) write(ctx context.Context, name string, change func(persist.Documents) error) error {
 	if _, err := t.documents(); err != nil {
 		return err

@@ -127,7 +127,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Until the store was read, only tokens of the configuration are known, and others are not refused for good.
+// Until the store was read, only tokens of the configuration are known, and others are not refused
+// for good.
 func TestStarting(t *testing.T) {
 	store := newStore()
 	secret := create(t, newTokens(t, store), "stored", "admin")
@@ -252,7 +253,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Of many changes at once of one token none is lost, whatever nodes they come from, and all nodes end with the same.
+// Of many changes at once of one token none is lost, whatever nodes they come from, and all nodes
+// end with the same.
 func TestConcurrentChanges(t *testing.T) {
 	store := newStore()
 	nodes := []*access.Tokens{newTokens(t, store), newTokens(t, store), newTokens(t, store)}
@@ -296,7 +298,8 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// What a node learns late does not undo what it knows: a removal that comes between another node's writing and its remembering.
+// What a node learns late does not undo what it knows: a removal that comes between another node's
+// writing and its remembering.
 func TestLateMemory(t *testing.T) {
 	inner := newStore()
 	store := &documents{Documents: inner}
@@ -310,7 +313,8 @@ func TestLateMemory(t *testing.T) {
 		if _, err := other.Delete(ctx, doc.Key, anyone); err != nil {
 			return err
 		}
-		go func() { applied <- tokens.Apply(context.WithoutCancel(ctx), doc.Key) }() // it waits until the writing is remembered
+		// it waits until the writing is remembered
+		go func() { applied <- tokens.Apply(context.WithoutCancel(ctx), doc.Key) }()
 		return nil
 	}
 	secret := create(t, tokens, "shop", "admin")
@@ -394,7 +398,8 @@ func TestStoreAway(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	// It answers reading alone: the outcome of a write is unknown then, and the others are told to look.
+	// It answers reading alone: the outcome of a write is unknown then, and the others are told to
+	// look.
 	store.read, published = nil, 0
 	_, err = tokens.Change(t.Context(), "shop", disable)
 	check(err)
@@ -442,7 +447,8 @@ func TestHooks(t *testing.T) {
 	wantCode(t, err, seqd.CodeRedisUnavailable)
 }
 
-// A document that is not understood lets nobody in, also where the token was known before, and is complained of without what it says.
+// A document that is not understood lets nobody in, also where the token was known before, and is
+// complained of without what it says.
 func TestUnreadableDocuments(t *testing.T) {
 	digest := access.DigestOf(secret).Hex()
 	for name, body := range map[string]string{

@@ -97,7 +97,8 @@ func TestBizTypesFromEnvironment(t *testing.T) {
 			t.Errorf("got %+v, %v; want one biz type", c, err)
 		}
 	})
-	// Exact up to the end; the first number that a float64 would change, 2^53 + 1, is refused below as it was written.
+	// Exact up to the end; the first number that a float64 would change, 2^53 + 1, is refused below
+	// as it was written.
 	for text, want := range map[string]int64{"1": 1, "9007199254740990": seqd.MaxNumber - 1, "9007199254740991": seqd.MaxNumber} {
 		t.Run("start "+text, func(t *testing.T) {
 			c, err := load(`[{"name": "a", "start": ` + text + `}]`)

@@ -1,5 +1,6 @@
-// Package config reads the configuration once into a struct that is not changed afterwards. File < environment < flags; every
-// key has a default; whatever is unknown, of a wrong type or out of its range is an error that names the key.
+// Package config reads the configuration once into a struct that is not changed afterwards. File <
+// environment < flags; every key has a default; whatever is unknown, of a wrong type or out of its
+// range is an error that names the key.
 package config
 
 import (
@@ -26,8 +27,9 @@ type Config struct {
 	Store  Store  `config:"store"`
 	Redis  Redis  `config:"redis"`
 	Auth   Auth   `config:"auth"`
-	// BizTypesFrom is where definitions of biz types come from: store (BizTypes are only the first ones, what the store says wins from then on) or config
-	// (BizTypes are all, and nothing can change them but the configuration).
+	// BizTypesFrom is where definitions of biz types come from: store (BizTypes are only the first
+	// ones, what the store says wins from then on) or config (BizTypes are all, and nothing can
+	// change them but the configuration).
 	BizTypesFrom string `config:"bizTypesFrom"`
 	// Idempotency is what is remembered of requests with an Idempotency-Key.
 	Idempotency Idempotency `config:"idempotency"`
@@ -43,8 +45,8 @@ type Config struct {
 	repair      bool                  // see ForRepair
 }
 
-// ForRepair returns the configuration for a command that issues nothing. It takes definitions of the store that this configuration
-// could not issue for: strict ones although Redis is lost.
+// ForRepair returns the configuration for a command that issues nothing. It takes definitions of
+// the store that this configuration could not issue for: strict ones although Redis is lost.
 func (c *Config) ForRepair() *Config {
 	repair := *c
 	repair.repair = true
@@ -57,43 +59,53 @@ type Server struct {
 	Addr string `config:"addr"`
 	// MaxCount is the largest ?count=, 1 to 1,000,000.
 	MaxCount int `config:"maxCount"`
-	// DrainDelay is how long /readyz says 503 before the listener closes, so that balancers notice; 0 for not at all.
+	// DrainDelay is how long /readyz says 503 before the listener closes, so that balancers notice;
+	// 0 for not at all.
 	DrainDelay time.Duration `config:"drainDelay"`
-	// StopTimeout bounds each of the two phases after DrainDelay: ending running requests, and giving numbers back.
+	// StopTimeout bounds each of the two phases after DrainDelay: ending running requests, and
+	// giving numbers back.
 	StopTimeout time.Duration `config:"stopTimeout"`
 	// AccessLog is on or off: log lines of requests.
 	AccessLog string `config:"accessLog"`
-	// AccessLogPerSecond is how many lines a second it has at most, and as many again for answers of 500 and above; 0 for a line per request, to 1,000,000.
+	// AccessLogPerSecond is how many lines a second it has at most, and as many again for answers
+	// of 500 and above; 0 for a line per request, to 1,000,000.
 	AccessLogPerSecond int `config:"accessLogPerSecond"`
-	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts nobody.
+	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts
+	// nobody.
 	TrustedProxies []string `config:"trustedProxies"`
 	// Hosts are names, without a port, that requests may have as their Host while callers need no
 	// token; IP addresses, localhost and the name in Addr always are.
 	Hosts []string `config:"hosts"`
-	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a connection.
+	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a
+	// connection.
 	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout"`
 	ReadTimeout       time.Duration `config:"readTimeout"`
 	WriteTimeout      time.Duration `config:"writeTimeout"`
 	IdleTimeout       time.Duration `config:"idleTimeout"`
 	// PluginTimeout is how long a request waits in all for plugins that may block, 100ms to 1m.
 	PluginTimeout time.Duration `config:"pluginTimeout"`
-	// MaxHeaderBytes is how large the request line and headers may be, 1 KiB to 1 MiB; about 4 KiB more are tolerated.
+	// MaxHeaderBytes is how large the request line and headers may be, 1 KiB to 1 MiB; about 4 KiB
+	// more are tolerated.
 	MaxHeaderBytes int `config:"maxHeaderBytes"`
-	// MaxBodyBytes is how large a request's body may be; 0 allows none, and so no change by the API.
+	// MaxBodyBytes is how large a request's body may be; 0 allows none, and so no change by the
+	// API.
 	MaxBodyBytes int64 `config:"maxBodyBytes"`
 	TLS          TLS   `config:"tls"`
-	// MaxInFlight is how many requests are answered at once, 0 for no bound, to 1,000,000. More are refused at once.
+	// MaxInFlight is how many requests are answered at once, 0 for no bound, to 1,000,000. More are
+	// refused at once.
 	MaxInFlight int `config:"maxInFlight"`
-	// MaxInFlightBytes is how much memory answers of many IDs, and those of lists, take at once; 0 for no bound, else 1 MiB to 1 TiB.
-	// Requests that find no room are refused at once.
+	// MaxInFlightBytes is how much memory answers of many IDs, and those of lists, take at once; 0
+	// for no bound, else 1 MiB to 1 TiB. Requests that find no room are refused at once.
 	MaxInFlightBytes int64 `config:"maxInFlightBytes"`
-	// MaxConnections is how many connections are open at once, 0 for no bound, to 10,000,000. More are closed at once.
+	// MaxConnections is how many connections are open at once, 0 for no bound, to 10,000,000. More
+	// are closed at once.
 	MaxConnections int `config:"maxConnections"`
 }
 
 // TLS is what the service shows to callers. Without files connections are not encrypted.
 type TLS struct {
-	// CertFile and KeyFile are PEM: the certificate with those between it and its root, and its key. Both or none. They are read again when they change.
+	// CertFile and KeyFile are PEM: the certificate with those between it and its root, and its
+	// key. Both or none. They are read again when they change.
 	CertFile string `config:"certFile"`
 	KeyFile  string `config:"keyFile"`
 }
@@ -131,14 +143,16 @@ type Mongo struct {
 type Bolt struct {
 	// Path of the data file.
 	Path string `config:"path"`
-	// LockTimeout is how long to wait for another process to let go of the file, above 0 and at most 1m.
+	// LockTimeout is how long to wait for another process to let go of the file, above 0 and at
+	// most 1m.
 	LockTimeout time.Duration `config:"lockTimeout"`
 }
 
 // Auth is who may call.
 type Auth struct {
-	// Mode is auto (tokens are asked for when Tokens has some; without, only a loopback address is opened), token (they are always asked for) or none (open
-	// to everybody who can reach the address).
+	// Mode is auto (tokens are asked for when Tokens has some; without, only a loopback address is
+	// opened), token (they are always asked for) or none (open to everybody who can reach the
+	// address).
 	Mode string `config:"mode"`
 	// PublicMetrics opens what describes the service: /metrics, /openapi.json and /docs.
 	PublicMetrics bool `config:"publicMetrics"`
@@ -161,13 +175,15 @@ type Idempotency struct {
 type Metrics struct {
 	// Enabled is false where nothing is counted and there is no /metrics.
 	Enabled bool `config:"enabled"`
-	// MaxBizTypes is how many biz types have a label of their own, 0 to 10,000; the others are shown together as _other.
+	// MaxBizTypes is how many biz types have a label of their own, 0 to 10,000; the others are
+	// shown together as _other.
 	MaxBizTypes int `config:"maxBizTypes"`
 }
 
 // Tracing is which requests are traced, and where their spans go.
 type Tracing struct {
-	// Endpoint is the URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318; without a path, /v1/traces is meant. "" traces nothing.
+	// Endpoint is the URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318; without a path,
+	// /v1/traces is meant. "" traces nothing.
 	Endpoint string `config:"endpoint"`
 	// SampleRatio is the share of requests without a traceparent that is traced, 0 to 1.
 	SampleRatio float64 `config:"sampleRatio"`
@@ -181,7 +197,8 @@ func (t *Tracing) validate(p *problems) {
 	p.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "tracing.sampleRatio", "%v is outside 0 to 1", t.SampleRatio)
 }
 
-// Default returns the configuration of a program that was told nothing, but for biz types, of which there are none.
+// Default returns the configuration of a program that was told nothing, but for biz types, of which
+// there are none.
 func Default() Config {
 	return Config{
 		Server: Server{
@@ -192,15 +209,16 @@ func Default() Config {
 			TrustedProxies:    []string{},
 			Hosts:             []string{},
 			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       5 * time.Second, // as ReadHeaderTimeout: net/http then sets one deadline instead of two
-			WriteTimeout:      30 * time.Second,
-			IdleTimeout:       2 * time.Minute,
-			PluginTimeout:     5 * time.Second,
-			MaxHeaderBytes:    16 << 10,
-			MaxBodyBytes:      64 << 10,
-			MaxInFlight:       4096,
-			MaxInFlightBytes:  32 << 20,
-			MaxConnections:    16_384,
+			// as ReadHeaderTimeout: net/http then sets one deadline instead of two
+			ReadTimeout:      5 * time.Second,
+			WriteTimeout:     30 * time.Second,
+			IdleTimeout:      2 * time.Minute,
+			PluginTimeout:    5 * time.Second,
+			MaxHeaderBytes:   16 << 10,
+			MaxBodyBytes:     64 << 10,
+			MaxInFlight:      4096,
+			MaxInFlightBytes: 32 << 20,
+			MaxConnections:   16_384,
 
 			AccessLogPerSecond: 100,
 		},
@@ -278,7 +296,8 @@ func (p *problems) duration(key string, value, least, most time.Duration) {
 	p.check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
 }
 
-// Validate returns an error that names every key that is wrong, nil when none is. [Load] has called it already.
+// Validate returns an error that names every key that is wrong, nil when none is. [Load] has called
+// it already.
 func (c *Config) Validate() error {
 	var p problems
 	c.validate(&p)
@@ -299,7 +318,8 @@ func (c *Config) Validate() error {
 	return p.err()
 }
 
-// noBizTypes is said of a configuration without biz types, unless it says that they are in the store: it is more likely to be a mistake.
+// noBizTypes is said of a configuration without biz types, unless it says that they are in the
+// store: it is more likely to be a mistake.
 const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or say bizTypesFrom: store where the store has all of them"
 
 // validate checks everything but each biz type by itself.
@@ -325,7 +345,8 @@ func (c *Config) validate(p *problems) {
 	}
 }
 
-// mostBindings is how many plugins a biz type can have, and how many rejection handlers: each may keep a queue.
+// mostBindings is how many plugins a biz type can have, and how many rejection handlers: each may
+// keep a queue.
 const mostBindings = 32
 
 // validateBizType checks how a biz type goes together with the rest of the configuration.
@@ -398,10 +419,12 @@ func (p *problems) chain(path string, b seqd.BizType) {
 		"%s makes numbers begin again, so IDs would repeat: it needs a plugin that shows the date, such as format with {date:20060102}", reset)
 }
 
-// spareTime is what writeTimeout must leave after the longest wait: else numbers would be taken whose answer cannot be written.
+// spareTime is what writeTimeout must leave after the longest wait: else numbers would be taken
+// whose answer cannot be written.
 const spareTime = 3 * time.Second
 
-// spareTime is spareTime and, where there is a Redis, the time of two commands that get no answer: one before and one after the wait.
+// spareTime is spareTime and, where there is a Redis, the time of two commands that get no answer:
+// one before and one after the wait.
 func (c *Config) spareTime() time.Duration {
 	if !c.Redis.Configured() {
 		return spareTime

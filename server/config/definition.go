@@ -25,8 +25,8 @@ const Hidden = "(secret)"
 // definitionPath stands before the keys of a definition while it is decoded.
 const definitionPath = "definition"
 
-// Definition returns what the configuration says of a biz type, as a JSON object without its name. ok is false for a biz type that did not come by way
-// of a file or the environment.
+// Definition returns what the configuration says of a biz type, as a JSON object without its name.
+// ok is false for a biz type that did not come by way of a file or the environment.
 func (c *Config) Definition(name string) (text []byte, ok bool) {
 	d, ok := c.definitions[name]
 	return []byte(d), ok
@@ -45,7 +45,8 @@ type defaults struct {
 	rejected []seqd.RejectedBinding
 }
 
-// sections returns the sections as they were configured, without their keys: nothing can be wrong with them any more.
+// sections returns the sections as they were configured, without their keys: nothing can be wrong
+// with them any more.
 func (c *Config) sections() []section {
 	list := keyless()
 	for i := range list {
@@ -58,8 +59,9 @@ func (c *Config) sections() []section {
 	return list
 }
 
-// DecodeDefinition reads the definition of a biz type, a JSON object as an item of bizTypes is; what it leaves out is as the section of its strategy says. It
-// returns every problem, none for a good one. It opens nothing.
+// DecodeDefinition reads the definition of a biz type, a JSON object as an item of bizTypes is;
+// what it leaves out is as the section of its strategy says. It returns every problem, none for a
+// good one. It opens nothing.
 func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seqd.Problem) {
 	l := &loader{}
 	var b seqd.BizType
@@ -86,7 +88,8 @@ func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seq
 	return b, l.problems
 }
 
-// object reads one JSON object without keys that stand twice. Numbers are as YAML gives them: whole ones exact.
+// object reads one JSON object without keys that stand twice. Numbers are as YAML gives them: whole
+// ones exact.
 func object(text []byte) (map[string]any, error) {
 	value, err := readJSON(text)
 	if err != nil {
@@ -99,8 +102,8 @@ func object(text []byte) (map[string]any, error) {
 	return tree, nil
 }
 
-// readJSON reads one JSON value. It takes time in proportion to the text, and says no more than the first thing that is wrong: not so the YAML package, which
-// compares all keys with each other.
+// readJSON reads one JSON value. It takes time in proportion to the text, and says no more than the
+// first thing that is wrong: not so the YAML package, which compares all keys with each other.
 func readJSON(text []byte) (any, error) {
 	if !json.Valid(text) {
 		return nil, errNoObject
@@ -186,8 +189,8 @@ func (c *Config) Hide(text []byte) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// Reveal returns a definition in which every secret that reads [Hidden] has the value that stands at the same place in before; the path of a secret that has
-// none there is an error.
+// Reveal returns a definition in which every secret that reads [Hidden] has the value that stands
+// at the same place in before; the path of a secret that has none there is an error.
 func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 	tree, err := object(text)
 	if err != nil {
@@ -222,8 +225,9 @@ func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// lookAlikes returns the paths of the items of which it is not clear whether they are those of before, which is given without its secrets: those that share their
-// name with others, unless there are as many as before and this one is as it was.
+// lookAlikes returns the paths of the items of which it is not clear whether they are those of
+// before, which is given without its secrets: those that share their name with others, unless there
+// are as many as before and this one is as it was.
 func lookAlikes(tree, before map[string]any) map[string]bool {
 	unclear := make(map[string]bool)
 	for _, list := range []string{pluginsKey, rejectedKey} {
@@ -243,7 +247,8 @@ func lookAlikes(tree, before map[string]any) map[string]bool {
 	return unclear
 }
 
-// eachSecret calls f with every secret in a definition: its path, the section that it stands in and its key there.
+// eachSecret calls f with every secret in a definition: its path, the section that it stands in and
+// its key there.
 func eachSecret(tree map[string]any, f func(path string, section map[string]any, key string)) {
 	name, _ := anyCase(tree, "strategy").(string)
 	if name == "" {
@@ -279,7 +284,8 @@ func eachItem(tree map[string]any, list string, f func(path, name string, item m
 	}
 }
 
-// allOf calls f with everything but the name in the section of something that this program does not know, such as a plugin of a newer one: any of it can be secret.
+// allOf calls f with everything but the name in the section of something that this program does not
+// know, such as a plugin of a newer one: any of it can be secret.
 func allOf(path string, item map[string]any, f func(path string, section map[string]any, key string)) {
 	for _, key := range sortedKeys(item) {
 		if !strings.EqualFold(key, "name") {

@@ -68,7 +68,8 @@ func (k Key) Text() string {
 	case []string:
 		return "[" + strings.Join(v, ", ") + "]"
 	case string:
-		if v == "" || strings.HasSuffix(v, ":") { // which YAML would take for nothing or for a section
+		// which YAML would take for nothing or for a section
+		if v == "" || strings.HasSuffix(v, ":") {
 			return strconv.Quote(v)
 		}
 	}
@@ -87,7 +88,8 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// Keys lists every key but bizTypes in the order of the documentation: those of the program, then those of each registered strategy.
+// Keys lists every key but bizTypes in the order of the documentation: those of the program, then
+// those of each registered strategy.
 func Keys() []Key {
 	c := Default()
 	return allKeys(&c, sections())

@@ -25,7 +25,8 @@ type Sources struct {
 	Flags map[string]string
 }
 
-// Load reads, merges and validates. It opens nothing but the file. Its error names every key that is wrong.
+// Load reads, merges and validates. It opens nothing but the file. Its error names every key that
+// is wrong.
 func Load(src Sources) (*Config, error) {
 	if src.File == "" {
 		return load(nil, src)
@@ -62,7 +63,8 @@ type loader struct {
 	lists    []list
 }
 
-// list is a list of sections that stands in a section, as the strongest source gives it: tokens, or the rejection handlers of a strategy.
+// list is a list of sections that stands in a section, as the strongest source gives it: tokens, or
+// the rejection handlers of a strategy.
 type list struct {
 	path string
 	raw  any
@@ -120,7 +122,8 @@ func (l *loader) key(path string) (Key, bool) {
 	return l.keys[i], true
 }
 
-// environment applies the variables that begin with SEQD_; one that sets nothing is a typing mistake and an error.
+// environment applies the variables that begin with SEQD_; one that sets nothing is a typing
+// mistake and an error.
 func (l *loader) environment(env []string) {
 	byName := make(map[string]Key, len(l.keys))
 	for _, k := range l.keys {
@@ -146,7 +149,8 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// listOf returns where the list goes that an environment variable gives as JSON, nil when it gives none.
+// listOf returns where the list goes that an environment variable gives as JSON, nil when it gives
+// none.
 func (l *loader) listOf(env string) *any {
 	if env == EnvPrefix+strings.ToUpper(bizTypesKey) {
 		return &l.bizTypes
@@ -170,7 +174,8 @@ func (l *loader) flags(flags map[string]string) {
 	}
 }
 
-// set gives a key the value that text says, which is checked here so that the message names where it came from.
+// set gives a key the value that text says, which is checked here so that the message names where
+// it came from.
 func (l *loader) set(k Key, source, text string) {
 	raw, err := fromText(k.field, text)
 	if err == nil {
@@ -295,7 +300,8 @@ func (l *loader) fill(values map[string]any, path, owner string, settings any) {
 	}
 }
 
-// flatten puts what stands in a nested section, such as file: {path: x}, where a key with a dot is looked for.
+// flatten puts what stands in a nested section, such as file: {path: x}, where a key with a dot is
+// looked for.
 func (l *loader) flatten(values map[string]any, path string, keys []Key) {
 	for _, k := range keys {
 		section, _, nested := strings.Cut(k.Path, ".")

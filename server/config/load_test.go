@@ -217,7 +217,8 @@ func TestEveryKeyFromEverySource(t *testing.T) {
 			if flag := mustLoad(t, someBizType, config.Sources{Flags: own}); !reflect.DeepEqual(flag, file) {
 				t.Errorf("the flag gives %+v, the file %+v", flag, file)
 			}
-			// The default as documented is what a file may say; where other keys need this one, it stands alone.
+			// The default as documented is what a file may say; where other keys need this one, it
+			// stands alone.
 			without, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: flags})
 			if err != nil {
 				flags = nil
@@ -387,7 +388,8 @@ func TestShippedCluster(t *testing.T) {
 	}
 }
 
-// The README is where users look for keys: each must be there with its default, in a table row | `key` | `default` | …
+// The README is where users look for keys: each must be there with its default, in a table row |
+// `key` | `default` | …
 func TestReadmeNamesEveryKey(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {

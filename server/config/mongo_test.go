@@ -7,7 +7,8 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// A connection string that would weaken what uniqueness rests on is refused, and no message shows a password.
+// A connection string that would weaken what uniqueness rests on is refused, and no message shows a
+// password.
 func TestWrongMongoURIs(t *testing.T) {
 	for uri, want := range map[string]string{
 		"mongodb://u:secret@a:1/?w=1":                      "w or journal",

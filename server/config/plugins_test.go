@@ -142,7 +142,8 @@ func TestResetNeedsADate(t *testing.T) {
 	wantError(t, c.Validate(), "bizTypes[0].reset: daily makes numbers begin again")
 }
 
-// A biz type has the handlers of its strategy's section unless it names its own; those of the section are shared.
+// A biz type has the handlers of its strategy's section unless it names its own; those of the
+// section are shared.
 func TestRejected(t *testing.T) {
 	const file = `
 segment: {rejected: [{name: log}, {name: shout, text: a}]}

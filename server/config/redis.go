@@ -10,7 +10,8 @@ import (
 
 // Redis is where nodes keep what they share at every request. Without addresses there is none.
 type Redis struct {
-	// Addrs are host:port: none means no Redis, one a single server, several a Redis Cluster; with MasterName they are the Sentinels.
+	// Addrs are host:port: none means no Redis, one a single server, several a Redis Cluster; with
+	// MasterName they are the Sentinels.
 	Addrs []string `config:"addrs" secret:"true"` // somebody may write redis://user:password@host
 	// MasterName is what the Sentinels call the primary; "" for no Sentinels.
 	MasterName string `config:"masterName"`
@@ -29,10 +30,12 @@ type Redis struct {
 	Timeout time.Duration `config:"timeout"`
 }
 
-// RedisTLS is how connections to Redis and its Sentinels are encrypted. The files are PEM and are read when Redis is opened.
+// RedisTLS is how connections to Redis and its Sentinels are encrypted. The files are PEM and are
+// read when Redis is opened.
 type RedisTLS struct {
 	Enabled bool `config:"enabled"`
-	// CAFile holds the certificates that the servers' must be signed by; "" for those of the system.
+	// CAFile holds the certificates that the servers' must be signed by; "" for those of the
+	// system.
 	CAFile string `config:"caFile"`
 	// CertFile and KeyFile are the client's own certificate; "" for none.
 	CertFile string `config:"certFile"`
@@ -72,7 +75,8 @@ func (r *Redis) validate(p *problems) {
 	p.duration("redis.timeout", r.Timeout, 50*time.Millisecond, 5*time.Second)
 }
 
-// validateUsers checks what is said about access. A setting that would do nothing is a mistake worth telling.
+// validateUsers checks what is said about access. A setting that would do nothing is a mistake
+// worth telling.
 func (r *Redis) validateUsers(p *problems) {
 	needs := func(key string, set, met bool, why string) { p.check(!set || met, key, "it is set, but %s", why) }
 	const noServer, noSentinel = "redis.addrs names no server", "there are no Sentinels without redis.masterName"
@@ -106,7 +110,8 @@ func isHostPort(addr string) bool {
 	return err == nil && n > 0
 }
 
-// isKeyPrefix reports whether keys may begin with prefix. Braces say in a Redis Cluster which part of a key decides its place: those are seqd's own.
+// isKeyPrefix reports whether keys may begin with prefix. Braces say in a Redis Cluster which part
+// of a key decides its place: those are seqd's own.
 func isKeyPrefix(prefix string) bool {
 	outside := func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }
 	return len(prefix) <= mostKeyPrefix && !strings.ContainsFunc(prefix, outside)

@@ -81,7 +81,8 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	}
 }
 
-// A command to a Redis that does not answer is waited for twice, which writeTimeout must leave time for.
+// A command to a Redis that does not answer is waited for twice, which writeTimeout must leave time
+// for.
 func TestWaitForRedisFitsIntoTheAnswer(t *testing.T) {
 	const timeouts = "server: {writeTimeout: 7s}\nsegment: {acquireTimeout: 2s}\n" + someBizType
 	mustLoad(t, timeouts, config.Sources{Flags: map[string]string{"redis.timeout": "5s"}})

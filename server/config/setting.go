@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Setting returns the value of a key in settings, a struct with `config` tags or a pointer to one; a key in a nested section is written with a dot. ok is false where there is no such key, or
-// its values are of another kind. It is for those who look at settings without knowing whose they are.
+// Setting returns the value of a key in settings, a struct with `config` tags or a pointer to one;
+// a key in a nested section is written with a dot. ok is false where there is no such key, or its
+// values are of another kind. It is for those who look at settings without knowing whose they are.
 func Setting[T any](settings any, key string) (value T, ok bool) {
 	section := reflect.Indirect(reflect.ValueOf(settings))
 	if section.Kind() != reflect.Struct {
@@ -22,7 +23,8 @@ func Setting[T any](settings any, key string) (value T, ok bool) {
 	return value, false
 }
 
-// WriteTimeLeft returns how much of server.writeTimeout is left, beyond what writing an answer needs, to a request for the biz type that may wait longest, and its name; "" where none waits.
+// WriteTimeLeft returns how much of server.writeTimeout is left, beyond what writing an answer
+// needs, to a request for the biz type that may wait longest, and its name; "" where none waits.
 func (c *Config) WriteTimeLeft() (left time.Duration, bizType string) {
 	left = c.Server.WriteTimeout
 	for _, b := range c.BizTypes {

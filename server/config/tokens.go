@@ -6,7 +6,8 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// tokens decodes the list of tokens. No message shows a value of it: one that is out of place may be a secret.
+// tokens decodes the list of tokens. No message shows a value of it: one that is out of place may
+// be a secret.
 func (l *loader) tokens(raw any) (tokens []access.Token) {
 	l.list(tokensKey, raw, func(i int, item any) {
 		tokens = append(tokens, l.token(tokenPath(i), item))

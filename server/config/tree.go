@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decode reads one YAML document, of which JSON is a part. A key that stands twice in one spelling is an error already here.
+// decode reads one YAML document, of which JSON is a part. A key that stands twice in one spelling
+// is an error already here.
 func decode(text []byte) (map[string]any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var tree map[string]any
@@ -46,8 +47,9 @@ func jsonList(text string) ([]any, error) {
 	return list, nil
 }
 
-// file checks the tree of a file against the known keys and hands its values to viper. viper takes keys in any case, splits them at dots
-// and drops what has no value, and where a key stands twice chance decides: so all of these are refused before it sees them.
+// file checks the tree of a file against the known keys and hands its values to viper. viper takes
+// keys in any case, splits them at dots and drops what has no value, and where a key stands twice
+// chance decides: so all of these are refused before it sees them.
 func (l *loader) file(tree map[string]any) {
 	if values := l.section("", tree); len(values) > 0 {
 		l.add("configuration", l.viper.MergeConfigMap(values))

@@ -19,7 +19,8 @@ func envOf(t *testing.T, path string) string {
 	return ""
 }
 
-// Every value out of its range, from each of the three sources; the value is written alike in all of them.
+// Every value out of its range, from each of the three sources; the value is written alike in all
+// of them.
 func TestValuesOutOfRange(t *testing.T) {
 	for key, values := range map[string][]string{
 		"server.accessLogPerSecond": {"-1", "1000001"},
@@ -68,7 +69,8 @@ func TestValuesOutOfRange(t *testing.T) {
 	}
 	fromEachSource(t, "store.bolt.path", "", `""`, "store.bolt.path: ")
 	fromEachSource(t, "server.addr", "", `""`, "server.addr: ")
-	for _, proxy := range []string{"nobody", "10.0.0.0/33", "10.0.0", "::1%lo"} { // gin knows no zones
+	// gin knows no zones
+	for _, proxy := range []string{"nobody", "10.0.0.0/33", "10.0.0", "::1%lo"} {
 		fromEachSource(t, "server.trustedProxies", "10.0.0.1,"+proxy, `["10.0.0.1", "`+proxy+`"]`, "server.trustedProxies[1]: ")
 	}
 	for _, host := range []string{

@@ -44,7 +44,8 @@ func (d *Doctor) port(ctx context.Context, f *findings) {
 	}
 }
 
-// advertised finds out whether the addresses that machine IDs are leased under are those of this machine.
+// advertised finds out whether the addresses that machine IDs are leased under are those of this
+// machine.
 func (d *Doctor) advertised(f *findings) {
 	own, err := d.Host.Addrs()
 	if err != nil {

@@ -91,7 +91,8 @@ func (d *Doctor) maxSkew() (least time.Duration, leased bool) {
 // lateYears is how far ahead the end of timestamps is worth a warning.
 const lateYears = 5
 
-// ends says when the times of biz types run out: 63 bits less those of machine ID and sequence, in milliseconds since the epoch.
+// ends says when the times of biz types run out: 63 bits less those of machine ID and sequence, in
+// milliseconds since the epoch.
 func (d *Doctor) ends(f *findings) {
 	seen := make(map[string]bool)
 	for _, b := range d.Config.BizTypes {

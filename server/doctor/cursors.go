@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// mostCursors is how many counters are compared with their cursors, and cursorPage how many of them at a time.
+	// mostCursors is how many counters are compared with their cursors, and cursorPage how many of
+	// them at a time.
 	mostCursors, cursorPage = 10_000, 500
 	// mostBehind is how many of those that are behind are named.
 	mostBehind = 10
 )
 
-// cursors compares what the store and Redis say of each counter. A cursor never holds numbers above the store's maximum, except after the store was restored from
-// an older copy.
+// cursors compares what the store and Redis say of each counter. A cursor never holds numbers above
+// the store's maximum, except after the store was restored from an older copy.
 func (d *Doctor) cursors(ctx context.Context, f *findings, client redis.UniversalClient) {
 	store, err := d.look(ctx)
 	if err != nil {
@@ -67,7 +68,8 @@ type late struct {
 	max, ceil int64
 }
 
-// behindCursors returns the counters that stand below their cursors. The store is asked once more: nodes may have allocated since.
+// behindCursors returns the counters that stand below their cursors. The store is asked once more:
+// nodes may have allocated since.
 func behindCursors(ctx context.Context, counters persist.Counters, page []persist.Counter, ceils []int64) (behind []late) {
 	for i, c := range page {
 		if ceils[i] <= c.Max {

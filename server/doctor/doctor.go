@@ -24,7 +24,8 @@ import (
 // Level says how much a finding matters.
 type Level int
 
-// The levels, ascending. Info is worth knowing and may well be meant so; Warn is legal and dangerous; Fail keeps seqd from working.
+// The levels, ascending. Info is worth knowing and may well be meant so; Warn is legal and
+// dangerous; Fail keeps seqd from working.
 const (
 	OK Level = iota
 	Info
@@ -85,7 +86,8 @@ type Definition struct {
 	BizType seqd.BizType
 	// Err says why it cannot be used; only its name is known then.
 	Err error
-	// Configured is true where the configuration says the same of it, and Differs where it says something else.
+	// Configured is true where the configuration says the same of it, and Differs where it says
+	// something else.
 	Configured, Differs bool
 	// Deleted is true for one that was deleted by the API.
 	Deleted bool
@@ -100,7 +102,8 @@ type Doctor struct {
 	Shape func(seqd.BizType) (string, error)
 	// Definitions reads the biz types of a store.
 	Definitions func(context.Context, persist.Store) ([]Definition, error)
-	// Ask asks the node that runs with this configuration how it is, and returns a line about it; the error says why it is not alive.
+	// Ask asks the node that runs with this configuration how it is, and returns a line about it;
+	// the error says why it is not alive.
 	Ask func(context.Context) (said string, err error)
 	// Host is this machine.
 	Host Host
@@ -122,7 +125,8 @@ type Host struct {
 	Disk func(path string) (Disk, error)
 	// Writable reports whether this user may make files in a folder.
 	Writable func(folder string) bool
-	// Synchronised says whether the kernel's clock follows another one; known is false when that cannot be told.
+	// Synchronised says whether the kernel's clock follows another one; known is false when that
+	// cannot be told.
 	Synchronised func() (yes, known bool)
 	// Connect opens a connection to where requests for a URL go, encrypted if the URL says so, and
 	// closes it. proxy is the address of the proxy that they go by, "" for none.
@@ -138,12 +142,14 @@ type check struct {
 // patience bounds each check, and so all of them, which run side by side.
 const patience = 10 * time.Second
 
-// Examine runs every check, also when others fail, and returns what they found in a fixed order. It takes at most about 11 s.
+// Examine runs every check, also when others fail, and returns what they found in a fixed order. It
+// takes at most about 11 s.
 func (d *Doctor) Examine(ctx context.Context) []Section {
 	sections := runAll(ctx, patience, []check{
 		{"configuration", d.configuration}, {"address", d.address}, {"permissions", d.permissions}, {"store", d.store}, {"redis", d.redis}, {"hosts", d.hosts},
 	})
-	return append(sections, runAll(ctx, time.Second, []check{{"clocks", d.examineClocks}})...) // which compares what the others heard
+	// which compares what the others heard
+	return append(sections, runAll(ctx, time.Second, []check{{"clocks", d.examineClocks}})...)
 }
 
 // runAll runs checks side by side. What a check has found when its time is over counts.

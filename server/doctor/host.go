@@ -17,7 +17,8 @@ type Disk struct {
 	Free, Size uint64
 }
 
-// ThisHost asks the machine that this process runs on. openFiles is how many files it may have open.
+// ThisHost asks the machine that this process runs on. openFiles is how many files it may have
+// open.
 func ThisHost(openFiles func() (uint64, bool)) Host {
 	return Host{Listen: listen, Addrs: addrs, OpenFiles: openFiles, Disk: disk, Writable: writable, Synchronised: synchronised, Connect: connector{http.ProxyFromEnvironment, nil}.connect}
 }
@@ -33,7 +34,8 @@ type connector struct {
 func (c connector) connect(ctx context.Context, u *url.URL) (proxy string, err error) {
 	via, err := c.proxy(&http.Request{URL: u})
 	if err != nil {
-		return "", errors.New("the environment names a proxy that cannot be used") // the error may show its password
+		// the error may show its password
+		return "", errors.New("the environment names a proxy that cannot be used")
 	}
 	addr := hostPort(u)
 	if via != nil {
@@ -60,7 +62,8 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// listen opens an address, so that the system says whether that is allowed, and lets go of it at once.
+// listen opens an address, so that the system says whether that is allowed, and lets go of it at
+// once.
 func listen(addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

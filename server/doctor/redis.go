@@ -213,7 +213,8 @@ func (d *Doctor) redisWhole(ctx context.Context, f *findings) {
 	}
 }
 
-// behindSentinels looks at the primary that Sentinels name, which no address of the configuration leads to.
+// behindSentinels looks at the primary that Sentinels name, which no address of the configuration
+// leads to.
 func (d *Doctor) behindSentinels(ctx context.Context, f *findings, client redis.UniversalClient) {
 	const key = "redis primary"
 	trip, err := roundTrip(ctx, client)

@@ -208,7 +208,8 @@ func (d *Doctor) contents(ctx context.Context, f *findings, store persist.Store)
 	d.counters(ctx, f, store, defined)
 }
 
-// definitions compares the biz types of the store with those of the configuration, and returns those that count.
+// definitions compares the biz types of the store with those of the configuration, and returns
+// those that count.
 func (d *Doctor) definitions(ctx context.Context, f *findings, store persist.Store) map[string]seqd.BizType {
 	defined := make(map[string]seqd.BizType)
 	for _, b := range d.Config.BizTypes {
@@ -268,7 +269,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// shapes finds the biz types whose IDs would look otherwise than those they issued: seqd refuses them.
+// shapes finds the biz types whose IDs would look otherwise than those they issued: seqd refuses
+// them.
 func (d *Doctor) shapes(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	same := 0
 	for shape, err := range persist.Every(ctx, store.Shapes()) {
@@ -296,7 +298,8 @@ func (d *Doctor) shapes(ctx context.Context, f *findings, store persist.Store, d
 	f.ok("shapes", "%d biz types issue as they did before", same)
 }
 
-// missingKey returns the key file of a biz type that is not there. Asking for its shape would make it.
+// missingKey returns the key file of a biz type that is not there. Asking for its shape would make
+// it.
 func missingKey(b seqd.BizType) (file string, missing bool) {
 	for _, p := range b.Plugins {
 		file, _ := config.Setting[string](p.Settings, "keyFile")

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// accessLog bounds the lines of the access log. Answers that say that the service failed (500 and above) have a bound of their own, as high, so that a flood
-// of good ones does not hide them. It is safe for concurrent use.
+// accessLog bounds the lines of the access log. Answers that say that the service failed (500 and
+// above) have a bound of their own, as high, so that a flood of good ones does not hide them. It is
+// safe for concurrent use.
 type accessLog struct {
 	good, failed *rate.Limiter
 	unsaid       atomic.Int64 // requests without a line since the last one

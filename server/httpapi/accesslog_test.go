@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A flood: the first lines of each second are written, the next one that is says how many were left out, and failures are not hidden by it.
+// A flood: the first lines of each second are written, the next one that is says how many were left
+// out, and failures are not hidden by it.
 func TestAccessLogIsSampled(t *testing.T) {
 	l := newAccessLog(2)
 	now := time.Unix(1_800_000_000, 0)

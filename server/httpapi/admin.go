@@ -34,13 +34,16 @@ type Change struct {
 	DryRun bool
 	// Force takes a definition whose IDs could repeat those of before.
 	Force bool
-	// Check is given the version that is there, 0 for none, and returns why the change must not be made.
+	// Check is given the version that is there, 0 for none, and returns why the change must not be
+	// made.
 	Check func(version int64) error
 }
 
-// Catalogue is how administrators read and change biz types. It is safe for concurrent use. Its errors are of type [*seqd.Error].
+// Catalogue is how administrators read and change biz types. It is safe for concurrent use. Its
+// errors are of type [*seqd.Error].
 type Catalogue interface {
-	// List returns at most limit biz types whose names are greater than after, by name, and after what to go on, "" at the end.
+	// List returns at most limit biz types whose names are greater than after, by name, and after
+	// what to go on, "" at the end.
 	List(ctx context.Context, after string, limit int) (list []BizType, next string, err error)
 	Get(ctx context.Context, name string) (BizType, error)
 	// Put stores a definition; created is whether there was none.
@@ -86,11 +89,13 @@ type Backend struct {
 
 // Nodes tells which processes there are.
 type Nodes interface {
-	// Nodes returns them by ID. complete is false when only the one that answers is known, because the store is away.
+	// Nodes returns them by ID. complete is false when only the one that answers is known, because
+	// the store is away.
 	Nodes(ctx context.Context) (list []Node, complete bool)
 }
 
-// Administer begins to answer what administrators ask. Until then it is answered that the service is starting.
+// Administer begins to answer what administrators ask. Until then it is answered that the service
+// is starting.
 func (a *API) Administer(c Catalogue, n Nodes) { a.admin.Store(&administration{c, n}) }
 
 type administration struct {
@@ -252,7 +257,8 @@ func bizTypeOf(c *gin.Context) (string, error) {
 	return name, seqd.CheckName(name)
 }
 
-// changeOf reads what a change of a biz type is asked for with. flags are the query parameters that it may have.
+// changeOf reads what a change of a biz type is asked for with. flags are the query parameters that
+// it may have.
 func changeOf(c *gin.Context, flags ...string) (name string, change Change, err error) {
 	name = c.Param("bizType")
 	if err = seqd.CheckName(name); err != nil {

@@ -18,8 +18,8 @@ const (
 	auditRevision = "audit revision"
 )
 
-// audited reports whether a request is a change, or an attempt at one, that the log tells of. It is decided by the route, so that no handler can
-// forget it.
+// audited reports whether a request is a change, or an attempt at one, that the log tells of. It is
+// decided by the route, so that no handler can forget it.
 func audited(c *gin.Context) bool {
 	return c.Request.Method != http.MethodGet && administrative(c)
 }
@@ -30,13 +30,15 @@ func administrative(c *gin.Context) bool {
 	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types")
 }
 
-// setTarget says what is being changed, where the path does not. name must be a good one: it goes into the log.
+// setTarget says what is being changed, where the path does not. name must be a good one: it goes
+// into the log.
 func setTarget(c *gin.Context, name string) { c.Set(auditTarget, name) }
 
 // setRevision says which revision a change made, or removed.
 func setRevision(c *gin.Context, revision int64) { c.Set(auditRevision, revision) }
 
-// logAudit writes the line. It holds nothing of headers and bodies, and of paths and queries only what cannot be a secret.
+// logAudit writes the line. It holds nothing of headers and bodies, and of paths and queries only
+// what cannot be a secret.
 func (a *API) logAudit(c *gin.Context, id string) {
 	target := c.GetString(auditTarget)
 	for _, param := range []string{"name", "bizType"} {
@@ -53,10 +55,12 @@ func (a *API) logAudit(c *gin.Context, id string) {
 // notShown stands in the log for what may be a secret.
 const notShown = "(not shown)"
 
-// longestShown is how much of a text of a caller a line of the log holds: more than any path has that means something.
+// longestShown is how much of a text of a caller a line of the log holds: more than any path has
+// that means something.
 const longestShown = 256
 
-// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there. What is too long is cut.
+// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there.
+// What is too long is cut.
 func discreet(text string) string {
 	at := strings.Index(text, access.SecretPrefix)
 	if at < 0 && len(text) <= longestShown {
@@ -94,7 +98,8 @@ func cut(text string, most int) string {
 // shownParams are the query parameters that are logged.
 var shownParams = []string{"count", "after", "limit", "from", "to", "dryRun", "force"}
 
-// shownQuery returns a query as it is logged: with the known parameters, where their values look as they should.
+// shownQuery returns a query as it is logged: with the known parameters, where their values look as
+// they should.
 func shownQuery(query string) string {
 	if query == "" {
 		return ""

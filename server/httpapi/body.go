@@ -22,7 +22,8 @@ var (
 	mediaPatch = []string{"application/merge-patch+json", "application/json"}
 )
 
-// mediaOf returns what the body of a request may be, nil where the handler reads none. Bodies of requests for numbers mean nothing.
+// mediaOf returns what the body of a request may be, nil where the handler reads none. Bodies of
+// requests for numbers mean nothing.
 func mediaOf(c *gin.Context) []string {
 	route := c.FullPath()
 	switch method := c.Request.Method; {
@@ -39,7 +40,8 @@ func mediaOf(c *gin.Context) []string {
 // discardBody reads a body up to the limit.
 func (a *API) discardBody(c *gin.Context) error { return a.copyBody(c, io.Discard) }
 
-// holdBody reads a body, which must be of one of the media types, up to the limit and puts it where the handler finds it.
+// holdBody reads a body, which must be of one of the media types, up to the limit and puts it where
+// the handler finds it.
 func (a *API) holdBody(c *gin.Context, media []string) error {
 	if err := checkMedia(c.Request.Header, media); err != nil {
 		return err
@@ -52,8 +54,9 @@ func (a *API) holdBody(c *gin.Context, media []string) error {
 	return nil
 }
 
-// copyBody reads a body up to the limit. MaxBytesReader makes net/http close a connection with more on the way gently, so
-// that the caller can read the answer; it must be given the writer below gin's.
+// copyBody reads a body up to the limit. MaxBytesReader makes net/http close a connection with more
+// on the way gently, so that the caller can read the answer; it must be given the writer below
+// gin's.
 func (a *API) copyBody(c *gin.Context, to io.Writer) error {
 	tooLarge := seqd.Errorf(seqd.CodeBodyTooLarge, "the body has more than %d bytes", a.opts.MaxBodyBytes)
 	if c.Request.ContentLength > a.opts.MaxBodyBytes && c.Request.Header.Get("Expect") != "" {
@@ -69,8 +72,9 @@ func (a *API) copyBody(c *gin.Context, to io.Writer) error {
 	return nil
 }
 
-// closeGently is for an answer that does not wait for the body, on a connection that ends with it: net/http would close at once, and the caller would get a reset in
-// place of the answer. It is told so by the one way there is: a reader that finds more than it may.
+// closeGently is for an answer that does not wait for the body, on a connection that ends with it:
+// net/http would close at once, and the caller would get a reset in place of the answer. It is told
+// so by the one way there is: a reader that finds more than it may.
 func closeGently(c *gin.Context) {
 	ends := c.Request.Close || len(c.Writer.Header()["Connection"]) > 0
 	if !ends || c.Request.ContentLength == 0 {
@@ -104,7 +108,8 @@ func checkMedia(header http.Header, allowed []string) error {
 // object is a JSON object as it was sent: its values by their keys.
 type object map[string]json.RawMessage
 
-// readObject reads a body that is one JSON object in which each key is known, in just this spelling, and stands once.
+// readObject reads a body that is one JSON object in which each key is known, in just this
+// spelling, and stands once.
 func readObject(body []byte, known ...string) (object, error) {
 	if !utf8.Valid(body) {
 		return nil, invalidBody("the body is not UTF-8")
@@ -148,7 +153,8 @@ func invalidBody(format string, args ...any) *seqd.Error {
 // null reports whether a key is there with nothing in it.
 func (o object) null(key string) bool { return string(o[key]) == "null" }
 
-// take decodes the value of a key, where it is there, into to; kind is what it must be, as the message says it.
+// take decodes the value of a key, where it is there, into to; kind is what it must be, as the
+// message says it.
 func (o object) take(key, kind string, to any) error {
 	raw, there := o[key]
 	if !there {

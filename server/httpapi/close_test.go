@@ -28,7 +28,8 @@ func ask(t *testing.T, to io.Writer, answers *bufio.Reader, request string) (clo
 	return answer.Close
 }
 
-// While the service stops, each answer ends its connection: else the next request would meet the end of it.
+// While the service stops, each answer ends its connection: else the next request would meet the
+// end of it.
 func TestDrainingEndsConnections(t *testing.T) {
 	api := newAPI(t)
 	addr := serve(t, api, true)
@@ -75,7 +76,8 @@ func TestRequestsThatCanBeReadInTwoWays(t *testing.T) {
 		"an old protocol":          {"GET /seq/order HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer, _ := answerIn(t, exchange(t, addr, tt.request+hidden)) // which fails if a second answer comes
+			// which fails if a second answer comes
+			answer, _ := answerIn(t, exchange(t, addr, tt.request+hidden))
 			if answer.StatusCode != tt.status || !answer.Close {
 				t.Errorf("status %d, closed %t; want %d and the end of the connection", answer.StatusCode, answer.Close, tt.status)
 			}
@@ -90,7 +92,8 @@ func TestRequestsThatCanBeReadInTwoWays(t *testing.T) {
 	}
 }
 
-// Who is refused before its body was read gets the answer all the same, also where the connection ends with it.
+// Who is refused before its body was read gets the answer all the same, also where the connection
+// ends with it.
 func TestRefusedInChunks(t *testing.T) {
 	api := newStarting(t, func(o *httpapi.Options) { o.Guard = shut{} })
 	addr := serve(t, api, true)

@@ -22,7 +22,8 @@ type ifMatch struct {
 	tags []string // one of these it must be; not nil where the header is there
 }
 
-// readIfMatch reads the header If-Match (RFC 9110, section 13.1.1): *, or entity tags with commas between.
+// readIfMatch reads the header If-Match (RFC 9110, section 13.1.1): *, or entity tags with commas
+// between.
 func readIfMatch(r *http.Request) (m ifMatch, err error) {
 	lines := r.Header["If-Match"]
 	if len(lines) == 0 {

@@ -17,7 +17,8 @@ var (
 	noReferrer = []string{"no-referrer"}
 )
 
-// routeDocs adds the routes of the contract's description. It is made when it is first asked for: most nodes never are.
+// routeDocs adds the routes of the contract's description. It is made when it is first asked for:
+// most nodes never are.
 func (a *API) routeDocs() {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		a.engine.Handle(method, "/openapi.json", a.document)

@@ -27,7 +27,8 @@ func unnamed(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// covers reports whether a route answers what another one describes, which may name what the first leaves open.
+// covers reports whether a route answers what another one describes, which may name what the first
+// leaves open.
 func covers(route, described string) bool {
 	a, b := strings.Split(route, "/"), strings.Split(described, "/")
 	return slices.EqualFunc(a, b, func(open, named string) bool { return open == named || open == "{}" })

@@ -14,8 +14,8 @@ import (
 // parameter is one in the path of a route.
 var parameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// FuzzRoute sends whatever net/http lets through to the handler. Nothing in it may panic, be an error of the service, or get an
-// answer that the contract does not know.
+// FuzzRoute sends whatever net/http lets through to the handler. Nothing in it may panic, be an
+// error of the service, or get an answer that the contract does not know.
 func FuzzRoute(f *testing.F) {
 	for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", "CONNECT", "brew"} {
 		for _, target := range []string{

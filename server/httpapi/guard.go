@@ -10,15 +10,17 @@ import (
 
 // Guard says who may call. It is safe for concurrent use.
 type Guard interface {
-	// Allow checks the values of a request's Authorization header. scope is what the route needs: [access.ScopeIssue] for the named biz type, [access.ScopeRead],
-	// [access.ScopeAdmin], or "" when any token will do. It returns the name of the token, also beside an error where it is known.
+	// Allow checks the values of a request's Authorization header. scope is what the route needs:
+	// [access.ScopeIssue] for the named biz type, [access.ScopeRead], [access.ScopeAdmin], or ""
+	// when any token will do. It returns the name of the token, also beside an error where it is
+	// known.
 	Allow(authorization []string, scope, bizType string) (name string, err error)
 }
 
 var _ Guard = (*access.Tokens)(nil)
 
-// callerParam is the parameter under which the name of the token is kept. No route has one of this name; gin's own place for values would
-// allocate a map for each request.
+// callerParam is the parameter under which the name of the token is kept. No route has one of this
+// name; gin's own place for values would allocate a map for each request.
 const callerParam = "the caller's token"
 
 // callerName is the name of the token of the request, "" where none was asked for.
@@ -58,8 +60,9 @@ func (a *API) mayRead(c *gin.Context) bool {
 	return err == nil
 }
 
-// need says which scope a request needs, by the route that it was given to and nothing else, so that there are no two opinions of a path. Whatever is not
-// named here needs a scope as well: a new route is shut until it is opened.
+// need says which scope a request needs, by the route that it was given to and nothing else, so
+// that there are no two opinions of a path. Whatever is not named here needs a scope as well: a new
+// route is shut until it is opened.
 func (a *API) need(c *gin.Context) (scope, bizType string, open bool) {
 	switch route := c.FullPath(); {
 	case route == "/seq/:bizType" || route == "/seq/:bizType/parse/:id":

@@ -21,7 +21,8 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// The tokens that every guarded API of the tests knows; the name is the secret as well, with -secret behind.
+// The tokens that every guarded API of the tests knows; the name is the secret as well, with
+// -secret behind.
 var configured = map[string][]string{
 	"shop": {"issue:order*"}, "reader": {"read"}, "ops": {"admin"}, "all": {"admin", "issue:*"},
 }
@@ -108,7 +109,8 @@ func TestNobodyGetsIn(t *testing.T) {
 			}
 		}
 	}
-	wantBody(t, do(t, api, "GET", "/seq/order", auth("all")), jsonType, `{"bizType":"order","id":"100"}`) // nothing was taken
+	// nothing was taken
+	wantBody(t, do(t, api, "GET", "/seq/order", auth("all")), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
 // Balancers ask without a token, and other ways of asking them give nothing away.
@@ -198,7 +200,8 @@ func TestCallerName(t *testing.T) {
 	}
 }
 
-// A token of the store is not refused for good while the store has not been read, and one of the configuration counts.
+// A token of the store is not refused for good while the store has not been read, and one of the
+// configuration counts.
 func TestTokensNotReadYet(t *testing.T) {
 	tokens := access.New(access.Options{
 		Config: []access.Token{{Name: "shop", Sha256: access.DigestOf("shop-secret"), Scopes: []string{"issue:*", "admin"}, Enabled: true}},
@@ -351,7 +354,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Why an administrator was refused stands in the log where the answer says that it does, and only there; no other refusal is logged.
+// Why an administrator was refused stands in the log where the answer says that it does, and only
+// there; no other refusal is logged.
 func TestCauseInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	api := newStarting(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })

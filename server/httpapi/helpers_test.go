@@ -24,8 +24,8 @@ const (
 	problemType = "application/problem+json"
 )
 
-// codes is the closed set as the contract knows it, with the status of each; it is written out here so that a change of the code is
-// a change of this list.
+// codes is the closed set as the contract knows it, with the status of each; it is written out here
+// so that a change of the code is a change of this list.
 var codes = map[seqd.Code]int{
 	"invalid_biz_type": 400, "invalid_count": 400, "invalid_id": 400, "invalid_request": 400, "invalid_definition": 400,
 	"unauthorized":     401,
@@ -138,7 +138,8 @@ func newStarting(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
 	return api
 }
 
-// newAPI returns an API that issues for the given biz types, all of them initialised; without any, for order, from 100.
+// newAPI returns an API that issues for the given biz types, all of them initialised; without any,
+// for order, from 100.
 func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	tb.Helper()
 	if len(definitions) == 0 {
@@ -151,8 +152,8 @@ func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	return api
 }
 
-// newRequest reads a request as net/http does, so that a test can send every target that gets through to a handler. headers are
-// lines of the form "Name: value".
+// newRequest reads a request as net/http does, so that a test can send every target that gets
+// through to a handler. headers are lines of the form "Name: value".
 func newRequest(method, target string, headers ...string) (*http.Request, error) {
 	raw := method + " " + target + " HTTP/1.1\r\nHost: seqd\r\n"
 	for _, line := range headers {
@@ -268,7 +269,8 @@ func wantBody(tb testing.TB, w *httptest.ResponseRecorder, contentType, body str
 	}
 }
 
-// numbers are the decimal digits of count numbers from first, each between quotes, with sep between them.
+// numbers are the decimal digits of count numbers from first, each between quotes, with sep between
+// them.
 func numbers(first, count int, quote, sep string) string {
 	list := make([]string, count)
 	for i := range list {

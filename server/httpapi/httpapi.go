@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP contract: routes, JSON, errors. It knows the [seqd.Issuer] and nothing of strategies, stores or
-// plugins.
+// Package httpapi is the HTTP contract: routes, JSON, errors. It knows the [seqd.Issuer] and
+// nothing of strategies, stores or plugins.
 package httpapi
 
 import (
@@ -31,13 +31,15 @@ type Options struct {
 	PublicMetrics bool
 	// Tokens are what /tokens manages; nil for no such routes.
 	Tokens Tokens
-	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at once with [seqd.CodeOverloaded], but for /healthz,
-	// /readyz and /metrics, which are neither refused nor counted.
+	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at
+	// once with [seqd.CodeOverloaded], but for /healthz, /readyz and /metrics, which are neither
+	// refused nor counted.
 	MaxInFlight int
-	// MaxInFlightBytes is how much memory answers take at once that can be large, 0 for no bound. Requests for more are refused
-	// like those above MaxInFlight.
+	// MaxInFlightBytes is how much memory answers take at once that can be large, 0 for no bound.
+	// Requests for more are refused like those above MaxInFlight.
 	MaxInFlightBytes int64
-	// AccessLog logs requests: of those answered below 500, and of those answered above, AccessLogPerSecond each second, or all where that is 0.
+	// AccessLog logs requests: of those answered below 500, and of those answered above,
+	// AccessLogPerSecond each second, or all where that is 0.
 	AccessLog          bool
 	AccessLogPerSecond int
 	// Answers remembers what was answered to requests with an Idempotency-Key; nil refuses them.
@@ -65,8 +67,9 @@ type API struct {
 	pages    *pages // nil if callers need a token
 	inFlight *inFlight
 	room     *room
-	scrapes  *inFlight                                  // the places of /metrics
-	counters map[string]func(method string, status int) // what counts requests, by gin's name of the route; nil where nothing does
+	scrapes  *inFlight // the places of /metrics
+	// what counts requests, by gin's name of the route; nil where nothing does
+	counters map[string]func(method string, status int)
 	keyed    keyed
 	access   *accessLog
 	tracer   Tracer                   // nil where nothing is traced
@@ -128,8 +131,9 @@ func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
 // Drain makes /readyz say 503 and each answer end its connection, while everything else goes on.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// around is the one middleware: request ID, span, limits that need no route, panics, access log. A request counts as in flight only once its body is here: else a
-// client that sends one byte by byte would take a place.
+// around is the one middleware: request ID, span, limits that need no route, panics, access log. A
+// request counts as in flight only once its body is here: else a client that sends one byte by byte
+// would take a place.
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
 	c.Writer.Header()["X-Request-Id"] = id
@@ -169,11 +173,13 @@ func (a *API) around(c *gin.Context) {
 
 // ends reports whether the connection ends with the answer to a request.
 //
-// While the service stops, a caller must learn from an answer that its connection will not last: its next request would meet the end.
+// While the service stops, a caller must learn from an answer that its connection will not last:
+// its next request would meet the end.
 //
-// A request with Transfer-Encoding may have had a Content-Length as well, and one of HTTP/1.0 a Transfer-Encoding;
-// net/http removes what does not count and does not tell. Whoever stands in front may have gone by the other one, and
-// take what follows for something else, so nothing may follow (RFC 9112, section 6.1).
+// A request with Transfer-Encoding may have had a Content-Length as well, and one of HTTP/1.0 a
+// Transfer-Encoding; net/http removes what does not count and does not tell. Whoever stands in
+// front may have gone by the other one, and take what follows for something else, so nothing may
+// follow (RFC 9112, section 6.1).
 func (a *API) ends(r *http.Request) bool {
 	if a.draining.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
 		return true
@@ -195,8 +201,9 @@ func (a *API) recover(c *gin.Context) {
 	}
 }
 
-// limits refuses targets that are too long, callers who may not do this, and bodies that are too large. Who may not call has no body read. Where a body means
-// nothing it is read so that a too large one is answered instead of cut off; where it means something it is kept for the handler.
+// limits refuses targets that are too long, callers who may not do this, and bodies that are too
+// large. Who may not call has no body read. Where a body means nothing it is read so that a too
+// large one is answered instead of cut off; where it means something it is kept for the handler.
 func (a *API) limits(c *gin.Context) error {
 	if len(c.Request.RequestURI) > maxURIBytes {
 		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)

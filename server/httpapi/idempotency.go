@@ -12,8 +12,9 @@ import (
 
 // Answers remembers what was answered.
 type Answers interface {
-	// Once fills call by issue, or returns the display forms of the numbers that were issued before for the same key, biz type and caller, with a line break
-	// between two, never "". An error leaves call without numbers.
+	// Once fills call by issue, or returns the display forms of the numbers that were issued before
+	// for the same key, biz type and caller, with a line break between two, never "". An error
+	// leaves call without numbers.
 	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
 }
 
@@ -55,7 +56,8 @@ func validKey(key string) bool {
 	return true
 }
 
-// appendReplayed appends an answer that was given before: the same IDs, in the form that is asked for now.
+// appendReplayed appends an answer that was given before: the same IDs, in the form that is asked
+// for now.
 func appendReplayed(dst []byte, bizType, lines string, batch, text bool) []byte {
 	if text {
 		return append(append(dst, lines...), '\n')

@@ -94,7 +94,8 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 	wantBody(t, do(t, api, "POST", "/seq/order", "Idempotency-Key: "+strings.Repeat("a", 255)), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// What plugins make of numbers comes back as it was, in JSON and as text; the headers of a rate limit, and what another request left behind, do not.
+// What plugins make of numbers comes back as it was, in JSON and as text; the headers of a rate
+// limit, and what another request left behind, do not.
 func TestIdempotencyKeyWithPlugins(t *testing.T) {
 	shown := plugin{after: func(call *seqd.Call) error {
 		call.Limit = seqd.Limit{Quota: 5, Remaining: 4}

@@ -12,7 +12,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// exchange is what one issuing needs; it is reused, so that a request for one ID allocates next to nothing.
+// exchange is what one issuing needs; it is reused, so that a request for one ID allocates next to
+// nothing.
 type exchange struct {
 	call seqd.Call
 	body []byte
@@ -20,8 +21,8 @@ type exchange struct {
 
 var (
 	exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 256)} }}
-	// batches are the exchanges of requests for more than few IDs, kept apart for they hold a lot. Their bodies
-	// are in bodies, for they are in use for longer.
+	// batches are the exchanges of requests for more than few IDs, kept apart for they hold a lot.
+	// Their bodies are in bodies, for they are in use for longer.
 	batches = sync.Pool{New: func() any { return new(exchange) }}
 	bodies  = sync.Pool{New: func() any { return new(largeBody) }}
 )
@@ -68,7 +69,8 @@ func (a *API) issue(c *gin.Context) {
 	write(c, http.StatusOK, contentType, x.body)
 }
 
-// issueMany is issue for an answer that may take a lot of memory. While it is written nothing is held but its bytes.
+// issueMany is issue for an answer that may take a lot of memory. While it is written nothing is
+// held but its bytes.
 func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 	units := count
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {
@@ -163,7 +165,8 @@ func appendJSON(dst []byte, call *seqd.Call, batch bool) []byte {
 	return append(dst, '}')
 }
 
-// appendStrings appends the IDs as JSON strings. Display forms that plugins made may hold anything and are escaped.
+// appendStrings appends the IDs as JSON strings. Display forms that plugins made may hold anything
+// and are escaped.
 func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
 	if !seq.Shown() {
 		return seq.AppendIDs(dst, `"`, `"`, ",")
@@ -179,7 +182,8 @@ func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
 	return dst
 }
 
-// count reads ?count=; batch is true when it is there. Anything else in the query is a mistake worth telling.
+// count reads ?count=; batch is true when it is there. Anything else in the query is a mistake
+// worth telling.
 func (a *API) count(query string) (count int, batch bool, err error) {
 	if query == "" {
 		return 1, false, nil
@@ -228,7 +232,8 @@ type parsed struct {
 	Valid   bool   `json:"valid"`
 	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026.
 	Period string `json:"period,omitempty"`
-	// What the strategy's numbers say beyond that: when it was made, in UTC to the millisecond, by which machine ID and as which one of that millisecond.
+	// What the strategy's numbers say beyond that: when it was made, in UTC to the millisecond, by
+	// which machine ID and as which one of that millisecond.
 	Time      string `json:"time,omitempty"`
 	MachineID *int64 `json:"machineId,omitempty"`
 	Sequence  *int64 `json:"sequence,omitempty"`

@@ -49,7 +49,8 @@ func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.AP
 	return api
 }
 
-// hold sends a request whose answer is not read until let is called, and returns once it is being written.
+// hold sends a request whose answer is not read until let is called, and returns once it is being
+// written.
 func hold(t *testing.T, api *httpapi.API, method, target string, headers ...string) (let func() *stuck) {
 	t.Helper()
 	r, err := newRequest(method, target, headers...)
@@ -63,7 +64,8 @@ func hold(t *testing.T, api *httpapi.API, method, target string, headers ...stri
 	return func() *stuck { close(w.release); under.Wait(); return w }
 }
 
-// Large answers that are not read keep large ones out, before a number of theirs is taken, and small ones not.
+// Large answers that are not read keep large ones out, before a number of theirs is taken, and
+// small ones not.
 func TestLargeAnswersNeedRoom(t *testing.T) {
 	things := showing{show: func(url.Values) (any, error) { return strings.Repeat("x", 2<<20), nil }}
 	order := define("order", newCounter(100), wide(100))
@@ -127,7 +129,8 @@ func TestRoomIsGivenBack(t *testing.T) {
 	}
 }
 
-// While answers are written, nothing is held but their bytes: neither what they were made from nor what is kept for reuse.
+// While answers are written, nothing is held but their bytes: neither what they were made from nor
+// what is kept for reuse.
 func TestNothingIsHeldBesideAnswers(t *testing.T) {
 	const answers, count, width = 40, 10_000, 40
 	api := roomy(t, 0, define("order", newCounter(100), wide(width), wide(width)))

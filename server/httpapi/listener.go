@@ -17,15 +17,18 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Listener wraps a listener so that the errors net/http itself answers, before any handler runs (headers too large, malformed
-// requests), are problem documents like all others. net/http offers no hook for them; it writes each in one piece, straight to
-// the connection and with a header no other answer has.
+// Listener wraps a listener so that the errors net/http itself answers, before any handler runs
+// (headers too large, malformed requests), are problem documents like all others. net/http offers
+// no hook for them; it writes each in one piece, straight to the connection and with a header no
+// other answer has.
 //
-// Where connections are encrypted, that is done inside of this: what net/http writes must be seen before it is encrypted. So net/http does not know of TLS, and
-// speaks HTTP/1.1 alone. The handshake is made by the first reading, within the time that the headers have.
+// Where connections are encrypted, that is done inside of this: what net/http writes must be seen
+// before it is encrypted. So net/http does not know of TLS, and speaks HTTP/1.1 alone. The
+// handshake is made by the first reading, within the time that the headers have.
 //
-// Connections above the most are closed as soon as they are accepted, without an answer: reading what the client sends, so that closing does not reset the
-// connection and take the answer with it, would hold the very descriptor that is to be freed.
+// Connections above the most are closed as soon as they are accepted, without an answer: reading
+// what the client sends, so that closing does not reset the connection and take the answer with it,
+// would hold the very descriptor that is to be freed.
 func Listener(l net.Listener, opts ListenerOptions) net.Listener {
 	settings := opts.TLS
 	if settings != nil {
@@ -45,7 +48,8 @@ type ListenerOptions struct {
 	TLS *tls.Config
 	// MaxConnections is how many connections are open at once, 0 for no bound.
 	MaxConnections int
-	// API ends connections with their answers while nearly the most are open, so that idle ones do not keep others out; nil where none does.
+	// API ends connections with their answers while nearly the most are open, so that idle ones do
+	// not keep others out; nil where none does.
 	API *API
 	// Log is told, now and then, of connections that were closed at once.
 	Log *slog.Logger
@@ -94,10 +98,12 @@ type encrypted struct {
 	tcp *net.TCPConn
 }
 
-// mostPlain is how much of a plain request is read before the connection ends: with something unread the caller would get a reset instead of the answer.
+// mostPlain is how much of a plain request is read before the connection ends: with something
+// unread the caller would get a reset instead of the answer.
 const mostPlain = 64 << 10
 
-// Read implements [net.Conn]. Who speaks plain HTTP is told so, where else there would only be an end.
+// Read implements [net.Conn]. Who speaks plain HTTP is told so, where else there would only be an
+// end.
 func (c encrypted) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil && likeHTTP(wrong.RecordHeader[:]) {
@@ -118,11 +124,12 @@ func likeHTTP(begin []byte) bool {
 	return false
 }
 
-// CloseWrite ends what is written: over TLS, and below it, so that the caller sees the end also where there is no TLS.
+// CloseWrite ends what is written: over TLS, and below it, so that the caller sees the end also
+// where there is no TLS.
 func (c encrypted) CloseWrite() error { return errors.Join(c.Conn.CloseWrite(), c.tcp.CloseWrite()) }
 
-// halfCloser is a connection whose writing half can be closed: net/http does that after such an error, so that the caller can
-// still read it.
+// halfCloser is a connection whose writing half can be closed: net/http does that after such an
+// error, so that the caller can still read it.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
@@ -156,7 +163,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.halfCloser.Write(p)
 }
 
-// problemFor returns the problem document for a plain error that net/http wrote, nil when p is something else.
+// problemFor returns the problem document for a plain error that net/http wrote, nil when p is
+// something else.
 func problemFor(p []byte) []byte {
 	statusLine, body, plain := bytes.Cut(p, []byte(plainError))
 	if !plain || bytes.Contains(statusLine, []byte("\r\n")) {

@@ -17,7 +17,8 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// serve serves h on a port of its own, through httpapi.Listener when wrapped, and returns the address.
+// serve serves h on a port of its own, through httpapi.Listener when wrapped, and returns the
+// address.
 func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -45,7 +46,8 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	return addr
 }
 
-// exchange sends raw bytes and returns everything that comes back until the server closes the connection.
+// exchange sends raw bytes and returns everything that comes back until the server closes the
+// connection.
 func exchange(t *testing.T, addr, raw string) []byte {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -150,7 +152,8 @@ func TestErrorOnAKeptConnection(t *testing.T) {
 
 var dateLine = regexp.MustCompile(`Date: [^\r]*\r\n`)
 
-// What a handler answers arrives byte by byte as it would without the listener, also where it looks like an error of net/http.
+// What a handler answers arrives byte by byte as it would without the listener, also where it looks
+// like an error of net/http.
 func TestListenerLeavesAnswersAlone(t *testing.T) {
 	mux := http.NewServeMux()
 	plain := func(status int, body string, headers ...string) http.HandlerFunc {

@@ -10,11 +10,12 @@ import (
 
 // Metrics counts requests and shows what was counted. It is safe for concurrent use.
 type Metrics interface {
-	// Route returns what is called for each request of a route that was answered. It is on the hot path. The route is a path as in the
-	// description, such as /seq/{bizType}, or [NoRoute].
+	// Route returns what is called for each request of a route that was answered. It is on the hot
+	// path. The route is a path as in the description, such as /seq/{bizType}, or [NoRoute].
 	Route(pattern string) (count func(method string, status int))
-	// Exposition returns all that was counted in the text format of Prometheus or as OpenMetrics, compressed by gzip or not, and its content type. The body is not
-	// changed. It waits for no back end.
+	// Exposition returns all that was counted in the text format of Prometheus or as OpenMetrics,
+	// compressed by gzip or not, and its content type. The body is not changed. It waits for no
+	// back end.
 	Exposition(openMetrics, compressed bool) (body []byte, contentType string, err error)
 }
 
@@ -56,7 +57,8 @@ func (a *API) countRoutes() {
 // counted counts a request that was answered. It must be deferred before what answers panics.
 func (a *API) counted(c *gin.Context) { a.counters[c.FullPath()](c.Request.Method, c.Writer.Status()) }
 
-// metrics answers /metrics, also while the service starts, stops, has too much to do or cannot reach what is behind it.
+// metrics answers /metrics, also while the service starts, stops, has too much to do or cannot
+// reach what is behind it.
 func (a *API) metrics(c *gin.Context) {
 	compressed := acceptsGzip(c.Request.Header["Accept-Encoding"])
 	body, contentType, err := a.opts.Metrics.Exposition(wantsOpenMetrics(c.Request.Header["Accept"]), compressed)
@@ -73,7 +75,8 @@ func (a *API) metrics(c *gin.Context) {
 	write(c, http.StatusOK, []string{contentType}, body)
 }
 
-// wantsOpenMetrics reports whether the Accept header prefers OpenMetrics to text; neither named means text.
+// wantsOpenMetrics reports whether the Accept header prefers OpenMetrics to text; neither named
+// means text.
 func wantsOpenMetrics(accept []string) bool {
 	var open, text float64
 	for name, q := range preferences(accept) {
@@ -104,7 +107,8 @@ func acceptsGzip(accept []string) bool {
 	return any > 0
 }
 
-// preferences yields what a header lists, in lower case and without parameters, and the quality of each.
+// preferences yields what a header lists, in lower case and without parameters, and the quality of
+// each.
 func preferences(lines []string) func(yield func(string, float64) bool) {
 	return func(yield func(string, float64) bool) {
 		for _, line := range lines {
@@ -134,9 +138,11 @@ func (k *keyed) count(replayed string, err error) {
 
 // Load is how much there is to do, and was.
 type Load struct {
-	// InFlight are the requests that are being answered, without probes and scrapes; Connections those that are open, 0 where they are not known.
+	// InFlight are the requests that are being answered, without probes and scrapes; Connections
+	// those that are open, 0 where they are not known.
 	InFlight, Connections int64
-	// Shed are the requests that were refused for Options.MaxInFlight and MaxInFlightBytes, Refused the connections that were closed for ListenerOptions.MaxConnections.
+	// Shed are the requests that were refused for Options.MaxInFlight and MaxInFlightBytes, Refused
+	// the connections that were closed for ListenerOptions.MaxConnections.
 	Shed, Refused int64
 	// Issued, Replayed and Failed are what came of requests with an Idempotency-Key.
 	Issued, Replayed, Failed int64

@@ -152,7 +152,8 @@ func TestMetricsForms(t *testing.T) {
 	wantProblem(t, do(t, newStarting(t), "GET", "/metrics"), 404, "not_found")
 }
 
-// Metrics are shown while there is too much to do, and while the service stops; scrapes take no place from requests, and are bounded themselves.
+// Metrics are shown while there is too much to do, and while the service stops; scrapes take no
+// place from requests, and are bounded themselves.
 func TestMetricsUnderLoad(t *testing.T) {
 	const most = 64
 	m := &tallied{entered: make(chan struct{}, most), release: make(chan struct{})}

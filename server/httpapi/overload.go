@@ -15,8 +15,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// inFlight bounds how many requests are answered at once. There is no queue: whoever finds no place is told so at once and can go elsewhere, while
-// those that have one are answered as fast as ever.
+// inFlight bounds how many requests are answered at once. There is no queue: whoever finds no place
+// is told so at once and can go elsewhere, while those that have one are answered as fast as ever.
 type inFlight struct {
 	refusal
 	most int64
@@ -29,8 +29,8 @@ type refusal struct {
 	refused episodes
 }
 
-// mostScrapes is how many requests for metrics are answered at once: more than any number of Prometheus servers asks for, and few enough that asking all the time takes
-// nothing from issuing.
+// mostScrapes is how many requests for metrics are answered at once: more than any number of
+// Prometheus servers asks for, and few enough that asking all the time takes nothing from issuing.
 const mostScrapes = 64
 
 // retryAfter is when a client that was refused shall come back.
@@ -39,8 +39,9 @@ const retryAfter = time.Second
 // oneSecond is retryAfter as a header; it is never written to.
 var oneSecond = []string{"1"}
 
-// impatience is how long a refusal waits for a client that comes back on the same connection before retryAfter has passed. Answering each at once would let
-// clients that ask again at once take the processor from those that are served.
+// impatience is how long a refusal waits for a client that comes back on the same connection before
+// retryAfter has passed. Answering each at once would let clients that ask again at once take the
+// processor from those that are served.
 const impatience = 100 * time.Millisecond
 
 // connKey finds what is known of a connection in the context of its requests.
@@ -49,7 +50,8 @@ type connKey struct{}
 // lastRefusal is when a connection was refused last, in nanoseconds since 1970; 0 for never.
 type lastRefusal struct{ atomic.Int64 }
 
-// ConnContext is for [http.Server]: with it the API knows which connections come back too early after a refusal. Without it none does.
+// ConnContext is for [http.Server]: with it the API knows which connections come back too early
+// after a refusal. Without it none does.
 func ConnContext(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, new(lastRefusal))
 }
@@ -89,7 +91,8 @@ func orNone(most int64) int64 {
 	return most
 }
 
-// enter takes a place. Where there is none it writes nothing, so that requests without one do not slow down those with one.
+// enter takes a place. Where there is none it writes nothing, so that requests without one do not
+// slow down those with one.
 func (f *inFlight) enter() bool {
 	for {
 		n := f.now.Load()
@@ -105,7 +108,8 @@ func (f *inFlight) enter() bool {
 // leave gives the place back.
 func (f *inFlight) leave() { f.now.Add(-1) }
 
-// answer refuses a request, at once if its caller heeds Retry-After. It makes nothing but the request ID, for it must cost less than what it refuses.
+// answer refuses a request, at once if its caller heeds Retry-After. It makes nothing but the
+// request ID, for it must cost less than what it refuses.
 func (f *refusal) answer(c *gin.Context) {
 	f.refused.count()
 	if tooEarly(c.Request) {
@@ -122,9 +126,11 @@ func (f *refusal) answer(c *gin.Context) {
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
 }
 
-// places returns where a request has to find a place, nil for nowhere. What balancers and orchestrators ask must be answered above all when there is much to do: else
-// they would end the process, and its load would fall on the others. What Prometheus asks must be answered then as well, for it is what the overload is seen by; it has
-// places of its own, so that asking too often is no way around the bound.
+// places returns where a request has to find a place, nil for nowhere. What balancers and
+// orchestrators ask must be answered above all when there is much to do: else they would end the
+// process, and its load would fall on the others. What Prometheus asks must be answered then as
+// well, for it is what the overload is seen by; it has places of its own, so that asking too often
+// is no way around the bound.
 func (a *API) places(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
@@ -138,7 +144,8 @@ func (a *API) places(c *gin.Context) *inFlight {
 // logEvery is the shortest time between two log lines of the same kind.
 const logEvery = 10 * time.Second
 
-// episodes logs something that may happen very often, with how often it did, at once and then at most every logEvery. It is safe for concurrent use.
+// episodes logs something that may happen very often, with how often it did, at once and then at
+// most every logEvery. It is safe for concurrent use.
 type episodes struct {
 	log     *slog.Logger
 	message string

@@ -144,7 +144,8 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 			answered <- w.Code
 		}()
 		for _, part := range "{}" {
-			if _, err := send.Write([]byte(string(part))); err != nil { // which returns once it was read: the request is under way
+			// which returns once it was read: the request is under way
+			if _, err := send.Write([]byte(string(part))); err != nil {
 				t.Fatal(err)
 			}
 			wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, fmt.Sprintf(`{"bizType":"order","id":"%d"}`, next))
@@ -160,7 +161,8 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 	}
 }
 
-// A connection that comes back before Retry-After is answered late; it does not delay others, nor itself where there is a place.
+// A connection that comes back before Retry-After is answered late; it does not delay others, nor
+// itself where there is a place.
 func TestImpatientClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, entered, release := hanging()
@@ -278,7 +280,8 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 	}
 }
 
-// Connections that stay open with nothing to say keep nobody out: when nearly all places are taken, an answer ends its connection.
+// Connections that stay open with nothing to say keep nobody out: when nearly all places are taken,
+// an answer ends its connection.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	const most, kept = 32, 28
 	l, err := net.Listen("tcp", "127.0.0.1:0")

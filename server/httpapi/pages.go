@@ -18,8 +18,9 @@ import (
 // There is one rule for every route and method, since a GET takes numbers too: the Host must be a
 // name of this service, and a page that sends a request must come from the same origin.
 type pages struct {
-	hosts   []string
-	passed  atomic.Pointer[string] // the first Host that passed, nil before: most requests have the same
+	hosts []string
+	// the first Host that passed, nil before: most requests have the same
+	passed  atomic.Pointer[string]
 	refused episodes
 }
 

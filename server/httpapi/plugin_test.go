@@ -63,7 +63,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A panic or an error of foreign code costs the request it happens in, tells the caller nothing of its cause, and nothing else.
+// A panic or an error of foreign code costs the request it happens in, tells the caller nothing of
+// its cause, and nothing else.
 func TestFailuresInForeignCode(t *testing.T) {
 	const secret = "hunter2"
 	broken := func() error { return errors.New(secret) }
@@ -120,7 +121,8 @@ func TestFailuresInForeignCode(t *testing.T) {
 
 func perCall(f func() error) func(*seqd.Call) error { return func(*seqd.Call) error { return f() } }
 
-// A plugin whose Before ran is told of every failure, so that what it holds for the request is let go.
+// A plugin whose Before ran is told of every failure, so that what it holds for the request is let
+// go.
 func TestOnErrorAfterPanicInStrategy(t *testing.T) {
 	s, told := newCounter(1), 0
 	s.generate = func() error { panic("boom") }
@@ -154,8 +156,8 @@ func TestRewrittenIDs(t *testing.T) {
 	}
 }
 
-// Whatever a plugin does to the call, the caller gets what the contract says: as many IDs as asked for, none of them empty, in
-// an answer that can be read; or an error.
+// Whatever a plugin does to the call, the caller gets what the contract says: as many IDs as asked
+// for, none of them empty, in an answer that can be read; or an error.
 func TestPluginsCannotBreakAnswers(t *testing.T) {
 	show := func(text string) func(*seqd.Call) error {
 		return func(call *seqd.Call) error {

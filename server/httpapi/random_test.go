@@ -21,7 +21,8 @@ import (
 // randomRequests is how many requests each route gets.
 const randomRequests = 10_000
 
-// Whatever is sent to a route, it is no error of the service, and every error is a problem document. The seed of a route is its name, so each run sends the same.
+// Whatever is sent to a route, it is no error of the service, and every error is a problem
+// document. The seed of a route is its name, so each run sends the same.
 func TestRandomRequests(t *testing.T) {
 	routes := randomAPI(t).Routes()
 	for _, route := range routes {

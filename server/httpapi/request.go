@@ -11,8 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// requestIDs makes IDs for requests that come without one: a prefix drawn at start and a running number. They cost no system
-// call and sort by time within a process.
+// requestIDs makes IDs for requests that come without one: a prefix drawn at start and a running
+// number. They cost no system call and sort by time within a process.
 type requestIDs struct {
 	prefix string
 	last   *atomic.Uint64
@@ -57,13 +57,14 @@ func requestID(c *gin.Context) string {
 	return ""
 }
 
-// wantsText reports whether the Accept header prefers text/plain to JSON. Equal preference, also for a header that cannot be
-// read, means JSON.
+// wantsText reports whether the Accept header prefers text/plain to JSON. Equal preference, also
+// for a header that cannot be read, means JSON.
 func wantsText(accept []string) bool {
 	if len(accept) == 0 || len(accept) == 1 && accept[0] == "*/*" {
 		return false
 	}
-	// The quality of each form comes from the most specific entry that matches it (RFC 9110, section 12.5.1).
+	// The quality of each form comes from the most specific entry that matches it (RFC 9110,
+	// section 12.5.1).
 	var text, json preference
 	for _, line := range accept {
 		for entry := range strings.SplitSeq(line, ",") {
@@ -98,7 +99,8 @@ func (p *preference) set(specific int, q float64) {
 	}
 }
 
-// quality reads q=… out of the parameters of a media type; 1 when there is none, 0 when it cannot be read.
+// quality reads q=… out of the parameters of a media type; 1 when there is none, 0 when it cannot
+// be read.
 func quality(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")

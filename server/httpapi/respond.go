@@ -25,7 +25,8 @@ var (
 	bearer      = []string{"Bearer"}
 )
 
-// status maps every code to its HTTP status. A code that is not here came from foreign code and is an internal error.
+// status maps every code to its HTTP status. A code that is not here came from foreign code and is
+// an internal error.
 var status = map[seqd.Code]int{
 	seqd.CodeInvalidBizType:       http.StatusBadRequest,
 	seqd.CodeInvalidCount:         http.StatusBadRequest,
@@ -111,7 +112,8 @@ func (a *API) fail(c *gin.Context, err error) {
 	a.failWith(c, refusal, newProblem(refusal))
 }
 
-// logCause writes to the log why what an administrator asked for was refused, where the answer does not say it all.
+// logCause writes to the log why what an administrator asked for was refused, where the answer does
+// not say it all.
 func (a *API) logCause(c *gin.Context, err *seqd.Error) {
 	if err.Err != nil && administrative(c) && !errors.Is(err, context.Canceled) {
 		a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelWarn, "an administrator's request was refused", slog.String("requestId", requestID(c)), slog.Any("error", err))
@@ -171,7 +173,8 @@ func (a *API) readyz(c *gin.Context) {
 // readiness is the answer of /readyz when every biz type can issue.
 type readiness struct {
 	Status string `json:"status"`
-	// Degraded is how many biz types do not issue as they should, of which BizTypes names the first.
+	// Degraded is how many biz types do not issue as they should, of which BizTypes names the
+	// first.
 	Degraded int       `json:"degraded,omitempty"`
 	BizTypes []unready `json:"bizTypes,omitempty"`
 	Details  details   `json:"details,omitempty"`
@@ -206,7 +209,8 @@ func (a *API) ready(c *gin.Context, issuer *seqd.Issuer) {
 	writeJSON(c, http.StatusOK, jsonType, answer)
 }
 
-// lines are the lines of /readyz. The causes stand in the log: they may hold what callers must not see.
+// lines are the lines of /readyz. The causes stand in the log: they may hold what callers must not
+// see.
 func lines(list []seqd.Unready) []unready {
 	lines := make([]unready, len(list))
 	for i, u := range list {
@@ -224,8 +228,8 @@ func writeJSON(c *gin.Context, code int, contentType []string, v any) {
 	write(c, code, contentType, body)
 }
 
-// write sends a complete answer. Where net/http would not compute the length itself, it is given, so that large answers are not
-// sent in chunks.
+// write sends a complete answer. Where net/http would not compute the length itself, it is given,
+// so that large answers are not sent in chunks.
 func write(c *gin.Context, code int, contentType []string, body []byte) {
 	settle(c, body)
 	header := c.Writer.Header()
@@ -264,7 +268,8 @@ func plain(s []byte) bool {
 	return true
 }
 
-// writeLimit says where the caller stands against a rate limit, in the fields of draft-ietf-httpapi-ratelimit-headers-07; reset is in seconds, rounded up.
+// writeLimit says where the caller stands against a rate limit, in the fields of
+// draft-ietf-httpapi-ratelimit-headers-07; reset is in seconds, rounded up.
 func writeLimit(header http.Header, limit seqd.Limit) {
 	header["Ratelimit-Limit"] = []string{strconv.FormatInt(limit.Quota, 10)}
 	header["Ratelimit-Remaining"] = []string{strconv.FormatInt(limit.Remaining, 10)}

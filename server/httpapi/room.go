@@ -14,18 +14,19 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// room bounds the bytes of answers that are being made or written. A caller that does not read its answer keeps
-// it in memory until writeTimeout, so the number of requests alone bounds nothing. There is no queue, as
-// with [inFlight]. It is safe for concurrent use.
+// room bounds the bytes of answers that are being made or written. A caller that does not read its
+// answer keeps it in memory until writeTimeout, so the number of requests alone bounds nothing.
+// There is no queue, as with [inFlight]. It is safe for concurrent use.
 //
-// An answer borrows before it is made, for numbers that were taken must not be refused: twice the bytes that
-// it is expected to have, because making it takes more than the answer. Once it is made it holds its own size.
+// An answer borrows before it is made, for numbers that were taken must not be refused: twice the
+// bytes that it is expected to have, because making it takes more than the answer. Once it is made
+// it holds its own size.
 type room struct {
 	refusal
 	large, small account
 	unbounded    bool
-	// sizes are the bytes of one unit of an answer (an ID, an item of a list) that were seen lately, by a hash
-	// of what was asked for. Two that share a place cost precision, nothing else.
+	// sizes are the bytes of one unit of an answer (an ID, an item of a list) that were seen
+	// lately, by a hash of what was asked for. Two that share a place cost precision, nothing else.
 	sizes [1024]unitSize
 	seed  maphash.Seed
 }
@@ -51,13 +52,15 @@ func (a *account) take(bytes int64) (taken int64) {
 }
 
 const (
-	// smallShare is the part of a room that is for small answers alone, so that large ones do not keep them out, and
-	// smallest what part of that part a small answer may have.
+	// smallShare is the part of a room that is for small answers alone, so that large ones do not
+	// keep them out, and smallest what part of that part a small answer may have.
 	smallShare = 8
 	smallest   = 64
-	// few is how many IDs an answer may have without borrowing: it takes less than its connection does.
+	// few is how many IDs an answer may have without borrowing: it takes less than its connection
+	// does.
 	few = 16
-	// cautious is how many times as much is expected of the next ones, if the first is not made after firstWait.
+	// cautious is how many times as much is expected of the next ones, if the first is not made
+	// after firstWait.
 	cautious  = 8
 	firstWait = time.Second
 )
@@ -94,8 +97,8 @@ type loan struct {
 	bytes int64
 }
 
-// borrow returns a loan for an answer of so many units; ok is false if there is no room. An answer that is larger
-// than the room gets it if no other large one has any of it.
+// borrow returns a loan for an answer of so many units; ok is false if there is no room. An answer
+// that is larger than the room gets it if no other large one has any of it.
 func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
 	size := &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]
 	l = loan{from: &r.small, unit: of, size: size, units: int64(max(units, 1))}
@@ -118,13 +121,15 @@ func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
 
 // unitSize is how many bytes a unit of an answer has, as far as was seen.
 type unitSize struct {
-	bytes atomic.Int64  // 0 for never
-	mu    sync.Mutex    // guards what follows
-	made  chan struct{} // closed when the first answer is made, or will not be; nil while none is on its way
+	bytes atomic.Int64 // 0 for never
+	mu    sync.Mutex   // guards what follows
+	// closed when the first answer is made, or will not be; nil while none is on its way
+	made chan struct{}
 }
 
-// expected returns the size that is expected. If none was seen yet, first is true for one caller, who must call known;
-// the others wait for that. Otherwise a whole crowd would be taken for usual before the first answer is made.
+// expected returns the size that is expected. If none was seen yet, first is true for one caller,
+// who must call known; the others wait for that. Otherwise a whole crowd would be taken for usual
+// before the first answer is made.
 func (s *unitSize) expected(usual int64) (size int64, first bool) {
 	if size := s.bytes.Load(); size > 0 {
 		return size, false
@@ -148,7 +153,8 @@ func (s *unitSize) expected(usual int64) (size int64, first bool) {
 	return cautious * usual, false
 }
 
-// begin returns what to wait for, or nil to whoever is the first, or the size that was seen meanwhile.
+// begin returns what to wait for, or nil to whoever is the first, or the size that was seen
+// meanwhile.
 func (s *unitSize) begin() (made chan struct{}, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,16 +181,17 @@ func (l *loan) expected() int64 {
 	return l.unit.usual * l.units
 }
 
-// settle says that the answer is made: it has size bytes, and keeps held bytes of memory until it is written.
+// settle says that the answer is made: it has size bytes, and keeps held bytes of memory until it
+// is written.
 func (l *loan) settle(size, held int) {
 	l.from.now.Add(int64(held) - l.bytes)
 	l.bytes = int64(held)
 	l.learn((int64(size) + l.units - 1) / l.units)
 }
 
-// learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect too much rather
-// than too little. If an answer may have had fewer units nothing smaller is learnt from it: a few empty pages would
-// open the way for many full ones.
+// learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect
+// too much rather than too little. If an answer may have had fewer units nothing smaller is learnt
+// from it: a few empty pages would open the way for many full ones.
 func (l *loan) learn(size int64) {
 	before := l.size.bytes.Load()
 	switch {
@@ -216,7 +223,8 @@ func (l *loan) end() {
 // loanKey is where [write] finds the loan of a request.
 const loanKey = "loan"
 
-// lent wraps the handler of a route whose answers can be large. No numbers are taken there, so it need not be fast.
+// lent wraps the handler of a route whose answers can be large. No numbers are taken there, so it
+// need not be fast.
 func (a *API) lent(handler gin.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		l, ok := a.room.borrow(c.Request.URL.Path, itemsOf(c), items)

@@ -66,7 +66,8 @@ func TestNoRoomIsNeededWithoutABound(t *testing.T) {
 	}
 }
 
-// What is expected follows what was seen: up at once, down slowly, and not at all for pages that may not have been full.
+// What is expected follows what was seen: up at once, down slowly, and not at all for pages that
+// may not have been full.
 func TestExpectedSize(t *testing.T) {
 	r := newKnown(1<<30, 20)
 	expect := func(what string, of unit, want int64) {
@@ -146,7 +147,8 @@ func TestFirstAnswerOfAKind(t *testing.T) {
 	}
 }
 
-// Whatever is borrowed comes back, and no more than the room is ever taken by answers that are as large as expected.
+// Whatever is borrowed comes back, and no more than the room is ever taken by answers that are as
+// large as expected.
 func TestRoomUnderConcurrency(t *testing.T) {
 	const most = 1 << 20
 	r := newKnown(most, 24)

@@ -154,7 +154,8 @@ func TestReadyzListsBizTypes(t *testing.T) {
 	}
 }
 
-// A biz type that issues, but not as it should, does not take the node out of service, and is named.
+// A biz type that issues, but not as it should, does not take the node out of service, and is
+// named.
 func TestReadyzDegraded(t *testing.T) {
 	limping := newCounter(1)
 	limping.degraded = &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "order over nodes is suspended", Err: fmt.Errorf("dial redis://root:hunter2@db")}
@@ -269,7 +270,8 @@ func TestCaller(t *testing.T) {
 		{"an IPv6 peer", proxies, "[2001:db8::7]:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "2001:db8::7"},
 		{"a chain: what the caller claims is not believed", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9, 192.0.2.7"}, "203.0.113.9"},
 		{"a chain over two lines", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9"},
-		// The documentation names X-Forwarded-For and nothing else; a proxy that does not set X-Real-Ip passes a forged one on.
+		// The documentation names X-Forwarded-For and nothing else; a proxy that does not set
+		// X-Real-Ip passes a forged one on.
 		{"another header", proxies, "192.0.2.1:1234", []string{"X-Real-Ip: 203.0.113.9"}, "192.0.2.1"},
 	}
 	for _, tt := range tests {

@@ -153,7 +153,8 @@ func (a *API) readNewToken(c *gin.Context) (want access.Token, err error) {
 	return want, editToken(o, &want)
 }
 
-// changeToken answers PATCH /tokens/{name}: a merge patch (RFC 7396) of scopes, expires and enabled.
+// changeToken answers PATCH /tokens/{name}: a merge patch (RFC 7396) of scopes, expires and
+// enabled.
 func (a *API) changeToken(c *gin.Context) {
 	o, match, err := a.readTokenPatch(c)
 	if err != nil {

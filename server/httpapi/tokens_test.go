@@ -42,7 +42,8 @@ func send(tb testing.TB, h http.Handler, method, target, body string, headers ..
 	return w
 }
 
-// wantToken checks an answer that shows a token, as JSON without the fields that differ from run to run.
+// wantToken checks an answer that shows a token, as JSON without the fields that differ from run to
+// run.
 func wantToken(t *testing.T, w *httptest.ResponseRecorder, status int, want shownToken) shownToken {
 	t.Helper()
 	var got shownToken
@@ -322,7 +323,8 @@ func TestTokensStoreAway(t *testing.T) {
 	wantBody(t, do(t, api, "GET", "/seq/order", auth("shop")), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// FuzzTokens sends anything to the routes of tokens. None of it is an error of the service, and whatever was accepted can be read again.
+// FuzzTokens sends anything to the routes of tokens. None of it is an error of the service, and
+// whatever was accepted can be read again.
 func FuzzTokens(f *testing.F) {
 	f.Add("POST", "/tokens", "application/json", `{"name":"new","scopes":["issue:a*"],"expires":"2027-01-31T00:00:00Z","enabled":true}`, "")
 	f.Add("POST", "/tokens", "application/json", `{"name":"n\u0065w","scopes":["\ud800"]}`, "")

@@ -15,16 +15,19 @@ import (
 
 // Tracer says which requests are traced. It is safe for concurrent use.
 type Tracer interface {
-	// Begin returns the span of a request, which the API ends, and the context of what the request does; nil for both where it is not traced.
+	// Begin returns the span of a request, which the API ends, and the context of what the request
+	// does; nil for both where it is not traced.
 	Begin(*http.Request) (context.Context, trace.Span)
 }
 
-// Trace traces requests from now on. It must be called before the first request; without it nothing is traced.
+// Trace traces requests from now on. It must be called before the first request; without it nothing
+// is traced.
 func (a *API) Trace(tracer Tracer) { a.tracer = tracer }
 
 // beginSpan returns the span of a request, nil for none.
 func (a *API) beginSpan(c *gin.Context) trace.Span {
-	if a.places(c) != a.inFlight { // probes and scrapes: they come all the time, and say nothing of issuing
+	// probes and scrapes: they come all the time, and say nothing of issuing
+	if a.places(c) != a.inFlight {
 		return nil
 	}
 	ctx, span := a.tracer.Begin(c.Request)
@@ -34,7 +37,8 @@ func (a *API) beginSpan(c *gin.Context) trace.Span {
 	return span
 }
 
-// endSpan says what a request was and what came of it. It tells nothing that a caller wrote but what cannot be a secret.
+// endSpan says what a request was and what came of it. It tells nothing that a caller wrote but
+// what cannot be a secret.
 func (a *API) endSpan(c *gin.Context, span trace.Span, id string) {
 	method, route, status := shownMethod(c.Request.Method), pattern(c.FullPath()), c.Writer.Status()
 	span.SetName(strings.TrimSpace(method + " " + route))
@@ -85,7 +89,8 @@ func shownMethod(method string) string {
 	return "_OTHER"
 }
 
-// shownBizType is the biz type in the path, "" where there is none or what stands in its place cannot be one.
+// shownBizType is the biz type in the path, "" where there is none or what stands in its place
+// cannot be one.
 func shownBizType(c *gin.Context) string {
 	name := c.Param("bizType")
 	if seqd.CheckName(name) != nil {

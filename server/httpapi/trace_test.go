@@ -21,7 +21,8 @@ type named struct{}
 
 func (named) Allow([]string, string, string) (string, error) { return "shop", nil }
 
-// newTraced returns an API of which all requests are traced, and a function that ends the tracing and returns the spans.
+// newTraced returns an API of which all requests are traced, and a function that ends the tracing
+// and returns the spans.
 func newTraced(t *testing.T, ratio float64, change ...func(*httpapi.Options)) (*httpapi.API, func() []tracingtest.Span) {
 	t.Helper()
 	var collector tracingtest.Collector

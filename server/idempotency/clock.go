@@ -9,12 +9,12 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Clock tells the time by which entries in a store begin and end. No single clock that is wrong, of this
-// node or of the store, makes an answer end early: answers are written by the later and removed by the
-// earlier of the two. Claims go by the store's clock alone, which all nodes share.
+// Clock tells the time by which entries in a store begin and end. No single clock that is wrong, of
+// this node or of the store, makes an answer end early: answers are written by the later and
+// removed by the earlier of the two. Claims go by the store's clock alone, which all nodes share.
 //
-// The store is asked for its clock by Ask. In between, it goes on as the time passes on this node, which
-// nobody sets. It is safe for concurrent use.
+// The store is asked for its clock by Ask. In between, it goes on as the time passes on this node,
+// which nobody sets. It is safe for concurrent use.
 type Clock struct {
 	slots   persist.SlotStore
 	now     func() time.Time
@@ -32,8 +32,8 @@ type reading struct {
 	elapsed time.Duration
 }
 
-// NewClock returns the clock of a store. now is the time of day of this node, and elapsed, nil for the
-// system's, a clock that nobody sets.
+// NewClock returns the clock of a store. now is the time of day of this node, and elapsed, nil for
+// the system's, a clock that nobody sets.
 func NewClock(slots persist.SlotStore, now func() time.Time, elapsed func() time.Duration) *Clock {
 	if elapsed == nil {
 		began := time.Now()
@@ -86,7 +86,8 @@ func (r reading) after(elapsed time.Duration) int64 {
 	return r.at + (elapsed - r.elapsed).Milliseconds()
 }
 
-// mostSkew is how far the clock of a node may be off that of the store before it is worth a warning.
+// mostSkew is how far the clock of a node may be off that of the store before it is worth a
+// warning.
 const mostSkew = time.Hour
 
 // Skew returns an error if the clocks of this node and of the store are far apart.

@@ -15,8 +15,10 @@ import (
 //	1 p <owner> <count>             a request is under way
 //	1 d <owner> <count> <form><ids> it was answered
 //
-// 1 is the format version, owner who wrote it, count how many IDs were asked for. The form says how the IDs are written: n for numbers that are shown as they
-// are, as runs "first:stride:count" with a comma between two; t for display forms that plugins made, a line each; b for the same in base64, where they are no UTF-8.
+// 1 is the format version, owner who wrote it, count how many IDs were asked for. The form says how
+// the IDs are written: n for numbers that are shown as they are, as runs "first:stride:count" with
+// a comma between two; t for display forms that plugins made, a line each; b for the same in
+// base64, where they are no UTF-8.
 type entry struct {
 	done  bool
 	owner string
@@ -70,7 +72,8 @@ func parse(text string) (e entry, err error) {
 	return e, errDamaged
 }
 
-// mostBytes is how many bytes the IDs of one answer may take: as many as a document has room for, beside the rest of the entry.
+// mostBytes is how many bytes the IDs of one answer may take: as many as a document has room for,
+// beside the rest of the entry.
 const mostBytes = 1<<20 - 256
 
 // write returns the IDs of a sequence, with their form.
@@ -96,7 +99,8 @@ func write(seq *seqd.Sequence) string {
 	return "b" + base64.StdEncoding.EncodeToString(lines[1:])
 }
 
-// lines returns the display forms of an entry that is done, a line each, without a line break at the end.
+// lines returns the display forms of an entry that is done, a line each, without a line break at
+// the end.
 func (e entry) lines() (string, error) {
 	form, rest := e.ids[:min(1, len(e.ids))], e.ids[min(1, len(e.ids)):]
 	switch form {

@@ -1,10 +1,13 @@
-// Package idempotency lets a repeated request get the numbers that the first one got. A caller names its request by a key; the IDs that were issued for it
-// are kept for a while, for all nodes, in Redis or in the store.
+// Package idempotency lets a repeated request get the numbers that the first one got. A caller
+// names its request by a key; the IDs that were issued for it are kept for a while, for all nodes,
+// in Redis or in the store.
 //
-// Whoever comes with a new key claims it, for a lease that is renewed while numbers are being issued, then puts the IDs in place of the claim, and only then
-// answers. So of two requests with one key, one issues and the other waits for it. Where the claim's owner dies, another takes over when the lease
-// ends. Where it was only held up, it finds that its claim is no longer there, and answers what the other one issued: invariant I1, numbers are never
-// answered unless they are what is kept for the key.
+// Whoever comes with a new key claims it, for a lease that is renewed while numbers are being
+// issued, then puts the IDs in place of the claim, and only then answers. So of two requests with
+// one key, one issues and the other waits for it. Where the claim's owner dies, another takes over
+// when the lease ends. Where it was only held up, it finds that its claim is no longer there, and
+// answers what the other one issued: invariant I1, numbers are never answered unless they are what
+// is kept for the key.
 package idempotency
 
 import (
@@ -21,13 +24,16 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Backend keeps one text for each ID, of at most 1 MiB, at least until its time has passed: first a claim, then the answer. It is shared by all nodes, and safe for concurrent use. Errors are of type
-// [*seqd.Error]; after one, what was to be done may have been done, or may be done yet.
+// Backend keeps one text for each ID, of at most 1 MiB, at least until its time has passed: first a
+// claim, then the answer. It is shared by all nodes, and safe for concurrent use. Errors are of
+// type [*seqd.Error]; after one, what was to be done may have been done, or may be done yet.
 type Backend interface {
-	// Claim keeps text where nothing is kept, or a claim whose lease has ended, and returns ""; otherwise it returns what is kept.
+	// Claim keeps text where nothing is kept, or a claim whose lease has ended, and returns "";
+	// otherwise it returns what is kept.
 	Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error)
-	// Swap keeps text in place of the claim old, also where nothing is kept any more, and returns ""; otherwise it changes nothing and returns what is kept.
-	// It renews the claim if text is old.
+	// Swap keeps text in place of the claim old, also where nothing is kept any more, and returns
+	// ""; otherwise it changes nothing and returns what is kept. It renews the claim if text is
+	// old.
 	Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error)
 	// Drop removes the claim old if it is still kept, in one atomic step.
 	Drop(ctx context.Context, id, old string) error
@@ -41,11 +47,13 @@ var errContended = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the answer kept 
 // Options are how answers are kept.
 type Options struct {
 	Backend Backend
-	// Cluster is the ID of the cluster: clusters that share a Redis by mistake do not share answers.
+	// Cluster is the ID of the cluster: clusters that share a Redis by mistake do not share
+	// answers.
 	Cluster string
 	// TTL is how long an answer is kept.
 	TTL time.Duration
-	// Wait is how long a request waits for another one with the same key. More than Lease lets it take over from one whose node died.
+	// Wait is how long a request waits for another one with the same key. More than Lease lets it
+	// take over from one whose node died.
 	Wait time.Duration
 	Log  *slog.Logger
 }
@@ -53,7 +61,8 @@ type Options struct {
 // Lease is how long a claim holds that nobody renews. A claim is renewed three times as often.
 const Lease = 5 * time.Second
 
-// How long a request that waits for another one pauses between two looks: doubling from the first to the last.
+// How long a request that waits for another one pauses between two looks: doubling from the first
+// to the last.
 const (
 	firstLook = 2 * time.Millisecond
 	lastLook  = 200 * time.Millisecond
@@ -74,9 +83,10 @@ func New(opts Options) *Answers {
 	return &Answers{opts: opts, owner: base64.RawURLEncoding.EncodeToString(random[:]) + "."}
 }
 
-// Once fills call by issue, or returns the display forms of the numbers that were issued before for the same key, biz type and caller, with a line break between two.
-// It returns [seqd.CodeIdempotencyKeyReused] when another count was asked for then. An error of issue is returned and not remembered. Any error leaves
-// call without numbers.
+// Once fills call by issue, or returns the display forms of the numbers that were issued before for
+// the same key, biz type and caller, with a line break between two. It returns
+// [seqd.CodeIdempotencyKeyReused] when another count was asked for then. An error of issue is
+// returned and not remembered. Any error leaves call without numbers.
 func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error) {
 	call.Sequence.Reset()
 	call.Limit = seqd.Limit{}
@@ -125,7 +135,8 @@ func (r *request) run(ctx context.Context) (replayed string, err error) {
 	}
 }
 
-// note logs when the backend begins to fail and when it is back: what it refuses is told to no rejection handler.
+// note logs when the backend begins to fail and when it is back: what it refuses is told to no
+// rejection handler.
 func (a *Answers) note(err error) {
 	code := seqd.CodeOf(err)
 	switch down := code == seqd.CodeRedisUnavailable || code == seqd.CodeStoreUnavailable; {
@@ -156,8 +167,9 @@ func (r *request) drop(ctx context.Context) {
 	}
 }
 
-// fill issues under a claim and keeps the answer. Where the claim was lost to another request meanwhile it returns what that keeps, and the call has no numbers:
-// those that were issued are skipped (invariant I1).
+// fill issues under a claim and keeps the answer. Where the claim was lost to another request
+// meanwhile it returns what that keeps, and the call has no numbers: those that were issued are
+// skipped (invariant I1).
 //
 // What was issued is kept also when the caller has gone: it will ask again.
 func (r *request) fill(ctx context.Context) (held string, err error) {
@@ -181,7 +193,8 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 			r.call.Count, r.call.BizType, mostBytes)
 	}
 	end()
-	issued = true // from here on nobody knows whether the answer is kept, unless the backend says so
+	// from here on nobody knows whether the answer is kept, unless the backend says so
+	issued = true
 	text := answer.text()
 	held, err = r.opts.Backend.Swap(lasting, r.id, r.claim, text, r.opts.TTL)
 	r.note(err)
@@ -225,7 +238,8 @@ func sleep(ctx context.Context, pause time.Duration, late <-chan time.Time) erro
 // renew keeps the claim until end is called, which waits for a renewal that is under way.
 func (r *request) renew(ctx context.Context) (end func()) {
 	var (
-		busy  = make(chan struct{}, 1) // full while a renewal is under way, or timer is not set yet; guards what follows
+		// full while a renewal is under way, or timer is not set yet; guards what follows
+		busy  = make(chan struct{}, 1)
 		ended bool
 		timer *time.Timer
 	)
@@ -249,8 +263,8 @@ func (r *request) renew(ctx context.Context) (end func()) {
 	}
 }
 
-// id is what a key is kept under: the biz type and the caller are part of it, and nothing of what callers send stands in it. It is also the name of a
-// document, so it is short.
+// id is what a key is kept under: the biz type and the caller are part of it, and nothing of what
+// callers send stands in it. It is also the name of a document, so it is short.
 func (a *Answers) id(bizType, caller, key string) string {
 	buf := make([]byte, 0, 256)
 	for _, part := range [...]string{a.opts.Cluster, bizType, caller, key} {

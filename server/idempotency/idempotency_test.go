@@ -139,7 +139,8 @@ func TestReused(t *testing.T) {
 	})
 }
 
-// A second request waits for the first, however long that takes within the bound, and past any lease while its node lives.
+// A second request waits for the first, however long that takes within the bound, and past any
+// lease while its node lives.
 func TestUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -219,7 +220,8 @@ func TestRuns(t *testing.T) {
 	w.wants(w.ask(t.Context(), a, "k", 5, w.issue), want, true)
 }
 
-// The caller goes away while numbers are being issued: what was issued is kept for when it comes again.
+// The caller goes away while numbers are being issued: what was issued is kept for when it comes
+// again.
 func TestCallerGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -249,7 +251,8 @@ func (f *frozen) Swap(ctx context.Context, id, old, text string, keep time.Durat
 	return f.Backend.Swap(ctx, id, old, text, keep)
 }
 
-// The owner is paused in the middle of issuing. Another node takes over when the lease ends; the owner answers what that one issued, or that nobody knows yet.
+// The owner is paused in the middle of issuing. Another node takes over when the lease ends; the
+// owner answers what that one issued, or that nobody knows yet.
 func TestPausedOwner(t *testing.T) {
 	for name, taking := range map[string]time.Duration{"the other is done": 0, "the other is at it": 2 * time.Second, "the other takes long": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -319,8 +322,8 @@ func (f *failing) Swap(ctx context.Context, id, old, text string, keep time.Dura
 	return "", errAway
 }
 
-// The back end fails: nothing is issued where the claim is not known to be, nothing answered where the IDs are not known to be kept, and once it is back every
-// request with the key gets the same.
+// The back end fails: nothing is issued where the claim is not known to be, nothing answered where
+// the IDs are not known to be kept, and once it is back every request with the key gets the same.
 func TestBackendAway(t *testing.T) {
 	for name, test := range map[string]struct {
 		failing failing
@@ -351,7 +354,8 @@ func TestBackendAway(t *testing.T) {
 	}
 }
 
-// The log says once that the back end fails, and once that it is back. A caller who has gone says nothing about it.
+// The log says once that the back end fails, and once that it is back. A caller who has gone says
+// nothing about it.
 func TestLog(t *testing.T) {
 	w, log := newWorld(t), &strings.Builder{}
 	b := &failing{Backend: w.backend, claim: true}
@@ -400,7 +404,8 @@ func (h holding) Swap(context.Context, string, string, string, time.Duration) (s
 }
 func (holding) Drop(context.Context, string, string) error { return nil }
 
-// FuzzEntry reads anything without a panic, and never as an answer with another number of IDs than was asked for.
+// FuzzEntry reads anything without a panic, and never as an answer with another number of IDs than
+// was asked for.
 func FuzzEntry(f *testing.F) {
 	for _, text := range []string{"1 p o 1", "1 d o 1 n5:1:1", "1 d o 3 n1:-5:2,9:0:1", "1 d o 2 ta\nb", "1 d o 1 b/w==", "2 x", "1 d o 2 n9223372036854775807:9223372036854775807:2"} {
 		f.Add(text, 1)

@@ -14,7 +14,8 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// faulty is a backend behind a network that delays, loses and reorders: a command may be done before its error is seen, after it, or never.
+// faulty is a backend behind a network that delays, loses and reorders: a command may be done
+// before its error is seen, after it, or never.
 type faulty struct {
 	idempotency.Backend
 	mu     sync.Mutex // guards random
@@ -22,7 +23,8 @@ type faulty struct {
 	late   sync.WaitGroup // commands that are still on their way
 }
 
-// fault returns what happens to a command: how long it is under way, whether it is done at all, and whether its reply comes.
+// fault returns what happens to a command: how long it is under way, whether it is done at all, and
+// whether its reply comes.
 func (f *faulty) fault() (delay time.Duration, done, reply bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,8 +69,8 @@ func (f *faulty) Drop(_ context.Context, id, old string) error {
 	return err
 }
 
-// Nodes whose clocks differ are asked with the same key again and again, through a network with every fault, and are slow and refuse at times: all answers are the
-// same (invariant I1).
+// Nodes whose clocks differ are asked with the same key again and again, through a network with
+// every fault, and are slow and refuse at times: all answers are the same (invariant I1).
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -83,7 +85,8 @@ func TestRandomFaults(t *testing.T) {
 			for n := range uint64(4) {
 				random := rand.New(rand.NewPCG(seed, n))
 				skew := time.Duration(random.Int64N(int64(4*idempotency.Lease))) - 2*idempotency.Lease
-				clock := idempotency.NewClock(&storeClock{now: off(time.Now, &skew)}, time.Now, nil) // the store's, as this node hears it
+				// the store's, as this node hears it
+				clock := idempotency.NewClock(&storeClock{now: off(time.Now, &skew)}, time.Now, nil)
 				f := &faulty{Backend: idempotency.NewStore(documents, clock), random: random}
 				late = append(late, f)
 				a := w.node(func(o *idempotency.Options) { o.Backend, o.TTL = f, 100*time.Hour })

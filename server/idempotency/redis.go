@@ -33,12 +33,14 @@ type RedisOptions struct {
 	Client redis.UniversalClient
 	// Prefix begins every key.
 	Prefix string
-	// Away says since when and why Redis cannot be used, a nil error while it can; nil where nobody looks.
+	// Away says since when and why Redis cannot be used, a nil error while it can; nil where nobody
+	// looks.
 	Away func() (since time.Time, cause error)
 }
 
-// Redis keeps entries in Redis, where they end by themselves. What many requests of a node want at once goes in one pipeline: it is sent as soon as the one
-// before is back, so an idle node adds no delay.
+// Redis keeps entries in Redis, where they end by themselves. What many requests of a node want at
+// once goes in one pipeline: it is sent as soon as the one before is back, so an idle node adds no
+// delay.
 //
 // Every operation may be done twice without harm: the texts name who put them there.
 type Redis struct {
@@ -54,7 +56,8 @@ var _ Backend = (*Redis)(nil)
 // NewRedis returns entries in Redis. It touches nothing.
 func NewRedis(opts RedisOptions) *Redis { return &Redis{opts: opts} }
 
-// Key is where an entry lies. The braces make it one slot of a Redis Cluster, over all of which entries are spread.
+// Key is where an entry lies. The braces make it one slot of a Redis Cluster, over all of which
+// entries are spread.
 func Key(prefix, id string) string { return prefix + "answer:{" + id + "}" }
 
 // Claim implements [Backend].
@@ -71,7 +74,8 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 		}
 		get := redisonce.Command("get", key)
 		held, err = r.text(ctx, get)
-		if err == nil && held == "" { // which nobody here has put there, and would be taken for a claim
+		// which nobody here has put there, and would be taken for a claim
+		if err == nil && held == "" {
 			err = errReply
 		}
 		if err == nil || !errors.Is(err, redis.Nil) {
@@ -110,7 +114,8 @@ var errReply = errors.New("Redis replied what it never replies")
 // milliseconds is a time as Redis takes it, which is never 0.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 
-// refusal is what a request gets for an error of Redis. An entry is never kept elsewhere instead: nodes could disagree on where it is.
+// refusal is what a request gets for an error of Redis. An entry is never kept elsewhere instead:
+// nodes could disagree on where it is.
 func (r *Redis) refusal(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -130,7 +135,8 @@ type flight struct {
 	done  chan struct{}
 }
 
-// do sends a call with those that others have at the moment, and returns its error. When ctx ends first the call may be done all the same.
+// do sends a call with those that others have at the moment, and returns its error. When ctx ends
+// first the call may be done all the same.
 func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 	if r.opts.Away != nil {
 		if _, cause := r.opts.Away(); cause != nil {
@@ -155,7 +161,9 @@ func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 		return call.Err
 	}
 	if _, hurry := ctx.Deadline(); !hurry {
-		<-f.done // which the client's own time-out bounds; a wait for two things at once would cost much more
+		// which the client's own time-out bounds; a wait for two things at once would cost much
+		// more
+		<-f.done
 		return call.Err
 	}
 	select {

@@ -12,9 +12,9 @@ import (
 // kind is that of the documents.
 const kind = "answer"
 
-// Store keeps entries as documents of the store. An answer is returned until it is purged, whatever the
-// time. Only a claim is taken over, once it has ended by the store's clock; if that happens too early,
-// the revision sees to it that one of those who hold it counts.
+// Store keeps entries as documents of the store. An answer is returned until it is purged, whatever
+// the time. Only a claim is taken over, once it has ended by the store's clock; if that happens too
+// early, the revision sees to it that one of those who hold it counts.
 type Store struct {
 	documents persist.Documents
 	clock     *Clock
@@ -113,7 +113,8 @@ func (s *Store) Drop(ctx context.Context, id, old string) error {
 	return errContended
 }
 
-// again pauses before every attempt but the first: a shared store may not show at once what another node has written.
+// again pauses before every attempt but the first: a shared store may not show at once what another
+// node has written.
 func again(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return nil
@@ -138,8 +139,8 @@ func answered(id, text string, keep time.Duration, revision int64, now times) pe
 	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.store, Expires: now.latest + keep.Milliseconds()}
 }
 
-// mostEarly is how far in the future a claim may have been written. The clock of one that is further
-// ahead was wrong, and its owner may be dead: nobody would wait for so long.
+// mostEarly is how far in the future a claim may have been written. The clock of one that is
+// further ahead was wrong, and its owner may be dead: nobody would wait for so long.
 const mostEarly = time.Minute
 
 // ended reports whether a document is a claim that may be taken over.
@@ -170,15 +171,15 @@ func refusal(err error) error {
 	}
 }
 
-// How Purge goes about it: documents at a time, and how long one stays beyond its end, for clocks that
-// differ a little.
+// How Purge goes about it: documents at a time, and how long one stays beyond its end, for clocks
+// that differ a little.
 const (
 	purgeAtOnce = 500
 	purgeGrace  = time.Minute
 )
 
-// Purge removes entries that have ended, some at a time, until there are no more or ctx ends. An answer
-// counts until it is removed.
+// Purge removes entries that have ended, some at a time, until there are no more or ctx ends. An
+// answer counts until it is removed.
 func (s *Store) Purge(ctx context.Context) (purged int, err error) {
 	if err := s.clock.Ask(ctx); err != nil {
 		return 0, err

@@ -158,7 +158,8 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 	f.real.pass(idempotency.Lease)
 	f.claims(b, "k", another, "")
 	f.claims(a, "k", pending, another)
-	err := f.documents.Create(t.Context(), persist.Document{ // as a version before writes it on a node with such a clock
+	// as a version before writes it on a node with such a clock
+	err := f.documents.Create(t.Context(), persist.Document{
 		Kind: "answer", Key: "former", Revision: 1, Body: pending,
 		Timestamp: f.real.now().Add(day).UnixMilli(), Expires: f.real.now().Add(day + idempotency.Lease).UnixMilli(),
 	})

@@ -39,7 +39,8 @@ func BenchmarkRequest(b *testing.B) {
 	})
 }
 
-// benchmarkScrape collects and writes the metrics of 10,000 biz types, of which so many have a label of their own.
+// benchmarkScrape collects and writes the metrics of 10,000 biz types, of which so many have a
+// label of their own.
 func benchmarkScrape(b *testing.B, labels int) {
 	m := newMetrics(labels)
 	var definitions []seqd.Definition

@@ -18,8 +18,8 @@ type counts struct {
 	missed   int // how often in a row a scrape found that there is no such biz type
 }
 
-// table finds counts by name, without a lock. A name is in the first slot from that of its hash on which is not another's; at least half of the slots stay free, and
-// an empty one ends the search.
+// table finds counts by name, without a lock. A name is in the first slot from that of its hash on
+// which is not another's; at least half of the slots stay free, and an empty one ends the search.
 type table []atomic.Pointer[counts]
 
 // slot returns where a name is, or is to be put.
@@ -84,7 +84,8 @@ func (l *labelled) all() []*counts {
 	return append([]*counts(nil), l.list...)
 }
 
-// forgetAfter is how many scrapes in a row must find that a biz type is gone until its label goes to another: one alone may have looked just before it came.
+// forgetAfter is how many scrapes in a row must find that a biz type is gone until its label goes
+// to another: one alone may have looked just before it came.
 const forgetAfter = 2
 
 // forget takes the labels from biz types that are gone.

@@ -20,7 +20,8 @@ type Source struct {
 	Backends func(tell func(name string, up bool))
 	// Handlers tells what the rejection handlers measure, by the name of the handler.
 	Handlers func(tell func(handler string, m seqd.Measurement))
-	// Feed tells the number of the newest change that was announced, and how many looks at the changes failed.
+	// Feed tells the number of the newest change that was announced, and how many looks at the
+	// changes failed.
 	Feed func() (number, failures int64)
 	// LinesDropped and LinesSkipped are what the log has left out, SpansDropped what tracing has.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
@@ -42,7 +43,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. What was counted comes first, so that it is told also where a strategy panics over the question how it is.
+// Collect implements [prometheus.Collector]. What was counted comes first, so that it is told also
+// where a strategy panics over the question how it is.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.scrape.Lock()
 	defer m.scrape.Unlock()
@@ -68,8 +70,9 @@ func (f *family) send(to chan<- prometheus.Metric, v float64, labels ...string) 
 	}
 }
 
-// collectCounts sends what observers were told. Events are shown from 0 on, so that the first is seen as an increase; of refusals each biz type meets few kinds, and
-// those of the others are not shown.
+// collectCounts sends what observers were told. Events are shown from 0 on, so that the first is
+// seen as an increase; of refusals each biz type meets few kinds, and those of the others are not
+// shown.
 func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 	for _, c := range append(m.bizTypes.all(), &m.other) {
 		issuedTotal.send(to, float64(c.issued.Load()), c.bizType)

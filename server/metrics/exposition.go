@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// pause is the shortest time between two collections. Whoever asks within it gets what was made before.
+	// pause is the shortest time between two collections. Whoever asks within it gets what was made
+	// before.
 	pause = time.Second
-	// share is how many times longer than collecting takes the pause is, up to longestPause: so that with very many biz types it takes but a fiftieth of one processor.
+	// share is how many times longer than collecting takes the pause is, up to longestPause: so
+	// that with very many biz types it takes but a fiftieth of one processor.
 	share        = 50
 	longestPause = 10 * time.Second
 )
@@ -33,8 +35,9 @@ type shown struct {
 // form is how metrics are written.
 type form struct{ openMetrics, compressed bool }
 
-// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, compressed by gzip or not. They are collected at most once a second, by
-// one caller for all; the others get the same bytes, which must not be changed.
+// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, compressed by
+// gzip or not. They are collected at most once a second, by one caller for all; the others get the
+// same bytes, which must not be changed.
 func (m *Metrics) Exposition(openMetrics, compressed bool) (body []byte, contentType string, err error) {
 	s, f := &m.shown, form{openMetrics, compressed}
 	s.mu.Lock()

@@ -32,10 +32,12 @@ const (
 	most
 )
 
-// families are all, in the order in which they are described. Only what follows adds to it, before the program begins.
+// families are all, in the order in which they are described. Only what follows adds to it, before
+// the program begins.
 var families []*family
 
-// Families lists every metric of this package, in the order of docs/METRICS.md. Those of the Go runtime and of the process (go_…, process_…) are not among them.
+// Families lists every metric of this package, in the order of docs/METRICS.md. Those of the Go
+// runtime and of the process (go_…, process_…) are not among them.
 func Families() []Family {
 	list := make([]Family, len(families))
 	for i, f := range families {
@@ -88,7 +90,8 @@ var (
 		"How long calls took that reached a biz type, issued or refused, without HTTP.", []string{"strategy"})
 )
 
-// eventFamilies are what one kind of event is counted as: how often, and the numbers that it was about; nil for not.
+// eventFamilies are what one kind of event is counted as: how often, and the numbers that it was
+// about; nil for not.
 type eventFamilies struct {
 	kind           seqd.EventKind
 	times, numbers *family
@@ -185,7 +188,8 @@ var registries = map[seqd.Gauge]*family{
 	seqd.GaugeLeaseLeft: leaseSeconds, seqd.GaugeClockOffset: clockOffset, seqd.GaugeTimeLeft: timestampExhaustion,
 }
 
-// reasons are the codes that a refusal can have. A code that is not here came from foreign code, and counts as the last.
+// reasons are the codes that a refusal can have. A code that is not here came from foreign code,
+// and counts as the last.
 var reasons = [...]seqd.Code{
 	seqd.CodeInvalidBizType, seqd.CodeInvalidCount, seqd.CodeInvalidID, seqd.CodeInvalidRequest, seqd.CodeInvalidDefinition, seqd.CodeUnauthorized,
 	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,

@@ -32,7 +32,8 @@ type route struct {
 	counts  [len(methods)][len(statuses)]atomic.Int64
 }
 
-// Route returns what counts the requests of a route, such as /seq/{bizType}. There are as many as the program has routes.
+// Route returns what counts the requests of a route, such as /seq/{bizType}. There are as many as
+// the program has routes.
 func (m *Metrics) Route(pattern string) (count func(method string, status int)) {
 	r := &route{pattern: pattern}
 	m.mu.Lock()

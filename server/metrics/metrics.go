@@ -1,9 +1,11 @@
-// Package metrics counts what happens and shows it to Prometheus. Counting takes no lock and allocates nothing; what can be asked for is asked for at a scrape,
-// without any I/O.
+// Package metrics counts what happens and shows it to Prometheus. Counting takes no lock and
+// allocates nothing; what can be asked for is asked for at a scrape, without any I/O.
 //
-// At most [Options].MaxBizTypes biz types have a label of their own: all, while there are no more than that, else those that anything was heard of first. The others are
-// together in [Other]: their counters as sums, of their gauges the worst. A biz type that is gone loses its series soon after, and its place goes to the next
-// that anything is heard of; one that comes back begins at 0. An idle biz type costs no memory here.
+// At most [Options].MaxBizTypes biz types have a label of their own: all, while there are no more
+// than that, else those that anything was heard of first. The others are together in [Other]: their
+// counters as sums, of their gauges the worst. A biz type that is gone loses its series soon after,
+// and its place goes to the next that anything is heard of; one that comes back begins at 0. An
+// idle biz type costs no memory here.
 package metrics
 
 import (
@@ -42,12 +44,14 @@ type Metrics struct {
 	source   atomic.Pointer[Source]
 	shown    shown
 
-	bizTypes  labelled
-	other     counts
-	latencies atomic.Pointer[map[string]prometheus.Histogram] // by strategy; a new map for each strategy that is new
+	bizTypes labelled
+	other    counts
+	// by strategy; a new map for each strategy that is new
+	latencies atomic.Pointer[map[string]prometheus.Histogram]
 
 	machineIDsLost, clockRollbacks atomic.Int64
-	storeAway                      atomic.Pointer[string] // the biz type whose strategy said so, nil where the last word was another
+	// the biz type whose strategy said so, nil where the last word was another
+	storeAway atomic.Pointer[string]
 
 	mu     sync.Mutex // guards adding to latencies and routes
 	routes []*route
@@ -120,8 +124,9 @@ func (m *Metrics) Event(e seqd.Event) {
 	}
 }
 
-// StoreAway reports whether the last that a strategy said of the store is that it gives no ranges. One whose biz type is gone, or disabled, by the next scrape said
-// nothing: it would not tell when the store is back.
+// StoreAway reports whether the last that a strategy said of the store is that it gives no ranges.
+// One whose biz type is gone, or disabled, by the next scrape said nothing: it would not tell when
+// the store is back.
 func (m *Metrics) StoreAway() bool { return m.storeAway.Load() != nil }
 
 // of returns the counts of a biz type.
@@ -132,7 +137,8 @@ func (m *Metrics) of(bizType string) *counts {
 	return cmp.Or(m.bizTypes.add(bizType), &m.other)
 }
 
-// buckets are the upper bounds of how long calls take, in seconds: from numbers that are in hand to requests that wait for a store.
+// buckets are the upper bounds of how long calls take, in seconds: from numbers that are in hand to
+// requests that wait for a store.
 var buckets = []float64{
 	1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 }
@@ -149,7 +155,8 @@ func (m *Metrics) Took(strategy string, ns int64) {
 	h.Observe(float64(ns) / 1e9)
 }
 
-// latency returns the histogram of a strategy, which is made where there is none. There are as many as the program has strategies.
+// latency returns the histogram of a strategy, which is made where there is none. There are as many
+// as the program has strategies.
 func (m *Metrics) latency(strategy string) prometheus.Histogram {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,7 +24,8 @@ func newMetrics(maxBizTypes int) *Metrics {
 	return m
 }
 
-// gathered returns the values of this package's metrics by name and label values, as in seqd_ids_issued_total order; of a histogram the count.
+// gathered returns the values of this package's metrics by name and label values, as in
+// seqd_ids_issued_total order; of a histogram the count.
 func gathered(t testing.TB, m *Metrics) map[string]float64 {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -154,7 +155,8 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// Biz types without a label of their own: sums and worst values, and how many there are of which kind.
+// Biz types without a label of their own: sums and worst values, and how many there are of which
+// kind.
 func TestOther(t *testing.T) {
 	m := newMetrics(1)
 	sick, poor := measures(), measures()
@@ -243,7 +245,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// That the store is away is forgotten when it is back, and when the one who said so cannot tell that any more.
+// That the store is away is forgotten when it is back, and when the one who said so cannot tell
+// that any more.
 func TestStoreAway(t *testing.T) {
 	m := newMetrics(2)
 	is := issuer(t, m, define("a", measures()), define("gone", measures()), define("disabled", measures()))
@@ -276,7 +279,8 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// A strategy that panics over the question how it is does not keep what was counted from being shown.
+// A strategy that panics over the question how it is does not keep what was counted from being
+// shown.
 func TestPanics(t *testing.T) {
 	m := newMetrics(10)
 	m.Watch(Source{Issuer: issuer(t, m, define("mad", &fake{}))})

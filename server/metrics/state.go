@@ -18,7 +18,8 @@ type series struct {
 // look is what one scrape finds of the state.
 type look struct {
 	*Metrics
-	// everyone says that there are so few biz types that each has a label of its own, also those that nothing was heard of yet.
+	// everyone says that there are so few biz types that each has a label of its own, also those
+	// that nothing was heard of yet.
 	everyone bool
 	values   map[series]float64
 	subject  subject
@@ -52,8 +53,8 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 	}
 }
 
-// grown keeps a counter that several share from going down when one of them is gone or gets a label of its own: Prometheus would take that for a restart, and all of it for
-// an increase.
+// grown keeps a counter that several share from going down when one of them is gone or gets a label
+// of its own: Prometheus would take that for a restart, and all of it for an increase.
 func (l *look) grown(at series, v float64) float64 {
 	if at.worst != sum || at.label != Other {
 		return v
@@ -158,7 +159,8 @@ func (l *look) beside(label, plugin string, v seqd.Measurement) {
 	}
 }
 
-// place returns the label of a registry or a handler. As many of a kind have one as biz types can, but at least one.
+// place returns the label of a registry or a handler. As many of a kind have one as biz types can,
+// but at least one.
 func (l *look) place(known map[string]bool, name string) string {
 	name = strings.ToValidUTF8(name, "?")
 	if !known[name] {
@@ -199,7 +201,8 @@ func (l *look) exhaustion(plugin string, seconds float64) {
 	l.put(serialExhaustion, seconds, l.subject.label, plugin)
 }
 
-// left returns for how many seconds the rest of all numbers lasts; for ever where the numbers begin again before.
+// left returns for how many seconds the rest of all numbers lasts; for ever where the numbers begin
+// again before.
 func (s *subject) left(numbers, perSecond float64) float64 {
 	if numbers <= 0 {
 		return 0

@@ -1,5 +1,5 @@
-// Package openapi is the description of the HTTP contract: the OpenAPI 3.1 document, as JSON and as a page to read. It is data: what answers requests is in
-// httpapi, and tests compare the two.
+// Package openapi is the description of the HTTP contract: the OpenAPI 3.1 document, as JSON and as
+// a page to read. It is data: what answers requests is in httpapi, and tests compare the two.
 package openapi
 
 import (
@@ -21,7 +21,8 @@ type Document struct {
 	JSON []byte
 	// Page is an HTML page made from it. It needs nothing from elsewhere and no scripts.
 	Page []byte
-	// Policy is the Content-Security-Policy of the page: it allows its own style, by hash, and nothing else.
+	// Policy is the Content-Security-Policy of the page: it allows its own style, by hash, and
+	// nothing else.
 	Policy string
 }
 

@@ -206,7 +206,8 @@ func TestProblems(t *testing.T) {
 	if err := yaml.Unmarshal(source, &d); err != nil {
 		t.Fatal(err)
 	}
-	all, placed := documentedCodes(t), []string{"method_not_allowed", "cursor_contested"} // which no route has; which only /readyz tells, of a biz type
+	// which no route has; which only /readyz tells, of a biz type
+	all, placed := documentedCodes(t), []string{"method_not_allowed", "cursor_contested"}
 	for name, r := range d.Components.Responses {
 		if len(r.Content) != 1 || r.Content[0].Name != "application/problem+json" || r.Content[0].Value.Schema.Ref != "#/components/schemas/Problem" {
 			t.Errorf("%s is not a Problem", name)

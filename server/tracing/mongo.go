@@ -12,7 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// MongoMonitor records a span for each command of a request that is traced. A span tells the command's name and its collection, and nothing else of it.
+// MongoMonitor records a span for each command of a request that is traced. A span tells the
+// command's name and its collection, and nothing else of it.
 func (t *Tracing) MongoMonitor() *event.CommandMonitor {
 	m := mongoMonitor{Tracing: t, running: new(sync.Map)}
 	return &event.CommandMonitor{
@@ -62,7 +63,8 @@ func (m mongoMonitor) ended(e *event.CommandFinishedEvent, err error) {
 	span.End()
 }
 
-// mongoErrorType is the number of an answer of the server. The rest of it may repeat what was written.
+// mongoErrorType is the number of an answer of the server. The rest of it may repeat what was
+// written.
 func mongoErrorType(err error) string {
 	var answer mongo.CommandError
 	if errors.As(err, &answer) && answer.Code != 0 {

@@ -11,8 +11,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RedisHook records a span for each command, and each pipeline, of a request that is traced. A span tells the command's name and not its arguments.
-// It sends nothing, repeats nothing and changes nothing.
+// RedisHook records a span for each command, and each pipeline, of a request that is traced. A span
+// tells the command's name and not its arguments. It sends nothing, repeats nothing and changes
+// nothing.
 func (t *Tracing) RedisHook() redis.Hook { return redisHook{t} }
 
 type redisHook struct{ *Tracing }
@@ -44,7 +45,8 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// endRedis ends a span that may be nil. A reply of nothing is no error, nor is that the server does not have a script yet: it gets it then.
+// endRedis ends a span that may be nil. A reply of nothing is no error, nor is that the server does
+// not have a script yet: it gets it then.
 func endRedis(span trace.Span, err error) {
 	if span == nil {
 		return
@@ -55,7 +57,8 @@ func endRedis(span trace.Span, err error) {
 	span.End()
 }
 
-// redisErrorType is the word that an answer of the server begins with, such as LOADING. The rest of it may repeat arguments.
+// redisErrorType is the word that an answer of the server begins with, such as LOADING. The rest of
+// it may repeat arguments.
 func redisErrorType(err error) string {
 	var answer redis.Error
 	if !errors.As(err, &answer) {

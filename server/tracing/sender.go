@@ -9,7 +9,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// queue bounds how many spans wait, so that those that find no room are counted: the batches behind it would drop them silently.
+// queue bounds how many spans wait, so that those that find no room are counted: the batches behind
+// it would drop them silently.
 type queue struct {
 	sdk.SpanProcessor
 	sender *sender
@@ -27,7 +28,8 @@ func (q *queue) OnEnd(span sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(span)
 }
 
-// sender sends batches, one at a time, counts what does not arrive, and logs when sending begins to fail and when it works again.
+// sender sends batches, one at a time, counts what does not arrive, and logs when sending begins to
+// fail and when it works again.
 type sender struct {
 	out     sdk.SpanExporter
 	client  *http.Client
@@ -48,7 +50,8 @@ func newSender(out sdk.SpanExporter, client *http.Client, log *slog.Logger) *sen
 	return s
 }
 
-// ExportSpans implements [sdk.SpanExporter]. It returns no error: the library would write it to standard error, for each batch.
+// ExportSpans implements [sdk.SpanExporter]. It returns no error: the library would write it to
+// standard error, for each batch.
 func (s *sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	defer s.waiting.Add(-int64(len(spans)))
 	if s.ended.Err() != nil { // else a connection could open that nobody closes

@@ -1,5 +1,6 @@
-// Package tracing records spans of requests and of the commands that they send to Redis and MongoDB, and sends them to a collector by OTLP over HTTP. Nothing
-// here waits for the collector: spans that it does not take in time are dropped and counted.
+// Package tracing records spans of requests and of the commands that they send to Redis and
+// MongoDB, and sends them to a collector by OTLP over HTTP. Nothing here waits for the collector:
+// spans that it does not take in time are dropped and counted.
 package tracing
 
 import (
@@ -22,7 +23,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// FollowedPerSecond is how many requests a second are traced because their callers trace them. More are not: else callers could make every request traced.
+// FollowedPerSecond is how many requests a second are traced because their callers trace them. More
+// are not: else callers could make every request traced.
 const FollowedPerSecond = 100
 
 const (
@@ -58,7 +60,8 @@ func New(opts Options) (*Tracing, error) {
 	}
 	client := &http.Client{Timeout: sendTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(strings.TrimSuffix(opts.Endpoint, "/")), otlptracehttp.WithHTTPClient(client),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{})) // what is sent again keeps newer spans waiting
+		// what is sent again keeps newer spans waiting
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +77,8 @@ func New(opts Options) (*Tracing, error) {
 	}, nil
 }
 
-// checkHeaders refuses headers for the collector that the exporter could not read: it would write them, with the secrets in them, to standard error, and go
-// on without.
+// checkHeaders refuses headers for the collector that the exporter could not read: it would write
+// them, with the secrets in them, to standard error, and go on without.
 func checkHeaders() error {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
 		list := strings.TrimSpace(os.Getenv(name))
@@ -99,8 +102,9 @@ func notInName(r rune) bool {
 	return r <= ' ' || r >= 127 || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// Begin starts the span of a request, and returns it with the context of what the request does; both are nil for a request that is not traced. One
-// whose traceparent says that the caller traces it is traced, of those [FollowedPerSecond]; one whose traceparent says otherwise is not; of all
+// Begin starts the span of a request, and returns it with the context of what the request does;
+// both are nil for a request that is not traced. One whose traceparent says that the caller traces
+// it is traced, of those [FollowedPerSecond]; one whose traceparent says otherwise is not; of all
 // others a share is.
 func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 	ctx := r.Context()
@@ -117,7 +121,8 @@ func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 	return t.tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
 }
 
-// onlyParent shows the traceparent of a request and not its tracestate, in which callers write what they like: it would stand in each span.
+// onlyParent shows the traceparent of a request and not its tracestate, in which callers write what
+// they like: it would stand in each span.
 type onlyParent struct{ propagation.HeaderCarrier }
 
 // Get implements [propagation.TextMapCarrier].
@@ -136,7 +141,8 @@ func (t *Tracing) child(ctx context.Context, name string, attrs ...attribute.Key
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
 }
 
-// Dropped is how many spans were not sent: the collector did not take them, or more came than could wait.
+// Dropped is how many spans were not sent: the collector did not take them, or more came than could
+// wait.
 func (t *Tracing) Dropped() int64 { return t.sender.dropped.Load() }
 
 // Close sends what waits, until ctx ends at most.

@@ -200,7 +200,8 @@ func await(t *testing.T, condition func() bool) {
 	}
 }
 
-// A collector that refuses: each span is counted, and the episode is logged once at its beginning and once at its end.
+// A collector that refuses: each span is counted, and the episode is logged once at its beginning
+// and once at its end.
 func TestCollectorFails(t *testing.T) {
 	var collector tracingtest.Collector
 	var mu sync.Mutex
@@ -234,7 +235,8 @@ func TestCollectorFails(t *testing.T) {
 	}
 }
 
-// A collector that takes requests and never answers: what does not fit is counted, and the end comes in time.
+// A collector that takes requests and never answers: what does not fit is counted, and the end
+// comes in time.
 func TestCollectorHangs(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -283,7 +285,8 @@ func TestRedisHook(t *testing.T) {
 		if err := process(ctx, cmd); err != tt.err {
 			t.Errorf("%v became %v", tt.err, err)
 		}
-		if len(sent) != 1 || sent[0] != redis.Cmder(cmd) { // else it might lose what forbids to repeat it
+		// else it might lose what forbids to repeat it
+		if len(sent) != 1 || sent[0] != redis.Cmder(cmd) {
 			t.Errorf("%v: sent %v, want the command itself, once", tt.err, sent)
 		}
 	}
@@ -362,7 +365,8 @@ func TestMongoMonitor(t *testing.T) {
 	mustNotTell(t, got, "secret")
 }
 
-// Headers that cannot be read end the start, and neither the error nor what the exporter would write itself shows their secrets.
+// Headers that cannot be read end the start, and neither the error nor what the exporter would
+// write itself shows their secrets.
 func TestWrongHeaders(t *testing.T) {
 	for name, list := range map[string]string{
 		"an escape": "authorization=Bearer%zzsecret", "no value": "secret", "no name": "=secret", "a bad name": "my secret=x", "a second one": "a=b,secret",

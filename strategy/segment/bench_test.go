@@ -7,7 +7,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// The benchmarks come in pairs: what seqd does, and the cheapest thing that could hand out distinct numbers in one process.
+// The benchmarks come in pairs: what seqd does, and the cheapest thing that could hand out distinct
+// numbers in one process.
 
 func benchmarkStrategy(b *testing.B) *Strategy {
 	s, _ := newStrategy(b, newBolt(b), func(s *Settings) { s.Step = s.MaxStep })

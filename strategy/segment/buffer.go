@@ -11,15 +11,17 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// closedBy is added to a block's cursor when it is closed: far above any last number, far below overflow.
+// closedBy is added to a block's cursor when it is closed: far above any last number, far below
+// overflow.
 const closedBy = int64(1) << 61
 
-// block is one range on its way to callers. Taking numbers is one atomic add, by callers and by the one who closes it
-// alike, so a number belongs to exactly one of them.
+// block is one range on its way to callers. Taking numbers is one atomic add, by callers and by the
+// one who closes it alike, so a number belongs to exactly one of them.
 type block struct {
 	// next is the next number that nobody has. It may run past last: what lies beyond was refused.
 	next atomic.Int64
-	// The padding keeps the fields every caller reads out of the cache line that every caller writes.
+	// The padding keeps the fields every caller reads out of the cache line that every caller
+	// writes.
 	_ [56]byte
 	// first and last are the ends of the range; mark is the number whose taking opens buffer 2.
 	first, last, mark int64
@@ -41,14 +43,18 @@ type reason int
 const (
 	filling  reason = iota // a buffer gets its first range, which says nothing about consumption
 	consumed               // buffer 1 was used up to its mark, or altogether
-	retrying               // an attempt failed; its range may have been taken all the same, or was lost on its way to Redis
-	standing               // for the case that the back ends go away: exactly as many numbers as wanted
+	// an attempt failed; its range may have been taken all the same, or was lost on its way to
+	// Redis
+	retrying
+	// for the case that the back ends go away: exactly as many numbers as wanted
+	standing
 )
 
 // fetcher gets ranges for a buffer.
 type fetcher interface {
-	// fetch returns a range of at least want numbers where the counter has them, all above floor. It is bounded in time by itself: nobody cancels
-	// it, because a range whose fate is unknown is lost.
+	// fetch returns a range of at least want numbers where the counter has them, all above floor.
+	// It is bounded in time by itself: nobody cancels it, because a range whose fate is unknown is
+	// lost.
 	fetch(want, floor int64, why reason) (persist.Range, error)
 	// report tells of something rare.
 	report(seqd.Event)
@@ -57,11 +63,13 @@ type fetcher interface {
 // buffer is the local double buffer of one counter (the "local buffer" of the design).
 //
 // Promises, for concurrent callers:
-//   - Every number of every installed range is given to one caller, or to close, or skipped with a caller that gave up.
-//   - A call that begins after another ended gets larger numbers: ranges are installed in ascending order, and buffer 2
-//     becomes buffer 1 only when buffer 1 has no number left (batches included: they take the rest of 1 first).
-//   - While there are numbers, a call is one atomic add. When threshold of buffer 1 is used, buffer 2 is filled
-//     in the background by one goroutine.
+//   - Every number of every installed range is given to one caller, or to close, or skipped with a
+//     caller that gave up.
+//   - A call that begins after another ended gets larger numbers: ranges are installed in ascending
+//     order, and buffer 2 becomes buffer 1 only when buffer 1 has no number left (batches included:
+//     they take the rest of 1 first).
+//   - While there are numbers, a call is one atomic add. When threshold of buffer 1 is used, buffer
+//     2 is filled in the background by one goroutine.
 //
 // The idle buffer holds no goroutine and no range.
 type buffer struct {
@@ -74,15 +82,18 @@ type buffer struct {
 	second    *block        // buffer 2, nil while it is empty
 	refilling chan struct{} // closed when the refill under way ends; nil when there is none
 	began     time.Time     // when that refill began
-	changed   chan struct{} // closed and replaced when waiting callers should look again; nil while nobody waits
-	wanted    int64         // numbers that waiting callers still need
-	highest   int64         // last number of the highest range ever installed
-	before    int64         // highest number taken from blocks before the present one, and from that one too once closed; 0 for none
-	failure   error         // why the last fetch failed, nil after a good one
-	closing   chan struct{} // closed with closed, to end the pauses of a refill
-	closed    bool          // no refill begins any more
-	ended     error         // what callers get once it is closed and empty
-	drained   bool          // what was left has been taken out; nothing may come in
+	// closed and replaced when waiting callers should look again; nil while nobody waits
+	changed chan struct{}
+	wanted  int64 // numbers that waiting callers still need
+	highest int64 // last number of the highest range ever installed
+	// highest number taken from blocks before the present one, and from that one too once closed; 0
+	// for none
+	before  int64
+	failure error         // why the last fetch failed, nil after a good one
+	closing chan struct{} // closed with closed, to end the pauses of a refill
+	closed  bool          // no refill begins any more
+	ended   error         // what callers get once it is closed and empty
+	drained bool          // what was left has been taken out; nothing may come in
 }
 
 func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, floor int64) {
@@ -96,7 +107,8 @@ func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return b.takeWith(ctx, n, seq, &p)
 }
 
-// patience is until when a caller waits; zero while it has not had to. It lasts for all that a call waits for.
+// patience is until when a caller waits; zero while it has not had to. It lasts for all that a call
+// waits for.
 type patience struct{ until time.Time }
 
 // timer starts the patience unless that was done, and returns what rings at its end.
@@ -125,7 +137,8 @@ func (b *buffer) takeWith(ctx context.Context, n int, seq *seqd.Sequence, p *pat
 	return b.takeSlow(ctx, blk, first, n, seq, p)
 }
 
-// takeRest keeps what an add that began at first got of the block, and returns how many numbers are still missing of n.
+// takeRest keeps what an add that began at first got of the block, and returns how many numbers are
+// still missing of n.
 func (blk *block) takeRest(first int64, n int, seq *seqd.Sequence) (missing int) {
 	got := min(int64(n), blk.last-first+1)
 	if got <= 0 {
@@ -135,7 +148,8 @@ func (blk *block) takeRest(first int64, n int, seq *seqd.Sequence) (missing int)
 	return n - int(got)
 }
 
-// takeSlow goes on after an add ran past the end of blk: over as many blocks as the call needs, waiting where there is none.
+// takeSlow goes on after an add ran past the end of blk: over as many blocks as the call needs,
+// waiting where there is none.
 func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, seq *seqd.Sequence, p *patience) error {
 	missing := blk.takeRest(first, n, seq)
 	var late *time.Timer
@@ -180,8 +194,9 @@ func (b *buffer) giveUp(taken int, err error) error {
 	return err
 }
 
-// advance returns the block after used, which has no numbers left. When there is none it registers the caller's need,
-// starts a refill and returns a channel that is closed when it is worth looking again.
+// advance returns the block after used, which has no numbers left. When there is none it registers
+// the caller's need, starts a refill and returns a channel that is closed when it is worth looking
+// again.
 func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,15 +263,16 @@ func (b *buffer) startRefill() {
 	go b.refill(b.refilling, b.closing)
 }
 
-// Pauses between two attempts to refill. A store that is away is asked often enough to go on quickly when it is back, and not in
-// a loop.
+// Pauses between two attempts to refill. A store that is away is asked often enough to go on
+// quickly when it is back, and not in a loop.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// refill fetches until buffer 2 is full, the counter is at its end, or the buffer is closed. A failed attempt is repeated
-// even when no caller waits: a node that is taken out of rotation because it cannot issue must notice by itself that it can again.
+// refill fetches until buffer 2 is full, the counter is at its end, or the buffer is closed. A
+// failed attempt is repeated even when no caller waits: a node that is taken out of rotation
+// because it cannot issue must notice by itself that it can again.
 func (b *buffer) refill(done, closing chan struct{}) {
 	why := filling
 	if b.current.Load() != spent {
@@ -282,7 +298,8 @@ func (b *buffer) refill(done, closing chan struct{}) {
 	}
 }
 
-// install makes a fetched range buffer 2, or notes why there is none, and reports whether the refill is over.
+// install makes a fetched range buffer 2, or notes why there is none, and reports whether the
+// refill is over.
 func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over bool) {
 	var events []seqd.Event
 	defer func() { // after unlocking: whoever is told may ask back
@@ -293,7 +310,8 @@ func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil && (r.First <= b.highest || r.Validate() != nil) {
-		// The store went back behind what this process has seen. Such numbers may have been issued: they never are again.
+		// The store went back behind what this process has seen. Such numbers may have been issued:
+		// they never are again.
 		err = errBehind
 		events = []seqd.Event{{Kind: seqd.EventOutOfOrder, Numbers: r.Size()}, {Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err}}
 	}
@@ -343,7 +361,8 @@ func (b *buffer) health() error {
 	return nil
 }
 
-// hangs is how much longer than the patience of a caller a refill may take before the store counts as hanging.
+// hangs is how much longer than the patience of a caller a refill may take before the store counts
+// as hanging.
 const hangs = time.Second
 
 // late is the refusal of a caller whose patience ended.
@@ -351,8 +370,9 @@ func (b *buffer) late() error {
 	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came from the store within " + b.wait.String(), RetryAfter: time.Second}
 }
 
-// close ends issuing, waits for a refill under way until ctx ends, and returns the ranges that nobody got, the highest first. A
-// refill that does not end in time is abandoned with its range. Callers who find nothing get ended.
+// close ends issuing, waits for a refill under way until ctx ends, and returns the ranges that
+// nobody got, the highest first. A refill that does not end in time is abandoned with its range.
+// Callers who find nothing get ended.
 func (b *buffer) close(ctx context.Context, ended error) []persist.Range {
 	b.mu.Lock()
 	if b.closed {
@@ -392,8 +412,8 @@ func (b *buffer) close(ctx context.Context, ended error) []persist.Range {
 	return rest
 }
 
-// adopt gives a buffer that nobody uses yet its first range, or its second, which must lie above. They may lie below the buffer's floor,
-// which is what others have been seen to issue.
+// adopt gives a buffer that nobody uses yet its first range, or its second, which must lie above.
+// They may lie below the buffer's floor, which is what others have been seen to issue.
 func (b *buffer) adopt(r persist.Range) {
 	if b.current.Load() == spent {
 		b.current.Store(newBlock(r, b.threshold))

@@ -13,7 +13,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// A count that would overflow the cursor is refused and leaves nothing behind, in this buffer or in the others.
+// A count that would overflow the cursor is refused and leaves nothing behind, in this buffer or in
+// the others.
 func TestHugeCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, other := newBuffer(&source{size: 10}, 0.2), newBuffer(&source{size: 10}, 0.2)
@@ -151,7 +152,8 @@ func TestFloorIsPassed(t *testing.T) {
 	})
 }
 
-// A refill that answers while close waits for it is part of the rest, so that a clean stop skips nothing.
+// A refill that answers while close waits for it is part of the rest, so that a clean stop skips
+// nothing.
 func TestCloseWaitsForTheRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10}

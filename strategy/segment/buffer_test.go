@@ -112,8 +112,10 @@ func TestBatchLargerThanSegments(t *testing.T) {
 			t.Errorf("got %d … %d", got[0], got[4999])
 		}
 		synctest.Wait()
-		// What is missing is asked for in one piece, not a segment at a time. One fetch of a segment may have begun before the batch was known to wait, as it
-		// went over from buffer 1 to buffer 2; its numbers leave a little to be asked for again, and another fetch fills buffer 2.
+		// What is missing is asked for in one piece, not a segment at a time. One fetch of a
+		// segment may have begun before the batch was known to wait, as it went over from buffer 1
+		// to buffer 2; its numbers leave a little to be asked for again, and another fetch fills
+		// buffer 2.
 		if n := s.fetches() - before; n > 4 {
 			t.Errorf("%d fetches for one batch", n)
 		}
@@ -303,7 +305,8 @@ func TestFinalFailures(t *testing.T) {
 	}
 }
 
-// A counter that was missing for a while, as during a restore, is found again without being asked for.
+// A counter that was missing for a while, as during a restore, is found again without being asked
+// for.
 func TestVanishedCounterComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10, fail: persist.ErrNotFound}
@@ -316,7 +319,8 @@ func TestVanishedCounterComesBack(t *testing.T) {
 	})
 }
 
-// A store that went back is not believed (the guard): its range is dropped and another is fetched above all that was seen.
+// A store that went back is not believed (the guard): its range is dropped and another is fetched
+// above all that was seen.
 func TestRangeBelowWhatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10}
@@ -399,8 +403,9 @@ func TestLateRefillIsAbandoned(t *testing.T) {
 	})
 }
 
-// Many callers, batches of all sizes, small segments, a store that hesitates and fails: no number twice, strict order, and at
-// the end every number was issued, given up by a failed call, or returned by close.
+// Many callers, batches of all sizes, small segments, a store that hesitates and fails: no number
+// twice, strict order, and at the end every number was issued, given up by a failed call, or
+// returned by close.
 func TestConcurrentCallers(t *testing.T) {
 	for _, size := range []int64{1, 3, 50, 10_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

@@ -9,38 +9,46 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// A cursor counts only under the sequencer epoch that the store holds (invariant U3b): docs/adr/0020-sequencer-epochs.md.
+// A cursor counts only under the sequencer epoch that the store holds (invariant U3b):
+// docs/adr/0020-sequencer-epochs.md.
 
 const (
 	// recheckEpoch is how often the store is asked for the epoch of a counter in use.
 	recheckEpoch = 3 * time.Second
-	// trustEpoch is how old the store's last answer may be for a take to be sent without asking again.
+	// trustEpoch is how old the store's last answer may be for a take to be sent without asking
+	// again.
 	trustEpoch = 5 * time.Second
-	// askPatience bounds the wait of a take for that answer, and awayPatience that of a node that knows the store to be away.
+	// askPatience bounds the wait of a take for that answer, and awayPatience that of a node that
+	// knows the store to be away.
 	askPatience, awayPatience = time.Second, 250 * time.Millisecond
-	// seedPatience is how long the node that drew an epoch is given to install its seed. Where seeds alternate an install takes longer, so
-	// each adds as much, but no more than mostPatience of them.
+	// seedPatience is how long the node that drew an epoch is given to install its seed. Where
+	// seeds alternate an install takes longer, so each adds as much, but no more than mostPatience
+	// of them.
 	seedPatience, mostPatience = claimPatience, 8
-	// contestedFor is the longest pause between two seeds over live cursors of other epochs that count together, and manySeeds how many of them are
-	// reported.
+	// contestedFor is the longest pause between two seeds over live cursors of other epochs that
+	// count together, and manySeeds how many of them are reported.
 	contestedFor = time.Minute
 	manySeeds    = 3
 )
 
 // belief is which cursor counts, as the store last said. Guarded by Shared.mu.
 type belief struct {
-	epoch  string        // empty for none, also before the store was asked
-	asked  time.Time     // when the question was sent that this answers, zero before the first
-	tried  time.Time     // when the last question was sent
-	missed time.Time     // when a take last waited for an answer in vain
-	learnt time.Time     // when an answer last changed epoch, zero for never or if this node drew it
-	asking chan struct{} // closed when the question under way in the background ends; nil while there is none
+	epoch  string    // empty for none, also before the store was asked
+	asked  time.Time // when the question was sent that this answers, zero before the first
+	tried  time.Time // when the last question was sent
+	missed time.Time // when a take last waited for an answer in vain
+	// when an answer last changed epoch, zero for never or if this node drew it
+	learnt time.Time
+	// closed when the question under way in the background ends; nil while there is none
+	asking chan struct{}
 
-	seeds  int       // seeds over live cursors of other epochs, each within contestedFor of the one before
+	// seeds over live cursors of other epochs, each within contestedFor of the one before
+	seeds  int
 	seeded time.Time // when the last of them was
 }
 
-// believe notes what the store said to a question that was sent at a time. Answers that overtook each other count by their questions. mu is held.
+// believe notes what the store said to a question that was sent at a time. Answers that overtook
+// each other count by their questions. mu is held.
 func (s *Shared) believe(epoch string, asked time.Time) {
 	b := &s.belief
 	if asked.Before(b.asked) {
@@ -53,8 +61,9 @@ func (s *Shared) believe(epoch string, asked time.Time) {
 	b.tried = asked
 }
 
-// drew notes that the store has made an epoch of this node the counter's, by an allocation that was sent at a time. The answer may be late: what the
-// store said to a later question counts, and is no news if it is this epoch. mu is held.
+// drew notes that the store has made an epoch of this node the counter's, by an allocation that was
+// sent at a time. The answer may be late: what the store said to a later question counts, and is no
+// news if it is this epoch. mu is held.
 func (s *Shared) drew(epoch string, sent time.Time) {
 	b := &s.belief
 	if !sent.Before(b.asked) {
@@ -112,8 +121,8 @@ func (s *Shared) awaitAnswer() {
 	}
 }
 
-// outdated reports whether a take must not be sent before the store was asked again. A store that was waited for in vain is not waited for again for
-// a while. mu is held.
+// outdated reports whether a take must not be sent before the store was asked again. A store that
+// was waited for in vain is not waited for again for a while. mu is held.
 func (s *Shared) outdated(now time.Time) bool {
 	b := &s.belief
 	return now.Sub(b.asked) > trustEpoch && now.Sub(b.missed) > trustEpoch && !b.asked.IsZero() && s.storeAway() == nil
@@ -126,7 +135,8 @@ func (s *Shared) startRecheck(now time.Time) {
 	}
 }
 
-// startAsking asks the store in the background, unless that is under way, and returns what is closed when the question ends. mu is held.
+// startAsking asks the store in the background, unless that is under way, and returns what is
+// closed when the question ends. mu is held.
 func (s *Shared) startAsking() <-chan struct{} {
 	if s.belief.asking != nil {
 		return s.belief.asking
@@ -156,25 +166,29 @@ func (s *Shared) target(look *rediscursor.Taken) persist.Target {
 	return persist.ToCursor(look.Epoch)
 }
 
-// spareFits reports whether the spare range can begin the cursor that a look saw, above the numbers up to issued. mu is held.
+// spareFits reports whether the spare range can begin the cursor that a look saw, above the numbers
+// up to issued. mu is held.
 func (s *Shared) spareFits(look *rediscursor.Taken, issued int64) bool {
 	o := &s.outage
 	seed := look.Stub || look.Other
 	return o.spare.First > issued && o.spareGen == look.Gen && o.spareEpoch == s.belief.epoch && seed == (o.spareEpoch != look.Epoch)
 }
 
-// awaitsSeed reports whether another node has drawn an epoch just now, and may still install its seed. mu is held.
+// awaitsSeed reports whether another node has drawn an epoch just now, and may still install its
+// seed. mu is held.
 func (s *Shared) awaitsSeed() bool {
 	b := &s.belief
 	patience := seedPatience * time.Duration(1+min(b.seeds, mostPatience))
 	return b.epoch != "" && !b.learnt.IsZero() && time.Since(b.learnt) < patience
 }
 
-// inquire asks the store about a cursor that is live under another epoch than this node believes in.
+// inquire asks the store about a cursor that is live under another epoch than this node believes
+// in.
 //
-// If the store does not answer, the node believes in that epoch if it replaced the one that the node believes in: then the store held it after that
-// one, and all its ranges are unique (U1). That one may have been replaced too by now: so it is with every belief while the store is away. Of any other cursor
-// the node cannot tell whether it was left behind.
+// If the store does not answer, the node believes in that epoch if it replaced the one that the
+// node believes in: then the store held it after that one, and all its ranges are unique (U1). That
+// one may have been replaced too by now: so it is with every belief while the store is away. Of any
+// other cursor the node cannot tell whether it was left behind.
 func (s *Shared) inquire(look *rediscursor.Taken) error {
 	s.mu.Lock()
 	before := s.belief
@@ -198,7 +212,8 @@ func (s *Shared) inquire(look *rediscursor.Taken) error {
 	return nil
 }
 
-// dispute decides about a cursor that is live under another epoch than this node believes in. The store says which counts.
+// dispute decides about a cursor that is live under another epoch than this node believes in. The
+// store says which counts.
 func (m *mender) dispute(look *rediscursor.Taken) next {
 	if m.asked != look.Gen {
 		if err := m.inquire(look); err != nil {

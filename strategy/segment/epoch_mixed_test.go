@@ -74,8 +74,9 @@ func (c jitterCursor) Install(ctx context.Context, in rediscursor.Install) (redi
 	return c.at.Load().Install(ctx, in)
 }
 
-// Nodes are configured with different Redis servers and orderings for a while, and change in life. No number comes twice, each process keeps its order, and 5 s after the
-// last of them was put right order holds over all nodes, above all that was issued before.
+// Nodes are configured with different Redis servers and orderings for a while, and change in life.
+// No number comes twice, each process keeps its order, and 5 s after the last of them was put right
+// order holds over all nodes, above all that was issued before.
 func TestEpochMixedConfigurations(t *testing.T) {
 	for seed := range *seeds * 4 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { t.Parallel(); mixed(t, uint64(seed)) })
@@ -250,8 +251,9 @@ func (c cutOffCounters) Allocate(ctx context.Context, r persist.Request) (persis
 	return c.Counters.Allocate(ctx, r)
 }
 
-// The name or virtual address of Redis leads a node to another server, with a cursor that was left behind before a restore that was done by the documented steps.
-// The node cannot reach the store. It must not issue what the restored store has handed out again.
+// The name or virtual address of Redis leads a node to another server, with a cursor that was left
+// behind before a restore that was done by the documented steps. The node cannot reach the store.
+// It must not issue what the restored store has handed out again.
 func TestEpochOldCursorBehindTheSameName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left, right := &redisModel{}, &redisModel{}
@@ -264,7 +266,8 @@ func TestEpochOldCursorBehindTheSameName(t *testing.T) {
 			t.Fatal(err)
 		}
 		closeAll(t, a)
-		// All are stopped, Redis is another server, the store is restored, and raised above all that callers got.
+		// All are stopped, Redis is another server, the store is restored, and raised above all
+		// that callers got.
 		restored := memory.New(time.Now)
 		if err := restored.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: highest, Step: 1}); err != nil {
 			t.Fatal(err)
@@ -302,8 +305,9 @@ func TestEpochOldCursorBehindTheSameName(t *testing.T) {
 	})
 }
 
-// After a restore, a biz type that was raised without Redis above all that callers got, or made again with such a start, as docs/OPERATIONS.md says: what waits in the
-// cursor of before says nothing about the store, and costs no restoreGap.
+// After a restore, a biz type that was raised without Redis above all that callers got, or made
+// again with such a start, as docs/OPERATIONS.md says: what waits in the cursor of before says
+// nothing about the store, and costs no restoreGap.
 func TestEpochRaisedBelowTheOldCursor(t *testing.T) {
 	for _, how := range []string{"raised", "made again"} {
 		t.Run(how, func(t *testing.T) {

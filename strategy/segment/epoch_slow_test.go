@@ -50,14 +50,16 @@ func (c slowEpochCounters) Allocate(ctx context.Context, req persist.Request) (p
 	return r, err
 }
 
-// A node whose belief is old meets a stub. The store answers questions in 300 ms and allocates at once. It must seed.
+// A node whose belief is old meets a stub. The store answers questions in 300 ms and allocates at
+// once. It must seed.
 func TestEpochStubAndSlowAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
 		s := node(t, store, redis, &observer{}, small)
 		numbers(t, s, 1)
 		synctest.Wait()
-		own(t, store, 1) // somebody empties the epoch, as raise and a node per-node do; or drew one and died
+		// somebody empties the epoch, as raise and a node per-node do; or drew one and died
+		own(t, store, 1)
 		store.slow.Store(int64(300 * time.Millisecond))
 		redis.lose()
 		var refused int
@@ -76,7 +78,8 @@ func TestEpochStubAndSlowAnswers(t *testing.T) {
 	})
 }
 
-// A node with sparse traffic over a store that answers questions in 300 ms never learns that its cursor does not count.
+// A node with sparse traffic over a store that answers questions in 300 ms never learns that its
+// cursor does not count.
 func TestEpochSparseTrafficAndSlowAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
@@ -248,7 +251,8 @@ func (c latentCounters) Allocate(ctx context.Context, req persist.Request) (pers
 	return c.Counters.Allocate(ctx, req)
 }
 
-// Nodes that all find their cursor gone, or not counting any more, agree on one, whatever the distances.
+// Nodes that all find their cursor gone, or not counting any more, agree on one, whatever the
+// distances.
 func TestEpochSeedsSettle(t *testing.T) {
 	const nodes = 4
 	for _, redisTakes := range sweep {
@@ -335,7 +339,8 @@ func count64(t *testing.T, store persist.Store) int64 {
 	return c.Max
 }
 
-// A node does not wait for its own claim: Redis that has lost everything costs its callers no more than the calls take.
+// A node does not wait for its own claim: Redis that has lost everything costs its callers no more
+// than the calls take.
 func TestEpochOwnClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
@@ -353,7 +358,8 @@ func TestEpochOwnClaim(t *testing.T) {
 	})
 }
 
-// After the epoch was emptied a single node, which learns that and draws one, does not wait for another node.
+// After the epoch was emptied a single node, which learns that and draws one, does not wait for
+// another node.
 func TestEpochOwnDraw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -371,7 +377,8 @@ func TestEpochOwnDraw(t *testing.T) {
 	})
 }
 
-// The cursor is used up, and the store has forgotten its epoch. While questions fail, or take 300 ms, and allocations work.
+// The cursor is used up, and the store has forgotten its epoch. While questions fail, or take 300
+// ms, and allocations work.
 func TestEpochUsedUpAndNoAnswer(t *testing.T) {
 	for _, how := range []string{"slow", "failing"} {
 		t.Run(how, func(t *testing.T) {

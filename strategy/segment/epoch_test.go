@@ -56,8 +56,8 @@ func own(t *testing.T, store persist.Store, n int64) persist.Range {
 	return r
 }
 
-// A cursor that the store does not believe in any more is not taken from once the node knows, which it does within seconds, also where nobody tells it and it
-// fetches nothing.
+// A cursor that the store does not believe in any more is not taken from once the node knows, which
+// it does within seconds, also where nobody tells it and it fetches nothing.
 func TestEpochIsReread(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"in use": 10 * time.Millisecond, "idle": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,8 @@ func TestEpochIsReread(t *testing.T) {
 	}
 }
 
-// While the store is away, what is in hand carries on under the last belief, and no caller waits for it again and again.
+// While the store is away, what is in hand carries on under the last belief, and no caller waits
+// for it again and again.
 func TestEpochWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := &epochStore{Store: memory.New(time.Now)}, &redisModel{}
@@ -103,8 +104,9 @@ func TestEpochWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// Redis lost the cursor, another node has begun it anew, and then the store went away. A node that has taken from it before goes on; one that never has does
-// not know whether that is the cursor that counts, and refuses.
+// Redis lost the cursor, another node has begun it anew, and then the store went away. A node that
+// has taken from it before goes on; one that never has does not know whether that is the cursor
+// that counts, and refuses.
 func TestEpochAfterALossWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := &epochStore{Store: memory.New(time.Now)}, &redisModel{}
@@ -164,7 +166,8 @@ func TestEpochOfACursorLeftBehind(t *testing.T) {
 	})
 }
 
-// Two nodes find the cursor of another epoch at the same time. One of them begins it anew; the other takes from that.
+// Two nodes find the cursor of another epoch at the same time. One of them begins it anew; the
+// other takes from that.
 func TestEpochHasOneWinner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -195,7 +198,8 @@ func TestEpochHasOneWinner(t *testing.T) {
 	})
 }
 
-// Nodes with different Redis servers issue no number twice, say that cursors alternate, and go on in order when they use the same.
+// Nodes with different Redis servers issue no number twice, say that cursors alternate, and go on
+// in order when they use the same.
 func TestEpochOfTwoRedisServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, left, right := memory.New(time.Now), &redisModel{}, &redisModel{}
@@ -235,7 +239,8 @@ func TestEpochOfTwoRedisServers(t *testing.T) {
 	})
 }
 
-// A node that was away comes back to a cursor that another one has begun under another epoch meanwhile.
+// A node that was away comes back to a cursor that another one has begun under another epoch
+// meanwhile.
 func TestEpochChangesWhileANodeIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -269,7 +274,8 @@ func TestEpochChangesWhileANodeIsAway(t *testing.T) {
 	})
 }
 
-// A seed whose allocation was carried out and not answered leaves an epoch that nobody installs. The node goes on with another.
+// A seed whose allocation was carried out and not answered leaves an epoch that nobody installs.
+// The node goes on with another.
 func TestEpochOfASeedNobodyHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &unheard{Store: memory.New(time.Now)}
@@ -285,7 +291,8 @@ func TestEpochOfASeedNobodyHeardOf(t *testing.T) {
 	})
 }
 
-// A read that says what the counter was a moment ago, as one of a new primary may, is not taken for a restored store.
+// A read that says what the counter was a moment ago, as one of a new primary may, is not taken for
+// a restored store.
 func TestStaleReadIsNoRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &epochStore{Store: memory.New(time.Now)}
@@ -305,7 +312,8 @@ func TestStaleReadIsNoRestore(t *testing.T) {
 	})
 }
 
-// The answer to the allocation that drew an epoch comes after the answer to a later question: the later one counts. One that is no news to the node is no reason to wait for anybody.
+// The answer to the allocation that drew an epoch comes after the answer to a later question: the
+// later one counts. One that is no news to the node is no reason to wait for anybody.
 func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := node(t, memory.New(time.Now), &redisModel{}, &observer{}, small)

@@ -13,7 +13,8 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// wantEvents compares how many events of each kind there were, how many numbers they had together, and whether each said why and of which biz type.
+// wantEvents compares how many events of each kind there were, how many numbers they had together,
+// and whether each said why and of which biz type.
 func (o *observer) wantEvents(t *testing.T, want map[seqd.EventKind][2]int64, why error) {
 	t.Helper()
 	o.mu.Lock()

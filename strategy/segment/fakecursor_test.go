@@ -12,15 +12,16 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// redisModel is a Redis with one cursor, as the scripts keep it, for tests in a bubble of time. The scripts themselves are tested on
-// real servers and, by the model test, in a Lua interpreter.
+// redisModel is a Redis with one cursor, as the scripts keep it, for tests in a bubble of time. The
+// scripts themselves are tested on real servers and, by the model test, in a Lua interpreter.
 type redisModel struct {
 	mu     sync.Mutex
 	replid int // grows with every restart
 	gens   int
 	hash   *hashModel
 	down   error
-	before func(call string) error // runs ahead of each call, outside mu; its error keeps the call from happening
+	// runs ahead of each call, outside mu; its error keeps the call from happening
+	before func(call string) error
 	calls  int
 }
 

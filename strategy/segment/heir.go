@@ -8,12 +8,13 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// known is what a process knows of a counter beyond what the store says: a store that was restored from an older copy, or a cursor that was left behind, shows
-// only against it. 0 is nothing.
+// known is what a process knows of a counter beyond what the store says: a store that was restored
+// from an older copy, or a cursor that was left behind, shows only against it. 0 is nothing.
 type known struct {
 	issued int64 // the highest number that this process has issued
-	alone  int64 // the highest of those that did not come from the cursor, which may be behind it for that
-	ceil   int64 // the highest number that was in the cursor
+	// the highest of those that did not come from the cursor, which may be behind it for that
+	alone int64
+	ceil  int64 // the highest number that was in the cursor
 }
 
 // with returns what either of two knows.
@@ -53,7 +54,8 @@ type legacy struct {
 	known
 }
 
-// periodicLegacy is what is left of a strategy whose numbers begin again. It takes less room than a map.
+// periodicLegacy is what is left of a strategy whose numbers begin again. It takes less room than a
+// map.
 type periodicLegacy struct {
 	nobody
 	kept []periodKnown
@@ -126,7 +128,8 @@ func inherit(heir inheriting, from seqd.Strategy) {
 	}
 }
 
-// knows implements [knowing]. What is left in the buffer does not count: Close gives it back, and the store then goes down to what was issued.
+// knows implements [knowing]. What is left in the buffer does not count: Close gives it back, and
+// the store then goes down to what was issued.
 func (s *Strategy) knows() known {
 	k := s.heritage
 	k.issued = max(k.issued, s.buffer.issued())
@@ -167,15 +170,16 @@ func (s *Shared) inherit(k known) {
 	s.seeCeil(k.ceil)
 }
 
-// What a process keeps of periods that it has closed, or knows from the previous strategy, is bounded. Where the cursor may
-// be behind, only this process knows what it must skip, so more of these are kept. The others only show that a store was
-// restored.
+// What a process keeps of periods that it has closed, or knows from the previous strategy, is
+// bounded. Where the cursor may be behind, only this process knows what it must skip, so more of
+// these are kept. The others only show that a store was restored.
 const (
 	mostKnown  = 2 * mostSpans
 	mostBehind = 32
 )
 
-// Inherit takes over what another strategy of this biz type knew of each period. Where numbers began again at other times, periods have other counters.
+// Inherit takes over what another strategy of this biz type knew of each period. Where numbers
+// began again at other times, periods have other counters.
 func (s *Periodic) Inherit(from seqd.Strategy) {
 	if p, ok := from.(knowingPeriods); ok {
 		s.kept = p.knowsOf()
@@ -212,7 +216,8 @@ func (sp *span) knows() (k known) {
 	return k
 }
 
-// knowsOf returns what is known of the latest periods. A span that is still being opened has issued nothing.
+// knowsOf returns what is known of the latest periods. A span that is still being opened has issued
+// nothing.
 func (s *Periodic) knowsOf() map[seqd.Period]known {
 	s.mu.Lock()
 	all := maps.Clone(s.kept)

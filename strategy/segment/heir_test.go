@@ -53,7 +53,8 @@ func every(t *testing.T, test func(t *testing.T, before, after one)) {
 	}
 }
 
-// A store that was restored from an older copy while the process ran is noticed by the heir, also by one whose predecessor was never asked.
+// A store that was restored from an older copy while the process ran is noticed by the heir, also
+// by one whose predecessor was never asked.
 func TestHeirFindsTheStoreRestored(t *testing.T) {
 	every(t, func(t *testing.T, before, after one) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -77,7 +78,8 @@ func TestHeirFindsTheStoreRestored(t *testing.T) {
 	})
 }
 
-// What was in the cursor may have been issued by others: an heir goes on above it although it has issued nothing of that.
+// What was in the cursor may have been issued by others: an heir goes on above it although it has
+// issued nothing of that.
 func TestHeirOfWhatWasInTheCursor(t *testing.T) {
 	every(t, func(t *testing.T, before, after one) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -99,7 +101,8 @@ func TestHeirOfWhatWasInTheCursor(t *testing.T) {
 	})
 }
 
-// Without trouble an heir goes on above what was issued, without any alarm; the order of this process holds over all changes.
+// Without trouble an heir goes on above what was issued, without any alarm; the order of this
+// process holds over all changes.
 func TestHeirsGoOn(t *testing.T) {
 	every(t, func(t *testing.T, before, after one) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -152,7 +155,8 @@ func TestHeirsSkipNothing(t *testing.T) {
 	}
 }
 
-// Numbers that a node issued while Redis was away are below all that its heir issues, from whichever cursor, and that is no alarm.
+// Numbers that a node issued while Redis was away are below all that its heir issues, from
+// whichever cursor, and that is no alarm.
 func TestHeirOfANodeOnItsOwn(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,8 @@ func (r *redisModel) left() (n int64) {
 	return n
 }
 
-// TestNumbersOfCursorAddUp: over two nodes, a store and a Redis that come and go, and a Redis that loses everything.
+// TestNumbersOfCursorAddUp: over two nodes, a store and a Redis that come and go, and a Redis that
+// loses everything.
 func TestNumbersOfCursorAddUp(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -231,7 +232,8 @@ func TestNumbersBelowStartAddUp(t *testing.T) {
 	})
 }
 
-// A standby range of a period that was removed while it was allocated is abandoned: the node never issues it, nor gives it back.
+// A standby range of a period that was removed while it was allocated is abandoned: the node never
+// issues it, nor gives it back.
 func TestStandbyOfRemovedPeriodIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis, l := memory.New(time.Now), &redisModel{}, &ledger{events: &observer{}}

@@ -247,7 +247,8 @@ func TestMeasureOnItsOwn(t *testing.T) {
 }
 
 func TestMeasurePeriods(t *testing.T) {
-	now := time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC) // midnight in Berlin, of a day that has 23 hours
+	// midnight in Berlin, of a day that has 23 hours
+	now := time.Date(2026, 3, 28, 23, 0, 0, 0, time.UTC)
 	for reset, left := range map[seqd.Reset]time.Duration{
 		seqd.ResetDaily: 23 * time.Hour, seqd.ResetMonthly: 71 * time.Hour, seqd.ResetYearly: 278 * 24 * time.Hour,
 	} {
@@ -272,7 +273,8 @@ func TestMeasurePeriods(t *testing.T) {
 
 // The end of a period that the calendar was asked for is exact: within the last hour.
 func TestPeriodLeftAtItsEnd(t *testing.T) {
-	now := time.Date(2026, 10, 25, 22, 59, 59, 500_000_000, time.UTC) // half a second before midnight in Berlin, after a day of 25 hours
+	// half a second before midnight in Berlin, after a day of 25 hours
+	now := time.Date(2026, 10, 25, 22, 59, 59, 500_000_000, time.UTC)
 	s := periodic(t, memory.New(time.Now), func() time.Time { return now }, nil, func(s *Settings) { s.Reset, s.TimeZone = seqd.ResetDaily, "Europe/Berlin" })
 	for range 2 {
 		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: 0.5})

@@ -18,7 +18,8 @@ const (
 	claimPatience = 250 * time.Millisecond
 	// redisPatience is how long Redis may fail before the node does without it.
 	redisPatience = 250 * time.Millisecond
-	// oldFailure is after how long a failed call to Redis says nothing about the next one. While Redis is away there is one a second, or one that hangs.
+	// oldFailure is after how long a failed call to Redis says nothing about the next one. While
+	// Redis is away there is one a second, or one that hangs.
 	oldFailure = 5 * time.Second
 	// slowStore is how long a refill may take before the reserve may be used.
 	slowStore = 100 * time.Millisecond
@@ -54,9 +55,10 @@ type mender struct {
 	idle time.Duration
 }
 
-// startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil after an error. No take
-// is under way. While the node is on its own, comeBack starts the mending instead: two menders would each leave the cursor
-// and return to it, and the second return would forget what the first buffer had issued. mu is held.
+// startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil
+// after an error. No take is under way. While the node is on its own, comeBack starts the mending
+// instead: two menders would each leave the cursor and return to it, and the second return would
+// forget what the first buffer had issued. mu is held.
 func (s *Shared) startMending(look *rediscursor.Taken) {
 	if s.mending != nil || s.local.Load() != nil {
 		return
@@ -66,8 +68,9 @@ func (s *Shared) startMending(look *rediscursor.Taken) {
 	s.start(m.run)
 }
 
-// run looks at the cursor and does what it lacks, again and again until it has numbers above all that this node has issued, or the node
-// has left it. What it does follows from what it sees, so it does not matter how things came to be so, nor who else is at it.
+// run looks at the cursor and does what it lacks, again and again until it has numbers above all
+// that this node has issued, or the node has left it. What it does follows from what it sees, so it
+// does not matter how things came to be so, nor who else is at it.
 func (m *mender) run() {
 	pause := firstPause
 	m.mu.Lock()
@@ -124,7 +127,8 @@ func (m *mender) step() next {
 			ctx, cancel = context.WithTimeout(ctx, peekTimeout)
 		}
 		began := time.Now()
-		seen, err := m.peek(ctx, refilling == nil) // else the refill's own look would find it claimed
+		// else the refill's own look would find it claimed
+		seen, err := m.peek(ctx, refilling == nil)
 		cancel()
 		if err != nil {
 			return m.redisFailed(began, err)
@@ -179,11 +183,12 @@ func (m *mender) step() next {
 	return m.awaitRefill(look)
 }
 
-// skipShare is the part of what is to be skipped that a node skips at a time: several may be at it, and must not skip more together than there is.
+// skipShare is the part of what is to be skipped that a node skips at a time: several may be at it,
+// and must not skip more together than there is.
 const skipShare = 8
 
-// skip takes some of the n numbers below what this node may issue out of the cursor, which holds higher ones as well. Where its ranges have a gap, a few of
-// the higher ones may be lost too.
+// skip takes some of the n numbers below what this node may issue out of the cursor, which holds
+// higher ones as well. Where its ranges have a gap, a few of the higher ones may be lost too.
 func (m *mender) skip(n int64) next {
 	m.mu.Lock()
 	take := m.Shared.look(max(1, n/skipShare), false)
@@ -204,8 +209,8 @@ func (m *mender) skip(n int64) next {
 	return again
 }
 
-// awaitRefill waits for this node's refill, which it starts when there is none, and looks now and then whether another node was faster: the
-// store may answer others.
+// awaitRefill waits for this node's refill, which it starts when there is none, and looks now and
+// then whether another node was faster: the store may answer others.
 func (m *mender) awaitRefill(look *rediscursor.Taken) next {
 	m.mu.Lock()
 	m.startRefill(look)
@@ -232,10 +237,12 @@ func (m *mender) wait(done <-chan struct{}) bool {
 	return false
 }
 
-// peekTimeout bounds a look while callers wait. All others last as long as the client lets them: a slow Redis is better than none.
+// peekTimeout bounds a look while callers wait. All others last as long as the client lets them: a
+// slow Redis is better than none.
 const peekTimeout = 250 * time.Millisecond
 
-// peek looks at the cursor without taking. claim is whether this node would bring a range that is wanted.
+// peek looks at the cursor without taking. claim is whether this node would bring a range that is
+// wanted.
 func (s *Shared) peek(ctx context.Context, claim bool) (rediscursor.Taken, error) {
 	s.mu.Lock()
 	t := s.look(0, false)
@@ -253,8 +260,9 @@ func (s *Shared) peek(ctx context.Context, claim bool) (rediscursor.Taken, error
 	return look, err
 }
 
-// bring begins the cursor with a range that was allocated for this beginning of it. Where there is none yet it is allocated in the background,
-// and the cursor is looked at now and then meanwhile: another node may be faster.
+// bring begins the cursor with a range that was allocated for this beginning of it. Where there is
+// none yet it is allocated in the background, and the cursor is looked at now and then meanwhile:
+// another node may be faster.
 func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
 	in, ok := m.spareFor(look)
 	if !ok {
@@ -275,8 +283,9 @@ func (m *mender) bring(mode rediscursor.Mode, look *rediscursor.Taken) next {
 	return mended
 }
 
-// spareFor takes the range that was allocated for a beginning of the cursor, where there is one. A range that is older than the beginning must
-// not begin it: others may have issued higher numbers in between.
+// spareFor takes the range that was allocated for a beginning of the cursor, where there is one. A
+// range that is older than the beginning must not begin it: others may have issued higher numbers
+// in between.
 func (s *Shared) spareFor(look *rediscursor.Taken) (in rediscursor.Install, ok bool) {
 	s.mu.Lock()
 	o := &s.outage
@@ -305,7 +314,8 @@ func (s *Shared) keepSpare(r persist.Range, gen string, to persist.Target) {
 	s.drop(r, why)
 }
 
-// awaitSpare waits for the range that a beginning of the cursor needs, which it has allocated unless that is under way.
+// awaitSpare waits for the range that a beginning of the cursor needs, which it has allocated
+// unless that is under way.
 func (m *mender) awaitSpare(look *rediscursor.Taken) next {
 	m.mu.Lock()
 	if m.sparing == nil {
@@ -350,7 +360,8 @@ func (s *Shared) fetchSpare(gen string, to persist.Target, done chan struct{}) {
 	close(done)
 }
 
-// allocateAbove fetches a range and notes that it exists. If the counter believes in another cursor than the range is for, it learns which.
+// allocateAbove fetches a range and notes that it exists. If the counter believes in another cursor
+// than the range is for, it learns which.
 func (s *Shared) allocateAbove(to persist.Target, want, floor int64, why reason) (persist.Range, error) {
 	sent := time.Now()
 	r, err := s.fetchFor(to, want, floor, why)
@@ -383,8 +394,8 @@ func (s *Shared) startWatch() {
 	}
 }
 
-// watchStore looks whether a store that was away answers again, while nothing else of this node would find out: else an idle node would call it
-// away for ever.
+// watchStore looks whether a store that was away answers again, while nothing else of this node
+// would find out: else an idle node would call it away for ever.
 func (s *Shared) watchStore() {
 	for s.pause(lastPause) {
 		local := s.local.Load()
@@ -414,7 +425,8 @@ func (s *Shared) drop(r persist.Range, why error) {
 	}
 }
 
-// put installs a range, once (invariant U2), and tells what came of it. A Redis that can be looked at but takes no range counts as away all the same.
+// put installs a range, once (invariant U2), and tells what came of it. A Redis that can be looked
+// at but takes no range counts as away all the same.
 func (s *Shared) put(in rediscursor.Install) (rediscursor.Answer, error) {
 	began, r, mode := time.Now(), in.Range, in.Mode
 	in.Reserve = s.settings.ReserveSegments
@@ -477,12 +489,14 @@ func (m *mender) redisFailed(began time.Time, err error) next {
 	return later
 }
 
-// storeSlow reports whether the store is away or slow enough that the reserve may be used. mu is held.
+// storeSlow reports whether the store is away or slow enough that the reserve may be used. mu is
+// held.
 func (s *Shared) storeSlow(now time.Time) bool {
 	return s.refilling != nil && now.Sub(s.refillAt) > slowStore || s.storeAway() != nil
 }
 
-// startRefill fills the queue of the cursor that a look saw in the background, unless that is under way. mu is held.
+// startRefill fills the queue of the cursor that a look saw in the background, unless that is under
+// way. mu is held.
 func (s *Shared) startRefill(look *rediscursor.Taken) {
 	if s.refilling != nil {
 		return
@@ -493,7 +507,8 @@ func (s *Shared) startRefill(look *rediscursor.Taken) {
 	}
 }
 
-// refill brings ranges until the queue is full or another node sees to it. It goes on trying while the store is away.
+// refill brings ranges until the queue is full or another node sees to it. It goes on trying while
+// the store is away.
 func (s *Shared) refill(in rediscursor.Install, to persist.Target, free int, done chan struct{}) {
 	defer func() {
 		s.mu.Lock()

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// standbyLasts is for how long, at the rate of the last while, the standby range is meant to last.
+	// standbyLasts is for how long, at the rate of the last while, the standby range is meant to
+	// last.
 	standbyLasts = 10 * time.Second
 	// leastStandby is the smallest standby range, or a step where that is less.
 	leastStandby = 100
@@ -20,16 +21,19 @@ const (
 	standbyPause = time.Second
 	// firstReturn is the pause before the first look at a Redis that was away.
 	firstReturn = 100 * time.Millisecond
-	// steady is how long a node must have taken from the cursor for the next outage to count as a new one. One that comes sooner is flapping: each
-	// time it stays on its own for longer, from firstHold to lastHold, so that it does not burn a segment per flap.
+	// steady is how long a node must have taken from the cursor for the next outage to count as a
+	// new one. One that comes sooner is flapping: each time it stays on its own for longer, from
+	// firstHold to lastHold, so that it does not burn a segment per flap.
 	steady    = time.Minute
 	firstHold = time.Second
 	lastHold  = time.Minute
 )
 
-// outage is what a node keeps for the case that Redis goes away, and where it stands while it is. Guarded by Shared.mu.
+// outage is what a node keeps for the case that Redis goes away, and where it stands while it is.
+// Guarded by Shared.mu.
 type outage struct {
-	standby  persist.Range // what the node would issue first on its own; the zero range while there is none
+	// what the node would issue first on its own; the zero range while there is none
+	standby  persist.Range
 	spare    persist.Range // allocated to begin the cursor with; the zero range while there is none
 	spareGen string        // the beginning of the cursor that had been seen before
 	fetching bool          // a standby range is being allocated
@@ -39,10 +43,12 @@ type outage struct {
 	left     time.Time     // when it left the cursor last
 	returned time.Time     // when it came back to it last
 	rejected bool          // requests have been refused for want of Redis since numbers last came from it
-	ahead    bool          // numbers were issued on its own that the cursor has not been seen above of
-	hold     time.Duration // how long it stays on its own at least
+	// numbers were issued on its own that the cursor has not been seen above of
+	ahead bool
+	hold  time.Duration // how long it stays on its own at least
 
-	spareEpoch, spareReplaced string // the epoch that the spare range was allocated for, and the one that the store held before
+	// the epoch that the spare range was allocated for, and the one that the store held before
+	spareEpoch, spareReplaced string
 }
 
 func (o *outage) count(n int64) { o.issued += n }
@@ -59,7 +65,8 @@ func (o *outage) hand() (rest []persist.Range) {
 	return rest
 }
 
-// startStandby replaces the standby range when there is none, or the cursor has passed it. mu is held.
+// startStandby replaces the standby range when there is none, or the cursor has passed it. mu is
+// held.
 func (s *Shared) startStandby(now time.Time) {
 	o := &s.outage
 	if s.settings.OnRedisDown != Degrade || o.fetching || o.standby.First > max(s.ceil, s.highest) || now.Sub(o.fetched) < standbyPause {
@@ -71,7 +78,8 @@ func (s *Shared) startStandby(now time.Time) {
 // fetchStandby allocates a standby range, trying until it has one.
 func (s *Shared) fetchStandby() {
 	for {
-		// What this node has seen may be old by now; a store that was restored meanwhile must not go below what others have.
+		// What this node has seen may be old by now; a store that was restored meanwhile must not
+		// go below what others have.
 		if _, err := s.peek(context.Background(), false); err != nil && s.pause(lastPause) {
 			continue
 		}
@@ -105,7 +113,8 @@ func (s *Shared) redisBack() {
 	s.report(seqd.Event{Kind: seqd.EventRedisBack})
 }
 
-// leave does without Redis: on numbers of the node's own, or by refusing. Mending is under way, so no take is.
+// leave does without Redis: on numbers of the node's own, or by refusing. Mending is under way, so
+// no take is.
 func (m *mender) leave(cause error) next {
 	reason := redisAway(cause)
 	if m.settings.OnRedisDown == Reject {
@@ -130,7 +139,8 @@ func (m *mender) leave(cause error) next {
 	}
 	local.init(&m.ranges, m.settings.Threshold, m.settings.AcquireTimeout, m.seen)
 	for _, r := range m.outage.hand() {
-		// Not below what has been in the cursor either: should the store have been restored in between, others may have issued that.
+		// Not below what has been in the cursor either: should the store have been restored in
+		// between, others may have issued that.
 		if r.First > max(m.highest, m.ceil) {
 			local.adopt(r)
 		} else {
@@ -178,8 +188,9 @@ func (s *Shared) comeBack(local *buffer) {
 	}
 }
 
-// reachable reports whether the cursor answers and, where it will have to be moved, the store has given the range for that: a node that cannot
-// go back for want of it goes on with what it has. slow is whether looks have to be waited for.
+// reachable reports whether the cursor answers and, where it will have to be moved, the store has
+// given the range for that: a node that cannot go back for want of it goes on with what it has.
+// slow is whether looks have to be waited for.
 func (s *Shared) reachable(local *buffer) (ok, slow bool) {
 	began := time.Now()
 	look, err := s.peekAsked()
@@ -209,8 +220,8 @@ func (s *Shared) reachable(local *buffer) (ok, slow bool) {
 	return true, slow
 }
 
-// peekAsked looks at the cursor. If it is live under another epoch than this node believes in, the store is asked, and the cursor is looked at once
-// more if that is the one that counts.
+// peekAsked looks at the cursor. If it is live under another epoch than this node believes in, the
+// store is asked, and the cursor is looked at once more if that is the one that counts.
 func (s *Shared) peekAsked() (rediscursor.Taken, error) {
 	look, err := s.peek(context.Background(), false)
 	if err != nil || !look.Other {
@@ -228,8 +239,8 @@ func (s *Shared) peekAsked() (rediscursor.Taken, error) {
 	return look, nil
 }
 
-// goBack closes the local buffer and lets callers wait until the cursor is above every number that was taken out of it. What is left in it is
-// dropped.
+// goBack closes the local buffer and lets callers wait until the cursor is above every number that
+// was taken out of it. What is left in it is dropped.
 func (s *Shared) goBack(local *buffer, slow bool) {
 	m := &mender{Shared: s, slow: slow}
 	s.mu.Lock()

@@ -17,9 +17,10 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// Periodic issues the numbers of one biz type that begin again each period. Every period has a counter of its own, which a strategy of its own takes from, so
-// numbers of one period never repeat whatever the clocks of nodes say: a clock that is off only decides which period's number a caller gets, and the
-// sequence says which one that was. It is safe for concurrent use.
+// Periodic issues the numbers of one biz type that begin again each period. Every period has a
+// counter of its own, which a strategy of its own takes from, so numbers of one period never repeat
+// whatever the clocks of nodes say: a clock that is off only decides which period's number a caller
+// gets, and the sequence says which one that was. It is safe for concurrent use.
 type Periodic struct {
 	env      strategy.Env
 	bizType  seqd.BizType
@@ -33,16 +34,18 @@ type Periodic struct {
 
 	view atomic.Pointer[view] // what the last caller who asked the calendar found
 
-	mu      sync.Mutex // guards what follows
-	spans   map[seqd.Period]*span
-	retired map[seqd.Period]*span   // spans that are being closed; no second one of their period begins before that ends
-	kept    map[seqd.Period]known   // what is known of periods that are not open, from retired spans and the previous strategy
-	uses    int64                   // grows with every use of a span by turn
-	purged  seqd.Period             // the period in which periods were last purged
-	failed  map[seqd.Period]failure // periods that could not be opened when that was tried last
-	again   bool                    // reopen runs
-	closed  bool
-	work    sync.WaitGroup // goroutines; added to under mu and before closed
+	mu    sync.Mutex // guards what follows
+	spans map[seqd.Period]*span
+	// spans that are being closed; no second one of their period begins before that ends
+	retired map[seqd.Period]*span
+	// what is known of periods that are not open, from retired spans and the previous strategy
+	kept   map[seqd.Period]known
+	uses   int64                   // grows with every use of a span by turn
+	purged seqd.Period             // the period in which periods were last purged
+	failed map[seqd.Period]failure // periods that could not be opened when that was tried last
+	again  bool                    // reopen runs
+	closed bool
+	work   sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
 // counting is the strategy of one period.
@@ -50,7 +53,8 @@ type counting interface {
 	seqd.Strategy
 	seqd.HealthReporter
 	seqd.DegradedReporter
-	// watch has alive asked after every range that is taken from the store. It comes before everything else.
+	// watch has alive asked after every range that is taken from the store. It comes before
+	// everything else.
 	watch(alive func(ctx context.Context) error)
 	// prepare fetches numbers ahead of the first request.
 	prepare()
@@ -72,16 +76,19 @@ type span struct {
 type view struct {
 	*span
 	from, until int64 // ms since the Unix epoch; until is excluded
-	prepare     int64 // from when the next period is worth preparing; the end of time when this one lasts longer
-	prepared    atomic.Bool
+	// from when the next period is worth preparing; the end of time when this one lasts longer
+	prepare  int64
+	prepared atomic.Bool
 }
 
 const (
 	// outlook is for how long the calendar is not asked again.
 	outlook = time.Hour
-	// ahead is how long before its beginning a period is prepared, at most; the least is a fifth of it.
+	// ahead is how long before its beginning a period is prepared, at most; the least is a fifth of
+	// it.
 	ahead = 5 * time.Minute
-	// mostSpans is how many periods a node keeps open: the present one, and the one before or after.
+	// mostSpans is how many periods a node keeps open: the present one, and the one before or
+	// after.
 	mostSpans = 2
 	// openPause is the least pause between two attempts to open one period.
 	openPause = 100 * time.Millisecond
@@ -108,7 +115,8 @@ func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType)
 	}, nil
 }
 
-// Init opens the present period. One that was lost stops no other: it is refused when it is asked for.
+// Init opens the present period. One that was lost stops no other: it is refused when it is asked
+// for.
 func (s *Periodic) Init(ctx context.Context, _ bool) error {
 	_, err := s.turn(ctx)
 	if seqd.CodeOf(err) == seqd.CodeConflict {
@@ -127,7 +135,8 @@ func (s *Periodic) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 		}
 		err = v.Generate(ctx, n, seq)
 		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !s.isClosed() {
-			s.view.CompareAndSwap(v, nil) // the clock has jumped back to a period that was just closed
+			// the clock has jumped back to a period that was just closed
+			s.view.CompareAndSwap(v, nil)
 			continue
 		}
 		seq.In(v.period)
@@ -181,7 +190,8 @@ func (s *Periodic) look(sp *span, now time.Time) *view {
 	if s.calendar.Now(time.UnixMilli(v.until)) == sp.period {
 		return v
 	}
-	// The first millisecond of the next period, by bisection: what a time zone does at midnight is for the calendar to know.
+	// The first millisecond of the next period, by bisection: what a time zone does at midnight is
+	// for the calendar to know.
 	low := v.from
 	for low+1 < v.until {
 		if middle := low + (v.until-low)/2; s.calendar.Now(time.UnixMilli(middle)) == sp.period {
@@ -194,7 +204,8 @@ func (s *Periodic) look(sp *span, now time.Time) *view {
 	return v
 }
 
-// lead is how long before its beginning this node prepares a period of this biz type: not all at once.
+// lead is how long before its beginning this node prepares a period of this biz type: not all at
+// once.
 func (s *Periodic) lead() time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(s.bizType.Name + " " + s.env.Addr))
@@ -249,8 +260,9 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	return sp, nil
 }
 
-// openSpan makes a period ready, or gives it up for the next attempt. before is the span of the same period that is being
-// closed, nil for none: only when that has ended is it known what this process has issued of the period.
+// openSpan makes a period ready, or gives it up for the next attempt. before is the span of the
+// same period that is being closed, nil for none: only when that has ended is it known what this
+// process has issued of the period.
 func (s *Periodic) openSpan(sp, before *span) {
 	if before != nil {
 		<-before.closed // bounded by its context
@@ -291,8 +303,8 @@ func (s *Periodic) pause(d time.Duration) bool {
 	}
 }
 
-// initSpan creates the counter of a period, unless it was there before: then it must be there still. The claim of a period is recorded after its counter, as that of
-// a biz type is.
+// initSpan creates the counter of a period, unless it was there before: then it must be there
+// still. The claim of a period is recorded after its counter, as that of a biz type is.
 func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	if err := s.checkPurged(ctx, sp.period); err != nil {
 		return err
@@ -306,7 +318,8 @@ func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	if err := sp.Init(ctx, fresh); err != nil || !fresh {
 		return err
 	}
-	// A period that was purged since the first look has left its tombstone: the counter that was just created began again.
+	// A period that was purged since the first look has left its tombstone: the counter that was
+	// just created began again.
 	if err := s.checkPurged(ctx, sp.period); err != nil {
 		return err
 	}
@@ -384,7 +397,8 @@ func (s *Periodic) isClosed() bool {
 	return s.closed
 }
 
-// present returns the open span of the present period, or why it cannot be opened; nothing when nobody asked yet.
+// present returns the open span of the present period, or why it cannot be opened; nothing when
+// nobody asked yet.
 func (s *Periodic) present() (*span, *seqd.Error) {
 	p := s.calendar.Now(s.env.Now())
 	if err := p.Check(); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// A node on its own whose clock goes days ahead and comes back remembers what it issued of a day, however soon it is back.
+// A node on its own whose clock goes days ahead and comes back remembers what it issued of a day,
+// however soon it is back.
 func TestRetiredPeriodKeepsItsGuard(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Millisecond, time.Second, time.Minute} {
 		for _, days := range []int{mostSpans, 3, 10} {
@@ -52,7 +53,8 @@ func testRetired(t *testing.T, pause time.Duration, days int) {
 	}
 }
 
-// slowToTakeBack is a store that takes a second for numbers that are given back, so that a period is closed for as long.
+// slowToTakeBack is a store that takes a second for numbers that are given back, so that a period
+// is closed for as long.
 type slowToTakeBack struct{ persist.Store }
 
 type slowCounters struct{ persist.Counters }
@@ -94,8 +96,8 @@ func TestKnownPeriodsAreBounded(t *testing.T) {
 	}
 }
 
-// A clock that is a century off makes no period: its date of two digits would be that of another one. The node says what is
-// wrong, and goes on when the clock is right.
+// A clock that is a century off makes no period: its date of two digits would be that of another
+// one. The node says what is wrong, and goes on when the clock is right.
 func TestOtherCenturies(t *testing.T) {
 	for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
 		store, c := memory.New(time.Now), clockAt("2126-11-22T09:00:00Z")
@@ -121,9 +123,9 @@ func TestOtherCenturies(t *testing.T) {
 	}
 }
 
-// reopens runs test with a node whose periods are days, until a time relative to the first midnight, and a store that is away
-// while down is set. After that the store is back, and the node must be healthy soon although nobody asks it: a node that is
-// not ready gets no requests.
+// reopens runs test with a node whose periods are days, until a time relative to the first
+// midnight, and a store that is away while down is set. After that the store is back, and the node
+// must be healthy soon although nobody asks it: a node that is not ready gets no requests.
 func reopens(t *testing.T, test func(t *testing.T, s *Periodic, until func(time.Duration), down *atomic.Bool)) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

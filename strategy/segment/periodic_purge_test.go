@@ -38,8 +38,9 @@ func (s claimHookShapes) Read(ctx context.Context, id string) (persist.Shape, er
 	return s.Repository.Read(ctx, id)
 }
 
-// U1: a node that opens a period while another purges it re-creates its counter before it sees the tombstone, and leaves it there. A third node, which
-// has the period open and has taken nothing of it yet, then gets numbers that were issued.
+// U1: a node that opens a period while another purges it re-creates its counter before it sees the
+// tombstone, and leaves it there. A third node, which has the period open and has taken nothing of
+// it yet, then gets numbers that were issued.
 func TestPurgedPeriodStaysGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
@@ -92,8 +93,9 @@ func TestPeriodsCloseOutOfTime(t *testing.T) {
 	}
 }
 
-// On a store whose clock is that of the node (bolt, memory), a clock that was ahead for a moment removes the present period's counter, and buries it: with
-// reset: yearly the biz type is refused for the rest of the year.
+// On a store whose clock is that of the node (bolt, memory), a clock that was ahead for a moment
+// removes the present period's counter, and buries it: with reset: yearly the biz type is refused
+// for the rest of the year.
 func TestClockAheadForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clockAt("2026-02-01T12:00:00Z")
@@ -161,7 +163,8 @@ func TestPurgeThatWasCutOff(t *testing.T) {
 	})
 }
 
-// One lost period is a conflict, which the issuer takes for final: the biz type is refused also when the next period has begun.
+// One lost period is a conflict, which the issuer takes for final: the biz type is refused also
+// when the next period has begun.
 func TestLostPeriodStopsNoOther(t *testing.T) {
 	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
 	s := periodic(t, store, c.Now, nil, daily)
@@ -187,7 +190,8 @@ func TestLostPeriodStopsNoOther(t *testing.T) {
 	_ = is.Close(context.Background())
 }
 
-// A node that could not open the day is out of rotation (readyz), so nobody asks it any more: it must notice by itself that it can issue again.
+// A node that could not open the day is out of rotation (readyz), so nobody asks it any more: it
+// must notice by itself that it can issue again.
 func TestPeriodBeginsUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
@@ -290,7 +294,8 @@ func TestPurgeThatTimesOutIsLogged(t *testing.T) {
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "could not be removed") {
 			t.Errorf("logged %q", got)
 		}
-		time.Sleep(24*time.Hour - 2*fetchDeadline + fetchDeadline/2) // in the middle of the purge of the next day
+		// in the middle of the purge of the next day
+		time.Sleep(24*time.Hour - 2*fetchDeadline + fetchDeadline/2)
 		closed(t, s)
 		if got := log.String(); strings.Count(got, "could not be removed") != 1 {
 			t.Errorf("logged %q", got)

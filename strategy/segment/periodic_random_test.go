@@ -87,7 +87,8 @@ func (x chaosShapes) Delete(ctx context.Context, id string) error {
 	return x.c.do(ctx, func() error { return x.Repository.Delete(ctx, id) })
 }
 
-// Nodes with clocks that jump, over a store that loses requests and replies, with crashes and clean stops: no number of a period twice.
+// Nodes with clocks that jump, over a store that loses requests and replies, with crashes and clean
+// stops: no number of a period twice.
 func TestPeriodsRandom(t *testing.T) {
 	failed := 0
 	for seed := range *seeds {

@@ -46,7 +46,8 @@ func daily(s *Settings) { s.Reset, s.Step, s.MaxStep = seqd.ResetDaily, 10, 10 }
 
 var redisMu sync.Mutex // guards the map of cursors that nodes share
 
-// periodic is a node whose numbers begin again. redis, where it is not nil, gives the cursor of each counter.
+// periodic is a node whose numbers begin again. redis, where it is not nil, gives the cursor of
+// each counter.
 func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *Periodic {
 	t.Helper()
 	settings := DefaultSettings()
@@ -149,7 +150,8 @@ func TestMonthsAndYears(t *testing.T) {
 	}
 }
 
-// The period that numbers get is the one that the calendar says, at every time of the days on which clocks are changed, years end, or a day is missing.
+// The period that numbers get is the one that the calendar says, at every time of the days on which
+// clocks are changed, years end, or a day is missing.
 func TestDaysOfTimeZones(t *testing.T) {
 	for zone, from := range map[string]string{
 		"America/New_York":  "2026-10-30T00:00:00Z", // an hour twice, on November 1st
@@ -176,7 +178,8 @@ func TestDaysOfTimeZones(t *testing.T) {
 	}
 }
 
-// Many nodes with clocks apart issue around several midnights: no number twice in a period, and ascending on each node, whatever stops.
+// Many nodes with clocks apart issue around several midnights: no number twice in a period, and
+// ascending on each node, whatever stops.
 func TestClocksApartAroundMidnight(t *testing.T) {
 	for name, redis := range map[string]map[string]*redisModel{"per node": nil, "strict": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -294,7 +297,8 @@ func listed(t testing.TB, store persist.Store) (counters, claims []string) {
 func TestPastPeriodsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
-		for _, name := range []string{"order", "order@2025", "order@20250101x", "orders@20250101", "other@20250101"} { // none of them a period's
+		// none of them a period's
+		for _, name := range []string{"order", "order@2025", "order@20250101x", "orders@20250101", "other@20250101"} {
 			if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Step: 1}); err != nil {
 				t.Fatal(err)
 			}
@@ -317,7 +321,8 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 		}
 		closed(t, s)
 
-		// A clock that was set back to a day that was removed, or to the last one: that does not begin again.
+		// A clock that was set back to a day that was removed, or to the last one: that does not
+		// begin again.
 		for _, days := range []int{3, 100, 300} {
 			s = periodic(t, store, func() time.Time { return time.Now().AddDate(0, 0, -days) }, nil, daily)
 			wantRefused(t, s, seqd.CodeClockRollback)
@@ -333,8 +338,9 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 	})
 }
 
-// Numbers that begin again by month or year, and did by day before, begin in a month whose first days were removed. That month is removed only under a tombstone
-// that keeps it from beginning again.
+// Numbers that begin again by month or year, and did by day before, begin in a month whose first
+// days were removed. That month is removed only under a tombstone that keeps it from beginning
+// again.
 func TestTombstoneOfAnotherReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
@@ -405,14 +411,16 @@ func (h hookedCounters) Create(ctx context.Context, c persist.Counter) error {
 	return h.Counters.Create(ctx, c)
 }
 
-// A node with an old clock looks at the tombstone, is paused while the period is removed, and then creates the counter: it must not issue.
+// A node with an old clock looks at the tombstone, is paused while the period is removed, and then
+// creates the counter: it must not issue.
 func TestRemovedWhileItBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
 		used := periodic(t, store, time.Now, nil, daily)
 		wantDated(t, used, 5, "2000-01-01[1 2 3 4 5]")
 		closed(t, used)
-		if err := store.Shapes().Delete(t.Context(), "order@20000101"); err != nil { // as if the crash came right after the first range
+		// as if the crash came right after the first range
+		if err := store.Shapes().Delete(t.Context(), "order@20000101"); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Counters().Delete(t.Context(), "order@20000101"); err != nil {
@@ -446,7 +454,8 @@ func TestLostPeriod(t *testing.T) {
 	closed(t, s)
 }
 
-// The store goes away a minute before midnight: the next day has begun in advance, on a node that was asked for numbers.
+// The store goes away a minute before midnight: the next day has begun in advance, on a node that
+// was asked for numbers.
 func TestStoreAwayAtMidnight(t *testing.T) {
 	for name, redis := range map[string]map[string]*redisModel{"per node": nil, "strict": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -493,7 +502,8 @@ func (u unreadableCounters) Read(ctx context.Context, id string) (persist.Counte
 	return u.Counters.Read(ctx, id)
 }
 
-// A period that cannot begin now begins as soon as the store is back, and the node says meanwhile that it cannot issue.
+// A period that cannot begin now begins as soon as the store is back, and the node says meanwhile
+// that it cannot issue.
 func TestPeriodBeginsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -544,7 +554,8 @@ func (w waitingCounters) Read(ctx context.Context, id string) (persist.Counter, 
 	}
 }
 
-// A store that hangs costs a caller acquireTimeout or its own patience, and Close does not wait for it.
+// A store that hangs costs a caller acquireTimeout or its own patience, and Close does not wait for
+// it.
 func TestPeriodThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := periodic(t, waitingStore{memory.New(time.Now), make(chan struct{})}, time.Now, nil, daily)

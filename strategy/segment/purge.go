@@ -12,14 +12,18 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// The counters of periods that are over are removed after PeriodRetention. What stays is one tombstone for a biz type, a counter whose maximum is the highest
-// period that was removed, so that no node whose clock was set back begins such a period again. It is raised before anything is removed.
+// The counters of periods that are over are removed after PeriodRetention. What stays is one
+// tombstone for a biz type, a counter whose maximum is the highest period that was removed, so that
+// no node whose clock was set back begins such a period again. It is raised before anything is
+// removed.
 
 const (
-	// purgeSkew is how far the node's clock may be from that of the store for it to remove anything: one that is far ahead would take the present for past.
+	// purgeSkew is how far the node's clock may be from that of the store for it to remove
+	// anything: one that is far ahead would take the present for past.
 	purgeSkew = time.Hour
-	// purgeDelay is for how long a node must have found the present period to be present before it removes past ones: a clock that was ahead for a
-	// moment removes nothing, also where the store has no other clock.
+	// purgeDelay is for how long a node must have found the present period to be present before it
+	// removes past ones: a clock that was ahead for a moment removes nothing, also where the store
+	// has no other clock.
 	purgeDelay = time.Hour
 	// purgePage is how many counters are read at a time.
 	purgePage = 100
@@ -51,8 +55,9 @@ func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
 	}
 }
 
-// isGone reports whether a period is at or below a tombstone. That can be of another length, from before a change of reset: the month, say, in which a day lies
-// has a counter of its own, which was not removed with that of the day.
+// isGone reports whether a period is at or below a tombstone. That can be of another length, from
+// before a change of reset: the month, say, in which a day lies has a counter of its own, which was
+// not removed with that of the day.
 func (s *Periodic) isGone(p, tombstone seqd.Period) bool {
 	same := s.settings.Reset.Of(tombstone.Date())
 	return p < same || p == same && same == tombstone
@@ -161,7 +166,8 @@ func (s *Periodic) bury(ctx context.Context, p seqd.Period) error {
 	return err
 }
 
-// remove removes a counter and its claim, in this order: a claim without a counter is refused, a counter without a claim would be taken for a new one.
+// remove removes a counter and its claim, in this order: a claim without a counter is refused, a
+// counter without a claim would be taken for a new one.
 func (s *Periodic) remove(ctx context.Context, counter string) error {
 	for _, remove := range []func(context.Context, string) error{s.env.Store.Counters().Delete, s.env.Store.Shapes().Delete} {
 		if err := remove(ctx, counter); err != nil && !isNotFound(err) {

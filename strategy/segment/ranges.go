@@ -17,10 +17,12 @@ import (
 // fetchDeadline bounds one attempt to get a range.
 const fetchDeadline = 10 * time.Second
 
-// gapSteps is how many steps the gap above a restored store is at least: others may hold that many ranges this process knows nothing of.
+// gapSteps is how many steps the gap above a restored store is at least: others may hold that many
+// ranges this process knows nothing of.
 const gapSteps = 10
 
-// ranges is where the ranges of one counter come from: the store, as many numbers at a time as the step rule says. It is safe for concurrent use.
+// ranges is where the ranges of one counter come from: the store, as many numbers at a time as the
+// step rule says. It is safe for concurrent use.
 type ranges struct {
 	env      strategy.Env
 	name     string // of the counter
@@ -28,10 +30,11 @@ type ranges struct {
 	settings *Settings
 	// own is where ranges go that a buffer of this node fetches.
 	own persist.Target
-	// alive is asked after a range was taken whether the counter is still the one that it was opened as; nil where counters are never removed. An error
-	// abandons the range.
+	// alive is asked after a range was taken whether the counter is still the one that it was
+	// opened as; nil where counters are never removed. An error abandons the range.
 	alive func(ctx context.Context) error
-	// passed returns the highest number that this process has issued. It is set if floors also come from a cursor that may not count.
+	// passed returns the highest number that this process has issued. It is set if floors also come
+	// from a cursor that may not count.
 	passed func() int64
 
 	noteMu  sync.Mutex // guards what follows
@@ -40,14 +43,15 @@ type ranges struct {
 	pace    pace       // how fast numbers leave the store
 }
 
-// Init makes sure that the counter exists. No range is taken before the first request, so a biz type that nobody uses costs
-// nothing.
+// Init makes sure that the counter exists. No range is taken before the first request, so a biz
+// type that nobody uses costs nothing.
 func (s *ranges) Init(ctx context.Context, fresh bool) error {
 	_, _, err := s.begin(ctx, fresh)
 	return err
 }
 
-// begin is Init. It also returns the counter as it was found or made; known is false if it is there and could not be read yet.
+// begin is Init. It also returns the counter as it was found or made; known is false if it is there
+// and could not be read yet.
 func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter, known bool, err error) {
 	counters := s.env.Store.Counters()
 	counter, err = counters.Read(ctx, s.name)
@@ -67,7 +71,8 @@ func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter
 	return counter, err == nil, refusal(err)
 }
 
-// giveBack returns ranges to the store, the highest first. Each is offered once; what is refused or fails is skipped (invariant U2).
+// giveBack returns ranges to the store, the highest first. Each is offered once; what is refused or
+// fails is skipped (invariant U2).
 func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 	slices.SortFunc(rest, func(a, b persist.Range) int { return cmp.Compare(b.First, a.First) })
 	for i := 0; i+1 < len(rest); {
@@ -114,11 +119,13 @@ func (s *ranges) fetchFor(to persist.Target, want, floor int64, why reason) (per
 	return r, err
 }
 
-// allocate takes a range of the size that the step rule gives, of what waiting callers need when that is more, or of what is left
-// at the end of all numbers. All its numbers are above floor, the highest number this process has seen.
+// allocate takes a range of the size that the step rule gives, of what waiting callers need when
+// that is more, or of what is left at the end of all numbers. All its numbers are above floor, the
+// highest number this process has seen.
 //
-// A counter whose maximum is below numbers that were seen was restored from an older copy. Others may have seen higher numbers still, so the
-// range begins a gap further up. Only the allocation itself can tell: a read may say what the counter was a moment ago.
+// A counter whose maximum is below numbers that were seen was restored from an older copy. Others
+// may have seen higher numbers still, so the range begins a gap further up. Only the allocation
+// itself can tell: a read may say what the counter was a moment ago.
 func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor int64, why reason) (persist.Range, error) {
 	counters := s.env.Store.Counters()
 	for {
@@ -130,8 +137,8 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		if floor >= s.settings.Start { // below start nothing was ever seen
 			req.Gap = min(max(s.settings.RestoreGap, gapSteps*counter.Step), (seqd.MaxNumber-floor)/2)
 		}
-		// Raise, a new record and a node per-node empty the epoch, and say where numbers go on. What an old cursor had is skipped, but says nothing
-		// about the store.
+		// Raise, a new record and a node per-node empty the epoch, and say where numbers go on.
+		// What an old cursor had is skipped, but says nothing about the store.
 		if epoch, ok := to.Cursor(); ok && epoch == "" && s.passed != nil && counter.Max >= s.passed() {
 			req.Gap = 0
 		}
@@ -146,7 +153,8 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		step := s.settings.step(counter.Step, 0, 0)
 		switch {
 		case why == retrying, why != standing && s.storeAway() != nil:
-			// A store that takes ranges but cannot say so would burn a segment an attempt. So would a Redis that takes none.
+			// A store that takes ranges but cannot say so would burn a segment an attempt. So would
+			// a Redis that takes none.
 			step = s.settings.Step
 		case why == consumed:
 			step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
@@ -174,7 +182,8 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 	}
 }
 
-// confirm returns a range, or abandons it where the counter may not be the one that it was opened as. Then there is no range that anybody could use by mistake.
+// confirm returns a range, or abandons it where the counter may not be the one that it was opened
+// as. Then there is no range that anybody could use by mistake.
 func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, error) {
 	if s.alive == nil {
 		return r, nil
@@ -254,7 +263,8 @@ func (s *ranges) storeUnknown() {
 	}
 }
 
-// report implements [fetcher]. It survives an observer that panics: who reports may still have to see to others, such as the callers of the next take.
+// report implements [fetcher]. It survives an observer that panics: who reports may still have to
+// see to others, such as the callers of the next take.
 func (s *ranges) report(e seqd.Event) {
 	defer func() {
 		if p := recover(); p != nil {

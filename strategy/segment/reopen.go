@@ -26,8 +26,9 @@ func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
 	}
 }
 
-// reopen tries again to open the periods that failed, while they are worth it: a node that is taken out of rotation because it
-// cannot issue is asked for nothing, and must notice by itself that it can again.
+// reopen tries again to open the periods that failed, while they are worth it: a node that is taken
+// out of rotation because it cannot issue is asked for nothing, and must notice by itself that it
+// can again.
 func (s *Periodic) reopen() {
 	for pause := openPause; s.pause(pause); pause = min(2*pause, lastPause) {
 		due := s.due()
@@ -36,7 +37,8 @@ func (s *Periodic) reopen() {
 		}
 		var opening []*span
 		for _, p := range due {
-			if sp, err := s.begin(p); err == nil { // else somebody tried just now, or the strategy is closing
+			// else somebody tried just now, or the strategy is closing
+			if sp, err := s.begin(p); err == nil {
 				opening = append(opening, sp)
 			}
 		}
@@ -46,8 +48,8 @@ func (s *Periodic) reopen() {
 	}
 }
 
-// due returns the periods that failed and are worth another attempt: the present one, and the next one while it is prepared.
-// It forgets the others. Where there is none, reopen ends.
+// due returns the periods that failed and are worth another attempt: the present one, and the next
+// one while it is prepared. It forgets the others. Where there is none, reopen ends.
 func (s *Periodic) due() (due []seqd.Period) {
 	now := s.env.Now()
 	present, soon := s.calendar.Now(now), s.calendar.Now(now.Add(ahead))

@@ -1,5 +1,6 @@
-// Package segment is the strategy that hands out ranges of numbers from the store through a double buffer: increasing numbers
-// without gaps but for crashes, at the cost of one store write per segment.
+// Package segment is the strategy that hands out ranges of numbers from the store through a double
+// buffer: increasing numbers without gaps but for crashes, at the cost of one store write per
+// segment.
 package segment
 
 import (
@@ -32,7 +33,8 @@ func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 	return count(env, bizType, bizType.Name)
 }
 
-// count makes the strategy of one counter, which has the name of bizType. owner is the biz type whose it is.
+// count makes the strategy of one counter, which has the name of bizType. owner is the biz type
+// whose it is.
 func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, error) {
 	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Redis != nil && env.Store.Shared() {
 		s, err := NewShared(env, bizType, rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, bizType.Name))
@@ -48,7 +50,8 @@ func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, erro
 	return s, err
 }
 
-// shape says what the numbers look like. Where they begin again, the day that a number belongs to is a part of it.
+// shape says what the numbers look like. Where they begin again, the day that a number belongs to
+// is a part of it.
 func shape(bizType seqd.BizType) string {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok || settings.Reset == seqd.ResetNever {
@@ -57,9 +60,11 @@ func shape(bizType seqd.BizType) string {
 	return fmt.Sprintf("%s %s in %s", Name, settings.Reset, settings.TimeZone)
 }
 
-// Strategy issues the numbers of one biz type from this node's own double buffer. It is safe for concurrent use.
+// Strategy issues the numbers of one biz type from this node's own double buffer. It is safe for
+// concurrent use.
 type Strategy struct {
-	buffer buffer // first: issuing touches little else, and with very many biz types every cache line counts
+	// first: issuing touches little else, and with very many biz types every cache line counts
+	buffer buffer
 	ranges
 	heritage known // from the strategy of before; not changed once issuing began
 }
@@ -69,7 +74,8 @@ var (
 	_ seqd.HealthReporter = (*Strategy)(nil)
 )
 
-// New returns the strategy of one biz type, whose Settings must be of type *Settings. It touches nothing.
+// New returns the strategy of one biz type, whose Settings must be of type *Settings. It touches
+// nothing.
 func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -80,7 +86,8 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	return s, nil
 }
 
-// Generate adds n consecutive numbers to seq, or several runs of them where a segment ends in between.
+// Generate adds n consecutive numbers to seq, or several runs of them where a segment ends in
+// between.
 func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return s.buffer.take(ctx, n, seq)
 }
@@ -100,7 +107,8 @@ func (s *Strategy) watch(alive func(context.Context) error) { s.alive = alive }
 // forget implements [counting].
 func (s *Strategy) forget(context.Context) error { return nil }
 
-// Close gives the numbers that nobody got back to the store, so that the next start goes on where this one stopped.
+// Close gives the numbers that nobody got back to the store, so that the next start goes on where
+// this one stopped.
 func (s *Strategy) Close(ctx context.Context) error {
 	return s.giveBack(ctx, s.buffer.close(ctx, errStopping))
 }

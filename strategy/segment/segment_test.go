@@ -145,7 +145,8 @@ func TestGiveBackRefused(t *testing.T) {
 	}
 }
 
-// Two buffers that do not touch (another node's range lies between them) are given back as far as possible, the highest first.
+// Two buffers that do not touch (another node's range lies between them) are given back as far as
+// possible, the highest first.
 func TestGiveBackOfSeparateRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
@@ -332,7 +333,8 @@ func (l lossyCounters) Allocate(ctx context.Context, req persist.Request) (persi
 	return r, err
 }
 
-// Attempts whose answers get lost take ranges that nobody consumed: the step does not grow by them, and little is burnt.
+// Attempts whose answers get lost take ranges that nobody consumed: the step does not grow by them,
+// and little is burnt.
 func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lose := false
@@ -353,7 +355,8 @@ func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
 	})
 }
 
-// The store fails now and then, the strategy is restarted cleanly or dropped like a crash: no number twice, strict order.
+// The store fails now and then, the strategy is restarted cleanly or dropped like a crash: no
+// number twice, strict order.
 func TestRandomFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Store: memory.New(time.Now)}
@@ -445,7 +448,8 @@ func (f flakyCounters) GiveBack(ctx context.Context, bizTag string, r persist.Ra
 	return given, err
 }
 
-// blind is a store whose counters cannot be read: as if another node created one just after this one had looked.
+// blind is a store whose counters cannot be read: as if another node created one just after this
+// one had looked.
 type blind struct{ persist.Store }
 
 type blindCounters struct{ persist.Counters }

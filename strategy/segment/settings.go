@@ -9,38 +9,44 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Settings are the settings of one biz type; the section "segment" of the configuration gives their defaults.
+// Settings are the settings of one biz type; the section "segment" of the configuration gives their
+// defaults.
 type Settings struct {
-	// Start is the first number of a new counter, 1 to 2^53 − 1. On a counter that exists it has no effect below the numbers
-	// that were handed out, and moves the counter up when it is above them.
+	// Start is the first number of a new counter, 1 to 2^53 − 1. On a counter that exists it has no
+	// effect below the numbers that were handed out, and moves the counter up when it is above
+	// them.
 	Start int64 `config:"start"`
-	// Ordering is strict (a call that starts after another ended gets a larger number, on all nodes) or per-node. One node on an embedded
-	// store is always strict.
+	// Ordering is strict (a call that starts after another ended gets a larger number, on all
+	// nodes) or per-node. One node on an embedded store is always strict.
 	Ordering string `config:"ordering"`
 	// Step is the smallest number of numbers fetched at a time, 1 to MaxStep.
 	Step int64 `config:"step"`
-	// MaxStep is the largest number of numbers fetched at a time, Step to 10^12. A crash skips at most two steps.
+	// MaxStep is the largest number of numbers fetched at a time, Step to 10^12. A crash skips at
+	// most two steps.
 	MaxStep int64 `config:"maxStep"`
-	// Threshold is the share of buffer 1 that is used when buffer 2 is filled, above 0 and at most 1.
+	// Threshold is the share of buffer 1 that is used when buffer 2 is filled, above 0 and at most
+	// 1.
 	Threshold float64 `config:"threshold"`
-	// TargetDuration is how long a segment shall last: one that lasted less than half of it doubles the step, one that lasted more
-	// than twice halves it. At least 1s.
+	// TargetDuration is how long a segment shall last: one that lasted less than half of it doubles
+	// the step, one that lasted more than twice halves it. At least 1s.
 	TargetDuration time.Duration `config:"targetDuration"`
 	// AcquireTimeout is how long a request waits when nothing is in hand, 0 (not at all) to 1m.
 	AcquireTimeout time.Duration `config:"acquireTimeout"`
-	// OnRedisDown is what a node does while Redis is away under strict ordering: degrade (it issues from ranges of its own, and order over the
-	// nodes is suspended until it is back) or reject.
+	// OnRedisDown is what a node does while Redis is away under strict ordering: degrade (it issues
+	// from ranges of its own, and order over the nodes is suspended until it is back) or reject.
 	OnRedisDown string `config:"onRedisDown"`
-	// ReserveSegments is how many segments wait in Redis behind buffer 2 for the case that the store goes away, 0 to 100.
+	// ReserveSegments is how many segments wait in Redis behind buffer 2 for the case that the
+	// store goes away, 0 to 100.
 	ReserveSegments int `config:"reserveSegments"`
-	// RestoreGap is how far above all numbers seen a range begins when the store turns out to be older than they are, 0 to 10^12; ten steps where
-	// that is more.
+	// RestoreGap is how far above all numbers seen a range begins when the store turns out to be
+	// older than they are, 0 to 10^12; ten steps where that is more.
 	RestoreGap int64 `config:"restoreGap"`
 	// Reset is when numbers begin at Start again: never, daily, monthly or yearly.
 	Reset seqd.Reset `config:"reset"`
 	// TimeZone is where days begin and end, a name of the IANA database such as Asia/Shanghai.
 	TimeZone string `config:"timeZone"`
-	// PeriodRetention is how long after its end the counter of a period is kept, 0 (for ever) or 48h to 10 years.
+	// PeriodRetention is how long after its end the counter of a period is kept, 0 (for ever) or
+	// 48h to 10 years.
 	PeriodRetention time.Duration `config:"periodRetention"`
 }
 
@@ -116,7 +122,8 @@ func (s *Settings) Validate() []seqd.Problem {
 
 // zone returns the time zone.
 func (s *Settings) zone() (*time.Location, error) {
-	if s.TimeZone == "" || s.TimeZone == "Local" { // which time.LoadLocation takes for UTC and for whatever the machine has
+	// which time.LoadLocation takes for UTC and for whatever the machine has
+	if s.TimeZone == "" || s.TimeZone == "Local" {
 		return nil, errors.New("no name of a time zone")
 	}
 	return time.LoadLocation(s.TimeZone)
@@ -148,8 +155,9 @@ var (
 	_ seqd.Bounded   = (*Settings)(nil)
 )
 
-// step returns how many numbers to fetch next, from what the store recorded: all nodes that share the store come to the same
-// answer without talking. now and timestamp are in ms since the Unix epoch; a timestamp that is not in the past says nothing.
+// step returns how many numbers to fetch next, from what the store recorded: all nodes that share
+// the store come to the same answer without talking. now and timestamp are in ms since the Unix
+// epoch; a timestamp that is not in the past says nothing.
 func (s *Settings) step(recorded, timestamp, now int64) int64 {
 	step := min(max(recorded, s.Step), s.MaxStep)
 	lasted, target := now-timestamp, s.TargetDuration.Milliseconds()

@@ -24,14 +24,16 @@ type cursor interface {
 	Install(context.Context, rediscursor.Install) (rediscursor.Answer, error)
 }
 
-// Shared issues the numbers of one biz type from a cursor that all nodes of the cluster share: strictly increasing over all of them. It is
-// safe for concurrent use.
+// Shared issues the numbers of one biz type from a cursor that all nodes of the cluster share:
+// strictly increasing over all of them. It is safe for concurrent use.
 //
-// A caller joins the batch that is forming; one take at a time is under way, and what forms meanwhile is sent when it is back. So a take is
-// always sent after all its callers arrived, which makes the order hold in real time, and an idle system adds no delay.
+// A caller joins the batch that is forming; one take at a time is under way, and what forms
+// meanwhile is sent when it is back. So a take is always sent after all its callers arrived, which
+// makes the order hold in real time, and an idle system adds no delay.
 //
-// When a take does not bring what its batch needs, callers keep what they got and wait while one goroutine mends what is wrong (see mend);
-// then they join again. While Redis is away the node issues from a buffer of its own (see outage.go).
+// When a take does not bring what its batch needs, callers keep what they got and wait while one
+// goroutine mends what is wrong (see mend); then they join again. While Redis is away the node
+// issues from a buffer of its own (see outage.go).
 type Shared struct {
 	ranges
 	cursor cursor
@@ -39,39 +41,50 @@ type Shared struct {
 	// local is the node's own double buffer while it issues on its own, else nil.
 	local atomic.Pointer[buffer]
 
-	mu         sync.Mutex    // guards what follows
-	forming    *batch        // callers since the last take was sent; nil while there are none
-	taking     bool          // a take is under way
-	mending    chan struct{} // closed when waiting callers shall look again; nil while all is well
-	mendBegan  time.Time     // when the mending under way began
-	wanted     int64         // numbers that waiting callers still need
-	failure    *seqd.Error   // what the mending under way found wrong last
-	refusal    *seqd.Error   // what callers get at once, nil while waiting is worth it
-	failing    time.Time     // when Redis began to fail, zero while it does not
-	failed     time.Time     // when a call to Redis failed last
-	failures   int           // takes and installs that failed since failing
-	spoiled    bool          // the last install failed: what is allocated next may be lost likewise
-	sparing    chan struct{} // closed when the allocation of outage.spare under way ends; nil while there is none
-	refilling  chan struct{} // closed when the background refill under way ends; nil while there is none
-	refillAt   time.Time     // when that refill began
-	highest    int64         // the guard: the highest number this process has issued, or floor where that is more
-	floor      int64         // numbers up to here are skipped without alarm: below Start, or issued otherwise than from the cursor
-	belowFloor bool          // some were
-	step       float32       // the size of the last segment that this node fetched, 0 before the first
-	heritage   known         // from the strategy of before
-	ceil       int64         // the highest number that is known to have been in the cursor
-	next       int64         // what the next take would begin with, as last seen; 0 while that is not known, or nothing was there
-	seen       int64         // the highest number that is known to exist: in the cursor, issued or allocated
-	served     time.Time     // when the last take that brought numbers was sent, or a look of checkRedis that was answered
-	checked    time.Time     // when checkRedis began last
-	unwell     *seqd.Error   // what its look found wrong, nil for nothing or when a take has brought numbers since
-	watching   bool          // watchStore runs
-	belief     belief
-	outage     outage
-	stopping   chan struct{} // closed by Close
-	closed     bool
-	over       bool           // Close has waited for what was under way
-	work       sync.WaitGroup // goroutines; added to under mu and before closed
+	mu        sync.Mutex    // guards what follows
+	forming   *batch        // callers since the last take was sent; nil while there are none
+	taking    bool          // a take is under way
+	mending   chan struct{} // closed when waiting callers shall look again; nil while all is well
+	mendBegan time.Time     // when the mending under way began
+	wanted    int64         // numbers that waiting callers still need
+	failure   *seqd.Error   // what the mending under way found wrong last
+	refusal   *seqd.Error   // what callers get at once, nil while waiting is worth it
+	failing   time.Time     // when Redis began to fail, zero while it does not
+	failed    time.Time     // when a call to Redis failed last
+	failures  int           // takes and installs that failed since failing
+	spoiled   bool          // the last install failed: what is allocated next may be lost likewise
+	// closed when the allocation of outage.spare under way ends; nil while there is none
+	sparing chan struct{}
+	// closed when the background refill under way ends; nil while there is none
+	refilling chan struct{}
+	refillAt  time.Time // when that refill began
+	// the guard: the highest number this process has issued, or floor where that is more
+	highest int64
+	// numbers up to here are skipped without alarm: below Start, or issued otherwise than from the
+	// cursor
+	floor      int64
+	belowFloor bool // some were
+	// the size of the last segment that this node fetched, 0 before the first
+	step     float32
+	heritage known // from the strategy of before
+	ceil     int64 // the highest number that is known to have been in the cursor
+	// what the next take would begin with, as last seen; 0 while that is not known, or nothing was
+	// there
+	next int64
+	// the highest number that is known to exist: in the cursor, issued or allocated
+	seen int64
+	// when the last take that brought numbers was sent, or a look of checkRedis that was answered
+	served  time.Time
+	checked time.Time // when checkRedis began last
+	// what its look found wrong, nil for nothing or when a take has brought numbers since
+	unwell   *seqd.Error
+	watching bool // watchStore runs
+	belief   belief
+	outage   outage
+	stopping chan struct{} // closed by Close
+	closed   bool
+	over     bool           // Close has waited for what was under way
+	work     sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
 var (
@@ -80,7 +93,8 @@ var (
 	_ seqd.DegradedReporter = (*Shared)(nil)
 )
 
-// NewShared returns the strategy of one biz type over a cursor. The biz type's Settings must be of type *Settings. It touches nothing.
+// NewShared returns the strategy of one biz type over a cursor. The biz type's Settings must be of
+// type *Settings. It touches nothing.
 func NewShared(env strategy.Env, bizType seqd.BizType, cursor cursor) (*Shared, error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -116,7 +130,8 @@ func (s *Shared) Init(ctx context.Context, fresh bool) error {
 
 // batch is callers that share one take.
 type batch struct {
-	want int64           // numbers of all callers so far; guarded by Shared.mu until the take is sent
+	// numbers of all callers so far; guarded by Shared.mu until the take is sent
+	want int64
 	span sharedspan.Span // guarded likewise
 	// done is closed when the take is back; runs, ascending, is then what it brought.
 	done chan struct{}
@@ -140,9 +155,10 @@ func (b *batch) lost(left need) int64 {
 	return max(0, min(left.n, brought-left.offset))
 }
 
-// await waits, in a caller that does not send the take itself, until it is back. One that is in a hurry leaves on time. One that can only be
-// cancelled stays until then, which the time-out of Redis bounds: a wait for two things at once costs as much as the rest of joining. So does
-// the caller that sends the take, even when it is in a hurry: others wait for what it brings.
+// await waits, in a caller that does not send the take itself, until it is back. One that is in a
+// hurry leaves on time. One that can only be cancelled stays until then, which the time-out of
+// Redis bounds: a wait for two things at once costs as much as the rest of joining. So does the
+// caller that sends the take, even when it is in a hurry: others wait for what it brings.
 func (b *batch) await(ctx context.Context) error {
 	if _, hurry := ctx.Deadline(); !hurry {
 		<-b.done
@@ -173,7 +189,8 @@ func (b *batch) share(offset, n int64, seq *seqd.Sequence) {
 	}
 }
 
-// Generate adds n numbers to seq, as one run or, where a range ends in between, as several ascending ones.
+// Generate adds n numbers to seq, as one run or, where a range ends in between, as several
+// ascending ones.
 func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	if uint(n)-1 >= seqd.MaxCount {
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
@@ -211,8 +228,8 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 	}
 }
 
-// join takes part in the next take and adds what came of it to seq. While something is being mended it returns instead at once, with the
-// channel to wait for.
+// join takes part in the next take and adds what came of it to seq. While something is being mended
+// it returns instead at once, with the channel to wait for.
 func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-chan struct{}, err error) {
 	span := trace.SpanFromContext(ctx)
 	s.mu.Lock()
@@ -245,8 +262,8 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	s.taking = true
 	s.mu.Unlock()
 	if leader {
-		// In the caller's own goroutine: an idle system pays for no switch between goroutines. It stays until the take is back, past its own deadline
-		// if need be.
+		// In the caller's own goroutine: an idle system pays for no switch between goroutines. It
+		// stays until the take is back, past its own deadline if need be.
 		if s.takeOnce() {
 			go s.takeOn()
 		}
@@ -258,7 +275,8 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	return nil, nil
 }
 
-// forsake skips the numbers of a caller who has left its batch. While the take is under way nobody knows whether there will be any.
+// forsake skips the numbers of a caller who has left its batch. While the take is under way nobody
+// knows whether there will be any.
 func (s *Shared) forsake(b *batch, left need) {
 	s.mu.Lock()
 	if !b.back {
@@ -313,15 +331,18 @@ func (s *Shared) takeOn() {
 	}
 }
 
-// takeOnce sends the forming batch's take, hands out what it brings, and reports whether another batch has formed.
+// takeOnce sends the forming batch's take, hands out what it brings, and reports whether another
+// batch has formed.
 func (s *Shared) takeOnce() (more bool) {
-	// Whoever is ready to run may still join. Under load this halves the calls per number; an idle system has nobody to yield to.
+	// Whoever is ready to run may still join. Under load this halves the calls per number; an idle
+	// system has nobody to yield to.
 	runtime.Gosched()
 	s.mu.Lock()
 	b := s.forming
 	s.forming = nil
 	began, taken, err := time.Now(), rediscursor.Taken{}, errPanic
-	defer func() { more = s.deliver(b, began, taken, err) }() // also when a client panics: others wait for it
+	// also when a client panics: others wait for it
+	defer func() { more = s.deliver(b, began, taken, err) }()
 	if s.outdated(began) {
 		s.mu.Unlock()
 		s.awaitAnswer()
@@ -427,7 +448,8 @@ func (s *Shared) callFailed(began time.Time) {
 	s.failures++
 }
 
-// redisFailing notes that a call to Redis, begun then, failed. Redis counts as failing since that time, unless it has been for longer. mu is held.
+// redisFailing notes that a call to Redis, begun then, failed. Redis counts as failing since that
+// time, unless it has been for longer. mu is held.
 func (s *Shared) redisFailing(began, since time.Time) {
 	if s.failing.IsZero() || began.Sub(s.failed) > oldFailure {
 		s.failing, s.failures = since, 0
@@ -435,8 +457,8 @@ func (s *Shared) redisFailing(began, since time.Time) {
 	s.failed = time.Now()
 }
 
-// guard keeps only numbers above every number this process has issued, and notes them as issued. dropped is how many were kept back, wrong how many of them
-// nothing explains. mu is held.
+// guard keeps only numbers above every number this process has issued, and notes them as issued.
+// dropped is how many were kept back, wrong how many of them nothing explains. mu is held.
 func (s *Shared) guard(runs []persist.Range) (good []persist.Range, dropped, wrong int64) {
 	good = runs[:0]
 	for _, r := range runs {
@@ -483,7 +505,8 @@ func (s *Shared) Health() error {
 	case s.refusal != nil:
 		return s.refusal
 	case s.mending != nil && time.Since(s.mendBegan) >= s.settings.AcquireTimeout:
-		// Callers have been refused; without a known reason the node may only have been asked for very many numbers.
+		// Callers have been refused; without a known reason the node may only have been asked for
+		// very many numbers.
 		if s.failure != nil || s.storeAway() != nil || time.Since(s.mendBegan) > s.settings.AcquireTimeout+hangs {
 			return s.late()
 		}
@@ -495,7 +518,8 @@ func (s *Shared) Health() error {
 	return nil
 }
 
-// awayUnasked returns why the next request would find Redis away, although none has yet. mu is held.
+// awayUnasked returns why the next request would find Redis away, although none has yet. mu is
+// held.
 func (s *Shared) awayUnasked() *seqd.Error {
 	if s.env.RedisAway == nil {
 		return nil
@@ -507,7 +531,8 @@ func (s *Shared) awayUnasked() *seqd.Error {
 	case !s.served.After(since):
 		return redisAway(cause)
 	}
-	// In a Redis Cluster the server of this counter may be well while another is not: so this node's own takes tell, or a look where there are none.
+	// In a Redis Cluster the server of this counter may be well while another is not: so this
+	// node's own takes tell, or a look where there are none.
 	if now := time.Now(); now.Sub(s.served) > lastPause && now.Sub(s.checked) > lastPause && s.start(s.checkRedis) {
 		s.checked = now
 	}
@@ -545,8 +570,8 @@ func (s *Shared) Degraded() *seqd.Error {
 	return s.storeAway()
 }
 
-// prepare has the cursor looked at, which begins it where there is none and fills it where it is short. A take that is under
-// way does that already, and mending must not overlap with it.
+// prepare has the cursor looked at, which begins it where there is none and fills it where it is
+// short. A take that is under way does that already, and mending must not overlap with it.
 func (s *Shared) prepare() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -566,8 +591,8 @@ func (s *Shared) forget(ctx context.Context) error {
 	return nil
 }
 
-// Close ends issuing and gives back the numbers that only this node had. It waits for what is under way until ctx ends. Only the first call
-// does anything.
+// Close ends issuing and gives back the numbers that only this node had. It waits for what is under
+// way until ctx ends. Only the first call does anything.
 func (s *Shared) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closed {
@@ -597,7 +622,8 @@ func (s *Shared) Close(ctx context.Context) error {
 	return s.giveBack(ctx, rest)
 }
 
-// wake lets waiting callers look again, and those that come meanwhile wait for the next time. mu is held.
+// wake lets waiting callers look again, and those that come meanwhile wait for the next time. mu is
+// held.
 func (s *Shared) wake() {
 	close(s.mending)
 	s.mending = make(chan struct{})

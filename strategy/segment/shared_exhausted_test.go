@@ -11,7 +11,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// A node that found the counter exhausted while another node had the last range on its way serves that range too.
+// A node that found the counter exhausted while another node had the last range on its way serves
+// that range too.
 func TestSharedLastRangeOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -28,7 +29,8 @@ func TestSharedLastRangeOfAnother(t *testing.T) {
 		var gen, epoch string
 		var lastRange persist.Range
 		for {
-			r, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside}) // node b's
+			// node b's
+			r, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside})
 			if err != nil {
 				break
 			}
@@ -47,7 +49,8 @@ func TestSharedLastRangeOfAnother(t *testing.T) {
 	})
 }
 
-// The counter was missing for a while (a restore that drops and loads): a node on its own goes on by itself.
+// The counter was missing for a while (a restore that drops and loads): a node on its own goes on
+// by itself.
 func TestSharedCounterMissingForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}

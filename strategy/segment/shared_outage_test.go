@@ -57,8 +57,8 @@ func cuttable(redis *redisModel) (*rcursor, *atomic.Bool) {
 	}, cut
 }
 
-// Reject: three takes in a row fail while looks work (Redis out of memory for a second). When Redis is well again the node
-// must issue again by itself.
+// Reject: three takes in a row fail while looks work (Redis out of memory for a second). When Redis
+// is well again the node must issue again by itself.
 func TestSharedRejectRecoversFromFailingTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var oom atomic.Bool
@@ -85,7 +85,8 @@ func TestSharedRejectRecoversFromFailingTakes(t *testing.T) {
 	})
 }
 
-// Three takes fail within redisPatience, looks work; then Redis has lost its state, so that a take succeeds and brings nothing.
+// Three takes fail within redisPatience, looks work; then Redis has lost its state, so that a take
+// succeeds and brings nothing.
 func TestSharedStepPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &rcursor{redisModel: &redisModel{}}
@@ -105,7 +106,8 @@ func TestSharedStepPanics(t *testing.T) {
 		fails = 3
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		_ = s.Generate(ctx, 1, &seqd.Sequence{}) // two or three failed takes, then the caller is gone
+		// two or three failed takes, then the caller is gone
+		_ = s.Generate(ctx, 1, &seqd.Sequence{})
 		for fails > 0 {
 			_ = s.Generate(ctx, 1, &seqd.Sequence{})
 		}
@@ -116,7 +118,8 @@ func TestSharedStepPanics(t *testing.T) {
 	})
 }
 
-// A node that issued on its own, began to go back, and left again before it had moved the cursor, is still ahead of the cursor.
+// A node that issued on its own, began to go back, and left again before it had moved the cursor,
+// is still ahead of the cursor.
 func TestSharedAheadSurvivesASecondLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -125,7 +128,8 @@ func TestSharedAheadSurvivesASecondLeave(t *testing.T) {
 		b := node(t, store, redis, &observer{}, func(s *Settings) { small(s); s.OnRedisDown = Reject })
 		numbers(t, a, 1)
 		synctest.Wait()
-		// Node b has got a range from the store, whose install is slow on its way; the cursor is used up.
+		// Node b has got a range from the store, whose install is slow on its way; the cursor is
+		// used up.
 		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside})
 		if err != nil {
 			t.Fatal(err)
@@ -341,7 +345,8 @@ func TestSharedObserverMayAsk(t *testing.T) {
 	}
 }
 
-// The store's connection of one node hangs; another node keeps the cursor filled. The node can issue from the cursor.
+// The store's connection of one node hangs; another node keeps the cursor filled. The node can
+// issue from the cursor.
 type hanging struct {
 	persist.Store
 	hang atomic.Bool
@@ -393,7 +398,8 @@ func TestSharedHangingStoreOfOneNode(t *testing.T) {
 	})
 }
 
-// A take that panics in the goroutine of its caller, which the issuer recovers from, leaves nobody waiting for it.
+// A take that panics in the goroutine of its caller, which the issuer recovers from, leaves nobody
+// waiting for it.
 func TestSharedPanicInATake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Bool
@@ -429,7 +435,8 @@ func TestSharedPanicInATake(t *testing.T) {
 	})
 }
 
-// A caller that waited for the cursor, and then for the node's own buffer, waits acquireTimeout in all.
+// A caller that waited for the cursor, and then for the node's own buffer, waits acquireTimeout in
+// all.
 func TestSharedWaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
@@ -445,7 +452,8 @@ func TestSharedWaitsOnce(t *testing.T) {
 		numbers(t, s, 10)
 		time.Sleep(5 * time.Second)
 		h.hang.Store(true)
-		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil }) // used up by others
+		// used up by others
+		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil })
 		began := time.Now()
 		go func() { time.Sleep(1200 * time.Millisecond); down.Store(true) }()
 		_, code := try(t, s, 5000)
@@ -459,7 +467,8 @@ func TestSharedWaitsOnce(t *testing.T) {
 	})
 }
 
-// A node on its own found the store away, and goes back to the cursor without asking it again: it finds out when the store is back.
+// A node on its own found the store away, and goes back to the cursor without asking it again: it
+// finds out when the store is back.
 func TestSharedStoreAwayFoundOnItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, redis := memory.New(time.Now), &redisModel{}

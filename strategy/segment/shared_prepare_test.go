@@ -28,7 +28,8 @@ func hangable(redis *redisModel) (*rcursor, *atomic.Bool) {
 	}}, hang
 }
 
-// wantAscending asks node s for one number after the other for a time. Each must be above the one before.
+// wantAscending asks node s for one number after the other for a time. Each must be above the one
+// before.
 func wantAscending(t *testing.T, s *Shared, d time.Duration) {
 	t.Helper()
 	top := int64(0)
@@ -42,8 +43,8 @@ func wantAscending(t *testing.T, s *Shared, d time.Duration) {
 	}
 }
 
-// A counter is prepared while a take of it hangs, as the next period's is when a clock is ahead. The node leaves the cursor
-// once, and returns once.
+// A counter is prepared while a take of it hangs, as the next period's is when a clock is ahead.
+// The node leaves the cursor once, and returns once.
 func TestSharedPrepareWhileTaking(t *testing.T) {
 	for recovers := 500 * time.Millisecond; recovers < 8*time.Second; recovers += 100 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,10 @@ var (
 	oneSeed = flag.Int("segment.seed", -1, "run only this seed, with its log")
 )
 
-// Nodes over one Redis and one store, all of which fail in every way that callers of theirs can meet, in a bubble of time: whole hours
-// pass in a second. No number twice, ever; each life of a node in order; all nodes in order while nobody may issue on its own, and
-// again when all faults are over.
+// Nodes over one Redis and one store, all of which fail in every way that callers of theirs can
+// meet, in a bubble of time: whole hours pass in a second. No number twice, ever; each life of a
+// node in order; all nodes in order while nobody may issue on its own, and again when all faults
+// are over.
 func TestSharedRandomFaults(t *testing.T) {
 	for _, mode := range []string{Degrade, Reject} {
 		t.Run(mode, func(t *testing.T) {
@@ -65,7 +66,8 @@ func (f *faults) n(most int) int {
 // chance is true in one of n cases while faults go on.
 func (f *faults) chance(n int) bool { return !f.over.Load() && f.n(n) == 0 }
 
-// call passes one call on, late, without its reply, or not at all. Each of that happens to one call in rarely.
+// call passes one call on, late, without its reply, or not at all. Each of that happens to one call
+// in rarely.
 func call[T any](f *faults, limit time.Duration, rarely int, gone func() bool, do func() (T, error)) (none T, err error) {
 	time.Sleep(time.Duration(f.n(3000)) * time.Microsecond)
 	switch {
@@ -102,8 +104,9 @@ func (n *nodeLife) onItsOwn() bool {
 	return n.s.outage.reason != nil
 }
 
-// checkOrder checks that calls which began and ended while nobody was on its own got larger numbers than everybody before them,
-// those included that nodes had issued on their own, but for nodes that ended without having come back.
+// checkOrder checks that calls which began and ended while nobody was on its own got larger numbers
+// than everybody before them, those included that nodes had issued on their own, but for nodes that
+// ended without having come back.
 func checkOrder(all, ordered *history.History, lives []*nodeLife) error {
 	lost := map[string]bool{}
 	for _, n := range lives {
@@ -293,7 +296,8 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 			case 6:
 				n.dead.Store(true)
 				nodes[i].Store(live(i, nil))
-				background.Go(func() { _ = n.s.Close(context.Background()) }) // its goroutines must end with the bubble
+				// its goroutines must end with the bubble
+				background.Go(func() { _ = n.s.Close(context.Background()) })
 			case 7:
 				next := live(i, nil)
 				nodes[i].Store(next)
@@ -302,7 +306,9 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 					defer cancel()
 					_ = n.s.Close(ctx)
 				})
-			case 8: // another definition in the same process, which may issue on its own just now; its heir finds Redis
+			case 8:
+				// another definition in the same process, which may issue on its own just now; its
+				// heir finds Redis
 				if f.n(2) == 0 {
 					n.cut.Store(true)
 					time.Sleep(lasts)

@@ -14,8 +14,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// The store was away for some seconds while the cursor had plenty. When it is back the refill must be repeated before the cursor is
-// used up: no caller notices.
+// The store was away for some seconds while the cursor had plenty. When it is back the refill must
+// be repeated before the cursor is used up: no caller notices.
 func TestSharedRefillStarvedByOwnTakes(t *testing.T) {
 	for _, every := range []time.Duration{510, 733, 1000, 1411, 2000, 3333, 5000} {
 		every *= time.Microsecond
@@ -71,7 +71,8 @@ func starved(t *testing.T, every time.Duration) {
 	})
 }
 
-// Redis is out of memory from the moment at which a refill is on its way: it can be looked at, and takes no range. The store is asked for few.
+// Redis is out of memory from the moment at which a refill is on its way: it can be looked at, and
+// takes no range. The store is asked for few.
 func TestSharedOutOfMemoryBurnsNoRanges(t *testing.T) {
 	for _, reserve := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -83,7 +84,8 @@ func TestSharedOutOfMemoryBurnsNoRanges(t *testing.T) {
 				if !oom.Load() {
 					return nil
 				}
-				claims := false // a look that writes nothing but reads goes through when Redis is out of memory
+				// a look that writes nothing but reads goes through when Redis is out of memory
+				claims := false
 				redis.change(func(r *redisModel) { claims = tk.Claim > 0 && !r.hash.claim.After(time.Now()) })
 				if tk.Count > 0 || claims {
 					return errOOM
@@ -102,7 +104,8 @@ func TestSharedOutOfMemoryBurnsNoRanges(t *testing.T) {
 			s := node(t, store, c, o, func(s *Settings) { s.ReserveSegments = reserve; s.OnRedisDown = Reject })
 			numbers(t, s, 1)
 			time.Sleep(5 * time.Second)
-			// The cursor is used up by others; the take that finds out claims the refill, then Redis is full.
+			// The cursor is used up by others; the take that finds out claims the refill, then
+			// Redis is full.
 			redis.change(func(r *redisModel) {
 				r.hash.cur, r.hash.queue, r.hash.claim = r.hash.last, r.hash.queue[:0], time.Time{}
 			})
@@ -129,7 +132,8 @@ func TestSharedOutOfMemoryBurnsNoRanges(t *testing.T) {
 	}
 }
 
-// Only installs fail, for long: the node does without Redis, and hardly asks the store for what it cannot install.
+// Only installs fail, for long: the node does without Redis, and hardly asks the store for what it
+// cannot install.
 func TestSharedInstallsThatFailBurnFewRanges(t *testing.T) {
 	for _, mode := range []string{Degrade, Reject} {
 		synctest.Test(t, func(t *testing.T) {
@@ -172,8 +176,9 @@ func TestSharedInstallsThatFailBurnFewRanges(t *testing.T) {
 	}
 }
 
-// unheard is a store that takes every write and cannot say so: a MongoDB primary without a majority that stays primary (primary, secondary, arbiter, the
-// secondary down), or a connection that loses replies.
+// unheard is a store that takes every write and cannot say so: a MongoDB primary without a majority
+// that stays primary (primary, secondary, arbiter, the secondary down), or a connection that loses
+// replies.
 type unheard struct {
 	persist.Store
 	lost atomic.Bool
@@ -207,7 +212,8 @@ func grow(t testing.TB, store persist.Store, step int64) {
 // grown is a step that must not be burned again and again.
 const grown = 50_000_000
 
-// A store that takes writes and cannot say so is asked for small ranges: for a beginning of the cursor,
+// A store that takes writes and cannot say so is asked for small ranges: for a beginning of the
+// cursor,
 func TestUnheardStoreBurnsNoSpares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}

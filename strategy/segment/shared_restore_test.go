@@ -13,8 +13,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// Redis refuses writes for a minute (MISCONF, OOM, NOREPLICAS): takes and installs fail, looks that change nothing work. A node that degrades
-// goes on issuing, and does not burn the store's numbers.
+// Redis refuses writes for a minute (MISCONF, OOM, NOREPLICAS): takes and installs fail, looks that
+// change nothing work. A node that degrades goes on issuing, and does not burn the store's numbers.
 func TestSharedRedisRefusesWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var readonly atomic.Bool
@@ -100,7 +100,8 @@ func TestSharedStandbyAfterRestore(t *testing.T) {
 		synctest.Wait()
 		restore(t, mem, 5000)
 		storeB.down.Store(false)
-		time.Sleep(5 * time.Second) // b gets its standby range. Redis is well all the time until here.
+		// b gets its standby range. Redis is well all the time until here.
+		time.Sleep(5 * time.Second)
 		cut.Store(true)
 		for range 5 {
 			for _, n := range numbers(t, b, 1) {
@@ -113,7 +114,8 @@ func TestSharedStandbyAfterRestore(t *testing.T) {
 	})
 }
 
-// The store is restored while a node, cut off from Redis, is more than restoreGap ahead of what the others have seen.
+// The store is restored while a node, cut off from Redis, is more than restoreGap ahead of what the
+// others have seen.
 func TestSharedRestoreGapTooSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, redis := memory.New(time.Now), &redisModel{}
@@ -183,7 +185,8 @@ func TestSharedOldFailureForgotten(t *testing.T) {
 	})
 }
 
-// One take that failed long ago, whose caller had gone, and 60 ms without Redis now are not 250 ms of failing.
+// One take that failed long ago, whose caller had gone, and 60 ms without Redis now are not 250 ms
+// of failing.
 func TestSharedOldFailedTakeForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
@@ -212,8 +215,9 @@ func TestSharedOldFailedTakeForgotten(t *testing.T) {
 	})
 }
 
-// Every node was stopped, the store restored from an older copy and raised above all that was issued; Redis kept its cursor. A new node learns
-// from its first take, which finds plenty, what waits there: its standby range lies above.
+// Every node was stopped, the store restored from an older copy and raised above all that was
+// issued; Redis kept its cursor. A new node learns from its first take, which finds plenty, what
+// waits there: its standby range lies above.
 func TestSharedStandbyOfANewNodeAfterRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -244,7 +248,8 @@ func TestSharedStandbyOfANewNodeAfterRestore(t *testing.T) {
 	})
 }
 
-// A node looks at the cursor right before it allocates its first standby range: what its take saw may be old by then.
+// A node looks at the cursor right before it allocates its first standby range: what its take saw
+// may be old by then.
 func TestSharedLooksBeforeTheFirstStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}

@@ -57,7 +57,8 @@ func TestSharedSlowRedis(t *testing.T) {
 	})
 }
 
-// What an allocation meets that ends after another node has mended the cursor is not what later callers are told.
+// What an allocation meets that ends after another node has mended the cursor is not what later
+// callers are told.
 func TestSharedFailureEndsWithTheMending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, redis := memory.New(time.Now), &redisModel{}
@@ -86,8 +87,8 @@ func TestSharedFailureEndsWithTheMending(t *testing.T) {
 	})
 }
 
-// Redis was away, came back for one take between two of the server's looks, and is away again: a node that nobody asks for numbers finds out when it is asked how
-// it is.
+// Redis was away, came back for one take between two of the server's looks, and is away again: a
+// node that nobody asks for numbers finds out when it is asked how it is.
 func TestRedisAwayAfterABlink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}

@@ -20,7 +20,8 @@ import (
 
 func from(start int64) func(*Settings) { return func(s *Settings) { s.Start = start } }
 
-// A start that was raised is what comes next, at once, and numbers above it that the cursor has in hand are not lost.
+// A start that was raised is what comes next, at once, and numbers above it that the cursor has in
+// hand are not lost.
 func TestSharedStartIsRaised(t *testing.T) {
 	tests := []struct {
 		name         string
@@ -83,7 +84,8 @@ func TestSharedStartIsRaised(t *testing.T) {
 	}
 }
 
-// Nodes with the old start go on above the new one; no number comes twice and the order holds. So it does when the nodes with another start come and go.
+// Nodes with the old start go on above the new one; no number comes twice and the order holds. So
+// it does when the nodes with another start come and go.
 func TestSharedStartIsRaisedOnSomeNodes(t *testing.T) {
 	for _, start := range []int64{150, 5000, 1_000_000} {
 		t.Run(fmt.Sprint(start), func(t *testing.T) {
@@ -127,7 +129,8 @@ func TestSharedStartIsRaisedOnSomeNodes(t *testing.T) {
 	}
 }
 
-// Nodes that get a new start at the same time, as nodes do that share their definitions, do not skip beyond it.
+// Nodes that get a new start at the same time, as nodes do that share their definitions, do not
+// skip beyond it.
 func TestSharedStartIsRaisedEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -156,7 +159,8 @@ func TestSharedStartIsRaisedEverywhere(t *testing.T) {
 	})
 }
 
-// While Redis is away, nothing below the new start is issued either, and the cursor is moved up when it is back.
+// While Redis is away, nothing below the new start is issued either, and the cursor is moved up
+// when it is back.
 func TestSharedStartIsRaisedWhileRedisIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -187,7 +191,8 @@ func TestSharedStartIsRaisedWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-// A Redis that can be looked at but gives no numbers counts as away, also while numbers below the start are in it.
+// A Redis that can be looked at but gives no numbers counts as away, also while numbers below the
+// start are in it.
 func TestSharedStartIsRaisedWhileTakesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}

@@ -101,7 +101,8 @@ func closeAll(t testing.TB, nodes ...*Shared) {
 	}
 }
 
-// Callers that arrive while a take is under way share the next one; one that arrives alone does not wait.
+// Callers that arrive while a take is under way share the next one; one that arrives alone does not
+// wait.
 func TestCallersShareATake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
@@ -144,7 +145,8 @@ func TestNumbersOfCallersThatLeaveAreSkipped(t *testing.T) {
 		s, o := newShared(t, memory.New(time.Now), redis, nil)
 		numbers(t, s, 1)
 		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Second); return nil } })
-		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }() // 2: the take under way
+		// 2: the take under way
+		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -208,7 +210,8 @@ func TestOneNodeRefills(t *testing.T) {
 	})
 }
 
-// Redis away, degrade: the standby range first, then ranges from the store; back on the cursor above all that was issued meanwhile.
+// Redis away, degrade: the standby range first, then ranges from the store; back on the cursor
+// above all that was issued meanwhile.
 func TestRedisAwayDegrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -274,8 +277,8 @@ func TestReturnWithoutAdvance(t *testing.T) {
 	})
 }
 
-// A cursor that is used up when a node comes back must not be appended to: another node's range that is still on its way could
-// go before.
+// A cursor that is used up when a node comes back must not be appended to: another node's range
+// that is still on its way could go before.
 func TestReturnToAnEmptyCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -312,7 +315,8 @@ func TestReturnToAnEmptyCursor(t *testing.T) {
 	})
 }
 
-// Redis away, reject: every request is refused at once, no number is issued out of order, and it goes on by itself.
+// Redis away, reject: every request is refused at once, no number is issued out of order, and it
+// goes on by itself.
 func TestRedisAwayReject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
@@ -385,7 +389,8 @@ func TestStoreAwayUnderTheCursor(t *testing.T) {
 	}
 }
 
-// A store that turns out older than what is in the cursor was restored: an alarm, and on above with a gap.
+// A store that turns out older than what is in the cursor was restored: an alarm, and on above with
+// a gap.
 func TestRestoredStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
@@ -411,7 +416,8 @@ func TestRestoredStore(t *testing.T) {
 	})
 }
 
-// What belongs to others, or to a newer version, is refused with the reason, and served as soon as it is gone.
+// What belongs to others, or to a newer version, is refused with the reason, and served as soon as
+// it is gone.
 func TestForeignCursor(t *testing.T) {
 	for _, cause := range []error{rediscursor.ErrForeign, rediscursor.ErrNewer} {
 		synctest.Test(t, func(t *testing.T) {
@@ -469,7 +475,8 @@ func TestLostCounterUnderTheCursor(t *testing.T) {
 	})
 }
 
-// A node alone that stops cleanly and starts again goes on with the next number: what waits in Redis stays there, its standby range goes back.
+// A node alone that stops cleanly and starts again goes on with the next number: what waits in
+// Redis stays there, its standby range goes back.
 func TestCleanStopUnderTheCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
@@ -520,7 +527,8 @@ func TestFlapping(t *testing.T) {
 	})
 }
 
-// A node that nobody has asked knows from the server's looks whether it could answer; one whose takes come back needs no looks.
+// A node that nobody has asked knows from the server's looks whether it could answer; one whose
+// takes come back needs no looks.
 func TestRedisAwayBeforeAnybodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, mode := range []string{Degrade, Reject} {
@@ -557,7 +565,8 @@ func (slowObserver) Event(e seqd.Event) {
 	}
 }
 
-// Who shares a take with one that has left gets the numbers before anybody is told of those that are skipped.
+// Who shares a take with one that has left gets the numbers before anybody is told of those that
+// are skipped.
 func TestNobodyWaitsForAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
@@ -567,7 +576,8 @@ func TestNobodyWaitsForAnObserver(t *testing.T) {
 		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(100 * time.Millisecond); return nil } })
 		go try(t, s, 1)
 		synctest.Wait()
-		go func() { _ = s.Generate(expired(t, time.Millisecond), 1, &seqd.Sequence{}) }() // it shares the next take
+		// it shares the next take
+		go func() { _ = s.Generate(expired(t, time.Millisecond), 1, &seqd.Sequence{}) }()
 		synctest.Wait()
 		began := time.Now()
 		numbers(t, s, 1)

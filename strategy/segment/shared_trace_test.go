@@ -32,7 +32,8 @@ func (w *witness) Take(ctx context.Context, t rediscursor.Take) (rediscursor.Tak
 // spanOf is the ID of the span of a context.
 func spanOf(ctx context.Context) trace.SpanID { return trace.SpanContextFromContext(ctx).SpanID() }
 
-// A take is a part of the first of its callers that is traced; the others link to that one. It never ends with a caller.
+// A take is a part of the first of its callers that is traced; the others link to that one. It
+// never ends with a caller.
 func TestTakesBelongToTheFirstTracedCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &witness{redisModel: &redisModel{}}

@@ -22,7 +22,8 @@ func foreign(t *testing.T, s *Strategy, other persist.SlotStore) {
 	}
 }
 
-// A node that finds another cluster's registry where its own should be takes nothing from it and changes nothing in it.
+// A node that finds another cluster's registry where its own should be takes nothing from it and
+// changes nothing in it.
 func TestRegistryOfAnotherCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine, other := newRegistry(true), newRegistry(true)

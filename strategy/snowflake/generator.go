@@ -13,8 +13,9 @@ import (
 
 // generator makes numbers under a lease. It is safe for concurrent use.
 //
-// Whatever happens to the process and its clock, a number's time lies in (lower, bound] and is not below the last one: both are checked against the time
-// that goes into the number, under the lock that the lease is changed under. So it does not matter when, or in which order, a clock was read.
+// Whatever happens to the process and its clock, a number's time lies in (lower, bound] and is not
+// below the last one: both are checked against the time that goes into the number, under the lock
+// that the lease is changed under. So it does not matter when, or in which order, a clock was read.
 type generator struct {
 	layout  *layout
 	options generatorOptions
@@ -41,8 +42,8 @@ type generatorOptions struct {
 	maxWait time.Duration
 	// randomStart begins the sequence of each millisecond at a random value of its lower half.
 	randomStart bool
-	// onRollback is told when the generator begins to refuse because the clock was set back by gap, and when the clock has passed the last time. It is called without
-	// locks; nil for nobody.
+	// onRollback is told when the generator begins to refuse because the clock was set back by gap,
+	// and when the clock has passed the last time. It is called without locks; nil for nobody.
 	onRollback func(begins bool, gap time.Duration)
 }
 
@@ -59,13 +60,14 @@ func newGenerator(l *layout, opts generatorOptions) *generator {
 
 var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no machine ID yet", RetryAfter: time.Second}
 
-// set installs or extends a lease: a machine ID and the times above lower up to bound. The last time used stays: numbers of a node increase whichever
-// machine ID it has.
+// set installs or extends a lease: a machine ID and the times above lower up to bound. The last
+// time used stays: numbers of a node increase whichever machine ID it has.
 func (g *generator) set(machine, lower, bound int64, floored bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if machine != g.machine || g.stopped != nil {
-		g.used = 1 << g.layout.bitsSequence // of the last time nothing more is used: another machine ID may make a lower number
+		// of the last time nothing more is used: another machine ID may make a lower number
+		g.used = 1 << g.layout.bitsSequence
 	}
 	g.machine, g.lower, g.bound, g.floored, g.stopped, g.refusal = machine, lower, bound, floored, nil, nil
 }
@@ -101,7 +103,8 @@ func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 	}
 }
 
-// some takes what the present time has, at most n, and returns that time and for how long to wait where that was not enough.
+// some takes what the present time has, at most n, and returns that time and for how long to wait
+// where that was not enough.
 func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, wait time.Duration, err error) {
 	g.mu.Lock()
 	now = g.options.now()
@@ -154,7 +157,8 @@ func (g *generator) tell(news, begins bool, gap time.Duration) {
 	}
 }
 
-// once makes a refusal once a millisecond: while things are wrong, it is what every request gets. mu is held.
+// once makes a refusal once a millisecond: while things are wrong, it is what every request gets.
+// mu is held.
 func (g *generator) once(ms int64, refusal func() *seqd.Error) *seqd.Error {
 	if g.refusal == nil || g.refused != ms {
 		g.refusal, g.refused = refusal(), ms
@@ -203,7 +207,8 @@ func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
 	return int(count)
 }
 
-// health returns why a number could not be made at a time because the clock was set back, nil otherwise.
+// health returns why a number could not be made at a time because the clock was set back, nil
+// otherwise.
 func (g *generator) health(ms int64) *seqd.Error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -225,7 +230,8 @@ const (
 	spins = 10_000
 )
 
-// pass waits for d, or until ctx ends: it sleeps most of it and spins the rest. A clock that did not move since the last wait is waited for asleep.
+// pass waits for d, or until ctx ends: it sleeps most of it and spins the rest. A clock that did
+// not move since the last wait is waited for asleep.
 func pass(ctx context.Context, d time.Duration, moves bool) error {
 	end := time.Now().Add(d)
 	sleep := d - spin

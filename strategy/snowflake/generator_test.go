@@ -77,7 +77,8 @@ func TestNumbersSayWhatTheyAreMadeOf(t *testing.T) {
 	}
 }
 
-// A batch that is larger than a millisecond is one run: the numbers of two milliseconds follow each other.
+// A batch that is larger than a millisecond is one run: the numbers of two milliseconds follow each
+// other.
 func TestBatchOverMilliseconds(t *testing.T) {
 	g, _ := testGenerator(t, generatorOptions{now: time.Now})
 	now := time.Now().UnixMilli()
@@ -224,7 +225,8 @@ func TestRandomStart(t *testing.T) {
 	}
 }
 
-// Many callers, a clock that jumps, and leases that come and go: no number twice, each caller's ascending, all within a lease.
+// Many callers, a clock that jumps, and leases that come and go: no number twice, each caller's
+// ascending, all within a lease.
 func TestManyCallers(t *testing.T) {
 	const callers = 8
 	g, clock := testGenerator(t, generatorOptions{maxWait: 2 * time.Millisecond})

@@ -17,22 +17,25 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
-// holder holds a machine ID for all biz types of this process that have the same settings, and the generator that uses it.
+// holder holds a machine ID for all biz types of this process that have the same settings, and the
+// generator that uses it.
 type holder struct {
 	member
 	gen      *generator
 	registry persist.SlotStore
-	check    func(context.Context) error // says why the registry cannot be used as it is; nil where there is nothing to check
-	name     string                      // of the registry
-	title    string                      // of the registry, as an operator would call it
+	// says why the registry cannot be used as it is; nil where there is nothing to check
+	check    func(context.Context) error
+	name     string // of the registry
+	title    string // of the registry, as an operator would call it
 	settings *Settings
 	env      strategy.Env
 	identity statefile.Identity
 	fileName string
 
-	mu      sync.Mutex // guards what follows
-	lease   lease
-	bound   int64              // how far the generator may go: the lease's until, or further on the reservation
+	mu    sync.Mutex // guards what follows
+	lease lease
+	// how far the generator may go: the lease's until, or further on the reservation
+	bound   int64
 	state   state              // what the holder is at
 	failure *seqd.Error        // why there is no machine ID, or why it is not renewed
 	users   map[string]string  // the biz types, and what the file says of each: see users.go
@@ -46,9 +49,11 @@ type holder struct {
 	// What follows is used by run alone.
 	file *statefile.File // nil without offlineStart
 	kept statefile.State // what the file holds, the zero State where that is of no use
-	// pending is a lease that may be on record although it is not used: the answer was lost, or the file could not be written. The next attempt takes it up.
+	// pending is a lease that may be on record although it is not used: the answer was lost, or the
+	// file could not be written. The next attempt takes it up.
 	pending lease
-	// owed is a lease that was granted and that the registry does not know any more: it gets a floor above it before anything else is asked of it.
+	// owed is a lease that was granted and that the registry does not know any more: it gets a
+	// floor above it before anything else is asked of it.
 	owed lease
 	// fromFile is whether the reservation of an earlier process is still to be looked at.
 	fromFile bool
@@ -97,13 +102,15 @@ func (h *holder) end(ctx context.Context) error {
 	case <-h.done:
 		return nil
 	case <-ctx.Done():
-		// What the goroutine still does takes nothing back: issuing has ended when it comes to giving up, or it never does.
+		// What the goroutine still does takes nothing back: issuing has ended when it comes to
+		// giving up, or it never does.
 		h.gen.stop(errStopping)
 		return ctx.Err()
 	}
 }
 
-// ready waits until the first attempt to get a machine ID ended and returns why no number can be made, nil when one can.
+// ready waits until the first attempt to get a machine ID ended and returns why no number can be
+// made, nil when one can.
 func (h *holder) ready(ctx context.Context) error {
 	select {
 	case <-h.first:
@@ -173,7 +180,8 @@ func (h *holder) details() map[string]any {
 	return d
 }
 
-// rolledBack is told by the generator when it begins to refuse because the clock was set back, and when that is over.
+// rolledBack is told by the generator when it begins to refuse because the clock was set back, and
+// when that is over.
 func (h *holder) rolledBack(begins bool, gap time.Duration) {
 	if !begins {
 		h.env.Log.Info("the clock has passed the last time that was used")
@@ -213,7 +221,8 @@ func (h *holder) run(ctx context.Context) {
 	h.release()
 }
 
-// pause waits, and reports false when ctx ended. Meanwhile it keeps the list of biz types in the file up to date.
+// pause waits, and reports false when ctx ended. Meanwhile it keeps the list of biz types in the
+// file up to date.
 func (h *holder) pause(ctx context.Context, d time.Duration) bool {
 	over := time.After(d)
 	for {
@@ -244,7 +253,8 @@ func (h *holder) note(err error) {
 	switch {
 	case now == nil && was != nil && state == holding:
 		h.env.Log.Info("the registry of machine IDs answers again", "machineId", id)
-	case now == nil, was != nil && was.Code == now.Code && was.Detail == now.Detail: // causes tell of ports and change all the time
+	case now == nil, was != nil && was.Code == now.Code && was.Detail == now.Detail:
+		// causes tell of ports and change all the time
 	case state == seeking:
 		h.env.Log.Warn("no machine ID", "registry", h.name, "error", now)
 	default:
@@ -260,7 +270,8 @@ func refusal(err error) *seqd.Error {
 		return e
 	case errors.Is(err, errLayout), errors.Is(err, errCluster), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
 		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
-	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid): // what an operator changes without a restart
+	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid):
+		// what an operator changes without a restart
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errStandby):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
@@ -336,7 +347,8 @@ func (h *holder) seek(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if l.token != h.pending.token { // a renewal of the pending one may not be made: what it is known to have been granted stays
+		// a renewal of the pending one may not be made: what it is known to have been granted stays
+		if l.token != h.pending.token {
 			h.pending = l
 		}
 		made, err := h.registry.Swap(ctx, h.name, swap)
@@ -356,7 +368,8 @@ func (h *holder) held() bool {
 	return h.state == holding
 }
 
-// reservation goes on with what an earlier process reserved, where that can be used; without offlineStart it makes it worthless.
+// reservation goes on with what an earlier process reserved, where that can be used; without
+// offlineStart it makes it worthless.
 func (h *holder) reservation(ctx context.Context) error {
 	if h.settings.OfflineStart == 0 {
 		if !h.fromFile {
@@ -375,11 +388,13 @@ func (h *holder) reservation(ctx context.Context) error {
 	if err := h.resume(ctx, *saved); !errors.Is(err, errLost) {
 		return err
 	}
-	h.fromFile = false // it is known to be lost, also when the registry cannot be asked the next time
+	// it is known to be lost, also when the registry cannot be asked the next time
+	h.fromFile = false
 	return nil
 }
 
-// next returns the change that takes up the pending lease where it is on record, or else one that is free.
+// next returns the change that takes up the pending lease where it is on record, or else one that
+// is free.
 func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, lease, error) {
 	if h.pending.token != "" {
 		if swap, l, err := h.renew(t, h.pending, h.ms(), 0); err == nil {
@@ -392,7 +407,8 @@ func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, lease, error) {
 // use lets the generator go on with a lease up to bound. With offlineStart the file has it first.
 func (h *holder) use(l lease, bound int64) error {
 	if h.file != nil {
-		// After an offline start the interval begins above until: progress, which is never below lower, says so.
+		// After an offline start the interval begins above until: progress, which is never below
+		// lower, says so.
 		err := h.keep(statefile.State{
 			MachineID: l.id, Token: l.token, Lower: min(l.lower, l.until), Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
 			Users: h.names(),
@@ -432,7 +448,8 @@ func (h *holder) hold(ctx context.Context) {
 			h.survey(ctx)
 		} else {
 			pause = min(pause, h.settings.Horizon/10)
-			// A clock that is off, or a registry that refuses this node, is no reason to go on without asking.
+			// A clock that is off, or a registry that refuses this node, is no reason to go on
+			// without asking.
 			if h.settings.OfflineStart > 0 && refusal(err).Code == seqd.CodeStoreUnavailable {
 				if goErr := h.goAlone(); goErr != nil {
 					err = errors.Join(err, goErr)
@@ -446,7 +463,8 @@ func (h *holder) hold(ctx context.Context) {
 
 // renewOnce extends the lease in the registry, then on disk, then for the generator.
 func (h *holder) renewOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, h.settings.Horizon/3) // one that hangs must leave time for another
+	// one that hangs must leave time for another
+	ctx, cancel := context.WithTimeout(ctx, h.settings.Horizon/3)
 	defer cancel()
 	h.mu.Lock()
 	l, progress := h.lease, h.bound
@@ -476,7 +494,8 @@ func (h *holder) renewOnce(ctx context.Context) error {
 	}
 }
 
-// cover gives a registry that does not know a lease of this node a floor above it. Until that is done the lease is owed.
+// cover gives a registry that does not know a lease of this node a floor above it. Until that is
+// done the lease is owed.
 func (h *holder) cover(ctx context.Context) error {
 	for h.owed.token != "" {
 		t, err := h.prepared(ctx, h.owed.id)
@@ -534,8 +553,9 @@ func (h *holder) event(kind seqd.EventKind, err error) {
 	h.env.Observer.Event(seqd.Event{Kind: kind, Err: err})
 }
 
-// release gives the machine ID up: issuing has ended, the file cannot be used any more, then others may go on above what was used. While the registry cannot be asked, the
-// file stays what the next start may need.
+// release gives the machine ID up: issuing has ended, the file cannot be used any more, then others
+// may go on above what was used. While the registry cannot be asked, the file stays what the next
+// start may need.
 func (h *holder) release() {
 	last := h.gen.stop(errStopping)
 	if h.file != nil {
@@ -648,10 +668,12 @@ func (h *holder) openFile() (*statefile.State, error) {
 	return &saved, nil
 }
 
-// resume goes on with the reservation of an earlier process: by the registry where that answers, else alone.
+// resume goes on with the reservation of an earlier process: by the registry where that answers,
+// else alone.
 func (h *holder) resume(ctx context.Context, saved statefile.State) error {
 	l := lease{id: saved.MachineID, token: saved.Token, until: saved.Until, reserved: saved.Reserved}
-	l.lower = max(saved.Lower, saved.Until, saved.Progress) // what the earlier process may have used
+	// what the earlier process may have used
+	l.lower = max(saved.Lower, saved.Until, saved.Progress)
 	t, err := h.prepared(ctx, l.id)
 	if err == nil {
 		return h.resumeOnline(ctx, t, l)

@@ -300,7 +300,8 @@ func TestClockIsOff(t *testing.T) {
 	})
 }
 
-// A strategy whose holder ends before it is initialised, because the only other user is closed, gets one of its own.
+// A strategy whose holder ends before it is initialised, because the only other user is closed,
+// gets one of its own.
 func TestHolderEndsBeforeInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -319,7 +320,8 @@ func TestHolderEndsBeforeInit(t *testing.T) {
 	})
 }
 
-// A definition that was never initialised, such as one whose shape was refused, is in the way of none with other settings.
+// A definition that was never initialised, such as one whose shape was refused, is in the way of
+// none with other settings.
 func TestWhatWasNeverInitialisedMakesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(true)
@@ -374,7 +376,8 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 	})
 }
 
-// A strategy whose Init was never called, as when its claim is in conflict, has no part in the holder that others issue with.
+// A strategy whose Init was never called, as when its claim is in conflict, has no part in the
+// holder that others issue with.
 func TestCloseWithoutInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -425,7 +428,8 @@ func TestFixedMachineID(t *testing.T) {
 	})
 }
 
-// A node that reserved goes on without the registry, also over restarts, and never uses a time twice.
+// A node that reserved goes on without the registry, also over restarts, and never uses a time
+// twice.
 func TestOffline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -448,7 +452,8 @@ func TestOffline(t *testing.T) {
 			last = n
 			crash(s)
 			s = instance(t, r, "1", offline)
-			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeClockRollback { // it begins above what the other may have used
+			// it begins above what the other may have used
+			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeClockRollback {
 				t.Fatalf("got %v", err)
 			}
 			time.Sleep(5500 * time.Millisecond)

@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// layout is how numbers are made of time, sequence and machine ID, from the highest bit to the lowest, as sonyflake does. The time is in ms since the
-// epoch.
+// layout is how numbers are made of time, sequence and machine ID, from the highest bit to the
+// lowest, as sonyflake does. The time is in ms since the epoch.
 type layout struct {
 	flake                               *sonyflake.Sonyflake
 	epoch                               int64 // in ms since the Unix epoch
@@ -29,7 +29,8 @@ const (
 	allBits     = 63
 	leastTime   = 32
 	mostMachine = 16
-	// mostMillis is the latest time, in ms since the Unix epoch, that nanoseconds of 64 bits can hold.
+	// mostMillis is the latest time, in ms since the Unix epoch, that nanoseconds of 64 bits can
+	// hold.
 	mostMillis = math.MaxInt64 / 1_000_000
 )
 
@@ -99,7 +100,8 @@ func (l *layout) last() int64 {
 // overflow is when the time has no more bits.
 func (l *layout) overflow() time.Time { return time.UnixMilli(l.last() + 1).UTC() }
 
-// first returns the first number of a time, in ms since the Unix epoch, with a machine ID and the sequence at 0. The arguments are in their ranges.
+// first returns the first number of a time, in ms since the Unix epoch, with a machine ID and the
+// sequence at 0. The arguments are in their ranges.
 func (l *layout) first(ms, machine int64) int64 {
 	return (ms-l.epoch)<<(l.bitsSequence+l.bitsMachine) | machine
 }

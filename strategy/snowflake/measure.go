@@ -18,14 +18,16 @@ type seen struct {
 	hasUsed    bool
 }
 
-// surveyPause is how often a node that holds a machine ID looks at all of the registry. Its renewals look at its own slot alone.
+// surveyPause is how often a node that holds a machine ID looks at all of the registry. Its
+// renewals look at its own slot alone.
 const surveyPause = time.Minute
 
-// Measure implements [seqd.Measurer]. Biz types with the same settings say the same, of the registry that they share.
+// Measure implements [seqd.Measurer]. Biz types with the same settings say the same, of the
+// registry that they share.
 func (s *Strategy) Measure(tell func(seqd.Measurement)) { s.held().measure(tell) }
 
-// measure tells what is known of the registry, by the name of its place and its layout. Machine IDs that are free and used are those that this node may hold:
-// with racks, those of its rack.
+// measure tells what is known of the registry, by the name of its place and its layout. Machine IDs
+// that are free and used are those that this node may hold: with racks, those of its rack.
 func (h *holder) measure(tell func(seqd.Measurement)) {
 	h.mu.Lock()
 	now, saw, id, bound := h.ms(), h.seen, h.lease.id, h.bound
@@ -51,7 +53,8 @@ func (h *holder) measure(tell func(seqd.Measurement)) {
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// compared notes how far the clock was from the registry's, which was looked at between before and after: half-way, as far as anybody knows.
+// compared notes how far the clock was from the registry's, which was looked at between before and
+// after: half-way, as far as anybody knows.
 func (h *holder) compared(before, after int64, t persist.SlotTable) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +69,8 @@ func (h *holder) counted(t persist.SlotTable) {
 	h.seen.used, h.seen.free, h.seen.hasUsed = used, int(h.last-h.member.first+1)-used, true
 }
 
-// survey looks at all of the registry now and then, in the background and only to count: no renewal waits for it, and one that fails is no matter.
+// survey looks at all of the registry now and then, in the background and only to count: no renewal
+// waits for it, and one that fails is no matter.
 func (h *holder) survey(ctx context.Context) {
 	if time.Since(h.surveyed) < surveyPause {
 		return

@@ -41,8 +41,8 @@ const (
 	firstFault = loses
 )
 
-// actions are what each action does; it reports false when there is nothing to do it to. base is how often it happens, which differs from seed to seed,
-// see weigh.
+// actions are what each action does; it reports false when there is nothing to do it to. base is
+// how often it happens, which differs from seed to seed, see weigh.
 var actions = [actionsInAll]struct {
 	base int
 	do   func(w *world) bool
@@ -68,7 +68,8 @@ var actions = [actionsInAll]struct {
 	registryClock:   {8, (*world).registryClock},
 	timeLeaps:       {10, (*world).timeLeaps},
 	diskLost:        {3, (*world).diskLost},
-	diskFails:       {1, func(*world) bool { return false }}, // its weight says that writes may fail, see node.use
+	// its weight says that writes may fail, see node.use
+	diskFails:       {1, func(*world) bool { return false }},
 	backsUp:         {3, (*world).backsUp},
 	wipes:           {2, (*world).wipes},
 	dropsOnly:       {1, (*world).dropsOnly},
@@ -108,8 +109,9 @@ var eventNames = [eventsInAll]string{
 	"new source seen", "older copy noticed", "lost lease covered", "arrived late", "failed over", "restored bare", "restored by the procedure", "split",
 }
 
-// weigh decides how often each action happens under this seed. Most faults do not happen at all, so that what does happen has time to unfold; those
-// that are likely to break one of the rules happen often.
+// weigh decides how often each action happens under this seed. Most faults do not happen at all, so
+// that what does happen has time to unfold; those that are likely to break one of the rules happen
+// often.
 func (w *world) weigh() {
 	pure := w.dice.OneIn(2)
 	temptation := temptations[w.tempted()]
@@ -332,10 +334,12 @@ func (w *world) registryFails() bool {
 	return true
 }
 
-// registryClock sets the clock of the registry: back by at most the smallest maxSkew since it was ever looked at, or forward.
+// registryClock sets the clock of the registry: back by at most the smallest maxSkew since it was
+// ever looked at, or forward.
 func (w *world) registryClock() bool {
 	r := &w.registry
-	if forward := r.old == nil || r.old.until < w.now; forward && w.dice.OneIn(8) { // Lag is measured by that clock
+	// Lag is measured by that clock
+	if forward := r.old == nil || r.old.until < w.now; forward && w.dice.OneIn(8) {
 		r.offset += w.dice.Within(0, 50)
 	}
 	r.wobble = w.dice.Within(0, w.skew)
@@ -364,8 +368,9 @@ func (w *world) backsUp() bool {
 	return true
 }
 
-// forgets is whether a registry may become one with these contents. A registry that loses how far the leases of its nodes can reach has a floor that is
-// too low: that is one of the rules that are missing.
+// forgets is whether a registry may become one with these contents. A registry that loses how far
+// the leases of its nodes can reach has a floor that is too low: that is one of the rules that are
+// missing.
 func (w *world) forgets(c contents) bool {
 	set := w.registry.set
 	return !w.mixed || w.out.rules[aheadKept] || set == nil || c.set != nil && c.set.Ahead >= set.Ahead
@@ -428,7 +433,8 @@ func (w *world) restoresBare() bool {
 	return true
 }
 
-// failsOver loses the last writes, also such as the old server still takes for a while: for Lag it may not know.
+// failsOver loses the last writes, also such as the old server still takes for a while: for Lag it
+// may not know.
 func (w *world) failsOver() bool {
 	r := &w.registry
 	if r.source == "" || r.old != nil && r.old.until >= w.now {

@@ -18,15 +18,18 @@ type piece struct {
 	proc         int // which process: it counts through all nodes
 	token        string
 	lower, upper int64
-	// tainted is set on what was granted while the registry was an older copy that nobody had noticed.
+	// tainted is set on what was granted while the registry was an older copy that nobody had
+	// noticed.
 	tainted bool
 }
 
 // checker watches what is granted for use, and what is used.
 //
-// It excuses one thing. When the registry was put back to an older copy without the documented step, no protocol can know: until a holder renews whose
-// slot shows it, or one that lost its lease gives it a floor, what is granted may overlap with what the registry forgot, and so may what such a grant is
-// extended to as long as it stands. What begins after that must not overlap with anything, nor must what a node begins that has seen it.
+// It excuses one thing. When the registry was put back to an older copy without the documented
+// step, no protocol can know: until a holder renews whose slot shows it, or one that lost its lease
+// gives it a floor, what is granted may overlap with what the registry forgot, and so may what such
+// a grant is extended to as long as it stands. What begins after that must not overlap with
+// anything, nor must what a node begins that has seen it.
 type checker struct {
 	w      *world
 	broken string // the first violation
@@ -57,8 +60,8 @@ func (c *checker) noticed() {
 	c.bare = false
 }
 
-// grant notes that a process may use an interval from now on. bare is whether the registry was an older copy when it granted that; stands is
-// whether it goes on with a lease that had not ended.
+// grant notes that a process may use an interval from now on. bare is whether the registry was an
+// older copy when it granted that; stands is whether it goes on with a lease that had not ended.
 func (c *checker) grant(n *node, id, lower, upper int64, bare, stands bool) {
 	pieces := c.pieces[id]
 	mine, tainted := -1, bare

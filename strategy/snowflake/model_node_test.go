@@ -369,7 +369,8 @@ func (n *node) issue() bool {
 	return true
 }
 
-// settled is whether the node can issue, or everything that it may hold is held by nodes that can be.
+// settled is whether the node can issue, or everything that it may hold is held by nodes that can
+// be.
 func (n *node) settled() bool {
 	if n.mode == having {
 		return n.mayIssue()

@@ -2,5 +2,6 @@
 
 package snowflake
 
-// raceEnabled: the race detector makes the model many times slower, and each of its worlds lives in one goroutine.
+// raceEnabled: the race detector makes the model many times slower, and each of its worlds lives in
+// one goroutine.
 const raceEnabled = true

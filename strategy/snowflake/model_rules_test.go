@@ -6,43 +6,57 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// rule is one rule of the protocol. Each can be taken out, to show whether it is needed and whether the model would notice.
+// rule is one rule of the protocol. Each can be taken out, to show whether it is needed and whether
+// the model would notice.
 type rule int
 
 // The rules.
 const (
-	compareAndSet   rule = iota // the registry makes a change only where everything is as it was seen
-	lowerRecorded               // a lease begins above what is recorded: until and reserved
-	lowerReserved               // it begins above reserved, and not just above until
-	lowerUntil                  // it begins above until, and not just above reserved
-	floorNew                    // a new registry has a floor
-	floorDropped                // one whose bootstrap part was dropped has one
-	floorSource                 // one whose source changed has a new one
-	lagInFloor                  // the floor has Lag in it
-	noticedOlder                // a holder that finds an older copy raises the floor
-	breakAfterEnd               // a lease that had ended goes on above the floor only
-	stopsAtUntil                // the generator stops at until
-	stopsAtLost                 // the generator stops when the token was seen to be another one
-	progressFirst               // progress without the registry is on disk before use
-	restartAbove                // a restart begins above until and progress of its file
-	invalidateFirst             // the file is invalidated before the release
-	closeFirst                  // the generator is closed before the release
-	aheadRaised                 // Ahead is raised before anything is granted that reaches further
-	skewGuard                   // a clock that is too far off is refused
-	standsKnown                 // a renewal goes on without a break only when the lease that its holder knows of stands, and not just the one on record
-	standMargin                 // an ID is taken over only when its lease is over by the taker's maxSkew, where a failover may have been
-	reservedBound               // reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
-	nowBound                    // a grant takes the node's clock for at most maxSkew ahead of the registry's
-	splitStand                  // a lease that is older than the floor goes on without a break only when it stands for Lag yet
-	coverOwed                   // a node whose lease the registry does not know any more gives that a floor above it before it takes another
-	coverAnew                   // also where there is a floor already that the lease ends with
-	reservedKept                // a renewal reserves no less than the lease that it extends
-	spentKept                   // a restart whose lease is not on record uses nothing of the same ID that its file names
+	// the registry makes a change only where everything is as it was seen
+	compareAndSet   rule = iota
+	lowerRecorded        // a lease begins above what is recorded: until and reserved
+	lowerReserved        // it begins above reserved, and not just above until
+	lowerUntil           // it begins above until, and not just above reserved
+	floorNew             // a new registry has a floor
+	floorDropped         // one whose bootstrap part was dropped has one
+	floorSource          // one whose source changed has a new one
+	lagInFloor           // the floor has Lag in it
+	noticedOlder         // a holder that finds an older copy raises the floor
+	breakAfterEnd        // a lease that had ended goes on above the floor only
+	stopsAtUntil         // the generator stops at until
+	stopsAtLost          // the generator stops when the token was seen to be another one
+	progressFirst        // progress without the registry is on disk before use
+	restartAbove         // a restart begins above until and progress of its file
+	invalidateFirst      // the file is invalidated before the release
+	closeFirst           // the generator is closed before the release
+	aheadRaised          // Ahead is raised before anything is granted that reaches further
+	skewGuard            // a clock that is too far off is refused
+	// a renewal goes on without a break only when the lease that its holder knows of stands, and
+	// not just the one on record
+	standsKnown
+	// an ID is taken over only when its lease is over by the taker's maxSkew, where a failover may
+	// have been
+	standMargin
+	// reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
+	reservedBound
+	// a grant takes the node's clock for at most maxSkew ahead of the registry's
+	nowBound
+	// a lease that is older than the floor goes on without a break only when it stands for Lag yet
+	splitStand
+	// a node whose lease the registry does not know any more gives that a floor above it before it
+	// takes another
+	coverOwed
+	coverAnew    // also where there is a floor already that the lease ends with
+	reservedKept // a renewal reserves no less than the lease that it extends
+	// a restart whose lease is not on record uses nothing of the same ID that its file names
+	spentKept
 
-	// Limits, which ADR 11 names: what no rule of the protocol covers. TestLimits shows what breaks there.
+	// Limits, which ADR 11 names: what no rule of the protocol covers. TestLimits shows what breaks
+	// there.
 
 	aheadKept // a registry that nodes with different settings used does not lose the largest Ahead
-	freshPart // a bootstrap part is made only where nobody made one since the registry was looked at
+	// a bootstrap part is made only where nobody made one since the registry was looked at
+	freshPart
 	rulesInAll
 	firstLimit = aheadKept
 )

@@ -16,8 +16,9 @@ func deliver(w *world) {
 	w.step += 20 // nobody pauses any more
 }
 
-// This one needs several things at about one moment, which random schedules hardly ever meet. The clock of the registry is set back by maxSkew in a
-// failover that loses the taking over of an ID whose lease had just ended: by the clock of the new server it has not ended yet.
+// This one needs several things at about one moment, which random schedules hardly ever meet. The
+// clock of the registry is set back by maxSkew in a failover that loses the taking over of an ID
+// whose lease had just ended: by the clock of the new server it has not ended yet.
 func TestClockSetBackInAFailover(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		out := without{}

@@ -125,7 +125,9 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 // spare are the rules without which nothing breaks: another one does the same.
 var spare = []rule{
 	lowerUntil, // reserved is never below until
-	spentKept,  // what covers the lost lease covers it too, as long as the registry's clock is what it should be
+	// what covers the lost lease covers it too, as long as the registry's clock is what it should
+	// be
+	spentKept,
 }
 
 func TestSpareRules(t *testing.T) {
@@ -136,7 +138,8 @@ func TestSpareRules(t *testing.T) {
 	}
 }
 
-// What no rule of the protocol covers; ADR 11 says so. The worlds of TestModel leave such faults out.
+// What no rule of the protocol covers; ADR 11 says so. The worlds of TestModel leave such faults
+// out.
 func TestLimits(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
@@ -158,7 +161,8 @@ func replay(out without, seed uint64, steps []int) string {
 	return schedule.String()
 }
 
-// shorten returns the steps of a failing seed that are needed for it to fail before its faults end, and in the same way.
+// shorten returns the steps of a failing seed that are needed for it to fail before its faults end,
+// and in the same way.
 func shorten(out without, f worlds.Failure) (steps []int) {
 	most := min(f.Step+1, worldSteps-1)
 	return worlds.Shorten(most, func(kept []int) bool {

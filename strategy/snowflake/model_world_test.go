@@ -9,8 +9,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// The model: the functions of protocol.go in simulated nodes that go through the steps of holder.go, over a simulated registry. Package worlds says what a
-// world is. One ms of the model stands for about a tenth of a second.
+// The model: the functions of protocol.go in simulated nodes that go through the steps of
+// holder.go, over a simulated registry. Package worlds says what a world is. One ms of the model
+// stands for about a tenth of a second.
 
 // contents are what a registry keeps.
 type contents struct {
@@ -30,8 +31,9 @@ type simulated struct {
 	contents
 	source string
 	lag    int64
-	// offset is how far its clock is ahead of true time. It grows at will; wobble comes on top, and is what its clock can step back by: no more than
-	// the smallest maxSkew, which is the documented limit.
+	// offset is how far its clock is ahead of true time. It grows at will; wobble comes on top, and
+	// is what its clock can step back by: no more than the smallest maxSkew, which is the
+	// documented limit.
 	offset, wobble int64
 	history        []version // oldest first: what a failover may bring back
 	backup         contents
@@ -40,7 +42,8 @@ type simulated struct {
 	aside          bool // the old side is in its place
 }
 
-// oldSide is the server that failed over, for as long as it does not know: it makes changes that are lost.
+// oldSide is the server that failed over, for as long as it does not know: it makes changes that
+// are lost.
 type oldSide struct {
 	contents
 	source string
@@ -54,7 +57,8 @@ func (r *simulated) exchange() {
 	r.source, o.source = o.source, r.source
 }
 
-// message is a request or its reply on its way. Each has a connection of its own, so they overtake each other.
+// message is a request or its reply on its way. Each has a connection of its own, so they overtake
+// each other.
 type message struct {
 	o        *op
 	reply    bool
@@ -67,10 +71,11 @@ type message struct {
 	table    persist.SlotTable // of a reply to a look
 	made     bool              // of a reply to a swap
 	refused  bool              // of a reply: an error
-	bare     bool              // of a reply to a swap: the registry was an older copy that nobody had noticed
-	drops    int               // of a swap: the world's when the registry was looked at
-	restores int               // the same
-	after    int               // the step before which it does not arrive
+	// of a reply to a swap: the registry was an older copy that nobody had noticed
+	bare     bool
+	drops    int // of a swap: the world's when the registry was looked at
+	restores int // the same
+	after    int // the step before which it does not arrive
 }
 
 // world is a registry, its nodes and the network between them.
@@ -307,8 +312,9 @@ func (w *world) turn() {
 // worldSteps is how long things go wrong in a world.
 const worldSteps = 1000
 
-// run lets things go wrong for some steps, but for those that are to be left out, then heals everything and sees that every node can issue again. It
-// ends early with a violation. It returns how many steps were done.
+// run lets things go wrong for some steps, but for those that are to be left out, then heals
+// everything and sees that every node can issue again. It ends early with a violation. It returns
+// how many steps were done.
 func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	for w.step < steps && w.check.broken == "" {
 		if leftOut != nil && leftOut(w.step) {

@@ -12,12 +12,14 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// This file decides, and does nothing else: no clock, no I/O. What it is given is what was seen; what it returns is a change that is made only
-// where all of that is still so. All times are in ms since the Unix epoch.
+// This file decides, and does nothing else: no clock, no I/O. What it is given is what was seen;
+// what it returns is a change that is made only where all of that is still so. All times are in ms
+// since the Unix epoch.
 //
-// Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the interval (lower, until]. The record of the ID holds
-// the highest until that was ever granted on it, and whoever gets the ID next begins above that; so it does not matter whose clock is wrong, who
-// was paused and who believes to hold what.
+// Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the
+// interval (lower, until]. The record of the ID holds the highest until that was ever granted on
+// it, and whoever gets the ID next begins above that; so it does not matter whose clock is wrong,
+// who was paused and who believes to hold what.
 
 var (
 	// errStandby means that every machine ID is held by somebody.
@@ -26,7 +28,8 @@ var (
 	errLost = errors.New("the machine ID is held by another node, or its record is gone")
 	// errLayout means that the registry belongs to nodes that make numbers in another way.
 	errLayout = errors.New("the registry of machine IDs belongs to another layout")
-	// errCluster means that the registry is that of another cluster: what is granted there says nothing about this one's numbers.
+	// errCluster means that the registry is that of another cluster: what is granted there says
+	// nothing about this one's numbers.
 	errCluster = errors.New("the registry of machine IDs belongs to another cluster")
 	// errSkew means that the node's clock is too far off the registry's.
 	errSkew = errors.New("the clock is off")
@@ -42,9 +45,11 @@ type member struct {
 	horizon     int64 // how far ahead of its clock its lease reaches
 	maxSkew     int64 // how far its clock may be off the registry's
 	offline     int64 // for how long it reserves times beyond its lease; 0 for not at all
-	// reach is how far ahead of the registry's clock a lease of any member of this process on the registry can reach; at least ahead.
+	// reach is how far ahead of the registry's clock a lease of any member of this process on the
+	// registry can reach; at least ahead.
 	reach int64
-	// floored is whether a registry that is new may have been an older one that was lost: not where nobody else can reach it.
+	// floored is whether a registry that is new may have been an older one that was lost: not where
+	// nobody else can reach it.
 	floored bool
 	// spent is what an earlier process may have used, although the registry does not know of it.
 	spent spent
@@ -61,7 +66,8 @@ func (s spent) of(id int64) int64 {
 	return s.until
 }
 
-// ahead is how far ahead of the registry's clock its lease can reach. The second maxSkew is for a registry whose clock was set back since.
+// ahead is how far ahead of the registry's clock its lease can reach. The second maxSkew is for a
+// registry whose clock was set back since.
 func (m *member) ahead() int64 { return m.horizon + 2*m.maxSkew + m.offline }
 
 // lease is the right to use a machine ID with the times of an interval.
@@ -70,9 +76,11 @@ type lease struct {
 	token string
 	// lower and until bound the interval: lower is outside, until is inside, and on record.
 	lower, until int64
-	// reserved is how far the interval may be extended without asking, by whoever has the token; at most until where that is off.
+	// reserved is how far the interval may be extended without asking, by whoever has the token; at
+	// most until where that is off.
 	reserved int64
-	// floored is whether the interval begins where it does because of the registry's floor, and not because of times that were used.
+	// floored is whether the interval begins where it does because of the registry's floor, and not
+	// because of times that were used.
 	floored bool
 }
 
@@ -83,7 +91,8 @@ func drawn() string {
 	return hex.EncodeToString(random[:])
 }
 
-// prepare returns the change that the bootstrap part needs before anything can be granted or renewed, or nil when it needs none.
+// prepare returns the change that the bootstrap part needs before anything can be granted or
+// renewed, or nil when it needs none.
 func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	set := t.Set
 	if set != nil && set.Layout != m.layout {
@@ -121,7 +130,8 @@ func (m *member) part(t persist.SlotTable) persist.SlotSet {
 	return next
 }
 
-// refloor returns the change that gives a registry which was restored from a backup a new floor, and the time from which it grants then.
+// refloor returns the change that gives a registry which was restored from a backup a new floor,
+// and the time from which it grants then.
 func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64) {
 	next := m.part(t)
 	next.Incarnation = drawn()
@@ -135,8 +145,9 @@ func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64
 // floor is above every lease that can have been granted so far.
 func floor(t persist.SlotTable, ahead int64) int64 { return t.Now + ahead + t.Lag }
 
-// acquire chooses a machine ID and returns the change that takes it and the lease that this gives. now is the node's clock. The error is errStandby
-// when none is free. The bootstrap part needs no change.
+// acquire chooses a machine ID and returns the change that takes it and the lease that this gives.
+// now is the node's clock. The error is errStandby when none is free. The bootstrap part needs no
+// change.
 func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap, l lease, err error) {
 	slot, granted, ok := m.choose(t, now)
 	if !ok {
@@ -158,13 +169,17 @@ func (m *member) standby(t persist.SlotTable) error {
 	return fmt.Errorf("%w: %d is held by %s; this node stands by", errStandby, m.first, t.Slots[i].Key)
 }
 
-// bounded is the clock that a grant goes by: one that jumped ahead since it was compared must not make a lease that no floor covers.
+// bounded is the clock that a grant goes by: one that jumped ahead since it was compared must not
+// make a lease that no floor covers.
 func (m *member) bounded(t persist.SlotTable, now int64) int64 { return min(now, t.Now+m.maxSkew) }
 
-// grant returns the change that records a lease. old is what the slot was; granted is whether there was one. What the lease reserves is never less than it was.
+// grant returns the change that records a lease. old is what the slot was; granted is whether there
+// was one. What the lease reserves is never less than it was.
 func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *lease, now int64) persist.SlotSwap {
 	l.reserved = max(l.reserved, old.Reserved, l.until)
-	if m.offline > 0 { // from now on, and not beyond an until that a floor put far ahead: the next floor would not cover that
+	// from now on, and not beyond an until that a floor put far ahead: the next floor would not
+	// cover that
+	if m.offline > 0 {
 		l.reserved = max(l.reserved, now+m.horizon+m.offline)
 	}
 	swap := persist.SlotSwap{OldSet: t.Set, Source: t.Source, NewSlot: &persist.Slot{
@@ -176,8 +191,9 @@ func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *l
 	return swap
 }
 
-// choose returns the slot to take: the instance's own last one, else the one that its key hashes to, else the one that was unused for longest. A slot
-// whose times are used up to beyond now comes after all others. granted is whether the slot was ever granted, ok whether there is a free one.
+// choose returns the slot to take: the instance's own last one, else the one that its key hashes
+// to, else the one that was unused for longest. A slot whose times are used up to beyond now comes
+// after all others. granted is whether the slot was ever granted, ok whether there is a free one.
 func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, granted, ok bool) {
 	size := m.last - m.first + 1
 	hash := fnv.New64a()
@@ -227,7 +243,8 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 // over is the time before which a lease has ended for certain.
 func (m *member) over(t persist.SlotTable) int64 {
 	if t.Source != "" {
-		return t.Now - m.maxSkew // after a failover the clock may be behind that of the server that knew the lease
+		// after a failover the clock may be behind that of the server that knew the lease
+		return t.Now - m.maxSkew
 	}
 	return t.Now
 }
@@ -246,8 +263,9 @@ func (m *member) used(t persist.SlotTable) (n int) {
 	return n
 }
 
-// renew returns the change that extends a lease and what the lease is after it. progress is the highest time that was used or may be used already. The
-// error is errLost when the lease is not on record. The bootstrap part needs no change.
+// renew returns the change that extends a lease and what the lease is after it. progress is the
+// highest time that was used or may be used already. The error is errLost when the lease is not on
+// record. The bootstrap part needs no change.
 func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persist.SlotSwap, lease, error) {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
 	if i < 0 || t.Slots[i].Token != l.token {
@@ -257,9 +275,11 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	used := max(slot.Until, l.until, progress)
 	set := m.noticed(t, slot, l)
 	next := lease{id: l.id, token: l.token, lower: l.lower, reserved: l.reserved, floored: l.floored}
-	// Since the floor was set others may have been granted what is below it, where what was on record then was lost. Only a lease that stands goes on
-	// below it without a break: nobody else got the ID. It must be the one that the holder knows of that stands, since the one on record may be a renewal that it did
-	// not hear of, and that began with a break; and it must stand for as long as a server that was replaced may go on granting.
+	// Since the floor was set others may have been granted what is below it, where what was on
+	// record then was lost. Only a lease that stands goes on below it without a break: nobody else
+	// got the ID. It must be the one that the holder knows of that stands, since the one on record
+	// may be a renewal that it did not hear of, and that began with a break; and it must stand for
+	// as long as a server that was replaced may go on granting.
 	if l.lower < set.Floor && min(slot.Until, l.until) < t.Now+t.Lag {
 		next.lower, next.floored = max(used, set.Floor), set.Floor > used
 	}
@@ -270,11 +290,13 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	return swap, next, nil
 }
 
-// covered returns the change that gives the registry a floor above a lease that it does not know, or nil where there is one, or none is needed: it was put back to
-// an older copy, and others may have lost more than this node.
+// covered returns the change that gives the registry a floor above a lease that it does not know,
+// or nil where there is one, or none is needed: it was put back to an older copy, and others may
+// have lost more than this node.
 //
-// Only a floor above all of the lease was set after it was granted, and so covers whatever else was granted until then. One that the lease begins or ends with was there
-// before, and others may have been granted more since.
+// Only a floor above all of the lease was set after it was granted, and so covers whatever else was
+// granted until then. One that the lease begins or ends with was there before, and others may have
+// been granted more since.
 func (m *member) covered(t persist.SlotTable, l lease) *persist.SlotSwap {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
 	if i >= 0 && !older(t.Slots[i], l) || t.Set == nil || t.Set.Floor > max(l.until, l.reserved) {
@@ -288,13 +310,14 @@ func (m *member) covered(t persist.SlotTable, l lease) *persist.SlotSwap {
 	return &persist.SlotSwap{OldSet: t.Set, NewSet: &set, Source: t.Source}
 }
 
-// older reports whether a slot is from before a lease was granted. Whoever has it, it never knows less than that: all but a put back registry goes up.
+// older reports whether a slot is from before a lease was granted. Whoever has it, it never knows
+// less than that: all but a put back registry goes up.
 func older(slot persist.Slot, l lease) bool {
 	return slot.Until < l.until || slot.Reserved < l.reserved
 }
 
-// noticed returns the bootstrap part, with a new floor when the slot shows that the registry was put back to an older copy: other nodes may have
-// lost more than this one.
+// noticed returns the bootstrap part, with a new floor when the slot shows that the registry was
+// put back to an older copy: other nodes may have lost more than this one.
 func (m *member) noticed(t persist.SlotTable, slot persist.Slot, l lease) persist.SlotSet {
 	set := *t.Set
 	if older(slot, l) {
@@ -311,8 +334,8 @@ func changed(old *persist.SlotSet, set persist.SlotSet) *persist.SlotSet {
 	return &set
 }
 
-// release returns the change that gives a machine ID up. last is the highest time that was used with it; the generator is closed. The error is
-// errLost when the lease is not on record.
+// release returns the change that gives a machine ID up. last is the highest time that was used
+// with it; the generator is closed. The error is errLost when the lease is not on record.
 func (m *member) release(t persist.SlotTable, l lease, last int64) (persist.SlotSwap, error) {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
 	if i < 0 || t.Slots[i].Token != l.token {
@@ -329,7 +352,8 @@ func (m *member) release(t persist.SlotTable, l lease, last int64) (persist.Slot
 	return swap, nil
 }
 
-// skewed returns why a clock is too far off the registry's: the registry was looked at between before and after.
+// skewed returns why a clock is too far off the registry's: the registry was looked at between
+// before and after.
 func (m *member) skewed(before, after int64, t persist.SlotTable) error {
 	ahead, behind := before-t.Now, t.Now-after
 	switch {

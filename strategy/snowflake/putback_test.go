@@ -13,7 +13,8 @@ import (
 
 // Registries that are put back to an older copy under nodes that know better.
 
-// putBack is a registry that can be put back, and that fails to make changes of its bootstrap part alone.
+// putBack is a registry that can be put back, and that fails to make changes of its bootstrap part
+// alone.
 type putBack struct {
 	*registry
 	failing  atomic.Int64 // how many such changes fail from now on
@@ -60,8 +61,9 @@ func portFor(t *testing.T, id int64) string {
 	return ""
 }
 
-// A holder that lost its lease in a registry that was put back gives that a floor before it takes a machine ID: that of another node, which has not looked yet, would
-// be granted below what that one uses. Also when the change fails at first.
+// A holder that lost its lease in a registry that was put back gives that a floor before it takes a
+// machine ID: that of another node, which has not looked yet, would be granted below what that one
+// uses. Also when the change fails at first.
 func TestLostLeaseIsCovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
@@ -92,7 +94,8 @@ func TestLostLeaseIsCovered(t *testing.T) {
 	})
 }
 
-// A restart whose file has a lease that the registry does not know gives that a floor, and uses no time again although its clock is back.
+// A restart whose file has a lease that the registry does not know gives that a floor, and uses no
+// time again although its clock is back.
 func TestResumeOnARegistryThatWasPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
@@ -222,11 +225,14 @@ func TestCovered(t *testing.T) {
 // The file refuses a lease that reserves less than before under the same token.
 func TestRenewalKeepsWhatIsReserved(t *testing.T) {
 	m := member{layout: "l", key: "k", last: 1, horizon: 5000, maxSkew: 2000, offline: 60_000, floored: true}
-	l := lease{id: 0, token: "t", lower: 1, until: someTime + 5000, reserved: someTime + 65_000} // granted when the clock said someTime
+	// granted when the clock said someTime
+	l := lease{id: 0, token: "t", lower: 1, until: someTime + 5000, reserved: someTime + 65_000}
 	table := persist.SlotTable{Now: someTime + 1000, Set: &persist.SlotSet{Layout: "l", Ahead: m.ahead()}, Slots: []persist.Slot{
-		{ID: 0, Key: "k", Token: "t", Until: someTime + 4000, Reserved: someTime + 64_000}, // put back by one renewal
+		// put back by one renewal
+		{ID: 0, Key: "k", Token: "t", Until: someTime + 4000, Reserved: someTime + 64_000},
 	}}
-	swap, next, err := m.renew(table, l, someTime-500, l.until) // the clock was set back, within maxSkew
+	// the clock was set back, within maxSkew
+	swap, next, err := m.renew(table, l, someTime-500, l.until)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +244,8 @@ func TestRenewalKeepsWhatIsReserved(t *testing.T) {
 	}
 }
 
-// What an earlier process used of a machine ID, although the registry does not know, is not granted again.
+// What an earlier process used of a machine ID, although the registry does not know, is not granted
+// again.
 func TestSpent(t *testing.T) {
 	m := member{layout: "l", key: "k", first: 3, last: 3, horizon: 5000, maxSkew: 2000, spent: spent{3, someTime + 1000}}
 	_, l, err := m.acquire(persist.SlotTable{Now: someTime, Set: &persist.SlotSet{Layout: "l", Ahead: m.ahead()}}, someTime)

@@ -12,13 +12,14 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Settings are what a biz type with this strategy can say; the section snowflake holds their defaults. Biz types with the same settings share one
-// machine ID and one generator.
+// Settings are what a biz type with this strategy can say; the section snowflake holds their
+// defaults. Biz types with the same settings share one machine ID and one generator.
 type Settings struct {
-	// Epoch is the time that numbers count from, as RFC 3339, in whole milliseconds and not in the future.
+	// Epoch is the time that numbers count from, as RFC 3339, in whole milliseconds and not in the
+	// future.
 	Epoch Plain `config:"epoch"`
-	// BitsMachine and BitsSequence are how many bits of a number the machine ID has, 1 to 16, and the sequence within a millisecond. The time has
-	// the rest of 63.
+	// BitsMachine and BitsSequence are how many bits of a number the machine ID has, 1 to 16, and
+	// the sequence within a millisecond. The time has the rest of 63.
 	BitsMachine  int `config:"bitsMachine"`
 	BitsSequence int `config:"bitsSequence"`
 	// BitsRack is how many of the machine ID's bits, the highest, are the rack; 0 for none.
@@ -29,8 +30,9 @@ type Settings struct {
 	MachineID Plain `config:"machineId"`
 	// Rack is none, or the number of the rack, below 2^BitsRack.
 	Rack Plain `config:"rack"`
-	// Horizon is how far ahead of the clock a lease reaches, 500ms to 1h: for how long issuing goes on when the registry cannot be reached, and how
-	// long the machine ID of a node that died stays taken.
+	// Horizon is how far ahead of the clock a lease reaches, 500ms to 1h: for how long issuing goes
+	// on when the registry cannot be reached, and how long the machine ID of a node that died stays
+	// taken.
 	Horizon time.Duration `config:"horizon"`
 	// RenewInterval is the pause between two renewals, 50ms to a third of Horizon.
 	RenewInterval time.Duration `config:"renewInterval"`
@@ -40,24 +42,27 @@ type Settings struct {
 	MaxWaitRollback time.Duration `config:"maxWait"`
 	// MaxSkew is how far the clock may be off the registry's, 100ms to 1m.
 	MaxSkew time.Duration `config:"maxSkew"`
-	// RandomStart begins the sequence of each millisecond at a random value instead of 0, so that low traffic does not leave bits constant. It costs what lies below: up
-	// to a half of a millisecond's numbers, a quarter on average.
+	// RandomStart begins the sequence of each millisecond at a random value instead of 0, so that
+	// low traffic does not leave bits constant. It costs what lies below: up to a half of a
+	// millisecond's numbers, a quarter on average.
 	RandomStart bool `config:"randomStart"`
-	// OfflineStart is for how long a node may issue without the registry, also after a restart; 0 or 1s to 30 days. For that long nobody else can use
-	// the machine ID of a node that died.
+	// OfflineStart is for how long a node may issue without the registry, also after a restart; 0
+	// or 1s to 30 days. For that long nobody else can use the machine ID of a node that died.
 	OfflineStart time.Duration `config:"offlineStart"`
 	// StateDir is the folder of the file that OfflineStart needs.
 	StateDir string `config:"stateDir"`
 	// AppName is the first part of the key app.port.ip that an instance is known by.
 	AppName string `config:"appName"`
-	// AdvertiseIP is the last part; "" finds it: the address that is listened on, else the first one of the machine that is no loopback address.
+	// AdvertiseIP is the last part; "" finds it: the address that is listened on, else the first
+	// one of the machine that is no loopback address.
 	AdvertiseIP string `config:"advertiseIp"`
 }
 
 // Plain is text that YAML may take for a number or a time.
 type Plain string
 
-// UnmarshalText implements [encoding.TextUnmarshaler]; what it may be is checked with the other settings.
+// UnmarshalText implements [encoding.TextUnmarshaler]; what it may be is checked with the other
+// settings.
 func (o *Plain) UnmarshalText(text []byte) error { *o = Plain(text); return nil }
 
 // The words.
@@ -93,7 +98,8 @@ func DefaultSettings() Settings {
 
 var appNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// Validate implements [seqd.Validator]. That the epoch is not in the future is checked at the start, when there is a clock.
+// Validate implements [seqd.Validator]. That the epoch is not in the future is checked at the
+// start, when there is a clock.
 func (s *Settings) Validate() (problems []seqd.Problem) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {
@@ -153,7 +159,8 @@ func (o Plain) number(word Plain, most int64) (int64, error) {
 	return n, nil
 }
 
-// machineIDs returns the first and the last machine ID that a node with these valid settings may use.
+// machineIDs returns the first and the last machine ID that a node with these valid settings may
+// use.
 func (s *Settings) machineIDs() (first, last int64) {
 	workers := int64(1) << (s.BitsMachine - s.BitsRack)
 	if rack, _ := s.Rack.number(none, int64(1)<<s.BitsRack-1); rack > 0 {

@@ -1,8 +1,8 @@
-// Package snowflake is the strategy that makes numbers of the time, a sequence and a machine ID that this node holds on lease: sorted by time, with
-// nothing to ask per number.
+// Package snowflake is the strategy that makes numbers of the time, a sequence and a machine ID
+// that this node holds on lease: sorted by time, with nothing to ask per number.
 //
-// Two nodes never make the same number, because a machine ID is leased for an interval of time, and a number's time lies in it (see protocol.go,
-// invariant U5). So no clock has to be right for that.
+// Two nodes never make the same number, because a machine ID is leased for an interval of time, and
+// a number's time lies in it (see protocol.go, invariant U5). So no clock has to be right for that.
 package snowflake
 
 import (
@@ -52,8 +52,9 @@ func shape(bizType seqd.BizType) string {
 	return Name + " " + l.text() + " registry=" + settings.Registry
 }
 
-// aloneWith reports whether a biz type can issue while the store has not been reached since the start, and returns the cluster that it belongs to: when the
-// file of the reservation names it with the same shape, and the reservation lasts.
+// aloneWith reports whether a biz type can issue while the store has not been reached since the
+// start, and returns the cluster that it belongs to: when the file of the reservation names it with
+// the same shape, and the reservation lasts.
 func aloneWith(env strategy.Env, bizType seqd.BizType, shape string) (cluster string, ok bool) {
 	settings, valid := bizType.Settings.(*Settings)
 	if !valid || settings.OfflineStart == 0 {
@@ -93,8 +94,9 @@ func instanceOf(addr string, settings *Settings) (file, key string, err error) {
 	return statefile.Name(settings.AppName, int(number), ip), settings.AppName + "." + port + "." + statefile.Number(ip), nil
 }
 
-// restored gives the registry a new floor, above all that may have been granted by nodes that ever registered, as far as the backup knows, or that have this
-// configuration. Nodes that come to it while it has no bootstrap part make one by themselves.
+// restored gives the registry a new floor, above all that may have been granted by nodes that ever
+// registered, as far as the backup knows, or that have this configuration. Nodes that come to it
+// while it has no bootstrap part make one by themselves.
 func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done string, err error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -131,7 +133,8 @@ func newMember(env strategy.Env, settings *Settings, l *layout) member {
 	}
 }
 
-// registryName is the registry of a layout: with another one a machine ID says nothing about this one's numbers.
+// registryName is the registry of a layout: with another one a machine ID says nothing about this
+// one's numbers.
 func registryName(l *layout) string { return "machineIds " + l.text() }
 
 // openRegistry returns where machine IDs are leased.
@@ -147,7 +150,8 @@ func openRegistry(env strategy.Env, settings *Settings) (persist.SlotStore, erro
 
 // Strategy issues the numbers of one biz type. It is safe for concurrent use.
 type Strategy struct {
-	// bound is the holder. It is another one after Init where the first had ended by then; the lock of holders guards replacing it.
+	// bound is the holder. It is another one after Init where the first had ended by then; the lock
+	// of holders guards replacing it.
 	bound  atomic.Pointer[holder]
 	name   string
 	layout *layout
@@ -219,7 +223,8 @@ func (r *registered) reserves(path string) bool {
 	return false
 }
 
-// count makes a strategy a user of its holder, once. Where that has ended since New, because its last user was closed, the strategy gets another one.
+// count makes a strategy a user of its holder, once. Where that has ended since New, because its
+// last user was closed, the strategy gets another one.
 func (r *registered) count(s *Strategy) error {
 	r.Lock()
 	defer r.Unlock()
@@ -241,7 +246,8 @@ func (r *registered) count(s *Strategy) error {
 	return nil
 }
 
-// bind gives a strategy the holder that others with the same settings have, or a new one. The lock is held.
+// bind gives a strategy the holder that others with the same settings have, or a new one. The lock
+// is held.
 func (r *registered) bind(s *Strategy, env strategy.Env, settings *Settings) error {
 	shared := r.of[s.key]
 	if shared == nil {
@@ -264,7 +270,8 @@ func (r *registered) bind(s *Strategy, env strategy.Env, settings *Settings) err
 // held returns the holder.
 func (s *Strategy) held() *holder { return s.bound.Load() }
 
-// leave closes a strategy and reports whether it was the last user of its holder, which is forgotten then.
+// leave closes a strategy and reports whether it was the last user of its holder, which is
+// forgotten then.
 func (r *registered) leave(s *Strategy) (last bool) {
 	r.Lock()
 	defer r.Unlock()
@@ -291,8 +298,9 @@ type sharedHolder struct {
 	users int // those of them that were initialised
 }
 
-// New returns the strategy of one biz type, whose Settings must be of type *Settings. It touches nothing. Strategies with the same settings and
-// store share a machine ID, and no number appears twice among them.
+// New returns the strategy of one biz type, whose Settings must be of type *Settings. It touches
+// nothing. Strategies with the same settings and store share a machine ID, and no number appears
+// twice among them.
 func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -340,8 +348,9 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	return h, nil
 }
 
-// ownIP returns the address that this node is known by: the one that is configured, else the one it listens on, else the first one of the machine that
-// is no loopback address, IPv4 before IPv6, else 127.0.0.1.
+// ownIP returns the address that this node is known by: the one that is configured, else the one it
+// listens on, else the first one of the machine that is no loopback address, IPv4 before IPv6, else
+// 127.0.0.1.
 func ownIP(configured, host string) netip.Addr {
 	for _, text := range []string{configured, host} {
 		if ip, err := netip.ParseAddr(text); err == nil && !ip.IsUnspecified() {
@@ -369,8 +378,9 @@ func ownIP(configured, host string) netip.Addr {
 	return best
 }
 
-// Init implements [seqd.Strategy]: it begins to look for a machine ID, and returns an error until there is one that can be used. What a registry lacks is
-// made safe by its floor, so fresh does not matter.
+// Init implements [seqd.Strategy]: it begins to look for a machine ID, and returns an error until
+// there is one that can be used. What a registry lacks is made safe by its floor, so fresh does not
+// matter.
 func (s *Strategy) Init(ctx context.Context, _ bool) error {
 	if err := holders.count(s); err != nil {
 		return err
@@ -381,7 +391,8 @@ func (s *Strategy) Init(ctx context.Context, _ bool) error {
 	return s.held().ready(ctx)
 }
 
-// OnRecord implements [strategy.ShapeKeeper]: the file of the reservation says for which biz types it may be used without the store.
+// OnRecord implements [strategy.ShapeKeeper]: the file of the reservation says for which biz types
+// it may be used without the store.
 func (s *Strategy) OnRecord(shape string) { s.held().onRecord(s.name, shape) }
 
 // Generate adds n numbers to seq, ascending, their times within the lease.
@@ -415,7 +426,8 @@ func (s *Strategy) Parse(number int64) (seqd.Parsed, error) {
 	return seqd.Parsed{Number: number, Valid: true, Time: t, MachineID: &machine, Sequence: &sequence}, nil
 }
 
-// Close ends issuing. When no other strategy uses the machine ID it is given up, so that another node can have it at once. Further calls do nothing.
+// Close ends issuing. When no other strategy uses the machine ID it is given up, so that another
+// node can have it at once. Further calls do nothing.
 func (s *Strategy) Close(ctx context.Context) error {
 	if !holders.leave(s) {
 		return nil

@@ -14,16 +14,19 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
-// The file of the reservation says for which biz types it may be used without the store, and in which shape (invariant U6): name=hash, by commas. A biz type
-// is named when its shape was seen on record in the store, and no more once another one was.
+// The file of the reservation says for which biz types it may be used without the store, and in
+// which shape (invariant U6): name=hash, by commas. A biz type is named when its shape was seen on
+// record in the store, and no more once another one was.
 
 // struck is what stands in place of a hash when the store has another shape on record.
 const struck = "-"
 
-// mostUsers is how long the list of biz types in the file may be, in bytes; those behind it need the store at the start.
+// mostUsers is how long the list of biz types in the file may be, in bytes; those behind it need
+// the store at the start.
 const mostUsers = 4 << 10
 
-// shapeHash is a shape as the file has it: the first 128 bits of its SHA-256, in hexadecimal digits.
+// shapeHash is a shape as the file has it: the first 128 bits of its SHA-256, in hexadecimal
+// digits.
 func shapeHash(shape string) string {
 	sum := sha256.Sum256([]byte(shape))
 	return hex.EncodeToString(sum[:16])
@@ -49,7 +52,8 @@ func (h *holder) serves(bizType string) {
 	}
 }
 
-// know takes over what another holder of this process knows of a biz type, where this one knows nothing yet.
+// know takes over what another holder of this process knows of a biz type, where this one knows
+// nothing yet.
 func (h *holder) know(bizType string, from *holder) {
 	from.mu.Lock()
 	hash := from.users[bizType]
@@ -61,7 +65,8 @@ func (h *holder) know(bizType string, from *holder) {
 	}
 }
 
-// remember takes over what an earlier process wrote about biz types of this one, where this one knows nothing yet.
+// remember takes over what an earlier process wrote about biz types of this one, where this one
+// knows nothing yet.
 func (h *holder) remember(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,8 +95,8 @@ func (h *holder) names() string {
 	return strings.Join(list, ",")
 }
 
-// onRecord notes the shape that the store has on record; "" for another than this process makes. The file has it as soon as the holder comes to it; one that
-// nobody uses yet, at once.
+// onRecord notes the shape that the store has on record; "" for another than this process makes.
+// The file has it as soon as the holder comes to it; one that nobody uses yet, at once.
 func (h *holder) onRecord(bizType, shape string) {
 	h.mu.Lock()
 	h.users[bizType] = struck

@@ -17,7 +17,8 @@ func alone(s *Strategy, bizType, shape string) bool {
 	return ok && remembered == cluster
 }
 
-// The file vouches for the shape that is on record in the store and for no other one: not for that of another registry, nor for one without a plugin.
+// The file vouches for the shape that is on record in the store and for no other one: not for that
+// of another registry, nor for one without a plugin.
 func TestAloneInTheShapeOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -76,7 +77,8 @@ func TestAloneOverRestarts(t *testing.T) {
 	})
 }
 
-// When the store has another shape on record the file does not name the biz type any more, whatever the holder is at.
+// When the store has another shape on record the file does not name the biz type any more, whatever
+// the holder is at.
 func TestNotAloneAfterAConflict(t *testing.T) {
 	for name, conflict := range map[string]func(t *testing.T, r *registry, s *Strategy){
 		"before Init": func(_ *testing.T, _ *registry, s *Strategy) { s.OnRecord("") },

@@ -25,7 +25,8 @@ type shoutSettings struct {
 	Prefix string `config:"prefix"`
 }
 
-// shout writes a line for every request that was refused. It runs in the request: a real one would count, or queue.
+// shout writes a line for every request that was refused. It runs in the request: a real one would
+// count, or queue.
 type shout struct {
 	prefix string
 	w      io.Writer
@@ -33,7 +34,8 @@ type shout struct {
 
 var _ seqd.RejectedHandler = (*shout)(nil)
 
-// Rejected is told once of each refusal. call is reused afterwards: nothing may keep a pointer into it.
+// Rejected is told once of each refusal. call is reused afterwards: nothing may keep a pointer into
+// it.
 func (s *shout) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) {
 	fmt.Fprintf(s.w, "%s %s ×%d: %s\n", s.prefix, call.BizType, call.Count, err.Detail)
 }

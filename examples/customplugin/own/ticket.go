@@ -22,7 +22,8 @@ func init() {
 	})
 }
 
-// ticketSettings are those of a biz type with strategy: ticket, and of the section ticket of the configuration.
+// ticketSettings are those of a biz type with strategy: ticket, and of the section ticket of the
+// configuration.
 type ticketSettings struct {
 	// Start is the first number, at least 1.
 	Start int64 `config:"start"`
@@ -36,7 +37,8 @@ func (s *ticketSettings) Validate() []seqd.Problem {
 	return nil
 }
 
-// ticket takes every number straight from the store: one write for each request, on all nodes in strict order, and without a gap unless an answer gets lost.
+// ticket takes every number straight from the store: one write for each request, on all nodes in
+// strict order, and without a gap unless an answer gets lost.
 type ticket struct {
 	counters persist.Counters
 	now      func() time.Time
@@ -61,7 +63,8 @@ func (t *ticket) Init(ctx context.Context, fresh bool) error {
 	return refusal(err)
 }
 
-// Generate adds n numbers. After an error the store may have given them: they are skipped, never guessed.
+// Generate adds n numbers. After an error the store may have given them: they are skipped, never
+// guessed.
 func (t *ticket) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	if t.closed.Load() {
 		return seqd.Errorf(seqd.CodeStopping, "the service is stopping")

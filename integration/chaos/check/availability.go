@@ -12,22 +12,27 @@ import (
 
 // Availability is how callers fared while faults of a class were on, alone or with others.
 type Availability struct {
-	Class    string        `json:"class"` // NoFault for the times without any, "a + b" for those of two classes at once
-	Faults   int           `json:"faults"`
-	Asked    int           `json:"asked"`    // calls for numbers that started in that time, without those that the load itself keeps from being answered
+	// NoFault for the times without any, "a + b" for those of two classes at once
+	Class  string `json:"class"`
+	Faults int    `json:"faults"`
+	// calls for numbers that started in that time, without those that the load itself keeps from
+	// being answered
+	Asked    int           `json:"asked"`
 	Answered int           `json:"answered"` // with numbers
 	Refused  int           `json:"refused"`  // with a problem document; the others got no answer
 	Gap      time.Duration `json:"gap"`      // the longest time without an answer of any node
 	NodeGap  time.Duration `json:"nodeGap"`  // the longest of one node that was asked, and its name
 	GapNode  string        `json:"gapNode,omitempty"`
-	Recovery time.Duration `json:"recovery"` // the longest from the end of a fault until whatever it made fail on a node was answered again
-	Never    int           `json:"never"`    // how many things were not answered again
+	// the longest from the end of a fault until whatever it made fail on a node was answered again
+	Recovery time.Duration `json:"recovery"`
+	Never    int           `json:"never"` // how many things were not answered again
 }
 
 // NoFault is the class of the times without faults.
 const NoFault = "(none)"
 
-// intended are the codes of calls that the load itself keeps from being answered: by its administrator, its rate limit, and callers that go away.
+// intended are the codes of calls that the load itself keeps from being answered: by its
+// administrator, its rate limit, and callers that go away.
 var intended = map[string]bool{"disabled": true, "unknown_biz_type": true, "rate_limited": true, "canceled": true}
 
 // Share is how many calls of a hundred were answered.

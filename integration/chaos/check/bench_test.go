@@ -54,7 +54,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// writeLarge records a run without faults: sixteen callers at a time, of all nodes, half of them of a strict biz type.
+// writeLarge records a run without faults: sixteen callers at a time, of all nodes, half of them of
+// a strict biz type.
 func writeLarge(tb testing.TB, path string) (total int64) {
 	tb.Helper()
 	w, err := record.Create(path)

@@ -18,7 +18,8 @@ func loadZone(name string) (zone, error) {
 // day is the period of a daily reset at a time.
 func (z zone) day(ms int64) string { return time.UnixMilli(ms).In(z.location).Format("20060102") }
 
-// offsetRange is the smallest and the largest of what a list of offsets, by time, says within a span.
+// offsetRange is the smallest and the largest of what a list of offsets, by time, says within a
+// span.
 func offsetRange(all []record.Offset, from, to int64) (low, high int64) {
 	next := sort.Search(len(all), func(i int) bool { return all[i].At > from })
 	if next > 0 {
@@ -31,8 +32,9 @@ func offsetRange(all []record.Offset, from, to int64) (low, high int64) {
 	return low, high
 }
 
-// nodeClock is what a node's clock may have said, in ms since the Unix epoch, at some time from start to end: the least and the most. Offsets that changed just before
-// or after are as good as those in between, and so is what the tolerance allows.
+// nodeClock is what a node's clock may have said, in ms since the Unix epoch, at some time from
+// start to end: the least and the most. Offsets that changed just before or after are as good as
+// those in between, and so is what the tolerance allows.
 func (h *history) nodeClock(node string, start, end int64) (least, most int64) {
 	pad := int64(h.options.OffsetDelay)
 	low, high := offsetRange(h.offsets[node], start-pad, end+pad)

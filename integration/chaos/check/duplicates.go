@@ -8,7 +8,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// interval is numbers of one kind without a gap: those of a counter, or of a machine ID, divided by their distance.
+// interval is numbers of one kind without a gap: those of a counter, or of a machine ID, divided by
+// their distance.
 type interval struct {
 	first, last int64
 	issue       int32
@@ -21,9 +22,11 @@ type pool struct {
 	machine int64 // of snowflake, else 0
 }
 
-// checkDuplicates demands that no number comes twice: over all nodes, processes, faults and changes of a biz type, also after it was deleted and made again; and no
-// display form, also of an answer that broke off half-way (DESIGN §2 "unique: always", U1, U2, U5, U6; README "What it promises"). Nothing excuses a duplicate. Numbers that begin again with each period are
-// different numbers in each; biz types that share machine IDs share numbers.
+// checkDuplicates demands that no number comes twice: over all nodes, processes, faults and changes
+// of a biz type, also after it was deleted and made again; and no display form, also of an answer
+// that broke off half-way (DESIGN §2 "unique: always", U1, U2, U5, U6; README "What it promises").
+// Nothing excuses a duplicate. Numbers that begin again with each period are different numbers in
+// each; biz types that share machine IDs share numbers.
 func (h *history) checkDuplicates(r *Report, issues []issue) {
 	issues = slices.Concat(issues, h.halves)
 	for p, all := range h.intervals(issues) {
@@ -89,7 +92,8 @@ type shown struct {
 	issue int32
 }
 
-// checkOpaque finds display forms that came twice where they do not tell their number. Of 10^7 forms, two different ones pass for the same with a probability of about 10^-6.
+// checkOpaque finds display forms that came twice where they do not tell their number. Of 10^7
+// forms, two different ones pass for the same with a probability of about 10^-6.
 func (h *history) checkOpaque(r *Report, issues []issue) {
 	all := make(map[*bizType][]shown)
 	for i := range issues {

@@ -2,14 +2,17 @@ package check
 
 import "fmt"
 
-// leastShare is the share of the calls for numbers that a run must have answered, and of the answers of strict biz types that must have been held against all nodes, one of so many.
+// leastShare is the share of the calls for numbers that a run must have answered, and of the
+// answers of strict biz types that must have been held against all nodes, one of so many.
 const leastShare = 2
 
 // fewAnswers is how many answers of strict biz types say nothing of their share yet.
 const fewAnswers = 1000
 
-// checkEnough demands that a run that came to its end shows something: a seqd that answers nobody breaks no other rule. Every node and every biz type has given numbers, something was broken, half of the calls
-// were answered, and order over nodes was suspended for less than half of the answers. These are floors far below what a run reaches, no promises of seqd. A world without a length is
+// checkEnough demands that a run that came to its end shows something: a seqd that answers nobody
+// breaks no other rule. Every node and every biz type has given numbers, something was broken, half
+// of the calls were answered, and order over nodes was suspended for less than half of the answers.
+// These are floors far below what a run reaches, no promises of seqd. A world without a length is
 // not one of the laboratory, which refuses that.
 func (h *history) checkEnough(r *Report) {
 	if !h.done || h.world.Duration == 0 {
@@ -54,7 +57,8 @@ func (h *history) checkShare(r *Report) {
 	}
 }
 
-// checkFindings counts what the laboratory itself saw: a node that ended by itself, did not end well when it was asked to, or was not ready after the last fault.
+// checkFindings counts what the laboratory itself saw: a node that ended by itself, did not end
+// well when it was asked to, or was not ready after the last fault.
 func (h *history) checkFindings(r *Report) {
 	for _, f := range h.findings {
 		h.fail(r, RuleProcess, "", 1, f.At, f.Text)

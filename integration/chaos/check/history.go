@@ -305,7 +305,8 @@ func (h *history) addCall(r *record.Call) error {
 	return nil
 }
 
-// addHalf keeps the numbers of an answer that broke off. Nobody else may have them; nothing more is promised of them.
+// addHalf keeps the numbers of an answer that broke off. Nobody else may have them; nothing more is
+// promised of them.
 func (h *history) addHalf(c call, runs record.Runs) {
 	c.runs = runs
 	i := issue{call: &c, start: c.start, end: c.end, alone: true, firstEnding: &c}

@@ -11,7 +11,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// issue is numbers that were issued once: an answer, or all equal answers to one idempotency key. They were issued at some time from start to end.
+// issue is numbers that were issued once: an answer, or all equal answers to one idempotency key.
+// They were issued at some time from start to end.
 type issue struct {
 	*call             // the answer that came first
 	start, end  int64 // hides that of call
@@ -20,7 +21,8 @@ type issue struct {
 	firstEnding *call // what end belongs to
 }
 
-// counter is what numbers are counted by: no number of one may come twice, and where order is promised it is promised within one.
+// counter is what numbers are counted by: no number of one may come twice, and where order is
+// promised it is promised within one.
 type counter struct {
 	bizType *bizType
 	period  string
@@ -30,9 +32,11 @@ func (i *issue) counter() counter { return counter{i.bizType, i.period} }
 
 // issues returns what was issued, by start, and checks idempotency on the way.
 //
-// Idempotency: for the same key of a biz type all answers are equal, on every node, as long as Redis does not lose it (docs/IDEMPOTENCY.md, README "Repeat a
-// request"). So of two answers that differ the second must have come after Redis may have lost the first: its server died or was begun anew, was flushed, was
-// failed over, or was one of two primaries. An answer that says that it was given before must be equal to one that was, unless that one never arrived.
+// Idempotency: for the same key of a biz type all answers are equal, on every node, as long as
+// Redis does not lose it (docs/IDEMPOTENCY.md, README "Repeat a request"). So of two answers that
+// differ the second must have come after Redis may have lost the first: its server died or was
+// begun anew, was flushed, was failed over, or was one of two primaries. An answer that says that
+// it was given before must be equal to one that was, unless that one never arrived.
 func (h *history) issues(r *Report) []issue {
 	var all []issue
 	byKey := make(map[[2]string][]*call)
@@ -100,12 +104,14 @@ func (h *history) answersOf(r *Report, calls []*call) (different []issue) {
 	return different
 }
 
-// equal is whether two answers have the same IDs. Where an ID shows number and period, it is the same only with both.
+// equal is whether two answers have the same IDs. Where an ID shows number and period, it is the
+// same only with both.
 func equal(a, b *call) bool {
 	return a.period == b.period && slices.Equal(a.runs, b.runs) && slices.Equal(a.texts, b.texts)
 }
 
-// keyLost reports whether Redis may have lost a key that was put there within a span, or before it, at some time within it.
+// keyLost reports whether Redis may have lost a key that was put there within a span, or before it,
+// at some time within it.
 func (h *history) keyLost(from, to int64) bool {
 	for _, f := range h.faults {
 		if f.LosesKeys && f.Begin <= to && f.End+int64(h.options.LogDelay) >= from {
@@ -115,8 +121,8 @@ func (h *history) keyLost(from, to int64) bool {
 	return touches(h.changesOfPrimary(), from, to)
 }
 
-// checkForms demands that every answer has as many IDs as were asked for (README "Use it"), each of the form that its biz type shows (README "Shapes of numbers"), and
-// all of one period.
+// checkForms demands that every answer has as many IDs as were asked for (README "Use it"), each of
+// the form that its biz type shows (README "Shapes of numbers"), and all of one period.
 func (h *history) checkForms(r *Report) {
 	for _, b := range h.badForms {
 		h.fail(r, RuleForm, b.bizType, 1, 0, b.why)
@@ -141,7 +147,8 @@ func (h *history) checkForms(r *Report) {
 // greatest is the largest number of a segment (DESIGN §3 "exact in JavaScript").
 const greatest = 1<<53 - 1
 
-// wrong says what is wrong with an answer by itself: it could not be read as one of its biz type, or has numbers that the biz type does not have (README "segment.start").
+// wrong says what is wrong with an answer by itself: it could not be read as one of its biz type,
+// or has numbers that the biz type does not have (README "segment.start").
 func (c *call) wrong() string {
 	if c.code != "" {
 		return "an answer that is " + c.code
@@ -158,8 +165,8 @@ func (c *call) wrong() string {
 	return ""
 }
 
-// checkRecord demands that the record tells enough for the other rules: it came to its end, and where Redis was broken under biz types that count in it, its servers were
-// asked what they are.
+// checkRecord demands that the record tells enough for the other rules: it came to its end, and
+// where Redis was broken under biz types that count in it, its servers were asked what they are.
 func (h *history) checkRecord(r *Report) {
 	if (h.torn || !h.done) && !h.options.Unfinished {
 		h.fail(r, RuleRecord, "", 1, h.end, "the record does not come to an end: the laboratory ended before its run did")
@@ -171,9 +178,11 @@ func (h *history) checkRecord(r *Report) {
 	}
 }
 
-// checkGuard demands that no node has to keep back numbers of the cursor because it has issued higher ones (DESIGN §3 "Guard": "alarm"), which nothing but two primaries explains:
-// they count apart, and a node may be sent from one to the other. What the last of them answered may come as late as Redis's time-out. Nor may a node find that the store went back, unless the
-// laboratory has put it back: what it acknowledged was lost, or the node knows numbers that the store never gave.
+// checkGuard demands that no node has to keep back numbers of the cursor because it has issued
+// higher ones (DESIGN §3 "Guard": "alarm"), which nothing but two primaries explains: they count
+// apart, and a node may be sent from one to the other. What the last of them answered may come as
+// late as Redis's time-out. Nor may a node find that the store went back, unless the laboratory has
+// put it back: what it acknowledged was lost, or the node knows numbers that the store never gave.
 func (h *history) checkGuard(r *Report) {
 	splits := h.splits()
 	for _, l := range h.lines {

@@ -8,7 +8,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// checkOrder applies the rules of order to each counter: within a call, per process, per node and over all nodes.
+// checkOrder applies the rules of order to each counter: within a call, per process, per node and
+// over all nodes.
 func (h *history) checkOrder(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for i := range issues {
@@ -17,7 +18,8 @@ func (h *history) checkOrder(r *Report, issues []issue) {
 		}
 	}
 	for c, all := range byCounter {
-		h.checkInCall(r, all) // also where what the load does to a biz type suspends everything else
+		// also where what the load does to a biz type suspends everything else
+		h.checkInCall(r, all)
 		if c.bizType.NoOrder {
 			continue
 		}
@@ -31,7 +33,8 @@ func (h *history) checkOrder(r *Report, issues []issue) {
 	}
 }
 
-// checkInCall demands that the numbers of one answer increase (DESIGN §2: "increasing"; a batch is one call, and a caller's number its first plus an index). Nothing excuses it.
+// checkInCall demands that the numbers of one answer increase (DESIGN §2: "increasing"; a batch is
+// one call, and a caller's number its first plus an index). Nothing excuses it.
 func (h *history) checkInCall(r *Report, all []*issue) {
 	for _, i := range all {
 		for n := 1; n < len(i.runs); n++ {
@@ -49,9 +52,10 @@ type process struct {
 	life int
 }
 
-// checkPerProcess demands that a call that starts after another one of the same process and counter ended gets only larger numbers (DESIGN §2 "Order per process
-// always holds", §4 "not below the last one"). Nothing excuses it. Answers to a key that was used in several calls count for no process: another one may have issued
-// them.
+// checkPerProcess demands that a call that starts after another one of the same process and counter
+// ended gets only larger numbers (DESIGN §2 "Order per process always holds", §4 "not below the
+// last one"). Nothing excuses it. Answers to a key that was used in several calls count for no
+// process: another one may have issued them.
 func (h *history) checkPerProcess(r *Report, all []*issue) {
 	parts := make(map[process][]*issue)
 	for _, i := range all {
@@ -65,8 +69,9 @@ func (h *history) checkPerProcess(r *Report, all []*issue) {
 	}
 }
 
-// checkPerNode demands the same of all processes of a node together where the ordering is per-node (DESIGN §2 "increasing per node"): what a process leaves is given back to the
-// store only while nothing above it has left the store.
+// checkPerNode demands the same of all processes of a node together where the ordering is per-node
+// (DESIGN §2 "increasing per node"): what a process leaves is given back to the store only while
+// nothing above it has left the store.
 func (h *history) checkPerNode(r *Report, all []*issue) {
 	parts := make(map[string][]*issue)
 	for _, i := range all {
@@ -79,9 +84,10 @@ func (h *history) checkPerNode(r *Report, all []*issue) {
 	}
 }
 
-// checkOverNodes demands that a call that starts after another one ended, on whichever node, gets only larger numbers (DESIGN §2: "strictly increasing over all nodes and
-// linearizable"; "after a loss it goes on higher"; README "Several nodes"). A call that touches a time in which order is suspended (see suspended) is excused; it is
-// not excused for those that start after it.
+// checkOverNodes demands that a call that starts after another one ended, on whichever node, gets
+// only larger numbers (DESIGN §2: "strictly increasing over all nodes and linearizable"; "after a
+// loss it goes on higher"; README "Several nodes"). A call that touches a time in which order is
+// suspended (see suspended) is excused; it is not excused for those that start after it.
 func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
 	owns, splits := h.owns(c.bizType), h.splits()
 	because := h.suspended(c.bizType, all, owns, splits)
@@ -112,8 +118,11 @@ func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
 	h.checkCursor(r, all, owns, func(i *issue) bool { return !suspended(i) || touches(several, i.start, i.end) })
 }
 
-// checkCursor demands that calls of processes that are not on their own are in order among themselves while others are: all take from one cursor, which only goes up. The documentation
-// promises less; the protocol keeps it, as its model checks (integration/model). Two primaries suspend it, and so do two servers and another ordering. Those that checkOverNodes has not excused are excused here.
+// checkCursor demands that calls of processes that are not on their own are in order among
+// themselves while others are: all take from one cursor, which only goes up. The documentation
+// promises less; the protocol keeps it, as its model checks (integration/model). Two primaries
+// suspend it, and so do two servers and another ordering. Those that checkOverNodes has not excused
+// are excused here.
 func (h *history) checkCursor(r *Report, all []*issue, owns []own, excused func(*issue) bool) {
 	byProcess := make(map[process][]window)
 	for _, o := range owns {
@@ -139,7 +148,8 @@ func (h *history) checkCursor(r *Report, all []*issue, owns []own, excused func(
 // never excuses nothing.
 func never(*issue) bool { return false }
 
-// sweepOrder compares each answer that is not excused, by its start, with the highest number of those that had ended before it. all are by start.
+// sweepOrder compares each answer that is not excused, by its start, with the highest number of
+// those that had ended before it. all are by start.
 func (h *history) sweepOrder(r *Report, rule string, all []*issue, excused func(*issue) bool) {
 	byEnd := slices.Clone(all)
 	slices.SortFunc(byEnd, func(a, b *issue) int { return cmp.Compare(a.end, b.end) })

@@ -367,7 +367,8 @@ func (s *story) runs(at int64, name, role string, scripts int64) {
 	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: role, Scripts: scripts}})
 }
 
-// serveTwo is r1, which serves until ended, and r2, which calls itself a primary from 2000 on and serves from begun on.
+// serveTwo is r1, which serves until ended, and r2, which calls itself a primary from 2000 on and
+// serves from begun on.
 func serveTwo(s *story, ended, begun int64) {
 	s.fault(900, 3000, "partition", "r1", losesRedis)
 	one, two := int64(5), int64(0)

@@ -13,8 +13,9 @@ import (
 // machineOf gives each process a machine ID of its own.
 func machineOf(node string, life int) int64 { return int64(node[0]-'a') + 3*int64(life) }
 
-// simulation makes random histories of a system that keeps all promises: a cursor that all nodes take from, ranges of each node, machine IDs, and nodes that are on their own now and
-// then or die. A call's numbers are taken at a moment between its start and its end.
+// simulation makes random histories of a system that keeps all promises: a cursor that all nodes
+// take from, ranges of each node, machine IDs, and nodes that are on their own now and then or die.
+// A call's numbers are taken at a moment between its start and its end.
 type simulation struct {
 	*story
 	t       *rapid.T
@@ -119,7 +120,8 @@ func (s *simulation) take(bizType, node string, count int64) int64 {
 	return s.cursor[bizType] - count
 }
 
-// apart is how far a node's own ranges lie above everything: the cursor does not get there while the node is on its own.
+// apart is how far a node's own ranges lie above everything: the cursor does not get there while
+// the node is on its own.
 const apart = 10_000
 
 // range100 takes numbers from a node's own range of a hundred.

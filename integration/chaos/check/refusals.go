@@ -2,8 +2,9 @@ package check
 
 import "fmt"
 
-// refusals are the codes that a node may refuse what the load asks for with, and their statuses (DESIGN §6 "errors", README). All else is a defect, such as internal and plugin_panic,
-// or refuses a request as wrong that is none.
+// refusals are the codes that a node may refuse what the load asks for with, and their statuses
+// (DESIGN §6 "errors", README). All else is a defect, such as internal and plugin_panic, or refuses
+// a request as wrong that is none.
 var refusals = map[string]int{
 	"starting": 503, "stopping": 503, "overloaded": 503, "store_unavailable": 503, "redis_unavailable": 503, "clock_rollback": 503, "no_machine_id": 503, "timeout": 503,
 	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404,
@@ -12,7 +13,8 @@ var refusals = map[string]int{
 // administered are those of refusals that an administrator causes.
 var administered = map[string]bool{"disabled": true, "unknown_biz_type": true}
 
-// checkRefusals demands that each refusal has a code of the closed set with its status (DESIGN §6), that none is a defect of the service, and that only biz types that an administrator changed are
+// checkRefusals demands that each refusal has a code of the closed set with its status (DESIGN §6),
+// that none is a defect of the service, and that only biz types that an administrator changed are
 // disabled or unknown. An ID that is refused as none is the business of checkParse.
 func (h *history) checkRefusals(r *Report) {
 	changed := make(map[*bizType]bool)
@@ -41,7 +43,8 @@ func (h *history) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 	}
 }
 
-// checkDefect demands of a refused change only that it has a code, and that it is not for a defect: which changes are possible is not known here.
+// checkDefect demands of a refused change only that it has a code, and that it is not for a defect:
+// which changes are possible is not known here.
 func (h *history) checkDefect(r *Report, c *call) {
 	if c.status != 0 && !c.answered() && (c.code == "" || c.status >= 500 && refusals[c.code] != c.status) {
 		h.fail(r, RuleRefusal, c.bizType.Name, 1, c.end, fmt.Sprintf("a change was refused with status %d and code %q", c.status, c.code), c)

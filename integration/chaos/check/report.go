@@ -14,9 +14,11 @@ import (
 type Options struct {
 	// Shown is how many violations of each rule are shown; all are counted. 20.
 	Shown int
-	// LogDelay is how long after it happened the laboratory reads what a node logs, at most, while the node runs. 500 ms.
+	// LogDelay is how long after it happened the laboratory reads what a node logs, at most, while
+	// the node runs. 500 ms.
 	LogDelay time.Duration
-	// OffsetDelay is how far the time at which a clock was turned may be off what was recorded. 50 ms.
+	// OffsetDelay is how far the time at which a clock was turned may be off what was recorded. 50
+	// ms.
 	OffsetDelay time.Duration
 	// ClockTolerance is how far a node's clock may be off what the record makes of it. 5 ms.
 	ClockTolerance time.Duration
@@ -68,16 +70,19 @@ type Violation struct {
 	BizType string   `json:"bizType,omitempty"`
 	Text    string   `json:"text"`
 	Calls   []string `json:"calls,omitempty"`
-	Faults  []string `json:"faults,omitempty"` // that were on, or had ended less than ten seconds before
+	// that were on, or had ended less than ten seconds before
+	Faults []string `json:"faults,omitempty"`
 }
 
 // Report is what a record comes to.
 type Report struct {
-	Seed       int64            `json:"seed"`
-	Length     time.Duration    `json:"length"` // from the beginning of the run to the last thing recorded
-	Calls      int              `json:"calls"`
-	Answered   int              `json:"answered"`
-	Numbers    int64            `json:"numbers"` // that callers were given; an answer that was given again counts once
+	Seed int64 `json:"seed"`
+	// from the beginning of the run to the last thing recorded
+	Length   time.Duration `json:"length"`
+	Calls    int           `json:"calls"`
+	Answered int           `json:"answered"`
+	// that callers were given; an answer that was given again counts once
+	Numbers    int64            `json:"numbers"`
 	Duplicates int64            `json:"duplicates"`
 	Faults     int              `json:"faults"`
 	Classes    int              `json:"classes"` // of faults
@@ -85,18 +90,23 @@ type Report struct {
 	// ByBizType are the same by biz type, of the rules that are about one.
 	ByBizType  map[string]map[string]int64 `json:"byBizType,omitempty"`
 	Violations []Violation                 `json:"violations,omitempty"`
-	Refusals   map[string]int              `json:"refusals,omitempty"` // calls that asked for numbers and got none, by code
+	// calls that asked for numbers and got none, by code
+	Refusals map[string]int `json:"refusals,omitempty"`
 
-	Ordered   int `json:"ordered"`   // answers of strict biz types
-	Suspended int `json:"suspended"` // those that were not held against other nodes, because order over nodes was suspended
-	// SuspendedBy are the same by reason; some have several. Cursor are those of them that were held against each other all the same, because their nodes were not on their own.
+	Ordered int `json:"ordered"` // answers of strict biz types
+	// those that were not held against other nodes, because order over nodes was suspended
+	Suspended int `json:"suspended"`
+	// SuspendedBy are the same by reason; some have several. Cursor are those of them that were
+	// held against each other all the same, because their nodes were not on their own.
 	SuspendedBy map[string]int `json:"suspendedBy,omitempty"`
 	Cursor      int            `json:"cursor"`
 
-	// CutShort is whether the record does not say that its run came to an end. What a run must show at least is not asked of it then.
+	// CutShort is whether the record does not say that its run came to an end. What a run must show
+	// at least is not asked of it then.
 	CutShort bool `json:"cutShort,omitempty"`
 
-	Changed    int              `json:"changed"`    // keys that got other numbers because Redis had lost its own
+	// keys that got other numbers because Redis had lost its own
+	Changed    int              `json:"changed"`
 	ParseAsked int              `json:"parseAsked"` // IDs of which it was asked what they say
 	Skipped    []Skipped        `json:"skipped,omitempty"`
 	ByClass    []Availability   `json:"availability,omitempty"`
@@ -120,7 +130,8 @@ func (r *Report) Total() (n int64) {
 	return n
 }
 
-// OfNumbers is how many violations are of what is promised of numbers: a seqd that crashes, refuses, stays on its own or says too little has not been caught at that.
+// OfNumbers is how many violations are of what is promised of numbers: a seqd that crashes,
+// refuses, stays on its own or says too little has not been caught at that.
 func (r *Report) OfNumbers() int64 {
 	return r.Total() - r.Counts[RuleRecord] - r.Counts[RuleProcess] - r.Counts[RuleRefusal] - r.Counts[RuleBack]
 }

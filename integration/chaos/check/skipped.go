@@ -11,23 +11,33 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// checkSkipped demands that no more numbers are skipped than documented. What lies between a counter's start and the highest number that was issued, and that nobody was given, was
-// skipped for one of these reasons:
+// checkSkipped demands that no more numbers are skipped than documented. What lies between a
+// counter's start and the highest number that was issued, and that nobody was given, was skipped
+// for one of these reasons:
 //
-//   - a call that asked for numbers and got none, or a replay, may have cost what it asked for (README "How many numbers does a crash skip?": "what was in flight");
-//   - a process that ended: its two buffers with ordering per-node, its standby range and the one that waits to begin the cursor with strict; after a clean stop only
-//     what could not be given back, because another node took some since (README "What it promises"); a change of a biz type ends its strategy likewise, on each node;
-//   - with degrade: standby ranges, which are replaced when the cursor has passed them, at most one a second on each node, of at most ten seconds' numbers, or 100 (DESIGN §3 "Redis away");
-//   - a node that was on its own: its own two buffers besides (README "Several nodes": "its own range or two segments");
-//   - a cursor that was begun anew or moved up: what it held, at most 2 + reserveSegments segments, and the range that another node had brought for the same (README
-//     "A lost Redis skips what the cursor held");
-//   - a range of unknown outcome: one of the smallest size for each attempt while a back end fails, in each place that fetches ranges on each node, and attempts are a second apart but for the first
-//     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
+//   - a call that asked for numbers and got none, or a replay, may have cost what it asked for
+//     (README "How many numbers does a crash skip?": "what was in flight");
+//   - a process that ended: its two buffers with ordering per-node, its standby range and the one
+//     that waits to begin the cursor with strict; after a clean stop only what could not be given
+//     back, because another node took some since (README "What it promises"); a change of a biz
+//     type ends its strategy likewise, on each node;
+//   - with degrade: standby ranges, which are replaced when the cursor has passed them, at most one
+//     a second on each node, of at most ten seconds' numbers, or 100 (DESIGN §3 "Redis away");
+//   - a node that was on its own: its own two buffers besides (README "Several nodes": "its own
+//     range or two segments");
+//   - a cursor that was begun anew or moved up: what it held, at most 2 + reserveSegments segments,
+//     and the range that another node had brought for the same (README "A lost Redis skips what the
+//     cursor held");
+//   - a range of unknown outcome: one of the smallest size for each attempt while a back end fails,
+//     in each place that fetches ranges on each node, and attempts are a second apart but for the
+//     first ones (DESIGN §3 "Any error or time-out means the range is abandoned");
 //   - start was raised by a change;
-//   - the store was put back to an older copy: what was in hand, and what the cursor held (README "Restore a backup": what waits counts as issued);
+//   - the store was put back to an older copy: what was in hand, and what the cursor held (README
+//     "Restore a backup": what waits counts as issued);
 //   - what is in hand at the end of the run: as for a process that ended, and the cursor.
 //
-// A segment is at most maxStep, or what callers that waited together asked for. The bound is made of what was recorded, so a run without faults has a small one.
+// A segment is at most maxStep, or what callers that waited together asked for. The bound is made
+// of what was recorded, so a run without faults has a small one.
 func (h *history) checkSkipped(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for n := range issues {
@@ -54,10 +64,12 @@ func (h *history) checkSkipped(r *Report, issues []issue) {
 	})
 }
 
-// firstAttempts is how many attempts fall into the first second of a failure, as pauses grow from 20 ms.
+// firstAttempts is how many attempts fall into the first second of a failure, as pauses grow from
+// 20 ms.
 const firstAttempts = 7
 
-// fetchers is how many places of a node fetch ranges of a counter: the refill, the standby range, the one to begin the cursor with, and the local buffer.
+// fetchers is how many places of a node fetch ranges of a counter: the refill, the standby range,
+// the one to begin the cursor with, and the local buffer.
 const fetchers = 4
 
 // boundOf is how many numbers of a counter may have been skipped.
@@ -111,7 +123,8 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 	return bound
 }
 
-// standby is the largest standby range of a node: of ten seconds at the rate of the busiest second, at least 100, at most maxStep.
+// standby is the largest standby range of a node: of ten seconds at the rate of the busiest second,
+// at least 100, at most maxStep.
 func (h *history) standby(b *bizType) int64 {
 	seconds := make(map[int64]int64)
 	busiest := int64(0)

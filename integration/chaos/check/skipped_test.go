@@ -7,7 +7,8 @@ import (
 )
 
 func TestSkipped(t *testing.T) {
-	// Three lives hold two segments of 10 each, and the cursor four; in two seconds each node replaces its standby range twice.
+	// Three lives hold two segments of 10 each, and the cursor four; in two seconds each node
+	// replaces its standby range twice.
 	stories{
 		{"what is in hand", func(s *story) { s.call(0, 1, "a", order, numbers(161, 1)) }, ""},
 		{"more than that", func(s *story) { s.call(0, 1, "a", order, numbers(162, 1)) }, RuleSkipped},

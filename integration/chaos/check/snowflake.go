@@ -9,7 +9,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// layoutTime is the time in a number, in ms since the Unix epoch: order time, sequence, machine (DESIGN §4 "Layout").
+// layoutTime is the time in a number, in ms since the Unix epoch: order time, sequence, machine
+// (DESIGN §4 "Layout").
 func (b *bizType) layoutTime(number int64) int64 {
 	return b.Epoch + number>>(b.BitsMachine+b.BitsSequence)
 }
@@ -61,9 +62,11 @@ func (h *history) checkSnowflake(r *Report, issues []issue) {
 	}
 }
 
-// checkTime demands that the time in a number is one that its node's clock showed while the call was under way (DESIGN §2 "by time, k-sorted", §4: numbers are made of the node's
-// clock, and none of a time that it has not reached). So numbers of nodes whose clocks agree are in order to the millisecond. The node's clock is the wall clock with what it
-// was turned by; Options say how exactly that is known.
+// checkTime demands that the time in a number is one that its node's clock showed while the call
+// was under way (DESIGN §2 "by time, k-sorted", §4: numbers are made of the node's clock, and none
+// of a time that it has not reached). So numbers of nodes whose clocks agree are in order to the
+// millisecond. The node's clock is the wall clock with what it was turned by; Options say how
+// exactly that is known.
 func (h *history) checkTime(r *Report, i *issue) {
 	b := i.bizType
 	first, last := b.layoutTime(i.low), b.layoutTime(i.high)
@@ -84,8 +87,10 @@ func (h *history) checkTime(r *Report, i *issue) {
 
 func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// checkMachine demands that two processes never use one machine ID for the same millisecond, nor in turn without a new lease: what is granted on one machine ID never
-// overlaps, and a holder's own lease is one interval over all its renewals (DESIGN §4, U5). A process that registers anew, which it logs, begins another interval.
+// checkMachine demands that two processes never use one machine ID for the same millisecond, nor in
+// turn without a new lease: what is granted on one machine ID never overlaps, and a holder's own
+// lease is one interval over all its renewals (DESIGN §4, U5). A process that registers anew, which
+// it logs, begins another interval.
 func (h *history) checkMachine(r *Report, issues []issue, m machine, all []use) {
 	slices.SortFunc(all, func(a, b use) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	latest := make(map[process]use) // the last use of each process so far

@@ -55,7 +55,8 @@ func world() record.World {
 // story is a record in the making. Times are in ms.
 type story struct{ entries []record.Entry }
 
-// newStory begins a record in which three nodes live and two Redis servers are a primary and its replica.
+// newStory begins a record in which three nodes live and two Redis servers are a primary and its
+// replica.
 func newStory() *story {
 	w := world()
 	s := &story{entries: []record.Entry{{World: &w}}}

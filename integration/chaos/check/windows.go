@@ -38,21 +38,28 @@ func touches(windows []window, from, to int64) bool {
 type own struct {
 	process
 	window
-	back bool // it said that it takes from the cursor again; else it ended, or its strategy was replaced
+	// it said that it takes from the cursor again; else it ended, or its strategy was replaced
+	back bool
 }
 
-// suspended returns when order over all nodes is suspended for a counter, by reason. Documented (DESIGN §2, README "Several nodes") are these reasons:
+// suspended returns when order over all nodes is suspended for a counter, by reason. Documented
+// (DESIGN §2, README "Several nodes") are these reasons:
 //
-// Under onRedisDown: degrade, "from the first number a node issues on its own until each such node has had its advance answered; if it died meanwhile, until the
-// cursor passes its range". A node logs both; what it logs is read within Options.LogDelay, so the window begins that much before the line was read, or before the
-// node was paused where a pause lies in between. The line that it is back comes after the advance was answered. A node that died without having logged may have been on its own for as long
-// as the log takes, if Redis was broken then. The cursor has passed when a call that started after the node was gone has got a number above all that the node issued, from a
-// node that is not on its own.
+// Under onRedisDown: degrade, "from the first number a node issues on its own until each such node
+// has had its advance answered; if it died meanwhile, until the cursor passes its range". A node
+// logs both; what it logs is read within Options.LogDelay, so the window begins that much before
+// the line was read, or before the node was paused where a pause lies in between. The line that it
+// is back comes after the advance was answered. A node that died without having logged may have
+// been on its own for as long as the log takes, if Redis was broken then. The cursor has passed
+// when a call that started after the node was gone has got a number above all that the node issued,
+// from a node that is not on its own.
 //
-// While nodes are configured with different Redis servers, and while the ordering of a biz type is another one (docs/OPERATIONS.md "Changes"), the laboratory says so: the fault that did it lasts until all nodes
-// must have noticed that it is over.
+// While nodes are configured with different Redis servers, and while the ordering of a biz type is
+// another one (docs/OPERATIONS.md "Changes"), the laboratory says so: the fault that did it lasts
+// until all nodes must have noticed that it is over.
 //
-// During a split brain, "until the surviving cursor passes every number issued in it": servers are asked which of them are primaries, and the cursor has passed as above.
+// During a split brain, "until the surviving cursor passes every number issued in it": servers are
+// asked which of them are primaries, and the cursor has passed as above.
 func (h *history) suspended(b *bizType, all []*issue, owns []own, splits []window) (because map[string][]window) {
 	because = make(map[string][]window)
 	for _, f := range h.faults {
@@ -102,7 +109,8 @@ func highestOf(all []*issue, of func(*issue) bool) (highest int64) {
 	return highest
 }
 
-// passed is when a call that started after a time is known to have got a number above another from the cursor.
+// passed is when a call that started after a time is known to have got a number above another from
+// the cursor.
 func (h *history) passed(all []*issue, owns []own, after, number int64) int64 {
 	at := forever
 	for _, i := range all {
@@ -125,7 +133,8 @@ func (h *history) owns(b *bizType) (all []own) {
 		return nil
 	}
 	open := make(map[process]int) // where in all
-	replaced := func(at int) {    // it does not say that it is back when a change replaced its strategy
+	// it does not say that it is back when a change replaced its strategy
+	replaced := func(at int) {
 		all[at].to = min(all[at].to, h.seenWell(b, all[at].process, all[at].from+2*int64(h.options.LogDelay)))
 	}
 	for _, l := range h.lines {
@@ -188,7 +197,8 @@ func (h *history) seenWell(b *bizType, p process, after int64) int64 {
 // redisUnavailable is what a node says of a biz type that lacks Redis.
 const redisUnavailable = "redis_unavailable"
 
-// silent returns the ends of processes that were killed while Redis was broken and may have been on their own without having been able to say so.
+// silent returns the ends of processes that were killed while Redis was broken and may have been on
+// their own without having been able to say so.
 func (h *history) silent(b *bizType, known []own) (all []own) {
 	for _, l := range h.lives {
 		if l.How == record.Stopped || l.End == 0 {
@@ -203,7 +213,8 @@ func (h *history) silent(b *bizType, known []own) (all []own) {
 	return all
 }
 
-// serverTime is when a server may have been a primary: from the last time it was seen to be none until it was first seen to be none again.
+// serverTime is when a server may have been a primary: from the last time it was seen to be none
+// until it was first seen to be none again.
 type serverTime struct {
 	server string
 	window
@@ -249,7 +260,8 @@ func (h *history) primaryTimes() (times []serverTime) {
 	return times
 }
 
-// serving is the first and the last time at which a server ran scripts within a span; none where it ran none. Where nothing is known of scripts it is all of the span.
+// serving is the first and the last time at which a server ran scripts within a span; none where it
+// ran none. Where nothing is known of scripts it is all of the span.
 func (t serverTime) serving(within window, known bool) (w window, any bool) {
 	if !known {
 		return within, true
@@ -265,8 +277,8 @@ func (t serverTime) serving(within window, known bool) (w window, any bool) {
 	return w, any
 }
 
-// splits returns when two primaries may have served nodes: from when both had begun to, until one had ceased to. A server that calls itself a primary and that
-// nobody asks splits nothing.
+// splits returns when two primaries may have served nodes: from when both had begun to, until one
+// had ceased to. A server that calls itself a primary and that nobody asks splits nothing.
 func (h *history) splits() (all []window) {
 	known := slices.ContainsFunc(h.servers, func(s record.Server) bool { return s.Scripts > 0 })
 	times := h.primaryTimes()
@@ -286,7 +298,8 @@ func (h *history) splits() (all []window) {
 	return merge(all)
 }
 
-// changesOfPrimary returns when a server may have become a primary, after the first one, or have been one of two: what the one before it knew may be lost.
+// changesOfPrimary returns when a server may have become a primary, after the first one, or have
+// been one of two: what the one before it knew may be lost.
 func (h *history) changesOfPrimary() (all []window) {
 	times := h.primaryTimes()
 	for i, t := range times {
@@ -297,7 +310,8 @@ func (h *history) changesOfPrimary() (all []window) {
 	return merge(append(append(all, h.restarts()...), h.splits()...))
 }
 
-// restarts returns when a primary may have begun anew without having been seen as anything else: its replication ID changed.
+// restarts returns when a primary may have begun anew without having been seen as anything else:
+// its replication ID changed.
 func (h *history) restarts() (all []window) {
 	known := make(map[string]record.Server)
 	for _, s := range h.servers {

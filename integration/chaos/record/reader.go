@@ -15,8 +15,9 @@ import (
 // longestLine bounds the lines of a record: the display forms of the largest batch take much less.
 const longestLine = 64 << 20
 
-// Read hands the entries of a record to f, in the order in which they were written, until f returns an error. A file that ends within a frame, as a crash of the
-// laboratory leaves it, reads as if it ended before it, and torn is then true. Anything else that is wrong is an error.
+// Read hands the entries of a record to f, in the order in which they were written, until f returns
+// an error. A file that ends within a frame, as a crash of the laboratory leaves it, reads as if it
+// ended before it, and torn is then true. Anything else that is wrong is an error.
 func Read(path string, f func(*Entry) error) (torn bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {

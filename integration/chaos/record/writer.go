@@ -13,14 +13,16 @@ import (
 const (
 	// frameSize is how many bytes of lines make a frame of the file.
 	frameSize = 1 << 20
-	// frameAge is after how long a frame that is not full is written all the same: what a crash of the laboratory may lose.
+	// frameAge is after how long a frame that is not full is written all the same: what a crash of
+	// the laboratory may lose.
 	frameAge = time.Second
 )
 
 // Writer appends entries to a file. It is safe for concurrent use.
 //
-// The file is lines of JSON, one an entry, in frames of zstd: `zstdcat` shows it. Each frame carries a checksum. A frame is handed to the
-// system at once, so a crash of the process leaves whole frames and at most one torn one, at the end.
+// The file is lines of JSON, one an entry, in frames of zstd: `zstdcat` shows it. Each frame
+// carries a checksum. A frame is handed to the system at once, so a crash of the process leaves
+// whole frames and at most one torn one, at the end.
 type Writer struct {
 	encoder *zstd.Encoder
 
@@ -45,7 +47,8 @@ func Create(path string) (*Writer, error) {
 	return &Writer{encoder: encoder, file: file}, nil
 }
 
-// Write adds an entry. What goes wrong with the file is returned by every Write after it, and by Close.
+// Write adds an entry. What goes wrong with the file is returned by every Write after it, and by
+// Close.
 func (w *Writer) Write(e Entry) error {
 	line, err := json.Marshal(e)
 	w.mu.Lock()

@@ -1,5 +1,7 @@
-// Package sabotage takes single rules out of seqd, to show that the fault laboratory would notice. A sabotaged seqd is built from the present source
-// with a few places exchanged (go build -overlay). A place that is not there exactly once is an error, so that none of this outlives the code it breaks.
+// Package sabotage takes single rules out of seqd, to show that the fault laboratory would notice.
+// A sabotaged seqd is built from the present source with a few places exchanged (go build
+// -overlay). A place that is not there exactly once is an error, so that none of this outlives the
+// code it breaks.
 package sabotage
 
 import (
@@ -175,7 +177,8 @@ func Find(name string) (Sabotage, error) {
 	return Sabotage{}, fmt.Errorf("no sabotage is called %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// Overlay writes the changed files of a source tree into a folder, and the file for `go build -overlay`, whose path it returns.
+// Overlay writes the changed files of a source tree into a folder, and the file for `go build
+// -overlay`, whose path it returns.
 func (s Sabotage) Overlay(root, folder string) (path string, err error) {
 	if root, err = filepath.Abs(root); err != nil {
 		return "", err

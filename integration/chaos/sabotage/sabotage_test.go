@@ -34,7 +34,8 @@ func TestEverySabotageBuilds(t *testing.T) {
 				t.Error("a sabotage has a name of its own, says which rule it breaks and what catches it, and changes something")
 			}
 			names[s.Name] = true
-			build(t, s, "./standard", "./server") // all of the program but the linking, which takes most of the time
+			// all of the program but the linking, which takes most of the time
+			build(t, s, "./standard", "./server")
 		})
 	}
 }

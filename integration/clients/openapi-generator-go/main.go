@@ -1,4 +1,5 @@
-// Command clients uses the Go client of openapi-generator, which scripts/clients puts into the folder seqd.
+// Command clients uses the Go client of openapi-generator, which scripts/clients puts into the
+// folder seqd.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command chaos runs the fault laboratory: a whole system of real processes in network namespaces, mixed load and a schedule of faults that a seed determines, and
-// then the checker. It exits with 0 only without a violation. scripts/chaos builds what it needs and starts it.
+// Command chaos runs the fault laboratory: a whole system of real processes in network namespaces,
+// mixed load and a schedule of faults that a seed determines, and then the checker. It exits with 0
+// only without a violation. scripts/chaos builds what it needs and starts it.
 package main
 
 import (
@@ -85,7 +86,8 @@ func checkRecord(path string) (int, error) {
 	return 0, nil
 }
 
-// writeOverlay writes what `go build -overlay` needs to build a seqd without one of its rules; it is called in the root of the repository.
+// writeOverlay writes what `go build -overlay` needs to build a seqd without one of its rules; it
+// is called in the root of the repository.
 func writeOverlay(name, folder string) error {
 	s, err := sabotage.Find(name)
 	if err != nil {

@@ -1,8 +1,10 @@
-// Command mongostandin stands in for a MongoDB server where none can be installed: FerretDB with its SQLite handler on a folder on disk,
-// behind a turnstile that lets one command at a time through. It is a single server without authentication, replication and transactions.
+// Command mongostandin stands in for a MongoDB server where none can be installed: FerretDB with
+// its SQLite handler on a folder on disk, behind a turnstile that lets one command at a time
+// through. It is a single server without authentication, replication and transactions.
 //
-// The turnstile makes what MongoDB promises true: an update of one document is atomic. FerretDB reads the document, changes it and
-// writes it back without a lock, so most of many concurrent $inc are lost.
+// The turnstile makes what MongoDB promises true: an update of one document is atomic. FerretDB
+// reads the document, changes it and writes it back without a lock, so most of many concurrent $inc
+// are lost.
 package main
 
 import (
@@ -52,7 +54,8 @@ func run(ctx context.Context, log *slog.Logger, listen, dir, synchronous string)
 	return (&turnstile{backend: backend, log: log}).serve(ctx, listener)
 }
 
-// startFerret starts FerretDB on a port of its own and returns its address and a channel that is closed when it has stopped.
+// startFerret starts FerretDB on a port of its own and returns its address and a channel that is
+// closed when it has stopped.
 func startFerret(ctx context.Context, log *slog.Logger, dir, synchronous string) (string, <-chan struct{}, error) {
 	source, err := sqliteURL(dir, synchronous)
 	if err != nil {
@@ -76,7 +79,8 @@ func startFerret(ctx context.Context, log *slog.Logger, dir, synchronous string)
 	return uri.Host, ended, nil
 }
 
-// sqliteURL names the folder as FerretDB wants it. FerretDB itself sets journal_mode=wal and leaves synchronous at SQLite's default.
+// sqliteURL names the folder as FerretDB wants it. FerretDB itself sets journal_mode=wal and leaves
+// synchronous at SQLite's default.
 func sqliteURL(dir, synchronous string) (string, error) {
 	switch synchronous {
 	case "off", "normal", "full":

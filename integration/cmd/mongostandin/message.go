@@ -13,7 +13,8 @@ import (
 //	| length | requestID | responseTo | opCode | flags … | sections, checksum
 //	|<-------------- header --------------->|<- OP_MSG only
 //
-// length counts everything, itself included. See the MongoDB wire protocol and OP_MSG specifications.
+// length counts everything, itself included. See the MongoDB wire protocol and OP_MSG
+// specifications.
 type message []byte
 
 const (
@@ -21,8 +22,9 @@ const (
 	maxMessageSize = 48_000_000 // maxMessageSizeBytes in the reply to hello
 	opMsg          = 2013
 
-	flagChecksum        = 1 << 0  // the last four bytes are a CRC-32C of the rest
-	flagMoreToCome      = 1 << 1  // request: no reply is wanted; reply: another one follows without a request
+	flagChecksum = 1 << 0 // the last four bytes are a CRC-32C of the rest
+	// request: no reply is wanted; reply: another one follows without a request
+	flagMoreToCome      = 1 << 1
 	flagExhaustAllowed  = 1 << 16 // request: the reply may set moreToCome
 	minMessageWithFlags = headerSize + 4
 )

@@ -66,7 +66,8 @@ func TestClearRenewsTheChecksum(t *testing.T) {
 	}
 }
 
-// fakeServer answers every request with one reply of the same size, and counts what was under way at once.
+// fakeServer answers every request with one reply of the same size, and counts what was under way
+// at once.
 type fakeServer struct {
 	addr         string
 	served       atomic.Int64
@@ -163,7 +164,8 @@ func ask(t *testing.T, conn net.Conn, request message) {
 
 func TestOneAtATime(t *testing.T) {
 	f := newFakeServer(t)
-	f.before = func() { time.Sleep(20 * time.Microsecond) } // time enough for another one to come in
+	// time enough for another one to come in
+	f.before = func() { time.Sleep(20 * time.Microsecond) }
 	connect := startTurnstile(t, f)
 	var clients sync.WaitGroup
 	for client := range uint32(16) {
@@ -184,7 +186,8 @@ func TestFlagsAreTakenAway(t *testing.T) {
 	f := newFakeServer(t)
 	conn := startTurnstile(t, f)()
 	ask(t, conn, newMessage(1, 0, flagExhaustAllowed, 60))
-	if _, err := conn.Write(newMessage(2, 0, flagMoreToCome, 60)); err != nil { // an unacknowledged write has no reply …
+	// an unacknowledged write has no reply …
+	if _, err := conn.Write(newMessage(2, 0, flagMoreToCome, 60)); err != nil {
 		t.Fatal(err)
 	}
 	ask(t, conn, newMessage(3, 0, 0, 60)) // … so that the next one to come is the reply to this
@@ -235,7 +238,8 @@ func TestClientThatDoesNotReadHoldsNothing(t *testing.T) {
 	f := newFakeServer(t)
 	f.largestReply = 20_000_000
 	connect := startTurnstile(t, f)
-	if _, err := connect().Write(newMessage(1, 0, 0, 60)); err != nil { // its reply does not fit in the socket's buffers
+	// its reply does not fit in the socket's buffers
+	if _, err := connect().Write(newMessage(1, 0, 0, 60)); err != nil {
 		t.Fatal(err)
 	}
 	ask(t, connect(), newMessage(2, 0, 0, 60))

@@ -18,8 +18,8 @@ import (
 // long is a time that no test lasts.
 const long = time.Hour
 
-// Factory returns a backend without entries, and another one on the same entries, as a second node has it. pass lets time pass for both, and then removes
-// what has ended.
+// Factory returns a backend without entries, and another one on the same entries, as a second node
+// has it. pass lets time pass for both, and then removes what has ended.
 type Factory func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration))
 
 // suite is one test's backends.
@@ -95,7 +95,8 @@ func testSwap(s *suite) {
 	s.swaps(s.two, "a", claim("second"), answer("done"), long, claim("first"))
 	s.swaps(s.one, "a", claim("first"), answer("done"), long, "")
 	s.swaps(s.one, "a", claim("first"), answer("done"), long, answer("done"))
-	s.swaps(s.one, "a", claim("first"), claim("first"), long, answer("done")) // a renewal that comes late
+	// a renewal that comes late
+	s.swaps(s.one, "a", claim("first"), claim("first"), long, answer("done"))
 	s.claims(s.two, "a", claim("second"), long, answer("done"))
 }
 
@@ -231,7 +232,8 @@ func testContext(s *suite) {
 	s.claims(s.one, "a", claim("first"), long, "")
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	// An operation that is done all the same is no mistake, one that says that it found something is.
+	// An operation that is done all the same is no mistake, one that says that it found something
+	// is.
 	if held, err := s.two.Claim(ctx, "a", claim("second"), long); held != claim("first") && seqd.CodeOf(err) != seqd.CodeCanceled {
 		s.Errorf("claim: %q, %v", held, err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// ErrUnfit is returned by [Check], as errors.Is tells, when Redis answers but cannot be used as it is: waiting does not mend it, another setting
-// would, and the error begins with that.
+// ErrUnfit is returned by [Check], as errors.Is tells, when Redis answers but cannot be used as it
+// is: waiting does not mend it, another setting would, and the error begins with that.
 var ErrUnfit = errors.New("this Redis cannot hold cursors")
 
 // unfitError is an ErrUnfit with what is wrong.
@@ -39,17 +39,18 @@ func (e *unfitError) Is(target error) bool { return target == ErrUnfit }
 // Unwrap returns what a server said.
 func (e *unfitError) Unwrap() error { return e.cause }
 
-// oldest is the first major version of Redis whose scripts replicate by their effects, which a script that reads the clock needs, and that
-// knows users.
+// oldest is the first major version of Redis whose scripts replicate by their effects, which a
+// script that reads the clock needs, and that knows users.
 const oldest = 6
 
-// probe is the counter of a cursor that is only looked at. No biz type can be called so. Each format has one of its own: during a rolling upgrade older nodes go
-// on looking at theirs.
+// probe is the counter of a cursor that is only looked at. No biz type can be called so. Each
+// format has one of its own: during a rolling upgrade older nodes go on looking at theirs.
 var probe = ":probe" + strconv.Itoa(FormatVersion)
 
-// Check finds out whether Redis can be used, by what the servers say of themselves and by running both scripts as issuing does. It returns
-// ErrUnfit with what is wrong and the setting to change, ErrForeign, ErrNewer, or any other error when Redis is not there now. The caller bounds it
-// in time.
+// Check finds out whether Redis can be used, by what the servers say of themselves and by running
+// both scripts as issuing does. It returns ErrUnfit with what is wrong and the setting to change,
+// ErrForeign, ErrNewer, or any other error when Redis is not there now. The caller bounds it in
+// time.
 func Check(ctx context.Context, opts Options) error {
 	var err error
 	switch client := opts.Client.(type) {
@@ -64,13 +65,15 @@ func Check(ctx context.Context, opts Options) error {
 	return explain(err, opts)
 }
 
-// Look finds out, by one script that usually only reads, whether Redis serves cursors now. It returns the errors of [Check].
+// Look finds out, by one script that usually only reads, whether Redis serves cursors now. It
+// returns the errors of [Check].
 func Look(ctx context.Context, opts Options) error {
 	_, err := Open(opts, probe).Take(ctx, Take{Threshold: 1})
 	return explain(err, opts)
 }
 
-// Ceil returns the highest number that was ever installed in the cursor of a counter, 0 for none. It takes no number. It returns the errors of [Check].
+// Ceil returns the highest number that was ever installed in the cursor of a counter, 0 for none.
+// It takes no number. It returns the errors of [Check].
 func Ceil(ctx context.Context, opts Options, counter string) (int64, error) {
 	seen, err := Open(opts, counter).Take(ctx, Take{Threshold: 1})
 	return seen.Ceil, explain(err, opts)
@@ -110,8 +113,9 @@ var wrongMode = map[string]string{
 	"cluster":  "redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers",
 }
 
-// checkScripts runs both scripts and has one write, so that whatever they may not do shows. Other nodes that check at the same time can get in
-// between; where they do it all the time, Redis is well.
+// checkScripts runs both scripts and has one write, so that whatever they may not do shows. Other
+// nodes that check at the same time can get in between; where they do it all the time, Redis is
+// well.
 func checkScripts(ctx context.Context, opts Options) error {
 	const rounds = 5
 	cursor := Open(opts, probe)
@@ -129,11 +133,13 @@ func checkScripts(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// transient begins the errors by which a server says that it cannot serve now. Redis 6 wraps one that a script met:
-// "ERR Error running script (call to f_…): @user_script:47: @user_script: 47: -OOM …".
+// transient begins the errors by which a server says that it cannot serve now. Redis 6 wraps one
+// that a script met: "ERR Error running script (call to f_…): @user_script:47: @user_script: 47:
+// -OOM …".
 var transient = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "OOM", "NOREPLICAS", "TRYAGAIN", "MISCONF", "max number of clients"}
 
-// explain gives an error the setting to change. Waiting mends those that it returns without ErrUnfit.
+// explain gives an error the setting to change. Waiting mends those that it returns without
+// ErrUnfit.
 func explain(err error, opts Options) error {
 	if err == nil || errors.Is(err, ErrUnfit) || errors.Is(err, ErrForeign) || errors.Is(err, ErrNewer) {
 		return err
@@ -169,8 +175,9 @@ func explain(err error, opts Options) error {
 	return fmt.Errorf("redis.addrs: %w", err)
 }
 
-// single reports whether the client leads to one server for ever. After a failover the Sentinels, and the servers of a Cluster, may name one that does not
-// know yet that it is the primary: that passes.
+// single reports whether the client leads to one server for ever. After a failover the Sentinels,
+// and the servers of a Cluster, may name one that does not know yet that it is the primary: that
+// passes.
 func single(client redis.UniversalClient) bool {
 	c, ok := client.(*redis.Client)
 	return ok && c.Options().Addr != "FailoverClient" // what the client of Sentinels calls itself

@@ -23,12 +23,14 @@ var (
 type Rights struct {
 	// Known is false where the server cannot say, which takes Redis 7.
 	Known bool
-	// Denied are the commands that the user may not use, of those that not every use of seqd needs as well; sorted as hset, del, get, set, publish, subscribe.
+	// Denied are the commands that the user may not use, of those that not every use of seqd needs
+	// as well; sorted as hset, del, get, set, publish, subscribe.
 	Denied []string
 }
 
-// Examine finds out what [Check] does as far as that goes without writing anything. Where opts.Cluster is "" the cluster is not compared. channel is
-// where changes are published. It returns the errors of Check; the caller bounds it in time.
+// Examine finds out what [Check] does as far as that goes without writing anything. Where
+// opts.Cluster is "" the cluster is not compared. channel is where changes are published. It
+// returns the errors of Check; the caller bounds it in time.
 func Examine(ctx context.Context, opts Options, channel string) (found Rights, err error) {
 	switch client := opts.Client.(type) {
 	case *redis.ClusterClient:
@@ -50,8 +52,8 @@ func Examine(ctx context.Context, opts Options, channel string) (found Rights, e
 	return Rights{Known: reply.text(1) == "1", Denied: strings.Fields(reply.text(2))}, reply.err
 }
 
-// Ceils returns the highest number that was ever installed in the cursors of some counters, in their order, 0 for none. It writes nothing, and
-// needs no right that the scripts do not need.
+// Ceils returns the highest number that was ever installed in the cursors of some counters, in
+// their order, 0 for none. It writes nothing, and needs no right that the scripts do not need.
 func Ceils(ctx context.Context, opts Options, counters []string) ([]int64, error) {
 	calls := make([]*redis.SliceCmd, len(counters))
 	_, err := opts.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {

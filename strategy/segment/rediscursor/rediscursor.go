@@ -1,13 +1,16 @@
-// Package rediscursor is the cursor that all nodes of a cluster take the numbers of one counter from: a hash in Redis that only the
-// scripts in lua/ touch (invariant U4). Each file says what it takes and returns.
+// Package rediscursor is the cursor that all nodes of a cluster take the numbers of one counter
+// from: a hash in Redis that only the scripts in lua/ touch (invariant U4). Each file says what it
+// takes and returns.
 //
-// The hash is trusted only under the replication ID it was written under, and only on a primary (invariant U3): a server that was
-// restarted, promoted or restored has another one, and what it holds may lack numbers that were handed out. Every beginning of the cursor has a gen of
-// its own, which an install must name: one that is late, repeated or misdirected cannot count.
+// The hash is trusted only under the replication ID it was written under, and only on a primary
+// (invariant U3): a server that was restarted, promoted or restored has another one, and what it
+// holds may lack numbers that were handed out. Every beginning of the cursor has a gen of its own,
+// which an install must name: one that is late, repeated or misdirected cannot count.
 //
-// That says nothing about the store, which may have moved without this Redis: by a restored backup, under another ordering, or with
-// another Redis. So a cursor counts only under the sequencer epoch that the store holds (invariant U3b). The hash carries the epoch
-// it was seeded under, and callers name the one that the store told them. Only if these are equal numbers are taken.
+// That says nothing about the store, which may have moved without this Redis: by a restored backup,
+// under another ordering, or with another Redis. So a cursor counts only under the sequencer epoch
+// that the store holds (invariant U3b). The hash carries the epoch it was seeded under, and callers
+// name the one that the store told them. Only if these are equal numbers are taken.
 package rediscursor
 
 import (
@@ -25,7 +28,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd and is refused.
+// FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd
+// and is refused.
 const FormatVersion = 2
 
 var (
@@ -41,7 +45,8 @@ var (
 	dropScript    = redisonce.NewScript(dropSource)
 )
 
-// Errors that no waiting mends. Every other error of this package means that Redis does not serve the cursor now.
+// Errors that no waiting mends. Every other error of this package means that Redis does not serve
+// the cursor now.
 var (
 	// ErrNewer is returned for a hash that a newer version of seqd wrote.
 	ErrNewer = errors.New("the cursor in Redis was written by a newer version of seqd")
@@ -54,7 +59,8 @@ var ErrReplica = errors.New("the Redis server is a replica, not a primary")
 
 // Options are what the cursors of one cluster share.
 type Options struct {
-	// Client must send a command once ([redisonce.Do] sees to it) and bound every call in time by itself.
+	// Client must send a command once ([redisonce.Do] sees to it) and bound every call in time by
+	// itself.
 	Client redis.UniversalClient
 	// Prefix begins every key.
 	Prefix string
@@ -86,9 +92,11 @@ type Take struct {
 	Reserve int
 	// UseReserve allows the ranges behind buffer 2 to be used.
 	UseReserve bool
-	// Claim is for how long a refill that is asked for is left to the caller, at most 1m; 0 claims none.
+	// Claim is for how long a refill that is asked for is left to the caller, at most 1m; 0 claims
+	// none.
 	Claim time.Duration
-	// Epoch is the sequencer epoch that the store believes in, as far as the caller knows; empty for none, which only looks.
+	// Epoch is the sequencer epoch that the store believes in, as far as the caller knows; empty
+	// for none, which only looks.
 	Epoch string
 }
 
@@ -102,12 +110,15 @@ const (
 	WantsRefill            // one is, and it is the caller's to bring it
 )
 
-// Taken is what came of a Take. A Take that got all it wanted out of buffer 1, while the cursor wants no range, brings Ceil and Runs alone: that
-// is the common case, and it is made as short as can be.
+// Taken is what came of a Take. A Take that got all it wanted out of buffer 1, while the cursor
+// wants no range, brings Ceil and Runs alone: that is the common case, and it is made as short as
+// can be.
 type Taken struct {
-	// Stub means that the cursor holds nothing and waits for a seed; only Gen, Ceil and Low are set then.
+	// Stub means that the cursor holds nothing and waits for a seed; only Gen, Ceil and Low are set
+	// then.
 	Stub bool
-	// Other means that the cursor is live under another epoch than the caller's; only Gen, Ceil, Epoch and Replaced are set then.
+	// Other means that the cursor is live under another epoch than the caller's; only Gen, Ceil,
+	// Epoch and Replaced are set then.
 	Other bool
 	// Replaced is the epoch that Epoch replaced in the store, empty for none.
 	Replaced string
@@ -120,7 +131,8 @@ type Taken struct {
 	// Low and Free say whether a range is wanted and for how many there is room.
 	Low  Low
 	Free int
-	// Next is the number that the next Take would begin with, 0 when there is none. A Take that got all it wanted leaves Next and Hand 0.
+	// Next is the number that the next Take would begin with, 0 when there is none. A Take that got
+	// all it wanted leaves Next and Hand 0.
 	Next int64
 	// Hand is how many numbers are left.
 	Hand int64
@@ -133,8 +145,9 @@ type Mode string
 
 // The modes of an install.
 const (
-	Append  Mode = "append"  // at the end of the queue
-	Seed    Mode = "seed"    // begins a cursor under a new epoch, over a stub or a cursor that does not count any more
+	Append Mode = "append" // at the end of the queue
+	// begins a cursor under a new epoch, over a stub or a cursor that does not count any more
+	Seed    Mode = "seed"
 	Advance Mode = "advance" // begins the live cursor anew
 )
 
@@ -143,15 +156,17 @@ type Install struct {
 	Mode Mode
 	// Gen is the one that the caller saw.
 	Gen string
-	// Epoch is the one that the range was allocated for. A seed must have drawn it, and written it to the store, for itself alone (except the probe's,
-	// which no number is issued from). Replaced is the one that it replaced there, empty for none.
+	// Epoch is the one that the range was allocated for. A seed must have drawn it, and written it
+	// to the store, for itself alone (except the probe's, which no number is issued from). Replaced
+	// is the one that it replaced there, empty for none.
 	Epoch, Replaced string
 	Range           persist.Range
 	// Reserve is how many ranges may wait behind buffer 2.
 	Reserve int
 }
 
-// Verdict is what came of an install. Every one but Installed means that the range is not in the cursor and never will be.
+// Verdict is what came of an install. Every one but Installed means that the range is not in the
+// cursor and never will be.
 type Verdict string
 
 // The verdicts.
@@ -205,8 +220,9 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 	return taken, nil
 }
 
-// Install installs a range. It is sent once. After an error the range may be in the cursor or come into it later: the caller forgets it. A range
-// that is none would take ceil down, and a cursor without an epoch would count for nobody: neither is sent, and the error is [persist.ErrInvalid].
+// Install installs a range. It is sent once. After an error the range may be in the cursor or come
+// into it later: the caller forgets it. A range that is none would take ceil down, and a cursor
+// without an epoch would count for nobody: neither is sent, and the error is [persist.ErrInvalid].
 func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 	if err := in.Range.Validate(); err != nil {
 		return Answer{}, err

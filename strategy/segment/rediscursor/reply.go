@@ -42,7 +42,8 @@ func (r *reply) low(i int) Low {
 	return low
 }
 
-// runs reads pairs of numbers up to the end. They must be ascending, none above ceil, and no more numbers than were asked for.
+// runs reads pairs of numbers up to the end. They must be ascending, none above ceil, and no more
+// numbers than were asked for.
 func (r *reply) runs(i int, count, ceil int64) (runs []persist.Range) {
 	if (len(r.items)-i)%2 != 0 {
 		r.spoil()

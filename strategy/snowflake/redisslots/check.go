@@ -13,23 +13,26 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// slack is what a server's count of its replicas may be behind what min-replicas-max-lag says, in ms: it counts once a second, in whole seconds.
+// slack is what a server's count of its replicas may be behind what min-replicas-max-lag says, in
+// ms: it counts once a second, in whole seconds.
 const slack = 2000
 
-// alone reports whether the client leads to one server for ever. Behind Sentinels and in a Cluster another one can take over, whether or not there is
-// a replica at the moment.
+// alone reports whether the client leads to one server for ever. Behind Sentinels and in a Cluster
+// another one can take over, whether or not there is a replica at the moment.
 func alone(client redis.UniversalClient) bool {
 	c, ok := client.(*redis.Client)
 	return ok && c.Options().Addr != "FailoverClient" // what the client of Sentinels calls itself
 }
 
-// Check returns ErrUnfit with the setting to change when the servers cannot hold a registry, or any other error when they are not there now. A
-// server can when it has no replicas and none can take over, so that all it confirmed comes and goes with it; or when it takes writes only
-// while all of its replicas follow. The caller bounds the check in time.
+// Check returns ErrUnfit with the setting to change when the servers cannot hold a registry, or any
+// other error when they are not there now. A server can when it has no replicas and none can take
+// over, so that all it confirmed comes and goes with it; or when it takes writes only while all of
+// its replicas follow. The caller bounds the check in time.
 //
-// That replicas follow does not mean that they have a write. What it does mean: a primary that was cut off from replicas of which one took over
-// stops taking writes after min-replicas-max-lag. So what a failover loses was confirmed at most that long after the new primary began; that is
-// the Lag of a table.
+// That replicas follow does not mean that they have a write. What it does mean: a primary that was
+// cut off from replicas of which one took over stops taking writes after min-replicas-max-lag. So
+// what a failover loses was confirmed at most that long after the new primary began; that is the
+// Lag of a table.
 func Check(ctx context.Context, client redis.UniversalClient) error {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
@@ -108,11 +111,12 @@ type settings struct {
 // maxLagSeconds is the highest lag that is taken for one.
 const maxLagSeconds = 24 * 60 * 60
 
-// left is the lag of a server that nobody follows or must follow now, but that took over from another one: what that one was told is not known, so its
-// own setting stands for it.
+// left is the lag of a server that nobody follows or must follow now, but that took over from
+// another one: what that one was told is not known, so its own setting stands for it.
 func (s settings) left() int64 { return min(int64(s.maxLag), maxLagSeconds)*1000 + slack }
 
-// lag is for how long a primary that was cut off goes on taking writes, in ms. It is ErrUnfit when nothing bounds that.
+// lag is for how long a primary that was cut off goes on taking writes, in ms. It is ErrUnfit when
+// nothing bounds that.
 func (s settings) lag() (int64, error) {
 	switch {
 	case s.minReplicas < 1:

@@ -1,9 +1,10 @@
-// Package redisslots keeps registries of machine IDs in Redis: each is a hash that only the scripts in lua/ touch. Each file says what it takes and
-// returns.
+// Package redisslots keeps registries of machine IDs in Redis: each is a hash that only the scripts
+// in lua/ touch. Each file says what it takes and returns.
 //
-// A hash is worth as much as the server it lies in. What a server confirmed can be lost when it restarts or when a replica takes over; then it has
-// another replication ID, which is the Source of a table, and a swap counts only under the one that its caller saw. [Check] says which servers
-// can hold a registry.
+// A hash is worth as much as the server it lies in. What a server confirmed can be lost when it
+// restarts or when a replica takes over; then it has another replication ID, which is the Source of
+// a table, and a swap counts only under the one that its caller saw. [Check] says which servers can
+// hold a registry.
 package redisslots
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd and is refused.
+// FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd
+// and is refused.
 const FormatVersion = 1
 
 var (
@@ -39,12 +41,13 @@ var (
 
 // Errors beside those of package persist.
 var (
-	// ErrUnfit is returned when Redis answers but cannot hold a registry as it is. Waiting does not mend it, another setting would, and the error
-	// names that.
+	// ErrUnfit is returned when Redis answers but cannot hold a registry as it is. Waiting does not
+	// mend it, another setting would, and the error names that.
 	ErrUnfit = errors.New("this Redis cannot hold the registry of machine IDs")
 	// ErrForeign is returned for a hash that belongs to a cluster with another store.
 	ErrForeign = errors.New("the registry of machine IDs in Redis belongs to a cluster with another store: Redis, or redis.keyPrefix, is shared by mistake")
-	// ErrReplica is returned when the server is no primary. It wraps [persist.ErrUnavailable]: after a failover it passes.
+	// ErrReplica is returned when the server is no primary. It wraps [persist.ErrUnavailable]:
+	// after a failover it passes.
 	ErrReplica = fmt.Errorf("%w: the Redis server is a replica, not a primary", persist.ErrUnavailable)
 )
 
@@ -72,8 +75,9 @@ func Key(prefix, registry string) string { return prefix + "{slots:" + registry 
 // few is how many machine IDs a look asks for one by one; for more it asks for all.
 const few = 100
 
-// Look implements [persist.SlotStore]. Where the server is replicated, it has to be asked for its settings as well, and a server whose settings leave
-// open how much a failover loses is refused with ErrUnfit.
+// Look implements [persist.SlotStore]. Where the server is replicated, it has to be asked for its
+// settings as well, and a server whose settings leave open how much a failover loses is refused
+// with ErrUnfit.
 func (s *Slots) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
 	if err := persist.CheckLook(registry, ids...); err != nil {
 		return persist.SlotTable{}, err
@@ -112,7 +116,8 @@ const (
 	followed     = "2 " // and the number of its replicas
 )
 
-// lag asks the server that holds a registry how long ago it may have confirmed what a failover takes. state is what look.lua said of the server.
+// lag asks the server that holds a registry how long ago it may have confirmed what a failover
+// takes. state is what look.lua said of the server.
 func (s *Slots) lag(ctx context.Context, registry, state string) (int64, error) {
 	single := alone(s.opts.Client)
 	if single && state == unreplicated {
@@ -183,7 +188,8 @@ func (s *Slots) about(registry string, err error) error {
 	return fmt.Errorf("redis key %q: %w", Key(s.opts.Prefix, registry), err)
 }
 
-// run runs a script, once: a swap that was repeated would find its own change and be told that it lost. It reads what all scripts may answer.
+// run runs a script, once: a swap that was repeated would find its own change and be told that it
+// lost. It reads what all scripts may answer.
 func (s *Slots) run(ctx context.Context, script redisonce.Script, registry string, args ...any) (*reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -9,7 +9,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// encode writes what a field of the hash holds, "" for nothing. The same value is always the same text: scripts compare it.
+// encode writes what a field of the hash holds, "" for nothing. The same value is always the same
+// text: scripts compare it.
 func encode[T persist.SlotSet | persist.Slot](v *T) string {
 	if v == nil {
 		return ""
@@ -18,7 +19,8 @@ func encode[T persist.SlotSet | persist.Slot](v *T) string {
 	return string(text)
 }
 
-// decode reads what encode wrote and nothing else: what reads the same but is another text would never be found as it was seen.
+// decode reads what encode wrote and nothing else: what reads the same but is another text would
+// never be found as it was seen.
 func decode[T interface {
 	persist.SlotSet | persist.Slot
 	Validate() error
@@ -71,7 +73,8 @@ func (r *reply) number(i int) int64 {
 	return n
 }
 
-// contents reads the bootstrap part at i and the slots behind it. Those that nobody asked for are left out; ids are ascending, none means all.
+// contents reads the bootstrap part at i and the slots behind it. Those that nobody asked for are
+// left out; ids are ascending, none means all.
 func (r *reply) contents(i int, ids []int64) (set *persist.SlotSet, slots []persist.Slot, err error) {
 	if r.items[i] != nil {
 		text, _ := r.items[i].(string)

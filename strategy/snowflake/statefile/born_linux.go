@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// born returns when a file came to be, in ns since the Unix epoch; 0 where the kernel or the file system does not know.
+// born returns when a file came to be, in ns since the Unix epoch; 0 where the kernel or the file
+// system does not know.
 func born(f *os.File, _ *syscall.Stat_t) int64 {
 	var stat unix.Statx_t
 	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &stat); err != nil || stat.Mask&unix.STATX_BTIME == 0 {

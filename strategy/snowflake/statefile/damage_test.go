@@ -71,7 +71,8 @@ func TestCopied(t *testing.T) {
 				elsewhere := f.path + ".bak"
 				copyFile(t, f.path, elsewhere)
 				for range stores {
-					time.Sleep(10 * time.Millisecond) // file systems know the time of birth to a tick of the kernel
+					// file systems know the time of birth to a tick of the kernel
+					time.Sleep(10 * time.Millisecond)
 					s.Until++
 					store(t, f, s)
 				}

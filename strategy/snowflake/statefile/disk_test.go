@@ -63,7 +63,8 @@ func TestReadOnly(t *testing.T) {
 	dir := tmpfs(t)
 	f := open(t, dir)
 	store(t, f, sample().state)
-	if err := f.Close(); err != nil { // a file that is open for writing keeps the file system from being read-only
+	// a file that is open for writing keeps the file system from being read-only
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {

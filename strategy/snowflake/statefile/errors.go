@@ -18,7 +18,8 @@ var (
 	ErrDamaged = errors.New("the state file is damaged")
 	// ErrForeign is returned when the file belongs to another cluster, layout or key.
 	ErrForeign = errors.New("the state file belongs to another node")
-	// ErrCopied is returned when the file is not the one that was written but a copy, or has a second name.
+	// ErrCopied is returned when the file is not the one that was written but a copy, or has a
+	// second name.
 	ErrCopied = errors.New("the state file was copied or restored")
 	// ErrNewer is returned when a newer seqd wrote the file.
 	ErrNewer = errors.New("the state file has a newer format")
@@ -34,7 +35,8 @@ var (
 
 // Errors of all operations of a File.
 var (
-	// ErrMoved is returned when the folder or the lock file was removed or replaced while in use: another process may have the lock by now.
+	// ErrMoved is returned when the folder or the lock file was removed or replaced while in use:
+	// another process may have the lock by now.
 	ErrMoved = errors.New("the folder or the lock file was removed or replaced while in use")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the state file is closed")

@@ -13,12 +13,13 @@ import (
 	"github.com/seqd/seqd/internal/folder"
 )
 
-// File is the state file of one instance, under the lock of this process. All methods are safe for concurrent use; they run one at a time, and
-// each lasts as long as the disk takes.
+// File is the state file of one instance, under the lock of this process. All methods are safe for
+// concurrent use; they run one at a time, and each lasts as long as the disk takes.
 //
 // Invariants:
 //  1. What has the name of the state file is complete: it is synced under another name first.
-//  2. Under one token until, reserved and progress never go down, compared with what this File stored or loaded, and with what is on disk.
+//  2. Under one token until, reserved and progress never go down, compared with what this File
+//     stored or loaded, and with what is on disk.
 //  3. After Invalidate nothing is stored under the token that was invalidated.
 type File struct {
 	path     string
@@ -45,11 +46,13 @@ const (
 	stepRemove   = "remove the state file"
 )
 
-// Open takes the lock of the state file with the given name, which Name makes, in the folder dir. It creates the folder (0700) when there is
-// none, and removes what a crash left behind. It does not look at the state file.
+// Open takes the lock of the state file with the given name, which Name makes, in the folder dir.
+// It creates the folder (0700) when there is none, and removes what a crash left behind. It does
+// not look at the state file.
 //
-// The errors are ErrInvalid, ErrLocked, which says which process has the lock, and those of the file system; errors.ErrUnsupported where seqd
-// cannot lock and recognize files (all but Linux and macOS).
+// The errors are ErrInvalid, ErrLocked, which says which process has the lock, and those of the
+// file system; errors.ErrUnsupported where seqd cannot lock and recognize files (all but Linux and
+// macOS).
 func Open(dir, name string, identity Identity) (_ *File, err error) {
 	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || name == "." {
 		return nil, fmt.Errorf("open state file: %w: %q is not the name of a file", ErrInvalid, name)
@@ -70,7 +73,8 @@ func Open(dir, name string, identity Identity) (_ *File, err error) {
 	return f, nil
 }
 
-// Peek reads a state file that nobody has to have opened, and whose identity is not known, without the lock. The errors are those of Load.
+// Peek reads a state file that nobody has to have opened, and whose identity is not known, without
+// the lock. The errors are those of Load.
 func Peek(dir, name string) (Identity, State, error) {
 	f := &File{path: filepath.Join(dir, name)}
 	root, err := os.OpenRoot(dir)
@@ -94,7 +98,8 @@ func (f *File) start() error {
 	if err := f.root.Remove(f.temporary()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return f.syncDir() // the names of the lock and of what was renamed last survive a power loss from here on
+	// the names of the lock and of what was renamed last survive a power loss from here on
+	return f.syncDir()
 }
 
 // takeLock locks the lock file and writes into it who has it.
@@ -121,7 +126,8 @@ func (f *File) takeLock() (err error) {
 	return err
 }
 
-// holder returns who wrote itself into a lock file. It may just have got the lock and not be there yet.
+// holder returns who wrote itself into a lock file. It may just have got the lock and not be there
+// yet.
 func holder(lock *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(lock, 64))
 	pid, found := strings.CutPrefix(strings.TrimSpace(string(text)), "pid=")
@@ -131,14 +137,14 @@ func holder(lock *os.File) string {
 	return "process " + pid
 }
 
-// The temporary name is no longer than that of the lock, so that a name that is too long is noticed by Open. One is enough: who has the lock
-// is alone.
+// The temporary name is no longer than that of the lock, so that a name that is too long is noticed
+// by Open. One is enough: who has the lock is alone.
 func (f *File) name() string      { return filepath.Base(f.path) }
 func (f *File) lockName() string  { return f.name() + ".lock" }
 func (f *File) temporary() string { return f.name() + ".tmp" }
 
-// Load reads the state. The errors are ErrNone, ErrDamaged, ErrForeign, ErrCopied, ErrNewer, ErrMoved, ErrClosed, and those of the file system;
-// none of them changes anything on disk.
+// Load reads the state. The errors are ErrNone, ErrDamaged, ErrForeign, ErrCopied, ErrNewer,
+// ErrMoved, ErrClosed, and those of the file system; none of them changes anything on disk.
 func (f *File) Load() (State, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,7 +170,8 @@ func (f *File) load() (State, error) {
 	case err == nil:
 		f.last, f.looked = r.state, true
 	case errors.Is(err, ErrNone), errors.Is(err, ErrDamaged), errors.Is(err, ErrForeign), errors.Is(err, ErrCopied), errors.Is(err, ErrNewer):
-		f.looked = true // what is known of last stands: a file that vanished does not make the times unused
+		// what is known of last stands: a file that vanished does not make the times unused
+		f.looked = true
 	}
 	if err != nil {
 		return State{}, err
@@ -179,7 +186,8 @@ func (f *File) read() (r record, err error) {
 		return r, ErrNone
 	case err != nil:
 		return r, err
-	case !info.Mode().IsRegular(): // a link leads to a file that belongs elsewhere; a pipe would not end
+	case !info.Mode().IsRegular():
+		// a link leads to a file that belongs elsewhere; a pipe would not end
 		return r, fmt.Errorf("%w: it is not a regular file", ErrDamaged)
 	}
 	file, err := f.root.Open(f.name())
@@ -222,11 +230,14 @@ func (f *File) belongs(is *Identity) error {
 	return nil
 }
 
-// Store replaces the state, and whatever the file holds, those that Load refuses included. When it returns without an error, the state survives a
-// power loss. After an error the old state is there and intact, or, where only the sync of the folder failed or the folder was moved, one of
-// the two; the state must then not be used before a Store succeeds. A Store before the first Load reads the file for what may not go down.
+// Store replaces the state, and whatever the file holds, those that Load refuses included. When it
+// returns without an error, the state survives a power loss. After an error the old state is there
+// and intact, or, where only the sync of the folder failed or the folder was moved, one of the two;
+// the state must then not be used before a Store succeeds. A Store before the first Load reads the
+// file for what may not go down.
 //
-// The errors are ErrInvalid, ErrLowered, ErrReleased, ErrMoved, ErrClosed, and those of the file system. It may be called again after any of them.
+// The errors are ErrInvalid, ErrLowered, ErrReleased, ErrMoved, ErrClosed, and those of the file
+// system. It may be called again after any of them.
 func (f *File) Store(s State) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -286,7 +297,8 @@ func goesOn(last, s *State) error {
 	return nil
 }
 
-// writeTemporary writes a state to a new file. It must be a new one: the inode is what tells a copy.
+// writeTemporary writes a state to a new file. It must be a new one: the inode is what tells a
+// copy.
 func (f *File) writeTemporary(s State) (err error) {
 	if err := f.before(stepWrite); err != nil {
 		return err
@@ -320,11 +332,13 @@ func (f *File) discard() error {
 	return nil
 }
 
-// Invalidate makes Load return ErrNone, whatever the file holds, and survives a power loss when it returns without an error. After an error Load
-// returns ErrNone or what it returned before, nothing is stored under its token, and Invalidate may be called again. The errors are ErrMoved,
+// Invalidate makes Load return ErrNone, whatever the file holds, and survives a power loss when it
+// returns without an error. After an error Load returns ErrNone or what it returned before, nothing
+// is stored under its token, and Invalidate may be called again. The errors are ErrMoved,
 // ErrClosed, and those of the file system; no space is needed.
 //
-// The file is emptied before it is removed: so it does not come back when the folder does, and other names of it are worthless too.
+// The file is emptied before it is removed: so it does not come back when the folder does, and
+// other names of it are worthless too.
 func (f *File) Invalidate() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

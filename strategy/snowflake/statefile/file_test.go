@@ -45,7 +45,8 @@ func wants(t *testing.T, dir string, want State) {
 	}
 }
 
-// refuses checks that Load returns an error that names the file, twice, for it must not have changed anything.
+// refuses checks that Load returns an error that names the file, twice, for it must not have
+// changed anything.
 func refuses(t *testing.T, f *File, want error, words string) {
 	t.Helper()
 	for range 2 {
@@ -227,7 +228,8 @@ func TestInvalidateWhatIsRefused(t *testing.T) {
 	}
 }
 
-// A step fails: the old state is intact, or the new one where it was in place already, and the next attempt succeeds.
+// A step fails: the old state is intact, or the new one where it was in place already, and the next
+// attempt succeeds.
 func TestFailingSteps(t *testing.T) {
 	failure := errors.New("the disk burns")
 	for _, step := range []string{stepWrite, stepSync, stepRename, stepSyncDir, stepTruncate, stepRemove} {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The environment that makes this test binary the process that is killed: the folder to store in, and the step to die at by itself, if any.
+// The environment that makes this test binary the process that is killed: the folder to store in,
+// and the step to die at by itself, if any.
 const (
 	dirEnv  = "SEQD_TEST_STATEFILE_DIR"
 	stepEnv = "SEQD_TEST_STATEFILE_STEP"
@@ -56,8 +57,8 @@ func victim(dir, step string) error {
 	}
 }
 
-// kill runs a victim, kills it once ready and after the given time unless it dies by itself, and returns the last state it confirmed. While it lives,
-// meanwhile is called.
+// kill runs a victim, kills it once ready and after the given time unless it dies by itself, and
+// returns the last state it confirmed. While it lives, meanwhile is called.
 func kill(t *testing.T, dir, step string, after time.Duration, meanwhile func(pid int)) (confirmed int64) {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^TestKilled$")

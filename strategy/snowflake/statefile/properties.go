@@ -13,11 +13,13 @@ import (
 )
 
 const (
-	// formatVersion is the version of the format that this package writes, and the highest that it reads.
+	// formatVersion is the version of the format that this package writes, and the highest that it
+	// reads.
 	formatVersion = 1
 	// maxText is the greatest length of a text, in bytes.
 	maxText = 1024
-	// maxSize is above the size of every file, in bytes: four texts of which each byte may become six.
+	// maxSize is above the size of every file, in bytes: four texts of which each byte may become
+	// six.
 	maxSize = 64 << 10
 	// header is a part of the format: a file with another one is refused.
 	header = "# The lease of a machine ID: seqd starts from it while the registry of machine IDs cannot be reached.\n" +
@@ -39,9 +41,10 @@ type State struct {
 	Token     string // proves that the lease is the holder's: UTF-8 of 1 to 1024 bytes
 	Lower     int64  // the lease begins above it
 	Until     int64  // the lease ends with it; at least Lower
-	Reserved  int64  // how far the lease may be extended without the registry; below Until when it may not
-	Progress  int64  // the highest time that may have been used without the registry; 0 for none
-	Users     string // who may use the lease: UTF-8 of at most 4 KiB
+	// how far the lease may be extended without the registry; below Until when it may not
+	Reserved int64
+	Progress int64  // the highest time that may have been used without the registry; 0 for none
+	Users    string // who may use the lease: UTF-8 of at most 4 KiB
 }
 
 // inode says which file of a file system something is, whatever its name.
@@ -50,7 +53,8 @@ type inode struct {
 	born           int64 // in ns since the Unix epoch; 0 where the file system does not know it
 }
 
-// is reports whether both are one inode. A device can have another number after a restart of the machine; with the time of birth it is not needed.
+// is reports whether both are one inode. A device can have another number after a restart of the
+// machine; with the time of birth it is not needed.
 func (i inode) is(other inode) bool {
 	return i.number == other.number && i.born == other.born && (i.born != 0 || i.device == other.device)
 }
@@ -93,8 +97,9 @@ func seal(text []byte) []byte {
 	return append(text, checksumKey+hex.EncodeToString(sum[:])+"\n"...)
 }
 
-// parse reads the text of a file: exactly what encode writes. The error is ErrDamaged or ErrNewer. For files of later formats to be told from
-// damaged ones, every format has to begin with lines of comment and format=, and to end with the checksum.
+// parse reads the text of a file: exactly what encode writes. The error is ErrDamaged or ErrNewer.
+// For files of later formats to be told from damaged ones, every format has to begin with lines of
+// comment and format=, and to end with the checksum.
 func parse(text []byte) (record, error) {
 	var r record
 	if len(text) > maxSize {
@@ -216,8 +221,8 @@ func validText(name, text string) error {
 	return nil
 }
 
-// escape writes a text the way Java's properties do: a backslash before a backslash and a space in front, \uXXXX (UTF-16) for everything that is
-// not printable ASCII.
+// escape writes a text the way Java's properties do: a backslash before a backslash and a space in
+// front, \uXXXX (UTF-16) for everything that is not printable ASCII.
 func escape(text string) string {
 	var out strings.Builder
 	for i, r := range text {

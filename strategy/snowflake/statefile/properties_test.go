@@ -89,7 +89,8 @@ func TestParseRefusesEveryDamage(t *testing.T) {
 	}
 }
 
-// FuzzParse gives each text also with the checksum that belongs to it: by chance none would ever match.
+// FuzzParse gives each text also with the checksum that belongs to it: by chance none would ever
+// match.
 func FuzzParse(f *testing.F) {
 	r := sample()
 	whole := r.encode()
