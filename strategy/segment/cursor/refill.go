@@ -12,7 +12,7 @@ import (
 // continues to try while the store is away.
 type refill struct {
 	work
-	began time.Time
+	began instant
 	in    rediscursor.Install // that is under way, or the next
 	free  int                 // for how many ranges there is room
 	// failed is whether the last allocation did, and pause the pause after the next failure.
@@ -21,7 +21,7 @@ type refill struct {
 }
 
 // startRefill fills the queue of the cursor that a look saw, unless that is under way.
-func (m *Machine) startRefill(now time.Time, look *rediscursor.Taken) {
+func (m *Machine) startRefill(now instant, look *rediscursor.Taken) {
 	if m.under(Refill) {
 		return
 	}
@@ -33,7 +33,7 @@ func (m *Machine) startRefill(now time.Time, look *rediscursor.Taken) {
 }
 
 // bring allocates the next range.
-func (t *refill) bring(now time.Time) {
+func (t *refill) bring(now instant) {
 	if t.free <= 0 {
 		t.end(now, &t.work)
 		return
@@ -48,7 +48,7 @@ func (t *refill) bring(now time.Time) {
 	t.allocate(now, persist.ToCursor(t.in.Epoch), t.wanted, t.seen, why)
 }
 
-func (t *refill) allocated(now time.Time, r persist.Range, err error) {
+func (t *refill) allocated(now instant, r persist.Range, err error) {
 	switch {
 	case err == nil && t.over:
 		t.drop(r, ErrStopping)
@@ -69,7 +69,7 @@ func (t *refill) allocated(now time.Time, r persist.Range, err error) {
 	}
 }
 
-func (t *refill) installed(now time.Time, answer rediscursor.Answer, err error) {
+func (t *refill) installed(now instant, answer rediscursor.Answer, err error) {
 	t.installResult(now, &t.in, answer, err)
 	if err != nil || answer.Verdict == rediscursor.Moved || answer.Verdict == rediscursor.Full {
 		t.end(now, &t.work)
@@ -82,14 +82,14 @@ func (t *refill) installed(now time.Time, answer rediscursor.Answer, err error) 
 }
 
 // later looks after a pause that grows whether the range is still wanted.
-func (t *refill) later(now time.Time) {
+func (t *refill) later(now instant) {
 	t.pauses(now, pausing, t.pause)
 	t.pause = min(2*t.pause, LastPause)
 }
 
-func (t *refill) tick(now time.Time) { t.peek(now, true, 0) }
+func (t *refill) tick(now instant) { t.peek(now, true, 0) }
 
-func (t *refill) looked(now time.Time, look rediscursor.Taken, err error) {
+func (t *refill) looked(now instant, look rediscursor.Taken, err error) {
 	switch {
 	case err != nil || look.Stub || look.Other || look.Gen != t.in.Gen:
 		t.end(now, &t.work)
