@@ -1,6 +1,7 @@
 package cursor
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -255,6 +256,26 @@ func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	if m.awaitsSeed(second(4)) {
 		t.Error("it waits for its own seed")
 	}
+}
+
+// A refill that brings the last numbers of the counter, and then finds that there are no more, does
+// not have callers refused who wait for what it brought.
+func TestLastRangeIsIssued(t *testing.T) {
+	w := newWorld(t, nil)
+	w.issue(5, time.Second)
+	w.redis.cur, w.redis.room = w.redis.last, 1
+	w.takeOnce(1) // the cursor is used up
+	w.is(Mending)
+	w.do(w.next(Refill), well) // it allocates
+	w.do(w.next(Refill), well) // and installs, and there is room for more
+	w.is(Mending)
+	w.waiting = slices.Delete(w.waiting, w.next(Refill), w.next(Refill)+1)
+	w.m.Allocated(w.now, Refill, persist.Range{}, persist.ErrExhausted)
+	if r := w.m.Refusal(); r != nil {
+		t.Errorf("callers are refused: %v", r)
+	}
+	w.pass(time.Second, Mend)
+	w.is(Online)
 }
 
 // If the store does not answer, only the epoch that followed the node's own is believed in.

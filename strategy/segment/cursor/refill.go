@@ -12,9 +12,10 @@ import (
 // continues to try while the store is away.
 type refill struct {
 	work
-	began instant
-	in    rediscursor.Install // that is under way, or the next
-	free  int                 // for how many ranges there is room
+	began   instant
+	in      rediscursor.Install // that is under way, or the next
+	free    int                 // for how many ranges there is room
+	brought bool                // a range was installed
 	// failed is whether the last allocation did, and pause the pause after the next failure.
 	failed bool
 	pause  time.Duration
@@ -59,7 +60,7 @@ func (t *refill) allocated(now instant, r persist.Range, err error) {
 	case errors.Is(err, persist.ErrEpoch):
 		t.end(now, &t.work) // the next take finds the cursor that counts
 	case IsFinal(err):
-		if t.mode == Mending {
+		if t.mode == Mending && !t.brought { // otherwise the mending finds what was brought
 			t.refuse(StoreError(err))
 		}
 		t.end(now, &t.work)
@@ -76,7 +77,7 @@ func (t *refill) installed(now instant, answer rediscursor.Answer, err error) {
 		return
 	}
 	if t.failed = false; answer.Verdict == rediscursor.Installed {
-		t.free = answer.Free
+		t.brought, t.free = true, answer.Free
 	}
 	t.bring(now)
 }
