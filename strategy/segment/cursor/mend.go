@@ -237,7 +237,7 @@ func (t *mend) dispute(now instant) {
 	switch {
 	case t.belief.epoch == t.look.Epoch:
 		t.again(now)
-	case t.awaitsSeed(now):
+	case t.belief.awaitsSeed(now):
 		t.soon(now)
 	default:
 		t.bring(now, rediscursor.Seed)
@@ -245,7 +245,7 @@ func (t *mend) dispute(now instant) {
 }
 
 func (t *mend) asked(now instant, err error) {
-	if err := t.answered(t.inquiry, err); err != nil {
+	if err := t.belief.answered(t.inquiry, err); err != nil {
 		t.failure = StoreError(err)
 		t.later(now)
 		return

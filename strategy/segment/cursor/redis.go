@@ -86,15 +86,3 @@ func (m *Machine) abandonUnknown(in *rediscursor.Install, err error) {
 	}
 	m.drop(in.Range, err)
 }
-
-// redisBack tells that the node takes from the cursor again.
-func (m *Machine) redisBack() {
-	m.log(slog.LevelInfo, "Redis serves the cursor again; the node takes from it")
-	m.event(seqd.EventRedisBack, 0, nil)
-}
-
-// redisGone tells that the node does without Redis.
-func (m *Machine) redisGone(text string, cause error) {
-	m.log(slog.LevelError, text, "error", cause)
-	m.event(seqd.EventRedisAway, 0, cause)
-}
