@@ -16,7 +16,7 @@ import (
 // The store is asked for its clock by Ask. In between, it goes on as the time passes on this node,
 // which nobody sets. It is safe for concurrent use.
 type Clock struct {
-	slots   persist.SlotStore
+	stores  persist.Clock
 	now     func() time.Time
 	elapsed func() time.Duration
 
@@ -34,27 +34,24 @@ type reading struct {
 
 // NewClock returns the clock of a store. now is the time of day of this node, and elapsed, nil for
 // the system's, a clock that nobody sets.
-func NewClock(slots persist.SlotStore, now func() time.Time, elapsed func() time.Duration) *Clock {
+func NewClock(stores persist.Clock, now func() time.Time, elapsed func() time.Duration) *Clock {
 	if elapsed == nil {
 		began := time.Now()
 		elapsed = func() time.Duration { return time.Since(began) }
 	}
-	return &Clock{slots: slots, now: now, elapsed: elapsed}
+	return &Clock{stores: stores, now: now, elapsed: elapsed}
 }
-
-// registry is the name under which the store is asked. There is none that is called so.
-const registry = "idempotency"
 
 // Ask asks the store for its clock.
 func (c *Clock) Ask(ctx context.Context) error {
 	elapsed := c.elapsed()
-	table, err := c.slots.Look(ctx, registry)
+	now, err := c.stores.Now(ctx)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = reading{table.Now, elapsed}
+	c.last = reading{now.UnixMilli(), elapsed}
 	if !c.asked {
 		c.first = c.last
 	}
