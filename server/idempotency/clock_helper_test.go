@@ -8,7 +8,7 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// clock is a clock that tests set.
+// clock is a clock that a test sets.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -40,12 +40,12 @@ type storeClock struct {
 
 func (s *storeClock) Now(context.Context) (time.Time, error) { return s.now(), s.err }
 
-// off returns a clock that is so far ahead of another.
+// off returns a clock that is ahead of another.
 func off(now func() time.Time, ahead *time.Duration) func() time.Time {
 	return func() time.Time { return now().Add(*ahead) }
 }
 
-// rightClock returns the clock of a node and a store that agree.
+// rightClock returns the clock of a node and a store whose clocks agree.
 func rightClock(now func() time.Time) *idempotency.Clock {
 	return idempotency.NewClock(&storeClock{now: now}, now, nil)
 }
