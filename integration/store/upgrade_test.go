@@ -218,7 +218,6 @@ func TestNodesOfThePreviousVersionThatStillRun(t *testing.T) {
 	s := f.open()
 	ctx, shapes := t.Context(), persist.ShapesIn(s.Documents())
 	f.insert("shapes", formerShape("late", "snowflake"), formerShape("raced", "snowflake"), formerShape("user@20261121", "segment"))
-	f.insert("counters", formerCounter("late@", 20261010))
 	if got, err := shapes.Read(ctx, "late"); got.Shape != "snowflake" || err != nil {
 		t.Errorf("the shape is %+v, %v", got, err)
 	}
@@ -232,15 +231,43 @@ func TestNodesOfThePreviousVersionThatStillRun(t *testing.T) {
 	if d, err := s.Documents().Read(ctx, persist.PeriodKind, "user@20261121"); err != nil {
 		t.Errorf("the period is %+v, %v", d, err)
 	}
-	if gone, err := s.Documents().Read(ctx, persist.PurgedKind, "late"); gone.Body != "20261010" || err != nil {
-		t.Errorf("purged is %+v, %v", gone, err)
-	}
 	if got, err := shapes.Read(ctx, "late"); err == nil {
 		if _, err := shapes.Replace(ctx, got, "segment", time.Now()); err != nil {
 			t.Error(err)
 		}
 	}
 	f.former("shapes", "late", "shape", "segment")
+}
+
+// Nodes of the previous version remove a period. A node of this one whose clock was set back finds
+// out when it finds that it does not know the period.
+func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	f.insert("counters", formerCounter("late@", 20261010))
+	s := f.open()
+	raise := func(bizType string, period int64) {
+		t.Helper()
+		change := bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: period}}}}
+		if _, err := f.Collection("counters").UpdateByID(t.Context(), bizType+"@", change); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := s.Documents().Read(t.Context(), persist.PeriodKind, fmt.Sprint(bizType, "@", period)); !errors.Is(err, persist.ErrNotFound) {
+			t.Errorf("the period is %+v, %v", d, err)
+		}
+		gone, err := s.Documents().Read(t.Context(), persist.PurgedKind, bizType)
+		if gone.Body != fmt.Sprint(period) || err != nil {
+			t.Errorf("purged is %+v, %v; want %d", gone, err, period)
+		}
+	}
+	raise("user", 20261122)
+	raise("user", 20261123)
+	raise("late", 20261123)
+	f.insert("counters", formerCounter("new@", 1))
+	raise("new", 20261123)
+	if err := s.Documents().Update(t.Context(), persist.PurgedDocument("user", 20261201, 4, 8)); err != nil {
+		t.Error(err)
+	}
+	f.former("counters", "user@", "max", 20261201)
 }
 
 // former checks a field of a record where the previous version looks for it; nil for no record.
