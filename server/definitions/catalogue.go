@@ -76,7 +76,6 @@ type Catalogue struct {
 	unreached func() bool
 	alone     map[string]bool
 
-	store   persist.Store
 	records records
 	builder *builder
 	seeder  *seeder
@@ -91,7 +90,7 @@ func New(opts Options) *Catalogue {
 	env, cfg := opts.Env, opts.Config
 	c := &Catalogue{
 		cfg: cfg, log: env.Log, locked: cfg.BizTypesFrom == config.FromConfig,
-		unreached: opts.Unreached, alone: opts.Alone, store: env.Store,
+		unreached: opts.Unreached, alone: opts.Alone,
 		records: records{env.Store.Documents(), env.Now},
 		states:  newStates(),
 	}

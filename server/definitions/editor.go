@@ -41,10 +41,11 @@ var _ httpapi.Catalogue = (*Editor)(nil)
 
 // Editor returns the editor of the same definitions.
 func (c *Catalogue) Editor() *Editor {
+	store := c.builder.env.Store
 	return &Editor{
 		cfg: c.cfg, records: c.records, feed: c.seeder.feed, catalogue: c, log: c.log,
 		check: &checker{
-			decode: c.builder.decode, shared: c.store.Shared(), shapes: c.store.Shapes(), counters: c.store.Counters(),
+			decode: c.builder.decode, shared: store.Shared(), shapes: store.Shapes(), counters: store.Counters(),
 			now: c.records.now,
 		},
 	}

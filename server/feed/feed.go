@@ -14,11 +14,7 @@ package feed
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,18 +38,13 @@ type Options struct {
 
 // Feed announces changes and follows those of other nodes. It is safe for concurrent use.
 type Feed struct {
-	opts      Options
-	followers map[string]Follower // by the kind of documents
+	opts    Options
+	journal journal
+	watched watched
+	reader  reader
 
 	failures atomic.Int64 // polls that failed
 	failed   atomic.Bool  // the last poll failed
-
-	mu    sync.Mutex // guards what follows
-	seen  int64      // the number of the newest announcement that was read
-	watch map[subject]time.Time
-	// looking are the documents that are being read. The value is whether to read them again after
-	// that.
-	looking map[subject]bool
 }
 
 // Follower does what documents of one kind say.
@@ -76,18 +67,20 @@ const (
 	// WatchFor is for how long an announced document is read again at each poll: longer than a
 	// write to the store can take.
 	WatchFor = 30 * time.Second
+	// allKeys stands for every document of a kind in what is published.
+	allKeys = ""
 )
 
 // New returns a Feed that follows nothing yet.
 func New(opts Options) *Feed {
-	return &Feed{
-		opts: opts, followers: make(map[string]Follower),
-		watch: make(map[subject]time.Time), looking: make(map[subject]bool),
-	}
+	f := &Feed{opts: opts, journal: journal{opts.Documents, opts.Now, opts.Log}}
+	f.watched.until = make(map[subject]time.Time)
+	f.reader.init(f.watched.remove)
+	return f
 }
 
 // Add sets the follower of a kind of documents. It must be called before [Feed.Follow].
-func (f *Feed) Add(kind string, to Follower) { f.followers[kind] = to }
+func (f *Feed) Add(kind string, to Follower) { f.reader.followers[kind] = to }
 
 // Begin notes which announcements there are. It must be called before the documents are read for
 // the first time: recent announcements may be of writes that have not finished.
@@ -95,37 +88,16 @@ func (f *Feed) Begin(ctx context.Context) error {
 	if !f.opts.Shared {
 		return nil
 	}
-	list, _, err := f.read(ctx)
+	list, _, err := f.journal.read(ctx)
 	if err != nil {
 		return err
 	}
-	f.note(list, 0)
+	f.watched.note(list, 0)
 	return nil
 }
 
-// note watches the documents that were announced after a number, and reports whether the list still
-// has all of those. If the numbers went down, these are other announcements than those that were
-// read, and some may be missing.
-func (f *Feed) note(list announcements, after int64) (complete bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	until := time.Now().Add(WatchFor)
-	back := list.Last < after
-	for _, a := range list.Recent {
-		if back || a.Number > after {
-			f.watch[a.subject] = until
-		}
-	}
-	f.seen = list.Last
-	return list.Last == after || !back && len(list.Recent) > 0 && list.Recent[0].Number <= after+1
-}
-
 // Number returns the number of the newest announcement that was read.
-func (f *Feed) Number() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.seen
-}
+func (f *Feed) Number() int64 { return f.watched.number() }
 
 // Failing reports whether the last poll failed.
 func (f *Feed) Failing() bool { return f.failed.Load() }
@@ -173,41 +145,18 @@ func (f *Feed) count(err error) {
 
 // Poll reads the announcements, and the documents that are watched. [Feed.Follow] calls it.
 func (f *Feed) Poll(ctx context.Context) error {
-	list, _, err := f.read(ctx)
+	list, _, err := f.journal.read(ctx)
 	if err != nil {
 		return err
 	}
 	seen := f.Number()
-	if !f.note(list, seen) {
-		if err := f.readAll(ctx); err != nil {
-			f.mu.Lock()
-			f.seen = seen // the next poll tries again
-			f.mu.Unlock()
+	if !f.watched.note(list, seen) {
+		if err := f.reader.readAll(ctx); err != nil {
+			f.watched.setNumber(seen) // the next poll tries again
 			return err
 		}
 	}
-	return f.lookAt(ctx, f.watched())
-}
-
-// readAll reads all documents of every kind. The kinds are read at the same time, so that a slow
-// one does not delay the others.
-func (f *Feed) readAll(ctx context.Context) error {
-	ended := make(chan error, len(f.followers))
-	for _, to := range f.followers {
-		go func() { ended <- to.Reload(ctx) }()
-	}
-	var failed []error
-	for range f.followers {
-		failed = append(failed, <-ended)
-	}
-	return errors.Join(failed...)
-}
-
-// watched returns the documents that are watched.
-func (f *Feed) watched() []subject {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Collect(maps.Keys(f.watch))
+	return f.reader.read(ctx, f.watched.all())
 }
 
 // listen reads what is published until ctx ends. The client reconnects by itself; the next poll
@@ -235,13 +184,44 @@ func (f *Feed) hear(ctx context.Context, message string) {
 	if json.Unmarshal([]byte(message), &s) != nil {
 		return
 	}
-	f.look(ctx, s, func(err error) {
+	f.reader.start(ctx, s, func(err error) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		f.opts.Log.Info("a change could not be read yet", "kind", s.Kind, "key", s.Key, "error", err)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.watch[s] = time.Now().Add(WatchFor)
+		f.watched.add(s)
 	})
 }
+
+// Announce says that a document is about to change. The caller may change it only after Announce
+// has returned nil.
+func (f *Feed) Announce(ctx context.Context, kind, key string) error {
+	return f.AnnounceAll(ctx, kind, []string{key})
+}
+
+// AnnounceAll announces several documents of a kind in one step: at most [MostRecent].
+func (f *Feed) AnnounceAll(ctx context.Context, kind string, keys []string) error {
+	if !f.opts.Shared {
+		return nil
+	}
+	return f.journal.announce(ctx, kind, keys)
+}
+
+// Publish tells the other nodes that a document has changed. If that fails, they find it at their
+// next polls.
+func (f *Feed) Publish(ctx context.Context, kind, key string) {
+	if f.opts.Redis == nil || !f.opts.Shared {
+		return
+	}
+	message, err := json.Marshal(subject{kind, key})
+	if err == nil {
+		err = f.opts.Redis.Publish(ctx, f.opts.Channel, message).Err()
+	}
+	if err != nil {
+		f.opts.Log.Info("a change could not be published by Redis; other nodes find it within seconds",
+			"kind", kind, "key", key, "error", err)
+	}
+}
+
+// PublishAll tells the other nodes that any document of a kind may have changed.
+func (f *Feed) PublishAll(ctx context.Context, kind string) { f.Publish(ctx, kind, allKeys) }

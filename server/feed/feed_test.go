@@ -48,16 +48,16 @@ func (d awayDocuments) List(ctx context.Context, kind, after string, limit int) 
 	return d.Documents.List(ctx, kind, after, limit)
 }
 
-// reader is a node that follows documents of the kind "thing" and keeps what they say.
-type reader struct {
+// testNode is a node that follows documents of the kind "thing" and keeps what they say.
+type testNode struct {
 	*Feed
 	mu      sync.Mutex
 	things  map[string]string
 	reloads int
 }
 
-func newReader(t *testing.T, store persist.Store) *reader {
-	r := &reader{things: make(map[string]string)}
+func newNode(t *testing.T, store persist.Store) *testNode {
+	r := &testNode{things: make(map[string]string)}
 	r.Feed = New(Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	keep := func(key, body string) {
 		r.mu.Lock()
@@ -93,7 +93,7 @@ func newReader(t *testing.T, store persist.Store) *reader {
 	return r
 }
 
-func (r *reader) thing(key string) string {
+func (r *testNode) thing(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.things[key]
@@ -124,7 +124,7 @@ func writeThing(t *testing.T, docs persist.Documents, key, body string, revision
 func TestPollFindsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
-		a, b := newReader(t, store), newReader(t, store)
+		a, b := newNode(t, store), newNode(t, store)
 		go b.Follow(t.Context())
 		for i := range 5 {
 			putThing(t, a.Feed, "x", strconv.Itoa(i), int64(i+1))
@@ -146,15 +146,15 @@ func TestPollFindsLateWrites(t *testing.T) {
 	for _, late := range []time.Duration{0, pollInterval / 2, 2 * pollInterval, 3*pollInterval + 1, WatchFor - pollInterval} {
 		synctest.Test(t, func(t *testing.T) {
 			store := sharedStore{memory.New(time.Now)}
-			a := newReader(t, store)
+			a := newNode(t, store)
 			if late > 0 {
-				go newReader(t, store).Follow(t.Context())
+				go newNode(t, store).Follow(t.Context())
 			}
 			if err := a.Announce(t.Context(), "thing", "x"); err != nil {
 				t.Fatal(err)
 			}
 			// which begin after the announcement
-			b, early := newReader(t, store), newReader(t, store)
+			b, early := newNode(t, store), newNode(t, store)
 			go b.Follow(t.Context())
 			go early.Follow(t.Context())
 			time.Sleep(late)
@@ -172,7 +172,7 @@ func TestPollFindsLateWrites(t *testing.T) {
 func TestPollAfterManyChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
-		a, b := newReader(t, store), newReader(t, store)
+		a, b := newNode(t, store), newNode(t, store)
 		for i := range MostRecent + 1 {
 			putThing(t, a.Feed, fmt.Sprint("x", i), "y", 1)
 		}
@@ -194,11 +194,11 @@ func TestPollAfterManyChanges(t *testing.T) {
 func TestAnnouncementsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
-		b := newReader(t, store)
+		b := newNode(t, store)
 		go b.Follow(t.Context())
 		var wg sync.WaitGroup
 		for i := range 20 {
-			a := newReader(t, store)
+			a := newNode(t, store)
 			wg.Go(func() { putThing(t, a.Feed, fmt.Sprint("x", i), "y", 1) })
 		}
 		wg.Wait()
@@ -218,7 +218,7 @@ func TestPollAfterTheStoreWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
 		g := &away{Store: store}
-		a, b := newReader(t, store), newReader(t, g)
+		a, b := newNode(t, store), newNode(t, g)
 		go b.Follow(t.Context())
 		putThing(t, a.Feed, "x", "1", 1)
 		time.Sleep(pollInterval)
@@ -250,7 +250,7 @@ func TestPollOfWrongAnnouncements(t *testing.T) {
 	for name, body := range map[string]string{"damaged": "}", "none": "{}", "older": `{"last":1,"recent":[{"n":1,"kind":"thing","key":"old"}]}`} {
 		t.Run(name, func(t *testing.T) {
 			store := sharedStore{memory.New(time.Now)}
-			writer, running := newReader(t, store), newReader(t, store)
+			writer, running := newNode(t, store), newNode(t, store)
 			for i := range 3 {
 				putThing(t, writer.Feed, strconv.Itoa(i), "here", 1)
 			}
@@ -267,12 +267,12 @@ func TestPollOfWrongAnnouncements(t *testing.T) {
 			if err := store.Documents().Update(t.Context(), doc); err != nil {
 				t.Fatal(err)
 			}
-			late := newReader(t, store)
+			late := newNode(t, store)
 			if err := running.Poll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			putThing(t, writer.Feed, "later", "here", 1)
-			for _, r := range []*reader{running, late} {
+			for _, r := range []*testNode{running, late} {
 				if err := r.Poll(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -289,7 +289,7 @@ func TestPollOfWrongAnnouncements(t *testing.T) {
 func TestPollPastWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
-		writer, r := newReader(t, store), newReader(t, store)
+		writer, r := newNode(t, store), newNode(t, store)
 		hangs, seen := make(chan struct{}), make(map[string]int)
 		var mu sync.Mutex // guards seen
 		r.Add("thing", Follower{

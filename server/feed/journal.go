@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -21,8 +22,6 @@ const (
 	// time, and announcePause the pause between two tries.
 	announceTries = 50
 	announcePause = 20 * time.Millisecond
-	// allKeys stands for every document of a kind in what is published.
-	allKeys = ""
 )
 
 // announcement says that a document is about to change.
@@ -39,9 +38,16 @@ type announcements struct {
 	Recent []announcement `json:"recent"`
 }
 
+// journal is the document that holds the announcements.
+type journal struct {
+	documents persist.Documents
+	now       func() time.Time
+	log       *slog.Logger
+}
+
 // read returns the announcements, and the revision of the document; 0 if there is none yet.
-func (f *Feed) read(ctx context.Context) (list announcements, revision int64, err error) {
-	doc, err := f.opts.Documents.Read(ctx, kind, key)
+func (j journal) read(ctx context.Context) (list announcements, revision int64, err error) {
+	doc, err := j.documents.Read(ctx, kind, key)
 	if errors.Is(err, persist.ErrNotFound) {
 		return list, 0, nil
 	}
@@ -51,26 +57,18 @@ func (f *Feed) read(ctx context.Context) (list announcements, revision int64, er
 	if err := json.Unmarshal([]byte(doc.Body), &list); err != nil {
 		// Nodes take it that they have missed announcements and read everything. The next
 		// announcement repairs the document.
-		f.opts.Log.Error("the announcements in the store are damaged", "error", err)
+		j.log.Error("the announcements in the store are damaged", "error", err)
 		list = announcements{Last: doc.Revision}
 	}
 	return list, doc.Revision, nil
 }
 
-// Announce says that a document is about to change. The caller may change it only after Announce
-// has returned nil.
-func (f *Feed) Announce(ctx context.Context, kind, key string) error {
-	return f.AnnounceAll(ctx, kind, []string{key})
-}
-
-// AnnounceAll announces several documents of a kind in one step: at most [MostRecent].
-func (f *Feed) AnnounceAll(ctx context.Context, kind string, keys []string) error {
-	if !f.opts.Shared {
-		return nil
-	}
+// announce adds announcements of documents of a kind. It tries again if other nodes announce at the
+// same time.
+func (j journal) announce(ctx context.Context, kind string, keys []string) error {
 	pauses := retry.Policy{First: announcePause, Attempts: announceTries, Jitter: true}
 	err := retry.Do(ctx, pauses, func(ctx context.Context) error {
-		err := f.append(ctx, kind, keys)
+		err := j.append(ctx, kind, keys)
 		if isOvertaken(err) {
 			return err
 		}
@@ -91,8 +89,8 @@ func isOvertaken(err error) bool {
 }
 
 // append adds announcements to the document, once.
-func (f *Feed) append(ctx context.Context, of string, keys []string) error {
-	list, revision, err := f.read(ctx)
+func (j journal) append(ctx context.Context, of string, keys []string) error {
+	list, revision, err := j.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,30 +105,11 @@ func (f *Feed) append(ctx context.Context, of string, keys []string) error {
 	if err != nil {
 		return err
 	}
-	write := f.opts.Documents.Update
+	write := j.documents.Update
 	if revision == 0 {
-		write = f.opts.Documents.Create
+		write = j.documents.Create
 	}
 	return write(ctx, persist.Document{
-		Kind: kind, Key: key, Revision: revision + 1, Body: string(body), Timestamp: f.opts.Now().UnixMilli(),
+		Kind: kind, Key: key, Revision: revision + 1, Body: string(body), Timestamp: j.now().UnixMilli(),
 	})
 }
-
-// Publish tells the other nodes that a document has changed. If that fails, they find it at their
-// next polls.
-func (f *Feed) Publish(ctx context.Context, kind, key string) {
-	if f.opts.Redis == nil || !f.opts.Shared {
-		return
-	}
-	message, err := json.Marshal(subject{kind, key})
-	if err == nil {
-		err = f.opts.Redis.Publish(ctx, f.opts.Channel, message).Err()
-	}
-	if err != nil {
-		f.opts.Log.Info("a change could not be published by Redis; other nodes find it within seconds",
-			"kind", kind, "key", key, "error", err)
-	}
-}
-
-// PublishAll tells the other nodes that any document of a kind may have changed.
-func (f *Feed) PublishAll(ctx context.Context, kind string) { f.Publish(ctx, kind, allKeys) }
