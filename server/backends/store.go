@@ -24,21 +24,19 @@ const closeTimeout = 5 * time.Second
 
 // NewStore opens a store, for commands that run beside the service.
 func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
-	return newStore(ctx, cfg, StoreOptions{Now: now}, false)
+	return newStore(ctx, cfg, now, mongo.Options{})
 }
 
-// newStore opens a store. With unreached it does so without reaching it, if the driver can.
-func newStore(ctx context.Context, cfg config.Store, opts StoreOptions, unreached bool) (persist.Store, error) {
+// newStore opens a store, with more options for MongoDB.
+func newStore(ctx context.Context, cfg config.Store, now func() time.Time, more mongo.Options) (persist.Store, error) {
 	switch cfg.Driver {
 	case "memory":
-		return memory.New(opts.Now), nil
+		return memory.New(now), nil
 	case "mongo":
-		return mongo.Open(ctx, mongo.Options{
-			URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: opts.Now,
-			Unreached: unreached, Monitor: opts.Monitor,
-		})
+		more.URI, more.Database, more.Timeout, more.Now = cfg.Mongo.URI, cfg.Mongo.Database, cfg.Mongo.Timeout, now
+		return mongo.Open(ctx, more)
 	case "bolt":
-		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: opts.Now})
+		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
 	}
 	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
 }
@@ -64,8 +62,9 @@ type Store struct {
 	// Cluster is its ID, which data outside the store carries too.
 	Cluster string
 
-	gate *gate // nil if the store was reached at the start
-	log  *slog.Logger
+	gate         *Gate
+	beganWithout bool // it could not be reached at the start
+	log          *slog.Logger
 }
 
 // OpenStore opens the store. While it is out of reach or out of space, OpenStore tries again until
@@ -84,7 +83,7 @@ func OpenStore(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store
 func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store, error) {
 	var store persist.Store
 	err := opts.Await(ctx, func(ctx context.Context) (err error) {
-		store, err = newStore(ctx, cfg, opts, false)
+		store, err = newStore(ctx, cfg, opts.Now, mongo.Options{Monitor: opts.Monitor})
 		return err
 	})
 	if err != nil {
@@ -105,7 +104,9 @@ func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Sto
 // openOrBeginAlone opens the store if it can be reached now, and otherwise returns one that is still
 // to be confirmed to be that of cluster.
 func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, bizTypes []string, cluster string) (*Store, error) {
-	store, err := newStore(ctx, cfg, opts, false)
+	gate := new(Gate)
+	more := mongo.Options{Monitor: opts.Monitor, Admit: gate.Admit}
+	store, err := newStore(ctx, cfg, opts.Now, more)
 	if err == nil {
 		var id string
 		if id, err = persist.ClusterID(ctx, store, opts.Now); err == nil {
@@ -114,12 +115,13 @@ func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, 
 		}
 	}
 	if errors.Is(err, persist.ErrUnavailable) && store == nil {
-		store, _ = newStore(ctx, cfg, opts, true)
+		more.Unreached = true
+		store, _ = newStore(ctx, cfg, opts.Now, more)
 	}
 	if errors.Is(err, persist.ErrUnavailable) && store != nil {
 		opts.Log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it",
 			"bizTypes", bizTypes, "error", err)
-		return Unconfirmed(store, cluster, opts.Log), nil
+		return Unconfirmed(store, gate, cluster, opts.Log), nil
 	}
 	if store != nil {
 		if err := discard(store); err != nil {
@@ -157,37 +159,36 @@ func (o StoreOptions) Await(ctx context.Context, attempt func(context.Context) e
 	})
 }
 
-// Unconfirmed returns a store that could not be reached at the start, and must not be used before
-// [Store.Confirm] has found that it is that of a cluster: the one that answers later may be another
-// store.
-func Unconfirmed(store persist.Store, cluster string, log *slog.Logger) *Store {
-	g := &gate{Store: store}
-	return &Store{Store: g, Cluster: cluster, gate: g, log: log}
+// Unconfirmed returns a store that could not be reached at the start. It shuts the gate, which the
+// store asks, until [Store.Confirm] has found that the store is that of the cluster.
+func Unconfirmed(store persist.Store, gate *Gate, cluster string, log *slog.Logger) *Store {
+	gate.shut.Store(true)
+	return &Store{Store: store, Cluster: cluster, gate: gate, beganWithout: true, log: log}
 }
 
 // BeganWithout reports whether the store could not be reached at the start.
-func (s *Store) BeganWithout() bool { return s.gate != nil }
+func (s *Store) BeganWithout() bool { return s.beganWithout }
 
 // Unreached reports whether the store could not be reached at the start, and has not been confirmed
 // since.
-func (s *Store) Unreached() bool { return s.gate != nil && s.gate.shut() != nil }
+func (s *Store) Unreached() bool { return s.beganWithout && s.gate.shut.Load() }
 
-// Confirm returns nil as soon as the store can be reached, is that of the cluster, and check, which
-// is given the store itself, returns nil. It returns [seqd.CodeConflict] if the store is another
+// Confirm returns nil as soon as the store can be reached, is that of the cluster, and check returns
+// nil, whose context lets it use the store. It returns [seqd.CodeConflict] if the store is another
 // one, or check says so; then the node must stop, because what it keeps elsewhere carries the wrong
 // cluster. While the store is away it tries again, until ctx ends. It writes nothing before it knows
 // that the store is that of the cluster.
-func (s *Store) Confirm(ctx context.Context, check func(context.Context, persist.Store) error) error {
-	if s.gate == nil {
+func (s *Store) Confirm(ctx context.Context, check func(context.Context) error) error {
+	if !s.Unreached() {
 		return nil
 	}
 	failed := retry.OnChange(func(err error) {
 		s.log.Error("the store cannot be asked yet whether it is the same as before", "error", err)
 	})
-	err := retry.Do(ctx, retry.Policy{First: RetryPause, Failed: failed}, func(ctx context.Context) error {
+	err := retry.Do(s.gate.pass(ctx), retry.Policy{First: RetryPause, Failed: failed}, func(ctx context.Context) error {
 		err := s.compare(ctx)
 		if err == nil {
-			err = check(ctx, s.gate.Store)
+			err = check(ctx)
 		}
 		if seqd.CodeOf(err) == seqd.CodeConflict {
 			return retry.Permanent(err)
@@ -195,15 +196,15 @@ func (s *Store) Confirm(ctx context.Context, check func(context.Context, persist
 		return err
 	})
 	if err == nil {
-		s.gate.open.Store(true)
+		s.gate.shut.Store(false)
 		s.log.Info("store open", "promise", s.Store.Describe())
 	}
 	return err
 }
 
-// compare returns nil if the store behind the gate is that of the cluster.
+// compare returns nil if the store is that of the cluster.
 func (s *Store) compare(ctx context.Context) error {
-	known, err := s.gate.Store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+	known, err := persist.ReadCluster(ctx, s.Store.Documents())
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return seqd.Errorf(seqd.CodeConflict, "the store is new, the reservation on disk is of the cluster %s", s.Cluster)

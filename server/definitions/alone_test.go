@@ -18,40 +18,35 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// away is a store that cannot be reached while it is.
+// away is a store that cannot be reached while it is, and asks before it is used.
 type away struct {
 	persist.Store
-	is *atomic.Bool
+	is    *atomic.Bool
+	admit func(context.Context) error
 }
 
-type awayShapes struct {
-	persist.Repository[persist.Shape]
-	is *atomic.Bool
+type awayDocuments struct {
+	persist.Documents
+	away away
 }
 
-type awayClusters struct {
-	persist.Repository[persist.Cluster]
-	is *atomic.Bool
-}
+func (s away) Documents() persist.Documents { return awayDocuments{s.Store.Documents(), s} }
 
-func (s away) Shapes() persist.Repository[persist.Shape] { return awayShapes{s.Store.Shapes(), s.is} }
-
-func (s away) Clusters() persist.Repository[persist.Cluster] {
-	return awayClusters{s.Store.Clusters(), s.is}
-}
-
-func (s awayShapes) Read(ctx context.Context, name string) (persist.Shape, error) {
-	if s.is.Load() {
-		return persist.Shape{}, persist.ErrUnavailable
+func (d awayDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if err := d.away.admit(ctx); err != nil {
+		return persist.Document{}, err
 	}
-	return s.Repository.Read(ctx, name)
+	if d.away.is.Load() {
+		return persist.Document{}, persist.ErrUnavailable
+	}
+	return d.Documents.Read(ctx, kind, key)
 }
 
-func (s awayClusters) Read(ctx context.Context, name string) (persist.Cluster, error) {
-	if s.is.Load() {
-		return persist.Cluster{}, persist.ErrUnavailable
+func (d awayDocuments) Create(ctx context.Context, doc persist.Document) error {
+	if err := d.away.admit(ctx); err != nil {
+		return err
 	}
-	return s.Repository.Read(ctx, name)
+	return d.Documents.Create(ctx, doc)
 }
 
 // keeps notes what a strategy is told to remember.
@@ -70,7 +65,8 @@ func begun(t *testing.T, of func(persist.Store) persist.Store) (c *Catalogue, s 
 	unreached = new(atomic.Bool)
 	unreached.Store(true)
 	log := slog.New(slog.DiscardHandler)
-	s = backends.Unconfirmed(away{of(store), unreached}, id, log)
+	gate := new(backends.Gate)
+	s = backends.Unconfirmed(away{of(store), unreached, gate.Admit}, gate, id, log)
 	c = New(Options{
 		Config: &config.Config{}, Env: strategy.Env{Store: s.Store, Now: time.Now, Log: log},
 		Unreached: s.Unreached, Alone: map[string]bool{"user": true},
@@ -89,7 +85,7 @@ func itself(store persist.Store) persist.Store { return store }
 // record returns the store of the same cluster, with a shape on record.
 func record(t *testing.T, shape string) func(persist.Store) persist.Store {
 	return func(store persist.Store) persist.Store {
-		if err := store.Shapes().Create(t.Context(), persist.Shape{BizTag: "user", Shape: shape}); err != nil {
+		if err := persist.ShapesIn(store.Documents()).Create(t.Context(), "user", shape, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		return store
@@ -161,10 +157,11 @@ func TestStoreWithoutTheShape(t *testing.T) {
 		if err := confirmed(t, c, s, unreached); err != nil {
 			t.Error(err)
 		}
-		if s, err := s.Store.Shapes().Read(t.Context(), "user"); err != nil || s.Shape != "snowflake" {
+		shapes := persist.ShapesIn(s.Store.Documents())
+		if s, err := shapes.Read(t.Context(), "user"); err != nil || s.Shape != "snowflake" {
 			t.Errorf("on record: %+v, %v", s, err)
 		}
-		if _, err := s.Store.Shapes().Read(t.Context(), "order"); !errors.Is(err, persist.ErrNotFound) {
+		if _, err := shapes.Read(t.Context(), "order"); !errors.Is(err, persist.ErrNotFound) {
 			t.Errorf("the other biz type: %v", err)
 		}
 	})
@@ -189,7 +186,7 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 					t.Errorf("told to remember %q", k.shapes)
 				}
 				if !known {
-					if _, err := other.Clusters().Read(t.Context(), persist.Cluster{}.PersistID()); !errors.Is(err, persist.ErrNotFound) {
+					if _, err := persist.ReadCluster(t.Context(), other.Documents()); !errors.Is(err, persist.ErrNotFound) {
 						t.Errorf("it was written to: %v", err)
 					}
 				}

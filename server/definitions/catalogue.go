@@ -97,7 +97,7 @@ func New(opts Options) *Catalogue {
 	c.seeder = &seeder{cfg: cfg, records: c.records, feed: opts.Feed, log: env.Log}
 	c.builder = &builder{
 		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log,
-		shapes: &shapes{onRecord: env.Store.Shapes(), now: env.Now, said: c.records.read, alone: c.isAlone},
+		shapes: &shapes{onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, alone: c.isAlone},
 	}
 	return c
 }
@@ -264,14 +264,14 @@ func (c *Catalogue) CatchUp(ctx context.Context) error {
 // Confirm compares the shapes of the biz types that began without the store with those on record in
 // the store, which is that of their cluster. It returns [seqd.CodeConflict] if one differs
 // (invariant U6).
-func (c *Catalogue) Confirm(ctx context.Context, store persist.Store) error {
+func (c *Catalogue) Confirm(ctx context.Context) error {
 	for _, claim := range c.claims {
 		if !c.alone[claim.name] {
 			continue
 		}
-		fresh, err := claim.compare(ctx, store.Shapes())
+		fresh, err := claim.compare(ctx)
 		if err == nil && fresh { // an older copy of the store: it has issued all the same
-			err = claim.create(ctx, store.Shapes())
+			err = claim.create(ctx)
 		}
 		if err != nil {
 			return err

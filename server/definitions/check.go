@@ -19,7 +19,7 @@ import (
 type checker struct {
 	decode   func(name string, text []byte) (seqd.BizType, error)
 	shared   bool // other nodes use the store too
-	shapes   persist.Repository[persist.Shape]
+	shapes   persist.Shapes
 	counters persist.Counters
 	now      func() time.Time
 }

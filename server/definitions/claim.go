@@ -14,7 +14,7 @@ import (
 
 // shapes are the shapes on record in the store, and what decides whether one counts.
 type shapes struct {
-	onRecord persist.Repository[persist.Shape]
+	onRecord persist.Shapes
 	now      func() time.Time
 	// said returns what the store says of a biz type.
 	said func(ctx context.Context, name string) (persist.Document, stored, error)
@@ -35,7 +35,7 @@ var _ seqd.Claim = claim{}
 
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {
-	fresh, err = c.compare(ctx, c.shapes.onRecord)
+	fresh, err = c.compare(ctx)
 	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
 		if !c.sameStrategy(mismatch.known.Shape) {
 			// The strategy may have nothing in the store yet. Record comes after it has.
@@ -50,8 +50,8 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 }
 
 // compare returns fresh = true if there is no shape on record, and a conflict if it is another one.
-func (c claim) compare(ctx context.Context, onRecord persist.Repository[persist.Shape]) (fresh bool, err error) {
-	known, err := onRecord.Read(ctx, c.name)
+func (c claim) compare(ctx context.Context) (fresh bool, err error) {
+	known, err := c.shapes.onRecord.Read(ctx, c.name)
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return true, nil
@@ -93,17 +93,16 @@ func (c claim) sameStrategy(shape string) bool {
 // on record earlier, so of changes that are forced at the same time, the one whose definition counts
 // wins.
 func (c claim) settle(ctx context.Context, known persist.Shape) error {
-	next := known
-	next.Shape, next.Timestamp = c.shape, c.shapes.now().UnixMilli()
-	err := c.counts(ctx)
-	if err == nil {
-		err = unavailable(c.shapes.onRecord.Update(ctx, next))
-	}
-	if err != nil {
+	if err := c.counts(ctx); err != nil {
 		return err
 	}
+	next, err := c.shapes.onRecord.Replace(ctx, known, c.shape, c.shapes.now())
+	if err != nil {
+		return unavailable(err)
+	}
 	if err := c.counts(ctx); err != nil { // it was changed back meanwhile, which needs no force
-		return errors.Join(err, c.shapes.onRecord.Update(ctx, known))
+		_, back := c.shapes.onRecord.Replace(ctx, next, known.Shape, time.UnixMilli(known.Timestamp))
+		return errors.Join(err, back)
 	}
 	c.remember(c.shape)
 	return nil
@@ -120,7 +119,7 @@ func (c claim) counts(ctx context.Context) error {
 
 // Record implements [seqd.Claim].
 func (c claim) Record(ctx context.Context) error {
-	err := c.create(ctx, c.shapes.onRecord)
+	err := c.create(ctx)
 	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
 		return c.settle(ctx, mismatch.known)
 	}
@@ -128,10 +127,10 @@ func (c claim) Record(ctx context.Context) error {
 }
 
 // create puts the shape on record.
-func (c claim) create(ctx context.Context, onRecord persist.Repository[persist.Shape]) error {
-	err := onRecord.Create(ctx, persist.Shape{BizTag: c.name, Shape: c.shape, Timestamp: c.shapes.now().UnixMilli()})
+func (c claim) create(ctx context.Context) error {
+	err := c.shapes.onRecord.Create(ctx, c.name, c.shape, c.shapes.now())
 	if errors.Is(err, persist.ErrExists) {
-		unseen, err := c.compare(ctx, onRecord) // another node was first; it must have recorded the same
+		unseen, err := c.compare(ctx) // another node was first; it must have recorded the same
 		if err == nil && unseen {
 			err = unavailable(errUnseenShape)
 		}

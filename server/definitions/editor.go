@@ -45,7 +45,7 @@ func (c *Catalogue) Editor() *Editor {
 	return &Editor{
 		cfg: c.cfg, records: c.records, feed: c.seeder.feed, catalogue: c, log: c.log,
 		check: &checker{
-			decode: c.builder.decode, shared: store.Shared(), shapes: store.Shapes(), counters: store.Counters(),
+			decode: c.builder.decode, shared: store.Shared(), shapes: c.builder.shapes.onRecord, counters: store.Counters(),
 			now: c.records.now,
 		},
 	}
