@@ -142,8 +142,8 @@ func (s *Server) Drain() {
 	time.Sleep(delay)
 }
 
-// Stop closes the listener, waits for running requests and undoes what Start has done, the last step
-// first. Each step is bounded in time and happens even if one before it failed; the errors are
+// Stop closes the listener, waits for running requests and undoes what Start has done, the last
+// step first. Each step is bounded in time and happens even if one before it failed; the errors are
 // joined. Calling it again returns the same.
 func (s *Server) Stop() error { return s.stop() }
 

@@ -6,9 +6,9 @@
 //   - client.go: the client of Redis
 //   - watch.go: whether Redis answers
 //
-// The package depends on the drivers of stores, the scripts that check Redis, and the sections store
-// and redis of the configuration. What is kept in the back ends it does not know. A new store is a
-// driver below persist and a case in [NewStore].
+// The package depends on the drivers of stores, the scripts that check Redis, and the sections
+// store and redis of the configuration. What is kept in the back ends it does not know. A new store
+// is a driver below persist and a case in [NewStore].
 package backends
 
 import "time"

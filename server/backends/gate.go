@@ -9,8 +9,8 @@ import (
 )
 
 // Gate keeps a node from using a store that could not be reached at the start. The store that
-// answers later may be another one, so every operation fails until [Store.Confirm] has found that it
-// is that of this node's cluster. The zero Gate is open.
+// answers later may be another one, so every operation fails until [Store.Confirm] has found that
+// it is that of this node's cluster. The zero Gate is open.
 type Gate struct{ shut atomic.Bool }
 
 var errGate = fmt.Errorf("%w: it could not be reached at the start, and is still to be compared with the cluster that the reservation on disk is of", persist.ErrUnavailable)
@@ -23,8 +23,8 @@ func (g *Gate) pass(ctx context.Context) context.Context {
 	return context.WithValue(ctx, passKey{}, g)
 }
 
-// Admit is what a driver asks before every operation. It returns why the operation must not be done,
-// nil if it may.
+// Admit is what a driver asks before every operation. It returns why the operation must not be
+// done, nil if it may.
 func (g *Gate) Admit(ctx context.Context) error {
 	if !g.shut.Load() || ctx.Value(passKey{}) == g {
 		return nil

@@ -101,8 +101,8 @@ func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Sto
 	return s, nil
 }
 
-// openOrBeginAlone opens the store if it can be reached now, and otherwise returns one that is still
-// to be confirmed to be that of cluster.
+// openOrBeginAlone opens the store if it can be reached now, and otherwise returns one that is
+// still to be confirmed to be that of cluster.
 func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, bizTypes []string, cluster string) (*Store, error) {
 	gate := new(Gate)
 	more := mongo.Options{Monitor: opts.Monitor, Admit: gate.Admit}
@@ -173,11 +173,11 @@ func (s *Store) BeganWithout() bool { return s.beganWithout }
 // since.
 func (s *Store) Unreached() bool { return s.beganWithout && s.gate.shut.Load() }
 
-// Confirm returns nil as soon as the store can be reached, is that of the cluster, and check returns
-// nil, whose context lets it use the store. It returns [seqd.CodeConflict] if the store is another
-// one, or check says so; then the node must stop, because what it keeps elsewhere carries the wrong
-// cluster. While the store is away it tries again, until ctx ends. It writes nothing before it knows
-// that the store is that of the cluster.
+// Confirm returns nil as soon as the store can be reached, is that of the cluster, and check
+// returns nil, whose context lets it use the store. It returns [seqd.CodeConflict] if the store is
+// another one, or check says so; then the node must stop, because what it keeps elsewhere carries
+// the wrong cluster. While the store is away it tries again, until ctx ends. It writes nothing
+// before it knows that the store is that of the cluster.
 func (s *Store) Confirm(ctx context.Context, check func(context.Context) error) error {
 	if !s.Unreached() {
 		return nil

@@ -54,7 +54,8 @@ type keeps struct{ shapes []string }
 
 func (k *keeps) OnRecord(shape string) { k.shapes = append(k.shapes, shape) }
 
-// begun is a catalogue that began without its store, with one biz type in a shape that it remembers.
+// begun is a catalogue that began without its store, with one biz type in a shape that it
+// remembers.
 func begun(t *testing.T, of func(persist.Store) persist.Store) (c *Catalogue, s *backends.Store, unreached *atomic.Bool, k *keeps) {
 	t.Helper()
 	store := memory.New(time.Now)

@@ -116,8 +116,8 @@ func keyOf(text []byte, name string) json.RawMessage {
 	return nil
 }
 
-// start warns of a start that can have no effect. The store knows which numbers were given to nodes,
-// not how many of them were issued.
+// start warns of a start that can have no effect. The store knows which numbers were given to
+// nodes, not how many of them were issued.
 func (c *checker) start(ctx context.Context, b seqd.BizType) ([]string, error) {
 	first, _ := seqd.BoundsOf(b)
 	of := b.Name

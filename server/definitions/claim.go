@@ -81,8 +81,8 @@ func (e *otherShape) Error() string {
 	return fmt.Sprintf("the store has %q, the configuration says %q", e.known.Shape, e.said)
 }
 
-// sameStrategy reports whether a shape is of the same strategy, with the same layout or periods. The
-// part of a plugin comes after it, as name(…).
+// sameStrategy reports whether a shape is of the same strategy, with the same layout or periods.
+// The part of a plugin comes after it, as name(…).
 func (c claim) sameStrategy(shape string) bool {
 	rest, ok := strings.CutPrefix(shape, c.own)
 	next, _, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
@@ -90,8 +90,8 @@ func (c claim) sameStrategy(shape string) bool {
 }
 
 // settle puts a forced shape on record, if it is that of the definition that counts. It is not put
-// on record earlier, so of changes that are forced at the same time, the one whose definition counts
-// wins.
+// on record earlier, so of changes that are forced at the same time, the one whose definition
+// counts wins.
 func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	if err := c.counts(ctx); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (c claim) create(ctx context.Context) error {
 	return unavailable(err)
 }
 
-// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a server
-// that does not have it yet, or it is gone again.
+// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a
+// server that does not have it yet, or it is gone again.
 var errUnseenShape = errors.New("another node has recorded a shape, which cannot be read yet")
 
 // remember tells the strategy which shape is on record.

@@ -145,7 +145,8 @@ func (e *Editor) Put(ctx context.Context, name string, definition []byte, change
 	b, err = e.change(ctx, name, change, func(said *stored, there bool) error {
 		created = !there
 		if !there {
-			*said = stored{Source: fromAPI, Enabled: true} // a deleted definition reveals no secrets
+			// a deleted definition reveals no secrets
+			*said = stored{Source: fromAPI, Enabled: true}
 		}
 		text, err := reveal(e.cfg, definition, said.Definition)
 		if err != nil {
@@ -232,8 +233,8 @@ func (e *Editor) change(ctx context.Context, name string, change httpapi.Change,
 	}
 }
 
-// tryChange makes one change, and returns persist.ErrConflict or persist.ErrExists if another change
-// was written first.
+// tryChange makes one change, and returns persist.ErrConflict or persist.ErrExists if another
+// change was written first.
 func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Change, edit edit) (b httpapi.BizType, err error) {
 	doc, before, err := e.records.read(ctx, name)
 	if errors.Is(err, errDamaged) { // it can be replaced or deleted

@@ -26,8 +26,8 @@ const (
 	retryPause = time.Second
 )
 
-// seeder puts the definitions of the configuration into the store, if the store has no definition of
-// that name.
+// seeder puts the definitions of the configuration into the store, if the store has no definition
+// of that name.
 type seeder struct {
 	cfg     *config.Config
 	records records
@@ -35,8 +35,8 @@ type seeder struct {
 	log     *slog.Logger
 }
 
-// load returns the definitions in the store, after seeding those that are missing. Those that cannot
-// be written now are left to rest: they must not keep the others from issuing.
+// load returns the definitions in the store, after seeding those that are missing. Those that
+// cannot be written now are left to rest: they must not keep the others from issuing.
 func (s *seeder) load(ctx context.Context) (map[string]persist.Document, error) {
 	all, err := s.records.all(ctx)
 	if err != nil {

@@ -71,8 +71,8 @@ func (s stored) digest() (d digest) {
 // equalJSON compares two JSON texts without their white space and the order of their keys.
 func equalJSON(a, b []byte) bool { return bytes.Equal(a, b) || bytes.Equal(canonical(a), canonical(b)) }
 
-// canonical returns a JSON text without white space and with its keys in order. It returns text that
-// is not JSON as it is.
+// canonical returns a JSON text without white space and with its keys in order. It returns text
+// that is not JSON as it is.
 func canonical(text []byte) []byte {
 	var tree any
 	if json.Unmarshal(text, &tree) != nil {

@@ -326,7 +326,8 @@ func (c storeCheck) counters(ctx context.Context, f *findings, store persist.Sto
 		}
 		count++
 		name, _, _ := strings.Cut(known.BizTag, "@")
-		former := strings.HasSuffix(known.BizTag, "@") // it says which periods were removed, for nodes of the previous version
+		// it says which periods were removed, for nodes of the previous version
+		former := strings.HasSuffix(known.BizTag, "@")
 		if b, ok := defined[name]; ok && !former {
 			c.counter(f, b, known)
 		}

@@ -26,8 +26,8 @@ func (r *reader) init(done func(s subject, began time.Time)) {
 	r.followers, r.reading, r.done = make(map[string]Follower), make(map[subject]bool), done
 }
 
-// readAll reads all documents of every kind. The kinds are read at the same time, so that a slow one
-// does not delay the others.
+// readAll reads all documents of every kind. The kinds are read at the same time, so that a slow
+// one does not delay the others.
 func (r *reader) readAll(ctx context.Context) error {
 	ended := make(chan error, len(r.followers))
 	for _, to := range r.followers {
@@ -66,8 +66,8 @@ func (r *reader) read(ctx context.Context, subjects []subject) error {
 	return errors.Join(failed...)
 }
 
-// start reads a document in the background and calls done with the outcome. If the document is being
-// read already, start calls done at once, and the document is read once more after that.
+// start reads a document in the background and calls done with the outcome. If the document is
+// being read already, start calls done at once, and the document is read once more after that.
 func (r *reader) start(ctx context.Context, s subject, done func(error)) {
 	r.mu.Lock()
 	_, under := r.reading[s]

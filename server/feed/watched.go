@@ -15,9 +15,9 @@ type watched struct {
 	until map[subject]time.Time
 }
 
-// note adds the documents that were announced after a number, and reports whether the list still has
-// all of those. If the numbers went down, these are other announcements than those that were read,
-// and some may be missing.
+// note adds the documents that were announced after a number, and reports whether the list still
+// has all of those. If the numbers went down, these are other announcements than those that were
+// read, and some may be missing.
 func (w *watched) note(list announcements, after int64) (complete bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package nodes keeps this node among those of its cluster: each writes a document every few seconds
-// and reads those of the others.
+// Package nodes keeps this node among those of its cluster: each writes a document every few
+// seconds and reads those of the others.
 //
 // It depends on the documents of the store, a clock and a log, and asks for what a node says of
 // itself by the functions in [Options]. A new field of GET /nodes is one of [httpapi.Node] and is
@@ -120,8 +120,8 @@ func (n *Nodes) Nodes(ctx context.Context) (list []httpapi.Node, complete bool) 
 	return list, err == nil
 }
 
-// Beat writes this node's document at every interval until ctx ends, and removes those of nodes that
-// have stopped doing so. If no other node can use the store, it does nothing.
+// Beat writes this node's document at every interval until ctx ends, and removes those of nodes
+// that have stopped doing so. If no other node can use the store, it does nothing.
 func (n *Nodes) Beat(ctx context.Context) {
 	if !n.opts.Shared {
 		return

@@ -13,9 +13,9 @@ import (
 	"github.com/seqd/seqd/server/doctor"
 )
 
-// Doctor examines a configuration and everything that it names, writes what it finds and recommends,
-// and returns whether something keeps seqd from working. It changes nothing, nodes may be running,
-// and it takes about 11 s at most, also if nothing answers.
+// Doctor examines a configuration and everything that it names, writes what it finds and
+// recommends, and returns whether something keeps seqd from working. It changes nothing, nodes may
+// be running, and it takes about 11 s at most, also if nothing answers.
 func Doctor(ctx context.Context, cfg *config.Config, w io.Writer) (failed bool) {
 	d := &doctor.Doctor{
 		Config: cfg, Redis: backends.NewRedis, Shape: definitions.Shape,

@@ -1,5 +1,6 @@
-// Package rejection keeps the rejection handlers in use. Biz types whose bindings are the same share
-// one handler; it is made when the first of them needs it and closed when the last one is gone.
+// Package rejection keeps the rejection handlers in use. Biz types whose bindings are the same
+// share one handler; it is made when the first of them needs it and closed when the last one is
+// gone.
 //
 // It depends on the registry of handlers (package plugin) and on what they are built from. A new
 // handler is a package of its own below plugin; nothing here knows one by name.
