@@ -94,7 +94,7 @@ func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 		if began.IsZero() {
 			began = time.Now()
 		} else if time.Since(began) > patience+g.options.maxWait {
-			return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout does not make that many numbers in " + patience.String(), RetryAfter: time.Second}
+			return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout cannot make that many numbers in " + patience.String(), RetryAfter: time.Second}
 		}
 		if err := pass(ctx, wait, !now.Equal(before)); err != nil {
 			return seqd.AsError(err)

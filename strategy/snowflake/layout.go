@@ -82,7 +82,7 @@ func newLayout(s *Settings) (*layout, *wrong) {
 // begun returns an error if the epoch is not before now.
 func (l *layout) begun(now time.Time) *wrong {
 	if now.UnixMilli() <= l.epoch {
-		return &wrong{"epoch", fmt.Sprintf("%s is not before the present time %s", at(l.epoch), at(now.UnixMilli()))}
+		return &wrong{"epoch", fmt.Sprintf("%s is not before the current time %s", at(l.epoch), at(now.UnixMilli()))}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (l *layout) decompose(number int64) (t time.Time, machine, sequence int64, 
 	parts := l.flake.Decompose(number)
 	ms := l.epoch + parts["time"]
 	if number < 1 || ms > l.last() {
-		return t, 0, 0, seqd.Errorf(seqd.CodeInvalidID, "%d is no number of this layout", number)
+		return t, 0, 0, seqd.Errorf(seqd.CodeInvalidID, "%d is not a number of this layout", number)
 	}
 	return time.UnixMilli(ms).UTC(), parts["machine"], parts["sequence"], nil
 }

@@ -15,7 +15,7 @@ func (h *holder) release() {
 	if h.file != nil {
 		defer func() { _ = h.file.Close() }() // the process is about to end
 		if err := h.vouch(); err != nil {
-			h.env.Log.Error("the file of the reservation still names biz types that it must not", "error", err)
+			h.env.Log.Error("the file of the reservation still lists biz types that it must not", "error", err)
 		}
 	}
 	h.mu.Lock()
@@ -35,7 +35,7 @@ func (h *holder) release() {
 		h.coverLast()
 	}
 	if err != nil {
-		h.env.Log.Warn("the machine ID could not be given up; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
+		h.env.Log.Warn("the machine ID could not be released; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
 	}
 }
 
@@ -44,7 +44,7 @@ func (h *holder) coverLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), attempt)
 	defer cancel()
 	if err := h.cover(ctx); err != nil {
-		h.env.Log.Error("the registry of machine IDs does not know a lease that it granted, and could not be asked to grant only times above it; if it was put back to an older copy, run seqd restored",
+		h.env.Log.Error("the registry of machine IDs does not know a lease that it granted, and could not be told to grant only later times; if it was put back to an older copy, run seqd restored",
 			"registry", h.name, "machineId", h.owed.id, "until", at(max(h.owed.until, h.owed.reserved)), "error", err)
 	}
 }

@@ -102,7 +102,7 @@ func (h *holder) cover(ctx context.Context) error {
 
 // behind reports that the registry was put back to an older copy.
 func (h *holder) behind(id, floor int64) {
-	h.env.Log.Error("the registry of machine IDs was put back to an older copy; what it grants from now on begins above everything it may have granted",
+	h.env.Log.Error("the registry of machine IDs was put back to an older copy; new leases begin above everything that it may have granted",
 		"registry", h.name, "machineId", id, "from", at(floor+1))
 	h.event(seqd.EventStoreBehind, nil)
 }
@@ -121,7 +121,7 @@ func (h *holder) goAlone() error {
 
 // lose stops issuing at once.
 func (h *holder) lose(err error) {
-	h.gen.stop(&seqd.Error{Code: seqd.CodeNoMachineID, Detail: "the machine ID was lost; another one is being looked for", RetryAfter: time.Second, Err: err})
+	h.gen.stop(&seqd.Error{Code: seqd.CodeNoMachineID, Detail: "the machine ID was lost; looking for another one", RetryAfter: time.Second, Err: err})
 	h.mu.Lock()
 	id := h.lease.id
 	h.state, h.lease, h.bound = seeking, lease{}, 0

@@ -79,7 +79,7 @@ func (h *holder) openFile() (*statefile.State, error) {
 		err = fmt.Errorf("machine ID %d is not one of those that this node may use, %d to %d", saved.MachineID, h.member.first, h.last)
 	}
 	if err != nil {
-		h.env.Log.Warn("the reservation on disk is of no use", "error", err)
+		h.env.Log.Warn("the reservation on disk cannot be used", "error", err)
 		return nil, nil
 	}
 	h.kept = saved

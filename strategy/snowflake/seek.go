@@ -46,7 +46,7 @@ func (h *holder) prepared(ctx context.Context, ids ...int64) (persist.SlotTable,
 			return t, err
 		}
 		if made && swap.NewSet.Floor > 0 {
-			h.env.Log.Warn("the registry of machine IDs is new, or may have lost something: every lease but those that stand begins later",
+			h.env.Log.Warn("the registry of machine IDs is new or may have lost something: leases begin later, except those that have not ended",
 				"registry", h.name, "from", at(swap.NewSet.Floor+1))
 		}
 	}

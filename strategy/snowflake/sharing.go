@@ -30,8 +30,8 @@ func (r *registered) admit(h *holder) error {
 			continue
 		}
 		if h.offline > 0 && other.offline > 0 && h.path() == other.path() {
-			return errors.New("offlineStart: biz types that set it must have the same settings, since they share the file of the reservation in stateDir; " +
-				"or give them a stateDir each")
+			return errors.New("offlineStart: biz types that set it share the file of the reservation in stateDir: " +
+				"give them the same settings, or a stateDir each")
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func aloneWith(env strategy.Env, bizType seqd.BizType, shape string) (cluster st
 	identity, saved, err := statefile.Peek(settings.StateDir, name)
 	if err != nil {
 		if !errors.Is(err, statefile.ErrNone) && !errors.Is(err, fs.ErrNotExist) {
-			env.Log.Warn("the reservation on disk is of no use", "error", err)
+			env.Log.Warn("the reservation on disk cannot be used", "error", err)
 		}
 		return "", false
 	}

@@ -20,7 +20,7 @@ func (h *holder) health() *seqd.Error {
 	case h.state == seeking && h.failure != nil:
 		return h.failure
 	case h.state == seeking:
-		return &seqd.Error{Code: seqd.CodeStarting, Detail: "a machine ID is being looked for", RetryAfter: time.Second}
+		return &seqd.Error{Code: seqd.CodeStarting, Detail: "looking for a machine ID", RetryAfter: time.Second}
 	case now > h.bound:
 		return h.ended()
 	case time.Duration(h.lease.lower+1-now)*time.Millisecond > h.settings.MaxWaitRollback:
@@ -36,7 +36,7 @@ func (h *holder) early(now int64) *seqd.Error {
 		code = seqd.CodeStarting
 	}
 	wait := time.Duration(h.lease.lower+1-now) * time.Millisecond
-	return &seqd.Error{Code: code, RetryAfter: wait, Detail: fmt.Sprintf("machine ID %d may be used from %s on, when every time that may have been used with it is over",
+	return &seqd.Error{Code: code, RetryAfter: wait, Detail: fmt.Sprintf("machine ID %d can be used from %s on, after every time that may have been used with it",
 		h.lease.id, at(h.lease.lower+1))}
 }
 

@@ -110,7 +110,7 @@ func (h *holder) onRecord(bizType, shape string) {
 	}
 	if idle && shape == "" && h.settings.OfflineStart > 0 {
 		if err := h.strike(); err != nil {
-			h.env.Log.Error("the file of the reservation still names a biz type that it must not", "bizType", bizType, "error", err)
+			h.env.Log.Error("the file of the reservation still lists a biz type that it must not", "bizType", bizType, "error", err)
 		}
 	}
 }
