@@ -85,7 +85,7 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 		p.trust = func(ctx context.Context, now time.Time) error { return f.trust(ctx, now, to.settings.Retention) }
 	} else {
 		p.store = env.Store.History()
-		p.trust = func(ctx context.Context, now time.Time) error { return trustStore(ctx, env.Store.Slots(), now) }
+		p.trust = func(ctx context.Context, now time.Time) error { return trustStore(ctx, env.Store, now) }
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.open, p.shutdown = context.WithCancel(p.ctx)

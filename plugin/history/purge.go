@@ -72,12 +72,12 @@ const mostAhead = time.Hour
 
 // trustStore compares this node's clock with that of the store, which all nodes share. With a clock
 // that is ahead, the node would remove records that must be kept.
-func trustStore(ctx context.Context, clock persist.SlotStore, now time.Time) error {
-	table, err := clock.Look(ctx, name)
+func trustStore(ctx context.Context, clock persist.Clock, now time.Time) error {
+	stores, err := clock.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if ahead := now.Sub(time.UnixMilli(table.Now)); ahead > mostAhead {
+	if ahead := now.Sub(stores); ahead > mostAhead {
 		return fmt.Errorf("the clock of this node is %s ahead of the store's", ahead.Round(time.Second))
 	}
 	return nil

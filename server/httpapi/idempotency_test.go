@@ -18,7 +18,7 @@ import (
 func remembering(o *httpapi.Options) {
 	store := memory.New(time.Now)
 	o.Answers = idempotency.New(idempotency.Options{
-		Backend: idempotency.NewStore(store.Documents(), idempotency.NewClock(store.Slots(), time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
+		Backend: idempotency.NewStore(store.Documents(), idempotency.NewClock(store, time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

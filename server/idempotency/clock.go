@@ -16,7 +16,7 @@ import (
 // Ask reads the store's clock. Between calls of Ask it advances with the monotonic clock of this
 // node, which nobody can set. Clock is safe for concurrent use.
 type Clock struct {
-	slots   persist.SlotStore
+	stores  persist.Clock
 	now     func() time.Time
 	elapsed func() time.Duration
 
@@ -34,28 +34,24 @@ type reading struct {
 
 // NewClock returns the clock of a store. now is this node's time of day. elapsed is a clock that
 // nobody can set; nil means the system's monotonic clock.
-func NewClock(slots persist.SlotStore, now func() time.Time, elapsed func() time.Duration) *Clock {
+func NewClock(stores persist.Clock, now func() time.Time, elapsed func() time.Duration) *Clock {
 	if elapsed == nil {
 		began := time.Now()
 		elapsed = func() time.Duration { return time.Since(began) }
 	}
-	return &Clock{slots: slots, now: now, elapsed: elapsed}
+	return &Clock{stores: stores, now: now, elapsed: elapsed}
 }
-
-// registry is the name of the slot registry that is read for the store's clock. No registry has
-// this name.
-const registry = "idempotency"
 
 // Ask reads the store's clock.
 func (c *Clock) Ask(ctx context.Context) error {
 	elapsed := c.elapsed()
-	table, err := c.slots.Look(ctx, registry)
+	now, err := c.stores.Now(ctx)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = reading{table.Now, elapsed}
+	c.last = reading{now.UnixMilli(), elapsed}
 	if !c.asked {
 		c.first = c.last
 	}

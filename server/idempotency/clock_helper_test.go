@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
@@ -33,16 +32,13 @@ func (c *clock) pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// storeClock is a slot store that only tells the time.
+// storeClock is the clock of a store.
 type storeClock struct {
-	persist.SlotStore
 	now func() time.Time
 	err error
 }
 
-func (s *storeClock) Look(context.Context, string, ...int64) (persist.SlotTable, error) {
-	return persist.SlotTable{Now: s.now().UnixMilli()}, s.err
-}
+func (s *storeClock) Now(context.Context) (time.Time, error) { return s.now(), s.err }
 
 // off returns a clock that is ahead of another.
 func off(now func() time.Time, ahead *time.Duration) func() time.Time {
