@@ -19,13 +19,14 @@ import (
 //
 // Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the
 // interval (lower, until], and its holder makes numbers with times in it only. The slot of the
-// machine ID records the highest until that was ever granted. Whoever gets the machine ID next
-// begins above that. So it does not matter whose clock is wrong, which process was paused, or who
-// believes that it holds the machine ID: two nodes never make the same number.
+// machine ID records the highest until that was ever granted, and how far its holder may extend the
+// lease without the registry (reserved). Whoever gets the machine ID next begins above both. So it
+// does not matter whose clock is wrong, which process was paused, or who believes that it holds the
+// machine ID: two nodes never make the same number.
 //
 // A registry can lose what it confirmed, by a failover or a restore. Then it gets a floor: a time
-// above everything that may have been granted. Every lease begins above the floor, except a lease
-// that never ended.
+// above everything that may have been granted. From then on every lease begins above the floor,
+// except a lease that has not ended.
 
 var (
 	// errStandby means that other nodes hold every machine ID that this node may use.

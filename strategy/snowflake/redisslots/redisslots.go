@@ -220,7 +220,7 @@ func translate(err error) error {
 	case errors.Is(err, redis.ErrClosed):
 		return persist.ErrClosed
 	case strings.Contains(text, "WRONGTYPE"):
-		return fmt.Errorf("%w: it is no hash: %w", persist.ErrInvalid, err)
+		return fmt.Errorf("%w: it is not a hash: %w", persist.ErrInvalid, err)
 	case strings.Contains(text, "NOPERM"), strings.Contains(text, "no permissions"), strings.Contains(text, "can't run this command"):
 		return fmt.Errorf("%w: redis.username: the user lacks rights; the registry needs the keys of redis.keyPrefix and +eval +evalsha +info +time "+
 			"+exists +hget +hmget +hgetall +hset +hdel +config|get: %w", ErrUnfit, err)
