@@ -56,13 +56,14 @@ func serve(i *instance) content { return content{state: serving, instance: i} }
 // refuse is the content of a slot that refuses. i may be nil.
 func refuse(why *Error, i *instance) content { return content{state: refusing, why: why, instance: i} }
 
-// newSlot returns a slot that no change has seen.
-func newSlot(c content) *slot {
-	s := &slot{content: c}
+// hold sets what the slot holds. mu is held, unless nobody else has seen the slot.
+func (s *slot) hold(c content) {
+	s.content = c
 	if c.state == serving {
 		s.serving.Store(c.instance)
+	} else {
+		s.serving.Store(nil)
 	}
-	return s
 }
 
 // look returns what the slot holds.
@@ -91,18 +92,14 @@ func (s *slot) tryClaim() (c *change, ours bool) {
 		return s.change, false
 	}
 	c = &change{before: s.content, began: time.Now(), ended: make(chan struct{})}
-	s.content = content{state: changing, change: c}
-	s.serving.Store(nil)
+	s.hold(content{state: changing, change: c})
 	return c, true
 }
 
 // settle ends a change. Callers who wait for it find what the slot holds now.
 func (s *slot) settle(c *change, after content) {
 	s.mu.Lock()
-	s.content = after
-	if after.state == serving {
-		s.serving.Store(after.instance)
-	}
+	s.hold(after)
 	s.mu.Unlock()
 	close(c.ended)
 }
