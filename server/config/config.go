@@ -27,10 +27,10 @@ type Config struct {
 	Store  Store  `config:"store"`
 	Redis  Redis  `config:"redis"`
 	Auth   Auth   `config:"auth"`
-	// BizTypesFrom is where definitions of biz types come from: store (BizTypes are only the first
-	// ones, what the store says wins from then on) or config (BizTypes are all, and nothing can
-	// change them but the configuration).
-	BizTypesFrom string `config:"bizTypesFrom"`
+	// BizTypesFrom is where definitions of biz types come from. `store`: `bizTypes` are only the
+	// first ones, and from then on the store decides. `config`: `bizTypes` are all of them, and
+	// only the configuration changes them.
+	BizTypesFrom string `config:"bizTypesFrom" range:"store, config"`
 	// Idempotency is what is remembered of requests with an Idempotency-Key.
 	Idempotency Idempotency `config:"idempotency"`
 	// Metrics is what /metrics shows.
@@ -55,59 +55,64 @@ func (c *Config) ForRepair() *Config {
 
 // Server is how the HTTP side behaves.
 type Server struct {
-	// Addr is host:port to listen on; port 0 takes a free one.
+	// Addr is the address to listen on, as host:port. Port 0 takes a free port.
 	Addr string `config:"addr"`
-	// MaxCount is the largest ?count=, 1 to 1,000,000.
-	MaxCount int `config:"maxCount"`
-	// DrainDelay is how long /readyz says 503 before the listener closes, so that balancers notice;
-	// 0 for not at all.
-	DrainDelay time.Duration `config:"drainDelay"`
-	// StopTimeout bounds each of the two phases after DrainDelay: ending running requests, and
-	// giving numbers back.
-	StopTimeout time.Duration `config:"stopTimeout"`
-	// AccessLog is on or off: log lines of requests.
-	AccessLog string `config:"accessLog"`
-	// AccessLogPerSecond is how many lines a second it has at most, and as many again for answers
-	// of 500 and above; 0 for a line per request, to 1,000,000.
-	AccessLogPerSecond int `config:"accessLogPerSecond"`
-	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts
-	// nobody.
+	// MaxCount is the largest `?count=`.
+	MaxCount int `config:"maxCount" range:"1 to 1,000,000"`
+	// DrainDelay is how long a stopping node answers `/readyz` with 503, and ends each connection
+	// with its answer, before the listener closes: balancers notice meanwhile.
+	DrainDelay time.Duration `config:"drainDelay" range:"0s to 1h" zero:"close the listener at once"`
+	// StopTimeout is the bound of each of the two phases after `server.drainDelay`: ending running
+	// requests, and giving numbers back.
+	StopTimeout time.Duration `config:"stopTimeout" range:"1s to 1h"`
+	// AccessLog is `on` if requests are logged. See [the log](OPERATIONS.md#log).
+	AccessLog string `config:"accessLog" range:"off, on"`
+	// AccessLogPerSecond is the most lines a second that the access log has, and as many again for
+	// answers of 500 and above.
+	AccessLogPerSecond int `config:"accessLogPerSecond" range:"0 to 1,000,000" zero:"a line for each request"`
+	// TrustedProxies are the addresses or networks whose `X-Forwarded-For` is believed. Empty
+	// trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
-	// Hosts are names, without a port, that requests may have as their Host while callers need no
-	// token; IP addresses, localhost and the name in Addr always are.
+	// Hosts are the names, without a port, that a request may have as its `Host`
+	// [while callers need no token](API.md#web-pages). IP addresses, `localhost` and the name in
+	// `server.addr` always pass.
 	Hosts []string `config:"hosts"`
-	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a
-	// connection.
-	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout"`
-	ReadTimeout       time.Duration `config:"readTimeout"`
-	WriteTimeout      time.Duration `config:"writeTimeout"`
-	IdleTimeout       time.Duration `config:"idleTimeout"`
-	// PluginTimeout is how long a request waits in all for plugins that may block, 100ms to 1m.
-	PluginTimeout time.Duration `config:"pluginTimeout"`
-	// MaxHeaderBytes is how large the request line and headers may be, 1 KiB to 1 MiB; about 4 KiB
-	// more are tolerated.
-	MaxHeaderBytes int `config:"maxHeaderBytes"`
-	// MaxBodyBytes is how large a request's body may be; 0 allows none, and so no change by the
-	// API.
-	MaxBodyBytes int64 `config:"maxBodyBytes"`
+	// ReadHeaderTimeout is the bound of reading a request's headers.
+	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout" range:"100ms to 1h"`
+	// ReadTimeout is the bound of reading a whole request.
+	ReadTimeout time.Duration `config:"readTimeout" range:"100ms to 1h"`
+	// WriteTimeout is the bound from reading a request to the end of its answer. It must be 3s
+	// longer than every wait for numbers (`segment.acquireTimeout` and plugins), and with Redis
+	// 2 × `redis.timeout` more.
+	WriteTimeout time.Duration `config:"writeTimeout" range:"3s to 1h"`
+	// IdleTimeout is how long an idle connection is kept.
+	IdleTimeout time.Duration `config:"idleTimeout" range:"100ms to 24h"`
+	// PluginTimeout is how long a request waits, in all, for plugins that may block.
+	PluginTimeout time.Duration `config:"pluginTimeout" range:"100ms to 1m"`
+	// MaxHeaderBytes is the largest request line with headers. About 4 KiB more are tolerated.
+	MaxHeaderBytes int `config:"maxHeaderBytes" range:"1,024 to 1,048,576" unit:"bytes"`
+	// MaxBodyBytes is the largest request body.
+	MaxBodyBytes int64 `config:"maxBodyBytes" range:"0 to 1,073,741,824" unit:"bytes" zero:"no bodies, and so no changes by the API"`
 	TLS          TLS   `config:"tls"`
-	// MaxInFlight is how many requests are answered at once, 0 for no bound, to 1,000,000. More are
-	// refused at once.
-	MaxInFlight int `config:"maxInFlight"`
-	// MaxInFlightBytes is how much memory answers of many IDs, and those of lists, take at once; 0
-	// for no bound, else 1 MiB to 1 TiB. Requests that find no room are refused at once.
-	MaxInFlightBytes int64 `config:"maxInFlightBytes"`
-	// MaxConnections is how many connections are open at once, 0 for no bound, to 10,000,000. More
-	// are closed at once.
-	MaxConnections int `config:"maxConnections"`
+	// MaxInFlight is the most requests that are answered at once. Further ones get 503 `overloaded`
+	// at once. See [overload](OPERATIONS.md#overload).
+	MaxInFlight int `config:"maxInFlight" range:"0 to 1,000,000" zero:"no bound"`
+	// MaxInFlightBytes is the most memory that large answers (more than 16 IDs, lists, history)
+	// take at once. Requests that find no room get 503 `overloaded`. See
+	// [overload](OPERATIONS.md#overload).
+	MaxInFlightBytes int64 `config:"maxInFlightBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
+	// MaxConnections is the most open connections. Further ones are closed at once.
+	MaxConnections int `config:"maxConnections" range:"0 to 10,000,000" zero:"no bound"`
 }
 
 // TLS is what the service shows to callers. Without files connections are not encrypted.
 type TLS struct {
-	// CertFile and KeyFile are PEM: the certificate with those between it and its root, and its
-	// key. Both or none. They are read again when they change.
+	// CertFile is the service's certificate, with those between it and its root, as PEM. With
+	// `server.tls.keyFile` connections are encrypted (TLS 1.2 or newer). It is read again when it
+	// changes.
 	CertFile string `config:"certFile"`
-	KeyFile  string `config:"keyFile"`
+	// KeyFile is the key of the certificate, as PEM. It is read again when it changes.
+	KeyFile string `config:"keyFile"`
 }
 
 // Configured reports whether connections are encrypted.
@@ -115,46 +120,48 @@ func (t *TLS) Configured() bool { return t.CertFile != "" && t.KeyFile != "" }
 
 // Log is what is logged and how.
 type Log struct {
-	// Level is debug, info, warn or error.
-	Level string `config:"level"`
-	// Format is json or text.
-	Format string `config:"format"`
+	// Level is the lowest level that is logged.
+	Level string `config:"level" range:"debug, info, warn, error"`
+	// Format is the format of the lines on standard error.
+	Format string `config:"format" range:"json, text"`
 }
 
 // Store is where ranges come from.
 type Store struct {
-	// Driver is bolt, mongo or memory.
-	Driver string `config:"driver"`
+	// Driver is the kind of store: `bolt` is one file on one node, `mongo` is shared by nodes, and
+	// `memory` keeps nothing when the process ends.
+	Driver string `config:"driver" range:"bolt, mongo, memory"`
 	Bolt   Bolt   `config:"bolt"`
 	Mongo  Mongo  `config:"mongo"`
 }
 
 // Mongo is the store that nodes share.
 type Mongo struct {
-	// URI is the connection string, with credentials and TLS where needed. It is never logged.
+	// URI is the connection string, with credentials and TLS if needed. It may not set a weaker
+	// write concern than majority and journal, nor read from secondaries. It is never logged.
 	URI string `config:"uri" secret:"true"`
 	// Database is the name of the database.
-	Database string `config:"database"`
-	// Timeout bounds every operation, 100ms to 10s.
-	Timeout time.Duration `config:"timeout"`
+	Database string `config:"database" range:"1 to 63 characters"`
+	// Timeout is the bound of every operation.
+	Timeout time.Duration `config:"timeout" range:"100ms to 10s"`
 }
 
 // Bolt is the embedded store.
 type Bolt struct {
-	// Path of the data file.
+	// Path is the data file. It and its folder are created. The file `…-history` and the folder
+	// `…-answers` are created beside it if they are needed.
 	Path string `config:"path"`
-	// LockTimeout is how long to wait for another process to let go of the file, above 0 and at
-	// most 1m.
-	LockTimeout time.Duration `config:"lockTimeout"`
+	// LockTimeout is how long to wait for another process to release the file.
+	LockTimeout time.Duration `config:"lockTimeout" range:"1ms to 1m"`
 }
 
 // Auth is who may call.
 type Auth struct {
-	// Mode is auto (tokens are asked for when Tokens has some; without, only a loopback address is
-	// opened), token (they are always asked for) or none (open to everybody who can reach the
-	// address).
-	Mode string `config:"mode"`
-	// PublicMetrics opens what describes the service: /metrics, /openapi.json and /docs.
+	// Mode says who may call. `auto`: if `auth.tokens` has tokens, every caller needs one; without
+	// tokens only a loopback address is opened. `token`: every caller needs a token. `none`: open
+	// to everybody who can reach the address.
+	Mode string `config:"mode" range:"auto, token, none"`
+	// PublicMetrics is true if `/metrics`, `/openapi.json` and `/docs` need no token.
 	PublicMetrics bool `config:"publicMetrics"`
 	// Tokens are those that the configuration gives; others come from the store.
 	Tokens []access.Token
@@ -167,26 +174,27 @@ func (a *Auth) Enforced() bool {
 
 // Idempotency is what is remembered of requests with an Idempotency-Key.
 type Idempotency struct {
-	// TTL is how long the same key gets the same numbers, 1m to 168h.
-	TTL time.Duration `config:"ttl"`
+	// TTL is how long the same [`Idempotency-Key`](IDEMPOTENCY.md) gets the same numbers.
+	TTL time.Duration `config:"ttl" range:"1m to 168h"`
 }
 
 // Metrics is what /metrics shows.
 type Metrics struct {
-	// Enabled is false where nothing is counted and there is no /metrics.
+	// Enabled is true if [metrics](METRICS.md) are counted and shown at `/metrics`.
 	Enabled bool `config:"enabled"`
-	// MaxBizTypes is how many biz types have a label of their own, 0 to 10,000; the others are
-	// shown together as _other.
-	MaxBizTypes int `config:"maxBizTypes"`
+	// MaxBizTypes is how many biz types have a label of their own. The others are shown together as
+	// `_other`.
+	MaxBizTypes int `config:"maxBizTypes" range:"0 to 10,000" zero:"all are shown together as _other"`
 }
 
 // Tracing is which requests are traced, and where their spans go.
 type Tracing struct {
-	// Endpoint is the URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318; without a path,
-	// /v1/traces is meant. "" traces nothing.
+	// Endpoint is the URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`. Without a
+	// path it means `/v1/traces`. Empty traces nothing.
 	Endpoint string `config:"endpoint"`
-	// SampleRatio is the share of requests without a traceparent that is traced, 0 to 1.
-	SampleRatio float64 `config:"sampleRatio"`
+	// SampleRatio is the share of the requests without a `traceparent` that is traced. See
+	// [traces](OPERATIONS.md#traces) for the others.
+	SampleRatio float64 `config:"sampleRatio" range:"0 to 1" zero:"traces only requests whose traceparent is sampled"`
 }
 
 func (t *Tracing) validate(p *problems) {
