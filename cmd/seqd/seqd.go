@@ -1,5 +1,5 @@
-// Command seqd issues numbers over HTTP. See the README for its configuration. Its command line is
-// package command; what it comes with is package standard.
+// Command seqd issues numbers over HTTP. docs/CONFIGURATION.md has its configuration. Its command
+// line is package command; what it comes with is package standard.
 package main
 
 import (

@@ -58,8 +58,6 @@ func newChecker(repo fs.FS) (*checker, error) {
 		switch {
 		case err != nil:
 			return err
-		case name == "internal/docstest": // whose references lead nowhere on purpose
-			return fs.SkipDir
 		case d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "node_modules"):
 			return fs.SkipDir
 		}
@@ -170,6 +168,9 @@ func withoutBlocks(text string) string {
 func (c *checker) check() []string {
 	c.problems = nil
 	for name, text := range c.files {
+		if strings.HasPrefix(name, "internal/docstest/") {
+			continue // its references lead nowhere on purpose
+		}
 		switch path.Ext(name) {
 		case ".md":
 			c.document(name, text)
@@ -335,4 +336,42 @@ func proseOfGo(text string) string {
 			b.WriteString(strings.ReplaceAll(literal, `\"`, `"`) + " ")
 		}
 	}
+}
+
+// checkMap compares the map of the packages in DESIGN.md with the folders: it names those with
+// product code, except in other modules, and those that are there.
+func (c *checker) checkMap() (problems []string) {
+	_, after, _ := strings.Cut(c.files[design], "## 8. Packages\n")
+	_, block, _ := strings.Cut(after, "```\n")
+	block, _, _ = strings.Cut(block, "```")
+	listed := make(map[string]bool)
+	for line := range strings.Lines(block) {
+		if line[0] == ' ' || line == "\n" {
+			continue
+		}
+		folder := strings.Fields(line)[0]
+		listed[folder] = true
+		if !c.paths[folder] {
+			problems = append(problems, folder+": there is no such folder")
+		}
+	}
+	for file := range c.files {
+		folder := path.Dir(file)
+		product := strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go")
+		if product && !listed[folder] && !c.inOtherModule(folder) {
+			problems = append(problems, folder+": it is not on the map")
+		}
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems)
+}
+
+// inOtherModule reports whether a folder belongs to a module beside the product.
+func (c *checker) inOtherModule(folder string) bool {
+	for ; folder != "."; folder = path.Dir(folder) {
+		if c.paths[folder+"/go.mod"] {
+			return true
+		}
+	}
+	return false
 }

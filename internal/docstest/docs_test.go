@@ -17,6 +17,37 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// The map of the packages names every folder with product code, and no other.
+func TestMap(t *testing.T) {
+	c, err := newChecker(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range c.checkMap() {
+		t.Error(problem)
+	}
+}
+
+func TestMapChecker(t *testing.T) {
+	repo := fstest.MapFS{
+		design:             {Data: []byte("## 8. Packages\n\n```\n.       the domain\n        of it\ngone    is not there\n```\n")},
+		"a.go":             {},
+		"store/store.go":   {},
+		"store/a_test.go":  {},
+		"tests/a_test.go":  {},
+		"other/go.mod":     {},
+		"other/in/main.go": {},
+	}
+	c, err := newChecker(repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(c.checkMap(), "\n")
+	if want := "gone: there is no such folder\nstore: it is not on the map"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // Each kind of reference is found if it leads nowhere, and passes if it leads somewhere.
 func TestChecker(t *testing.T) {
 	repo := map[string]string{
