@@ -1,18 +1,17 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/seqd/seqd/internal/version"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -74,24 +73,13 @@ func backend(err error, detail string) httpapi.Backend {
 
 // build is the version of the program, and what it was built from where that is known.
 func (o *options) build() string {
-	version, revision := o.built()
-	return strings.TrimSpace(version + " " + revision)
+	number, revision := o.built()
+	return strings.TrimSpace(number + " " + revision)
 }
 
-// built returns the version of the program and the revision that it was built from; "" where they
-// are not known.
-func (o *options) built() (version, revision string) {
-	version, revision = o.version, o.revision
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version, revision
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = cmp.Or(revision, s.Value)
-		}
-	}
-	return cmp.Or(version, info.Main.Version), revision
+// built returns the version of the program and the revision that it was built from.
+func (o *options) built() (number, revision string) {
+	return version.Of(o.version), version.Revision(o.revision)
 }
 
 // Nodes implements [httpapi.Nodes].

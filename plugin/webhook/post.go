@@ -16,6 +16,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/seqd/seqd/internal/version"
 )
 
 const (
@@ -114,7 +116,7 @@ func (w *Webhook) attempt(body []byte) *failure {
 		return &failure{cause: quiet(err), final: true}
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "seqd")
+	req.Header.Set("User-Agent", version.UserAgent())
 	if w.settings.Secret != "" {
 		req.Header.Set(signatureHeader, sign(body, w.settings.Secret))
 	}
