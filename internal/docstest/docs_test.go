@@ -2,9 +2,11 @@ package docstest
 
 import (
 	"os"
+	"path"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode/utf8"
 )
 
 func TestReferences(t *testing.T) {
@@ -14,6 +16,26 @@ func TestReferences(t *testing.T) {
 	}
 	for _, problem := range c.check() {
 		t.Error(problem)
+	}
+}
+
+// Code in documents can be read in a terminal of 100 columns.
+func TestWidthOfCode(t *testing.T) {
+	c, err := newChecker(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range c.files {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		prose, number := strings.Split(withoutBlocks(text), "\n"), 0
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSuffix(line, "\n"); prose[number] == "" && utf8.RuneCountInString(line) > 100 {
+				t.Errorf("%s:%d: %d columns", name, number+1, utf8.RuneCountInString(line))
+			}
+			number++
+		}
 	}
 }
 

@@ -84,13 +84,14 @@ type example struct{ command, want string }
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```")
 
-// examplesOf returns the examples of a document that call the service with curl.
+// examplesOf returns the examples of a document that call the service with curl. A line of an answer
+// that begins with two spaces continues the line before it.
 func examplesOf(text string) (list []example) {
 	for _, block := range console.FindAllStringSubmatch(text, -1) {
 		for _, part := range strings.Split("\n"+strings.ReplaceAll(block[1], "\\\n", ""), "\n$ ")[1:] {
 			command, want, _ := strings.Cut(part, "\n")
 			if strings.HasPrefix(command, "curl ") {
-				list = append(list, example{command, strings.TrimSpace(want)})
+				list = append(list, example{command, strings.TrimSpace(strings.ReplaceAll(want, "\n  ", ""))})
 			}
 		}
 	}
