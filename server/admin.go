@@ -381,7 +381,7 @@ func (c *catalogue) checkShape(ctx context.Context, b seqd.BizType, before strin
 	if made != "" && c.store.Shared() {
 		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, and every node another one: put the file of the key on every node first", made)
 	}
-	known, err := c.store.Shapes().Read(ctx, b.Name)
+	known, err := persist.ShapesIn(c.store.Documents()).Read(ctx, b.Name)
 	fresh := errors.Is(err, persist.ErrNotFound)
 	switch {
 	case err != nil && !fresh:

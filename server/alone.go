@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -34,7 +35,7 @@ func (r *runtime) openAlone(ctx context.Context) bool {
 		return false // opening it again will say so
 	}
 	if r.store == nil {
-		unreached, openErr := newWatchedStore(ctx, r.cfg.Store, r.now, true, r.mongoMonitor())
+		unreached, openErr := newWatchedStore(ctx, r.cfg.Store, r.now, mongo.Options{Unreached: true, Monitor: r.mongoMonitor(), Admit: r.admit})
 		if openErr != nil {
 			return false
 		}
@@ -67,8 +68,7 @@ func (r *runtime) canAlone() (alone map[string]bool, cluster string) {
 
 // begin puts the gate before the store.
 func (r *runtime) begin(alone map[string]bool, cluster string) {
-	r.gate = &gate{Store: r.store}
-	r.store, r.alone, r.cluster = r.gate, alone, cluster
+	r.gate, r.alone, r.cluster = &gate{}, alone, cluster
 }
 
 // confirmAlone opens the gate as soon as the store can be reached and is the one that the biz types
@@ -104,8 +104,8 @@ func (r *runtime) confirmAlone(ctx context.Context) {
 // confirm asks the store behind the gate. It writes nothing before it knows that the store is that
 // of this node's cluster.
 func (r *runtime) confirm(ctx context.Context) error {
-	store := r.gate.Store
-	known, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+	ctx = r.gate.pass(ctx)
+	known, err := persist.ReadCluster(ctx, r.store.Documents())
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return seqd.Errorf(seqd.CodeConflict, "the store is new, the reservation on disk is of the cluster %s", r.cluster)
@@ -118,9 +118,9 @@ func (r *runtime) confirm(ctx context.Context) error {
 		if !r.alone[c.name] {
 			continue
 		}
-		fresh, err := c.compare(ctx, store)
+		fresh, err := c.compare(ctx, r.store)
 		if err == nil && fresh { // an older copy of the store: it has issued all the same
-			err = c.create(ctx, store)
+			err = c.create(ctx, r.store)
 		}
 		if err != nil {
 			return err

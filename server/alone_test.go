@@ -17,40 +17,35 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// away is a store that cannot be reached while it is.
+// away is a store that cannot be reached while it is, and asks before it is used.
 type away struct {
 	persist.Store
-	is *atomic.Bool
+	is    *atomic.Bool
+	admit func(context.Context) error
 }
 
-type awayShapes struct {
-	persist.Repository[persist.Shape]
-	is *atomic.Bool
+type awayDocuments struct {
+	persist.Documents
+	away away
 }
 
-type awayClusters struct {
-	persist.Repository[persist.Cluster]
-	is *atomic.Bool
-}
+func (s away) Documents() persist.Documents { return awayDocuments{s.Store.Documents(), s} }
 
-func (s away) Shapes() persist.Repository[persist.Shape] { return awayShapes{s.Store.Shapes(), s.is} }
-
-func (s away) Clusters() persist.Repository[persist.Cluster] {
-	return awayClusters{s.Store.Clusters(), s.is}
-}
-
-func (s awayShapes) Read(ctx context.Context, name string) (persist.Shape, error) {
-	if s.is.Load() {
-		return persist.Shape{}, persist.ErrUnavailable
+func (d awayDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if err := d.away.admit(ctx); err != nil {
+		return persist.Document{}, err
 	}
-	return s.Repository.Read(ctx, name)
+	if d.away.is.Load() {
+		return persist.Document{}, persist.ErrUnavailable
+	}
+	return d.Documents.Read(ctx, kind, key)
 }
 
-func (s awayClusters) Read(ctx context.Context, name string) (persist.Cluster, error) {
-	if s.is.Load() {
-		return persist.Cluster{}, persist.ErrUnavailable
+func (d awayDocuments) Create(ctx context.Context, doc persist.Document) error {
+	if err := d.away.admit(ctx); err != nil {
+		return err
 	}
-	return s.Repository.Read(ctx, name)
+	return d.Documents.Create(ctx, doc)
 }
 
 // keeps notes what a strategy is told to remember.
@@ -68,7 +63,8 @@ func begun(t *testing.T) (r *runtime, c claim, unreached *atomic.Bool, k *keeps)
 	}
 	unreached = new(atomic.Bool)
 	unreached.Store(true)
-	r = &runtime{store: away{store, unreached}, options: options{now: time.Now, log: slog.New(slog.DiscardHandler)}, failed: make(chan error, 1)}
+	r = &runtime{options: options{now: time.Now, log: slog.New(slog.DiscardHandler)}, failed: make(chan error, 1)}
+	r.store = away{store, unreached, r.admit}
 	r.begin(map[string]bool{"user": true}, id)
 	k = &keeps{}
 	c = claim{runtime: r, name: "user", shape: "snowflake", keeper: k}
@@ -79,7 +75,8 @@ func begun(t *testing.T) (r *runtime, c claim, unreached *atomic.Bool, k *keeps)
 // record puts a shape on record behind the gate.
 func record(t *testing.T, r *runtime, shape string) {
 	t.Helper()
-	if err := r.gate.Store.Shapes().Create(t.Context(), persist.Shape{BizTag: "user", Shape: shape}); err != nil {
+	shapes := persist.ShapesIn(r.store.(away).Store.Documents())
+	if err := shapes.Create(t.Context(), "user", shape, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -148,10 +145,10 @@ func TestStoreWithoutTheShape(t *testing.T) {
 		if err := confirmed(t, r, unreached); err != nil {
 			t.Error(err)
 		}
-		if s, err := r.store.Shapes().Read(t.Context(), "user"); err != nil || s.Shape != "snowflake" {
+		if s, err := persist.ShapesIn(r.store.Documents()).Read(t.Context(), "user"); err != nil || s.Shape != "snowflake" {
 			t.Errorf("on record: %+v, %v", s, err)
 		}
-		if _, err := r.store.Shapes().Read(t.Context(), "order"); !errors.Is(err, persist.ErrNotFound) {
+		if _, err := persist.ShapesIn(r.store.Documents()).Read(t.Context(), "order"); !errors.Is(err, persist.ErrNotFound) {
 			t.Errorf("the other biz type: %v", err)
 		}
 	})
@@ -169,7 +166,7 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				r.gate.Store = away{other, unreached}
+				r.store = away{other, unreached, r.admit}
 				if err := confirmed(t, r, unreached); seqd.CodeOf(err) != seqd.CodeConflict {
 					t.Errorf("the run ended with %v", err)
 				}
@@ -177,53 +174,12 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 					t.Errorf("told to remember %q", k.shapes)
 				}
 				if !known {
-					if _, err := other.Clusters().Read(t.Context(), persist.Cluster{}.PersistID()); !errors.Is(err, persist.ErrNotFound) {
+					if _, err := persist.ReadCluster(t.Context(), other.Documents()); !errors.Is(err, persist.ErrNotFound) {
 						t.Errorf("it was written to: %v", err)
 					}
 				}
 			})
 		})
-	}
-}
-
-// While the gate is shut nothing of the store answers; after that everything does.
-func TestGate(t *testing.T) {
-	g := &gate{Store: memory.New(time.Now)}
-	ctx := t.Context()
-	shape := persist.Shape{BizTag: "user", Shape: "snowflake"}
-	counter := persist.Counter{BizTag: "order", Step: 1}
-	set := persist.SlotSet{Incarnation: "0123456789abcdef0123456789abcdef", Layout: "l"}
-	steps := []func() error{
-		func() error { return g.Shapes().Create(ctx, shape) },
-		func() error { _, err := g.Shapes().Read(ctx, "user"); return err },
-		func() error { return g.Shapes().Update(ctx, shape) },
-		func() error { _, err := g.Shapes().List(ctx, "", 1); return err },
-		func() error { return g.Shapes().Delete(ctx, "user") },
-		func() error { _, err := persist.ClusterID(ctx, g, time.Now); return err },
-		func() error { return g.Counters().Create(ctx, counter) },
-		func() error { _, err := g.Counters().Read(ctx, "order"); return err },
-		func() error {
-			_, err := g.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 1})
-			return err
-		},
-		func() error {
-			_, err := g.Counters().GiveBack(ctx, "order", persist.Range{First: 1, Last: 1})
-			return err
-		},
-		func() error { _, err := g.Slots().Look(ctx, "r"); return err },
-		func() error { _, err := g.Slots().Swap(ctx, "r", persist.SlotSwap{NewSet: &set}); return err },
-		func() error { return g.Slots().Drop(ctx, "r") },
-	}
-	for i, step := range steps {
-		if err := step(); !errors.Is(err, persist.ErrUnavailable) {
-			t.Errorf("step %d, shut: %v", i, err)
-		}
-	}
-	g.open.Store(true)
-	for i, step := range steps {
-		if err := step(); err != nil {
-			t.Errorf("step %d, open: %v", i, err)
-		}
 	}
 }
 

@@ -55,7 +55,7 @@ func answersInStore(store persist.Store, now func() time.Time) (idempotency.Back
 		kept := idempotency.NewKept(offers.Answers())
 		return kept, cleaner{purge: kept.Purge}
 	}
-	clock := idempotency.NewClock(store.Slots(), now, nil)
+	clock := idempotency.NewClock(store, now, nil)
 	kept := idempotency.NewStore(store.Documents(), clock)
 	return kept, cleaner{purge: kept.Purge, skew: clock.Skew}
 }

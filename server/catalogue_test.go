@@ -236,9 +236,7 @@ func TestForceTheDefinitionThatIsThere(t *testing.T) {
 	c := newTestCatalogue(t, store)
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
-	if err := store.Shapes().Update(t.Context(), persist.Shape{BizTag: "order", Shape: "another"}); err != nil {
-		t.Fatal(err)
-	}
+	reshape(t, store)
 	late := newTestCatalogue(t, store)
 	if _, err := late.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
 		t.Fatalf("error %v", err)
@@ -299,9 +297,7 @@ func TestDisableWhatCannotIssue(t *testing.T) {
 	c := newTestCatalogue(t, store)
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
-	if err := store.Shapes().Update(t.Context(), persist.Shape{BizTag: "order", Shape: "another"}); err != nil {
-		t.Fatal(err)
-	}
+	reshape(t, store)
 	b, err := c.Enable(t.Context(), "order", false, always)
 	if err != nil || b.Enabled {
 		t.Fatalf("%v, %v", b, err)
@@ -513,4 +509,17 @@ func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
 		t.Errorf("warnings %q", b.Warnings)
 	}
 	c.mustIssue(t, "order")
+}
+
+// reshape puts another shape on record.
+func reshape(t *testing.T, store persist.Store) {
+	t.Helper()
+	shapes := persist.ShapesIn(store.Documents())
+	known, err := shapes.Read(t.Context(), "order")
+	if err == nil {
+		_, err = shapes.Replace(t.Context(), known, "another", time.Now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

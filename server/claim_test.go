@@ -14,14 +14,12 @@ import (
 // unread is a store whose shapes cannot be read.
 type unread struct{ persist.Store }
 
-type unreadShapes struct {
-	persist.Repository[persist.Shape]
-}
+type unreadDocuments struct{ persist.Documents }
 
-func (s unread) Shapes() persist.Repository[persist.Shape] { return unreadShapes{s.Store.Shapes()} }
+func (s unread) Documents() persist.Documents { return unreadDocuments{s.Store.Documents()} }
 
-func (unreadShapes) Read(context.Context, string) (persist.Shape, error) {
-	return persist.Shape{}, errors.New("away")
+func (unreadDocuments) Read(context.Context, string, string) (persist.Document, error) {
+	return persist.Document{}, errors.New("away")
 }
 
 func newClaim(store persist.Store, shape string) claim {
@@ -53,14 +51,12 @@ func TestClaimOfTwoNodes(t *testing.T) {
 // unseen is a store that has a shape on record and does not show it yet.
 type unseen struct{ persist.Store }
 
-type unseenShapes struct {
-	persist.Repository[persist.Shape]
-}
+type unseenDocuments struct{ persist.Documents }
 
-func (s unseen) Shapes() persist.Repository[persist.Shape] { return unseenShapes{s.Store.Shapes()} }
+func (s unseen) Documents() persist.Documents { return unseenDocuments{s.Store.Documents()} }
 
-func (unseenShapes) Read(context.Context, string) (persist.Shape, error) {
-	return persist.Shape{}, persist.ErrNotFound
+func (unseenDocuments) Read(context.Context, string, string) (persist.Document, error) {
+	return persist.Document{}, persist.ErrNotFound
 }
 
 // A shape that another node has recorded and that cannot be read yet may be another one. That is no

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,14 +192,14 @@ func TestAnnouncementsAtOnce(t *testing.T) {
 func TestPollAfterTheStoreWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
-		g := &gate{Store: store}
-		g.open.Store(true)
-		a, b := newReader(t, store), newReader(t, g)
+		var unreached atomic.Bool
+		b := newReader(t, away{store, &unreached, func(context.Context) error { return nil }})
+		a := newReader(t, store)
 		go b.follow(t.Context())
 		putThing(t, a.feed, "x", "1", 1)
 		time.Sleep(pollInterval)
 		synctest.Wait()
-		g.open.Store(false)
+		unreached.Store(true)
 		if err := a.announce(t.Context(), "thing", "x"); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestPollAfterTheStoreWasAway(t *testing.T) {
 		if b.thing("x") != "1" {
 			t.Errorf("x is %q while the store is away", b.thing("x"))
 		}
-		g.open.Store(true)
+		unreached.Store(false)
 		time.Sleep(pollInterval)
 		synctest.Wait()
 		if _, there := b.things["x"]; there {

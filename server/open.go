@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/event"
-
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
@@ -99,7 +97,7 @@ func (r *runtime) awaitStore(ctx context.Context, attempt func(context.Context) 
 }
 
 func (r *runtime) openStore(ctx context.Context) error {
-	store, err := newWatchedStore(ctx, r.cfg.Store, r.now, false, r.mongoMonitor())
+	store, err := newWatchedStore(ctx, r.cfg.Store, r.now, mongo.Options{Monitor: r.mongoMonitor(), Admit: r.admit})
 	if err == nil {
 		r.store = store
 	}
@@ -112,17 +110,18 @@ func (r *runtime) readCluster(ctx context.Context) (err error) {
 	return err
 }
 
-func newStore(ctx context.Context, cfg config.Store, now func() time.Time, unreached bool) (persist.Store, error) {
-	return newWatchedStore(ctx, cfg, now, unreached, nil)
+func newStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
+	return newWatchedStore(ctx, cfg, now, mongo.Options{})
 }
 
-// newWatchedStore is newStore with a monitor for the commands of MongoDB, nil for none.
-func newWatchedStore(ctx context.Context, cfg config.Store, now func() time.Time, unreached bool, monitor *event.CommandMonitor) (persist.Store, error) {
+// newWatchedStore is newStore with more options for MongoDB.
+func newWatchedStore(ctx context.Context, cfg config.Store, now func() time.Time, more mongo.Options) (persist.Store, error) {
 	switch cfg.Driver {
 	case "memory":
 		return memory.New(now), nil
 	case "mongo":
-		return mongo.Open(ctx, mongo.Options{URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now, Unreached: unreached, Monitor: monitor})
+		more.URI, more.Database, more.Timeout, more.Now = cfg.Mongo.URI, cfg.Mongo.Database, cfg.Mongo.Timeout, now
+		return mongo.Open(ctx, more)
 	case "bolt":
 		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
 	}
@@ -288,7 +287,7 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 // compare returns fresh = true when a store has no shape on record, and a conflict when it has
 // another one.
 func (c claim) compare(ctx context.Context, store persist.Store) (fresh bool, err error) {
-	known, err := store.Shapes().Read(ctx, c.name)
+	known, err := persist.ShapesIn(store.Documents()).Read(ctx, c.name)
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return true, nil
@@ -329,17 +328,17 @@ func (c claim) sameStrategy(shape string) bool {
 // counts. It is not on record before: so of changes that are forced at the same time, that one
 // counts whose definition does.
 func (c claim) settle(ctx context.Context, known persist.Shape) error {
-	next := known
-	next.Shape, next.Timestamp = c.shape, c.now().UnixMilli()
-	err := c.counts(ctx)
-	if err == nil {
-		err = unavailable(c.store.Shapes().Update(ctx, next))
-	}
-	if err != nil {
+	if err := c.counts(ctx); err != nil {
 		return err
 	}
+	shapes := persist.ShapesIn(c.store.Documents())
+	next, err := shapes.Replace(ctx, known, c.shape, c.now())
+	if err != nil {
+		return unavailable(err)
+	}
 	if err := c.counts(ctx); err != nil { // it was changed back meanwhile, which needs no force
-		return errors.Join(err, c.store.Shapes().Update(ctx, known))
+		_, back := shapes.Replace(ctx, next, known.Shape, time.UnixMilli(known.Timestamp))
+		return errors.Join(err, back)
 	}
 	c.remember(c.shape)
 	return nil
@@ -365,7 +364,7 @@ func (c claim) Record(ctx context.Context) error {
 
 // create puts the shape on record in a store.
 func (c claim) create(ctx context.Context, store persist.Store) error {
-	err := store.Shapes().Create(ctx, persist.Shape{BizTag: c.name, Shape: c.shape, Timestamp: c.now().UnixMilli()})
+	err := persist.ShapesIn(store.Documents()).Create(ctx, c.name, c.shape, c.now())
 	if errors.Is(err, persist.ErrExists) {
 		unseen, err := c.compare(ctx, store) // another node was first; it must have said the same
 		if err == nil && unseen {

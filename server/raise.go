@@ -84,7 +84,7 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 		return r, err
 	}
 	cfg = cfg.ForRepair()
-	store, err := newStore(ctx, cfg.Store, time.Now, false)
+	store, err := newStore(ctx, cfg.Store, time.Now)
 	if err != nil {
 		return r, err
 	}
@@ -229,7 +229,7 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		return err
 	}
 	r := &runtime{cfg: cfg, options: options{now: time.Now, log: slog.New(slog.DiscardHandler), observer: seqd.NopObserver{}}, addr: cfg.Server.Addr}
-	if r.store, err = newStore(ctx, cfg.Store, r.now, false); err != nil {
+	if r.store, err = newStore(ctx, cfg.Store, r.now); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.store.Close()) }()
@@ -278,27 +278,13 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 		return Raised{}, err
 	}
 	if known.Max >= number {
-		return Raised{Before: known.Max, After: known.Max}, forgetCursor(ctx, counters, known)
+		// None are taken: this retires the cursor, which nodes notice within seconds.
+		_, err := counters.Allocate(ctx, persist.Request{BizTag: bizType})
+		return Raised{Before: known.Max, After: known.Max}, err
 	}
 	// One number above number − 1, which nobody gets. It is one atomic step on every store, and
 	// leaves the step and its time alone; where somebody else took numbers since the look above,
 	// none of theirs are lost. The zero Target empties the epoch.
 	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1})
 	return Raised{Before: known.Max, After: taken.Last}, err
-}
-
-// forgetCursor retires the cursor of a counter that is high enough: it empties the epoch, which
-// nodes notice within seconds.
-func forgetCursor(ctx context.Context, counters persist.Counters, known persist.Counter) (err error) {
-	for known.Epoch != "" {
-		known.Epoch = ""
-		if err = counters.Update(ctx, known); !errors.Is(err, persist.ErrLowered) {
-			return err
-		}
-		// somebody took numbers since
-		if known, err = counters.Read(ctx, known.BizTag); err != nil {
-			return err
-		}
-	}
-	return nil
 }

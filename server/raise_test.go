@@ -180,7 +180,7 @@ func TestRaisePeriod(t *testing.T) {
 	cfg := config.Default()
 	cfg.Store.Bolt.Path = filepath.Join(t.TempDir(), "seqd.db")
 	cfg.BizTypes = []seqd.BizType{{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never}}
-	store, err := newStore(t.Context(), cfg.Store, time.Now, false)
+	store, err := newStore(t.Context(), cfg.Store, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -216,7 +216,7 @@ func boltWith(t *testing.T, counter persist.Counter, shape string) string {
 	}
 	_, err = persist.ClusterID(t.Context(), store, time.Now)
 	err = errors.Join(err, store.Counters().Create(t.Context(), counter),
-		store.Shapes().Create(t.Context(), persist.Shape{BizTag: counter.BizTag, Shape: shape, Timestamp: 1}), store.Close())
+		persist.ShapesIn(store.Documents()).Create(t.Context(), counter.BizTag, shape, time.UnixMilli(1)), store.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -263,7 +263,7 @@ func (d *Doctor) cluster(ctx context.Context) string {
 		return ""
 	}
 	defer store.Close()
-	known, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+	known, err := persist.ReadCluster(ctx, store.Documents())
 	if err != nil {
 		return ""
 	}

@@ -45,7 +45,7 @@ func (d *Doctor) openBolt() (*bolt.Store, error) {
 
 func (d *Doctor) openMongo(ctx context.Context) (*mongo.Store, error) {
 	cfg := d.Config.Store.Mongo
-	return mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: d.Now})
+	return mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: d.Now, ReadOnly: true})
 }
 
 // lockPatience is how long another process may keep the file before it counts as in use.
@@ -80,12 +80,15 @@ func (d *Doctor) boltFile(ctx context.Context, f *findings) {
 	case errors.Is(err, bolt.ErrInUse):
 		d.inUse(ctx, f, path)
 		return
+	case errors.Is(err, bolt.ErrOlder):
+		f.add(Info, boltKey, "make a backup before seqd starts: the previous version cannot open the file afterwards", "%v", err)
+		return
 	case err != nil:
 		f.add(Fail, boltKey, "restore a backup; see docs/OPERATIONS.md", "%v", err)
 		return
 	}
 	defer store.Close()
-	f.ok(boltKey, "%s is of format %d and no process has it", path, persist.FormatVersion)
+	f.ok(boltKey, "%s is of format %d and no process has it", path, bolt.Format)
 	d.contents(ctx, f, store)
 	switch files, answers, err := store.InspectAnswers(); {
 	case err != nil:
@@ -193,7 +196,7 @@ func judge(f *findings, s mongo.Server) {
 
 // contents looks at what a store keeps.
 func (d *Doctor) contents(ctx context.Context, f *findings, store persist.Store) {
-	cluster, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+	cluster, err := persist.ReadCluster(ctx, store.Documents())
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		f.add(Info, "store", "", "it has no cluster ID yet: no seqd has run on it")
@@ -273,12 +276,12 @@ func some(names []string) string {
 // them.
 func (d *Doctor) shapes(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	same := 0
-	for shape, err := range persist.Every(ctx, store.Shapes()) {
+	for shape, err := range persist.ShapesIn(store.Documents()).Every(ctx) {
 		if err != nil {
 			f.add(Fail, "shapes", "", "they cannot be read: %v", err)
 			return
 		}
-		b, ok := defined[shape.BizTag]
+		b, ok := defined[shape.BizType]
 		if !ok {
 			continue
 		}
@@ -313,14 +316,15 @@ func missingKey(b seqd.BizType) (file string, missing bool) {
 // counters looks at how far numbers are, and how large their steps.
 func (d *Doctor) counters(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	count := 0
-	for c, err := range persist.Every(ctx, store.Counters()) {
+	for c, err := range persist.EveryCounter(ctx, store.Counters()) {
 		if err != nil {
 			f.add(Fail, "counters", "restore a backup; see docs/OPERATIONS.md", "they cannot be read: %v", err)
 			return
 		}
 		count++
 		name, _, _ := strings.Cut(c.BizTag, "@")
-		if b, ok := defined[name]; ok {
+		former := strings.HasSuffix(c.BizTag, "@") // it says which periods were removed, for nodes of the previous version
+		if b, ok := defined[name]; ok && !former {
 			d.counter(f, b, c)
 		}
 	}
