@@ -1,6 +1,6 @@
-// Package config reads the configuration once into a struct that is not changed afterwards. File <
-// environment < flags; every key has a default; whatever is unknown, of a wrong type or out of its
-// range is an error that names the key.
+// Package config reads the configuration once into a struct that does not change afterwards. File <
+// environment < flags. Every key has a default. A key that is unknown, of a wrong type or out of
+// its range is an error that names the key.
 package config
 
 import (
@@ -42,10 +42,10 @@ type Config struct {
 
 	definitions map[string]definition // what the configuration says of each biz type
 	defaults    []defaults            // the sections of the strategies
-	repair      bool                  // see ForRepair
+	repair      bool                  // see [Config.ForRepair]
 }
 
-// ForRepair returns the configuration for a command that issues nothing. It takes definitions of
+// ForRepair returns the configuration for a command that issues nothing. It accepts definitions of
 // the store that this configuration could not issue for: strict ones although Redis is lost.
 func (c *Config) ForRepair() *Config {
 	repair := *c
@@ -205,8 +205,7 @@ func (t *Tracing) validate(p *problems) {
 	p.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "tracing.sampleRatio", "%v is outside 0 to 1", t.SampleRatio)
 }
 
-// Default returns the configuration of a program that was told nothing, but for biz types, of which
-// there are none.
+// Default returns the default of every key. It has no biz types.
 func Default() Config {
 	return Config{
 		Server: Server{
@@ -246,10 +245,10 @@ func Default() Config {
 	}
 }
 
-// problems collects what is wrong, one line a key.
+// problems collects what is wrong: one problem for each key.
 type problems []seqd.Problem
 
-// check notes a problem unless ok is true or the key has one already.
+// check adds a problem unless ok is true or the key has one already.
 func (p *problems) check(ok bool, key, format string, args ...any) {
 	if ok || p.has(key) {
 		return
@@ -274,7 +273,7 @@ func (p *problems) add(key string, err error) {
 	}
 }
 
-// settings notes what a strategy or plugin finds wrong with its settings.
+// settings adds what a strategy or plugin finds wrong with its settings.
 func (p *problems) settings(prefix string, settings any) {
 	if v, ok := settings.(seqd.Validator); ok {
 		for _, problem := range v.Validate() {
@@ -304,8 +303,7 @@ func (p *problems) duration(key string, value, least, most time.Duration) {
 	p.check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
 }
 
-// Validate returns an error that names every key that is wrong, nil when none is. [Load] has called
-// it already.
+// Validate returns an error that names every key that is wrong, or nil. [Load] has called it.
 func (c *Config) Validate() error {
 	var p problems
 	c.validate(&p)
@@ -326,9 +324,9 @@ func (c *Config) Validate() error {
 	return p.err()
 }
 
-// noBizTypes is said of a configuration without biz types, unless it says that they are in the
-// store: it is more likely to be a mistake.
-const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or say bizTypesFrom: store where the store has all of them"
+// noBizTypes is the problem of a configuration without biz types, which is more likely a mistake,
+// unless bizTypesFrom is set.
+const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or set bizTypesFrom: store if the store has all of them"
 
 // validate checks everything but each biz type by itself.
 func (c *Config) validate(p *problems) {
@@ -357,7 +355,7 @@ func (c *Config) validate(p *problems) {
 // keep a queue.
 const mostBindings = 32
 
-// validateBizType checks how a biz type goes together with the rest of the configuration.
+// validateBizType checks that a biz type fits the rest of the configuration.
 func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	if o, ok := b.Settings.(seqd.Orderer); ok {
 		p.check(c.repair || !o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), path+".ordering",
@@ -406,7 +404,7 @@ func mayBlock(b seqd.BizType) bool {
 	})
 }
 
-// chain checks how the plugins of a biz type go together. Everything is valid by itself.
+// chain checks that the plugins of a biz type fit each other. Everything is valid by itself.
 func (p *problems) chain(path string, b seqd.BizType) {
 	shown := false
 	for i, binding := range b.Plugins {
@@ -424,14 +422,14 @@ func (p *problems) chain(path string, b seqd.BizType) {
 	}
 	reset := seqd.CalendarOf(b).Reset
 	p.check(shown || reset == seqd.ResetNever, path+".reset",
-		"%s makes numbers begin again, so IDs would repeat: it needs a plugin that shows the date, such as format with {date:20060102}", reset)
+		"%s resets the numbers, so IDs would repeat: it needs a plugin that shows the date, such as format with {date:20060102}", reset)
 }
 
-// spareTime is what writeTimeout must leave after the longest wait: else numbers would be taken
-// whose answer cannot be written.
+// spareTime is what writeTimeout must leave after the longest wait. Otherwise numbers would be
+// taken whose answer cannot be written.
 const spareTime = 3 * time.Second
 
-// spareTime is spareTime and, where there is a Redis, the time of two commands that get no answer:
+// spareTime is the constant and, if there is a Redis, the time of two commands that get no answer:
 // one before and one after the wait.
 func (c *Config) spareTime() time.Duration {
 	if !c.Redis.Configured() {
@@ -498,7 +496,7 @@ func (s *Server) validate(p *problems) {
 	p.check(s.MaxConnections >= 0 && s.MaxConnections <= 10_000_000, "server.maxConnections", "%d is outside 0 to 10000000", s.MaxConnections)
 }
 
-// NotLoopback says what to do about an address that auth.mode auto does not open.
+// NotLoopback is the problem of an address that auth.mode auto does not open.
 const NotLoopback = "can be reached from other machines, and there are no tokens, without which auth.mode auto opens only a loopback address: " +
 	"give callers tokens in auth.tokens, or set auth.mode to none to open it to everybody who can reach it"
 

@@ -126,7 +126,7 @@ func sections() []section {
 	return list
 }
 
-// keyless is sections for those who do not need the keys: listing them is most of the work.
+// keyless is sections without the keys: listing those is most of the work.
 func keyless() []section {
 	var list []section
 	for _, name := range strategy.Names() {

@@ -55,7 +55,7 @@ func (r *Redis) Configured() bool { return len(r.Addrs) > 0 }
 // Cluster reports whether the addresses are those of a Redis Cluster.
 func (r *Redis) Cluster() bool { return len(r.Addrs) > 1 && r.MasterName == "" }
 
-// Changes is the channel where nodes of a cluster tell each other what changes.
+// Changes is the channel on which nodes of a cluster announce changes.
 func (r *Redis) Changes(cluster string) string { return r.KeyPrefix + "changes:" + cluster }
 
 const (
@@ -80,8 +80,7 @@ func (r *Redis) validate(p *problems) {
 	p.duration("redis.timeout", r.Timeout, 50*time.Millisecond, 5*time.Second)
 }
 
-// validateUsers checks what is said about access. A setting that would do nothing is a mistake
-// worth telling.
+// validateUsers checks what is said about access. A setting that would do nothing is a mistake.
 func (r *Redis) validateUsers(p *problems) {
 	needs := func(key string, set, met bool, why string) { p.check(!set || met, key, "it is set, but %s", why) }
 	const noServer, noSentinel = "redis.addrs names no server", "there are no Sentinels without redis.masterName"
@@ -115,8 +114,8 @@ func isHostPort(addr string) bool {
 	return err == nil && n > 0
 }
 
-// isKeyPrefix reports whether keys may begin with prefix. Braces say in a Redis Cluster which part
-// of a key decides its place: those are seqd's own.
+// isKeyPrefix reports whether keys may begin with prefix. In a Redis Cluster braces mark the part
+// of a key that decides its slot: seqd sets them itself.
 func isKeyPrefix(prefix string) bool {
 	outside := func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }
 	return len(prefix) <= mostKeyPrefix && !strings.ContainsFunc(prefix, outside)
