@@ -61,16 +61,17 @@ var rules = map[string]struct {
 	"cmd/seqd":                           {[]string{"command", "standard"}, "main calls the command line with all that comes with seqd, as a program of anybody's own does"},
 	"examples/customplugin":              {[]string{"command", "standard", "examples/customplugin/own"}, "the main of a user's program only says what it consists of"},
 	"examples/customplugin/own":          {[]string{".", "persist", "plugin", "strategy"}, "an example uses what a user's plugins and strategies may"},
-	"internal/clockseqd":                 {[]string{"server", "server/config", "standard"}, "it is cmd/seqd with another clock"},
+	"internal/testing/clockseqd":         {[]string{"server", "server/config", "standard"}, "it is cmd/seqd with another clock"},
 	"persist/persisttest":                {[]string{"persist"}, "a suite for drivers knows only the interface"},
 	"internal/gcpace":                    {nil, "it knows only the memory of the process"},
 	"internal/folder":                    {nil, "it knows only the file system"},
 	"internal/redisonce":                 {nil, "it knows commands, and not what they are for"},
 	"internal/sharedspan":                {nil, "it knows callers by their spans only"},
-	"internal/worlds":                    {nil, "what models share knows none of them"},
+	"internal/testing/worlds":            {nil, "what models share knows none of them"},
 	"internal/registry":                  {nil, "it keeps names and knows nothing of what they stand for"},
-	"internal/node":                      {[]string{"internal/history"}, "it knows seqd from outside only"},
-	"internal/history":                   {nil, "the checker must not depend on what it checks"},
+	"internal/testing/node":              {[]string{"internal/testing/ordercheck"}, "it knows seqd from outside only"},
+	"internal/testing/long":              {nil, "it knows an environment variable"},
+	"internal/testing/ordercheck":        {nil, "the checker must not depend on what it checks"},
 }
 
 func TestImports(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -225,7 +225,7 @@ func TestNodes(t *testing.T) {
 // for.
 func TestChangesUnderLoad(t *testing.T) {
 	s := newSystem(t)
-	h := history.New()
+	h := ordercheck.New()
 	var traffic []*node.Traffic
 	for i, n := range s.nodes {
 		traffic = append(traffic, node.StartTraffic(n, "order", h, fmt.Sprint("node-", i), node.Pace{Callers: 3, Pause: 2 * time.Millisecond, Largest: 40}))
@@ -275,7 +275,7 @@ func TestChangesUnderLoad(t *testing.T) {
 // is cut off from Redis: no number twice, and each node's numbers only go up.
 func TestOrderingChangesUnderLoad(t *testing.T) {
 	s := newSystem(t)
-	h := history.New()
+	h := ordercheck.New()
 	var traffic []*node.Traffic
 	for i, n := range s.nodes {
 		traffic = append(traffic, node.StartTraffic(n, "order", h, fmt.Sprint("node-", i), node.Pace{Callers: 3, Pause: 2 * time.Millisecond, Largest: 40}))
@@ -302,7 +302,7 @@ func TestOrderingChangesUnderLoad(t *testing.T) {
 	if err := h.Duplicates(); err != nil {
 		t.Error(err)
 	}
-	for who, own := range h.Split(func(c history.Call) string { return strings.Fields(c.Who)[0] }) {
+	for who, own := range h.Split(func(c ordercheck.Call) string { return strings.Fields(c.Who)[0] }) {
 		if err := own.Order(); err != nil {
 			t.Errorf("%s: %v", who, err)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -80,7 +80,7 @@ func TestRangeArrivesLate(t *testing.T) {
 			f.mongo.Resume()
 			f.awaitWell()
 			f.more(step)
-			f.history.Each(func(c history.Call) {
+			f.history.Each(func(c ordercheck.Call) {
 				if slices.ContainsFunc(c.Numbers, func(n int64) bool { return late.First <= n && n <= late.Last }) {
 					t.Errorf("%v is of the range %d to %d, which came late", c, late.First, late.Last)
 				}

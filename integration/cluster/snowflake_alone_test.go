@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // A node with a reservation starts while its store is away, and goes on with the store when that is

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -26,7 +26,7 @@ type system struct {
 	bizType string
 	env     []string
 	lives   int
-	history *history.History
+	history *ordercheck.Record
 }
 
 // process is one life of a node.
@@ -42,7 +42,7 @@ func newSystem(t *testing.T, bizTypes string, settings ...string) *system {
 	t.Parallel()
 	_, name, _ := strings.Cut(bizTypes, `"name":"`)
 	name, _, _ = strings.Cut(name, `"`)
-	s := &system{T: t, mongo: testenv.StartMongo(t), bizType: name, history: history.New()}
+	s := &system{T: t, mongo: testenv.StartMongo(t), bizType: name, history: ordercheck.New()}
 	s.env = append([]string{
 		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + s.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + s.mongo.Database(),
 		"SEQD_STORE_MONGO_TIMEOUT=2s", "SEQD_BIZTYPES=" + bizTypes,
@@ -156,7 +156,7 @@ func (s *system) doctor(want int, text string) {
 
 // check finds numbers that came twice, and order that was broken over all nodes outside of the
 // windows, or in one life.
-func (s *system) check(windows ...history.Window) {
+func (s *system) check(windows ...ordercheck.Window) {
 	s.Helper()
 	if err := s.history.Duplicates(); err != nil {
 		s.Error(err)
@@ -164,7 +164,7 @@ func (s *system) check(windows ...history.Window) {
 	if err := s.history.OrderOutside(windows...); err != nil {
 		s.Error(err)
 	}
-	for _, life := range s.history.Split(func(c history.Call) string { return c.Who }) {
+	for _, life := range s.history.Split(func(c ordercheck.Call) string { return c.Who }) {
 		if err := life.Order(); err != nil {
 			s.Errorf("in one process: %v", err)
 		}
@@ -198,12 +198,12 @@ func TestRestoredPerNodeThenStrict(t *testing.T) {
 	a.take(100)
 	b.take(30)
 	s.order("strict", a, b)
-	perNode := history.Window{From: began, To: s.history.Now()}
+	perNode := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 4 {
 		b.take(100)
 		a.take(100)
 	}
-	s.check(history.Window{From: 0, To: 0}, perNode)
+	s.check(ordercheck.Window{From: 0, To: 0}, perNode)
 }
 
 // The same, raised by a configuration without Redis, as where Redis is lost: what waits there
@@ -235,7 +235,7 @@ func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	b.AwaitReady("back on the cursor", func(r node.Readiness) bool {
 		return r.Status == http.StatusOK && !strings.Contains(fmt.Sprint(r), "redis_unavailable")
 	})
-	alone := history.Window{From: began, To: s.history.Now()}
+	alone := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 4 {
 		b.take(100)
 		a.take(100)
@@ -273,7 +273,7 @@ func TestRemadeAfterRestore(t *testing.T) {
 	})
 	b.take(300)
 	a.take(300)
-	s.check(history.Window{From: began, To: s.history.Now()})
+	s.check(ordercheck.Window{From: began, To: s.history.Now()})
 }
 
 // The order is strict, per node, and strict again. Nobody goes back to what was left in the cursor.
@@ -289,7 +289,7 @@ func TestOrderingThereAndBack(t *testing.T) {
 	s.order("per-node", a, b, c)
 	a.take(500)
 	s.order("strict", a, b, c)
-	perNode := history.Window{From: began, To: s.history.Now()}
+	perNode := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 4 {
 		c.take(10)
 		a.take(10)
@@ -303,7 +303,7 @@ func TestOrderingThereAndBack(t *testing.T) {
 func TestOrderingThereAndBackByRestarts(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newSystem(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
-	var windows []history.Window
+	var windows []ordercheck.Window
 	for _, ordering := range []string{"strict", "per-node", "strict"} {
 		began := s.history.Now()
 		a, b := s.start("SEQD_SEGMENT_ORDERING="+ordering), s.start("SEQD_SEGMENT_ORDERING="+ordering)
@@ -314,7 +314,7 @@ func TestOrderingThereAndBackByRestarts(t *testing.T) {
 		if ordering == "strict" {
 			s.awaitFull(r, "seqd:")
 		} else {
-			windows = append(windows, history.Window{From: began, To: s.history.Now()})
+			windows = append(windows, ordercheck.Window{From: began, To: s.history.Now()})
 		}
 		a.Stop()
 		b.Stop()
@@ -381,7 +381,7 @@ func TestTwoRedisServers(t *testing.T) {
 	b = s.start(redisAt(r1.Addr()))
 	b.take(1)
 	time.Sleep(6 * time.Second) // the oldest belief that a take is sent under is 5 s old
-	mistake := history.Window{From: began, To: s.history.Now()}
+	mistake := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 10 {
 		a.take(30)
 		b.take(30)

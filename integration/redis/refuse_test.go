@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 // restored runs what follows the restoring of a backup.
@@ -187,7 +187,7 @@ func TestClockSetBackAcrossRestart(t *testing.T) {
 				}
 				a.AwaitReadiness(200, "")
 				a.traffic.More(t, 100)
-				a.history.Each(func(c history.Call) {
+				a.history.Each(func(c ordercheck.Call) {
 					if c.Numbers[0] <= highest {
 						t.Errorf("got %d; the life before issued %d", c.Numbers[0], highest)
 					}

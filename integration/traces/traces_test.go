@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
 
