@@ -70,7 +70,7 @@ var rules = map[string]struct {
 	"internal/testing/worlds":            {nil, "what models share knows none of them"},
 	"internal/registry":                  {nil, "it keeps names and knows nothing of what they stand for"},
 	"internal/testing/node":              {[]string{"internal/testing/ordercheck"}, "it knows seqd from outside only"},
-	"internal/testing/long":              {nil, "it knows an environment variable"},
+	"internal/testing/longtest":          {nil, "it knows an environment variable"},
 	"internal/testing/ordercheck":        {nil, "the checker must not depend on what it checks"},
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -159,6 +160,7 @@ func TestConcurrentChanges(t *testing.T) {
 
 // While the store is away numbers go on and administrators get 503; afterwards all is as before.
 func TestStoreAway(t *testing.T) {
+	longtest.Only(t)
 	s := newSystem(t)
 	for _, n := range s.nodes[:2] { // one that has never issued does not know which cursor counts
 		s.do(n, http.StatusOK, "GET", "/seq/order", "")
@@ -274,6 +276,7 @@ func TestChangesUnderLoad(t *testing.T) {
 // The ordering, the size of segments and what is in advance change under load, also while one node
 // is cut off from Redis: no number twice, and each node's numbers only go up.
 func TestOrderingChangesUnderLoad(t *testing.T) {
+	longtest.Only(t)
 	s := newSystem(t)
 	h := ordercheck.New()
 	var traffic []*node.Traffic

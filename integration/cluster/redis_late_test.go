@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 )
@@ -19,6 +20,7 @@ import (
 // A range that a node sends to the cursor is held up on the way and arrives when the others have
 // long gone on: nobody may get a number of it.
 func TestRangeArrivesLate(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	for _, meanwhile := range []string{"the others go on", "the cursor is lost and begun anew"} {
 		t.Run(meanwhile, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -218,6 +219,7 @@ func TestNothingThere(t *testing.T) {
 
 // Addresses that accept and say nothing hold nobody up for long.
 func TestSilence(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	silent := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -234,6 +235,7 @@ func TestAwayAndBack(t *testing.T) {
 
 // A server that turns out unfit only when it comes back is complained of, and seqd goes on.
 func TestUnfitWhenItComes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartRedis(t, "maxmemory-policy allkeys-lru")
 	server.Pause()

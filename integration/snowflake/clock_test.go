@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -226,6 +227,7 @@ func TestClockSetBackAcrossRestartWithOtherIDs(t *testing.T) {
 
 // Biz types with the same settings share a generator: no number twice among them.
 func TestBizTypes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	f := newOnMongo(t, 10, `SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"},{"name":"user","strategy":"snowflake"},{"name":"refund","strategy":"snowflake"}]`)
 	f.pace = node.Pace{Callers: 8, Pause: 0, Largest: 2000}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -14,6 +15,7 @@ import (
 // A hundred nodes register at once: each gets a machine ID of its own. They are as many runtimes in
 // one process, which is all that they share.
 func TestHundredNodes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	const nodes = 100
 	onBoth(t, 10, func(s system) {

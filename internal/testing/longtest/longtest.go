@@ -1,6 +1,6 @@
-// Package long decides whether the tests that take long run: the environment variable SEQD_TEST_LONG
+// Package longtest decides whether the tests that take long run: the environment variable SEQD_TEST_LONG
 // is set, to anything. .ci/run sets it; scripts/test and a plain go test do not.
-package long
+package longtest
 
 import (
 	"os"
