@@ -1,4 +1,4 @@
-// Package admin changes biz types of real nodes while they issue.
+// Package admin tests changes of biz types while several nodes issue them.
 package admin
 
 import (

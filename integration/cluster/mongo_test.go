@@ -1,4 +1,5 @@
-// Package cluster runs several real seqd processes against shared back ends and breaks these.
+// Package cluster tests several nodes that share MongoDB and Redis, which it breaks: numbers stay
+// unique and in order.
 package cluster
 
 import (

@@ -1,4 +1,4 @@
-// Package cursor tests package rediscursor on real Redis servers.
+// Package cursor tests strategy/segment/rediscursor, the cursor in Redis, on real servers.
 package cursor
 
 import (

@@ -1,4 +1,4 @@
-// Package doctor runs seqd doctor against real servers that are well, wrong, silent and not there.
+// Package doctor tests seqd doctor on servers that are well, misconfigured, silent or absent.
 package doctor
 
 import (

@@ -1,4 +1,4 @@
-// Package overload asks more of a real node than it can give.
+// Package overload tests the memory of a node whose clients do not read their answers.
 package overload
 
 import (

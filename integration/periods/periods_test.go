@@ -1,5 +1,4 @@
-// Package periods runs several real seqd processes whose clocks are apart, over a midnight, with
-// faults.
+// Package periods tests counters that reset at midnight, on nodes whose clocks differ.
 package periods
 
 import (

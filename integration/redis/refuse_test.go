@@ -1,5 +1,5 @@
-// Package redis runs real seqd processes against real Redis servers that are well, wrong and not
-// there.
+// Package redis tests how a node accepts or refuses each kind of Redis server: alone, Sentinel,
+// Cluster, TLS, unfit.
 package redis
 
 import (

@@ -1,5 +1,5 @@
-// Package snowflake runs several real seqd processes with the strategy snowflake, breaks their
-// registry and turns their clocks.
+// Package snowflake tests machine IDs: the registry in Redis, nodes that lose theirs, and clocks
+// that jump.
 package snowflake
 
 import (

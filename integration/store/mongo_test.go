@@ -1,4 +1,4 @@
-// Package store tests the drivers of package persist that need a server.
+// Package store tests persist/mongo, the driver for MongoDB, on a real server.
 package store
 
 import (

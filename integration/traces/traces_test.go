@@ -1,4 +1,4 @@
-// Package traces tests the traces of the real binary with real servers.
+// Package traces tests the traces of a node that uses Redis and MongoDB.
 package traces
 
 import (
