@@ -23,7 +23,7 @@ type belief struct {
 
 	// seeds counts seeds over live cursors of other epochs, each within ContestedFor of the
 	// previous one, and seeded is when the last of them was.
-	seeds  int
+	seeds  int32
 	seeded instant
 
 	without RuleSet

@@ -27,7 +27,7 @@ type mend struct {
 	// pause is the next pause, idle the last wait for another task of this node.
 	pause, idle time.Duration
 	// failures is how many calls to Redis had failed when the wait for the refill began.
-	failures int
+	failures int32
 }
 
 // startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil

@@ -12,7 +12,7 @@ import (
 type redisHealth struct {
 	failing  instant // when Redis began to fail, zero while it does not
 	failed   instant // when a call failed last
-	failures int     // takes and installs that failed since failing
+	failures int32   // takes and installs that failed since failing
 	spoiled  bool    // the last install failed: the next range may be lost likewise
 	// served is when the last take that brought numbers was sent, or a Check that was answered.
 	served  instant
