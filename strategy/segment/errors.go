@@ -14,7 +14,7 @@ var (
 	errBehind   = errors.New("the store is behind what this node has seen")
 )
 
-// refusal gives an error of the store the form that callers see, and nil for nil.
+// refusal returns the error that callers get for an error of the store, and nil for nil.
 func refusal(err error) error {
 	if err == nil {
 		return nil
