@@ -36,7 +36,7 @@ type Periodic struct {
 
 	mu    sync.Mutex // guards what follows
 	spans map[seqd.Period]*span
-	// spans that are being closed; their period begins again only after that
+	// spans that are being closed; no other span of their period is opened before that
 	retired map[seqd.Period]*span
 	// what is known of periods that are not open, from retired spans and the previous strategy
 	kept   map[seqd.Period]known
