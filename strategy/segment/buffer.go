@@ -200,7 +200,7 @@ func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan s
 		return nil, nil, b.ended
 	}
 	if cursor.IsFinal(b.failure) {
-		return nil, nil, refusal(b.failure)
+		return nil, nil, storeError(b.failure)
 	}
 	b.wanted += missing
 	b.startRefill()
@@ -221,7 +221,7 @@ func (b *buffer) outOfPatience() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failure != nil {
-		return refusal(b.failure)
+		return storeError(b.failure)
 	}
 	return b.late()
 }
@@ -335,7 +335,7 @@ func (b *buffer) health() error {
 		return nil
 	}
 	if b.failure != nil {
-		return refusal(b.failure)
+		return storeError(b.failure)
 	}
 	if b.refilling != nil && time.Since(b.began) > b.wait+cursor.Hangs {
 		return b.late()

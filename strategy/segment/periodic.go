@@ -315,7 +315,7 @@ func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	_, err := documents.Read(ctx, claim.Kind, claim.Key)
 	fresh := isNotFound(err)
 	if err != nil && !fresh {
-		return refusal(err)
+		return storeError(err)
 	}
 	if err := sp.Init(ctx, fresh); err != nil || !fresh {
 		return err
@@ -329,7 +329,7 @@ func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	if isExists(err) {
 		return nil
 	}
-	return refusal(err)
+	return storeError(err)
 }
 
 // retire closes the spans that were used longest ago, except keep. mu is held.

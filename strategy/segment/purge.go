@@ -53,7 +53,7 @@ func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
 	case isNotFound(err):
 		return nil
 	case err != nil:
-		return refusal(err)
+		return storeError(err)
 	case !s.isGone(p, gone):
 		return nil
 	}

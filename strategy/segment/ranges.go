@@ -56,7 +56,7 @@ func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter
 	counters := s.env.Store.Counters()
 	counter, err = counters.Read(ctx, s.name)
 	if !errors.Is(err, persist.ErrNotFound) || !fresh {
-		return counter, err == nil, refusal(err)
+		return counter, err == nil, storeError(err)
 	}
 	counter = persist.Counter{
 		BizTag:    s.name,
@@ -68,7 +68,7 @@ func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter
 	if errors.Is(err, persist.ErrExists) {
 		return persist.Counter{}, false, nil
 	}
-	return counter, err == nil, refusal(err)
+	return counter, err == nil, storeError(err)
 }
 
 // giveBack returns ranges to the store, the highest first. Each is offered once, and skipped if the
