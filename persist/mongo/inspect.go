@@ -59,10 +59,9 @@ func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 	}
 	found.Version = build.Version
 	record, err := s.documents.former.readCluster(ctx)
-	if err != nil && !errors.Is(err, persist.ErrNotFound) {
-		return found, err
+	if err == nil || errors.Is(err, persist.ErrNotFound) { // else Missing says why
+		found.Former = !record.Upgraded
 	}
-	found.Former = !record.Upgraded
 	var status connectionStatus
 	if err := s.ask(ctx, bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}, &status); err != nil {
 		return found, err
