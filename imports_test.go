@@ -59,6 +59,7 @@ var rules = map[string]struct {
 	"server/idempotency/idempotencytest": {[]string{".", "server/idempotency"}, "a suite for backends knows only the interface and who uses it"},
 	"command":                            {[]string{"internal/gcpace", "server", "server/access", "server/config"}, "flags, signals and sub-commands; a program says which plugins and strategies it comes with"},
 	"cmd/seqd":                           {[]string{"command", "standard"}, "main calls the command line with all that comes with seqd, as a program of anybody's own does"},
+	"examples/embedded":                  {[]string{".", "persist", "persist/bolt", "strategy", "strategy/segment"}, "a program that embeds the issuer needs a store and a strategy, and no server"},
 	"examples/customplugin":              {[]string{"command", "standard", "examples/customplugin/own"}, "the main of a user's program only says what it consists of"},
 	"examples/customplugin/own":          {[]string{".", "persist", "plugin", "strategy"}, "an example uses what a user's plugins and strategies may"},
 	"internal/clockseqd":                 {[]string{"server", "server/config", "standard"}, "it is cmd/seqd with another clock"},
