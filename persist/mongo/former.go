@@ -1,9 +1,11 @@
 package mongo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,10 +20,15 @@ import (
 //   - a document that is missing is looked for in its former place, and copied from there;
 //   - a change is made in both places, a creation in the former one first: so of two nodes that
 //     create, of whatever version, one wins.
+//
+// Which periods were removed is read before every range of a period. Once the database is upgraded
+// it is not looked for in its former place each time, but before a period is begun that is not
+// known: see [documents.raisePurged].
 type former struct {
 	*link
 	clusters, shapes, counters *mongo.Collection
 	readOnly                   bool // copy nothing
+	upgraded                   bool // by this process, or before it began
 }
 
 // layout is the format of the record of the cluster. Its former format is 1: so a node of the
@@ -213,8 +220,13 @@ func (f *former) delete(ctx context.Context, kind, key string) error {
 // readFormer returns a document from its former place, and copies it from there. missing is the
 // error if it is not there either.
 func (d *documents) readFormer(ctx context.Context, kind, key string, missing error) (persist.Document, error) {
+	if kind == persist.PurgedKind && d.former.upgraded {
+		return persist.Document{}, missing
+	}
 	doc, err := d.former.read(ctx, kind, key)
 	switch {
+	case errors.Is(err, persist.ErrNotFound) && kind == persist.PeriodKind:
+		return doc, cmp.Or(d.raisePurged(ctx, key), missing)
 	case errors.Is(err, persist.ErrNotFound):
 		return doc, missing
 	case err != nil:
@@ -227,6 +239,45 @@ func (d *documents) readFormer(ctx context.Context, kind, key string, missing er
 		return d.repository.Read(ctx, doc.PersistID())
 	}
 	return doc, err
+}
+
+// raisePurged takes over which periods nodes of the previous version removed. They removed what they
+// knew of these periods too: so this is done before anybody learns that a period is not known, who
+// then looks once more whether it was removed.
+func (d *documents) raisePurged(ctx context.Context, counter string) error {
+	bizType, _, _ := strings.Cut(counter, "@")
+	there, err := d.former.read(ctx, persist.PurgedKind, bizType)
+	if errors.Is(err, persist.ErrNotFound) || d.former.readOnly {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	known, err := d.repository.Read(ctx, there.PersistID())
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		err = d.repository.Create(ctx, there)
+	case err == nil:
+		err = d.raisePurgedTo(ctx, known, there)
+	}
+	if errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrNotFound) {
+		return fmt.Errorf("%w: %s changes now", persist.ErrUnavailable, there.PersistID())
+	}
+	return err
+}
+
+// raisePurgedTo replaces a document by one that names a later period.
+func (d *documents) raisePurgedTo(ctx context.Context, known, later persist.Document) error {
+	from, err := persist.PurgedPeriod(known)
+	if err != nil {
+		return err
+	}
+	to, err := persist.PurgedPeriod(later)
+	if err != nil || to <= from {
+		return err
+	}
+	later.Revision = known.Revision + 1
+	return d.replace(ctx, later, ofRevision(known.Kind, known.Key, known.Revision))
 }
 
 // takeOver copies the document that keeps a new one from being created, and returns why.

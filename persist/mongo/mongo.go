@@ -151,7 +151,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
 	s.counters.epochs = &epochs{find: s.counters.findEpochs}
 	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection("documents")}
-	s.documents.former = former{l, db.Collection("clusters"), db.Collection("shapes"), s.counters.collection, opts.ReadOnly}
+	s.documents.former = former{link: l, clusters: db.Collection("clusters"), shapes: db.Collection("shapes"), counters: s.counters.collection, readOnly: opts.ReadOnly}
 	s.history = history{l, db.Collection("history")}
 	s.clock = clock{l, client.Database("admin")}
 	s.slots = slots{l, db.Collection("slots"), s.clock}

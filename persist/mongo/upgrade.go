@@ -18,16 +18,21 @@ import (
 // document. First the layout is raised, so that no node of the previous version starts any more.
 // Those that run are taken care of by [former].
 func (s *Store) upgrade(ctx context.Context) error {
-	record, err := s.documents.former.raiseLayout(ctx)
-	if err != nil || record.Upgraded {
+	f := &s.documents.former
+	record, err := f.raiseLayout(ctx)
+	if err != nil {
 		return err
+	}
+	if f.upgraded = record.Upgraded; f.upgraded {
+		return nil
 	}
 	for _, step := range []func(context.Context, storedCluster) error{s.copyCluster, s.copyShapes, s.copyPurged} {
 		if err := step(ctx, record); err != nil {
 			return err
 		}
 	}
-	return s.documents.former.setCluster(ctx, bson.E{Key: "upgraded", Value: true})
+	f.upgraded = true
+	return f.setCluster(ctx, bson.E{Key: "upgraded", Value: true})
 }
 
 // raiseLayout returns the record of the cluster, which is of the present layout afterwards.
