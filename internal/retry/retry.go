@@ -1,6 +1,6 @@
-// Package retry repeats an operation until it succeeds. It is a narrow front of
-// github.com/cenkalti/backoff: every loop of this module that pauses between attempts uses [Do], so
-// that all of them stop, log and grow their pauses in the same way.
+// Package retry repeats a failed operation until it succeeds. It is a narrow front of
+// github.com/cenkalti/backoff. All retries in this module use [Do], so that they stop, log and grow
+// their pauses in the same way.
 package retry
 
 import (

@@ -60,8 +60,8 @@ func (a *API) mayRead(c *gin.Context) bool {
 }
 
 // need returns the scope that a request needs. Only the route decides this, so the path cannot be
-// interpreted in two ways. A route that is not listed here needs the scope admin: a new route is
-// closed until it is opened.
+// interpreted in two ways. A route that is not listed here needs the scope read or, for a change,
+// admin: a new route is closed until it is opened.
 func (a *API) need(c *gin.Context) (scope, bizType string, open bool) {
 	switch route := c.FullPath(); {
 	case route == "/seq/:bizType" || route == "/seq/:bizType/parse/:id":
