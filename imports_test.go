@@ -75,7 +75,7 @@ var rules = map[string]struct {
 	"cmd/seqd":                           {[]string{"command", "standard"}, "main calls the command line with all that comes with seqd, as a program of anybody's own does"},
 	"examples/customplugin":              {[]string{"command", "standard", "examples/customplugin/own"}, "the main of a user's program only says what it consists of"},
 	"examples/customplugin/own":          {[]string{".", "persist", "plugin", "strategy"}, "an example uses what a user's plugins and strategies may"},
-	"internal/clockseqd":                 {[]string{"server", "server/config", "server/logging", "server/ops", "standard"}, "it is cmd/seqd with another clock"},
+	"internal/testing/clockseqd":         {[]string{"server", "server/config", "server/logging", "server/ops", "standard"}, "it is cmd/seqd with another clock"},
 	"persist/persisttest":                {[]string{"persist"}, "a suite for drivers knows only the interface"},
 	"internal/bounded":                   {nil, "it knows calls, and not what they do"},
 	"internal/openfiles":                 {nil, "it knows only the operating system"},
@@ -86,10 +86,11 @@ var rules = map[string]struct {
 	"internal/redisonce":                 {nil, "it knows commands, and not what they are for"},
 	"internal/sharedspan":                {nil, "it knows callers by their spans only"},
 	"internal/retry":                     {nil, "it knows errors and pauses, and not what is tried"},
-	"internal/worlds":                    {nil, "what models share knows none of them"},
+	"internal/testing/worlds":            {nil, "what models share knows none of them"},
 	"internal/registry":                  {nil, "it keeps names and knows nothing of what they stand for"},
-	"internal/node":                      {[]string{"internal/history"}, "it knows seqd from outside only"},
-	"internal/history":                   {nil, "the checker must not depend on what it checks"},
+	"internal/testing/node":              {[]string{"internal/testing/ordercheck"}, "it knows seqd from outside only"},
+	"internal/testing/longtest":          {nil, "it knows an environment variable"},
+	"internal/testing/ordercheck":        {nil, "the checker must not depend on what it checks"},
 }
 
 func TestImports(t *testing.T) {

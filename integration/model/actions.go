@@ -1,6 +1,6 @@
 package model
 
-import "github.com/seqd/seqd/internal/worlds"
+import "github.com/seqd/seqd/internal/testing/worlds"
 
 // action is a kind of step.
 type action int

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 	"github.com/seqd/seqd/persist"
 )
 

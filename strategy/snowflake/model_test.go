@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
 var (

@@ -47,7 +47,7 @@ func TestEmbeddedFilesAreExchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "seqd")
-	build(t, s, "-o", binary, "./internal/clockseqd")
+	build(t, s, "-o", binary, "./internal/testing/clockseqd")
 	program, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)

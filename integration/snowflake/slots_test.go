@@ -1,5 +1,4 @@
-// Package slots tests package redisslots on real Redis servers.
-package slots
+package snowflake
 
 import (
 	"context"
@@ -20,7 +19,7 @@ import (
 
 const (
 	clusterID = "a cluster"
-	registry  = "order"
+	tableName = "order"
 	calm      = 20 * time.Second // the machine may be busy
 )
 
@@ -45,13 +44,13 @@ type slots struct {
 func open(t testing.TB, client redis.UniversalClient, prefix string) *slots {
 	return &slots{
 		Slots: redisslots.Open(redisslots.Options{Client: client, Prefix: prefix, Cluster: clusterID}),
-		t:     t, client: client, key: redisslots.Key(prefix, registry),
+		t:     t, client: client, key: redisslots.Key(prefix, tableName),
 	}
 }
 
 func (s *slots) look(ids ...int64) persist.SlotTable {
 	s.t.Helper()
-	table, err := s.Look(s.t.Context(), registry, ids...)
+	table, err := s.Look(s.t.Context(), tableName, ids...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -60,7 +59,7 @@ func (s *slots) look(ids ...int64) persist.SlotTable {
 
 func (s *slots) swap(want bool, swap persist.SlotSwap) {
 	s.t.Helper()
-	if made, err := s.Swap(s.t.Context(), registry, swap); err != nil || made != want {
+	if made, err := s.Swap(s.t.Context(), tableName, swap); err != nil || made != want {
 		s.t.Fatalf("swap: %v, %v; want %v", made, err, want)
 	}
 }
@@ -190,7 +189,7 @@ func TestLostHash(t *testing.T) {
 	s := open(t, connect(t, server.Addr(), calm), "seqd:")
 	source := s.fill()
 	server.Kill()
-	if _, err := s.Look(t.Context(), registry); !errors.Is(err, persist.ErrUnavailable) {
+	if _, err := s.Look(t.Context(), tableName); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("a dead server: %v", err)
 	}
 	server.Restart()
@@ -210,14 +209,14 @@ func TestLostHash(t *testing.T) {
 // all are the operations.
 func (s *slots) all(source string) map[string]error {
 	ctx := s.t.Context()
-	_, look := s.Look(ctx, registry)
-	_, one := s.Look(ctx, registry, 5)
-	made, swap := s.Swap(ctx, registry, persist.SlotSwap{OldSet: &set, NewSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
-	anew, swapNothing := s.Swap(ctx, registry, persist.SlotSwap{NewSet: &set, NewSlot: leased(7), Source: source})
+	_, look := s.Look(ctx, tableName)
+	_, one := s.Look(ctx, tableName, 5)
+	made, swap := s.Swap(ctx, tableName, persist.SlotSwap{OldSet: &set, NewSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
+	anew, swapNothing := s.Swap(ctx, tableName, persist.SlotSwap{NewSet: &set, NewSlot: leased(7), Source: source})
 	if made || anew {
 		s.t.Errorf("it was changed: %v, %v", made, anew)
 	}
-	return map[string]error{"look": look, "look for one": one, "swap": swap, "swap of nothing": swapNothing, "drop": s.Drop(ctx, registry)}
+	return map[string]error{"look": look, "look for one": one, "swap": swap, "swap of nothing": swapNothing, "drop": s.Drop(ctx, tableName)}
 }
 
 // Hashes that this build or this cluster cannot use are refused, by whatever is done, and stay as
@@ -276,7 +275,7 @@ func TestDamagedFields(t *testing.T) {
 			source := s.fill()
 			field, value, _ := strings.Cut(damage, "=")
 			command(t, client, "HSET", s.key, field, value)
-			if table, err := s.Look(t.Context(), registry); !errors.Is(err, persist.ErrInvalid) || !strings.Contains(err.Error(), field) {
+			if table, err := s.Look(t.Context(), tableName); !errors.Is(err, persist.ErrInvalid) || !strings.Contains(err.Error(), field) {
 				t.Errorf("%+v, %v", table, err)
 			}
 			if field == "set" || field == "5" {
@@ -337,7 +336,7 @@ func TestLostReply(t *testing.T) {
 			source := s.fill()
 			before := runs(t, server)
 			link.DropReplies()
-			made, err := s.Swap(t.Context(), registry, persist.SlotSwap{OldSet: &set, NewSlot: leased(6), Source: source})
+			made, err := s.Swap(t.Context(), tableName, persist.SlotSwap{OldSet: &set, NewSlot: leased(6), Source: source})
 			if made || err == nil {
 				t.Errorf("%v, %v", made, err)
 			}
@@ -370,7 +369,7 @@ func TestNoScript(t *testing.T) {
 	flush()
 	s.swap(true, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
 	flush()
-	if err := s.Drop(t.Context(), registry); err != nil {
+	if err := s.Drop(t.Context(), tableName); err != nil {
 		t.Error(err)
 	}
 }
@@ -395,7 +394,7 @@ func TestServerRefuses(t *testing.T) {
 			s := open(t, connect(t, server.Addr(), calm), "seqd:")
 			source := s.fill()
 			command(t, s.client, test.begin...)
-			made, err := s.Swap(t.Context(), registry, persist.SlotSwap{OldSet: &set, NewSlot: leased(6), Source: source})
+			made, err := s.Swap(t.Context(), tableName, persist.SlotSwap{OldSet: &set, NewSlot: leased(6), Source: source})
 			if made || !errors.Is(err, test.want) {
 				t.Errorf("%v, %v", made, err)
 			}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 // Callers is how many callers a load has.
@@ -21,7 +21,7 @@ type Load struct {
 }
 
 // StartLoad begins a load on a biz type; who names it in the history.
-func StartLoad(n *Node, bizType string, h *history.History, name string) *Load {
+func StartLoad(n *Node, bizType string, h *ordercheck.Record, name string) *Load {
 	l := &Load{more: make(chan struct{}, 1)}
 	for caller := range Callers {
 		l.wg.Go(func() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 // Pace is how a [Traffic] asks.
@@ -26,7 +26,7 @@ type Pace struct {
 // are told to stop or the process has ended. Every answer is recorded.
 type Traffic struct {
 	node    *Node
-	history *history.History
+	history *ordercheck.Record
 	pace    Pace
 	stop    chan struct{}
 	stopped sync.Once
@@ -39,7 +39,7 @@ type Traffic struct {
 }
 
 // StartTraffic begins; who names it in the history.
-func StartTraffic(n *Node, bizType string, h *history.History, who string, pace Pace) *Traffic {
+func StartTraffic(n *Node, bizType string, h *ordercheck.Record, who string, pace Pace) *Traffic {
 	t := &Traffic{node: n, history: h, pace: pace, stop: make(chan struct{}), failures: make(map[string]int)}
 	for caller := range pace.Callers {
 		t.wg.Go(func() { t.call(bizType, fmt.Sprintf("%s caller %d", who, caller), caller) })

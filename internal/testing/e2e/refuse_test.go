@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 func wantText(t *testing.T, text string, parts ...string) {

@@ -27,22 +27,33 @@ const (
 	interval     = 5 * time.Millisecond
 )
 
+// BinariesEnv names the environment variable with the folder of binaries to use instead of building
+// them: seqd, clockseqd and mongostandin. scripts/test builds them once for all packages.
+const BinariesEnv = "SEQD_TEST_BINARIES"
+
 // program is the package of the binary.
 var program = "./cmd/seqd"
 
-// build makes the binary once per test process.
+// built is the folder that build made, if it made one.
+var built string
+
+// build returns the binary, and makes it once per test process if it does not exist yet.
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "seqd-node-")
-	if err != nil {
+	name := filepath.Base(program)
+	if folder := os.Getenv(BinariesEnv); folder != "" {
+		return filepath.Join(folder, name), nil
+	}
+	var err error
+	if built, err = os.MkdirTemp("", "seqd-node-"); err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "seqd")
+	binary := filepath.Join(built, name)
 	_, here, _, _ := runtime.Caller(0)
 	cmd := exec.Command("go", "build", "-o", binary, program)
 	// the tests may be those of another module
-	cmd.Dir = filepath.Dir(filepath.Dir(filepath.Dir(here)))
+	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.Join(fmt.Errorf("build seqd: %w: %s", err, out), os.RemoveAll(dir))
+		return "", fmt.Errorf("build seqd: %w: %s", err, out)
 	}
 	return binary, nil
 })
@@ -50,8 +61,8 @@ var build = sync.OnceValues(func() (string, error) {
 // Main runs tests and removes what they built; a TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
-	if binary, err := build(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(binary))
+	if built != "" {
+		_ = os.RemoveAll(built)
 	}
 	os.Exit(code)
 }

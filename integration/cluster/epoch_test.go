@@ -1,7 +1,4 @@
-// Package epoch tests with real servers what lets the store move without the cursor in Redis:
-// restored backups, changed orderings, and Redis servers that take turns. Each of these issued
-// numbers twice, or out of order, before cursors had epochs (invariant U3b).
-package epoch
+package cluster
 
 import (
 	"fmt"
@@ -13,36 +10,35 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-func TestMain(m *testing.M) { node.Main(m) }
-
-// system is nodes on one MongoDB, and what each life of a node has issued of one biz type.
-type system struct {
+// relay is nodes on one MongoDB, and what each life of a node has issued of one biz type.
+type relay struct {
 	*testing.T
 	mongo   *testenv.Mongo
 	bizType string
 	env     []string
 	lives   int
-	history *history.History
+	history *ordercheck.Record
 }
 
 // process is one life of a node.
 type process struct {
 	*node.Node
-	system *system
-	life   string
+	relay *relay
+	life  string
 }
 
-// newSystem prepares a system whose nodes are configured with these biz types. The first is the one
+// newRelay prepares a system whose nodes are configured with these biz types. The first is the one
 // that take issues.
-func newSystem(t *testing.T, bizTypes string, settings ...string) *system {
+func newRelay(t *testing.T, bizTypes string, settings ...string) *relay {
 	t.Parallel()
 	_, name, _ := strings.Cut(bizTypes, `"name":"`)
 	name, _, _ = strings.Cut(name, `"`)
-	s := &system{T: t, mongo: testenv.StartMongo(t), bizType: name, history: history.New()}
+	s := &relay{T: t, mongo: testenv.StartMongo(t), bizType: name, history: ordercheck.New()}
 	s.env = append([]string{
 		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + s.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + s.mongo.Database(),
 		"SEQD_STORE_MONGO_TIMEOUT=2s", "SEQD_BIZTYPES=" + bizTypes,
@@ -50,14 +46,11 @@ func newSystem(t *testing.T, bizTypes string, settings ...string) *system {
 	return s
 }
 
-// redisAt is the setting of a Redis server.
-func redisAt(addr string) string { return "SEQD_REDIS_ADDRS=" + addr }
-
 // start starts a node and waits until it is ready.
-func (s *system) start(settings ...string) *process {
+func (s *relay) start(settings ...string) *process {
 	s.Helper()
 	s.lives++
-	p := &process{Node: node.StartReady(s.T, s.TempDir(), append(slices.Clone(s.env), settings...)...), system: s, life: fmt.Sprint("life ", s.lives)}
+	p := &process{Node: node.StartReady(s.T, s.TempDir(), append(slices.Clone(s.env), settings...)...), relay: s, life: fmt.Sprint("life ", s.lives)}
 	s.Cleanup(func() {
 		if s.Failed() {
 			log := p.Log()
@@ -69,15 +62,15 @@ func (s *system) start(settings ...string) *process {
 
 // take takes count numbers, in calls of at most 100.
 func (p *process) take(count int) (last int64) {
-	p.system.Helper()
+	p.relay.Helper()
 	for count > 0 {
 		n := min(count, 100)
-		began := p.system.history.Now()
-		ids, err := p.Take(p.system.bizType, n)
+		began := p.relay.history.Now()
+		ids, err := p.Take(p.relay.bizType, n)
 		if err != nil {
-			p.system.Fatalf("%s: %v", p.life, err)
+			p.relay.Fatalf("%s: %v", p.life, err)
 		}
-		p.system.history.Add(began, p.life, ids)
+		p.relay.history.Add(began, p.life, ids)
 		last, count = ids[n-1], count-n
 	}
 	return last
@@ -85,16 +78,16 @@ func (p *process) take(count int) (last int64) {
 
 // do sends a request and fails unless it is answered with this status.
 func (p *process) do(want int, method, path, body string) node.Answer {
-	p.system.Helper()
+	p.relay.Helper()
 	a, err := p.Do(method, path, body)
 	if err != nil || a.Status != want {
-		p.system.Fatalf("%s: %s %s %s: %d, %v, want %d: %s", p.life, method, path, body, a.Status, err, want, a.Body)
+		p.relay.Fatalf("%s: %s %s %s: %d, %v, want %d: %s", p.life, method, path, body, a.Status, err, want, a.Body)
 	}
 	return a
 }
 
 // order changes the ordering and waits until all processes have it.
-func (s *system) order(ordering string, all ...*process) {
+func (s *relay) order(ordering string, all ...*process) {
 	s.Helper()
 	all[0].do(http.StatusOK, "PATCH", "/biz-types/"+s.bizType, `{"ordering":"`+ordering+`"}`)
 	for _, p := range all {
@@ -106,7 +99,7 @@ func (s *system) order(ordering string, all ...*process) {
 }
 
 // await waits until a condition holds.
-func (s *system) await(what string, condition func() bool) {
+func (s *relay) await(what string, condition func() bool) {
 	s.Helper()
 	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -117,7 +110,7 @@ func (s *system) await(what string, condition func() bool) {
 
 // awaitFull waits until the cursor in a Redis waits with more than buffer 1, so that something is
 // left behind.
-func (s *system) awaitFull(r *testenv.Redis, prefix string) {
+func (s *relay) awaitFull(r *testenv.Redis, prefix string) {
 	s.Helper()
 	s.await("the cursor is filled", func() bool {
 		return r.Client().HGet(s.Context(), prefix+"{"+s.bizType+"}", "queued").Val() > "0"
@@ -126,7 +119,7 @@ func (s *system) awaitFull(r *testenv.Redis, prefix string) {
 
 // backup stops the store for a moment and returns what puts it back as it is now. All nodes must be
 // stopped for both.
-func (s *system) backup() (restore func()) {
+func (s *relay) backup() (restore func()) {
 	s.mongo.Kill()
 	snapshot := s.mongo.Snapshot()
 	s.mongo.Restart()
@@ -138,7 +131,7 @@ func (s *system) backup() (restore func()) {
 }
 
 // raise runs the documented step after a restore.
-func (s *system) raise(number int64, want string, settings ...string) {
+func (s *relay) raise(number int64, want string, settings ...string) {
 	s.Helper()
 	out, code := node.Command(s.T, s.TempDir(), append(slices.Clone(s.env), settings...), "raise", s.bizType, strconv.FormatInt(number, 10))
 	if code != 0 || !strings.Contains(out, want) {
@@ -147,7 +140,7 @@ func (s *system) raise(number int64, want string, settings ...string) {
 }
 
 // doctor runs doctor, and wants this exit code and text.
-func (s *system) doctor(want int, text string) {
+func (s *relay) doctor(want int, text string) {
 	s.Helper()
 	if out, code := node.Command(s.T, s.TempDir(), s.env, "doctor"); code != want || !strings.Contains(out, text) {
 		s.Errorf("doctor ended with %d, want %d and %q:\n%s", code, want, text, out)
@@ -156,7 +149,7 @@ func (s *system) doctor(want int, text string) {
 
 // check finds numbers that came twice, and order that was broken over all nodes outside of the
 // windows, or in one life.
-func (s *system) check(windows ...history.Window) {
+func (s *relay) check(windows ...ordercheck.Window) {
 	s.Helper()
 	if err := s.history.Duplicates(); err != nil {
 		s.Error(err)
@@ -164,7 +157,7 @@ func (s *system) check(windows ...history.Window) {
 	if err := s.history.OrderOutside(windows...); err != nil {
 		s.Error(err)
 	}
-	for _, life := range s.history.Split(func(c history.Call) string { return c.Who }) {
+	for _, life := range s.history.Split(func(c ordercheck.Call) string { return c.Who }) {
 		if err := life.Order(); err != nil {
 			s.Errorf("in one process: %v", err)
 		}
@@ -177,7 +170,7 @@ const perNode = `[{"name":"order","ordering":"per-node","step":100,"maxStep":100
 // Redis until the order is strict again.
 func TestRestoredPerNodeThenStrict(t *testing.T) {
 	r := testenv.StartRedis(t)
-	s := newSystem(t, perNode, redisAt(r.Addr()))
+	s := newRelay(t, perNode, redisAt(r.Addr()))
 	a := s.start()
 	a.take(5)
 	a.Stop()
@@ -198,19 +191,19 @@ func TestRestoredPerNodeThenStrict(t *testing.T) {
 	a.take(100)
 	b.take(30)
 	s.order("strict", a, b)
-	perNode := history.Window{From: began, To: s.history.Now()}
+	perNode := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 4 {
 		b.take(100)
 		a.take(100)
 	}
-	s.check(history.Window{From: 0, To: 0}, perNode)
+	s.check(ordercheck.Window{From: 0, To: 0}, perNode)
 }
 
 // The same, raised by a configuration without Redis, as where Redis is lost: what waits there
 // counts for nobody.
 func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	r := testenv.StartRedis(t)
-	s := newSystem(t, `[{"name":"order","ordering":"strict","step":100,"maxStep":100}]`)
+	s := newRelay(t, `[{"name":"order","ordering":"strict","step":100,"maxStep":100}]`)
 	with := redisAt(r.Addr())
 	a := s.start(with)
 	a.take(5)
@@ -235,7 +228,7 @@ func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	b.AwaitReady("back on the cursor", func(r node.Readiness) bool {
 		return r.Status == http.StatusOK && !strings.Contains(fmt.Sprint(r), "redis_unavailable")
 	})
-	alone := history.Window{From: began, To: s.history.Now()}
+	alone := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 4 {
 		b.take(100)
 		a.take(100)
@@ -247,7 +240,7 @@ func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 // cannot reach Redis gets from the store what waits in the cursor of before.
 func TestRemadeAfterRestore(t *testing.T) {
 	r := testenv.StartRedis(t)
-	s := newSystem(t, `[{"name":"other"}]`)
+	s := newRelay(t, `[{"name":"other"}]`)
 	s.bizType = "late"
 	link := testenv.NewLink(t, r.Addr())
 	with := redisAt(r.Addr())
@@ -273,13 +266,13 @@ func TestRemadeAfterRestore(t *testing.T) {
 	})
 	b.take(300)
 	a.take(300)
-	s.check(history.Window{From: began, To: s.history.Now()})
+	s.check(ordercheck.Window{From: began, To: s.history.Now()})
 }
 
 // The order is strict, per node, and strict again. Nobody goes back to what was left in the cursor.
 func TestOrderingThereAndBack(t *testing.T) {
 	r := testenv.StartRedis(t)
-	s := newSystem(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
 	a, b, c := s.start(), s.start(), s.start()
 	for _, p := range []*process{a, b, c} {
 		p.take(10)
@@ -289,7 +282,7 @@ func TestOrderingThereAndBack(t *testing.T) {
 	s.order("per-node", a, b, c)
 	a.take(500)
 	s.order("strict", a, b, c)
-	perNode := history.Window{From: began, To: s.history.Now()}
+	perNode := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 4 {
 		c.take(10)
 		a.take(10)
@@ -302,8 +295,8 @@ func TestOrderingThereAndBack(t *testing.T) {
 // is changed by the API.
 func TestOrderingThereAndBackByRestarts(t *testing.T) {
 	r := testenv.StartRedis(t)
-	s := newSystem(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
-	var windows []history.Window
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
+	var windows []ordercheck.Window
 	for _, ordering := range []string{"strict", "per-node", "strict"} {
 		began := s.history.Now()
 		a, b := s.start("SEQD_SEGMENT_ORDERING="+ordering), s.start("SEQD_SEGMENT_ORDERING="+ordering)
@@ -314,7 +307,7 @@ func TestOrderingThereAndBackByRestarts(t *testing.T) {
 		if ordering == "strict" {
 			s.awaitFull(r, "seqd:")
 		} else {
-			windows = append(windows, history.Window{From: began, To: s.history.Now()})
+			windows = append(windows, ordercheck.Window{From: began, To: s.history.Now()})
 		}
 		a.Stop()
 		b.Stop()
@@ -340,7 +333,7 @@ func TestRedisMovedThereAndBack(t *testing.T) {
 					places[i] = []string{redisAt(r.Addr()), setting}
 				}
 			}
-			s := newSystem(t, `[{"name":"`+name+`","step":100,"maxStep":100}]`)
+			s := newRelay(t, `[{"name":"`+name+`","step":100,"maxStep":100}]`)
 			for life := range 4 {
 				at := places[life%2]
 				a, b := s.start(at...), s.start(at...)
@@ -358,8 +351,9 @@ func TestRedisMovedThereAndBack(t *testing.T) {
 // Two nodes use different Redis servers by mistake. No number comes twice, both servers' nodes say
 // that something is wrong, and once they use the same, order holds.
 func TestTwoRedisServers(t *testing.T) {
+	longtest.Only(t)
 	r1, r2 := testenv.StartRedis(t), testenv.StartRedis(t)
-	s := newSystem(t, `[{"name":"order","step":100,"maxStep":100}]`)
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`)
 	a := s.start(redisAt(r1.Addr()))
 	a.take(30)
 	s.awaitFull(r1, "seqd:")
@@ -381,7 +375,7 @@ func TestTwoRedisServers(t *testing.T) {
 	b = s.start(redisAt(r1.Addr()))
 	b.take(1)
 	time.Sleep(6 * time.Second) // the oldest belief that a take is sent under is 5 s old
-	mistake := history.Window{From: began, To: s.history.Now()}
+	mistake := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 10 {
 		a.take(30)
 		b.take(30)
@@ -392,7 +386,7 @@ func TestTwoRedisServers(t *testing.T) {
 // A cursor that a version without epochs left behind counts for nobody; numbers go on above it.
 func TestHashWithoutEpoch(t *testing.T) {
 	r := testenv.StartRedis(t)
-	s := newSystem(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
 	a := s.start()
 	a.take(30)
 	s.awaitFull(r, "seqd:")

@@ -1,4 +1,4 @@
-package slots
+package snowflake
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 			if test.want == "" && err != nil || test.want != "" && (!errors.Is(err, redisslots.ErrUnfit) || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("error %v", err)
 			}
-			table, err := open(t, client, "seqd:").Look(t.Context(), registry)
+			table, err := open(t, client, "seqd:").Look(t.Context(), tableName)
 			switch {
 			case test.lag < 0 && err == nil:
 				t.Errorf("a look: %+v", table)
@@ -80,7 +80,7 @@ func TestReplicaAddedAfterTheCheck(t *testing.T) {
 		t.Errorf("the lag is %d", lag)
 	}
 	testenv.StartReplica(t, server, told)
-	if table, err := s.Look(t.Context(), registry, 5); !errors.Is(err, redisslots.ErrUnfit) || !strings.Contains(err.Error(), "set it to 2") {
+	if table, err := s.Look(t.Context(), tableName, 5); !errors.Is(err, redisslots.ErrUnfit) || !strings.Contains(err.Error(), "set it to 2") {
 		t.Errorf("a look: %+v, %v", table, err)
 	}
 	command(t, client, "CONFIG", "SET", "min-replicas-to-write", "2")
@@ -137,7 +137,7 @@ func TestSentinels(t *testing.T) {
 	sentinels.AwaitMaster(master)
 	var table persist.SlotTable
 	eventually(t, "the client finds the new primary", func() (err error) {
-		table, err = s.Look(t.Context(), registry)
+		table, err = s.Look(t.Context(), tableName)
 		return err
 	})
 	if table.Source == source || table.Lag != 6_000 || table.Set == nil || *table.Set != set || len(table.Slots) != 1 {
@@ -145,7 +145,7 @@ func TestSentinels(t *testing.T) {
 	}
 	s.swap(false, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
 	// It has no replica any more, so it takes no write.
-	made, err := s.Swap(t.Context(), registry, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: table.Source})
+	made, err := s.Swap(t.Context(), tableName, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: table.Source})
 	if made || !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "NOREPLICAS") {
 		t.Errorf("a swap: %v, %v", made, err)
 	}

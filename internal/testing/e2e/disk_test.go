@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 // These tests mount small file systems, which needs root.
@@ -98,9 +98,9 @@ func TestDiskFullAtFirstStart(t *testing.T) {
 func TestDiskFullWhileIssuing(t *testing.T) {
 	dir := tmpfs(t, "1m")
 	names, env := bizTypes(300)
-	histories := make(map[string]*history.History)
+	histories := make(map[string]*ordercheck.Record)
 	for _, name := range names {
-		histories[name] = history.New()
+		histories[name] = ordercheck.New()
 	}
 	// A time-out of nothing: a refused request does not wait for the retry.
 	settings := []string{env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3", "SEQD_SEGMENT_ACQUIRETIMEOUT=100ms"}

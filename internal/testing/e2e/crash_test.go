@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { node.Main(m) }
 func TestKill9(t *testing.T) {
 	const step = 1000
 	dir := t.TempDir()
-	h := history.New()
+	h := ordercheck.New()
 	for round := range 20 {
 		before := h.Highest()
 		n := node.StartReady(t, dir, fmt.Sprintf("SEQD_SEGMENT_STEP=%d", step), fmt.Sprintf("SEQD_SEGMENT_MAXSTEP=%d", step))
@@ -45,7 +45,7 @@ func TestKill9(t *testing.T) {
 // A clean stop under load skips nothing: every number from the first to the last was acknowledged.
 func TestCleanStopUnderLoad(t *testing.T) {
 	dir := t.TempDir()
-	h := history.New()
+	h := ordercheck.New()
 	for round := range 5 {
 		n := node.StartReady(t, dir, "SEQD_SEGMENT_STEP=100")
 		l := node.StartLoad(n, "order", h, fmt.Sprint("round ", round))

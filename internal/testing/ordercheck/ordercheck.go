@@ -1,7 +1,7 @@
-// Package history records what concurrent callers were given and finds violations: a number that
+// Package ordercheck records what concurrent callers were given and finds violations: a number that
 // was given twice, or one that is smaller than a number given to a call that had ended before this
 // one began.
-package history
+package ordercheck
 
 import (
 	"errors"
@@ -20,59 +20,59 @@ type Call struct {
 	Numbers []int64
 }
 
-// History collects calls; it is safe for concurrent use.
-type History struct {
+// Record collects calls; it is safe for concurrent use.
+type Record struct {
 	clock atomic.Int64
 	mu    sync.Mutex
 	calls []Call
 }
 
-// New returns an empty history.
-func New() *History { return &History{} }
+// New returns an empty record.
+func New() *Record { return &Record{} }
 
 // Now is the time to give as Start of a call. The clock counts how often it was read: no two events
 // have the same time, so nothing that happened one after another looks concurrent.
-func (h *History) Now() int64 { return h.clock.Add(1) }
+func (r *Record) Now() int64 { return r.clock.Add(1) }
 
 // Add records a call that ends now.
-func (h *History) Add(start int64, who string, numbers []int64) {
-	h.AddCall(Call{Start: start, End: h.Now(), Who: who, Numbers: numbers})
+func (r *Record) Add(start int64, who string, numbers []int64) {
+	r.AddCall(Call{Start: start, End: r.Now(), Who: who, Numbers: numbers})
 }
 
 // AddCall records a call.
-func (h *History) AddCall(c Call) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.calls = append(h.calls, c)
+func (r *Record) AddCall(c Call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, c)
 }
 
 // Each hands every recorded call to f.
-func (h *History) Each(f func(Call)) {
-	h.mu.Lock()
-	calls := slices.Clone(h.calls)
-	h.mu.Unlock()
+func (r *Record) Each(f func(Call)) {
+	r.mu.Lock()
+	calls := slices.Clone(r.calls)
+	r.mu.Unlock()
 	for _, c := range calls {
 		f(c)
 	}
 }
 
 // Numbers is how many numbers were recorded.
-func (h *History) Numbers() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (r *Record) Numbers() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	n := 0
-	for _, c := range h.calls {
+	for _, c := range r.calls {
 		n += len(c.Numbers)
 	}
 	return n
 }
 
 // Highest is the largest number recorded, 0 for none.
-func (h *History) Highest() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (r *Record) Highest() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var highest int64
-	for _, c := range h.calls {
+	for _, c := range r.calls {
 		for _, n := range c.Numbers {
 			highest = max(highest, n)
 		}
@@ -81,17 +81,17 @@ func (h *History) Highest() int64 {
 }
 
 // Check returns an error when there are duplicates or the order is broken.
-func (h *History) Check() error { return errors.Join(h.Duplicates(), h.Order()) }
+func (r *Record) Check() error { return errors.Join(r.Duplicates(), r.Order()) }
 
 // Duplicates returns an error that names a number that was given twice.
-func (h *History) Duplicates() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (r *Record) Duplicates() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	seen := make(map[int64]int)
-	for i, c := range h.calls {
+	for i, c := range r.calls {
 		for _, n := range c.Numbers {
 			if first, twice := seen[n]; twice {
-				return fmt.Errorf("%d was given twice: to %s and to %s", n, h.calls[first], c)
+				return fmt.Errorf("%d was given twice: to %s and to %s", n, r.calls[first], c)
 			}
 			seen[n] = i
 		}
@@ -99,7 +99,7 @@ func (h *History) Duplicates() error {
 	return nil
 }
 
-// Window is a span of time, by the clock of the history.
+// Window is a span of time, by the clock of the record.
 type Window struct{ From, To int64 }
 
 // touches reports whether a call was under way at some time within the window.
@@ -108,20 +108,20 @@ func (w Window) touches(c Call) bool { return c.End >= w.From && c.Start <= w.To
 // Order returns an error for the first violation of strict order: within a call numbers increase,
 // and a call that begins after another ended gets only larger numbers (linearizability of an
 // increasing counter).
-func (h *History) Order() error { return h.OrderOutside() }
+func (r *Record) Order() error { return r.OrderOutside() }
 
 // OrderOutside is Order for spans in which order is suspended: a call that touches a window may get
 // numbers below those of earlier calls. It still is an earlier call for those that begin after the
 // window.
-func (h *History) OrderOutside(windows ...Window) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, c := range h.calls {
+func (r *Record) OrderOutside(windows ...Window) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.calls {
 		if !slices.IsSorted(c.Numbers) {
 			return fmt.Errorf("%s: the numbers do not increase", c)
 		}
 	}
-	byStart, byEnd := slices.Clone(h.calls), slices.Clone(h.calls)
+	byStart, byEnd := slices.Clone(r.calls), slices.Clone(r.calls)
 	slices.SortFunc(byStart, func(a, b Call) int { return int(a.Start - b.Start) })
 	slices.SortFunc(byEnd, func(a, b Call) int { return int(a.End - b.End) })
 	var highest Call // of the calls that ended before the present one began
@@ -140,10 +140,10 @@ func (h *History) OrderOutside(windows ...Window) error {
 	return nil
 }
 
-// Split returns a history for each key that calls have, such as the process that answered.
-func (h *History) Split(key func(Call) string) map[string]*History {
-	parts := make(map[string]*History)
-	h.Each(func(c Call) {
+// Split returns a record for each key that calls have, such as the process that answered.
+func (r *Record) Split(key func(Call) string) map[string]*Record {
+	parts := make(map[string]*Record)
+	r.Each(func(c Call) {
 		k := key(c)
 		if parts[k] == nil {
 			parts[k] = New()
