@@ -33,6 +33,7 @@ import (
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/ops"
 )
 
 const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
@@ -155,7 +156,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
 		return ExitOK
 	case "doctor":
-		if server.Doctor(ctx, cfg, out) {
+		if ops.Doctor(ctx, cfg, out) {
 			return ExitFailed
 		}
 		return ExitOK
@@ -213,9 +214,9 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 		fmt.Fprintf(errs, "seqd: %q is not a whole number from 1 to 9007199254740991\n", operands[1])
 		return ExitConfig
 	}
-	raised, err := server.Raise(ctx, cfg, operands[0], number)
+	raised, err := ops.Raise(ctx, cfg, operands[0], number)
 	switch {
-	case errors.Is(err, server.ErrRaise):
+	case errors.Is(err, ops.ErrRaise):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:
@@ -230,12 +231,12 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 // raise.
 func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	any := false
-	err := server.Restored(ctx, cfg, func(bizType, done string) {
+	err := ops.Restored(ctx, cfg, func(bizType, done string) {
 		any = true
 		fmt.Fprintf(out, "%s: %s\n", bizType, done)
 	})
 	switch {
-	case errors.Is(err, server.ErrRaise):
+	case errors.Is(err, ops.ErrRaise):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:
@@ -249,9 +250,9 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 
 // compact writes the files of the store anew.
 func compact(cfg *config.Config, out, errs io.Writer) int {
-	err := server.Compact(cfg, out)
+	err := ops.Compact(cfg, out)
 	switch {
-	case errors.Is(err, server.ErrCompact):
+	case errors.Is(err, ops.ErrCompact):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:
@@ -263,9 +264,9 @@ func compact(cfg *config.Config, out, errs io.Writer) int {
 
 // healthcheck asks the node that runs with this configuration.
 func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
-	said, err := server.Healthcheck(ctx, cfg)
+	said, err := ops.Healthcheck(ctx, cfg)
 	switch {
-	case errors.Is(err, server.ErrHealthcheck):
+	case errors.Is(err, ops.ErrHealthcheck):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:

@@ -103,7 +103,7 @@ func TestWrongPlugins(t *testing.T) {
 		`[{name: stamp, text: 5}]`:           "bizTypes[0].plugins[0].text: 5 is not text",
 		`[{name: stamp, text: a, TEXT: b}]`:  "twice",
 		`[{name: stamp, text: order}]`:       "bizTypes[0].plugins[0].text: is the name of the biz type",
-		`[{name: history}, {name: history}]`: "bizTypes[0].plugins[0].name: history stands here twice",
+		`[{name: history}, {name: history}]`: "bizTypes[0].plugins[0].name: history appears twice",
 		`[{name: history, file: {size: 1}}]`: "bizTypes[0].plugins[0].file.size: there is no such key for the plugin history",
 		`[{name: history, retention: 5s}]`:   "bizTypes[0].plugins[0].retention: 5s is neither 0 (for ever) nor at least 1m",
 		`[{name: history, onOverflow: x}]`:   "bizTypes[0].plugins[0].onOverflow: \"x\" is not one of [\"drop\" \"block\" \"reject\"]",

@@ -58,26 +58,25 @@ type Settings struct {
 	AdvertiseIP string `config:"advertiseIp"`
 }
 
-// Plain is text that YAML may take for a number or a time.
+// Plain is text that YAML may parse as a number or a time.
 type Plain string
 
-// UnmarshalText implements [encoding.TextUnmarshaler]; what it may be is checked with the other
-// settings.
+// UnmarshalText implements [encoding.TextUnmarshaler]. Validate checks the value.
 func (o *Plain) UnmarshalText(text []byte) error { *o = Plain(text); return nil }
 
-// The words.
+// Values of MachineID and Rack.
 const (
 	auto Plain = "auto"
 	none Plain = "none"
 )
 
-// Registries.
+// Values of Registry.
 const (
 	registryStore = "store"
 	registryRedis = "redis"
 )
 
-// DefaultSettings are those of a configuration that says nothing.
+// DefaultSettings returns the default settings.
 func DefaultSettings() Settings {
 	return Settings{
 		Epoch:           "2025-01-01T00:00:00Z",
@@ -98,8 +97,8 @@ func DefaultSettings() Settings {
 
 var appNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// Validate implements [seqd.Validator]. That the epoch is not in the future is checked at the
-// start, when there is a clock.
+// Validate implements [seqd.Validator]. It does not check that the epoch is in the past, because it
+// has no clock.
 func (s *Settings) Validate() (problems []seqd.Problem) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {
@@ -147,7 +146,7 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 	return problems
 }
 
-// number returns the number, -1 for the word.
+// number returns the number, or -1 for the word.
 func (o Plain) number(word Plain, most int64) (int64, error) {
 	if o == word {
 		return -1, nil
@@ -183,11 +182,11 @@ func (s *Settings) UsesRedis() (key string) {
 	return ""
 }
 
-// Bounds implements [seqd.Bounded]: numbers begin at about the one that the present time makes.
+// Bounds implements [seqd.Bounded]: the first number is about the one of the current time.
 func (s *Settings) Bounds() (first, last int64) {
 	l, wrong := newLayout(s)
 	if wrong != nil {
-		return 1, math.MaxInt64 // not after Validate
+		return 1, math.MaxInt64 // impossible after Validate
 	}
 	return max(1, l.first(min(time.Now().UnixMilli(), l.last()), 0)), math.MaxInt64
 }

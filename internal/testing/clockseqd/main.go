@@ -19,6 +19,8 @@ import (
 
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/logging"
+	"github.com/seqd/seqd/server/ops"
 	_ "github.com/seqd/seqd/standard"
 )
 
@@ -40,7 +42,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	}
 	switch {
 	case len(args) == 1 && args[0] == "restored":
-		return server.Restored(ctx, cfg, func(bizType, done string) { fmt.Fprintf(out, "%s: %s\n", bizType, done) })
+		return ops.Restored(ctx, cfg, func(bizType, done string) { fmt.Fprintf(out, "%s: %s\n", bizType, done) })
 	case len(args) == 3 && args[0] == "raise":
 		return raise(ctx, cfg, args[1], args[2], out)
 	case len(args) > 0:
@@ -56,7 +58,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 			return fmt.Errorf("SEQD_TEST_NODES: %w", err)
 		}
 	}
-	logger := server.NewLogger(cfg.Log, errs)
+	logger := logging.New(cfg.Log, errs)
 	ended := make(chan error, nodes)
 	for range nodes {
 		go func() { ended <- server.Run(ctx, cfg, server.WithLogger(logger), server.WithClock(now)) }()
@@ -73,7 +75,7 @@ func raise(ctx context.Context, cfg *config.Config, bizType, text string, out io
 	if err != nil {
 		return err
 	}
-	raised, err := server.Raise(ctx, cfg, bizType, number)
+	raised, err := ops.Raise(ctx, cfg, bizType, number)
 	if err == nil {
 		fmt.Fprintf(out, "%s: %s\n", bizType, raised)
 	}
