@@ -20,6 +20,8 @@ const (
 	// RangeOnce is U1: a range leaves the store once. Without it a range is read and then written,
 	// and another node may read the same in between.
 	RangeOnce Rule = "range-once"
+	// EpochHeld is U3b: the store gives no range for a cursor that it does not hold the epoch of.
+	EpochHeld Rule = "epoch-held"
 	// GiveBackSwap is U2: numbers are given back only if nobody has allocated since.
 	GiveBackSwap Rule = "give-back-swap"
 	// LeaseBegin is U5: the times of a lease are above every time that was granted before.
@@ -35,7 +37,7 @@ const (
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, GiveBackSwap, LeaseBegin, Rollback, SequenceOnce, Claim, Period}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, LeaseBegin, Rollback, SequenceOnce, Claim, Period}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }
