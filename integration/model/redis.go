@@ -37,8 +37,12 @@ type server struct {
 	clock int64
 }
 
-// key is where the model's one cursor lies.
-const key = "seqd:{order}"
+// There is one counter, whose cursor lies at key.
+const (
+	counter, cluster = "order", "cluster"
+	keyPrefix        = "seqd:"
+	key              = keyPrefix + "{" + counter + "}"
+)
 
 // setReplication sets what INFO says.
 func (s *server) setReplication(replica bool, replid string) {
