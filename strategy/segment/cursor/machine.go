@@ -5,7 +5,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // Mode is how a node issues.
@@ -26,28 +25,6 @@ const (
 // String implements [fmt.Stringer].
 func (m Mode) String() string {
 	return [...]string{Online: "online", Mending: "mending", Alone: "alone", Closing: "closing"}[m]
-}
-
-// Task names a piece of background work. Each has at most one command under way, and its result
-// comes back under its name.
-type Task uint8
-
-// The tasks.
-const (
-	Mend     Task = iota // look at the cursor and do what it lacks, while callers wait
-	Refill               // fill the queue of the cursor
-	Spare                // allocate the range that a beginning of the cursor needs
-	Standby              // allocate the range that the node would issue first on its own
-	Comeback             // find out whether a node on its own can use the cursor again
-	Watch                // find out whether a store that was away answers again
-	Ask                  // ask the store which cursor counts
-	Check                // look whether Redis serves the cursor, for Health
-	tasks
-)
-
-// String implements [fmt.Stringer].
-func (t Task) String() string {
-	return [...]string{"mend", "refill", "spare", "standby", "comeback", "watch", "ask", "check"}[t]
 }
 
 // Config is what a machine is made from. It does not change.
@@ -75,145 +52,121 @@ type Config struct {
 //
 // The shell that drives it promises:
 //   - At most one take for callers is under way, from a Send that returned wait == false to Took,
-//     and only while the mode was Online when the Send was called.
+//     and only if the mode was Online when Send was called first.
 //   - Each command that names a Task is executed once, never repeated, and its result is passed on
 //     once, whether it succeeded or not: [Machine.Looked], [Machine.Installed],
 //     [Machine.Allocated], [Machine.Asked] or [Machine.Read].
-//   - After each call of a method that takes now, Commands is called, and Tick is called when
+//   - After each call of a method that takes now, it fetches Commands, and it calls Tick when
 //     Deadline has come.
 type Machine struct {
-	cfg Config
+	cfg     Config
+	mode    Mode
+	over    bool // Finish was called: whatever still comes in is dropped
+	out     []Command
+	running [tasks]task // nil while there is nothing to do
+
+	numbers
+	belief belief
+	outage outage
+	spare  spareRange
+	redis  redisHealth
+	// away is why the store gives no ranges now, nil if it does or never will.
+	away error
+
+	mendBegan time.Time   // when the present or last mending began
+	wanted    int64       // numbers that waiting callers lack
+	failure   *seqd.Error // what the present mending found wrong last
+	refusal   *seqd.Error // what callers get at once, nil while waiting is worth it
 }
 
 // New returns a machine in the mode Online that knows nothing yet.
-func New(cfg Config) *Machine { panic("TODO") }
+func New(cfg Config) *Machine {
+	if cfg.NewEpoch == nil {
+		cfg.NewEpoch = persist.NewEpoch
+	}
+	before := cfg.Start - 1
+	return &Machine{cfg: cfg, numbers: numbers{highest: before, floor: before, seen: before}}
+}
+
+// enter is the only place where the mode changes:
+//
+//	         a take lacks numbers; Prepare
+//	Online ────────────────────────────────► Mending
+//	       ◄────────────────────────────────  │   ▲
+//	         the cursor has numbers above      │   │ Redis answers, and the range that
+//	         all that this node issued         │   │ the return needs is in hand
+//	                                           ▼   │
+//	         Redis has failed for a while ►   Alone
+//
+//	any ──► Closing, which is final
+//
+// Callers who wait look again at each change.
+func (m *Machine) enter(next Mode) {
+	if m.mode == Mending || next == Closing {
+		m.emit(Wake{})
+	}
+	m.mode = next
+}
 
 // Mode returns how the node issues now.
-func (m *Machine) Mode() Mode { panic("TODO") }
+func (m *Machine) Mode() Mode { return m.mode }
 
 // Refusal returns what callers get at once, nil while waiting is worth it.
-func (m *Machine) Refusal() *seqd.Error { panic("TODO") }
+func (m *Machine) Refusal() *seqd.Error { return m.refusal }
 
 // Commands returns what is to be done since the last call, in order.
-func (m *Machine) Commands() []Command { panic("TODO") }
-
-// Deadline returns when Tick is due next, the zero time for never.
-func (m *Machine) Deadline() time.Time { panic("TODO") }
-
-// Tick continues what waited for a time that has come.
-func (m *Machine) Tick(now time.Time) { panic("TODO") }
-
-// Began notes the epoch that the store held when the node began to use the counter, as the answer
-// to a question that was sent at asked. It is not called if the store could not be read.
-func (m *Machine) Began(now, asked time.Time, epoch string) { panic("TODO") }
-
-// Send returns the take for callers who want want numbers together. If wait is true the take must
-// not be sent yet (RuleBeliefsAge): the command [Resume] follows, and then Send is called again.
-func (m *Machine) Send(now time.Time, want int64) (take rediscursor.Take, wait bool) {
-	panic("TODO")
+func (m *Machine) Commands() []Command {
+	out := m.out
+	m.out = nil
+	return out
 }
 
-// Outcome is what came of a take.
-type Outcome struct {
-	// Runs may be issued, in this order. They share memory with those that were taken.
-	Runs []persist.Range
-	// Below is how many numbers were taken and are skipped, Wrong how many of them nothing
-	// explains. The commands tell of both.
-	Below, Wrong int64
-}
+func (m *Machine) emit(c Command) { m.out = append(m.out, c) }
 
-// Took notes what came of a take of want numbers that was sent at sent. The result of a take that
-// succeeds while all is well costs no allocation and causes no command.
-func (m *Machine) Took(now, sent time.Time, want int64, taken rediscursor.Taken, err error) Outcome {
-	panic("TODO")
-}
+// without reports whether a test has taken a rule out.
+func (m *Machine) without(r Rule) bool { return m.cfg.Without.Has(r) }
 
 // Prepare mends the cursor before anybody wants a number. No take is under way.
-func (m *Machine) Prepare(now time.Time) { panic("TODO") }
+func (m *Machine) Prepare(now time.Time) { m.startMending(now, nil) }
 
-// Waiting notes that a caller begins to wait for n numbers, in the mode Mending.
-func (m *Machine) Waiting(n int64) { panic("TODO") }
+// Waiting notes that a caller begins to wait for n numbers.
+func (m *Machine) Waiting(n int64) { m.wanted += n }
 
 // Gone notes that a caller waits for n numbers no longer.
-func (m *Machine) Gone(n int64) { panic("TODO") }
+func (m *Machine) Gone(n int64) { m.wanted -= n }
 
-// Late returns the refusal of a caller whose patience ended.
-func (m *Machine) Late() *seqd.Error { panic("TODO") }
+// Store notes why the store gives no ranges, nil if it does. It is called whenever that changes,
+// whoever found out, and ahead of the result that showed it.
+func (m *Machine) Store(away error) { m.away = away }
 
-// Looked passes on what a [Take] of a task brought.
-func (m *Machine) Looked(now time.Time, task Task, taken rediscursor.Taken, err error) {
-	panic("TODO")
+// storeAnswers notes that the store is no longer known to be away.
+func (m *Machine) storeAnswers() {
+	m.away = nil
+	m.emit(StoreAnswers{})
 }
 
-// Installed passes on what came of an [Install]. After an error nobody knows whether the range is
-// in the cursor.
-func (m *Machine) Installed(now time.Time, task Task, answer rediscursor.Answer, err error) {
-	panic("TODO")
+// Stop ends issuing. Nothing begins any more, except that a range which was allocated for the
+// cursor is still installed. Results of commands under way are still wanted.
+func (m *Machine) Stop(now time.Time) {
+	if m.mode == Closing {
+		return
+	}
+	m.enter(Closing)
+	m.emit(Resume{})
+	for _, t := range m.running {
+		if t == nil {
+			continue
+		}
+		w := t.base()
+		if w.wake = (time.Time{}); !w.state.commanded() {
+			m.end(now, w)
+		}
+	}
 }
-
-// Allocated passes on what came of an [Allocate]. Whether the error says that the store is away is
-// passed on by Store, ahead of it.
-func (m *Machine) Allocated(now time.Time, task Task, r persist.Range, err error) { panic("TODO") }
-
-// Asked passes on the epoch that the store answered a [Question] with.
-func (m *Machine) Asked(now time.Time, task Task, epoch string, err error) { panic("TODO") }
-
-// Read passes on whether the store answered a [ReadStore].
-func (m *Machine) Read(now time.Time, task Task, err error) { panic("TODO") }
-
-// Store notes why the store gives no ranges, nil if it does: whenever that changes, whoever found
-// out.
-func (m *Machine) Store(now time.Time, away error) { panic("TODO") }
-
-// Local notes the highest number that callers took out of the local buffer, 0 for none, and the
-// highest that it ever held. In the mode Alone it is called ahead of every result of Comeback.
-func (m *Machine) Local(issued, top int64) { panic("TODO") }
-
-// Closed passes on that the local buffer was closed ([CloseLocal]), with what Local notes.
-func (m *Machine) Closed(now time.Time, issued, top int64) { panic("TODO") }
-
-// Stop ends issuing. Nothing begins any more; what comes of commands under way is still wanted.
-func (m *Machine) Stop(now time.Time) { panic("TODO") }
 
 // Finish ends what Stop began, and returns the ranges that only this node has, once, the lower one
 // first. What still comes in is dropped.
-func (m *Machine) Finish() []persist.Range { panic("TODO") }
-
-// Known is what a process knows of a counter beyond what the store says. 0 is nothing.
-type Known struct {
-	Issued int64 // the highest number that was issued
-	Alone  int64 // the highest of those that did not come from the cursor
-	Ceil   int64 // the highest number that was in the cursor
+func (m *Machine) Finish() []persist.Range {
+	m.over = true
+	return m.hand()
 }
-
-// Known returns what the successor of this machine in the same process must know. issued is the
-// highest number that callers took out of the local buffer, 0 without one.
-func (m *Machine) Known(issued int64) Known { panic("TODO") }
-
-// Inherit takes over what a predecessor knew, before anything is issued.
-func (m *Machine) Inherit(k Known) { panic("TODO") }
-
-// Measured is what is in hand.
-type Measured struct {
-	Step    int64 // the size of the last segment that this node allocated, 0 before the first
-	Cursor  int64 // numbers that waited in the cursor when it was seen last
-	Standby int64 // numbers of the standby range
-	Seen    int64 // the highest number that is known to exist
-}
-
-// Measure returns what is in hand.
-func (m *Machine) Measure() Measured { panic("TODO") }
-
-// Issued returns the highest number that this process has issued from the cursor, or the one below
-// Start.
-func (m *Machine) Issued() int64 { panic("TODO") }
-
-// Health returns why the next caller would be refused, in any mode but Alone.
-func (m *Machine) Health(now time.Time) *seqd.Error { panic("TODO") }
-
-// Degraded returns why the node does not issue as it should, although it does.
-func (m *Machine) Degraded(now time.Time) *seqd.Error { panic("TODO") }
-
-// Away returns why the next caller would find Redis away, although no take has failed yet. Redis
-// was found away since since, for the reason cause.
-func (m *Machine) Away(now, since time.Time, cause error) *seqd.Error { panic("TODO") }

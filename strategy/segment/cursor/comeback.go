@@ -1,0 +1,145 @@
+package cursor
+
+import (
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// comeback waits until the cursor answers and, if it will have to be moved, the store has given the
+// range for that: a node that cannot go back for want of it continues with what it has. Then it
+// goes back.
+type comeback struct {
+	work
+	pause   time.Duration
+	began   time.Time // when the present attempt did
+	look    rediscursor.Taken
+	inquiry inquiry
+	second  bool // the store was asked in this attempt
+	slow    bool // the attempt took longer than peekTimeout
+	// issued and top are of the local buffer, see Local.
+	issued, top int64
+}
+
+func (m *Machine) startComeback(now time.Time) {
+	if t := (&comeback{pause: firstReturn}); m.begin(Comeback, t) {
+		t.later(now)
+	}
+}
+
+func (t *comeback) later(now time.Time) {
+	t.pauses(now, pausing, t.pause)
+	t.pause = min(2*t.pause, LastPause)
+}
+
+func (t *comeback) tick(now time.Time) {
+	if now.Sub(t.outage.left) < t.outage.hold {
+		t.later(now)
+		return
+	}
+	t.began, t.second = now, false
+	t.peek(now, false, 0)
+}
+
+// Local notes the highest number that callers took out of the local buffer, 0 for none, and the
+// highest that it ever held. In the mode Alone it is called ahead of every result of Comeback.
+func (m *Machine) Local(issued, top int64) {
+	if t, ok := m.running[Comeback].(*comeback); ok {
+		t.issued, t.top = issued, top
+	}
+}
+
+func (t *comeback) looked(now time.Time, look rediscursor.Taken, err error) {
+	switch {
+	case err != nil:
+		t.later(now)
+	case look.Other && !t.second:
+		t.second, t.look = true, look
+		t.inquiry = t.inquire(now, t, &t.look)
+	default:
+		t.look = look
+		t.decide(now)
+	}
+}
+
+// asked looks once more if the cursor turned out to count.
+func (t *comeback) asked(now time.Time, err error) {
+	switch err := t.answered(t.inquiry, err); {
+	case err != nil:
+		t.later(now)
+	case t.belief.epoch == t.look.Epoch:
+		t.peek(now, false, 0)
+	default:
+		t.decide(now)
+	}
+}
+
+// decide goes back if the cursor has higher numbers than this node has issued, or if the range that
+// it must be begun with is in hand. Otherwise it allocates that.
+func (t *comeback) decide(now time.Time) {
+	look, issued := &t.look, max(t.highest, t.issued)
+	live := !look.Stub && !look.Other
+	t.slow = now.Sub(t.began) > peekTimeout
+	switch {
+	case live && look.Next > issued, t.spareFits(look, issued):
+		t.goBack(now)
+	case !live && t.awaitsSeed(now):
+		t.later(now)
+	default:
+		why := Filling
+		if t.redis.spoiled {
+			why = Retrying
+		}
+		t.allocate(now, t.target(look), 0, max(t.seen, t.top), why)
+	}
+}
+
+func (t *comeback) allocated(now time.Time, r persist.Range, err error) {
+	if err != nil {
+		t.later(now)
+		return
+	}
+	t.keepSpare(r, t.look.Gen, t.to)
+	t.goBack(now)
+}
+
+// goBack has the local buffer closed and lets callers wait.
+func (t *comeback) goBack(now time.Time) {
+	if t.mode == Closing {
+		t.end(now, &t.work)
+		return
+	}
+	t.enterMending(now)
+	t.redis.failing, t.redis.failures = time.Time{}, 0
+	t.sends(now, closing)
+	t.emit(CloseLocal{})
+}
+
+// Closed passes on that the local buffer was closed ([CloseLocal]), with what Local notes. From
+// here on the node mends until the cursor is above every number that was taken out of the buffer
+// ([RuleAdvanceFirst]), also if an earlier return failed half-way ([RuleAheadKept]).
+func (m *Machine) Closed(now time.Time, issued, top int64) {
+	t, ok := m.expects(Comeback, closing).(*comeback)
+	if !ok {
+		return
+	}
+	o := &m.outage
+	o.ahead = issued > 0 || o.ahead && !m.without(RuleAheadKept)
+	m.highest = max(m.highest, issued)
+	m.see(top)
+	m.end(now, &t.work)
+	if m.away != nil {
+		m.startWatch(now) // so the local buffer found, and it asks no more
+	}
+	if m.mode == Closing {
+		return
+	}
+	next := &mend{slow: t.slow}
+	if m.without(RuleAdvanceFirst) {
+		m.begin(Mend, next)
+		next.mended(now)
+		return
+	}
+	m.beginMend(now, next)
+}
