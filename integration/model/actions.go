@@ -1,6 +1,10 @@
 package model
 
-import "github.com/seqd/seqd/internal/worlds"
+import (
+	"time"
+
+	"github.com/seqd/seqd/internal/worlds"
+)
 
 // action is a kind of step.
 type action int
@@ -12,11 +16,11 @@ const (
 	replicates
 	timesOut
 	callerGoes
-	probes
+	ticks
+	timePasses
 	resumes
 	restarts
 	reconnects
-	rereads
 	evens
 	storeReturns
 	serverStarts
@@ -67,11 +71,11 @@ var actions = [actionsInAll]struct {
 	replicates:      {40, (*world).replicates},
 	timesOut:        {30, (*world).timesOut},
 	callerGoes:      {8, (*world).callerGoes},
-	probes:          {25, (*world).probes},
+	ticks:           {150, (*world).ticks},
+	timePasses:      {2, (*world).timePasses},
 	resumes:         {15, (*world).resumes},
 	restarts:        {15, (*world).restarts},
 	reconnects:      {10, (*world).reconnects},
-	rereads:         {30, (*world).rereads},
 	evens:           {20, (*world).evens},
 	storeReturns:    {12, (*world).storeReturns},
 	serverStarts:    {12, (*world).serverStarts},
@@ -141,7 +145,7 @@ var temptations = [rulesInAll][]action{
 	floorRule:        {backsUp, restoresBare, disconnects},
 	joinBeforeSend:   {callerGoes, delays},
 	advanceFirst:     {disconnects},
-	aheadKept:        {looses, delays, probes, timesOut},
+	aheadKept:        {looses, delays, timesOut},
 	youngSpare:       {disconnects, evicts, delays},
 	abandonUnknown:   {looses, disconnects},
 	standbyAboveCeil: {backsUp, restoresBare, disconnects},
@@ -190,7 +194,7 @@ func (w *world) lucky(n *node) bool { return w.unlucky != nil && n != w.unlucky 
 
 // running returns a node whose process runs, or nil.
 func (w *world) running() *node {
-	if n := w.someNode(); n.mode != down && !n.paused {
+	if n := w.someNode(); n.up && !n.paused {
 		return n
 	}
 	return nil
@@ -213,8 +217,8 @@ func (w *world) arrives() bool {
 		w.send(&again)
 	}
 	w.remove(i)
-	if m.to != toStore && n.cut && !m.op.atStore {
-		w.say("%s is cut off: what its %s sent is lost", n.name, taskNames[m.op.task])
+	if q := m.op.question; n.cut && !q.atStore() && q != closeLocal {
+		w.say("%s is cut off: what its %s sent is lost", n.name, m.op.task)
 		return true
 	}
 	w.arrive(m)
@@ -227,7 +231,7 @@ func (w *world) repeats(m *message) bool {
 	if m.repeated || !w.dice.OneIn(3) {
 		return false
 	}
-	return w.out[installOnce] && m.to == toRedis && m.install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
+	return w.out[installOnce] && m.to == toRedis && m.question == install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
 }
 
 // looses loses a message.
@@ -237,10 +241,10 @@ func (w *world) looses() bool {
 	}
 	i := w.dice.Below(len(w.inFlight))
 	m := w.inFlight[i]
-	if w.lucky(m.op.node) {
+	if w.lucky(m.op.node) || m.op.task == closing {
 		return false
 	}
-	w.say("lost: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
+	w.say("lost: a message of the %s of %s", m.op.task, m.op.node.name)
 	w.remove(i)
 	return true
 }
@@ -253,19 +257,19 @@ func (w *world) delays() bool {
 	m := w.inFlight[w.dice.Below(len(w.inFlight))]
 	if w.dice.OneIn(2) {
 		for _, other := range w.inFlight {
-			if other.install && other.to == toRedis {
+			if other.question == install && other.to == toRedis {
 				m = other // what comes late and counts is what matters
 			}
 		}
 	}
 	m.until = w.step + w.dice.Below(200)
-	w.say("late: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
+	w.say("late: a message of the %s of %s", m.op.task, m.op.node.name)
 	return true
 }
 
 func (w *world) callerComes() bool {
 	n := w.running()
-	if n == nil || n.mode == stopping || len(n.waiting) > 3 {
+	if n == nil || n.stopping || len(n.waiting) > 3 {
 		return false
 	}
 	n.call(1 + w.dice.Below(4))
@@ -281,6 +285,7 @@ func (w *world) callerGoes() bool {
 	if o := n.ops[taking]; o != nil && w.dice.OneIn(2) {
 		o.calls[w.dice.Below(len(o.calls))].gone = true
 	} else if len(n.waiting) > 0 {
+		n.unwait(n.waiting[0])
 		n.waiting = n.waiting[1:]
 	} else {
 		return false
@@ -296,14 +301,13 @@ func (w *world) timesOut() bool {
 		return false
 	}
 	o := n.ops[w.dice.Below(int(tasksInAll))]
-	if o == nil || w.awaited(o) && (w.healing || w.lucky(n) || !w.dice.OneIn(3)) {
+	if o == nil || o.task == closing || w.awaited(o) && (w.healing || w.lucky(n) || !w.dice.OneIn(3)) {
 		return false
 	}
-	w.say("%s: %s times out", n.name, taskNames[o.task])
-	n.failed(o)
-	if n.mode != down {
-		n.pump()
+	if !o.question.atStore() && !w.mayDegrade(n) {
+		return false
 	}
+	n.fail(o)
 	return true
 }
 
@@ -317,13 +321,31 @@ func (w *world) awaited(o *op) bool {
 	return false
 }
 
-// probes lets a degraded node look whether it can go back.
-func (w *world) probes() bool {
+// ticks lets a node do what it waits for the time for, more or less when that has come.
+func (w *world) ticks() bool {
 	n := w.running()
-	if n == nil || n.mode != degraded || n.ops[probing] != nil || n.ops[givingBack] != nil {
+	if n == nil || n.m == nil {
 		return false
 	}
-	n.probe()
+	due := n.m.Deadline()
+	switch early := due.Sub(w.now); {
+	case due.IsZero():
+		return false
+	case early > 0 && w.dice.OneIn(w.haste):
+		w.advance(early)
+	case early > 0 && !w.dice.OneIn(10):
+		return false
+	}
+	n.m.Tick(w.now)
+	n.settle()
+	return true
+}
+
+// timePasses lets nothing happen for a while.
+func (w *world) timePasses() bool {
+	d := worlds.Pick(&w.dice, 300*time.Millisecond, time.Second, 6*time.Second, 70*time.Second)
+	w.say("nothing happens for %v", d)
+	w.advance(d)
 	return true
 }
 
@@ -349,7 +371,7 @@ func (w *world) resumes() bool {
 
 func (w *world) crashes() bool {
 	n := w.someNode()
-	if n.mode == down {
+	if !n.up {
 		return false
 	}
 	n.die("crashes")
@@ -358,16 +380,20 @@ func (w *world) crashes() bool {
 
 func (w *world) stops() bool {
 	n := w.running()
-	if n == nil || n.mode == stopping || n.ops[givingBack] != nil {
+	if n == nil || n.ops[givingBack] != nil {
 		return false
 	}
-	n.stop()
+	if n.stopping {
+		n.finish() // it waits no longer
+	} else {
+		n.stop()
+	}
 	return true
 }
 
 func (w *world) restarts() bool {
 	n := w.someNode()
-	if n.mode != down {
+	if n.up {
 		return false
 	}
 	w.say("%s: starts", n.name)
@@ -401,14 +427,15 @@ func (w *world) changesSettings() bool {
 	if n == nil {
 		return false
 	}
-	n.settings = w.newSettings()
+	n.renew(w.newSettings())
+	n.settle()
 	return true
 }
 
 // misled points a node at a replica, which may accept writes.
 func (w *world) misled() bool {
 	n, s := w.running(), w.someServer()
-	if n == nil || !s.up || !s.replica || s.redis != n.redis {
+	if n == nil || !s.up || !s.replica || s.redis != n.redis || !w.mayDegrade(n) {
 		return false
 	}
 	s.writable = w.dice.OneIn(2)
@@ -421,7 +448,7 @@ func (w *world) misled() bool {
 // promotion.
 func (w *world) switches() bool {
 	n := w.running()
-	if n == nil || n.target == w.findPrimary(n) {
+	if n == nil || n.target == w.findPrimary(n) || !w.mayDegrade(n) {
 		return false
 	}
 	n.target = n.target.peer

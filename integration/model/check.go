@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // checker watches what callers get. It demands what the design promises:
@@ -49,7 +50,7 @@ type checker struct {
 	splitUntil int64   // what the cursor must pass after that, 0 when it has
 	// nodes are configured differently, or their beliefs may still be of that time
 	uneven    bool
-	unevenAt  int // the last step at which they were configured differently
+	unevenAt  time.Time // when they were configured differently last
 	suspended bool
 	// suspensions and splits count how often order was suspended, and how often because of two
 	// primaries.
@@ -177,18 +178,24 @@ func (c *checker) regimes(uneven bool) {
 			c.suspend()
 			c.w.count("uneven")
 		}
-		c.unevenAt = c.w.step
+		c.unevenAt = c.w.now
 	case c.uneven && !slices.ContainsFunc(c.w.nodes, c.unsettled):
 		c.uneven = false
 		c.w.count("even again")
 	}
 }
 
-// unsettled is whether a process may still believe what the store said while nodes were configured
-// differently. It cannot once it has taken numbers much later, unless it was excused.
+// unsettled reports whether a process may still believe what the store said while nodes were
+// configured differently.
 func (c *checker) unsettled(n *node) bool {
-	since := c.unevenAt
-	return (n.mode == online || n.mode == degraded) && n.born <= since && n.belief.asked <= since && n.tookFresh <= since+trust
+	if n.m == nil || n.stopping || n.born.After(c.unevenAt) {
+		return false
+	}
+	_, asked := n.m.Believed()
+	if asked.IsZero() {
+		return n.ops[beginning] != nil
+	}
+	return !asked.After(c.unevenAt)
 }
 
 // refresh ends the suspension when its causes have.

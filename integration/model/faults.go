@@ -205,9 +205,8 @@ func (w *world) heal() {
 	for _, n := range w.nodes {
 		for _, o := range n.ops {
 			if o != nil && !w.awaited(o) {
-				n.failed(o) // its deadline passes
+				n.fail(o) // its deadline passes
 			}
 		}
-		n.pump()
 	}
 }

@@ -100,8 +100,8 @@ const searched = 20_000
 var mustHappen = []string{
 	"append ok", "append moved", "append stale", "append full", "seed ok", "seed moved", "advance ok", "advance moved", "advance stale",
 	"left", "returned", "given back", "store behind", "restored bare", "restored and raised", "restored while stopped", "promoted", "split brain", "took",
-	"other", "seed over another", "epoch drawn", "refused by the store: mend", "refused by the store: refill", "refused by the store: probe",
-	"answer out of order", "spare of another epoch", "waited for the store's word", "uneven", "even again", "two Redis servers", "per-node ordering",
+	"other", "seed over another", "epoch drawn", "refused by the store: spare", "refused by the store: refill", "refused by the store: comeback",
+	"answer out of order", "event cursor_contested", "other settings", "waited for the store's word", "uneven", "even again", "two Redis servers", "per-node ordering",
 	"moved to another Redis", "moved to another Redis node by node", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
 }
 

@@ -47,6 +47,7 @@ type op struct {
 	question question
 	// rest is what is still to be given back, the highest range first.
 	rest []persist.Range
+	last bool // the process ends after it
 }
 
 // place is where a message goes.
@@ -140,6 +141,7 @@ func (w *world) serveRedis(m *message) *message {
 	}
 	l := w.lua
 	l.server, l.random, l.words = s, m.random, l.words[:0]
+	before := s.keys[key]["epoch"]
 	if m.question == install {
 		reply.answer, reply.err = l.cursor.Install(context.Background(), m.install)
 	} else {
@@ -155,6 +157,9 @@ func (w *world) serveRedis(m *message) *message {
 	w.say("%s: %s of %s [%s]: [%s]", s.name, m.op.task, who, strings.Join(l.args, " "), strings.Join(l.words, " "))
 	if m.question == install {
 		w.count(string(m.install.Mode) + " " + l.words[0])
+		if m.install.Mode == rediscursor.Seed && reply.answer.Verdict == rediscursor.Installed && before != "" {
+			w.count("seed over another")
+		}
 		return reply
 	}
 	w.count(l.words[0])

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -123,7 +124,7 @@ func (n *node) cancel() {
 func (n *node) stop() {
 	n.say("stops")
 	if n.w.out[closeFirst] && n.local != nil {
-		n.giveBack(append([]persist.Range(nil), n.local.ranges...))
+		n.giveBack(slices.Clone(n.local.ranges), true)
 		return
 	}
 	n.stopping, n.waiting = true, nil
@@ -150,7 +151,7 @@ func (n *node) finish() {
 		rest = append(rest, n.m.Finish()...)
 	}
 	n.cancel()
-	n.giveBack(rest)
+	n.giveBack(rest, true)
 }
 
 // renew replaces the machine of a running process by one with other settings.
@@ -180,8 +181,16 @@ func (n *node) renew(s settings) {
 		c.waiting = 0
 		n.waiting = append(n.waiting, c)
 	}
-	n.giveBack(rest)
+	n.giveBack(rest, false)
 	n.w.count("other settings")
+}
+
+// ceil is the highest number that the process knows to have been in the cursor.
+func (n *node) ceil() int64 {
+	if n.m == nil {
+		return 0
+	}
+	return n.m.Known(0).Ceil
 }
 
 // say writes a line about the node.

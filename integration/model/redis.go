@@ -37,6 +37,10 @@ type server struct {
 	clock int64
 }
 
+func newServer(name string, redis int) *server {
+	return &server{name: name, redis: redis, up: true, keys: make(map[string]hash), clock: 1e15}
+}
+
 // There is one counter, whose cursor lies at key.
 const (
 	counter, cluster = "order", "cluster"

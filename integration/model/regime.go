@@ -6,7 +6,7 @@ package model
 // uses is whether a process uses a Redis.
 func (w *world) uses(redis int) bool {
 	for _, n := range w.nodes {
-		if n.mode != down && n.redis == redis {
+		if n.up && n.redis == redis {
 			return true
 		}
 	}
@@ -16,7 +16,7 @@ func (w *world) uses(redis int) bool {
 // uneven is whether a process is configured differently from what it should be.
 func (w *world) uneven() bool {
 	for _, n := range w.nodes {
-		if n.mode != down && n.regime != (regime{redis: w.redis}) {
+		if n.up && n.regime != (regime{redis: w.redis}) {
 			return true
 		}
 	}
@@ -33,7 +33,7 @@ func (w *world) wakes(epoch string) bool {
 		}
 	}
 	for _, m := range w.inFlight {
-		if m.install && m.to == toRedis && !(counts && m.server.redis == w.redis) && m.args[8] == epoch {
+		if m.question == install && m.to == toRedis && !(counts && m.server.redis == w.redis) && m.install.Epoch == epoch {
 			return true
 		}
 	}
@@ -60,7 +60,7 @@ func (w *world) moves() bool {
 // by one.
 func (w *world) mixes() bool {
 	n := w.someNode()
-	if w.fragile() || n.next.redis != w.redis || n.mode == stopping {
+	if w.fragile() || n.next.redis != w.redis || n.stopping {
 		return false
 	}
 	n.next.redis = 1 - w.redis
@@ -80,7 +80,7 @@ func (w *world) mixes() bool {
 // turns makes the ordering of a node per-node.
 func (w *world) turns() bool {
 	n := w.someNode()
-	if w.fragile() || n.next.apart || n.mode == stopping {
+	if w.fragile() || n.next.apart || n.stopping {
 		return false
 	}
 	n.next.apart = true
@@ -92,7 +92,7 @@ func (w *world) turns() bool {
 // evens configures a node as all should be.
 func (w *world) evens() bool {
 	n := w.someNode()
-	if n.next == (regime{redis: w.redis}) || n.mode == stopping {
+	if n.next == (regime{redis: w.redis}) || n.stopping {
 		return false
 	}
 	n.next = regime{redis: w.redis}
@@ -105,7 +105,7 @@ func (w *world) evens() bool {
 func (n *node) reconfigure() {
 	n.say("is configured with Redis %s, per-node ordering: %t", [...]string{"A and B", "C"}[n.next.redis], n.next.apart)
 	switch {
-	case n.mode == down:
+	case !n.up:
 	case n.paused || n.ops[givingBack] != nil || n.w.dice.OneIn(3):
 		n.die("is killed")
 	default:

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/seqd/seqd/strategy/segment/cursor"
+
 func (w *world) backsUp() bool {
 	w.store.backup = w.store.counter
 	return true
@@ -44,7 +46,7 @@ func (w *world) restoresRaised() bool {
 func (w *world) restore() {
 	w.store.counter = w.store.backup
 	for i := len(w.inFlight) - 1; i >= 0; i-- {
-		if w.inFlight[i].op.atStore {
+		if w.inFlight[i].op.question.atStore() {
 			w.remove(i)
 		}
 	}
@@ -69,11 +71,16 @@ func (w *world) restoresBare() bool {
 		if n.next != (regime{redis: w.redis}) {
 			return false
 		}
-		if n.mode == down {
+		if !n.up {
 			continue
 		}
-		if n.mode != online || n.cut || n.target != primary || n.standby.Last > backup || n.spare.r.Last > backup {
+		if n.m == nil || n.m.Mode() != cursor.Online || n.cut || n.target != primary || n.kept > backup {
 			return false
+		}
+	}
+	for _, m := range w.inFlight {
+		if m.err != nil {
+			return false // somebody is about to find something away
 		}
 	}
 	w.restore()
@@ -87,7 +94,7 @@ func (w *world) restoresBare() bool {
 // sent to Redis may still arrive.
 func (w *world) stopAll(why string) {
 	for _, n := range w.nodes {
-		if n.mode != down {
+		if n.up {
 			n.die(why)
 		}
 	}

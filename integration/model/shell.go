@@ -122,7 +122,9 @@ func (n *node) execute(command cursor.Command) {
 		n.say("goes back")
 		n.w.count("returned")
 		n.local.closing = true
-		n.w.send(&message{to: toNode, op: n.begin(closing), question: closeLocal})
+		o := n.begin(closing)
+		o.question = closeLocal
+		n.w.send(&message{to: toNode, op: o, question: closeLocal})
 	case cursor.Wake:
 		for _, waiting := range n.waiting {
 			n.unwait(waiting)
@@ -143,6 +145,11 @@ func (n *node) execute(command cursor.Command) {
 // result passes on what came of an op.
 func (n *node) result(o *op, m *message) {
 	n.end(o)
+	if n.m != nil {
+		if _, asked := n.m.Believed(); m.question.atStore() && o.sent.Before(asked) {
+			n.w.count("answer out of order")
+		}
+	}
 	if m.err != nil && !m.question.atStore() {
 		n.target = n.w.findPrimary(n)
 	}
@@ -193,7 +200,7 @@ func (n *node) note(err error) {
 		return
 	}
 	n.storeAway = err != nil
-	n.m.Store(n.w.now, err)
+	n.m.Store(err)
 }
 
 // took hands out what a take brought, in the order in which callers came. Numbers of a caller that
@@ -272,10 +279,10 @@ func (n *node) allocate(o *op, to persist.Target, want, floor int64, standing bo
 	n.sendStore(m)
 }
 
-// giveBack gives ranges back, the highest first.
-func (n *node) giveBack(rest []persist.Range) {
+// giveBack gives ranges back, the highest first. last is whether the process ends after that.
+func (n *node) giveBack(rest []persist.Range, last bool) {
 	o := n.begin(givingBack)
-	o.rest = joined(rest)
+	o.rest, o.last = joined(rest), last
 	n.giveNext(o)
 }
 
@@ -300,7 +307,7 @@ func (n *node) giveNext(o *op) {
 		return
 	}
 	n.end(o)
-	if n.stopping || n.w.out[closeFirst] {
+	if o.last {
 		n.die("has stopped")
 	}
 }

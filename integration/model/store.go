@@ -18,11 +18,11 @@ type store struct {
 	highest int64
 }
 
-// allocate reports whether there was a range: there is none for a cursor that does not count.
-func (s *store) allocate(req persist.Request) (r persist.Range, ok bool) {
+// allocate hands out a range. There is none for a cursor that does not count.
+func (s *store) allocate(req persist.Request) (r persist.Range, err error) {
 	counter, r, err := s.counter.Allocated(req, 0)
 	if errors.Is(err, persist.ErrEpoch) {
-		return r, false
+		return r, err
 	}
 	if err != nil {
 		panic(err)
@@ -32,7 +32,7 @@ func (s *store) allocate(req persist.Request) (r persist.Range, ok bool) {
 	}
 	s.counter = counter
 	s.highest = max(s.highest, r.Last)
-	return r, true
+	return r, nil
 }
 
 // storedEpoch answers a question. Without the rule a server answers at times that has not noticed

@@ -1,16 +1,14 @@
-// Package model checks the protocol by which nodes issue the numbers of one counter in one order:
-// random schedules of everything that can go wrong, over the product's own Lua scripts in an
-// interpreter, a model of Redis and of the store, and nodes as state machines. Package worlds says
-// what a world is.
 package model
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seqd/seqd/internal/worlds"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // world is one cluster with its Redis, its store and the network between them.
@@ -20,9 +18,10 @@ type world struct {
 	seed  uint64
 	dice  worlds.Dice
 	step  int
-	drawn int64 // random texts, replication IDs and epochs so far
-	// moments counts what must be told apart within a step.
-	moments int64
+	now   time.Time
+	pace  time.Duration // how much time a step takes, at most
+	haste int           // one in this many times a node's deadline is what comes next
+	drawn int64         // random texts, replication IDs and epochs so far
 
 	servers  [3]*server // A and B are one Redis, C is another
 	redis    int        // the one that the configuration names
@@ -54,14 +53,16 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	w := &world{out: out, lua: l, seed: seed, away: map[*node]bool{}, served: map[*node]bool{}, events: map[string]int{}}
 	w.check.w = w
 	w.dice = worlds.NewDice(seed, 1<<40)
-	a, b := &server{name: "A", up: true, keys: map[string]hash{}, clock: 1e15}, &server{name: "B", up: true, keys: map[string]hash{}, clock: 1e15}
-	a.peer, b.peer = b, a
-	c := &server{name: "C", redis: 1, up: true, keys: map[string]hash{}, clock: 1e15, peer: &server{name: "none", redis: 1}}
+	w.now = time.Unix(1e9, 0)
+	w.pace = worlds.Pick(&w.dice, 10*time.Millisecond, 40*time.Millisecond, 120*time.Millisecond)
+	w.haste = worlds.Pick(&w.dice, 2, 5, 20)
+	a, b, c := newServer("A", 0), newServer("B", 0), newServer("C", 1)
+	a.peer, b.peer, c.peer = b, a, &server{name: "none", redis: 1}
 	c.lead(w.newReplid())
 	w.servers = [3]*server{a, b, c}
 	a.lead(w.newReplid())
 	b.follow()
-	w.store.counter = persist.Counter{BizTag: "order", Max: start, Step: 1}
+	w.store.counter = persist.Counter{BizTag: counter, Max: start, Step: 1}
 	if w.dice.OneIn(4) {
 		w.upgrade()
 	}
@@ -84,7 +85,7 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 // cursor of format 1 with the other two.
 func (w *world) upgrade() {
 	w.servers[0].keys[key] = hash{
-		"v": "1", "cluster": "cluster", "replid": w.servers[0].replid, "gen": "old", "ceil": "6", "live": "1",
+		"v": "1", "cluster": cluster, "replid": w.servers[0].replid, "gen": "old", "ceil": "6", "live": "1",
 		"first": "4", "cur": "4", "last": "6", "queue": "", "queued": "0", "claim": "0",
 	}
 	w.store.counter.Max, w.store.highest = 6, 6
@@ -95,10 +96,10 @@ func (w *world) upgrade() {
 
 func (w *world) newSettings() settings {
 	return settings{
-		step:        worlds.Pick(&w.dice, w.usual, w.usual, w.usual, 3, 4, 6, 10),
-		reserveText: worlds.Pick(&w.dice, "0", "1", "2"),
-		threshold:   worlds.Pick(&w.dice, "0.2", "0.5", "1"),
-		reject:      w.dice.OneIn(8),
+		step:      worlds.Pick(&w.dice, w.usual, w.usual, w.usual, 3, 4, 6, 10),
+		reserve:   worlds.Pick(&w.dice, 0, 1, 2),
+		threshold: worlds.Pick(&w.dice, 0.2, 0.5, 1),
+		reject:    w.dice.OneIn(8),
 	}
 }
 
@@ -167,14 +168,21 @@ func (w *world) findPrimary(n *node) *server {
 	return s
 }
 
-// mayDegrade is whether a node may leave the cursor now, see restoresBare.
-func (w *world) mayDegrade(n *node) bool { return n.ceil >= w.restoredTo }
+// mayDegrade reports whether a node may find Redis away now, see restoresBare.
+func (w *world) mayDegrade(n *node) bool { return w.restoredTo == 0 || n.ceil() >= w.restoredTo }
+
+// advance lets time pass.
+func (w *world) advance(d time.Duration) {
+	w.now = w.now.Add(d)
+	for _, s := range w.servers {
+		s.clock += d.Microseconds()
+	}
+}
 
 // refresh brings what follows from the state up to date.
 func (w *world) refresh() {
 	primaries := 0
 	for _, s := range w.servers {
-		s.clock += 1000
 		if s.primary() && s.redis == w.redis {
 			primaries++
 		}
@@ -190,7 +198,7 @@ func (w *world) refresh() {
 // allHaveSeen is whether the store and every process are beyond n.
 func (w *world) allHaveSeen(n int64) bool {
 	for _, node := range w.nodes {
-		if node.mode == online && node.ceil < n {
+		if node.m != nil && node.m.Mode() != cursor.Alone && node.ceil() < n {
 			return false
 		}
 	}
@@ -200,6 +208,7 @@ func (w *world) allHaveSeen(n int64) bool {
 // turn does one step and reports whether there was something to do.
 func (w *world) turn() bool {
 	w.dice = worlds.NewDice(w.seed, uint64(w.step))
+	w.advance(time.Duration(w.dice.Below(int(w.pace))))
 	done := false
 	for tries := 0; tries < 20 && !done; tries++ {
 		done = w.act()

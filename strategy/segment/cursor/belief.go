@@ -67,6 +67,10 @@ func (m *Machine) drew(epoch string, sent time.Time) {
 	}
 }
 
+// Believed returns the epoch that the node believes in, and when the question was sent that it is
+// the answer to, the zero time before the first answer.
+func (m *Machine) Believed() (epoch string, asked time.Time) { return m.belief.epoch, m.belief.asked }
+
 // outdated reports whether a take must not be sent before the store was asked again
 // ([RuleBeliefsAge]). A store that was waited for in vain is not waited for again for a while, and
 // a process that knows nothing may take: it names no epoch, and gets nothing.
