@@ -61,7 +61,6 @@ func (n *node) fetch() {
 func (n *node) fetched(r persist.Range, err error) {
 	if l := n.local; err == nil && l != nil && !l.closing && r.First > l.top {
 		l.ranges, l.top = append(l.ranges, r), r.Last
-		n.kept = max(n.kept, r.Last)
 	}
 }
 

@@ -87,6 +87,9 @@ func TestProtocol(t *testing.T) {
 			t.Errorf("no world came to %q: the test is emptier than it looks", event)
 		}
 	}
+	if n := sum.events[notUnderstood]; n > 0 {
+		t.Errorf("the client of the cursor refused %d replies", n)
+	}
 	for _, f := range sum.failures {
 		t.Errorf("seed %d: step %d: %s", f.Seed, f.Step, f.Broken)
 	}

@@ -130,6 +130,9 @@ func (w *world) arrive(m *message) {
 	}
 }
 
+// notUnderstood counts replies of a primary that the client of the cursor refuses.
+const notUnderstood = "reply that the client refuses"
+
 // serveRedis runs a script, by the product's own client of the cursor.
 func (w *world) serveRedis(m *message) *message {
 	reply := &message{to: toNode, op: m.op, question: m.question}
@@ -148,7 +151,7 @@ func (w *world) serveRedis(m *message) *message {
 		reply.taken, reply.err = l.cursor.Take(context.Background(), m.take)
 	}
 	if reply.err != nil && !s.replica {
-		panic(reply.err)
+		w.count(notUnderstood) // or the script failed
 	}
 	if len(l.words) == 0 { // the script ended with an error
 		w.say("%s: %s of %s: %v", s.name, m.op.task, who, reply.err)

@@ -52,7 +52,8 @@ type process struct {
 
 	highest int64 // the highest number it has issued
 	ended   int64 // the highest number of its calls that have ended
-	kept    int64 // the highest number of a range that it got for itself
+	// spare and standby are the ranges that the machine keeps, or has installed or issued from.
+	spare, standby persist.Range
 }
 
 // call is one caller.

@@ -74,7 +74,7 @@ func (w *world) restoresBare() bool {
 		if !n.up {
 			continue
 		}
-		if n.m == nil || n.m.Mode() != cursor.Online || n.cut || n.target != primary || n.kept > backup {
+		if n.m == nil || n.m.Mode() != cursor.Online || n.cut || n.target != primary || max(n.spare.Last, n.standby.Last) > backup {
 			return false
 		}
 	}

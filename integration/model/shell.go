@@ -107,6 +107,9 @@ func (n *node) execute(command cursor.Command) {
 	case cursor.Take:
 		n.sendRedis(&message{op: n.begin(task(c.Task)), take: c.Take})
 	case cursor.Install:
+		if c.Install.Range == n.spare {
+			n.spare = persist.Range{}
+		}
 		n.sendRedis(&message{op: n.begin(task(c.Task)), question: install, install: c.Install})
 	case cursor.Allocate:
 		n.allocate(n.begin(task(c.Task)), c.To, c.Want, c.Floor, c.Why == cursor.Standing)
@@ -118,6 +121,7 @@ func (n *node) execute(command cursor.Command) {
 		n.say("leaves the cursor")
 		n.w.count("left")
 		n.local = openLocal(c.Ranges, c.Floor)
+		n.spare, n.standby = persist.Range{}, persist.Range{}
 	case cursor.CloseLocal:
 		n.say("goes back")
 		n.w.count("returned")
@@ -183,8 +187,12 @@ func (n *node) pass(t cursor.Task, m *message) {
 	case install:
 		n.m.Installed(n.w.now, t, m.answer, m.err)
 	case allocate:
-		if n.note(m.err); t != cursor.Refill {
-			n.kept = max(n.kept, m.r.Last)
+		n.note(m.err)
+		switch t {
+		case cursor.Spare, cursor.Comeback:
+			n.spare = m.r
+		case cursor.Standby:
+			n.standby = m.r
 		}
 		n.m.Allocated(n.w.now, t, m.r, m.err)
 	case readEpoch:
