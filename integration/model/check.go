@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // checker watches what callers get. It demands what the design promises:
@@ -186,7 +188,7 @@ func (c *checker) regimes(uneven bool) {
 }
 
 // unsettled reports whether a process may still believe what the store said while nodes were
-// configured differently.
+// configured differently. It cannot once it has taken numbers much later, unless it was excused.
 func (c *checker) unsettled(n *node) bool {
 	if n.m == nil || n.stopping || n.born.After(c.unevenAt) {
 		return false
@@ -195,7 +197,7 @@ func (c *checker) unsettled(n *node) bool {
 	if asked.IsZero() {
 		return n.ops[beginning] != nil
 	}
-	return !asked.After(c.unevenAt)
+	return !asked.After(c.unevenAt) && !n.tookFresh.After(c.unevenAt.Add(cursor.TrustEpoch))
 }
 
 // refresh ends the suspension when its causes have.

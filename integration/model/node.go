@@ -49,6 +49,9 @@ type process struct {
 	held      bool    // the machine holds the next take back
 	stopping  bool
 	storeAway bool // as the shell of the machine noted it
+	// tookFresh is when it sent a take last that the rule beliefsAge held for, and inVain when it
+	// waited in vain for the store's word, which excuses it from the rule.
+	tookFresh, inVain time.Time
 
 	highest int64 // the highest number it has issued
 	ended   int64 // the highest number of its calls that have ended

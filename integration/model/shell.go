@@ -96,9 +96,18 @@ func (n *node) sendTake() {
 		n.held = true
 		return
 	}
+	if !n.storeAway && n.w.now.Sub(n.inVain) > cursor.TrustEpoch {
+		n.tookFresh = n.w.now
+	}
 	o := n.begin(taking)
 	o.calls, o.wanted, n.waiting = n.waiting, wanted, nil
 	n.sendRedis(&message{op: o, take: take})
+}
+
+// believesFresh reports whether the last word of the store is young.
+func (n *node) believesFresh() bool {
+	_, asked := n.m.Believed()
+	return n.w.now.Sub(asked) <= cursor.TrustEpoch
 }
 
 // execute does what the machine commands.
@@ -135,6 +144,9 @@ func (n *node) execute(command cursor.Command) {
 		}
 	case cursor.Resume:
 		n.held = false
+		if !n.believesFresh() {
+			n.inVain = n.w.now
+		}
 	case cursor.StoreAnswers:
 		n.storeAway = false
 	case cursor.Event:
