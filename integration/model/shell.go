@@ -16,12 +16,16 @@ import (
 // settle does what is due until nothing is.
 func (n *node) settle() {
 	for n.up && n.m != nil {
-		commands := slices.Clone(n.m.Commands())
+		commands := n.m.Commands()
+		if len(commands) == 0 {
+			n.pump()
+			commands = n.m.Commands()
+		}
+		if len(commands) == 0 {
+			break
+		}
 		for _, c := range commands {
 			n.execute(c)
-		}
-		if n.pump(); len(commands) == 0 {
-			break
 		}
 	}
 	switch {
