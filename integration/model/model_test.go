@@ -16,14 +16,19 @@ import (
 const worldSteps = 1100
 
 var (
-	seedsFlag = flag.Int("model.seeds", defaultSeeds(), "how many seeds to run, each about 1100 steps long")
+	seedsFlag = flag.Int("model.seeds", 0, "how many seeds to run, each about 1100 steps long; 0 for 10000, 1000 with -short, 200 with -race")
 	seedFlag  = flag.Int64("model.seed", -1, "run only this seed and print its schedule")
 )
 
-// defaultSeeds makes 10^7 steps of it.
-func defaultSeeds() int {
-	if raceEnabled {
+// seeds is how many seeds to run: 10^7 steps, unless a flag says otherwise.
+func seeds() int {
+	switch {
+	case *seedsFlag > 0:
+		return *seedsFlag
+	case raceEnabled:
 		return 200
+	case testing.Short():
+		return 1000
 	}
 	return 10_000
 }
@@ -76,7 +81,7 @@ func TestProtocol(t *testing.T) {
 		return
 	}
 	began := time.Now()
-	sum := survey(t, without{}, 0, 1, *seedsFlag, 10)
+	sum := survey(t, without{}, 0, 1, seeds(), 10)
 	text := fmt.Sprintf("%d seeds, %d steps, %d script runs, %d numbers issued in %.1f s", sum.seeds, sum.steps, sum.scripts, sum.numbers, time.Since(began).Seconds())
 	for _, event := range slices.Sorted(maps.Keys(sum.events)) {
 		text += fmt.Sprintf("\n%9d  %s", sum.events[event], event)
@@ -95,9 +100,17 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// searched is how many seeds the search for what breaks without a rule takes at most. It mostly
-// ends within a few hundred.
+// searched is how many seeds the search for what breaks without a rule takes at most. Most searches
+// end within a few hundred.
 const searched = 20_000
+
+// enough is how many failures end a search: the shortest of them is shown.
+func enough() int {
+	if testing.Short() {
+		return 1
+	}
+	return 6
+}
 
 // mustHappen is what a thousand worlds cannot but come to, unless the model went astray.
 var mustHappen = []string{
@@ -141,7 +154,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			continue
 		}
 		t.Run(r.String(), func(t *testing.T) {
-			out, kind, enough := leaveOut(r), "", 6
+			out, kind, enough := leaveOut(r), "", enough()
 			if and, ok := together[r]; ok {
 				out, kind, enough = leaveOut(r, and.other), and.kind, and.enough
 			}

@@ -395,3 +395,68 @@ func TestLateAdvanceAfterALoss(t *testing.T) {
 		s.judge(everywhere, out[genCheck] && out[installNames])
 	}
 }
+
+// A node issued on its own, went back, failed, and issued nothing before it goes back again. It has
+// the range that its return needs, so it returns although the store is away.
+func TestReturnAfterAFailedReturn(t *testing.T) {
+	both(t, aheadKept, func(s *stage, broken bool) {
+		held := or(standby, of(s.n1, cursor.Refill))
+		s.n1.call(3)
+		s.pass(held) // 1 to 3, after which the cursor is used up
+		s.n1.call(1)
+		s.cut(s.n1, held) // it issues 4
+		s.reconnect(s.n1, or(held, of(s.n1, cursor.Mend)))
+		s.cut(s.n1, held) // its first look fails
+		s.reconnect(s.n1, or(held, of(s.n1, cursor.Mend)))
+		s.store.down = true
+		s.n1.call(1)
+		s.pass(standby)
+		if mode := s.n1.m.Mode(); (mode != cursor.Online) != broken {
+			s.Errorf("rule taken out: %t, mode: %v", broken, mode)
+		}
+	})
+}
+
+// Some rules keep no promise, but nodes from seeding in turn: without them nothing breaks, but more
+// ranges are allocated after the cursor has lost its epoch.
+func TestWhatSavesWork(t *testing.T) {
+	drawn := func(out without) (n int) {
+		program, err := compile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newInterpreter(program)
+		for seed := range uint64(300) {
+			w := newWorld(l, out, seed)
+			for a := firstFault; a < actionsInAll; a++ {
+				w.weights[a] = w.weights[firstFault-1]
+			}
+			w.run(200, nil)
+			before := w.events["epoch drawn"]
+			w.raise(0)
+			for range 400 {
+				w.turn()
+			}
+			if w.check.broken != "" {
+				t.Errorf("seed %d: %s", seed, w.check.broken)
+			}
+			n += w.events["epoch drawn"] - before
+		}
+		return n
+	}
+	least := drawn(without{})
+	for r := range rulesInAll {
+		if !savesWork[r] {
+			continue
+		}
+		sum := survey(t, leaveOut(r), r, rulesInAll, 300, 1)
+		for _, f := range sum.failures {
+			t.Errorf("without %q seed %d breaks at step %d: %s: it is more than work that it saves", r, f.Seed, f.Step, f.Broken)
+		}
+		if more := drawn(leaveOut(r)); more <= least {
+			t.Errorf("without %q %d epochs are drawn, with all rules %d", r, more, least)
+		} else {
+			t.Logf("without %q %d epochs are drawn, with all rules %d", r, more, least)
+		}
+	}
+}
