@@ -21,7 +21,7 @@ type belief struct {
 	// learnt is when an answer last changed epoch, zero for never or if this node drew it.
 	learnt time.Time
 
-	// seeds counts seeds over live cursors of other epochs, each within contestedFor of the
+	// seeds counts seeds over live cursors of other epochs, each within ContestedFor of the
 	// previous one, and seeded is when the last of them was.
 	seeds  int
 	seeded time.Time
@@ -87,7 +87,7 @@ type ask struct{ work }
 // may take longer.
 func (m *Machine) awaitAnswer(now time.Time) bool {
 	m.startAsking(now)
-	if !m.under(Ask) {
+	if m.mode == Closing {
 		return false
 	}
 	m.running[Ask].base().wake = now.Add(askPatience)
@@ -195,7 +195,7 @@ func (m *Machine) answered(q inquiry, err error) error {
 // contest counts a seed over a cursor that was live under another epoch.
 func (m *Machine) contest(now time.Time) {
 	b := &m.belief
-	if now.Sub(b.seeded) > contestedFor {
+	if now.Sub(b.seeded) > ContestedFor {
 		b.seeds = 0
 	}
 	b.seeds, b.seeded = b.seeds+1, now
@@ -209,7 +209,7 @@ func (m *Machine) contest(now time.Time) {
 // contested returns that cursors alternate, nil if they do not.
 func (m *Machine) contested(now time.Time) *seqd.Error {
 	b := &m.belief
-	if b.seeds < manySeeds || now.Sub(b.seeded) > contestedFor {
+	if b.seeds < manySeeds || now.Sub(b.seeded) > ContestedFor {
 		return nil
 	}
 	return &seqd.Error{Code: seqd.CodeCursorContested,

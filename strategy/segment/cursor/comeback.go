@@ -17,7 +17,7 @@ type comeback struct {
 	look    rediscursor.Taken
 	inquiry inquiry
 	second  bool // the store was asked in this attempt
-	slow    bool // the attempt took longer than peekTimeout
+	slow    bool // the attempt took longer than PeekTimeout
 	// issued and top are of the local buffer, see Local.
 	issued, top int64
 }
@@ -80,7 +80,7 @@ func (t *comeback) asked(now time.Time, err error) {
 func (t *comeback) decide(now time.Time) {
 	look, issued := &t.look, max(t.highest, t.issued)
 	live := !look.Stub && !look.Other
-	t.slow = now.Sub(t.began) > peekTimeout
+	t.slow = now.Sub(t.began) > PeekTimeout
 	switch {
 	case live && look.Next > issued, t.spareFits(look, issued):
 		t.goBack(now)

@@ -22,7 +22,7 @@ type mend struct {
 	inquiry  inquiry
 	// in is the install under way.
 	in rediscursor.Install
-	// slow is set if Redis answers, but takes longer than peekTimeout.
+	// slow is set if Redis answers, but takes longer than PeekTimeout.
 	slow bool
 	// pause is the next pause, idle the last wait for another task of this node.
 	pause, idle time.Duration
@@ -84,7 +84,7 @@ func (t *mend) ended(now time.Time, id Task) {
 
 // again looks at once.
 func (t *mend) again(now time.Time) {
-	timeout := peekTimeout
+	timeout := PeekTimeout
 	if t.slow {
 		timeout = 0
 	}

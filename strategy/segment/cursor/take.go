@@ -54,6 +54,8 @@ func (m *Machine) Took(now, sent time.Time, want int64, taken rediscursor.Taken,
 	out := m.guard(taken.Runs)
 	m.outage.issued += out.Brought
 	m.seeCeil(taken.Ceil)
+	lacking := want - out.Brought
+	m.wanted += lacking // whose callers are about to wait
 	back := false
 	switch {
 	case err != nil:
@@ -67,9 +69,10 @@ func (m *Machine) Took(now, sent time.Time, want int64, taken rediscursor.Taken,
 		m.startRefill(now, &taken)
 	}
 	m.startRecheck(now)
-	if out.Brought < want {
+	if lacking > 0 {
 		m.lacks(now, taken, out, err)
 	}
+	m.wanted -= lacking
 	if out.Below > 0 {
 		m.tellBelow(out)
 	}

@@ -14,9 +14,9 @@ const (
 
 // How long calls may take.
 const (
-	// peekTimeout bounds a look while callers wait. All others last as long as the client lets
+	// PeekTimeout bounds a look while callers wait. All others last as long as the client lets
 	// them: a slow Redis is better than none.
-	peekTimeout = 250 * time.Millisecond
+	PeekTimeout = 250 * time.Millisecond
 	// FetchDeadline bounds one attempt to get a range, and a question in the background.
 	FetchDeadline = 10 * time.Second
 	// Hangs is how much longer than the patience of a caller a refill may take before the store
@@ -71,8 +71,8 @@ const (
 	// alternate an install takes longer, so each adds as much, but no more than mostPatience of
 	// them.
 	SeedPatience, mostPatience = ClaimPatience, 8
-	// contestedFor is the longest pause between two seeds over live cursors of other epochs that
+	// ContestedFor is the longest pause between two seeds over live cursors of other epochs that
 	// count together, and manySeeds how many of them are reported.
-	contestedFor = time.Minute
+	ContestedFor = time.Minute
 	manySeeds    = 3
 )
