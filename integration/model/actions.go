@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // action is a kind of step.
 type action int
 
-// The actions: first what happens anyway, then how things get better, then what goes wrong.
+// The actions: first what happens in any case, then how faults end, then faults.
 const (
 	arrives action = iota
 	callerComes
@@ -18,6 +19,7 @@ const (
 	callerGoes
 	ticks
 	timePasses
+	isAsked
 	resumes
 	restarts
 	reconnects
@@ -55,13 +57,13 @@ const (
 	clockJumps
 	actionsInAll
 	firstFault = looses
-	// These stop all nodes, or configure some of them differently. In half of the worlds there are
-	// none of them.
+	// These stop all nodes, or configure some of them differently. Half of the worlds have none of
+	// them.
 	firstRegime, lastRegime = restoresIssued, turns
 )
 
-// actions are what each action does; it reports false when there is nothing to do it to. base is
-// how often it happens, which differs from seed to seed, see weigh.
+// actions are what each action does. It reports false if there is nothing to do it to. base is how
+// often it happens, which differs from seed to seed, see weigh.
 var actions = [actionsInAll]struct {
 	base int
 	do   func(w *world) bool
@@ -73,6 +75,7 @@ var actions = [actionsInAll]struct {
 	callerGoes:      {8, (*world).callerGoes},
 	ticks:           {150, (*world).ticks},
 	timePasses:      {2, (*world).timePasses},
+	isAsked:         {5, (*world).isAsked},
 	resumes:         {15, (*world).resumes},
 	restarts:        {15, (*world).restarts},
 	reconnects:      {10, (*world).reconnects},
@@ -111,8 +114,7 @@ var actions = [actionsInAll]struct {
 }
 
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so
-// that what does happen has time to unfold; those that are likely to break one of the rules happen
-// often.
+// that those that happen have time to unfold. Those that test the rule of this seed happen often.
 func (w *world) weigh() {
 	pure, even := w.dice.OneIn(2), w.dice.OneIn(2)
 	for a := range actions {
@@ -132,7 +134,7 @@ func (w *world) weigh() {
 	w.sum()
 }
 
-// temptations are the faults against which a rule is there.
+// temptations are the faults that a rule protects from.
 var temptations = [rulesInAll][]action{
 	replidFence:      {failsOver, serverRestarts, savesSnapshot},
 	roleCheck:        {misled},
@@ -171,15 +173,15 @@ func (w *world) sum() {
 	}
 }
 
-// act does one action, if there is anything to do it to.
+// act does one action, and reports whether there was something to do it to.
 func (w *world) act() bool { return actions[w.dice.Draw(w.weights[:])].do(w) }
 
-// fragile is whether Redis must not fail now, see restoresBare.
+// fragile reports whether Redis must not fail now, see restoresBare.
 func (w *world) fragile() bool { return w.restoredTo > 0 }
 
 func (w *world) someNode() *node { return w.nodes[w.dice.Below(len(w.nodes))] }
 
-// someServer returns a server, the one of the other Redis only if a node uses it.
+// someServer returns a server. That of the other Redis is returned only if a node uses it.
 func (w *world) someServer() *server {
 	s := w.servers[w.dice.Below(len(w.servers))]
 	if s.redis == w.redis || w.uses(s.redis) {
@@ -188,8 +190,7 @@ func (w *world) someServer() *server {
 	return w.servers[w.dice.Below(2)]
 }
 
-// lucky is whether a node is spared from what may befall it: in some worlds it all befalls one
-// node.
+// lucky reports whether a node is spared from faults: in some worlds all of them hit one node.
 func (w *world) lucky(n *node) bool { return w.unlucky != nil && n != w.unlucky }
 
 // running returns a node whose process runs, or nil.
@@ -200,7 +201,7 @@ func (w *world) running() *node {
 	return nil
 }
 
-// arrives lets a message arrive, more often an old one.
+// arrives delivers a message, more often an old one.
 func (w *world) arrives() bool {
 	if len(w.inFlight) == 0 {
 		return false
@@ -225,8 +226,8 @@ func (w *world) arrives() bool {
 	return true
 }
 
-// repeats is whether the network delivers a message twice. It does so only to what a rule says is
-// never repeated, when that is taken out.
+// repeats reports whether the network delivers a message twice. It does so only if the rule is
+// taken out that says that such a message is never repeated.
 func (w *world) repeats(m *message) bool {
 	if m.repeated || !w.dice.OneIn(3) {
 		return false
@@ -234,7 +235,7 @@ func (w *world) repeats(m *message) bool {
 	return w.out[installOnce] && m.to == toRedis && m.question == install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
 }
 
-// looses loses a message.
+// looses drops a message.
 func (w *world) looses() bool {
 	if len(w.inFlight) == 0 || w.fragile() {
 		return false
@@ -258,7 +259,7 @@ func (w *world) delays() bool {
 	if w.dice.OneIn(2) {
 		for _, other := range w.inFlight {
 			if other.question == install && other.to == toRedis {
-				m = other // what comes late and counts is what matters
+				m = other // a late install can do the most harm
 			}
 		}
 	}
@@ -294,7 +295,7 @@ func (w *world) callerGoes() bool {
 	return true
 }
 
-// timesOut ends an activity that has been waiting for an answer.
+// timesOut ends an op that waits for an answer.
 func (w *world) timesOut() bool {
 	n := w.running()
 	if n == nil {
@@ -311,7 +312,7 @@ func (w *world) timesOut() bool {
 	return true
 }
 
-// awaited is whether something of it is still on its way.
+// awaited reports whether a message of an op is still on its way.
 func (w *world) awaited(o *op) bool {
 	for _, m := range w.inFlight {
 		if m.op == o {
@@ -321,7 +322,7 @@ func (w *world) awaited(o *op) bool {
 	return false
 }
 
-// ticks lets a node do what it waits for the time for, more or less when that has come.
+// ticks ticks the machine of a node, mostly when its deadline has passed.
 func (w *world) ticks() bool {
 	n := w.running()
 	if n == nil || n.m == nil {
@@ -341,7 +342,29 @@ func (w *world) ticks() bool {
 	return true
 }
 
-// timePasses lets nothing happen for a while.
+// isAsked asks a node how it is, which may make it look, or has it prepare for callers.
+func (w *world) isAsked() bool {
+	n := w.running()
+	if n == nil || n.m == nil {
+		return false
+	}
+	if w.dice.OneIn(4) {
+		if n.ops[taking] == nil && n.ops[beginning] == nil && !n.held {
+			n.m.Prepare(w.now)
+		}
+	} else {
+		away := cursor.RedisAway{Since: w.now.Add(-time.Minute)}
+		if w.dice.OneIn(2) {
+			away.Cause = errAway
+		}
+		n.m.Health(w.now, away)
+		n.m.Degraded(w.now, away)
+	}
+	n.settle()
+	return true
+}
+
+// timePasses lets time pass in which nothing else happens.
 func (w *world) timePasses() bool {
 	d := worlds.Pick(&w.dice, 300*time.Millisecond, time.Second, 6*time.Second, 70*time.Second)
 	w.say("nothing happens for %v", d)
@@ -364,7 +387,7 @@ func (w *world) resumes() bool {
 	if !n.paused {
 		return false
 	}
-	w.say("%s: goes on", n.name)
+	w.say("%s: continues", n.name)
 	n.paused = false
 	return true
 }
@@ -421,7 +444,7 @@ func (w *world) reconnects() bool {
 	return true
 }
 
-// changesSettings is a rolling change of the configuration.
+// changesSettings changes the settings of a running process.
 func (w *world) changesSettings() bool {
 	n := w.running()
 	if n == nil {
@@ -444,7 +467,7 @@ func (w *world) misled() bool {
 	return true
 }
 
-// switches points a node at another primary, without an error in between: its client heard of a
+// switches points a node at another primary, without an error in between: its client learnt of a
 // promotion.
 func (w *world) switches() bool {
 	n := w.running()

@@ -33,12 +33,12 @@ func (t task) String() string {
 	return [...]string{"take", "beginning", "local fetch", "closing", "give-back"}[t-taking]
 }
 
-// op is one go of a task.
+// op is one run of a task.
 type op struct {
 	node *node
 	task task
 	sent time.Time
-	// over is set when nobody waits for it any more: what still comes in for it is dropped.
+	// over is set once nobody waits for it any more: what still comes in for it is dropped.
 	over bool
 	// calls are the callers of a take, wanted is how many numbers they lack together.
 	calls  []*call
@@ -50,7 +50,7 @@ type op struct {
 	last bool // the process ends after it
 }
 
-// place is where a message goes.
+// place is where a message is sent to.
 type place int
 
 // The places.
@@ -110,7 +110,7 @@ var errAway, errUnanswered = errors.New("away"), errors.New("no answer")
 // send puts a message on its way.
 func (w *world) send(m *message) { w.inFlight = append(w.inFlight, m) }
 
-// remove takes a message off the network.
+// remove removes a message from the network.
 func (w *world) remove(i int) {
 	last := len(w.inFlight) - 1
 	copy(w.inFlight[i:], w.inFlight[i+1:])
@@ -118,7 +118,7 @@ func (w *world) remove(i int) {
 	w.inFlight = w.inFlight[:last]
 }
 
-// arrive lets a message do what it is there for.
+// arrive delivers a message.
 func (w *world) arrive(m *message) {
 	switch m.to {
 	case toRedis:
@@ -237,7 +237,7 @@ func (n *node) end(o *op) {
 	}
 }
 
-// receive hands a reply to whom it is for.
+// receive passes a reply on to the node that waits for it.
 func (n *node) receive(m *message) {
 	o := m.op
 	if o.over {

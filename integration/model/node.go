@@ -142,7 +142,7 @@ func (n *node) stop() {
 }
 
 // finish ends a clean stop, also if something is still under way: what only this node has is given
-// back, once.
+// back, once. What still comes in is passed on to the machine, which drops it.
 func (n *node) finish() {
 	if n.ops[givingBack] != nil {
 		return
@@ -154,7 +154,9 @@ func (n *node) finish() {
 	if n.m != nil {
 		rest = append(rest, n.m.Finish()...)
 	}
-	n.cancel()
+	if o := n.ops[fetching]; o != nil {
+		n.end(o)
+	}
 	n.giveBack(rest, true)
 }
 

@@ -1,9 +1,9 @@
 package model
 
-// What is configured differently for some nodes, or for all of them at another time: which Redis,
-// and which ordering.
+// Some settings may differ between nodes by mistake, or change for all of them: which Redis, and
+// which ordering.
 
-// uses is whether a process uses a Redis.
+// uses reports whether a process uses a Redis.
 func (w *world) uses(redis int) bool {
 	for _, n := range w.nodes {
 		if n.up && n.redis == redis {
@@ -13,7 +13,7 @@ func (w *world) uses(redis int) bool {
 	return false
 }
 
-// uneven is whether a process is configured differently from what it should be.
+// uneven reports whether a process is not configured as it should be.
 func (w *world) uneven() bool {
 	for _, n := range w.nodes {
 		if n.up && n.regime != (regime{redis: w.redis}) {
@@ -23,8 +23,8 @@ func (w *world) uneven() bool {
 	return false
 }
 
-// wakes is whether a cursor would count again if an epoch came back: one that has ceased to count,
-// or that lies in the Redis that is not in use. It may also still be on its way.
+// wakes reports whether a cursor would count again if an epoch came back: one that does not count
+// any more, or that is in the Redis that is not in use. Its seed may also still be on its way.
 func (w *world) wakes(epoch string) bool {
 	counts := epoch == w.store.counter.Epoch
 	for _, s := range w.servers {
@@ -40,8 +40,8 @@ func (w *world) wakes(epoch string) bool {
 	return false
 }
 
-// moves moves the cluster to the other Redis, which has nothing to do with the one before: all
-// nodes are stopped, configured, and started. What they sent before may arrive there late.
+// moves moves the cluster to the other Redis, which shares nothing with the present one: all nodes
+// are stopped, configured, and started. What they sent before may arrive late.
 func (w *world) moves() bool {
 	if w.fragile() {
 		return false
@@ -77,7 +77,7 @@ func (w *world) mixes() bool {
 	return true
 }
 
-// turns makes the ordering of a node per-node.
+// turns configures a node with per-node ordering.
 func (w *world) turns() bool {
 	n := w.someNode()
 	if w.fragile() || n.next.apart || n.stopping {

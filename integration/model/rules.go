@@ -11,13 +11,15 @@ type rule int
 
 // The rules of the scripts and of the environment come first, then those of the machine.
 const (
-	replidFence  rule = iota // Redis state is trusted only under the replication ID it was written under
-	roleCheck                // scripts work on a primary only
-	genCheck                 // an install counts only on the beginning of the cursor that its sender saw
-	seedNames                // so does a seed
-	ceilCheck                // an install must begin above everything that was installed before
-	takeNames                // a take gets nothing from a cursor of another epoch than it names
-	installNames             // nor is a range installed into one
+	// Redis state is trusted only under the replication ID it was written under
+	replidFence rule = iota
+	roleCheck        // scripts work on a primary only
+	// an install counts only on the beginning of the cursor that its sender saw
+	genCheck
+	seedNames    // so does a seed
+	ceilCheck    // an install must begin above everything that was installed before
+	takeNames    // a take gets nothing from a cursor of another epoch than it names
+	installNames // nor is a range installed into one
 
 	installOnce    // an install is never repeated
 	giveBackOnce   // a give-back is never repeated

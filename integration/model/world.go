@@ -28,19 +28,19 @@ type world struct {
 	store    store
 	usual    int64 // the step that most nodes are set to
 	nodes    []*node
-	unlucky  *node // the only one to which things happen that happen to nodes; nil for any
+	unlucky  *node // the only node that faults hit; nil for all
 	inFlight []*message
 	check    checker
-	away     map[*node]bool // nodes that issue on their own or have not come back from that
+	away     map[*node]bool // nodes that issue on their own, or have not come back from that
 	served   map[*node]bool // nodes that issued since the faults ended
 	weights  [actionsInAll]int
-	// healing is set when the faults are over.
+	// healing is set once the faults have ended.
 	healing bool
 	// restoredTo is above 0 after the store was restored without the documented step: until all
 	// have seen a ceil of this, Redis must not fail.
 	restoredTo int64
 
-	// events count what came about, to show that a test is not empty.
+	// events count what happened, to show that a test is not empty.
 	events map[string]int
 	trace  func(text string)
 }
@@ -81,7 +81,7 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	return w
 }
 
-// upgrade is what a seqd left behind that knew no epochs: 6 numbers, of which callers got 4, and a
+// upgrade begins with what a seqd without epochs left: 6 numbers, of which callers got 4, and a
 // cursor of format 1 with the other two.
 func (w *world) upgrade() {
 	w.servers[0].keys[key] = hash{
@@ -103,7 +103,7 @@ func (w *world) newSettings() settings {
 	}
 }
 
-// draw returns text that was never drawn before.
+// draw returns text that it never returned before.
 func (w *world) draw() string {
 	w.drawn++
 	return "r" + strconv.FormatInt(w.drawn, 10)
@@ -130,14 +130,14 @@ func short(epoch string) string {
 
 func (w *world) count(event string) { w.events[event]++ }
 
-// say writes a line of the schedule when it is being printed.
+// say writes a line of the schedule if that is being printed.
 func (w *world) say(format string, args ...any) {
 	if w.trace != nil {
 		w.trace(fmt.Sprintf("%4d  ", w.step) + fmt.Sprintf(format, args...))
 	}
 }
 
-// onlyPrimary returns the primary of the Redis in use if there is one only.
+// onlyPrimary returns the primary of the Redis in use if there is exactly one.
 func (w *world) onlyPrimary() (primary *server) {
 	for _, s := range w.servers {
 		if s.redis != w.redis || !s.primary() {
@@ -151,8 +151,8 @@ func (w *world) onlyPrimary() (primary *server) {
 	return primary
 }
 
-// findPrimary is what a node finds that looks for the primary: any, if there are two, and where
-// there is none what it has.
+// findPrimary is what a node finds that looks for the primary: any of two, or what it has if there
+// is none.
 func (w *world) findPrimary(n *node) *server {
 	s := w.servers[w.dice.Below(2)]
 	switch {
@@ -179,7 +179,7 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// refresh brings what follows from the state up to date.
+// refresh updates what follows from the state.
 func (w *world) refresh() {
 	primaries := 0
 	for _, s := range w.servers {
@@ -195,7 +195,7 @@ func (w *world) refresh() {
 	}
 }
 
-// allHaveSeen is whether the store and every process are beyond n.
+// allHaveSeen reports whether the store and every process are beyond n.
 func (w *world) allHaveSeen(n int64) bool {
 	for _, node := range w.nodes {
 		if node.m != nil && node.m.Mode() != cursor.Alone && node.ceil() < n {
@@ -218,9 +218,9 @@ func (w *world) turn() bool {
 	return done
 }
 
-// run lets things go wrong for some steps, but for those that are to be left out, then heals
-// everything and sees that every node can issue again. It ends early with a violation. It returns
-// how many steps were done.
+// run runs some steps with faults, except those that are to be left out. Then it ends all faults
+// and checks that every node can issue again. It ends early at a violation. It returns how many
+// steps were done.
 func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	for w.step < steps && w.check.broken == "" {
 		if leftOut != nil && leftOut(w.step) {
@@ -248,9 +248,9 @@ func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	return done
 }
 
-// patience is how many steps after the end of all faults every node must have issued, and order
+// patience is in how many steps after the end of all faults every node must have issued, and order
 // over all nodes must hold again.
 const patience = 3000
 
-// healed is whether all is well again.
+// healed reports whether all nodes have issued again, in order.
 func (w *world) healed() bool { return len(w.served) == len(w.nodes) && !w.check.suspended }
