@@ -3,6 +3,7 @@ package seqd
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -132,4 +133,33 @@ func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Co
 		}
 		return &Error{Code: CodeTimeout, Detail: "plugin " + l.Name + " did not return in time", RetryAfter: time.Second}
 	}
+}
+
+// close ends a plugin, or leaves it when it is not done as ctx ends.
+func (l *link) close(ctx context.Context) error {
+	c, ok := l.Plugin.(Closer)
+	if !ok {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.callClose(ctx, c) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select { // one that heeds ctx says what it could not do
+	case err := <-done:
+		return err
+	case <-time.After(closeGrace):
+		return fmt.Errorf("it did not close: %w", ctx.Err())
+	}
+}
+
+// closeGrace is how long a plugin may take to return after its context has ended.
+const closeGrace = 200 * time.Millisecond
+
+func (l *link) callClose(ctx context.Context, c Closer) (err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	return c.Close(ctx)
 }

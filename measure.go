@@ -87,26 +87,26 @@ type Measurer interface {
 // strategy does. The order of biz types is not defined; all of one biz type come one after the
 // other. It is safe for concurrent use; tell is called by one goroutine.
 func (is *Issuer) Measure(tell func(bizType, plugin string, m Measurement)) {
-	for _, e := range is.current() {
-		if m, ok := e.Strategy.(Measurer); ok {
-			is.measure(e, "", m, tell)
+	for i := range is.serving() {
+		if m, ok := i.strategy.(Measurer); ok {
+			is.measure(i, "", m, tell)
 		}
-		for _, l := range e.chain {
+		for _, l := range i.chain {
 			if m, ok := l.Plugin.(Measurer); ok {
-				is.measure(e, l.Name, m, tell)
+				is.measure(i, l.Name, m, tell)
 			}
 		}
 	}
 }
 
 // measure survives a panic: what watches must not end what it watches.
-func (is *Issuer) measure(e *entry, plugin string, m Measurer, tell func(bizType, plugin string, m Measurement)) {
+func (is *Issuer) measure(i *instance, plugin string, m Measurer, tell func(bizType, plugin string, m Measurement)) {
 	var err error
 	defer func() {
 		if err != nil {
-			is.log.Error("measuring failed", "bizType", e.BizType.Name, "plugin", plugin, "error", err)
+			is.log.Error("measuring failed", "bizType", i.name, "plugin", plugin, "error", err)
 		}
 	}()
-	defer recoverFrom(CodeInternal, "measuring", e.BizType.Name, &err)
-	m.Measure(func(value Measurement) { tell(e.BizType.Name, plugin, value) })
+	defer recoverFrom(CodeInternal, "measuring", i.name, &err)
+	m.Measure(func(value Measurement) { tell(i.name, plugin, value) })
 }

@@ -113,10 +113,9 @@ func fillStore(ctx context.Context, dir string, n int) (err error) {
 	}
 	return inParallel(n, 1000, func(i int) error { // as many writes share a transaction
 		name, now := fmt.Sprintf("type%06d", i), time.Now().UnixMilli()
-		shape := persist.Shape{BizTag: name, Shape: factory.Shape(bizType(name)), Timestamp: now}
 		return errors.Join(
 			store.Counters().Create(ctx, persist.Counter{BizTag: name, Max: firstNumber - 1, Step: segment.DefaultSettings().Step, Timestamp: now}),
-			store.Shapes().Create(ctx, shape),
+			persist.ShapesIn(store.Documents()).Create(ctx, name, factory.Shape(bizType(name)), time.UnixMilli(now)),
 			store.Documents().Create(ctx, persist.Document{Kind: "definition", Key: name, Revision: 1, Body: body, Timestamp: now}))
 	})
 }

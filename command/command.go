@@ -13,7 +13,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,7 +21,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,9 +28,11 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/gcpace"
+	"github.com/seqd/seqd/internal/version"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/ops"
 )
 
 const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
@@ -52,7 +52,7 @@ Usage:
   seqd healthcheck --config FILE                 ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at most, and
                                                  print what it says of its readiness; opens neither store nor Redis
   seqd token                                     make a secret, and the token that the configuration needs for it
-  seqd version                                   print the version and exit
+  seqd version                                   print the version and exit; also seqd --version
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
 (SEQD_SERVER_ADDR); flags win over the environment, the environment over the file.
@@ -123,6 +123,9 @@ func Run(ctx context.Context, args []string, out, errs io.Writer, opts ...Option
 
 func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) int {
 	command := "serve"
+	if len(args) == 1 && args[0] == "--version" {
+		args[0] = "version"
+	}
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
@@ -155,7 +158,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
 		return ExitOK
 	case "doctor":
-		if server.Doctor(ctx, cfg, out) {
+		if ops.Doctor(ctx, cfg, out) {
 			return ExitFailed
 		}
 		return ExitOK
@@ -213,9 +216,9 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 		fmt.Fprintf(errs, "seqd: %q is not a whole number from 1 to 9007199254740991\n", operands[1])
 		return ExitConfig
 	}
-	raised, err := server.Raise(ctx, cfg, operands[0], number)
+	raised, err := ops.Raise(ctx, cfg, operands[0], number)
 	switch {
-	case errors.Is(err, server.ErrRaise):
+	case errors.Is(err, ops.ErrRaise):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:
@@ -230,12 +233,12 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 // raise.
 func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	any := false
-	err := server.Restored(ctx, cfg, func(bizType, done string) {
+	err := ops.Restored(ctx, cfg, func(bizType, done string) {
 		any = true
 		fmt.Fprintf(out, "%s: %s\n", bizType, done)
 	})
 	switch {
-	case errors.Is(err, server.ErrRaise):
+	case errors.Is(err, ops.ErrRaise):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:
@@ -249,9 +252,9 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 
 // compact writes the files of the store anew.
 func compact(cfg *config.Config, out, errs io.Writer) int {
-	err := server.Compact(cfg, out)
+	err := ops.Compact(cfg, out)
 	switch {
-	case errors.Is(err, server.ErrCompact):
+	case errors.Is(err, ops.ErrCompact):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:
@@ -263,9 +266,9 @@ func compact(cfg *config.Config, out, errs io.Writer) int {
 
 // healthcheck asks the node that runs with this configuration.
 func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
-	said, err := server.Healthcheck(ctx, cfg)
+	said, err := ops.Healthcheck(ctx, cfg)
 	switch {
-	case errors.Is(err, server.ErrHealthcheck):
+	case errors.Is(err, ops.ErrHealthcheck):
 		fmt.Fprintf(errs, "seqd: %v\n", err)
 		return ExitConfig
 	case err != nil:
@@ -318,33 +321,5 @@ func printUsage(w io.Writer) {
 
 // versionLine says what was built from what.
 func (p *program) versionLine() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	return fmt.Sprintf("seqd %s (%s, %s/%s)", versionOf(p.version, info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("seqd %s (%s, %s/%s)", version.Of(p.version), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
-
-const module = "github.com/seqd/seqd"
-
-// versionOf returns the version of seqd, and of the program that it is built into, if that is
-// another module. given replaces what Go knows of the program.
-func versionOf(given string, info *debug.BuildInfo) string {
-	program := cmp.Or(given, released(info.Main.Version))
-	for _, dep := range info.Deps {
-		if dep.Path != module {
-			continue
-		}
-		if dep.Replace != nil {
-			dep = dep.Replace
-		}
-		return strings.TrimSpace(cmp.Or(released(dep.Version), unreleased) + " in " + info.Main.Path + " " + program)
-	}
-	return cmp.Or(program, unreleased)
-}
-
-// unreleased stands for a version that is not known.
-const unreleased = "development build"
-
-// released returns a version, "" for one that Go made up.
-func released(version string) string { return strings.TrimPrefix(version, "(devel)") }

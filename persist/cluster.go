@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// clusterPersistID is the persist ID of the one [Cluster] of a store.
-const clusterPersistID = "cluster"
+// ClusterKind is the kind of the one document that says which cluster a store belongs to: its key
+// is [ClusterKey] and its body the ID.
+const (
+	ClusterKind = "cluster"
+	ClusterKey  = "id"
+)
 
 // Cluster is who the nodes that share a store are together. What they keep elsewhere carries the
 // ID, so that a Redis which is shared by mistake with the cluster of another store is noticed.
@@ -21,9 +25,6 @@ type Cluster struct {
 	Timestamp int64 `json:"timestamp"`
 }
 
-// PersistID is the same for every cluster: a store holds one.
-func (c Cluster) PersistID() string { return clusterPersistID }
-
 // Validate returns ErrInvalid unless the ID has the form of one.
 func (c Cluster) Validate() error {
 	if !isRandom(c.ID) {
@@ -32,8 +33,20 @@ func (c Cluster) Validate() error {
 	return nil
 }
 
-// CheckUpdate accepts every change; seqd makes none.
-func (c Cluster) CheckUpdate(Cluster) error { return nil }
+// Document returns the document that says it.
+func (c Cluster) Document() Document {
+	return Document{Kind: ClusterKind, Key: ClusterKey, Revision: 1, Body: c.ID, Timestamp: c.Timestamp}
+}
+
+// ReadCluster returns the cluster that a store belongs to, or ErrNotFound.
+func ReadCluster(ctx context.Context, documents Documents) (Cluster, error) {
+	doc, err := documents.Read(ctx, ClusterKind, ClusterKey)
+	if err != nil {
+		return Cluster{}, err
+	}
+	c := Cluster{ID: doc.Body, Timestamp: doc.Timestamp}
+	return c, c.Validate()
+}
 
 // randomBytes is how many random bytes the ID of a cluster has, and an epoch: 128 bits, so that no
 // two are ever the same.
@@ -60,12 +73,12 @@ func NewEpoch() string { return drawn() }
 // that wraps ErrUnavailable can pass; calling again is always safe.
 func ClusterID(ctx context.Context, store Store, now func() time.Time) (string, error) {
 	for range 2 {
-		known, err := store.Clusters().Read(ctx, clusterPersistID)
+		known, err := ReadCluster(ctx, store.Documents())
 		if !errors.Is(err, ErrNotFound) {
 			return known.ID, err
 		}
 		made := Cluster{ID: drawn(), Timestamp: now().UnixMilli()}
-		err = store.Clusters().Create(ctx, made)
+		err = store.Documents().Create(ctx, made.Document())
 		if !errors.Is(err, ErrExists) {
 			return made.ID, err
 		}

@@ -8,14 +8,13 @@ import (
 // pageSize is how many records are read at a time.
 const pageSize = 1000
 
-// Every yields all models of one kind, in byte order of their persist IDs, and at last an error
-// where there is one. They are read in pages: what is created or deleted meanwhile may be among
-// them or not.
-func Every[M Model](ctx context.Context, from Repository[M]) iter.Seq2[M, error] {
-	return pages(func(after string) ([]M, error) { return from.List(ctx, after, pageSize) }, M.PersistID)
+// EveryCounter yields all counters in byte order of their names, and at last an error if there is
+// one. They are read in pages: what is created or deleted meanwhile may be among them or not.
+func EveryCounter(ctx context.Context, from Counters) iter.Seq2[Counter, error] {
+	return pages(func(after string) ([]Counter, error) { return from.List(ctx, after, pageSize) }, Counter.PersistID)
 }
 
-// EveryDocument is [Every] for the documents of one kind, in byte order of their keys.
+// EveryDocument is [EveryCounter] for the documents of one kind, in byte order of their keys.
 func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[Document, error] {
 	return pages(func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
 }

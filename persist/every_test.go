@@ -35,26 +35,26 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// shapes is a repository that fails at its second page.
-type shapes struct {
-	persist.Repository[persist.Shape]
+// failing is documents that fail at their second page.
+type failing struct {
+	persist.Documents
 	pages int
 }
 
 var errPage = errors.New("the second page")
 
-func (s *shapes) List(_ context.Context, _ string, limit int) ([]persist.Shape, error) {
-	if s.pages++; s.pages > 1 {
+func (f *failing) List(_ context.Context, _, _ string, limit int) ([]persist.Document, error) {
+	if f.pages++; f.pages > 1 {
 		return nil, errPage
 	}
-	return make([]persist.Shape, limit), nil
+	return make([]persist.Document, limit), nil
 }
 
 // An error comes last, after all that was read, and who stops has no further page read.
 func TestEveryEnds(t *testing.T) {
-	failing, seen := &shapes{}, 0
+	pages, seen := &failing{}, 0
 	var last error
-	for _, err := range persist.Every(t.Context(), failing) {
+	for _, err := range persist.EveryDocument(t.Context(), pages, "k") {
 		if last = err; err == nil {
 			seen++
 		}
@@ -62,8 +62,8 @@ func TestEveryEnds(t *testing.T) {
 	if seen != 1000 || !errors.Is(last, errPage) {
 		t.Errorf("%d came, and then %v", seen, last)
 	}
-	stopped := &shapes{}
-	for range persist.Every(t.Context(), stopped) {
+	stopped := &failing{}
+	for range persist.EveryDocument(t.Context(), stopped, "k") {
 		break
 	}
 	if stopped.pages != 1 {

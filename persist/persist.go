@@ -6,6 +6,7 @@ package persist
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // FormatVersion is written into every record. A record with a larger one was written by a newer
@@ -17,16 +18,13 @@ const MaxNumber int64 = 1<<53 - 1
 
 // Errors that every driver returns, wrapped with what they are about.
 var (
-	// ErrNotFound is returned when there is no record with this persist ID.
+	// ErrNotFound is returned when there is no such record.
 	ErrNotFound = errors.New("not found")
-	// ErrExists is returned by Create when the persist ID is taken.
+	// ErrExists is returned by Create when there is such a record.
 	ErrExists = errors.New("exists already")
 	// ErrConflict is returned by Update and Delete of [Documents] when the document has another
 	// revision.
 	ErrConflict = errors.New("another revision")
-	// ErrLowered is returned by Update when it would lower a counter's max, which would issue
-	// numbers again.
-	ErrLowered = errors.New("would lower the maximum")
 	// ErrExhausted is returned by Allocate when the range would end above MaxNumber. Nothing has
 	// changed then.
 	ErrExhausted = errors.New("exhausted")
@@ -44,16 +42,10 @@ var (
 	ErrClosed = errors.New("store closed")
 )
 
-// Model is anything that is persisted.
-type Model interface {
-	// PersistID is the key among the models of one kind: the name of a biz type, or a constant
-	// where there is only one record.
-	PersistID() string
-}
-
 // Counter is the record that ranges are taken from.
 type Counter struct {
-	// BizTag is the biz type.
+	// BizTag is the name of the counter: that of the biz type, or, if its numbers reset, with the
+	// period, such as invoice@2026.
 	BizTag string `json:"bizTag"`
 	// Max is the highest number that ever left the store; 0 or more.
 	Max int64 `json:"max"`
@@ -67,7 +59,7 @@ type Counter struct {
 	Epoch string `json:"epoch,omitempty"`
 }
 
-// PersistID is the biz type.
+// PersistID is the name.
 func (c Counter) PersistID() string { return c.BizTag }
 
 // Validate returns ErrInvalid and the field that is out of its range.
@@ -81,27 +73,6 @@ func (c Counter) Validate() error {
 		return invalid("step %d is outside 1 to %d", c.Step, MaxNumber)
 	case c.Epoch != "" && !isRandom(c.Epoch):
 		return invalid("epoch %q is not %d hexadecimal digits", c.Epoch, 2*randomBytes)
-	}
-	return nil
-}
-
-// Shape is what the IDs of a biz type look like: a text that changes with everything that could
-// make an ID appear a second time (strategy, bit layout, plugins that rewrite). It is compared,
-// never interpreted.
-type Shape struct {
-	BizTag string `json:"bizTag"`
-	Shape  string `json:"shape"`
-	// Timestamp is when the shape was recorded, in ms since the Unix epoch.
-	Timestamp int64 `json:"timestamp"`
-}
-
-// PersistID is the biz type.
-func (s Shape) PersistID() string { return s.BizTag }
-
-// Validate returns ErrInvalid and the field that is out of its range.
-func (s Shape) Validate() error {
-	if s.BizTag == "" || s.Shape == "" {
-		return invalid("bizTag or shape is empty")
 	}
 	return nil
 }
@@ -120,27 +91,12 @@ func (r Range) Validate() error {
 	return nil
 }
 
-// Repository keeps the models of one kind. It is safe for concurrent use. When a write returns an
-// error other than those named here, it may or may not have happened.
-type Repository[M Model] interface {
-	// Create stores a new record, or returns ErrExists.
-	Create(ctx context.Context, m M) error
-	// Read returns a record, or ErrNotFound.
-	Read(ctx context.Context, id string) (M, error)
-	// Update replaces a record, or returns ErrNotFound, or ErrLowered for a counter whose max would
-	// go down.
-	Update(ctx context.Context, m M) error
-	// Delete removes a record, or returns ErrNotFound.
-	Delete(ctx context.Context, id string) error
-	// List returns at most limit records whose persist ID is greater than after, in byte order of
-	// their persist IDs.
-	List(ctx context.Context, after string, limit int) ([]M, error)
-}
-
 // Request is what a range is asked for with.
 type Request struct {
 	BizTag string
-	// Size is how many numbers the range shall hold, 1 to MaxNumber.
+	// Size is how many numbers the range shall hold, 0 to MaxNumber. A request for none takes
+	// nothing and returns an empty range; it raises the counter to the floor and, with the zero
+	// Target, retires its cursor. It cannot be for a cursor.
 	Size int64
 	// Floor is the highest number the asking process ever saw for this counter, 0 for none: the
 	// range begins above it.
@@ -200,8 +156,10 @@ func (t Target) Keeps() bool { return t.kind == beside || t.kind == cursor && t.
 // Validate returns ErrInvalid and the field that is out of its range.
 func (r Request) Validate() error {
 	switch {
-	case r.Size < 1 || r.Size > MaxNumber:
-		return invalid("size %d is outside 1 to %d", r.Size, MaxNumber)
+	case r.Size < 0 || r.Size > MaxNumber:
+		return invalid("size %d is outside 0 to %d", r.Size, MaxNumber)
+	case r.Size == 0 && r.To.kind == cursor:
+		return invalid("a range of no numbers for a cursor")
 	case r.Floor < 0 || r.Floor > MaxNumber:
 		return invalid("floor %d is outside 0 to %d", r.Floor, MaxNumber)
 	case r.Gap < 0 || r.Gap > MaxNumber:
@@ -214,49 +172,65 @@ func (r Request) Validate() error {
 	return nil
 }
 
-// Allocator hands out ranges. It is what uniqueness rests on (invariant U1: a range leaves the
-// store once).
-type Allocator interface {
+// Counters keeps counters. It is what uniqueness rests on (invariant U1: a range leaves the store
+// once). It is safe for concurrent use. Every change is durable when the operation returns nil.
+//
+// After an error other than those named here a change may have happened, or may happen later. The
+// caller forgets a range whose outcome is unknown and never guesses; a driver never repeats an
+// Allocate or GiveBack whose outcome it does not know.
+type Counters interface {
+	// Create stores a new counter, or returns ErrExists. Of concurrent calls one succeeds.
+	Create(ctx context.Context, c Counter) error
+	// Read returns a counter, or ErrNotFound.
+	Read(ctx context.Context, bizTag string) (Counter, error)
+	// Delete removes a counter, or returns ErrNotFound.
+	Delete(ctx context.Context, bizTag string) error
+	// List returns at most limit counters whose names are greater than after, in byte order of
+	// their names.
+	List(ctx context.Context, after string, limit int) ([]Counter, error)
 	// Allocate does max := max(max, floor) + size in one atomic, durable step, and returns the size
 	// numbers up to the new max. It adds the gap if max was below floor, and it sets the epoch as
-	// the target says. ErrNotFound when there is no counter: one that vanished must not start
-	// again. ErrEpoch when the range is for a cursor that does not count. After these, ErrExhausted
-	// and ErrInvalid nothing was taken. On any other error the range may have been taken, and the
-	// epoch changed: the caller forgets the range and never guesses.
+	// the target says. It returns ErrNotFound if there is no counter: one that vanished must not
+	// start again. It returns ErrEpoch if the range is for a cursor that does not count. After
+	// these, ErrExhausted and ErrInvalid, nothing was taken. After any other error the range may
+	// have been taken, and the epoch changed.
 	Allocate(ctx context.Context, req Request) (Range, error)
-	// GiveBack returns the end of what was handed out: where max is r.Last it becomes r.First − 1,
-	// atomically and durably, and the answer is true; otherwise nothing changes and it is false.
-	// The caller has taken r out of every buffer first and calls once: after an error the range is
-	// lost, not offered again.
+	// GiveBack returns the end of what was handed out. If max is r.Last, it becomes r.First − 1,
+	// atomically and durably, and GiveBack returns true. Otherwise nothing changes and it returns
+	// false. The caller has taken r out of every buffer first and calls once: after an error the
+	// range is lost, not offered again.
 	GiveBack(ctx context.Context, bizTag string, r Range) (bool, error)
+	// Epoch returns the sequencer epoch that the counter has now, or ErrNotFound. It is called
+	// often, and for many counters at about the same time: a driver may answer several callers with
+	// one read that began after all of them had called.
+	Epoch(ctx context.Context, bizTag string) (string, error)
 }
 
-// Counters is the repository of counters with the two operations that ranges move by.
-type Counters interface {
-	Repository[Counter]
-	Allocator
-	// Epoch returns the sequencer epoch that the counter has now, or ErrNotFound. It is asked
-	// often, and for many counters at about the same time: a driver may answer several callers with
-	// one read that began after all of them had asked.
-	Epoch(ctx context.Context, bizTag string) (string, error)
+// Clock is the clock of a store, which all who share the store have in common.
+type Clock interface {
+	// Now returns the time of the store at some moment during the call. Nothing that the store
+	// recorded before the call is later than that, except after its clock was set back.
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // Store is one place where everything is kept. It is safe for concurrent use.
 type Store interface {
+	// Clock is the clock of the store. A store of one process may use that of the process.
+	Clock
+	// Counters holds the counters that ranges are allocated from.
 	Counters() Counters
-	Shapes() Repository[Shape]
-	// Clusters holds at most one record; see [ClusterID].
-	Clusters() Repository[Cluster]
+	// Documents holds what administrators change at run time, what nodes tell one another, and the
+	// small records of package persist: see [ClusterID], [ShapesIn] and [PurgedKind].
+	Documents() Documents
 	// Slots holds the registries of machine IDs.
 	Slots() SlotStore
-	// History holds what was issued to whom, where a biz type keeps it.
+	// History holds what was issued to whom, for the biz types that keep it.
 	History() HistoryStore
-	// Documents holds what administrators change at run time, and what nodes tell one another.
-	Documents() Documents
 	// Shared reports whether other processes can allocate from the same store while this one does.
 	Shared() bool
 	// Describe says in a sentence what the store promises, for the log at start.
 	Describe() string
-	// Close ends all use. It waits for writes under way.
+	// Close ends all use. It waits for writes under way. Afterwards every operation returns
+	// ErrClosed.
 	Close() error
 }

@@ -11,9 +11,11 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
 
-// Record is a model that can say whether its fields make sense.
+// Record is what drivers that store bytes encode.
 type Record interface {
-	Model
+	// PersistID is the key of the record among those of its type.
+	PersistID() string
+	// Validate returns ErrInvalid and the field that is out of its range.
 	Validate() error
 }
 
@@ -81,14 +83,3 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	}
 	return c, Range{First: base + 1, Last: c.Max}, nil
 }
-
-// CheckUpdate returns ErrLowered when next would lower the max of c.
-func (c Counter) CheckUpdate(next Counter) error {
-	if next.Max < c.Max {
-		return fmt.Errorf("%w: %s from %d to %d", ErrLowered, c.BizTag, c.Max, next.Max)
-	}
-	return nil
-}
-
-// CheckUpdate accepts every change: who may change a shape is decided above the store.
-func (s Shape) CheckUpdate(Shape) error { return nil }

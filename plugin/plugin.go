@@ -1,6 +1,9 @@
-// Package plugin is the registry of plugins: factories by name. A plugin registers itself in an
-// init function of its package, a program gets it by importing that package, and a biz type binds
-// it by naming it in its list of plugins, each binding with settings of its own.
+// Package plugin is the registry of plugins and of rejection handlers: factories by name.
+//
+// To add a plugin, implement [seqd.Plugin] in a package of its own, call [Register] with a
+// [Factory] in an init function, and import the package in the program (package standard imports
+// those that come with seqd). A biz type binds a plugin by its name; each binding has settings of
+// its own. For rejection handlers use [RegisterRejected].
 package plugin
 
 import (
@@ -18,65 +21,63 @@ import (
 
 // Env is what a plugin is built from.
 type Env struct {
-	// Store is where a plugin may keep what it must remember. It is open, but may not be reached
-	// yet.
+	// Store is where a plugin may keep data. It is open, but it may not be reachable yet.
 	Store persist.Store
 	// Now is the clock.
 	Now func() time.Time
-	// Log gets what an operator should see.
+	// Log is for operators.
 	Log *slog.Logger
-	// Observer gets rare events.
+	// Observer receives rare events.
 	Observer seqd.Observer
-	// Redis is nil when the configuration names no server; else a client that sends each command
-	// once, never again, and bounds it in time, also while no server can be reached. It is safe for
-	// concurrent use and is closed by whoever made it.
+	// Redis is nil if the configuration names no server. Otherwise it is a client that sends each
+	// command once, without retries, and with a timeout even if no server can be reached. It is
+	// safe for concurrent use. A plugin must not close it.
 	Redis redis.UniversalClient
-	// RedisPrefix begins every key in Redis.
+	// RedisPrefix starts every key in Redis.
 	RedisPrefix string
-	// RedisAway returns since when and why Redis could not be used when it was last looked at,
-	// which is about once a second, and a nil error when it could. It does no I/O. It is nil where
-	// Redis is.
+	// RedisAway returns since when and why Redis could not be used when it was last checked, about
+	// once per second. The error is nil if it could. It does no I/O. It is nil if Redis is nil.
 	RedisAway func() (since time.Time, cause error)
 	// Addr is the address that the node listens on, host:port with the port as a number.
 	Addr string
-	// Cluster is the ID of the cluster, as the store has it: 32 hexadecimal digits. What is kept in
-	// Redis carries it.
+	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
+	// must contain it.
 	Cluster string
 }
 
 // Factory makes plugins of one kind.
 type Factory struct {
-	// Name is what a binding says.
+	// Name is the name of the plugin in a binding.
 	Name string
-	// Order is the place in the chain of a binding that says none: smaller runs first.
+	// Order is the default place in the chain. Plugins with a smaller order run first.
 	Order int
-	// Quick says that the plugin returns promptly whatever happens, or when the context ends; see
+	// Quick is true if the plugin always returns promptly, or when the context ends. See
 	// seqd.BoundPlugin.
 	Quick bool
-	// Settings returns a pointer to a new copy of the settings with their defaults: a struct whose
-	// fields carry `config` tags with the names of the keys; "name" and "order" are taken. It may
-	// implement seqd.Validator.
+	// Settings returns a pointer to new default settings: a struct whose fields have `config` tags
+	// with the names of the keys. The names "name" and "order" are reserved. It may implement
+	// seqd.Validator.
 	Settings func() any
-	// Check, where it is set, returns what is wrong with a binding in the chain of this biz type,
-	// none when it fits. The biz type and the settings are valid by themselves. It does no I/O.
+	// Check returns what is wrong with a binding in the chain of this biz type, which is otherwise
+	// valid. It does no I/O. It may be nil.
 	Check func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
-	// New makes the plugin of one binding, whose Settings are what Settings returned, decoded and
-	// validated. Where the plugin implements seqd.Closer, it is closed at the end.
+	// New returns the plugin of one binding. The binding's Settings come from Settings, and are
+	// decoded and validated. If the plugin implements seqd.Closer, it is closed at the end.
 	New func(env Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error)
-	// Shape is for a plugin that rewrites how numbers are shown; nil for others. It returns a text
-	// that changes with every setting that could make an ID appear a second time, secrets as a hash
-	// (see seqd.Claim). It is called after New, with the same binding. What it cannot read is an
-	// error: a text made without it would be taken for another shape.
+	// Shape is for a plugin that changes how numbers are displayed; nil for others. It returns a
+	// text that changes with every setting that could repeat an ID, with secrets as a hash (see
+	// seqd.Claim). It is called after New, with the same binding. It must return an error if it
+	// cannot read something: a text without it would be taken for another shape.
 	Shape func(bizType seqd.BizType, binding seqd.PluginBinding) (string, error)
-	// ShowsPeriod reports whether IDs of different periods differ by what the plugin shows: only
-	// then may the numbers of the biz type begin again. nil for plugins that never do.
+	// ShowsPeriod reports whether the plugin makes IDs of different periods differ. Only then may
+	// the numbers of the biz type reset. It is nil for plugins that never do.
 	ShowsPeriod func(bizType seqd.BizType, binding seqd.PluginBinding) bool
 }
 
-// Maker is implemented by settings by which New or Shape may make something that stays, such as a
-// file with a key, so that a mere check can leave it.
+// Maker is implemented by settings whose New or Shape may create something permanent, such as a key
+// file. A mere check of the configuration can then skip them.
 type Maker interface {
-	// Makes reports whether New or Shape would make something now. It changes nothing.
+	// Makes reports whether New or Shape would create something now. It changes nothing.
 	Makes() bool
 }
 
@@ -89,12 +90,12 @@ func Chain(bizType seqd.BizType) []seqd.PluginBinding {
 
 var factories = registry.New[Factory]("plugins")
 
-// Register makes a plugin known. It panics when the name is empty or taken or Settings or New is
-// missing.
+// Register registers a plugin. It panics if the name is empty or taken, or if Settings or New is
+// nil.
 func Register(f Factory) { factories.Register(f.Name, f, f.Settings != nil && f.New != nil) }
 
-// Names lists the registered plugins, sorted.
+// Names returns the names of the registered plugins, sorted.
 func Names() []string { return factories.Names() }
 
-// Lookup returns a factory, or an error that lists the names there are.
+// Lookup returns a factory, or an error that lists the registered names.
 func Lookup(name string) (Factory, error) { return factories.Lookup(name) }

@@ -7,13 +7,14 @@ import (
 
 // RejectedFactory makes rejection handlers of one kind.
 type RejectedFactory struct {
-	// Name is what a biz type or the section of a strategy says under "rejected".
+	// Name is the name of the handler in the list "rejected" of a biz type or of a strategy's
+	// section.
 	Name string
-	// Settings returns a pointer to a new copy of the settings with their defaults, as those of a
-	// plugin; "name" is taken.
+	// Settings returns a pointer to new default settings, as that of a plugin. The name "name" is
+	// reserved.
 	Settings func() any
-	// New makes the handler of one binding. Biz types that share the binding share the handler.
-	// Where it implements seqd.Closer, it is closed at the end.
+	// New returns the handler of one binding. Biz types that share the binding share the handler.
+	// If it implements seqd.Closer, it is closed at the end.
 	New func(env Env, binding seqd.RejectedBinding) (seqd.RejectedHandler, error)
 }
 
@@ -29,14 +30,14 @@ func init() {
 	})
 }
 
-// RegisterRejected makes a rejection handler known. It panics when the name is empty or taken or a
-// function is missing.
+// RegisterRejected registers a rejection handler. It panics if the name is empty or taken, or if a
+// function is nil.
 func RegisterRejected(f RejectedFactory) {
 	handlers.Register(f.Name, f, f.Settings != nil && f.New != nil)
 }
 
-// RejectedNames lists the registered rejection handlers, sorted.
+// RejectedNames returns the names of the registered rejection handlers, sorted.
 func RejectedNames() []string { return handlers.Names() }
 
-// LookupRejected returns a factory, or an error that lists the names there are.
+// LookupRejected returns a factory, or an error that lists the registered names.
 func LookupRejected(name string) (RejectedFactory, error) { return handlers.Lookup(name) }

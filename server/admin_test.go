@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/ops"
 )
 
 // do sends a request with a JSON body and headers as pairs of name and value, wants its status, and
@@ -324,17 +325,17 @@ func TestRaiseWhatTheStoreHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"order", "made", "deleted", "disabled"} {
-		if r, err := server.Raise(t.Context(), cfg, name, 500); err != nil || r.After != 500 {
+		if r, err := ops.Raise(t.Context(), cfg, name, 500); err != nil || r.After != 500 {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
 	for _, wrong := range []string{"nobody", "flake", "made@2026", ""} {
-		if _, err := server.Raise(t.Context(), cfg, wrong, 500); !errors.Is(err, server.ErrRaise) {
+		if _, err := ops.Raise(t.Context(), cfg, wrong, 500); !errors.Is(err, ops.ErrRaise) {
 			t.Errorf("%s: error %v", wrong, err)
 		}
 	}
 	var done []string
-	if err := server.Restored(t.Context(), cfg, func(bizType, _ string) { done = append(done, bizType) }); err != nil || len(done) != 1 || done[0] != "flake" {
+	if err := ops.Restored(t.Context(), cfg, func(bizType, _ string) { done = append(done, bizType) }); err != nil || len(done) != 1 || done[0] != "flake" {
 		t.Errorf("%v, %v", done, err)
 	}
 	s = start(t, cfg)

@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
+	"github.com/seqd/seqd/server/logging"
 )
 
 // answers are what requests with an Idempotency-Key are answered from, once the back ends are open.
@@ -35,18 +36,19 @@ const (
 	shareOfWrite  = 3
 )
 
-// openAnswers keeps answers in Redis where there is one, else in the store. Never in both: nodes
-// could disagree on where an answer is.
-func (r *runtime) openAnswers(ctx context.Context) {
-	backend, clean := answersInStore(r.store, r.now)
-	if r.redis != nil {
-		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: r.redis, Prefix: r.cfg.Redis.KeyPrefix, Away: r.redisAway})
+// openAnswers keeps answers in Redis if there is one, else in the store. Never in both: nodes could
+// disagree on where an answer is.
+func (b *back) openAnswers(ctx context.Context) {
+	cfg, env := b.base.cfg, b.env()
+	backend, clean := answersInStore(env.Store, env.Now)
+	if env.Redis != nil {
+		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: env.RedisAway})
 	}
-	r.answers.open.Store(idempotency.New(idempotency.Options{
-		Backend: backend, Cluster: r.cluster, TTL: r.cfg.Idempotency.TTL, Log: r.log,
-		Wait: min(waitForAnswer, r.cfg.Server.WriteTimeout/shareOfWrite),
+	b.front.answers.open.Store(idempotency.New(idempotency.Options{
+		Backend: backend, Cluster: env.Cluster, TTL: cfg.Idempotency.TTL, Log: env.Log,
+		Wait: min(waitForAnswer, cfg.Server.WriteTimeout/shareOfWrite),
 	}))
-	go clean.run(ctx, r.log)
+	b.base.background.run(ctx, func(ctx context.Context) { clean.run(ctx, env.Log) })
 }
 
 // answersInStore returns the backend that keeps answers in a store, and what cleans it.
@@ -55,7 +57,7 @@ func answersInStore(store persist.Store, now func() time.Time) (idempotency.Back
 		kept := idempotency.NewKept(offers.Answers())
 		return kept, cleaner{purge: kept.Purge}
 	}
-	clock := idempotency.NewClock(store.Slots(), now, nil)
+	clock := idempotency.NewClock(store, now, nil)
 	kept := idempotency.NewStore(store.Documents(), clock)
 	return kept, cleaner{purge: kept.Purge, skew: clock.Skew}
 }
@@ -75,9 +77,9 @@ type cleaner struct {
 func (c cleaner) run(ctx context.Context, log *slog.Logger) {
 	ticker := time.NewTicker(purgePause)
 	defer ticker.Stop()
-	purging := trouble{log: log, begins: "answers to requests with an Idempotency-Key that have ended cannot be removed; it is tried again every minute",
-		ends: "answers that have ended are removed again"}
-	clocks := trouble{log: log, begins: "the clocks of this node and of the store differ", ends: "the clocks of this node and of the store agree again"}
+	purging := logging.Trouble{Log: log, Begins: "answers to requests with an Idempotency-Key that have ended cannot be removed; it is tried again every minute",
+		Ends: "answers that have ended are removed again"}
+	clocks := logging.Trouble{Log: log, Begins: "the clocks of this node and of the store differ", Ends: "the clocks of this node and of the store agree again"}
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,26 +90,9 @@ func (c cleaner) run(ctx context.Context, log *slog.Logger) {
 		if ctx.Err() != nil {
 			return
 		}
-		purging.note(err)
+		purging.Note(err)
 		if c.skew != nil && err == nil {
-			clocks.note(c.skew(ctx))
+			clocks.Note(c.skew(ctx))
 		}
-	}
-}
-
-// trouble warns when something begins to fail, and not again before it is over.
-type trouble struct {
-	log          *slog.Logger
-	begins, ends string
-	there        failing
-}
-
-func (t *trouble) note(err error) {
-	was := bool(t.there)
-	switch {
-	case t.there.begins(err):
-		t.log.Warn(t.begins, "error", err)
-	case err == nil && was:
-		t.log.Info(t.ends)
 	}
 }

@@ -1,23 +1,29 @@
 package server
 
+import (
+	"log/slog"
+
+	"github.com/seqd/seqd/internal/openfiles"
+)
+
 // spareFiles are the open files that are not connections of callers: store, Redis, MongoDB,
 // history, log.
 const spareFiles = 256
 
-// maxConnections returns server.maxConnections, or fewer where the system allows so few open files
-// that callers could take them all: the store could not open its files then.
-func (r *runtime) maxConnections() int {
-	configured := r.cfg.Server.MaxConnections
-	limit, known := openFiles()
+// maxConnections returns server.maxConnections, or fewer if the system allows so few open files
+// that callers could take them all: then the store could not open its files.
+func maxConnections(configured int, log *slog.Logger) int {
+	limit, known := openfiles.Limit()
 	bound := boundConnections(configured, limit, known)
 	if bound != configured {
-		r.log.Warn("server.maxConnections is more than the limit of open files allows", "maxConnections", configured, "openFiles", limit, "used", bound)
+		log.Warn("server.maxConnections is more than the limit of open files allows",
+			"maxConnections", configured, "openFiles", limit, "used", bound)
 	}
 	return bound
 }
 
 // boundConnections keeps connections so far below a limit of open files that spareFiles are left,
-// or half of the limit where it is very low. 0 is no bound, and stays.
+// or half of the limit if it is very low. 0 is no bound, and stays.
 func boundConnections(configured int, limit uint64, known bool) int {
 	if configured == 0 || !known || limit >= uint64(configured)+spareFiles {
 		return configured

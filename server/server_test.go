@@ -440,18 +440,6 @@ func (c *counting) Issued(_ string, n int) {
 	c.issued += n
 }
 
-func TestLogger(t *testing.T) {
-	for format, want := range map[string]string{"json": `"msg":"shown"`, "text": "msg=shown"} {
-		var out strings.Builder
-		log := server.NewLogger(config.Log{Level: "warn", Format: format}, &out)
-		log.Info("hidden")
-		log.Warn("shown")
-		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "hidden") {
-			t.Errorf("%s: logged %s", format, got)
-		}
-	}
-}
-
 // spied is the last Env that a strategy called spy was built from.
 var spied atomic.Pointer[strategy.Env]
 

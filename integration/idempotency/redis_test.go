@@ -1,5 +1,5 @@
-// Package idempotency tests package idempotency of the server on real Redis servers, MongoDB and
-// real nodes.
+// Package idempotency tests Idempotency-Key on real servers: answers in Redis, in MongoDB and in
+// the bolt file.
 package idempotency
 
 import (
@@ -129,7 +129,7 @@ func TestMongo(t *testing.T) {
 		database, c := testenv.Unique(), &clock{at: begin}
 		backend := func() *idempotency.Store {
 			s := openMongo(t, server, database)
-			slots := timed{s.Slots(), c.now}
+			slots := timed{s, c.now}
 			return idempotency.NewStore(s.Documents(), idempotency.NewClock(slots, c.now, func() time.Duration { return c.now().Sub(begin) }))
 		}
 		one = backend()
@@ -146,14 +146,13 @@ var begin = time.UnixMilli(1_790_000_000_000)
 
 // timed is a store whose clock a test sets.
 type timed struct {
-	persist.SlotStore
+	persist.Clock
 	now func() time.Time
 }
 
-func (s timed) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
-	table, err := s.SlotStore.Look(ctx, registry, ids...)
-	table.Now = s.now().UnixMilli()
-	return table, err
+func (s timed) Now(ctx context.Context) (time.Time, error) {
+	_, err := s.Clock.Now(ctx)
+	return s.now(), err
 }
 
 func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Store {
@@ -176,7 +175,7 @@ func TestMongoAndClocks(t *testing.T) {
 		database := testenv.Unique()
 		node := func(off time.Duration) *idempotency.Store {
 			s := openMongo(t, server, database)
-			return idempotency.NewStore(s.Documents(), idempotency.NewClock(s.Slots(), func() time.Time { return time.Now().Add(off) }, nil))
+			return idempotency.NewStore(s.Documents(), idempotency.NewClock(s, func() time.Time { return time.Now().Add(off) }, nil))
 		}
 		nodes := map[string]*idempotency.Store{"right": node(0), "wrong": node(off)}
 		for name, n := range nodes {

@@ -3,7 +3,7 @@ package model
 import (
 	"time"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
 // worldSteps is how long things go wrong in a world.

@@ -78,7 +78,7 @@ func newInterpreter(p programs) *interpreter {
 	for name, program := range p {
 		l.scripts[name] = state.NewFunctionFromProto(program)
 	}
-	client := redis.NewClient(&redis.Options{Addr: "nowhere:1"}) // the hook lets nothing get there
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // the hook lets nothing get there
 	client.AddHook(l)
 	l.cursor = rediscursor.Open(rediscursor.Options{Client: client, Prefix: keyPrefix, Cluster: cluster}, counter)
 	return l

@@ -1,4 +1,4 @@
-// Package store tests the drivers of package persist that need a server.
+// Package store tests persist/mongo, the driver for MongoDB, on a real server.
 package store
 
 import (
@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -57,6 +58,7 @@ func TestConformance(t *testing.T) {
 
 // Connections that a burst of operations opened are closed when they are idle.
 func TestIdleConnectionsAreClosed(t *testing.T) {
+	longtest.Only(t)
 	var opened, closed atomic.Int64
 	s := open(t, testenv.StartMongo(t).URI()+"/?maxIdleTimeMS=100", func(o *mongo.Options) {
 		o.Configure = func(c *options.ClientOptions) {
@@ -106,6 +108,12 @@ func (c *commands) monitor(o *options.ClientOptions) {
 	}})
 }
 
+func (c *commands) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent = nil
+}
+
 func (c *commands) with(name string) (found []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,20 +131,25 @@ func TestWriteConcern(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
+	c.forget() // how a new database is begun
 	create(t, s)
 	r, err := allocate(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, giveBack := s.Counters().GiveBack(t.Context(), "order", r)
+	documents, token := s.Documents(), persist.Document{Kind: "token", Key: "a", Revision: 1}
+	changed := token
+	changed.Revision++
 	err = errors.Join(giveBack,
-		s.Counters().Update(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 10}),
-		s.Shapes().Create(t.Context(), persist.Shape{BizTag: "order", Shape: "segment"}),
+		documents.Create(t.Context(), token),
+		documents.Update(t.Context(), changed),
+		documents.Delete(t.Context(), "token", "a", 2),
 		s.Counters().Delete(t.Context(), "order"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]int{"insert": 2, "findAndModify": 1, "update": 2, "delete": 1} {
+	for name, want := range map[string]int{"insert": 2, "findAndModify": 1, "update": 2, "delete": 2} {
 		sent := c.with(name)
 		if len(sent) != want {
 			t.Errorf("%d commands %s, want %d", len(sent), name, want)
@@ -290,8 +303,8 @@ func TestDocumentsThatAreNotOurs(t *testing.T) {
 			_, read := s.Counters().Read(t.Context(), "order")
 			_, allocated := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, Floor: 500})
 			given, giveBack := s.Counters().GiveBack(t.Context(), "order", persist.Range{First: 51, Last: 100})
-			update := s.Counters().Update(t.Context(), persist.Counter{BizTag: "order", Max: 200, Step: 10})
-			for what, err := range map[string]error{"read": read, "allocate": allocated, "give back": giveBack, "update": update} {
+			_, raise := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Floor: 200})
+			for what, err := range map[string]error{"read": read, "allocate": allocated, "give back": giveBack, "raise": raise} {
 				if !errors.Is(err, test.want) {
 					t.Errorf("%s: %v", what, err)
 				}

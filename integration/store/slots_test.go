@@ -35,6 +35,7 @@ func TestSlotCommands(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
+	c.forget() // how a new database is begun
 	swap(t, s, persist.SlotSwap{NewSet: &slotSet}, true)
 	swap(t, s, persist.SlotSwap{OldSet: &slotSet, NewSlot: leased(5)}, true)
 	swap(t, s, persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5)}, true)

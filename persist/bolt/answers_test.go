@@ -419,7 +419,7 @@ func TestAnswersAfterACrashBetween(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(k.path+answersSuffix, "00000001.db"), given, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := create(filepath.Join(k.path+answersSuffix, "00000004.db"), [][]byte{answersBucket}); err != nil {
+	if err := create(filepath.Join(k.path+answersSuffix, "00000004.db"), answersContent("")); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.store.Close(); err != nil {

@@ -23,16 +23,26 @@ import (
 var (
 	metaBucket     = []byte("meta")
 	countersBucket = []byte("counters")
-	shapesBucket   = []byte("shapes")
-	clustersBucket = []byte("clusters")
 	slotsBucket    = []byte("slots")
 	formatKey      = []byte("format")
 
 	documentsBucket = []byte("documents")
 )
 
-// laterBuckets are those that files of the first versions lack.
-var laterBuckets = [][]byte{clustersBucket, slotsBucket, documentsBucket}
+// Format is the format of the store's file. A file with a larger one was written by a newer seqd
+// and is refused; one with a smaller one is upgraded when it is opened.
+const Format = 2
+
+// content is what a data file is for.
+type content struct {
+	buckets [][]byte // that it always has
+	format  int      // that new ones get; larger ones are refused
+	advice  string   // says what to do about a damaged file
+}
+
+func storeContent() content {
+	return content{[][]byte{countersBucket, slotsBucket, documentsBucket}, Format, counterAdvice}
+}
 
 func formatValue(version int) []byte { return []byte(strconv.Itoa(version)) }
 
@@ -48,16 +58,15 @@ type Options struct {
 	// kept by it.
 	Elapsed func() time.Duration
 
-	advice string // says what to do about a damaged file
+	content content
 }
 
 // Store is a [persist.Store] in one bbolt file, safe for concurrent use.
 type Store struct {
 	opened
+	now      func() time.Time
 	writer   *writer
 	counters counters
-	shapes   repository[persist.Shape]
-	clusters repository[persist.Cluster]
 	slots    slots
 	history  history
 
@@ -73,17 +82,19 @@ var (
 // Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other
 // needs a human.
 func Open(opts Options) (*Store, error) {
-	opts.advice = counterAdvice
-	file, err := openFile(opts, append([][]byte{countersBucket, shapesBucket}, laterBuckets...)...)
+	opts.content = storeContent()
+	file, err := openFile(opts)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{opened: file}
-	if err := s.verify(countersBucket, shapesBucket); err != nil {
+	if err := s.verify(opts.content); err != nil {
 		return nil, err
 	}
 	s.fill(opts)
-	err = s.complete()
+	if s.format < Format {
+		err = s.writer.do(context.Background(), upgrade)
+	}
 	if errors.Is(err, errPanicked) {
 		// and never opened again in the hope that it passes
 		err = fmt.Errorf("it is damaged: %v", err)
@@ -99,33 +110,17 @@ func (s *Store) fill(opts Options) {
 	s.writer = startWriter(&s.opened, true)
 	s.history.opts = opts
 	s.history.opts.Path += historySuffix
-	s.history.opts.advice = historyAdvice
-	s.counters = counters{repository[persist.Counter]{bucket{s, countersBucket}}, opts.Now}
-	s.shapes = repository[persist.Shape]{bucket{s, shapesBucket}}
-	s.clusters = repository[persist.Cluster]{bucket{s, clustersBucket}}
+	s.history.opts.content = historyContent()
+	s.now = opts.Now
+	s.counters = counters{bucket{s, countersBucket}, opts.Now}
 	s.slots = slots{bucket{s, slotsBucket}, opts.Now}
-	s.documents = documents{repository[persist.Document]{bucket{s, documentsBucket}}}
+	s.documents = documents{bucket{s, documentsBucket}}
 	s.fillAnswers(opts)
 }
 
-// complete adds the buckets that files of the first versions lack. They stay readable for those.
-func (s *Store) complete() error {
-	if there, err := s.whole(); err != nil || there {
-		return err
-	}
-	return s.writer.do(context.Background(), func(tx *bbolt.Tx) error {
-		for _, name := range laterBuckets {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// verify closes the file again unless it can be used and has the buckets.
-func (o *opened) verify(buckets ...[]byte) error {
-	err := errors.Join(guarded(func() error { return o.check(buckets) }), o.stillThere())
+// verify closes the file again unless it can be used and has the content.
+func (o *opened) verify(c content) error {
+	err := errors.Join(guarded(func() error { return o.check(c) }), o.stillThere())
 	if err != nil {
 		return errors.Join(fmt.Errorf("open store file %s: %w", o.path, err), o.close())
 	}
@@ -133,8 +128,8 @@ func (o *opened) verify(buckets ...[]byte) error {
 }
 
 // check reads the format, after making sure that the file is as long as it says: bbolt maps it into
-// memory, and pages beyond its end would end the process when they are touched.
-func (o *opened) check(buckets [][]byte) error {
+// memory, and touching pages beyond its end would end the process.
+func (o *opened) check(c content) error {
 	info, err := os.Stat(o.path)
 	if err != nil {
 		return err
@@ -147,19 +142,28 @@ func (o *opened) check(buckets [][]byte) error {
 			return err
 		}
 		meta := tx.Bucket(metaBucket)
-		if meta == nil || slices.ContainsFunc(buckets, func(name []byte) bool { return tx.Bucket(name) == nil }) {
-			return fmt.Errorf("%w: it is a bbolt file but not a store of seqd", persist.ErrInvalid)
+		if meta == nil {
+			return errNoStore
 		}
-		format, err := strconv.Atoi(string(meta.Get(formatKey)))
+		o.format, err = strconv.Atoi(string(meta.Get(formatKey)))
 		switch {
-		case err != nil || format < 1:
+		case err != nil || o.format < 1:
 			return fmt.Errorf("%w: its format %q cannot be read", persist.ErrInvalid, meta.Get(formatKey))
-		case format > persist.FormatVersion:
-			return fmt.Errorf("%w: its format is %d, this build knows %d", persist.ErrNewer, format, persist.FormatVersion)
+		case o.format > c.format:
+			return fmt.Errorf("%w: its format is %d, this build knows %d", persist.ErrNewer, o.format, c.format)
+		}
+		buckets := c.buckets
+		if o.format < c.format {
+			buckets = formerBuckets
+		}
+		if slices.ContainsFunc(buckets, func(name []byte) bool { return tx.Bucket(name) == nil }) {
+			return errNoStore
 		}
 		return nil
 	})
 }
+
+var errNoStore = fmt.Errorf("%w: it is a bbolt file but not a store of seqd", persist.ErrInvalid)
 
 // stillThere returns an error when the file was removed or replaced. Ranges taken from a file
 // without a name would be lost with the process, and the next one would issue them again.
@@ -176,11 +180,13 @@ var errMoved = fmt.Errorf("%w: the store file was removed or replaced while in u
 // Counters returns the counters.
 func (s *Store) Counters() persist.Counters { return &s.counters }
 
-// Shapes returns the shapes.
-func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
-
-// Clusters returns the cluster's record.
-func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
+// Now returns the time of the process.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	return s.now(), translate(s.view(func(*bbolt.Tx) error { return nil })) // which a closed file refuses
+}
 
 // Slots returns the registries of machine IDs.
 func (s *Store) Slots() persist.SlotStore { return &s.slots }
@@ -211,20 +217,6 @@ func (s *Store) Close() error {
 	return errors.Join(s.history.close(), s.answers.close(), s.opened.close())
 }
 
-// whole reports whether the file has every bucket.
-func (s *Store) whole() (there bool, err error) {
-	err = s.view(func(tx *bbolt.Tx) error {
-		there = !slices.ContainsFunc(laterBuckets, func(name []byte) bool { return tx.Bucket(name) == nil })
-		return nil
-	})
-	return there, err
-}
-
-type record[M any] interface {
-	persist.Record
-	CheckUpdate(next M) error
-}
-
 // bucket is where records of one kind are.
 type bucket struct {
 	store *Store
@@ -246,9 +238,6 @@ func (b *bucket) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
 func (b *bucket) write(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	return b.store.writer.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 }
-
-// repository keeps records of one kind in one bucket.
-type repository[M record[M]] struct{ bucket }
 
 // get reads one record.
 func get[M persist.Record](b *bbolt.Bucket, id string) (m M, err error) {
@@ -274,121 +263,19 @@ func put[M persist.Record](b *bbolt.Bucket, m M) error {
 	return b.Put([]byte(m.PersistID()), data)
 }
 
-// Create implements [persist.Repository].
-func (r *repository[M]) Create(ctx context.Context, m M) error {
-	if err := m.Validate(); err != nil {
-		return err
+// list reads at most limit records whose keys begin with prefix and are greater than after.
+func list[M persist.Record](b *bbolt.Bucket, prefix, after []byte, limit int) (list []M, err error) {
+	cursor := b.Cursor()
+	key, data := cursor.Seek(after)
+	if bytes.Equal(key, after) {
+		key, data = cursor.Next()
 	}
-	return r.write(ctx, func(b *bbolt.Bucket) error {
-		if b.Get([]byte(m.PersistID())) != nil {
-			return fmt.Errorf("%q: %w", m.PersistID(), persist.ErrExists)
-		}
-		return put(b, m)
-	})
-}
-
-// Read implements [persist.Repository].
-func (r *repository[M]) Read(ctx context.Context, id string) (m M, err error) {
-	err = r.read(ctx, func(b *bbolt.Bucket) error {
-		m, err = get[M](b, id)
-		return err
-	})
-	return m, err
-}
-
-// Update implements [persist.Repository].
-func (r *repository[M]) Update(ctx context.Context, m M) error {
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	return r.write(ctx, func(b *bbolt.Bucket) error {
-		old, err := get[M](b, m.PersistID())
+	for ; key != nil && bytes.HasPrefix(key, prefix) && len(list) < limit; key, data = cursor.Next() {
+		m, err := persist.Decode[M](data)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("%q: %w", key, err)
 		}
-		if err := old.CheckUpdate(m); err != nil {
-			return err
-		}
-		return put(b, m)
-	})
-}
-
-// Delete implements [persist.Repository].
-func (r *repository[M]) Delete(ctx context.Context, id string) error {
-	return r.write(ctx, func(b *bbolt.Bucket) error {
-		if b.Get([]byte(id)) == nil {
-			return fmt.Errorf("%q: %w", id, persist.ErrNotFound)
-		}
-		return b.Delete([]byte(id))
-	})
-}
-
-// List implements [persist.Repository].
-func (r *repository[M]) List(ctx context.Context, after string, limit int) (list []M, err error) {
-	err = r.read(ctx, func(b *bbolt.Bucket) error {
-		cursor := b.Cursor()
-		key, data := cursor.Seek([]byte(after))
-		if bytes.Equal(key, []byte(after)) {
-			key, data = cursor.Next()
-		}
-		for ; key != nil && len(list) < limit; key, data = cursor.Next() {
-			m, err := persist.Decode[M](data)
-			if err != nil {
-				return fmt.Errorf("%q: %w", key, err)
-			}
-			list = append(list, m)
-		}
-		return nil
-	})
-	return list, err
-}
-
-type counters struct {
-	repository[persist.Counter]
-	now func() time.Time
-}
-
-// Allocate implements [persist.Allocator].
-func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	var allocated persist.Range
-	err := c.write(ctx, func(b *bbolt.Bucket) error {
-		counter, err := get[persist.Counter](b, req.BizTag)
-		if err != nil {
-			return err
-		}
-		if counter, allocated, err = counter.Allocated(req, c.now().UnixMilli()); err != nil {
-			return err
-		}
-		return put(b, counter)
-	})
-	if err != nil {
-		return persist.Range{}, err
+		list = append(list, m)
 	}
-	return allocated, nil
-}
-
-// Epoch implements [persist.Counters].
-func (c *counters) Epoch(ctx context.Context, bizTag string) (string, error) {
-	counter, err := c.Read(ctx, bizTag)
-	return counter.Epoch, err
-}
-
-// GiveBack implements [persist.Allocator].
-func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
-	if err := r.Validate(); err != nil {
-		return false, err
-	}
-	given := false
-	err := c.write(ctx, func(b *bbolt.Bucket) error {
-		counter, err := get[persist.Counter](b, bizTag)
-		if err != nil || counter.Max != r.Last {
-			return err
-		}
-		counter.Max, given = r.First-1, true
-		return put(b, counter)
-	})
-	if err != nil {
-		return false, err
-	}
-	return given, nil
+	return list, nil
 }

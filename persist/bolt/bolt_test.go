@@ -167,7 +167,7 @@ func TestOpenRefuses(t *testing.T) {
 		path := filepath.Join(dir, "newer.db")
 		s := open(t, path)
 		err := s.db.Update(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(formatKey, formatValue(persist.FormatVersion+1))
+			return tx.Bucket(metaBucket).Put(formatKey, formatValue(Format+1))
 		})
 		if err := errors.Join(err, s.Close()); err != nil {
 			t.Fatal(err)
@@ -176,63 +176,6 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("error %v is not ErrNewer", err)
 		}
 	})
-}
-
-// Files of the first versions have no buckets for the cluster, the machine IDs and documents; they
-// get them and keep their numbers.
-func TestFileOfAnOlderVersion(t *testing.T) {
-	for name, missing := range map[string][][]byte{
-		"all": laterBuckets, "clusters and slots": {clustersBucket, slotsBucket}, "slots": {slotsBucket}, "clusters": {clustersBucket}, "documents": {documentsBucket},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "seqd.db")
-			s := open(t, path)
-			addCounter(t, s, "order")
-			err := s.db.Update(func(tx *bbolt.Tx) error {
-				var errs []error
-				for _, bucket := range missing {
-					errs = append(errs, tx.DeleteBucket(bucket))
-				}
-				return errors.Join(errs...)
-			})
-			if err := errors.Join(err, s.Close()); err != nil {
-				t.Fatal(err)
-			}
-			var ids []string
-			for i := range 2 {
-				s := open(t, path)
-				id, err := persist.ClusterID(t.Context(), s, time.Now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ids = append(ids, id)
-				if _, err := s.Counters().Read(t.Context(), "order"); err != nil {
-					t.Error(err)
-				}
-				if table, err := s.Slots().Look(t.Context(), "order"); err != nil || len(table.Slots) != i {
-					t.Errorf("registry %+v, %v", table, err)
-				}
-				if list, err := s.Documents().List(t.Context(), "token", "", 9); err != nil || len(list) != i {
-					t.Errorf("documents %+v, %v", list, err)
-				}
-				if n, err := s.Documents().Purge(t.Context(), "token", 1, 9); n != 0 || err != nil {
-					t.Errorf("purged %d, %v", n, err)
-				}
-				if err := s.Documents().Create(t.Context(), persist.Document{Kind: "token", Key: fmt.Sprint(i), Revision: 1, Expires: 5}); err != nil {
-					t.Error(err)
-				}
-				if made, err := s.Slots().Swap(t.Context(), "order", persist.SlotSwap{NewSlot: &persist.Slot{ID: int64(i), Key: "k"}}); !made || err != nil {
-					t.Errorf("swap: %v, %v", made, err)
-				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if ids[0] != ids[1] || ids[0] == "" {
-				t.Errorf("the IDs are %q", ids)
-			}
-		})
-	}
 }
 
 // A record that rotted is refused, whatever is done with it, and stays as it is.

@@ -35,11 +35,12 @@ const compactBatch = 16 << 20
 // ends in ".compact", which the next call replaces.
 func Compact(opts Options) (done []Compacted, err error) {
 	files := []struct {
-		suffix, advice string
-	}{{"", counterAdvice}, {historySuffix, historyAdvice}}
+		suffix  string
+		content content
+	}{{"", storeContent()}, {historySuffix, historyContent()}}
 	for _, file := range files {
 		of := opts
-		of.Path, of.advice = opts.Path+file.suffix, file.advice
+		of.Path, of.content = opts.Path+file.suffix, file.content
 		if _, err := os.Stat(of.Path); file.suffix != "" && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -63,7 +64,7 @@ func compact(opts Options, reached func(step string)) (done Compacted, err error
 		return done, err
 	}
 	defer func() { err = errors.Join(err, old.close()) }()
-	if err := errors.Join(guarded(func() error { return old.check(nil) }), old.stillThere()); err != nil {
+	if err := errors.Join(guarded(func() error { return old.check(opts.content) }), old.stillThere()); err != nil {
 		return done, err
 	}
 	info, err := os.Stat(opts.Path)

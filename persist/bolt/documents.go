@@ -13,7 +13,7 @@ import (
 
 // documents keeps documents by their persist IDs, and beside them, in a bucket in the bucket, when
 // those expire that ever do.
-type documents struct{ repository[persist.Document] }
+type documents struct{ bucket }
 
 var _ persist.Documents = (*documents)(nil)
 
@@ -39,7 +39,12 @@ func (d *documents) Read(ctx context.Context, kind, key string) (persist.Documen
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return persist.Document{}, err
 	}
-	return d.repository.Read(ctx, documentID(kind, key))
+	var doc persist.Document
+	err := d.read(ctx, func(b *bbolt.Bucket) (err error) {
+		doc, err = get[persist.Document](b, documentID(kind, key))
+		return err
+	})
+	return doc, err
 }
 
 // Update implements [persist.Documents].
@@ -77,27 +82,15 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 }
 
 // List implements [persist.Documents].
-func (d *documents) List(ctx context.Context, kind, after string, limit int) (list []persist.Document, err error) {
+func (d *documents) List(ctx context.Context, kind, after string, limit int) (found []persist.Document, err error) {
 	if err := persist.CheckDocuments(kind, after); err != nil {
 		return nil, err
 	}
-	prefix := []byte(documentID(kind, ""))
-	from := []byte(documentID(kind, after))
 	err = d.read(ctx, func(b *bbolt.Bucket) error {
-		cursor := b.Cursor()
-		for key, data := cursor.Seek(from); bytes.HasPrefix(key, prefix) && len(list) < limit; key, data = cursor.Next() {
-			if bytes.Equal(key, from) {
-				continue
-			}
-			doc, err := persist.Decode[persist.Document](data)
-			if err != nil {
-				return fmt.Errorf("%q: %w", key, err)
-			}
-			list = append(list, doc)
-		}
-		return nil
+		found, err = list[persist.Document](b, []byte(documentID(kind, "")), []byte(documentID(kind, after)), limit)
+		return err
 	})
-	return list, err
+	return found, err
 }
 
 // Purge implements [persist.Documents].

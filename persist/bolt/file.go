@@ -22,19 +22,19 @@ type opened struct {
 	file    os.FileInfo // of the file itself, whatever its name leads to by now
 	created bool
 	guard   *guard
+	format  int // known once it is verified
 }
 
-// openFile opens a data file under an exclusive lock, creating it first, with the buckets, when it
-// does not exist.
-func openFile(opts Options, buckets ...[]byte) (o opened, err error) {
-	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.advice}
+// openFile opens a data file under an exclusive lock, creating it first if it does not exist.
+func openFile(opts Options) (o opened, err error) {
+	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.content.advice}
 	dir := filepath.Dir(opts.Path)
 	if err := folder.Make(dir, 0o750); err != nil {
 		return o, fmt.Errorf("create the data folder for %s: %w", opts.Path, outOfSpace(err))
 	}
 	switch info, err := os.Stat(opts.Path); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := create(opts.Path, buckets); err != nil {
+		if err := create(opts.Path, opts.content); err != nil {
 			return o, fmt.Errorf("create store file %s: %w", opts.Path, outOfSpace(err))
 		}
 		o.created = true
@@ -88,7 +88,7 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 // a full disk in between leaves nothing that looks like a store, and of two processes that create
 // at once exactly one wins (a rename would put the loser's file over the winner's, which then
 // issues from a file without a name).
-func create(path string, buckets [][]byte) error {
+func create(path string, c content) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func create(path string, buckets [][]byte) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range buckets {
+		for _, name := range c.buckets {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func create(path string, buckets [][]byte) error {
 		if err != nil {
 			return err
 		}
-		return meta.Put(formatKey, formatValue(persist.FormatVersion))
+		return meta.Put(formatKey, formatValue(c.format))
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err

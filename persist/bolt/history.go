@@ -19,6 +19,10 @@ const historyAdvice = "stop seqd, and restore a backup of the file or remove it 
 
 var historyBucket = []byte("history")
 
+func historyContent() content {
+	return content{[][]byte{historyBucket}, persist.FormatVersion, historyAdvice}
+}
+
 // history is kept in a file of its own, made when it is first used: a large history neither makes
 // ranges wait for its writes nor grows the one file that must be backed up, and when it is damaged
 // or fills its disk, numbers go on.
@@ -43,11 +47,11 @@ func (h *history) open() (*writer, *opened, error) {
 	case h.writer != nil:
 		return h.writer, &h.file, nil
 	}
-	file, err := openFile(h.opts, historyBucket)
+	file, err := openFile(h.opts)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := file.verify(historyBucket); err != nil {
+	if err := file.verify(h.opts.content); err != nil {
 		return nil, nil, err
 	}
 	// Once is enough: where a damaged page takes back the last batch, nothing is issued twice.

@@ -14,27 +14,30 @@ import (
 // ErrInUse is returned by OpenReadOnly while another process has the file.
 var ErrInUse = errors.New("another process is using the store file")
 
+// ErrOlder is returned by OpenReadOnly for a file that an earlier version wrote. [Open] upgrades it.
+var ErrOlder = errors.New("the store file is of an earlier version, and is upgraded when seqd starts")
+
 // OpenReadOnly opens a store that exists to look at it, and creates and changes nothing: every
 // write returns an error. While it is open no process can open the file to write. The error is one
-// of fs.ErrNotExist and ErrInUse, as errors.Is tells, or says why the file cannot be used.
+// of fs.ErrNotExist, ErrInUse and ErrOlder, as errors.Is tells, or says why the file cannot be used.
 func OpenReadOnly(opts Options) (*Store, error) {
-	opts.advice = counterAdvice
-	file, err := lookAt(opts, countersBucket, shapesBucket)
+	opts.content = storeContent()
+	file, err := lookAt(opts)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{opened: file}
+	if s.format < Format {
+		return nil, errors.Join(fmt.Errorf("%w: %s is of format %d, this build writes %d", ErrOlder, opts.Path, s.format, Format), s.opened.close())
+	}
 	s.fill(opts)
 	s.history.closed, s.answers.closed = true, true // they would make their files
-	if there, err := s.whole(); err != nil || !there {
-		return nil, errors.Join(fmt.Errorf("%s was made by one of the first versions of seqd, and can be looked at once this one has run on it", opts.Path), err, s.Close())
-	}
 	return s, nil
 }
 
 // lookAt opens a data file that exists, to read it.
-func lookAt(opts Options, buckets ...[]byte) (o opened, err error) {
-	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.advice}
+func lookAt(opts Options) (o opened, err error) {
+	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.content.advice}
 	if info, err := os.Stat(opts.Path); err != nil {
 		return o, err
 	} else if info.Size() == 0 {
@@ -57,7 +60,7 @@ func lookAt(opts Options, buckets ...[]byte) (o opened, err error) {
 	case err != nil:
 		return o, fmt.Errorf("open store file %s: %w", opts.Path, err)
 	}
-	return o, o.verify(buckets...)
+	return o, o.verify(opts.content)
 }
 
 // InspectAnswers opens all files of answers beside a store that was opened to look at it, and
@@ -73,7 +76,8 @@ func (s *Store) InspectAnswers() (files, answers int, err error) {
 		one := &window{number: number}
 		opts := w.opts
 		opts.Path = windowPath(opts.Path, number)
-		if one.opened, err = lookAt(opts, answersBucket); err != nil {
+		opts.content = answersContent("")
+		if one.opened, err = lookAt(opts); err != nil {
 			return 0, 0, err
 		}
 		if err := errors.Join(one.read(), one.close()); err != nil {

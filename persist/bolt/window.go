@@ -29,14 +29,18 @@ type window struct {
 	state windowState
 }
 
+func answersContent(advice string) content {
+	return content{[][]byte{answersBucket}, persist.FormatVersion, advice}
+}
+
 // openWindow opens a window, and makes it if it does not exist.
 func openWindow(opts Options, number int64) (*window, error) {
 	advice := answersAdvice(opts.Path)
 	opts.Path = windowPath(opts.Path, number)
-	opts.advice = advice
-	file, err := openFile(opts, answersBucket)
+	opts.content = answersContent(advice)
+	file, err := openFile(opts)
 	if err == nil {
-		err = file.verify(answersBucket)
+		err = file.verify(opts.content)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("answers of requests with an Idempotency-Key: %w; %s", err, advice)

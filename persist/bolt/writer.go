@@ -165,7 +165,7 @@ func translate(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, persist.ErrNotFound), errors.Is(err, persist.ErrExists), errors.Is(err, persist.ErrLowered),
+	case errors.Is(err, persist.ErrNotFound), errors.Is(err, persist.ErrExists),
 		errors.Is(err, persist.ErrExhausted), errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer),
 		errors.Is(err, persist.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err

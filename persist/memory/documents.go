@@ -2,31 +2,80 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/seqd/seqd/persist"
 )
 
-// documents keeps documents by their persist IDs.
-type documents struct{ repository[persist.Document] }
+// documents keeps the documents of each kind by their keys, under one lock.
+type documents struct {
+	gate
+	kinds map[string]map[string]persist.Document
+}
 
 var _ persist.Documents = (*documents)(nil)
+
+// get returns a document; the lock is held.
+func (d *documents) get(kind, key string) (persist.Document, error) {
+	doc, ok := d.kinds[kind][key]
+	if !ok {
+		return doc, fmt.Errorf("%q: %w", persist.Document{Kind: kind, Key: key}.PersistID(), persist.ErrNotFound)
+	}
+	return doc, nil
+}
+
+// put keeps a document; the lock is held.
+func (d *documents) put(doc persist.Document) {
+	if d.kinds[doc.Kind] == nil {
+		d.kinds[doc.Kind] = make(map[string]persist.Document)
+	}
+	d.kinds[doc.Kind][doc.Key] = doc
+}
 
 // Create implements [persist.Documents].
 func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
-	return d.repository.Create(ctx, doc)
+	return d.locked(ctx, func() error {
+		if _, ok := d.kinds[doc.Kind][doc.Key]; ok {
+			return fmt.Errorf("%q: %w", doc.PersistID(), persist.ErrExists)
+		}
+		d.put(doc)
+		return nil
+	})
 }
 
 // Read implements [persist.Documents].
-func (d *documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+func (d *documents) Read(ctx context.Context, kind, key string) (doc persist.Document, err error) {
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return persist.Document{}, err
 	}
-	return d.repository.Read(ctx, id(kind, key))
+	err = d.locked(ctx, func() error {
+		doc, err = d.get(kind, key)
+		return err
+	})
+	return doc, err
+}
+
+// Update implements [persist.Documents].
+func (d *documents) Update(ctx context.Context, doc persist.Document) error {
+	if err := doc.Validate(); err != nil {
+		return err
+	}
+	return d.locked(ctx, func() error {
+		old, err := d.get(doc.Kind, doc.Key)
+		if err != nil {
+			return err
+		}
+		if err := old.CheckUpdate(doc); err != nil {
+			return err
+		}
+		d.put(doc)
+		return nil
+	})
 }
 
 // Delete implements [persist.Documents].
@@ -35,14 +84,14 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 		return err
 	}
 	return d.locked(ctx, func() error {
-		old, err := d.get(id(kind, key))
+		old, err := d.get(kind, key)
 		if err != nil {
 			return err
 		}
 		if err := old.CheckRevision(revision); err != nil {
 			return err
 		}
-		delete(d.records, old.PersistID())
+		delete(d.kinds[kind], key)
 		return nil
 	})
 }
@@ -53,8 +102,8 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (li
 		return nil, err
 	}
 	err = d.locked(ctx, func() error {
-		for _, doc := range d.records {
-			if doc.Kind == kind && doc.Key > after {
+		for key, doc := range d.kinds[kind] {
+			if key > after {
 				list = append(list, doc)
 			}
 		}
@@ -70,12 +119,12 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 		return 0, err
 	}
 	err = d.locked(ctx, func() error {
-		for id, doc := range d.records {
+		for key, doc := range d.kinds[kind] {
 			if purged >= limit {
 				break
 			}
-			if doc.Kind == kind && doc.Expires != 0 && doc.Expires < before {
-				delete(d.records, id)
+			if doc.Expires != 0 && doc.Expires < before {
+				delete(d.kinds[kind], key)
 				purged++
 			}
 		}
@@ -83,5 +132,3 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	})
 	return purged, err
 }
-
-func id(kind, key string) string { return persist.Document{Kind: kind, Key: key}.PersistID() }

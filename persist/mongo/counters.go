@@ -13,26 +13,14 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// counters adds the two operations that ranges move by.
+// counters keeps each counter as one document.
 type counters struct {
 	repository[persist.Counter, storedCounter]
 	now    func() time.Time
 	epochs *epochs
 }
 
-// Update implements [persist.Repository]; one filter makes the comparison and the replacement
-// atomic.
-func (c *counters) Update(ctx context.Context, m persist.Counter) error {
-	err := c.replace(ctx, m, append(known(m.BizTag), between("max", 0, m.Max)))
-	if !errors.Is(err, persist.ErrNotFound) {
-		return err
-	}
-	stored, readErr := c.Read(ctx, m.BizTag)
-	if readErr != nil {
-		return readErr
-	}
-	return errors.Join(stored.CheckUpdate(m), err)
-}
+var _ persist.Counters = (*counters)(nil)
 
 // between selects documents whose field is a number from least to most.
 func between(field string, least, most int64) bson.E {
@@ -42,7 +30,7 @@ func between(field string, least, most int64) bson.E {
 // rounds is how often Allocate looks again when other nodes change the counter in between.
 const rounds = 10
 
-// Allocate implements [persist.Allocator]: one findAndModify whose filter holds what must be true
+// Allocate implements [persist.Counters]: one findAndModify whose filter holds what must be true
 // of the counter, so that the common case is one round trip. When nothing matches, the counter is
 // read to see why; a maximum below the floor is raised first. Raising and taking are two steps,
 // which is safe: a maximum never goes down but by a give-back, and then the filter fails once more.
@@ -77,8 +65,11 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 // take allocates above the maximum as it is, or returns ErrNotFound when that is below the floor or
 // too near to the end.
 func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return persist.Range{}, err
+	}
 	filter := append(believing(req), between("max", req.Floor, persist.MaxNumber-req.Size))
 	change := bson.D{{Key: "$inc", Value: bson.D{{Key: "max", Value: req.Size}}}}
 	var set bson.D
@@ -92,7 +83,7 @@ func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range
 		change = append(change, bson.E{Key: "$set", Value: set})
 	}
 	var d storedCounter
-	err := c.collection.FindOneAndUpdate(ctx, filter, change, options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&d)
+	err = c.collection.FindOneAndUpdate(ctx, filter, change, options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&d)
 	if err != nil {
 		return persist.Range{}, about(req.BizTag, translate(err))
 	}
@@ -101,6 +92,9 @@ func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range
 		return persist.Range{}, err
 	}
 	r := persist.Range{First: after.Max - req.Size + 1, Last: after.Max}
+	if req.Size == 0 {
+		return r, nil
+	}
 	return r, r.Validate()
 }
 
@@ -116,7 +110,9 @@ func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (pers
 		return persist.Range{}, err
 	}
 	time.Sleep(50 * time.Millisecond)
-	return r, c.Update(ctx, next)
+	change := bson.D{{Key: "max", Value: next.Max}, {Key: "epoch", Value: next.Epoch}, {Key: "step", Value: next.Step}, {Key: "timestamp", Value: next.Timestamp}}
+	_, err = c.collection.UpdateOne(ctx, known(req.BizTag), bson.D{{Key: "$set", Value: change}})
+	return r, err
 }
 
 // believing selects the counter of a request, if it believes in the cursor that the range is for.
@@ -135,11 +131,14 @@ func believing(req persist.Request) bson.D {
 // raise lifts a maximum that is below the floor to the gap above it. It changes nothing else: not a
 // field that is missing or no number.
 func (c *counters) raise(ctx context.Context, req persist.Request) error {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return err
+	}
 	to := req.Floor + min(req.Gap, persist.MaxNumber-req.Floor)
 	filter := append(believing(req), between("max", 0, req.Floor-1))
-	_, err := c.collection.UpdateOne(ctx, filter, bson.D{{Key: "$max", Value: bson.D{{Key: "max", Value: to}}}})
+	_, err = c.collection.UpdateOne(ctx, filter, bson.D{{Key: "$max", Value: bson.D{{Key: "max", Value: to}}}})
 	return about(req.BizTag, translate(err))
 }
 
@@ -148,13 +147,16 @@ func (c *counters) Epoch(ctx context.Context, bizTag string) (string, error) {
 	return c.epochs.read(ctx, bizTag)
 }
 
-// GiveBack implements [persist.Allocator].
+// GiveBack implements [persist.Counters].
 func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
 	if err := r.Validate(); err != nil {
 		return false, err
 	}
-	bounded, cancel := c.bounded(ctx)
+	bounded, cancel, err := c.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return false, err
+	}
 	filter := append(known(bizTag), bson.E{Key: "max", Value: r.Last})
 	if sabotage.Off(sabotage.GiveBackSwap) {
 		filter = known(bizTag)

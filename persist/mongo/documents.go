@@ -18,7 +18,8 @@ import (
 // follows, so of two that come at once one wins.
 type documents struct {
 	repository[persist.Document, storedDocument]
-	indexed *atomic.Bool
+	former  former // what the previous version keeps elsewhere
+	indexed atomic.Bool
 }
 
 var _ persist.Documents = (*documents)(nil)
@@ -57,6 +58,9 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
+	if err := d.former.create(ctx, doc); err != nil {
+		return d.takeOver(ctx, doc, err)
+	}
 	return d.repository.Create(ctx, doc)
 }
 
@@ -65,7 +69,11 @@ func (d *documents) Read(ctx context.Context, kind, key string) (persist.Documen
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return persist.Document{}, err
 	}
-	return d.repository.Read(ctx, documentID(kind, key))
+	doc, err := d.repository.Read(ctx, documentID(kind, key))
+	if errors.Is(err, persist.ErrNotFound) {
+		return d.readFormer(ctx, kind, key, err)
+	}
+	return doc, err
 }
 
 // Update implements [persist.Documents].
@@ -74,6 +82,9 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 		return err
 	}
 	err := d.replace(ctx, doc, ofRevision(doc.Kind, doc.Key, doc.Revision-1))
+	if err == nil {
+		return d.former.update(ctx, doc)
+	}
 	return d.whyNotRevision(ctx, doc.Kind, doc.Key, doc.Revision-1, err)
 }
 
@@ -82,11 +93,17 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return err
 	}
-	bounded, cancel := d.bounded(ctx)
+	bounded, cancel, err := d.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return err
+	}
 	result, err := d.collection.DeleteOne(bounded, ofRevision(kind, key, revision))
 	if err == nil && result.DeletedCount == 0 {
 		err = mongo.ErrNoDocuments
+	}
+	if err == nil {
+		return d.former.delete(bounded, kind, key)
 	}
 	return d.whyNotRevision(ctx, kind, key, revision, about(documentID(kind, key), translate(err)))
 }
@@ -127,8 +144,11 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	if limit <= 0 {
 		return 0, nil
 	}
-	bounded, cancel := d.bounded(ctx)
+	bounded, cancel, err := d.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return 0, err
+	}
 	if !d.indexed.Load() {
 		if err := d.index(bounded); err != nil {
 			return 0, translate(err)

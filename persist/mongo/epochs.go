@@ -114,8 +114,11 @@ func (e storedEpoch) found() foundEpoch {
 
 // findEpochs is what [epochs] reads with.
 func (c *counters) findEpochs(ctx context.Context, bizTags []string) (map[string]foundEpoch, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return nil, err
+	}
 	fields := bson.D{{Key: "v", Value: 1}, {Key: "bizTag", Value: 1}, {Key: "epoch", Value: 1}}
 	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bizTags}}}}
 	cursor, err := c.collection.Find(ctx, filter, options.Find().SetProjection(fields))

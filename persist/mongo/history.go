@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,8 +17,8 @@ import (
 // every collection has gives the records of a biz type in the order of time and refuses what is
 // inserted twice; there is no other to be made or kept.
 type history struct {
+	*link
 	collection *mongo.Collection
-	timeout    time.Duration
 }
 
 var _ persist.HistoryStore = (*history)(nil)
@@ -74,10 +73,13 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 	if len(documents) == 0 {
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	ctx, cancel, err := h.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return err
+	}
 	// Unordered: those that are there already do not keep the others out.
-	_, err := h.collection.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
+	_, err = h.collection.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
 	if onlyDuplicates(err) {
 		return nil
 	}
@@ -112,8 +114,11 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 	if err != nil || query.Limit <= 0 { // which would be no limit to the server
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	ctx, cancel, err := h.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return nil, err
+	}
 	cursor, err := h.collection.Find(ctx, idBetween(low, high), options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(query.Limit)))
 	if err != nil {
 		return nil, translate(err)
@@ -138,8 +143,11 @@ func (h *history) Purge(ctx context.Context, bizType string, before int64, limit
 	if err != nil || limit <= 0 {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	ctx, cancel, err := h.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return 0, err
+	}
 	oldest := options.Find().SetSort(byIDAscending).SetLimit(int64(limit)).SetProjection(bson.D{{Key: "_id", Value: 1}})
 	cursor, err := h.collection.Find(ctx, idBetween(low, high), oldest)
 	if err != nil {

@@ -92,9 +92,12 @@ func (s *Store) hello(ctx context.Context, found *Server) (answer, error) {
 }
 
 func (s *Store) ask(ctx context.Context, command bson.D, answer any) error {
-	ctx, cancel := s.slots.bounded(ctx)
+	ctx, cancel, err := s.clock.begin(ctx)
 	defer cancel()
-	return translate(s.slots.admin.RunCommand(ctx, command).Decode(answer))
+	if err != nil {
+		return err
+	}
+	return translate(s.clock.admin.RunCommand(ctx, command).Decode(answer))
 }
 
 // connectionStatus is who a connection belongs to and what that may do.
@@ -124,7 +127,7 @@ func (p privilege) covers(database, collection string) bool {
 
 // needed are the actions that each collection takes.
 var needed = map[string][]string{
-	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update", "remove"}, "clusters": {"find", "insert"},
+	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update", "remove"}, "clusters": {"find", "insert", "update"},
 	"slots": {"find", "insert", "update"}, "documents": {"find", "insert", "update", "remove", "createIndex"},
 	"history": {"find", "insert", "remove"},
 }

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -32,8 +30,12 @@ type Options struct {
 	// Timeout bounds every operation; more than 0.
 	Timeout time.Duration
 	// Unreached opens the store although it cannot be reached now: its operations return
-	// persist.ErrUnavailable until it can.
+	// persist.ErrUnavailable until it can. A database of an earlier version is not upgraded.
 	Unreached bool
+	// ReadOnly opens the store to look at it: a database of an earlier version is not upgraded.
+	ReadOnly bool
+	// Admit, unless nil, is called before every operation, which fails with the error it returns.
+	Admit func(context.Context) error
 	// Now is the clock of the timestamps.
 	Now func() time.Time
 	// Monitor, when not nil, is told of every command.
@@ -108,8 +110,7 @@ type Store struct {
 	client   *mongo.Client
 	describe string
 	counters counters
-	shapes   repository[persist.Shape, storedShape]
-	clusters repository[persist.Cluster, storedCluster]
+	clock    clock
 	slots    slots
 	history  history
 
@@ -118,7 +119,8 @@ type Store struct {
 
 var _ persist.Store = (*Store)(nil)
 
-// Open connects and asks the server for a sign of life. An error that wraps persist.ErrUnavailable
+// Open connects, asks the server for a sign of life and upgrades a database of an earlier version.
+// An error that wraps persist.ErrUnavailable
 // can pass; any other needs a human. No error holds the URI, which may hold a password.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := CheckURI(opts.URI); err != nil {
@@ -139,32 +141,43 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
-	defer cancel()
-	if err := translate(client.Ping(ctx, nil)); err != nil && !(opts.Unreached && errors.Is(err, persist.ErrUnavailable)) {
+	if err := ping(ctx, client, opts.Timeout); err != nil && !(opts.Unreached && errors.Is(err, persist.ErrUnavailable)) {
 		err = errors.Join(err, client.Disconnect(ctx))
 		return nil, fmt.Errorf("store.mongo.uri: reach MongoDB at %v: %w", o.Hosts, err)
 	}
 	db := client.Database(opts.Database)
 	s := &Store{client: client, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
-	s.counters = counters{repository: repository[persist.Counter, storedCounter]{db.Collection("counters"), opts.Timeout}, now: opts.Now}
+	l := &link{timeout: opts.Timeout, admit: opts.Admit}
+	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
 	s.counters.epochs = &epochs{find: s.counters.findEpochs}
-	s.shapes = repository[persist.Shape, storedShape]{db.Collection("shapes"), opts.Timeout}
-	s.clusters = repository[persist.Cluster, storedCluster]{db.Collection("clusters"), opts.Timeout}
-	s.history = history{db.Collection("history"), opts.Timeout}
-	s.documents = documents{repository[persist.Document, storedDocument]{db.Collection("documents"), opts.Timeout}, new(atomic.Bool)}
-	s.slots = slots{db.Collection("slots"), client.Database("admin"), opts.Timeout}
+	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection("documents")}
+	s.documents.former = former{link: l, clusters: db.Collection("clusters"), shapes: db.Collection("shapes"), counters: s.counters.collection, readOnly: opts.ReadOnly}
+	s.history = history{l, db.Collection("history")}
+	s.clock = clock{l, client.Database("admin")}
+	s.slots = slots{l, db.Collection("slots"), s.clock}
+	if opts.Unreached || opts.ReadOnly {
+		return s, nil
+	}
+	if err := s.upgrade(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("upgrade the database %s at %v: %w", opts.Database, o.Hosts, err), s.Close())
+	}
 	return s, nil
+}
+
+func ping(ctx context.Context, client *mongo.Client, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return translate(client.Ping(ctx, nil))
 }
 
 // Counters returns the counters.
 func (s *Store) Counters() persist.Counters { return &s.counters }
 
-// Shapes returns the shapes.
-func (s *Store) Shapes() persist.Repository[persist.Shape] { return &s.shapes }
-
-// Clusters returns the cluster's record.
-func (s *Store) Clusters() persist.Repository[persist.Cluster] { return &s.clusters }
+// Now returns the time of the primary.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	ms, err := s.clock.now(ctx)
+	return time.UnixMilli(ms), err
+}
 
 // Slots returns the registries of machine IDs.
 func (s *Store) Slots() persist.SlotStore { return &s.slots }
@@ -216,113 +229,4 @@ func translate(err error) error {
 			persist.ErrInvalid, err)
 	}
 	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
-}
-
-// storedCounter is how a counter is read. Its numbers are taken as they stand: the driver would
-// make 1 of true and 0 of what is not there.
-type storedCounter struct {
-	ID        string        `bson:"_id"`
-	Version   bson.RawValue `bson:"v"`
-	BizTag    string        `bson:"bizTag"`
-	Max       bson.RawValue `bson:"max"`
-	Step      bson.RawValue `bson:"step"`
-	Timestamp bson.RawValue `bson:"timestamp"`
-	Epoch     string        `bson:"epoch"` // missing in records of the first versions
-}
-
-func (c storedCounter) model() (m persist.Counter, err error) {
-	m.BizTag, m.Epoch = c.BizTag, c.Epoch
-	if err := checkDocument(c.ID, c.BizTag, c.Version); err != nil {
-		return m, err
-	}
-	for field, from := range map[*int64]bson.RawValue{&m.Max: c.Max, &m.Step: c.Step, &m.Timestamp: c.Timestamp} {
-		var ok bool
-		if *field, ok = integer(from); !ok {
-			return m, damaged(c.ID)
-		}
-	}
-	return m, m.Validate()
-}
-
-// storedShape is how a shape is read.
-type storedShape struct {
-	ID        string        `bson:"_id"`
-	Version   bson.RawValue `bson:"v"`
-	BizTag    string        `bson:"bizTag"`
-	Shape     string        `bson:"shape"`
-	Timestamp int64         `bson:"timestamp"`
-}
-
-func (s storedShape) model() (persist.Shape, error) {
-	m := persist.Shape{BizTag: s.BizTag, Shape: s.Shape, Timestamp: s.Timestamp}
-	if err := checkDocument(s.ID, s.BizTag, s.Version); err != nil {
-		return m, err
-	}
-	return m, m.Validate()
-}
-
-// storedCluster is how the cluster's record is read. Its bizTag is its persist ID, as in every
-// document: so that one which was copied under another ID is noticed.
-type storedCluster struct {
-	ID        string        `bson:"_id"`
-	Version   bson.RawValue `bson:"v"`
-	BizTag    string        `bson:"bizTag"`
-	Cluster   string        `bson:"cluster"`
-	Timestamp int64         `bson:"timestamp"`
-}
-
-func (c storedCluster) model() (persist.Cluster, error) {
-	m := persist.Cluster{ID: c.Cluster, Timestamp: c.Timestamp}
-	if err := checkDocument(c.ID, c.BizTag, c.Version); err != nil {
-		return m, err
-	}
-	return m, m.Validate()
-}
-
-// document is how a model is written.
-func document(m persist.Record) bson.D {
-	d := known(m.PersistID())
-	switch m := m.(type) {
-	case persist.Counter:
-		d = append(d, bson.E{Key: "max", Value: m.Max}, bson.E{Key: "step", Value: m.Step}, bson.E{Key: "timestamp", Value: m.Timestamp},
-			bson.E{Key: "epoch", Value: m.Epoch})
-	case persist.Shape:
-		d = append(d, bson.E{Key: "shape", Value: m.Shape}, bson.E{Key: "timestamp", Value: m.Timestamp})
-	case persist.Cluster:
-		d = append(d, bson.E{Key: "cluster", Value: m.ID}, bson.E{Key: "timestamp", Value: m.Timestamp})
-	case persist.Document:
-		d = append(d, bson.E{Key: "kind", Value: m.Kind}, bson.E{Key: "revision", Value: m.Revision}, bson.E{Key: "body", Value: m.Body},
-			bson.E{Key: "timestamp", Value: m.Timestamp}, bson.E{Key: "expires", Value: m.Expires})
-	}
-	return d
-}
-
-// checkDocument refuses what another version wrote and what is not what it says.
-func checkDocument(id, bizTag string, version bson.RawValue) error {
-	v, ok := integer(version)
-	switch {
-	case ok && v > persist.FormatVersion:
-		return fmt.Errorf("%q: %w: document format %d, this build knows %d", id, persist.ErrNewer, v, persist.FormatVersion)
-	case !ok || v < 1 || bizTag != id:
-		return damaged(id)
-	}
-	return nil
-}
-
-func damaged(id string) error {
-	return fmt.Errorf("%q: %w: the document is damaged", id, persist.ErrInvalid)
-}
-
-// integer returns a value that is stored as one.
-func integer(v bson.RawValue) (int64, bool) {
-	if n, ok := v.Int64OK(); ok {
-		return n, true
-	}
-	n, ok := v.Int32OK()
-	return int64(n), ok
-}
-
-// known selects one document, of the format this build knows.
-func known(id string) bson.D {
-	return bson.D{{Key: "_id", Value: id}, {Key: "v", Value: persist.FormatVersion}, {Key: "bizTag", Value: id}}
 }

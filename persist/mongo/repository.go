@@ -13,33 +13,51 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// repository keeps models of one kind in one collection; D is how they are read.
+// link is what every operation on the server goes through.
+type link struct {
+	timeout time.Duration
+	admit   func(context.Context) error // nil for no question
+}
+
+// begin gives an operation its deadline, or returns why it may not be done. The driver's own bound
+// gives way to any deadline the context brings.
+func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if l.admit != nil {
+		if err := l.admit(ctx); err != nil {
+			return ctx, func() {}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	return ctx, cancel, nil
+}
+
+// repository keeps the records of one type in one collection; D is how they are read.
 type repository[M persist.Record, D interface{ model() (M, error) }] struct {
+	*link
 	collection *mongo.Collection
-	timeout    time.Duration
 }
 
-// bounded gives an operation its deadline. The driver's own bound gives way to any deadline the
-// context brings.
-func (r *repository[M, D]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, r.timeout)
-}
-
-// Create implements [persist.Repository].
+// Create implements [persist.Counters].
 func (r *repository[M, D]) Create(ctx context.Context, m M) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	ctx, cancel := r.bounded(ctx)
+	ctx, cancel, err := r.begin(ctx)
 	defer cancel()
-	_, err := r.collection.InsertOne(ctx, document(m))
+	if err != nil {
+		return err
+	}
+	_, err = r.collection.InsertOne(ctx, document(m))
 	return about(m.PersistID(), translate(err))
 }
 
-// Read implements [persist.Repository].
+// Read implements [persist.Counters].
 func (r *repository[M, D]) Read(ctx context.Context, id string) (m M, err error) {
-	ctx, cancel := r.bounded(ctx)
+	ctx, cancel, err := r.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return m, err
+	}
 	var d D
 	if err := r.collection.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(&d); err != nil {
 		return m, about(id, translate(err))
@@ -47,19 +65,16 @@ func (r *repository[M, D]) Read(ctx context.Context, id string) (m M, err error)
 	return d.model()
 }
 
-// Update implements [persist.Repository].
-func (r *repository[M, D]) Update(ctx context.Context, m M) error {
-	err := r.replace(ctx, m, known(m.PersistID()))
-	return r.whyNot(ctx, m.PersistID(), err)
-}
-
 // replace stores m in place of the document that the filter selects, or returns ErrNotFound.
 func (r *repository[M, D]) replace(ctx context.Context, m M, filter bson.D) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	ctx, cancel := r.bounded(ctx)
+	ctx, cancel, err := r.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return err
+	}
 	result, err := r.collection.ReplaceOne(ctx, filter, document(m))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
@@ -79,10 +94,13 @@ func (r *repository[M, D]) whyNot(ctx context.Context, id string, err error) err
 	return err
 }
 
-// Delete implements [persist.Repository].
+// Delete implements [persist.Counters].
 func (r *repository[M, D]) Delete(ctx context.Context, id string) error {
-	bounded, cancel := r.bounded(ctx)
+	bounded, cancel, err := r.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return err
+	}
 	result, err := r.collection.DeleteOne(bounded, known(id))
 	if err == nil && result.DeletedCount == 0 {
 		err = mongo.ErrNoDocuments
@@ -90,7 +108,7 @@ func (r *repository[M, D]) Delete(ctx context.Context, id string) error {
 	return r.whyNot(ctx, id, about(id, translate(err)))
 }
 
-// List implements [persist.Repository].
+// List implements [persist.Counters].
 func (r *repository[M, D]) List(ctx context.Context, after string, limit int) (list []M, err error) {
 	if limit <= 0 { // which would be no limit to the server
 		return nil, nil
@@ -101,8 +119,11 @@ func (r *repository[M, D]) List(ctx context.Context, after string, limit int) (l
 // find returns at most limit models, more than 0, that a filter selects, in byte order of their
 // persist IDs.
 func (r *repository[M, D]) find(ctx context.Context, filter bson.D, limit int) (list []M, err error) {
-	ctx, cancel := r.bounded(ctx)
+	ctx, cancel, err := r.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return nil, err
+	}
 	cursor, err := r.collection.Find(ctx, filter, options.Find().SetSort(byIDAscending).SetLimit(int64(limit)))
 	if err != nil {
 		return nil, translate(err)

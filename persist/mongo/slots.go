@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -19,31 +18,29 @@ import (
 // slots: {"5": {…}}}. A change is one command whose filter holds every field of what was seen. The
 // clock of a registry is the primary's.
 type slots struct {
+	*link
 	collection *mongo.Collection
-	admin      *mongo.Database
-	timeout    time.Duration
+	clock      clock
 }
 
 var _ persist.SlotStore = (*slots)(nil)
-
-// bounded gives an operation its deadline.
-func (s *slots) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.timeout)
-}
 
 // Look implements [persist.SlotStore].
 func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
 	if err := persist.CheckLook(registry, ids...); err != nil {
 		return persist.SlotTable{}, err
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel, err := s.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return persist.SlotTable{}, err
+	}
 	t, err := s.read(ctx, registry, ids...)
 	if err != nil && !errors.Is(err, persist.ErrNotFound) {
 		return persist.SlotTable{}, err
 	}
 	// After the document: a clock that was read before could be behind what the document says.
-	if t.Now, err = s.now(ctx); err != nil {
+	if t.Now, err = s.clock.now(ctx); err != nil {
 		return persist.SlotTable{}, about(registry, err)
 	}
 	return t, nil
@@ -69,19 +66,6 @@ func (s *slots) read(ctx context.Context, registry string, ids ...int64) (persis
 	return table(registry, raw)
 }
 
-// now returns the server's clock, in ms since the Unix epoch.
-func (s *slots) now(ctx context.Context) (int64, error) {
-	raw, err := s.admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
-	if err != nil {
-		return 0, translate(err)
-	}
-	now, ok := raw.Lookup("localTime").DateTimeOK()
-	if !ok || now < 0 || now > persist.MaxNumber {
-		return 0, fmt.Errorf("%w: the MongoDB server does not tell its clock", persist.ErrInvalid)
-	}
-	return now, nil
-}
-
 // Swap implements [persist.SlotStore].
 func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap) (bool, error) {
 	if err := persist.CheckSwap(registry, swap); err != nil {
@@ -90,8 +74,11 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 	if swap.Source != "" {
 		return false, ctx.Err()
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel, err := s.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return false, err
+	}
 	if swap.OldSet == nil && swap.OldSlot == nil {
 		_, err := s.collection.InsertOne(ctx, newRegistry(registry, swap))
 		if err = translate(err); !errors.Is(err, persist.ErrExists) {
@@ -126,8 +113,11 @@ func (s *slots) Drop(ctx context.Context, registry string) error {
 	if err := persist.CheckLook(registry); err != nil {
 		return err
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel, err := s.begin(ctx)
 	defer cancel()
+	if err != nil {
+		return err
+	}
 	filter := append(knownRegistry(registry), bson.E{Key: "set", Value: bson.D{{Key: "$exists", Value: true}}})
 	result, err := s.collection.UpdateOne(ctx, filter, bson.D{{Key: "$unset", Value: bson.D{{Key: "set", Value: ""}}}})
 	if err == nil && result.MatchedCount == 0 {

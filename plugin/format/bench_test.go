@@ -7,12 +7,12 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// example is what the documentation shows.
+// example returns the settings of the documentation's example.
 func example() Settings {
 	return Settings{Template: "INV-{date:20060102}-{seq:06}{check}", Check: "luhn"}
 }
 
-// benchmarkAfter shows n numbers and makes their ID strings.
+// benchmarkAfter displays n numbers and builds their ID strings.
 func benchmarkAfter(b *testing.B, s Settings, c seqd.Calendar, period seqd.Period, n int) {
 	b.Helper()
 	p, err := New(s, c, 0, time.Now)
@@ -42,7 +42,7 @@ func benchmarkAfter(b *testing.B, s Settings, c seqd.Calendar, period seqd.Perio
 
 var kept string
 
-// BenchmarkFormat is one ID of the example, with its string: the target is 250 ns and one
+// BenchmarkFormat displays one ID of the example, with its string. The target is 250 ns and one
 // allocation.
 func BenchmarkFormat(b *testing.B) {
 	b.Run("period", func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkFormat(b *testing.B) {
 	b.Run("issuing", func(b *testing.B) { benchmarkAfter(b, example(), calendar(b, seqd.ResetNever, "Asia/Shanghai"), 0, 1) })
 }
 
-// BenchmarkFormats are other templates and batches.
+// BenchmarkFormats measures other templates and batches.
 func BenchmarkFormats(b *testing.B) {
 	for _, s := range []Settings{
 		{"{seq}", ""}, {"{seq:08r32}", ""}, {"{seq:012r62}{check}", "mod97"}, {"{date:060102}{seq:08}{check}", "damm"},
@@ -72,7 +72,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkProve is what a new template costs at load.
+// BenchmarkProve measures what a new template costs when it is loaded.
 func BenchmarkProve(b *testing.B) {
 	for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetNever} {
 		b.Run(string(reset), func(b *testing.B) {

@@ -1,17 +1,17 @@
 package format
 
-// state is how far a check digit algorithm has come. The zero state is that of no text.
+// state is the progress of a check digit algorithm. The zero state is that of an empty text.
 type state struct{ even, odd uint32 }
 
-// algorithm makes check digits from the left to the right, so that what stands before the number is
-// counted once and not for every ID. It does not allocate beyond what dst needs.
+// algorithm computes check digits from left to right, so that the text before the number is
+// processed once and not for every ID. It allocates only to grow dst.
 type algorithm struct {
 	name string
 	// digits is how many decimal digits it appends.
 	digits int
-	// decimal says that it counts decimal digits only, and no letters.
+	// decimal is true if it processes decimal digits only, and no letters.
 	decimal bool
-	// add returns the state after text, whose other characters do not count.
+	// add returns the state after text. Other characters are ignored.
 	add func(s state, text []byte) state
 	// end appends the check digits.
 	end func(dst []byte, s state) []byte

@@ -16,15 +16,15 @@ func holds(a *algorithm, text string) bool {
 	return len(text) > a.digits && with(a, text[:len(text)-a.digits]) == text
 }
 
-// Vectors that others published.
+// TestPublished checks published examples.
 func TestPublished(t *testing.T) {
 	for _, test := range []struct{ algorithm, text string }{
-		{"luhn", "79927398713"},      // Wikipedia, "Luhn algorithm" of old
+		{"luhn", "79927398713"},      // an older version of Wikipedia, "Luhn algorithm"
 		{"luhn", "17893729974"},      // Wikipedia, "Luhn algorithm"
 		{"luhn", "4111111111111111"}, // a test card number
 		{"luhn", "490154203237518"},  // an IMEI
 		{"damm", "5724"},             // Wikipedia, "Damm algorithm"
-		{"damm", "005724"},           // zeros in front do not count
+		{"damm", "005724"},           // leading zeros do not count
 		// the IBAN GB82 WEST 1234 5698 7654 32, rearranged
 		{"mod97", "3214282912345698765432161182"},
 		{"mod97", "WEST12345698765432GB82"}, // the same in letters
@@ -38,7 +38,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// Text between the counted characters does not count, and a text may be added in pieces.
+// TestStates checks that other characters are ignored, and that a text may be added in pieces.
 func TestStates(t *testing.T) {
 	for _, a := range algorithms {
 		whole := with(a, "2026112100000042")
@@ -55,7 +55,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// samples are numbers to make errors in: all short ones, and long ones.
+// samples returns numbers in which to make errors: all short ones, and long ones.
 func samples(letters bool) (texts []string) {
 	for n := range 1000 {
 		texts = append(texts, fmt.Sprintf("%03d", n))
@@ -77,8 +77,8 @@ func samples(letters bool) (texts []string) {
 
 func isDigit(c byte) bool { return c <= '9' }
 
-// Every algorithm finds every digit in place of another, the check digits included, and mod97 also
-// every letter in place of another.
+// TestSingleErrors checks that every algorithm detects every wrong digit, including in the check
+// digits, and that mod97 detects every wrong letter too.
 func TestSingleErrors(t *testing.T) {
 	for _, a := range algorithms {
 		for _, sample := range samples(!a.decimal) {
@@ -99,7 +99,7 @@ func TestSingleErrors(t *testing.T) {
 	}
 }
 
-// missedBy reports whether an algorithm misses the swap of these two neighbours.
+// missedBy reports whether an algorithm misses a swap of these two neighbours.
 func missedBy(name string, x, y byte) bool {
 	switch {
 	case name == "luhn":
@@ -108,14 +108,14 @@ func missedBy(name string, x, y byte) bool {
 		x, y = y, x
 		fallthrough
 	case name == "mod97" && isDigit(x) && !isDigit(y):
-		// the letter counts 11 times the digit
+		// the weight of the letter is 11 times that of the digit
 		return x == '1' && y == 'B' || x == '2' && y == 'M' || x == '3' && y == 'X'
 	}
 	return false
 }
 
-// Every algorithm finds every swap of two neighbours but those that missedBy lists, which it misses
-// everywhere.
+// TestSwaps checks that every algorithm detects every swap of two neighbours, except those in
+// missedBy, which it never detects.
 func TestSwaps(t *testing.T) {
 	for _, a := range algorithms {
 		for _, sample := range samples(!a.decimal) {

@@ -2,7 +2,7 @@ package format
 
 // damm is the totally anti-symmetric quasigroup of order 10 of H. Michael Damm, "Total
 // anti-symmetrische Quasigruppen", dissertation, Marburg 2004, p. 111: row is the state, column the
-// next digit. Its diagonal is zero, so that the state itself is the check digit.
+// next digit. Its diagonal is zero, so the state itself is the check digit.
 var damm = [10]string{
 	"\x00\x03\x01\x07\x05\x09\x08\x06\x04\x02",
 	"\x07\x00\x09\x02\x01\x05\x04\x08\x06\x03",
@@ -16,7 +16,7 @@ var damm = [10]string{
 	"\x02\x05\x08\x01\x04\x03\x06\x07\x09\x00",
 }
 
-// addDamm carries the algorithm on over the digits of text.
+// addDamm continues the algorithm with the digits of text.
 func addDamm(s state, text []byte) state {
 	for _, c := range text {
 		if digit := c - '0'; digit <= 9 {
@@ -26,5 +26,5 @@ func addDamm(s state, text []byte) state {
 	return s
 }
 
-// endDamm appends the digit that brings the state to zero.
+// endDamm appends the digit that makes the state zero.
 func endDamm(dst []byte, s state) []byte { return append(dst, '0'+byte(s.even)) }

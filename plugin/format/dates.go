@@ -11,23 +11,24 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// between stands between dates that are written and read together. No layout has it.
+// between separates dates that are formatted and parsed together. No layout contains it.
 const between = "\x00"
 
-// dates are the dates of a template under one calendar. They are not changed once they are proven.
+// dates are the dates of a template under one calendar. They do not change once they are proven.
 type dates struct {
 	layouts  []string
-	joined   string // layouts, with between
+	joined   string // layouts, joined with between
 	years    bool   // they show the year
 	calendar seqd.Calendar
-	// widths are how many bytes each date has, whatever it shows.
+	// widths are the lengths of the dates in bytes, which are constant.
 	widths []int
 }
 
-// resets reports whether numbers begin again.
+// resets reports whether numbers reset.
 func (d *dates) resets() bool { return d.calendar.Reset != seqd.ResetNever }
 
-// layoutError is what is wrong with the date of this index; −1 for all of them together.
+// layoutError is what is wrong with the date of this index, or with all of them together if it is
+// −1.
 type layoutError struct {
 	index int
 	text  string
@@ -35,16 +36,16 @@ type layoutError struct {
 
 func (e *layoutError) Error() string { return e.text }
 
-// proofs holds what prove returned, by everything it depends on: a proof takes some milliseconds,
-// and many biz types have the same dates.
-var proofs sync.Map // of proofKey to proof
+// proofs caches the results of prove by everything that they depend on. A proof takes some
+// milliseconds, and many biz types have the same dates.
+var proofs sync.Map // from proofKey to proof
 
 type (
 	proofKey struct {
 		joined         string
 		reset          seqd.Reset
 		zone           string
-		summer, winter int // its offsets, for a zone whose name is not one of the database
+		summer, winter int // its offsets, for a zone that has no name in the database
 	}
 	proof struct {
 		dates *dates
@@ -60,7 +61,7 @@ func newDates(layouts []string, calendar seqd.Calendar) (*dates, *layoutError) {
 	known, ok := proofs.Load(key)
 	if !ok {
 		d := &dates{layouts: layouts, joined: key.joined, calendar: calendar}
-		// whose weekdays are the same
+		// these years have the same weekdays
 		d.years = aDay.Format(d.joined) != aDay.AddDate(28, 0, 0).Format(d.joined)
 		known, _ = proofs.LoadOrStore(key, proof{d, d.prove()})
 	}
@@ -70,13 +71,12 @@ func newDates(layouts []string, calendar seqd.Calendar) (*dates, *layoutError) {
 	return &d, p.err
 }
 
-// prove returns an error unless it is certain, by trying every period or day of the years
-// seqd.FirstYear to seqd.LastYear, that
-//   - each date always has the same number of bytes, so that a text can be cut into its parts in
-//     one way only;
-//   - where numbers begin again, the dates say which period it is, and nothing that changes within
-//     it;
-//   - the dates can be read back.
+// prove returns an error unless it is certain that
+//   - each date always has the same length in bytes, so that a text can be cut into its parts in one way only;
+//   - if numbers reset, the dates identify the period and show nothing that changes within it;
+//   - the dates can be parsed again.
+//
+// It tries every period or day of the years seqd.FirstYear to seqd.LastYear.
 func (d *dates) prove() *layoutError {
 	for i, layout := range d.layouts {
 		if err := d.proveWidth(i, layout); err != nil {
@@ -98,8 +98,8 @@ func (d *dates) prove() *layoutError {
 	return nil
 }
 
-// days yields a time in each period, or on each day where numbers never begin again: noon, which no
-// clock change touches.
+// days yields a time in each period, or on each day if numbers never reset. It is noon, which no
+// clock change affects.
 func (d *dates) days() iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		last := seqd.Period(0)
@@ -119,9 +119,9 @@ func (d *dates) days() iter.Seq[time.Time] {
 	}
 }
 
-// samples yields the days and, since a layout can show the time of day where numbers never begin
-// again, one day's hours, minutes and seconds. What a layout shows of them does not depend on the
-// day, nor on each other.
+// samples yields the days. It also yields the hours, minutes and seconds of one day, because a
+// layout can show the time of day if numbers never reset. How a layout shows them depends neither
+// on the day nor on each other.
 func (d *dates) samples() iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		for t := range d.days() {
@@ -139,10 +139,10 @@ func (d *dates) samples() iter.Seq[time.Time] {
 	}
 }
 
-// aDay is some day.
+// aDay is an arbitrary day.
 var aDay = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// proveWidth sets the width of a date.
+// proveWidth sets the length of a date.
 func (d *dates) proveWidth(i int, layout string) *layoutError {
 	var (
 		buf, first []byte
@@ -166,21 +166,21 @@ func (d *dates) proveWidth(i int, layout string) *layoutError {
 	return nil
 }
 
-// proveSteady checks that a date does not change within a period or, where numbers never begin
-// again, within a second.
+// proveSteady checks that a date does not change within a period, or within a second if numbers
+// never reset.
 func (d *dates) proveSteady(i int, layout string) *layoutError {
 	if !d.resets() {
 		if aDay.Format(layout) != aDay.Add(123456789).Format(layout) {
-			return &layoutError{i, fmt.Sprintf("{date:%s} shows parts of a second, and a date can only show whole ones", layout)}
+			return &layoutError{i, fmt.Sprintf("{date:%s} shows fractions of a second, but a date can only show whole seconds", layout)}
 		}
 		elsewhere := time.Date(aDay.Year(), aDay.Month(), aDay.Day(), aDay.Hour(), aDay.Minute(), aDay.Second(), 0, time.FixedZone("XYZ", 20700))
 		if aDay.Format(layout) != elsewhere.Format(layout) && !strings.Contains(layout, "15") {
-			return &layoutError{i, fmt.Sprintf("{date:%s} shows the time zone but not the hour (15): where clocks are changed it could not be read back", layout)}
+			return &layoutError{i, fmt.Sprintf("{date:%s} shows the time zone but not the hour (15): it could not be read back on days when clocks change", layout)}
 		}
 		return nil
 	}
 	period := d.calendar.Reset.Of(aDay)
-	// As late in the period as it goes, in another time zone, and with everything else different
+	// The same period as late as possible, in another time zone, and with everything else different
 	// too.
 	later := time.Date(2026, 11, 21, 3, 37, 48, 123456789, time.FixedZone("XYZ", 20700))
 	switch d.calendar.Reset {
@@ -190,18 +190,18 @@ func (d *dates) proveSteady(i int, layout string) *layoutError {
 		later = later.AddDate(0, 0, 39) // to December 30, a Wednesday; January 1 is a Thursday
 	}
 	if period.Date().Format(layout) != later.Format(layout) {
-		return &layoutError{i, fmt.Sprintf("{date:%s} shows more than which %s it is: numbers begin again %s, so all of one %[2]s show the same date", layout,
+		return &layoutError{i, fmt.Sprintf("{date:%s} shows more than the %s: numbers reset %s, so all numbers of one %[2]s must show the same date", layout,
 			unit(d.calendar.Reset), d.calendar.Reset)}
 	}
 	return nil
 }
 
-// unit is what a period of r is called.
+// unit returns the name of a period of r.
 func unit(r seqd.Reset) string {
 	return map[seqd.Reset]string{seqd.ResetDaily: "day", seqd.ResetMonthly: "month", seqd.ResetYearly: "year"}[r]
 }
 
-// explain finds out why not every period can be read back.
+// explain finds out why some periods cannot be parsed again.
 func (d *dates) explain() *layoutError {
 	needs := map[seqd.Reset]string{seqd.ResetDaily: "year, month and day", seqd.ResetMonthly: "year and month", seqd.ResetYearly: "the year"}
 	seen := make(map[string]seqd.Period)
@@ -220,7 +220,7 @@ func (d *dates) explain() *layoutError {
 		aDay.Format(strings.ReplaceAll(d.joined, between, " ")))}
 }
 
-// check returns an error for a time of a year for which the dates are not proven.
+// check returns an error for a time in a year for which the dates are not proven.
 func (d *dates) check(t time.Time) error {
 	if len(d.layouts) == 0 {
 		return nil
@@ -228,7 +228,7 @@ func (d *dates) check(t time.Time) error {
 	return seqd.CheckDate(t)
 }
 
-// show returns the dates of t, or an error where they are not proven to be such that no ID repeats.
+// show returns the dates of t, or an error if they are not proven for t.
 func (d *dates) show(t time.Time) (texts []string, err error) {
 	if err := d.check(t); err != nil {
 		return nil, err
@@ -244,8 +244,8 @@ func (d *dates) show(t time.Time) (texts []string, err error) {
 
 var errNoDate = errors.New("no date")
 
-// read takes dates with between back, and returns an error for a text that they never show. The
-// period is 0 where numbers never begin again.
+// read parses dates joined with between. It returns an error for a text that they never show. The
+// period is 0 if numbers never reset.
 func (d *dates) read(text string) (seqd.Period, error) {
 	zone := d.calendar.Zone
 	if d.resets() {
@@ -267,9 +267,9 @@ func (d *dates) read(text string) (seqd.Period, error) {
 	return 0, errNoDate
 }
 
-// centuries returns what a date may mean, the likeliest first: of a year with two digits,
-// time.Parse makes 1969 to 2068, and here it is 2000 to 2099. Where no year is shown, time.Parse
-// makes it 0.
+// centuries returns what a date may mean, the likeliest first. time.Parse interprets a year with
+// two digits as 1969 to 2068, and here it means 2000 to 2099. If no year is shown, time.Parse
+// returns the year 0.
 func centuries(t time.Time) []time.Time {
 	if t.Year() >= seqd.FirstYear {
 		return []time.Time{t}

@@ -13,7 +13,7 @@ func TestDates(t *testing.T) {
 		reset    seqd.Reset
 		zone     string
 		template string
-		want     string // part of the error; empty for a good template
+		want     string // part of the error; empty for a valid template
 	}{
 		{seqd.ResetDaily, "UTC", "{date:20060102}{seq}", ""},
 		{seqd.ResetDaily, "UTC", "{date:060102}{seq}", ""},
@@ -31,21 +31,21 @@ func TestDates(t *testing.T) {
 		{seqd.ResetDaily, "UTC", "{date:01}{seq}{date:2006}", "{date:01} and {date:2006} shows the same for 2000-01-01 and 2000-01-02"},
 		{seqd.ResetMonthly, "UTC", "{date:2006}{seq}", "monthly needs year and month in the date"},
 		{seqd.ResetYearly, "UTC", "{date:foo}{seq}", "yearly needs the year in the date"},
-		{seqd.ResetMonthly, "UTC", "{date:20060102}{seq}", "{date:20060102} shows more than which month it is"},
-		{seqd.ResetYearly, "UTC", "{date:2006}{seq}{date:01}", "byte 16: {date:01} shows more than which year it is"},
-		{seqd.ResetDaily, "UTC", "{date:2006010215}{seq}", "shows more than which day it is"},
-		{seqd.ResetDaily, "UTC", "{date:20060102PM}{seq}", "shows more than which day it is"},
-		{seqd.ResetDaily, "UTC", "{date:20060102MST}{seq}", "shows more than which day it is"},
-		{seqd.ResetDaily, "UTC", "{date:20060102-0700}{seq}", "shows more than which day it is"},
-		{seqd.ResetDaily, "UTC", "{date:20060102.000}{seq}", "shows more than which day it is"},
+		{seqd.ResetMonthly, "UTC", "{date:20060102}{seq}", "{date:20060102} shows more than the month"},
+		{seqd.ResetYearly, "UTC", "{date:2006}{seq}{date:01}", "byte 16: {date:01} shows more than the year"},
+		{seqd.ResetDaily, "UTC", "{date:2006010215}{seq}", "shows more than the day"},
+		{seqd.ResetDaily, "UTC", "{date:20060102PM}{seq}", "shows more than the day"},
+		{seqd.ResetDaily, "UTC", "{date:20060102MST}{seq}", "shows more than the day"},
+		{seqd.ResetDaily, "UTC", "{date:20060102-0700}{seq}", "shows more than the day"},
+		{seqd.ResetDaily, "UTC", "{date:20060102.000}{seq}", "shows more than the day"},
 		{seqd.ResetDaily, "UTC", "{date:2006-1-2}{seq}", "{date:2006-1-2} shows 2000-1-1 and 2000-1-10, which differ in length"},
 		{seqd.ResetNever, "UTC", "{date:January}{seq}", "differ in length"},
 		{seqd.ResetNever, "UTC", "{date:Monday}{seq}", "differ in length"},
 		{seqd.ResetNever, "UTC", "{date:3pm}{seq}", "differ in length"},
 		{seqd.ResetNever, "UTC", "{date:20060102T4}{seq}", "differ in length"},
 		{seqd.ResetNever, "UTC", "{date:20060102T5}{seq}", "differ in length"},
-		{seqd.ResetNever, "UTC", "{date:05.999}{seq}", "shows parts of a second"},
-		{seqd.ResetNever, "UTC", "{date:05.000}{seq}", "shows parts of a second"},
+		{seqd.ResetNever, "UTC", "{date:05.999}{seq}", "shows fractions of a second"},
+		{seqd.ResetNever, "UTC", "{date:05.000}{seq}", "shows fractions of a second"},
 		{seqd.ResetNever, "UTC", "{date:200601_2}{seq}", "cannot stand in an ID"},
 		{seqd.ResetNever, "Europe/London", "{date:20060102Z07}{seq}", "differ in length"},
 		{seqd.ResetNever, "Europe/Lisbon", "{date:20060102MST}{seq}", "differ in length"},
@@ -65,8 +65,8 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// The date is that of the period, also at midnight in whatever zone, at the ends of years and on
-// leap days.
+// TestPeriodDates checks that the date is that of the period, even at midnight in any zone, at the
+// ends of years and on leap days.
 func TestPeriodDates(t *testing.T) {
 	for _, test := range []struct {
 		reset    seqd.Reset
@@ -96,7 +96,8 @@ func TestPeriodDates(t *testing.T) {
 	}
 }
 
-// Where numbers never begin again, the date is that of issuing, where the biz type is.
+// TestIssuingDates checks that, if numbers never reset, the date is the current one in the zone of
+// the biz type.
 func TestIssuingDates(t *testing.T) {
 	clock := time.Date(2026, 11, 21, 15, 59, 59, 0, time.UTC)
 	p, err := New(Settings{Template: "{date:20060102150405}-{seq}"}, calendar(t, seqd.ResetNever, "Asia/Shanghai"), 0, func() time.Time { return clock })
@@ -111,9 +112,9 @@ func TestIssuingDates(t *testing.T) {
 	}
 }
 
-// A clock that is a century off would repeat the IDs of a date with two digits for the year. Other
-// years than those that are proven are refused before a number is used up, and are no part of any
-// ID.
+// TestOtherCenturies checks that a year for which the dates are not proven is refused before a
+// number is taken, and is never part of an ID. A clock that is a century off would repeat the IDs
+// of a date with a two-digit year.
 func TestOtherCenturies(t *testing.T) {
 	clock := time.Date(2026, 11, 21, 15, 59, 59, 0, time.UTC)
 	for _, layout := range []string{"060102", "20060102"} {
@@ -158,7 +159,7 @@ func TestOtherCenturies(t *testing.T) {
 	}
 }
 
-// A date without a year is read in whatever year it has.
+// TestDateWithoutYear checks that a date without a year is read in any year.
 func TestDateWithoutYear(t *testing.T) {
 	p := mustPlugin(t, Settings{Template: "{date:0102}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0)
 	for _, id := range []string{"0101-7", "0229-7", "1231-7"} {
@@ -168,7 +169,8 @@ func TestDateWithoutYear(t *testing.T) {
 	}
 }
 
-// On days on which the clocks change, what was shown is read, and what never was is not.
+// TestClockChanges checks days on which the clocks change: what was shown can be read, and what was
+// never shown cannot.
 func TestClockChanges(t *testing.T) {
 	var clock time.Time
 	p, err := New(Settings{Template: "{date:20060102T1504}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0, func() time.Time { return clock })

@@ -9,9 +9,9 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// alphabets holds the digits of each radix: those of radix 32 are Douglas Crockford's (no I, L, O,
-// U), and those of 62 have the large letters first, so that in every radix texts of one length sort
-// as their numbers do.
+// alphabets are the digits of each radix. Those of radix 32 are Douglas Crockford's (no I, L, O,
+// U). Those of radix 62 start with the upper-case letters, so that in every radix texts of the same
+// length sort like their numbers.
 var alphabets = map[int]string{
 	10: "0123456789",
 	16: "0123456789ABCDEF",
@@ -22,13 +22,13 @@ var alphabets = map[int]string{
 
 // numeral is how numbers are written.
 type numeral struct {
-	// width is how many digits there are at least, 1 to 64.
+	// width is the smallest number of digits, 1 to 64.
 	width    int
 	alphabet string
 }
 
-// most returns the highest number of width digits; ok is false where numbers are not padded, or all
-// that are ever issued fit.
+// most returns the largest number of width digits. ok is false if numbers are not padded or every
+// number fits.
 func (u numeral) most() (n int64, ok bool) {
 	if u.width == 1 {
 		return 0, false
@@ -69,8 +69,7 @@ func (u numeral) convert(buf *[64]byte, n uint64) []byte {
 	}
 }
 
-// parse takes back what append made; ok is false for every other text, so that a number has one
-// text.
+// parse is the inverse of append. ok is false for every other text, so each number has one text.
 func (u numeral) parse(text string) (n uint64, ok bool) {
 	if len(text) < u.width || len(text) > u.width && text[0] == '0' {
 		return 0, false
@@ -87,21 +86,21 @@ func (u numeral) parse(text string) (n uint64, ok bool) {
 	return n, true
 }
 
-// shift returns n·radix + digit; ok is false where that is above 2^64 − 1.
+// shift returns n·radix + digit. ok is false if that exceeds 2^64 − 1.
 func shift(n, radix, digit uint64) (sum uint64, ok bool) {
 	over, product := bits.Mul64(n, radix)
 	sum, carry := bits.Add64(product, digit, 0)
 	return sum, over+carry == 0
 }
 
-// decimal is how a plugin, or the sequence itself, gave a number to this one.
+// decimal is the form in which the sequence or a previous plugin passes a number.
 type decimal struct {
-	// width is how many digits there are, 0 for as many as the number has.
+	// width is the number of digits, 0 for as many as the number needs.
 	width int
 }
 
-// value returns the number that shown stands for; ok is false unless it is written in exactly this
-// way, so that two texts never have one value.
+// value returns the number of a text. ok is false unless the text has exactly this form, so that
+// two texts never have the same value.
 func (d decimal) value(shown []byte) (n uint64, ok bool) {
 	if d.width > 0 && len(shown) != d.width || d.width == 0 && len(shown) > 1 && shown[0] == '0' {
 		return 0, false
@@ -117,7 +116,7 @@ func (d decimal) value(shown []byte) (n uint64, ok bool) {
 	return n, ok
 }
 
-// text is the opposite of value; ok is false for a number that has too many digits.
+// text is the inverse of value. ok is false for a number with too many digits.
 func (d decimal) text(n uint64) (shown string, ok bool) {
 	digits := strconv.AppendUint(nil, n, 10)
 	if d.width == 0 {

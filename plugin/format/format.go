@@ -1,11 +1,15 @@
-// Package format shows numbers by a template, such as INV-{date:20060102}-{seq:06}{check}. Its
-// import registers the plugin "format".
+// Package format displays numbers with a template, such as INV-{date:20060102}-{seq:06}{check}.
+// Importing it registers the plugin "format".
 //
-// Invariant: two numbers of one period never have one text, and where numbers begin again, neither
-// have those of two periods (U6). It is certain when the configuration is loaded: literals, dates
-// and check digits have a fixed length, so a text can be cut into its parts in one way; what is
-// left is the number, which is written in one way; and the dates say which period it is, which is
-// tried for every one from 2000 to 2099.
+// Invariant U6: two numbers of one period never have the same text, and if numbers reset, neither
+// have two numbers of different periods. This is proven when the configuration is loaded. Literals,
+// dates and check digits have a constant length, so a text can be cut into its parts in one way
+// only. The rest is the number, which has one form. The dates identify the period, which is checked
+// for every period from 2000 to 2099.
+//
+// [Settings] are parsed into a template (template.go) of parts: dates (dates.go), the number
+// (digits.go) and check digits (check.go). [Plugin] displays and reads IDs. To add a check digit
+// algorithm, add it to the list algorithms. To add a part, add a kind in template.go.
 package format
 
 import (
@@ -46,10 +50,10 @@ func init() {
 
 // Settings are the settings of one binding.
 type Settings struct {
-	// Template is how a number is shown: text, {date:LAYOUT} with a layout of package time, {seq}
-	// with padding and radix, {check}. At most 256 bytes.
+	// Template is how a number is displayed: text, {date:LAYOUT} with a layout of package time,
+	// {seq} with padding and radix, {check}. It has at most 256 bytes.
 	Template string `config:"template"`
-	// Check is the algorithm of {check}: luhn, damm or mod97; empty without {check}.
+	// Check is the algorithm of {check}: luhn, damm or mod97. It is empty without {check}.
 	Check string `config:"check"`
 }
 
@@ -81,7 +85,7 @@ func (s *Settings) Validate() []seqd.Problem {
 	return []seqd.Problem{problem}
 }
 
-// fits returns what is wrong with valid settings in this place.
+// fits returns what is wrong with valid settings at this place in the chain.
 func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Problem) {
 	bound := 0
 	for _, other := range b.Plugins {
@@ -90,7 +94,7 @@ func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) (problems []
 		}
 	}
 	if bound > 1 {
-		return []seqd.Problem{{Key: "name", Text: "a biz type has one template: format is there more than once"}}
+		return []seqd.Problem{{Key: "name", Text: "a biz type can have one template, but format is bound more than once"}}
 	}
 	if previous, ok := rewriter(b, binding); ok {
 		if _, decimal := previous.Settings.(seqd.Decimal); !decimal {
@@ -106,7 +110,7 @@ func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) (problems []
 	return problems
 }
 
-// dateAt returns where the i-th date begins; the first one for −1.
+// dateAt returns the position of the i-th date, or of the first one for −1.
 func (t template) dateAt(i int) int {
 	for _, p := range t {
 		if p.kind == date {
@@ -119,8 +123,8 @@ func (t template) dateAt(i int) int {
 	return 0
 }
 
-// rewriter returns the binding whose display form this one is given; ok is false where the numbers
-// are shown as they are.
+// rewriter returns the binding whose display form this one receives. ok is false if it receives
+// plain numbers.
 func rewriter(b seqd.BizType, binding seqd.PluginBinding) (previous seqd.PluginBinding, ok bool) {
 	for _, other := range plugin.Chain(b) {
 		if other.Name == binding.Name {
@@ -133,8 +137,7 @@ func rewriter(b seqd.BizType, binding seqd.PluginBinding) (previous seqd.PluginB
 	return previous, ok
 }
 
-// displayWidth returns how many digits the plugins before this binding show, 0 where they show no
-// zeros in front.
+// displayWidth returns how many digits the previous plugins display, 0 if without leading zeros.
 func displayWidth(b seqd.BizType, binding seqd.PluginBinding) int {
 	if previous, ok := rewriter(b, binding); ok {
 		if d, ok := previous.Settings.(seqd.Decimal); ok {
@@ -144,10 +147,10 @@ func displayWidth(b seqd.BizType, binding seqd.PluginBinding) int {
 	return 0
 }
 
-// shape changes with every setting that could make an ID appear a second time.
+// shape returns a text that changes with every setting that could repeat an ID.
 func (s Settings) shape() string { return "v1 " + strconv.Quote(s.Template) + " " + s.Check }
 
-// showsPeriod reports whether the template has dates and they determine the period.
+// showsPeriod reports whether the template has dates that identify the period.
 func (s *Settings) showsPeriod(calendar seqd.Calendar) bool {
 	t, err := parse(s.Template)
 	if err != nil || len(t.layouts()) == 0 || calendar.Reset == seqd.ResetNever {

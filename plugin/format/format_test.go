@@ -12,19 +12,19 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// padSettings are the settings of a plugin that shows numbers with zeros in front.
+// padSettings are the settings of a plugin that displays numbers with leading zeros.
 type padSettings struct{ digits int }
 
 func (s *padSettings) DisplayWidth() int { return s.digits }
 
 var _ seqd.Decimal = (*padSettings)(nil)
 
-// datedSettings are the settings of a strategy whose numbers begin again.
+// datedSettings are the settings of a strategy whose numbers reset.
 type datedSettings struct{ calendar seqd.Calendar }
 
 func (s *datedSettings) Calendar() seqd.Calendar { return s.calendar }
 
-// padder is the plugin of padSettings, and reads only what it shows.
+// padder is the plugin of padSettings. It reads only what it displays.
 type padder struct {
 	seqd.NopPlugin
 	digits int
@@ -64,22 +64,22 @@ func bound(name string, order int, settings any) seqd.PluginBinding {
 	return seqd.PluginBinding{Name: name, Order: order, Settings: settings}
 }
 
-// The checks of a binding in its place.
+// TestCheck checks bindings at different places in the chain.
 func TestCheck(t *testing.T) {
 	daily := &datedSettings{calendar(t, seqd.ResetDaily, "UTC")}
 	one := bound("format", 200, &Settings{Template: "{date:20060102}{seq}"})
 	for _, test := range []struct {
 		settings any
 		plugins  []seqd.PluginBinding
-		want     string // empty for none
+		want     string // empty for no problem
 		shows    bool
 	}{
 		{nil, []seqd.PluginBinding{one}, "", false},
 		{daily, []seqd.PluginBinding{one}, "", true},
-		// another plugin may show it
+		// another plugin may show the date
 		{daily, []seqd.PluginBinding{bound("format", 200, &Settings{Template: "{seq}"})}, "", false},
 		{daily, []seqd.PluginBinding{bound("format", 200, &Settings{Template: "A{date:2006}{seq}"})}, "template: byte 1: daily needs year, month and day", false},
-		{nil, []seqd.PluginBinding{one, one}, "name: a biz type has one template", false},
+		{nil, []seqd.PluginBinding{one, one}, "name: a biz type can have one template", false},
 		{nil, []seqd.PluginBinding{one, bound("pad", 100, &padSettings{8})}, "", false},
 		{nil, []seqd.PluginBinding{one, bound("quiet", 100, new(struct{}))}, "", false},
 		{nil, []seqd.PluginBinding{one, bound("letters", 300, new(struct{}))}, "", false},
@@ -137,7 +137,7 @@ func (c *counter) Generate(_ context.Context, n int, s *seqd.Sequence) error {
 
 func (c *counter) Close(context.Context) error { return nil }
 
-// The whole way: a plugin that shows zeros in front, then format, and back.
+// TestChain issues and reads with a plugin that shows leading zeros, followed by format.
 func TestChain(t *testing.T) {
 	b := seqd.BizType{
 		Name: "order", Settings: &datedSettings{calendar(t, seqd.ResetDaily, "Asia/Shanghai")},
@@ -176,7 +176,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// What plugin and strategy must not do fails the request and repeats no ID.
+// TestAfterErrors checks that a plugin or strategy that violates its contract fails the request and
+// repeats no ID.
 func TestAfterErrors(t *testing.T) {
 	daily := calendar(t, seqd.ResetDaily, "UTC")
 	for _, test := range []struct {
@@ -191,8 +192,8 @@ func TestAfterErrors(t *testing.T) {
 		{never(), 0, 0, "012", "not a decimal number"},
 		{never(), 4, 0, "012", "not a decimal number"},
 		{never(), 0, 0, "18446744073709551616", "not a decimal number"},
-		{never(), 0, 20261121, "12", "do not agree"},
-		{daily, 0, 0, "12", "do not agree"},
+		{never(), 0, 20261121, "12", "disagree"},
+		{daily, 0, 0, "12", "disagree"},
 	} {
 		p := mustPlugin(t, example(), test.calendar, test.width)
 		call := seqd.Call{Count: 1}
@@ -212,10 +213,10 @@ func TestReadErrors(t *testing.T) {
 		"INV-20261121-00042":                 "at least 20 characters",
 		"inv-20261121-0000428":               `character 0: the template has "INV-" here`,
 		"INV-20261121_0000428":               `character 12: the template has "-" here`,
-		"INV-20261321-0000428":               "its date is none",
-		"INV-20260229-0000428":               "its date is none",
-		"INV-2026112x-0000428":               "its date is none",
-		"INV-20261121-00000428":              "character 13: the number is not one of at least 6 digits",
+		"INV-20261321-0000428":               "its date is not one",
+		"INV-20260229-0000428":               "its date is not one",
+		"INV-2026112x-0000428":               "its date is not one",
+		"INV-20261121-00000428":              "character 13: the number does not have at least 6 digits",
 		"INV-20261121-00 0421":               "character 13: the number",
 		"INV-20261121--000421":               "character 13: the number",
 		"INV-20261121-000042x":               "character 19: a check digit is from 0 to 9",
@@ -229,7 +230,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Requests of several periods at once: each text has its own date. The race detector watches.
+// TestConcurrent displays numbers of several periods at once. Each must have its own date. Run it
+// with the race detector.
 func TestConcurrent(t *testing.T) {
 	p := mustPlugin(t, example(), calendar(t, seqd.ResetDaily, "UTC"), 0)
 	var wg sync.WaitGroup
@@ -247,7 +249,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// The answer's own memory aside, showing allocates nothing.
+// TestAllocations checks that displaying allocates nothing except the answer.
 func TestAllocations(t *testing.T) {
 	p := mustPlugin(t, example(), calendar(t, seqd.ResetDaily, "UTC"), 0)
 	call := seqd.Call{Count: 10}

@@ -14,8 +14,8 @@ var resets = []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, s
 
 var position = regexp.MustCompile(`byte \d+: `)
 
-// A template is refused with the place where it is wrong, or shows every number so that it can be
-// read back.
+// FuzzTemplate checks that a template is either refused with the position of the mistake, or
+// displays every number so that it can be read back.
 func FuzzTemplate(f *testing.F) {
 	for i, template := range []string{
 		"INV-{date:20060102}-{seq:06}{check}", "{seq}", "{seq:08r32}", "{{{seq:r62}}}", "{date:06}{seq:r36}-{date:0102}", "{seq}{check}{date:Jan06}", "{seq", "{seq:r}",
@@ -55,7 +55,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// Read takes any text, and what it takes is what would be shown again.
+// FuzzRead checks that whatever Read accepts would be displayed in the same form.
 func FuzzRead(f *testing.F) {
 	daily := mustPlugin(f, example(), seqd.Calendar{Reset: seqd.ResetDaily, Zone: time.UTC}, 0)
 	padded := mustPlugin(f, Settings{"{seq:08r32}-{date:06}{check}", "mod97"}, seqd.Calendar{Reset: seqd.ResetYearly, Zone: time.UTC}, 12)
@@ -84,7 +84,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// randomTemplate makes a template; it may be a wrong one.
+// randomTemplate returns a template, which may be invalid.
 func randomTemplate(r *rand.Rand) Settings {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	some := func() (text string) {
@@ -102,8 +102,8 @@ func randomTemplate(r *rand.Rand) Settings {
 	return s
 }
 
-// Invariant: no two pairs of period and number have one text (U6), for all templates that are not
-// refused.
+// TestInjective checks for all accepted templates that no two pairs of period and number have the
+// same text (invariant U6).
 func TestInjective(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 2026))
 	good := 0
@@ -123,7 +123,7 @@ func TestInjective(t *testing.T) {
 		}
 		seen := make(map[string]pair)
 		for range 200 {
-			// Near each other, and of many lengths: where two texts would meet, if any did.
+			// Numbers close to each other, and of many lengths, are most likely to collide.
 			number := r.Int64N(1300) >> r.IntN(10)
 			if r.IntN(4) == 0 {
 				number = r.Int64() >> r.IntN(60)

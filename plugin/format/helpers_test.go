@@ -10,7 +10,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// now is when tests take place.
+// now is the time of all tests.
 var now = time.Date(2026, 11, 21, 12, 34, 56, 789, time.UTC)
 
 func never() seqd.Calendar { return seqd.Calendar{Reset: seqd.ResetNever, Zone: time.UTC} }
@@ -33,7 +33,8 @@ func mustPlugin(tb testing.TB, s Settings, c seqd.Calendar, width int) *Plugin {
 	return p
 }
 
-// show returns how a number of a period is shown, given with the digits that the plugin expects.
+// show returns the display form of a number of a period. It passes the number with the digits that
+// the plugin expects.
 func show(tb testing.TB, p *Plugin, period seqd.Period, number int64) string {
 	tb.Helper()
 	call := seqd.Call{Count: 1}
@@ -46,7 +47,7 @@ func show(tb testing.TB, p *Plugin, period seqd.Period, number int64) string {
 	return call.Sequence.IDs()[0]
 }
 
-// pad does what a plugin does that shows numbers with zeros in front.
+// pad does the work of a plugin that displays numbers with leading zeros.
 func pad(s *seqd.Sequence, width int) {
 	if width == 0 {
 		return

@@ -1,12 +1,12 @@
 package format
 
-// luhnDoubled is what a doubled digit counts: the sum of its own digits.
+// luhnDoubled is the value of a doubled digit: the sum of the digits of the double.
 const luhnDoubled = "\x00\x02\x04\x06\x08\x01\x03\x05\x07\x09"
 
-// addLuhn carries the Luhn algorithm (ISO/IEC 7812-1, annex B) on over the digits of text. Every
-// second digit counts double, beginning with the one beside the check digit. Which that is shows
-// only at the end, so a state holds both sums, modulo 10: even, where the last digit so far is
-// doubled, and odd, where it is not.
+// addLuhn continues the Luhn algorithm (ISO/IEC 7812-1, annex B) with the digits of text. Every
+// second digit is doubled, starting with the one beside the check digit. Which digits these are is
+// known only at the end, so the state has both sums modulo 10: even, if the last digit so far is
+// doubled, and odd, if it is not.
 func addLuhn(s state, text []byte) state {
 	for _, c := range text {
 		if digit := uint32(c - '0'); digit <= 9 {

@@ -9,8 +9,8 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// TestMeasure: the highest number that fits into the padding is told, where there is one and the
-// number that is shown is the one that is issued.
+// TestMeasure checks the reported largest number that fits into the padding. There is none without
+// padding, or if the displayed number is not the issued one.
 func TestMeasure(t *testing.T) {
 	factory, err := plugin.Lookup(name)
 	if err != nil {

@@ -1,8 +1,8 @@
 package format
 
-// addMod97 carries ISO/IEC 7064 MOD 97-10 on over the letters and digits of text: the remainder by
-// 97 of the number that their values make one after another. A letter has two digits, A = 10 to Z =
-// 35, as in an IBAN; small letters count as large ones.
+// addMod97 continues ISO/IEC 7064 MOD 97-10 with the letters and digits of text. It computes the
+// remainder modulo 97 of the number formed by their values. A letter has two digits, A = 10 to Z =
+// 35, as in an IBAN; the case does not matter.
 func addMod97(s state, text []byte) state {
 	r := s.even
 	for _, c := range text {
@@ -16,7 +16,7 @@ func addMod97(s state, text []byte) state {
 	return s
 }
 
-// endMod97 appends the two digits, 02 to 98, with which the number leaves the remainder 1.
+// endMod97 appends the two digits, 02 to 98, that make the remainder 1.
 func endMod97(dst []byte, s state) []byte {
 	check := byte(98 - s.even*100%97)
 	return append(dst, '0'+check/10, '0'+check%10)

@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Plugin shows numbers by a template. It is safe for concurrent use.
+// Plugin displays numbers with a template. It is safe for concurrent use.
 type Plugin struct {
 	seqd.NopPlugin
 	template template
@@ -20,11 +20,11 @@ type Plugin struct {
 	check    *algorithm // nil without {check}
 	dates    *dates
 	now      func() time.Time
-	// scattered is whether another plugin replaces the numbers first: then how long they are says
-	// nothing about how many are left.
+	// scattered is true if another plugin replaces the numbers first. Then their length does not
+	// say how many are left.
 	scattered bool
-	// frame is the last one, nil before the first. It is replaced when the date changes; who still
-	// has an older one makes its own.
+	// frame is the latest frame, nil at first. It is replaced when the date changes. A request that
+	// needs an older one builds its own.
 	frame atomic.Pointer[frame]
 }
 
@@ -34,10 +34,9 @@ var (
 	_ seqd.Measurer = (*Plugin)(nil)
 )
 
-// New makes the plugin for a biz type with this calendar, or returns what is wrong with the
-// settings. width is how many digits the numbers that it is given are shown with, 0 where they have
-// no zeros in front; see [seqd.Decimal]. now is the clock, for dates where numbers never begin
-// again.
+// New returns the plugin for a biz type with this calendar, or what is wrong with the settings.
+// width is how many digits the numbers that it receives have, 0 if they have no leading zeros; see
+// [seqd.Decimal]. now is the clock, for dates if numbers never reset.
 func New(s Settings, calendar seqd.Calendar, width int, now func() time.Time) (*Plugin, error) {
 	for _, problem := range s.Validate() {
 		return nil, fmt.Errorf("%s: %s", problem.Key, problem.Text)
@@ -55,19 +54,19 @@ func New(s Settings, calendar seqd.Calendar, width int, now func() time.Time) (*
 	}, nil
 }
 
-// frame is everything in a text but the number and its check digit, for one date.
+// frame is everything in a text except the number and its check digit, for one date.
 type frame struct {
-	// key is the period or, where numbers never begin again, the second since the Unix epoch.
+	// key is the period or, if numbers never reset, the second since the Unix epoch.
 	key int64
-	// head stands before the number, middle between it and the check digit, tail behind that;
-	// without {check}, the tail is empty.
+	// head is before the number, middle between it and the check digit, tail after that. Without
+	// {check}, tail is empty.
 	head, middle, tail string
 	// sum is the state of the check digit after head.
 	sum state
 }
 
-// Before implements [seqd.Plugin]. It refuses while the clock says a year that no ID may show,
-// before a number is used up. Where numbers begin again, the strategy does that.
+// Before implements [seqd.Plugin]. It refuses the request, before it takes a number, if the clock
+// shows a year that no ID may show. If numbers reset, the strategy checks that.
 func (p *Plugin) Before(context.Context, *seqd.Call) error {
 	if len(p.dates.layouts) == 0 || p.dates.resets() {
 		return nil
@@ -85,16 +84,16 @@ func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte {
 		n, ok := p.given.value(shown)
 		if !ok {
-			bad = fmt.Errorf("format was given %.40q, which is not a decimal number of the promised form", shown)
+			bad = fmt.Errorf("format received %.40q, which is not a decimal number of the promised form", shown)
 		}
 		return p.append(dst, f, n)
 	})
 	return bad
 }
 
-// Measure implements [seqd.Measurer]: the highest number that has no more digits than {seq} is
-// padded to. Longer ones are shown all the same, but no longer sort or fit where the others do.
-// Without padding there is none.
+// Measure implements [seqd.Measurer]: the largest number that has no more digits than {seq} is
+// padded to. Larger ones are displayed too, but are longer and do not sort with the others. Without
+// padding there is no such number.
 func (p *Plugin) Measure(tell func(seqd.Measurement)) {
 	if most, ok := p.numeral.most(); ok && !p.scattered {
 		tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(most)})
@@ -112,12 +111,12 @@ func (p *Plugin) append(dst []byte, f *frame, n uint64) []byte {
 	return append(p.check.end(dst, p.check.add(f.sum, dst[covered:])), f.tail...)
 }
 
-var errPeriod = errors.New("the strategy and its calendar do not agree about whether numbers begin again")
+var errPeriod = errors.New("the strategy and its calendar disagree on whether numbers reset")
 
-// current returns the frame of a period or, for 0, of now.
+// current returns the frame of a period or, for 0, of the current time.
 func (p *Plugin) current(period seqd.Period) (*frame, error) {
 	if (period != 0) != p.dates.resets() {
-		return nil, errPeriod // what is proven of the dates is for this calendar
+		return nil, errPeriod // the dates are proven for this calendar only
 	}
 	key, t := int64(period), time.Time{}
 	if period == 0 && len(p.dates.layouts) > 0 {
@@ -140,7 +139,7 @@ func (p *Plugin) current(period seqd.Period) (*frame, error) {
 	return f, nil
 }
 
-// build makes the frame of a date.
+// build returns the frame of a date.
 func (p *Plugin) build(key int64, t time.Time) (*frame, error) {
 	dates, err := p.dates.show(t)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Read implements [seqd.Reader]: it cuts an ID into the parts of the template and returns the
-// number as it was given to [Plugin.After]. A check digit that does not fit makes the reading
-// invalid; everything else that After never makes is an error.
+// Read implements [seqd.Reader]. It cuts an ID into the parts of the template and returns the
+// number as [Plugin.After] received it. If the check digit is wrong, the reading is invalid. Every
+// other text that After never makes is an error.
 func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
 	length := len(id) - p.fixed()
 	if length < p.numeral.width {
@@ -41,13 +41,13 @@ func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
 		return r, nil
 	}
 	if r.Period, err = p.dates.read(strings.Join(dates, between)); err != nil {
-		return r, seqd.Errorf(seqd.CodeInvalidID, "its date is none that the template shows, {date:%s}", strings.Join(p.dates.layouts, "} and {date:"))
+		return r, seqd.Errorf(seqd.CodeInvalidID, "its date is not one that the template shows, {date:%s}", strings.Join(p.dates.layouts, "} and {date:"))
 	}
 	return r, nil
 }
 
-// width returns how many characters a part has; earlier is how many dates stand before it, length
-// is that of the number.
+// width returns how many characters a part has. earlier is the number of dates before it, length
+// the length of the number.
 func (p *Plugin) width(part part, earlier, length int) int {
 	switch part.kind {
 	case literal:
@@ -60,7 +60,7 @@ func (p *Plugin) width(part part, earlier, length int) int {
 	return length
 }
 
-// fixed returns how many characters there are without the number.
+// fixed returns the length of an ID without the number.
 func (p *Plugin) fixed() (sum int) {
 	dates := 0
 	for _, part := range p.template {
@@ -75,7 +75,7 @@ func (p *Plugin) fixed() (sum int) {
 func (p *Plugin) readNumber(text string, at int) (shown string, err error) {
 	n, ok := p.numeral.parse(text)
 	if !ok {
-		return "", seqd.Errorf(seqd.CodeInvalidID, "character %d: the number is not one of at least %d digits of %s, with no further zeros in front, up to 2^64 - 1",
+		return "", seqd.Errorf(seqd.CodeInvalidID, "character %d: the number does not have at least %d digits of %s, without further leading zeros, up to 2^64 - 1",
 			at, p.numeral.width, p.numeral.alphabet)
 	}
 	if shown, ok = p.given.text(n); !ok {
@@ -84,7 +84,7 @@ func (p *Plugin) readNumber(text string, at int) (shown string, err error) {
 	return shown, nil
 }
 
-// readCheck reports whether the check digits, which stand from at to end, are wrong.
+// readCheck reports whether the check digits, id[at:end], are wrong.
 func (p *Plugin) readCheck(id string, at, end int) (invalid bool, err error) {
 	for i := at; i < end; i++ {
 		if id[i] < '0' || id[i] > '9' {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// The limits of a template.
+// Limits of a template.
 const (
 	mostBytes = 256
 	mostWidth = 64
 )
 
-// kind says what a part of a template shows.
+// kind is what a part of a template shows.
 type kind int
 
-// The kinds of parts.
+// Kinds of parts.
 const (
 	literal kind = iota
 	date
@@ -26,19 +26,18 @@ const (
 // part is a part of a template.
 type part struct {
 	kind kind
-	// at is where it begins in the template, in bytes.
+	// at is the position of the part in the template, in bytes.
 	at int
-	// text is what a literal shows, and the layout of a date.
+	// text is the text of a literal, or the layout of a date.
 	text string
-	// numeral is how a sequence is written.
+	// numeral is how the number is written.
 	numeral numeral
 }
 
-// template is a template in its parts: at least one sequence in it, and at most one check behind
-// that.
+// template is the parts of a template: at least one sequence, and at most one check after it.
 type template []part
 
-// count returns how many parts are of a kind.
+// count returns the number of parts of a kind.
 func (t template) count(k kind) (n int) {
 	for _, p := range t {
 		if p.kind == k {
@@ -48,7 +47,7 @@ func (t template) count(k kind) (n int) {
 	return n
 }
 
-// find returns where the first part of a kind is, −1 where there is none.
+// find returns the index of the first part of a kind, or −1.
 func (t template) find(k kind) int {
 	for i, p := range t {
 		if p.kind == k {
@@ -68,7 +67,7 @@ func (t template) layouts() (layouts []string) {
 	return layouts
 }
 
-// parse reads a template. Its errors say at which byte of it, counted from 0, something is wrong.
+// parse parses a template. Its errors contain the position of the mistake, in bytes from 0.
 func parse(text string) (template, error) {
 	if len(text) > mostBytes {
 		return nil, fmt.Errorf("byte %d: a template has at most %d bytes", mostBytes, mostBytes)
@@ -90,18 +89,18 @@ func parse(text string) (template, error) {
 	return t, nil
 }
 
-// takes returns an error where p must not come next.
+// takes returns an error if p must not be the next part.
 func (t template) takes(p part) error {
 	switch {
 	case p.kind == sequence && t.count(sequence) > 0, p.kind == check && t.count(check) > 0:
 		return fmt.Errorf("byte %d: the template has this part already", p.at)
 	case p.kind == check && t.count(sequence) == 0:
-		return fmt.Errorf("byte %d: {check} stands before {seq}: it covers what stands before it, so the number would not be covered", p.at)
+		return fmt.Errorf("byte %d: {check} is before {seq}: it covers only what is before it, so it would not cover the number", p.at)
 	}
 	return nil
 }
 
-// scan reads the part that begins at a byte and returns where the next one begins.
+// scan parses the part that begins at a byte and returns where the next one begins.
 func scan(text string, at int) (p part, next int, err error) {
 	if text[at] != '{' || strings.HasPrefix(text[at:], "{{") {
 		return scanLiteral(text, at)
@@ -127,7 +126,7 @@ func scan(text string, at int) (p part, next int, err error) {
 	return p, at + length + 1, err
 }
 
-// scanLiteral reads up to the next part.
+// scanLiteral parses text up to the next part.
 func scanLiteral(text string, at int) (p part, next int, err error) {
 	var shown strings.Builder
 	for next = at; next < len(text); next++ {
@@ -149,12 +148,12 @@ func scanLiteral(text string, at int) (p part, next int, err error) {
 	return part{kind: literal, at: at, text: shown.String()}, next, nil
 }
 
-// plain reports whether a character may stand in an ID: visible ASCII, without those that end or
-// alter a path of a URL or have to be escaped in JSON.
+// plain reports whether a character may be in an ID: visible ASCII, except characters that end or
+// change the path of a URL or need escaping in JSON.
 func plain(c byte) bool { return c > ' ' && c < 0x7f && !strings.ContainsRune(`/?#%"\`, rune(c)) }
 
-// checkBytes returns an error for text, which stands at a byte of the template, when it has a
-// character that is not plain.
+// checkBytes returns an error if text, which is at a byte of the template, has a character that is
+// not plain.
 func checkBytes(text string, at int) error {
 	for i := range len(text) {
 		if !plain(text[i]) {
@@ -164,7 +163,7 @@ func checkBytes(text string, at int) error {
 	return nil
 }
 
-// scanNumeral reads what stands behind {seq:, such as 06, r36 or 08r32; at is where that is.
+// scanNumeral parses what follows {seq:, such as 06, r36 or 08r32. at is its position.
 func scanNumeral(argument string, has bool, at int) (numeral, error) {
 	width, radix := 1, 10
 	digits, base, converts := strings.Cut(argument, "r")

@@ -14,7 +14,7 @@ func TestTemplateErrors(t *testing.T) {
 		{"INV-", "", "template", "byte 4: the template ends without {seq}"},
 		{"{seq}{seq}", "", "template", "byte 5: the template has this part already"},
 		{"{seq}{check}-{check}", "luhn", "template", "byte 13: the template has this part already"},
-		{"A{check}{seq}", "luhn", "template", "byte 1: {check} stands before {seq}"},
+		{"A{check}{seq}", "luhn", "template", "byte 1: {check} is before {seq}"},
 		{"{seq}{check}", "", "template", "byte 5: {check} needs an algorithm"},
 		{"{seq}", "damm", "template", "byte 5: the template ends without {check}, and check is damm"},
 		{"{seq}{check}", "crc", "check", `"crc" is not one of ["luhn" "damm" "mod97"]`},
@@ -87,7 +87,7 @@ func TestGoodTemplates(t *testing.T) {
 	}
 }
 
-// What docs/plugins/format.md shows.
+// TestDocumented checks the examples of docs/plugins/format.md.
 func TestDocumented(t *testing.T) {
 	for _, test := range []struct{ template, check, want string }{
 		{"INV-{date:20060102}-{seq:06}{check}", "luhn", "INV-20261121-0000428"},
@@ -101,7 +101,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// Every radix gives and takes back every number, in one way.
+// TestRadixes checks that every radix writes every number in one way and reads it back.
 func TestRadixes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for radix, alphabet := range alphabets {

@@ -8,7 +8,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// BenchmarkAfter is what the plugin adds to a request for one number.
+// BenchmarkAfter measures what the plugin adds to a request for one number.
 func BenchmarkAfter(b *testing.B) {
 	for _, policy := range []string{Drop, Block} {
 		for shown, rewrite := range map[string]func([]byte, int64, []byte) []byte{
@@ -41,7 +41,7 @@ func BenchmarkAfter(b *testing.B) {
 	}
 }
 
-// One number costs one allocation at most: that of its display form.
+// TestAfterAllocates checks that one number costs at most one allocation, for its display form.
 func TestAfterAllocates(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

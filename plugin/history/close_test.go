@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// slow stands before history and holds an issued number up until it is told to go on.
+// slow is a plugin before history that blocks an issued number until it is released.
 type slow struct {
 	seqd.NopPlugin
 	reached, goOn chan struct{}
@@ -35,8 +35,8 @@ func (o *one) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-// Issuer.Close while a call is between strategy and history: what is answered after a clean Close
-// is in the history.
+// TestAnsweredAfterClose closes the issuer while a call is between strategy and history. If the
+// close succeeds and the call is answered, the history has its record.
 func TestAnsweredAfterClose(t *testing.T) {
 	store := memory.New(time.Now)
 	h := start(t, store, nil, func(s *Settings) { s.OnOverflow = Block })
@@ -62,7 +62,8 @@ func TestAnsweredAfterClose(t *testing.T) {
 	}
 }
 
-// Once the last biz type is closed, each policy refuses, at once, and so it does those who wait.
+// TestClosed checks that, after the last biz type was closed, each policy refuses at once,
+// including requests that wait.
 func TestClosed(t *testing.T) {
 	for _, policy := range []string{Drop, Block, Reject} {
 		synctest.Test(t, func(t *testing.T) {

@@ -49,7 +49,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_ = issuer.Close(ctx) // writes out what is in the queue
+	_ = issuer.Close(ctx) // writes what is queued
 
 	shown, err := issuer.Resource(ctx, "order", "history", url.Values{"limit": {"10"}})
 	if err != nil {

@@ -18,25 +18,25 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// files keeps records as lines of JSON: in one file that grows, and in those before it, whose names
-// say from when to when their records are. The lock file keeps other processes out.
+// files keeps records as lines of JSON, in the current file, which grows, and in older files, whose
+// names contain the times of their first and last records. A lock file keeps other processes out.
 //
 // Invariants:
-//  1. Whatever is in the growing file up to size is synced lines. A write that failed is repeated
-//     at the same place.
-//  2. The older files never change.
+//  1. The first size bytes of the current file are synced lines. A write that failed is repeated at
+//     the same place.
+//  2. Older files never change.
 type files struct {
 	path             string
-	maxSize, maxSpan int64 // bytes, ms; maxSpan 0 for no bound
+	maxSize, maxSpan int64 // bytes, ms; maxSpan 0 means no limit
 	maxFiles         int
 	log              *slog.Logger
 
 	mu         sync.Mutex // guards what follows, and the folder
 	lock       *os.File
-	file       *os.File // the one that grows; nil while it must be opened
+	file       *os.File // the current one; nil if it must be opened
 	size       int64
-	from, last int64 // the least and the greatest time in it, ms; from > last while it is empty
-	unreadable int   // lines that could not be read when that was last logged
+	from, last int64 // the first and last time in it, ms; from > last if it is empty
+	unreadable int   // how many unreadable lines were last logged
 	closed     bool
 }
 
@@ -44,7 +44,7 @@ var _ persist.HistoryStore = (*files)(nil)
 
 var errHeld = errors.New("another process, or a biz type with other settings, writes there")
 
-// openFiles takes the lock and opens the growing file, after making its folder.
+// openFiles creates the folder, takes the lock and opens the current file.
 func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 	path, err := filepath.Abs(s.File.Path)
 	if err == nil {
@@ -61,7 +61,7 @@ func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 	case errors.Is(err, folder.ErrHeld):
 		err = errHeld
 	case err == nil, errors.Is(err, errors.ErrUnsupported):
-		// there it is up to the operator that one process writes to a file
+		// without locks, the operator must ensure that one process writes to a file
 		err = f.open()
 	}
 	if err != nil {
@@ -82,8 +82,8 @@ func (f *files) close() {
 	_ = f.lock.Close()
 }
 
-// open opens the growing file and finds out what is in it. What a crash left of the last line gets
-// an end, so that it is one line that cannot be read. mu is held, or nobody else knows f.
+// open opens the current file and reads its times. If a crash left an incomplete last line, it adds
+// a line break, so that the damage is one unreadable line. mu is held, or nobody else knows f.
 func (f *files) open() error {
 	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -102,16 +102,16 @@ func (f *files) open() error {
 		return errors.Join(err, file.Close())
 	}
 	if unreadable > 0 {
-		f.log.Warn("history: lines cannot be read, such as one that a crash tore", "file", f.path, "lines", unreadable)
+		f.log.Warn("history: lines cannot be read, such as one torn by a crash", "file", f.path, "lines", unreadable)
 	}
 	f.file, f.size, f.from, f.last = file, size, from, last
 	return nil
 }
 
-// noTimes are the bounds of nothing.
+// noTimes returns the times of an empty file.
 func noTimes() (from, last int64) { return 1<<63 - 1, -1 }
 
-// endLine makes sure that the file ends with a line break.
+// endLine adds a line break if the file does not end with one.
 func endLine(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil || info.Size() == 0 {
@@ -166,8 +166,8 @@ func (f *files) Append(ctx context.Context, records []persist.HistoryRecord) err
 	return nil
 }
 
-// usable opens the growing file where that is due: also when somebody moved it away, as tools that
-// rotate do. mu is held.
+// usable opens the current file if necessary, also if somebody has moved it away, as tools for
+// rotating logs do. mu is held.
 func (f *files) usable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -193,14 +193,14 @@ func (f *files) usable(ctx context.Context) error {
 // older is a file that does not grow any more.
 type older struct {
 	path       string
-	from, last int64 // the least and the greatest time in it, ms
+	from, last int64 // the first and last time in it, ms
 }
 
-// olderName is path.<from>-<last>-<number>, the times in ms with 15 digits, so that names sort by
-// time. The number tells files of the same times apart.
+// olderName is path.<from>-<last>-<number>. The times are in ms with 15 digits, so that names sort
+// by time. The number distinguishes files with the same times.
 const olderName = "%s.%015d-%015d-%03d"
 
-// rotate gives the growing file its last name and begins the next one. mu is held.
+// rotate renames the current file to its final name and starts the next one. mu is held.
 func (f *files) rotate() error {
 	name := ""
 	for i := 0; ; i++ {
@@ -232,7 +232,7 @@ func (f *files) rotate() error {
 	return nil
 }
 
-// olderFiles lists them, the oldest first.
+// olderFiles returns the older files, the oldest first.
 func (f *files) olderFiles() ([]older, error) {
 	entries, err := os.ReadDir(filepath.Dir(f.path))
 	if err != nil {
@@ -252,8 +252,8 @@ func (f *files) olderFiles() ([]older, error) {
 	return list, nil
 }
 
-// Purge implements [persist.HistoryStore], for all biz types at once: it removes files that hold
-// nothing else than what is too old, and returns 0.
+// Purge implements [persist.HistoryStore] for all biz types at once: it removes files whose records
+// are all too old, and returns 0.
 func (f *files) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
 	if _, _, err := persist.PurgeRange(bizType, before); err != nil || limit <= 0 {
 		return 0, err
@@ -283,7 +283,7 @@ func (f *files) Purge(ctx context.Context, bizType string, before int64, limit i
 	return 0, nil
 }
 
-// timesOf returns from when to when, in ms, the records of a query can be: from ≤ time < to.
+// timesOf returns the times, in ms, that the records of a query can have: from ≤ time < to.
 func timesOf(q persist.HistoryQuery) (from, to int64) {
 	to = 1 << 52
 	if q.To != 0 {

@@ -37,7 +37,7 @@ func openAt(t testing.TB, path string, log *logged, change func(*files)) *files 
 	return f
 }
 
-// line n of the tests is of the time n.
+// lines returns records; record n has the time n.
 func lines(from, to int64) (list []persist.HistoryRecord) {
 	for n := from; n <= to; n++ {
 		list = append(list, persist.HistoryRecord{ID: persist.HistoryID(n, 7, uint64(n)), BizType: "order", Time: n, First: n, Last: n, Count: 1})
@@ -61,7 +61,8 @@ func oldFiles(t testing.TB, f *files) []older {
 	return list
 }
 
-// The files pass the suite of histories whatever their size, down to one batch in each.
+// TestFilesConformance runs the suite for histories on files of any size, down to one batch per
+// file.
 func TestFilesConformance(t *testing.T) {
 	for _, size := range []int64{1, 5000, 1 << 30} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -95,7 +96,7 @@ func TestFilesRotate(t *testing.T) {
 	if len(got) < 20 || got[0] != 200 || got[len(got)-1] != list[0].from {
 		t.Errorf("%d records, %v", len(got), got)
 	}
-	// Files with anything in them that is not too old stay.
+	// A file stays if any of its records is not too old.
 	if _, err := f.Purge(t.Context(), "order", list[1].last, 500); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestFilesRotate(t *testing.T) {
 	}
 }
 
-// Under a retention no file spans more than a tenth of it.
+// TestFilesRotateByTime checks that no file spans more than a tenth of the retention.
 func TestFilesRotateByTime(t *testing.T) {
 	f := openAt(t, filepath.Join(t.TempDir(), "history.jsonl"), nil, func(f *files) { f.maxSpan = 10 })
 	for n := int64(1); n <= 100; n++ {
@@ -124,8 +125,8 @@ func TestFilesRotateByTime(t *testing.T) {
 	once(t, kept(t, f, "order"), 100)
 }
 
-// Wherever a crash cuts the last write, what was written before is there, what is written later is
-// there, and the damage is reported.
+// TestFilesTorn cuts the last write at every position. Earlier and later records must be readable,
+// and the damage reported.
 func TestFilesTorn(t *testing.T) {
 	dir := t.TempDir()
 	f := openAt(t, filepath.Join(dir, "history.jsonl"), nil, nil)
@@ -145,7 +146,7 @@ func TestFilesTorn(t *testing.T) {
 		write(t, f, lines(10, 10))
 		got, want := fmt.Sprint(kept(t, f, "order")), "[10 2 1]"
 		if cut >= len(whole)-1 {
-			want = "[10 3 2 1]" // all of it but the line break
+			want = "[10 3 2 1]" // everything except the line break
 		}
 		if got != want {
 			t.Errorf("cut at %d: %s, want %s", cut, got, want)
@@ -157,7 +158,8 @@ func TestFilesTorn(t *testing.T) {
 	}
 }
 
-// Lines that only look like records are left out, and a page is full all the same.
+// TestFilesDamaged checks that lines that only look like records are left out, and that a page is
+// full nevertheless.
 func TestFilesDamaged(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "history.jsonl"), &logged{}
 	f := openAt(t, path, log, nil)
@@ -183,7 +185,7 @@ func TestFilesDamaged(t *testing.T) {
 	}
 }
 
-// A file that a tool moved away is begun anew.
+// TestFilesMovedAway checks that a new file is started if a tool moved the current one away.
 func TestFilesMovedAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.jsonl")
 	f := openAt(t, path, nil, nil)
@@ -197,7 +199,7 @@ func TestFilesMovedAway(t *testing.T) {
 	}
 }
 
-// A write that failed is made again at the same place.
+// TestFilesFailedWrite checks that a failed write is repeated at the same place.
 func TestFilesFailedWrite(t *testing.T) {
 	f := openAt(t, filepath.Join(t.TempDir(), "history.jsonl"), nil, nil)
 	write(t, f, lines(1, 3))
@@ -218,7 +220,8 @@ func TestFilesFailedWrite(t *testing.T) {
 	_ = readOnly.Close()
 }
 
-// Two that write to one file would overwrite each other.
+// TestFilesLocked checks that two processes cannot write to one file, where they would overwrite
+// each other.
 func TestFilesLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.jsonl")
 	file := func(s *Settings) { s.To, s.File.Path = ToFile, path }
@@ -242,8 +245,8 @@ func TestFilesLocked(t *testing.T) {
 	once(t, kept(t, f, "b"), 1)
 }
 
-// Whatever stands in a file, reading it neither fails nor invents records, and a line that is
-// written after it is found.
+// FuzzFiles checks that reading any file neither fails nor invents records, and that a line written
+// after the content is found.
 func FuzzFiles(f *testing.F) {
 	made := openAt(f, filepath.Join(f.TempDir(), "made"), nil, nil)
 	write(f, made, lines(1, 2))
@@ -275,7 +278,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// search is what List does with one file.
+// search does what List does with one file.
 func search(t *testing.T, s *finding, text []byte) []persist.HistoryRecord {
 	for {
 		s.places, s.unreadable = nil, 0

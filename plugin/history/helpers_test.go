@@ -18,18 +18,17 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// fakeStore is a store whose history fails or hangs when told to, and that watches how much there
-// is.
+// fakeStore is a store whose history can fail or hang, and that counts records.
 type fakeStore struct {
 	persist.Store
 	persist.HistoryStore
 	mu      sync.Mutex
-	fail    error         // what Append returns
-	late    bool          // Append stores all the same
-	hang    chan struct{} // Append waits for it to be closed
+	fail    error         // returned by Append
+	late    bool          // Append stores the records although it fails
+	hang    chan struct{} // Append waits until it is closed
 	forget  bool          // Append keeps nothing; set before use
 	appends int
-	most    int // records in one Append
+	most    int // most records in one Append
 }
 
 func newFake() *fakeStore {
@@ -45,7 +44,7 @@ func (s *fakeStore) set(fail error, late bool, hang chan struct{}) {
 	s.fail, s.late, s.hang = fail, late, hang
 }
 
-// seen returns how often Append was called, and with how many records at most.
+// seen returns how often Append was called, and the largest number of records.
 func (s *fakeStore) seen() (appends, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +73,7 @@ func (s *fakeStore) Append(ctx context.Context, records []persist.HistoryRecord)
 	return errors.Join(s.HistoryStore.Append(ctx, records), fail)
 }
 
-// logged collects what is logged.
+// logged collects log lines.
 type logged struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -92,7 +91,7 @@ func (l *logged) count(text string) int {
 	return strings.Count(l.buf.String(), text)
 }
 
-// start makes a plugin of the biz type order.
+// start returns a plugin of the biz type order.
 func start(t testing.TB, store persist.Store, log *logged, change func(*Settings)) *Plugin {
 	t.Helper()
 	return startAs(t, "order", store, log, change)
@@ -118,7 +117,7 @@ func startAs(t testing.TB, bizType string, store persist.Store, log *logged, cha
 	return p
 }
 
-// issue is one request for a number.
+// issue makes one request for a number.
 func issue(ctx context.Context, p *Plugin, number int64) error {
 	call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: "shop", Addr: "192.0.2.1", RequestID: fmt.Sprint("r", number)}}
 	if err := p.Before(ctx, call); err != nil {
@@ -154,7 +153,7 @@ func kept(t testing.TB, h persist.HistoryStore, bizType string) (numbers []int64
 	}
 }
 
-// once checks that each of 1 to n is there, and once.
+// once checks that numbers has each of 1 to n once.
 func once(t testing.TB, numbers []int64, n int) {
 	t.Helper()
 	seen := make(map[int64]bool)

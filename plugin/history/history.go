@@ -1,6 +1,10 @@
-// Package history is the plugin that keeps what was issued, to whom and when: one record per
+// Package history is the plugin that records what was issued, when and to whom: one record per
 // answered request, written in batches to the store or to rotating files. Issuing never waits for a
-// write; what happens when records come faster than they are written is a setting.
+// write. A setting says what happens if records arrive faster than they are written.
+//
+// [Plugin] is what a biz type binds. Its records go through a pipe: a queue (queue.go) and its
+// writer (pipe.go), shared by biz types with equal settings. Files are written and read in files.go
+// and read.go. To add a target, implement [persist.HistoryStore] and open it in join.
 package history
 
 import (
@@ -13,13 +17,13 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// name is what a binding says.
+// name is the name of the plugin in a binding.
 const name = "history"
 
 func init() {
 	plugin.Register(plugin.Factory{
 		Name:  name,
-		Order: 900, // after what rewrites how numbers are shown
+		Order: 900, // after the plugins that change how numbers are displayed
 		Quick: true,
 		Settings: func() any {
 			s := DefaultSettings()
@@ -32,7 +36,7 @@ func init() {
 	})
 }
 
-// check refuses a second history in one chain: there would be two to ask and one path to ask at.
+// check refuses a second history in one chain: both would answer at the same path.
 func check(bizType seqd.BizType, _ seqd.PluginBinding) []seqd.Problem {
 	bound := 0
 	for _, binding := range bizType.Plugins {
@@ -43,7 +47,7 @@ func check(bizType seqd.BizType, _ seqd.PluginBinding) []seqd.Problem {
 	if bound < 2 {
 		return nil
 	}
-	return []seqd.Problem{{Key: "name", Text: "history stands here twice; a biz type has one at most"}}
+	return []seqd.Problem{{Key: "name", Text: "history appears twice; a biz type can have only one"}}
 }
 
 // Plugin keeps the history of one biz type. It is safe for concurrent use.
@@ -61,8 +65,8 @@ var (
 	_ seqd.Measurer = (*Plugin)(nil)
 )
 
-// New makes the plugin of one binding. Under to: file it opens the file and returns an error when
-// it cannot be used.
+// New returns the plugin of one binding. Under to: file it opens the file, and returns an error if
+// that fails.
 func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plugin, error) {
 	p, err := join(env, *binding.Settings.(*Settings), bizType.Name)
 	if err != nil {
@@ -71,15 +75,15 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 	return &Plugin{bizType: bizType.Name, pipe: p}, nil
 }
 
-// Before refuses the request while there is no room for its record, under reject and block: before
-// numbers are spent on it.
+// Before refuses the request if there is no room for its record, under reject and block. That is
+// before numbers are spent on it.
 func (h *Plugin) Before(ctx context.Context, _ *seqd.Call) error { return h.pipe.room(ctx) }
 
-// After puts the record into the queue. Under reject and block it fails when others took the room
+// After queues the record. Under reject and block it fails if other requests took the room
 // meanwhile.
 func (h *Plugin) After(ctx context.Context, call *seqd.Call) error {
 	c := &call.Caller
-	e := entry{bizType: h.bizType, caller: seqd.Caller{Name: cut(c.Name), Addr: cut(c.Addr), RequestID: cut(c.RequestID)}}
+	e := queued{bizType: h.bizType, caller: seqd.Caller{Name: cut(c.Name), Addr: cut(c.Addr), RequestID: cut(c.RequestID)}}
 	e.take(&call.Sequence)
 	err := h.pipe.put(ctx, &e)
 	if err == errDropped {
@@ -97,33 +101,33 @@ func (h *Plugin) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugeDropped, Value: float64(h.dropped.Load())})
 }
 
-// Close writes out what is in the queue once the last biz type that shares it is closed. What could
-// not be written when ctx ended is counted in the error.
+// Close writes what is queued when the last biz type that shares the queue is closed. Its error
+// says how many records were not written before ctx ended.
 func (h *Plugin) Close(ctx context.Context) error { return h.pipe.leave(ctx, h.bizType) }
 
-// Bounds of what a record holds.
+// Limits of a record.
 const (
-	fewIDs   = 10  // display forms that are all kept; of more the first and the last
-	mostText = 256 // bytes of a text
+	fewIDs   = 10  // display forms that are all kept; of more, the first and the last
+	mostText = 256 // bytes of a string
 	mostRuns = 32
 )
 
-// entry is a record in the queue. It holds nothing that belongs to the call.
-type entry struct {
+// queued is a record in the queue. It contains nothing that belongs to the call.
+type queued struct {
 	bizType     string
 	time        int64 // ms since the Unix epoch
 	n           uint64
 	first, last int64
 	count       int
 	runs        []persist.HistoryRun // none for a single run
-	id          string               // how a single number is shown, "" for decimal digits
-	ids         []string             // how several are shown
+	id          string               // how a single number is displayed, "" for decimal digits
+	ids         []string             // how several numbers are displayed
 	caller      seqd.Caller
 }
 
-// take copies what was issued. A single number costs one allocation where it is shown otherwise
-// than in decimal digits, else none.
-func (e *entry) take(seq *seqd.Sequence) {
+// take copies what was issued. For a single number it allocates once if the display form is not
+// decimal, else never.
+func (e *queued) take(seq *seqd.Sequence) {
 	runs := seq.Runs()
 	end := runs[len(runs)-1]
 	e.first, e.last, e.count = seq.First(), end.First+int64(end.Count-1)*end.Stride, seq.Len()
@@ -144,7 +148,7 @@ func (e *entry) take(seq *seqd.Sequence) {
 	}
 }
 
-// shownAs returns the display forms, or where there are many, the first and the last.
+// shownAs returns the display forms, or the first and the last if there are many.
 func shownAs(seq *seqd.Sequence) []string {
 	ids := make([]string, 0, min(seq.Len(), fewIDs))
 	i := 0
@@ -157,7 +161,7 @@ func shownAs(seq *seqd.Sequence) []string {
 	return ids
 }
 
-// cut bounds a text.
+// cut truncates a string to the limit.
 func cut(text string) string {
 	if len(text) <= mostText {
 		return text
@@ -165,10 +169,10 @@ func cut(text string) string {
 	return strings.Clone(text[:mostText])
 }
 
-// record is the entry as it is stored.
-func (e *entry) record(origin uint64) persist.HistoryRecord {
+// record returns the record as it is stored.
+func (e *queued) record(origin uint64) persist.HistoryRecord {
 	id := persist.HistoryID(e.time, origin, e.n)
-	at, _ := persist.HistoryTime(id) // a clock before 1970 is cut there
+	at, _ := persist.HistoryTime(id) // HistoryID cuts a time before 1970
 	r := persist.HistoryRecord{
 		ID: id, BizType: e.bizType, Time: at, First: e.first, Last: e.last, Count: e.count, Runs: e.runs,
 		Caller: text(e.caller.Name), Addr: text(e.caller.Addr), RequestID: text(e.caller.RequestID),
@@ -182,5 +186,5 @@ func (e *entry) record(origin uint64) persist.HistoryRecord {
 	return r
 }
 
-// text makes something that every store can hold.
+// text replaces what is not UTF-8, which some stores reject.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

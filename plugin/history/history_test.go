@@ -16,7 +16,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// A batch is written when it is full, or when its first record is flushInterval old.
+// TestBatches checks that a batch is written when it is full, or when its first record is
+// flushInterval old.
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFake()
@@ -46,7 +47,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// While the store hangs the queue fills to its bound, and then each policy does what it says.
+// TestOverflow checks each policy when the queue is full because the store hangs.
 func TestOverflow(t *testing.T) {
 	for _, policy := range []string{Drop, Block, Reject} {
 		t.Run(policy, func(t *testing.T) {
@@ -94,7 +95,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// Under block, those who wait get room in turn, and nobody's context is outlived.
+// TestBlockWaitsInTurn checks that, under block, requests get room in turn and never wait longer
+// than their contexts.
 func TestBlockWaitsInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, hang := newFake(), make(chan struct{})
@@ -127,8 +129,8 @@ func TestBlockWaitsInTurn(t *testing.T) {
 	})
 }
 
-// A batch is tried again until it is stored; what an attempt of unknown outcome stored is not
-// stored twice, and the episode is logged once.
+// TestRetry checks that a batch is repeated until it is stored, that an attempt of unknown outcome
+// stores nothing twice, and that the episode is logged once.
 func TestRetry(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -145,7 +147,7 @@ func TestRetry(t *testing.T) {
 				t.Errorf("%d attempts in a minute", appends)
 			}
 			store.set(nil, false, nil)
-			time.Sleep(mostPause)
+			time.Sleep(lastPause)
 			synctest.Wait()
 			once(t, kept(t, store.HistoryStore, "order"), 3)
 			if log.count("cannot be written") != 1 || log.count("written again") != 1 {
@@ -156,8 +158,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// What is in the queue is written at the stop, also when the store comes back only then; never
-// longer than the context lasts.
+// TestStop checks that the queue is written at the stop, even if the store only then works again,
+// and that this never takes longer than the context allows.
 func TestStop(t *testing.T) {
 	for name, test := range map[string]struct {
 		back time.Duration // when the store works again
@@ -196,7 +198,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Biz types with the same settings share a queue and a writer, which end with the last of them.
+// TestShared checks that biz types with equal settings share a queue and a writer, which end with
+// the last of them.
 func TestShared(t *testing.T) {
 	store := newFake()
 	a, b := startAs(t, "a", store, nil, nil), startAs(t, "b", store, nil, nil)
@@ -224,7 +227,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// Old records are removed by small steps, of this biz type only, and the others stay.
+// TestRetention checks that old records of this biz type are removed in small steps, and no others.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFake()
@@ -248,7 +251,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// Records are bounded whatever is issued.
+// TestRecord checks the limits of a record.
 func TestRecord(t *testing.T) {
 	store := newFake()
 	p := start(t, store, nil, nil)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// At full load everything that was answered is in the history once, and the queue never held more
-// than its bound.
+// TestFullLoad checks under full load that each answered request has one record, and that the queue
+// never exceeds its limit.
 func TestFullLoad(t *testing.T) {
 	t.Run("store", func(t *testing.T) {
 		store := newFake()
@@ -36,7 +36,7 @@ func fullLoad(s *Settings) {
 	s.Queue, s.Batch, s.OnOverflow, s.FlushInterval, s.BlockTimeout = 100, 25, Block, time.Millisecond, time.Minute
 }
 
-// load issues n numbers as fast as it can, closes the plugin and checks the bound.
+// load issues n numbers as fast as it can, closes the plugin and checks the limit.
 func load(t *testing.T, p *Plugin, n int) {
 	const callers = 32
 	each := n / callers

@@ -9,44 +9,47 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/plugin"
 )
 
-// pipe is a queue with its writer. Biz types whose settings are equal share one: a hundred thousand
-// of them cost one goroutine, and their records are written together.
+// pipe is a queue and its writer. Biz types with equal settings share one, so that a hundred
+// thousand of them need one goroutine, and their records are written together.
 type pipe struct {
 	queue
 	target target
 	store  persist.HistoryStore
-	// trust returns an error where old records must stay, for the clock of this node may be ahead.
+	// trust returns an error if old records must not be purged because the clock of this node may
+	// be ahead.
 	trust  func(ctx context.Context, now time.Time) error
 	origin uint64 // of the IDs that this pipe makes
-	end    func() // gives up what the store needs; nil for nothing
+	end    func() // frees the store; may be nil
 
-	ctx     context.Context // ends when nothing is waited for any more
-	cancel  context.CancelFunc
-	closing chan struct{}
-	writer  chan struct{} // closed when the writer is done
-	purger  chan struct{} // closed when the purger is done
-	away    bool          // the last write failed; only the writer uses it
+	ctx      context.Context // ends when close no longer waits
+	cancel   context.CancelFunc
+	open     context.Context    // ends when the pipe is being closed
+	shutdown context.CancelFunc // cancels open
+	writer   chan struct{}      // closed when the writer has ended
+	purger   chan struct{}      // closed when the purger has ended
+	away     bool               // the last write failed; only the writer uses it
 
 	members map[string]int // biz types, and how many plugins each has; guarded by pipes.mu
 }
 
-// target is what pipes are shared by. The store is nil for a file.
+// target identifies a shared pipe. The store is nil for a file.
 type target struct {
 	store    persist.Store
 	settings Settings
 }
 
-// pipes are those that are in use.
+// pipes are the pipes in use.
 var pipes = struct {
-	mu sync.Mutex // guards by, and the members of each
+	mu sync.Mutex // guards by, and the members of each pipe
 	by map[target]*pipe
 }{by: make(map[target]*pipe)}
 
-// join returns the pipe for these settings, which it makes when nobody has it.
+// join returns the pipe for these settings. It creates the pipe if necessary.
 func join(env plugin.Env, settings Settings, bizType string) (*pipe, error) {
 	to := target{store: env.Store, settings: settings}
 	if settings.To == ToFile {
@@ -71,7 +74,7 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 	_, _ = rand.Read(random[:]) // it never fails
 	p := &pipe{
 		queue: newQueue(to.settings, env.Now, env.Log), target: to, origin: binary.BigEndian.Uint64(random[:]),
-		closing: make(chan struct{}), writer: make(chan struct{}), purger: make(chan struct{}), members: make(map[string]int),
+		writer: make(chan struct{}), purger: make(chan struct{}), members: make(map[string]int),
 	}
 	if to.settings.To == ToFile {
 		f, err := openFiles(to.settings, env.Log)
@@ -82,9 +85,10 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 		p.trust = func(ctx context.Context, now time.Time) error { return f.trust(ctx, now, to.settings.Retention) }
 	} else {
 		p.store = env.Store.History()
-		p.trust = func(ctx context.Context, now time.Time) error { return trustStore(ctx, env.Store.Slots(), now) }
+		p.trust = func(ctx context.Context, now time.Time) error { return trustStore(ctx, env.Store, now) }
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.open, p.shutdown = context.WithCancel(p.ctx)
 	go p.write()
 	if to.settings.Retention > 0 {
 		go p.purge()
@@ -94,7 +98,7 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 	return p, nil
 }
 
-// leave ends the pipe when the last one leaves: what is pending is written until ctx ends.
+// leave ends the pipe when its last member leaves. It writes what is pending until ctx ends.
 func (p *pipe) leave(ctx context.Context, bizType string) error {
 	pipes.mu.Lock()
 	if p.members[bizType]--; p.members[bizType] == 0 {
@@ -111,13 +115,13 @@ func (p *pipe) leave(ctx context.Context, bizType string) error {
 	return p.close(ctx)
 }
 
-// grace is how long what was cancelled may take to return.
+// grace is how long cancelled goroutines may take to return.
 const grace = 100 * time.Millisecond
 
 func (p *pipe) close(ctx context.Context) error {
 	defer p.cancel()
-	p.shut() // before the last flush, so that nothing comes after it
-	close(p.closing)
+	p.shut() // before the last flush, so that nothing is queued after it
+	p.shutdown()
 	done := make(chan struct{})
 	go func() {
 		<-p.writer
@@ -151,7 +155,7 @@ func (p *pipe) write() {
 	for {
 		select {
 		case <-p.first:
-		case <-p.closing:
+		case <-p.open.Done():
 			p.flush()
 			return
 		}
@@ -159,7 +163,7 @@ func (p *pipe) write() {
 		select {
 		case <-p.full:
 		case <-old.C:
-		case <-p.closing:
+		case <-p.open.Done():
 		}
 		old.Stop()
 		p.flush()
@@ -185,41 +189,39 @@ func (p *pipe) flush() {
 	p.giveBack(taken)
 }
 
-// Pauses between attempts to write a batch.
+// Pauses between attempts to write a batch: twice as long each time, up to lastPause, or
+// closingPause while the pipe is closing.
 const (
-	firstPause = 50 * time.Millisecond
-	mostPause  = 5 * time.Second
-	lastPause  = 200 * time.Millisecond // while closing
+	firstPause   = 50 * time.Millisecond
+	lastPause    = 5 * time.Second
+	closingPause = 200 * time.Millisecond
 )
 
-// appendTimeout bounds one attempt.
+// appendTimeout limits one attempt.
 const appendTimeout = 10 * time.Second
 
-// append writes one batch, again and again until it is stored: the IDs keep what was stored by an
-// attempt of unknown outcome from being stored twice. It returns false when it was told to give up.
+// append writes one batch. It repeats that until the batch is stored: the IDs of the records keep an
+// attempt of unknown outcome from storing them twice. It returns false if close no longer waits.
 func (p *pipe) append(records []persist.HistoryRecord) bool {
-	closing := p.closing
-	for pause := firstPause; p.ctx.Err() == nil; pause = min(2*pause, mostPause) {
-		err := p.attempt(records)
-		if err == nil {
-			p.back()
-			return true
-		}
-		if !p.away && p.ctx.Err() == nil {
-			p.away = true
-			p.log.Error("history cannot be written; it is tried again", "to", p.settings.To, "onOverflow", p.settings.OnOverflow, "error", err)
-		}
-		if closing == nil {
-			pause = min(pause, lastPause)
-		}
-		select {
-		case <-time.After(pause):
-		case <-closing:
-			closing = nil
-		case <-p.ctx.Done():
-		}
+	write := func(context.Context) error { return p.attempt(records) }
+	policy := retry.Policy{First: firstPause, Last: lastPause, Failed: p.failed}
+	err := retry.Do(p.open, policy, write)
+	if err != nil && p.ctx.Err() == nil {
+		policy.Last = closingPause
+		err = retry.Do(p.ctx, policy, write)
 	}
-	return false
+	if err == nil {
+		p.back()
+	}
+	return err == nil
+}
+
+// failed logs the first failure of an episode in which nothing can be written.
+func (p *pipe) failed(err error) {
+	if !p.away {
+		p.away = true
+		p.log.Error("history cannot be written; trying again", "to", p.settings.To, "onOverflow", p.settings.OnOverflow, "error", err)
+	}
 }
 
 func (p *pipe) attempt(records []persist.HistoryRecord) (err error) {
@@ -233,7 +235,7 @@ func (p *pipe) attempt(records []persist.HistoryRecord) (err error) {
 	return p.store.Append(ctx, records)
 }
 
-// back ends an episode in which nothing could be written.
+// back logs that writing works again, if it failed before.
 func (p *pipe) back() {
 	if !p.away {
 		return

@@ -17,32 +17,23 @@ const (
 	mostPurge  = time.Hour
 )
 
-// purge removes old records by small steps until the pipe is closed. Every node does; what one
-// finds gone is no matter.
+// purge removes old records in small steps until the pipe is closed. Every node does so; a record
+// that another node has removed is no error.
 func (p *pipe) purge() {
 	defer close(p.purger)
-	ctx, cancel := context.WithCancel(p.ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-p.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	every := min(p.settings.Retention/10, mostPurge)
 	failing := false
-	// Nodes that were started together do not purge together.
-	for wait := every/2 + rand.N(every/2); sleep(ctx, wait); wait = every {
-		err := p.purgeAll(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			p.log.Error("old history cannot be removed; it is tried again", "error", err)
+	// The jitter keeps nodes that were started together from purging together.
+	for wait := every/2 + rand.N(every/2); sleep(p.open, wait); wait = every {
+		err := p.purgeAll(p.open)
+		if err != nil && !failing && p.open.Err() == nil {
+			p.log.Error("old history cannot be removed; trying again", "error", err)
 		}
 		failing = err != nil
 	}
 }
 
-// purgeAll removes what is too old of every biz type.
+// purgeAll removes the old records of every biz type.
 func (p *pipe) purgeAll(ctx context.Context) error {
 	pipes.mu.Lock()
 	names := slices.Collect(maps.Keys(p.members))
@@ -75,40 +66,41 @@ func (p *pipe) trusts(ctx context.Context, now time.Time) error {
 	return p.trust(ctx, now)
 }
 
-// mostAhead is how far the clock of a node may be ahead of that of the store for it to purge.
+// mostAhead is how far this node's clock may be ahead of the store's. If it is further ahead, the
+// node does not purge.
 const mostAhead = time.Hour
 
-// trustStore compares the clock of this node with that of the store, which all nodes share: one
-// that is ahead would remove what the others must keep.
-func trustStore(ctx context.Context, clock persist.SlotStore, now time.Time) error {
-	table, err := clock.Look(ctx, name)
+// trustStore compares this node's clock with that of the store, which all nodes share. With a clock
+// that is ahead, the node would remove records that must be kept.
+func trustStore(ctx context.Context, clock persist.Clock, now time.Time) error {
+	stores, err := clock.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if ahead := now.Sub(time.UnixMilli(table.Now)); ahead > mostAhead {
+	if ahead := now.Sub(stores); ahead > mostAhead {
 		return fmt.Errorf("the clock of this node is %s ahead of the store's", ahead.Round(time.Second))
 	}
 	return nil
 }
 
-// mostIdle is how much longer ago than the retention the newest record of files may be for them to
-// be purged. A process that runs removes the last record within this time; where it did not, the
-// clock was set, or the process did not run.
+// mostIdle limits how much older than the retention the newest record in files may be for them to
+// be purged. A running process removes its last record within this time. If the record is still
+// there, either the clock was set or the process did not run.
 const mostIdle = 2 * mostPurge
 
-// trust compares the clock with the newest record, since files have no clock.
+// trust compares the clock with the newest record, because files have no clock.
 func (f *files) trust(ctx context.Context, now time.Time, retention time.Duration) error {
 	newest, err := f.newest(ctx)
 	if err != nil || newest < 0 {
 		return err
 	}
 	if at := time.UnixMilli(newest); now.Sub(at) > retention+mostIdle {
-		return fmt.Errorf("the newest record is of %s, so the clock may be ahead; nothing is removed before the next record", at.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the newest record is from %s, so the clock may be ahead; nothing is removed until the next record", at.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// newest returns the greatest time of all records, in ms; −1 when there is none.
+// newest returns the latest time of all records, in ms, or −1 if there is none.
 func (f *files) newest(ctx context.Context) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +124,7 @@ func (p *pipe) purgeSome(ctx context.Context, name string, before int64) (int, e
 	return p.store.Purge(ctx, name, before, purgeStep)
 }
 
-// sleep returns false when ctx ended first.
+// sleep returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -13,7 +13,8 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// A node whose clock is ahead does not remove what the others have written and must keep.
+// TestClockAhead checks that a node whose clock is ahead does not remove records of other nodes
+// that must be kept.
 func TestClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, log := memory.New(time.Now), &logged{}
@@ -25,7 +26,7 @@ func TestClockAhead(t *testing.T) {
 		time.Sleep(time.Second)
 		settings := DefaultSettings()
 		month(&settings)
-		settings.Batch-- // another process would have a queue of its own; so does another batch
+		settings.Batch-- // another batch size, so that there are two queues, as in two processes
 		env := plugin.Env{Store: store, Now: func() time.Time { return time.Now().AddDate(1, 0, 0) }, Log: slog.New(slog.NewTextHandler(log, nil))}
 		ahead, err := New(env, seqd.BizType{Name: "order"}, seqd.PluginBinding{Name: name, Settings: &settings})
 		if err != nil {
@@ -43,7 +44,8 @@ func TestClockAhead(t *testing.T) {
 	})
 }
 
-// Files are not purged by a clock that is far beyond their newest record.
+// TestClockBeyondFiles checks that files are not purged if the clock is far beyond their newest
+// record.
 func TestClockBeyondFiles(t *testing.T) {
 	const retention = 720 * time.Hour
 	f := openAt(t, filepath.Join(t.TempDir(), "history.jsonl"), nil, nil)

@@ -12,29 +12,29 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// queue holds records until they are written, never more than its bound.
+// queue holds at most a fixed number of records until they are written.
 type queue struct {
 	settings Settings
 	now      func() time.Time
 	log      *slog.Logger
-	first    chan struct{} // has a token when pending is not empty
-	full     chan struct{} // has a token when there is a batch in pending, or no room
+	first    chan struct{} // has a value if pending is not empty
+	full     chan struct{} // has a value if there is a batch in pending, or no room
 
-	closed atomic.Bool // nothing more is taken over; set under mu
+	closed atomic.Bool // no more records are accepted; set under mu
 
 	mu      sync.Mutex // guards what follows
-	pending []entry
-	spare   []entry // what pending was before, for its memory
-	n       uint64  // records ever put
-	written uint64  // how many of them were written
-	// held is how many records there are, pending or being written, with the places that waiters
-	// were given: at most settings.Queue.
+	pending []queued
+	spare   []queued // the memory of the previous pending
+	n       uint64   // records ever queued
+	written uint64   // records ever written
+	// held is the number of records pending or being written, and of places given to waiters: at
+	// most settings.Queue.
 	held int
-	// of chan error, the longest waiting first; they get nil when a place is theirs
+	// of chan error, the longest waiting first; a waiter gets nil when it gets a place
 	waiters list.List
 
-	dropped  int64 // records that were dropped in all
-	reported int64 // how many of them were logged
+	dropped  int64 // records dropped so far
+	reported int64 // records dropped and logged
 	last     time.Time
 }
 
@@ -42,20 +42,20 @@ func newQueue(settings Settings, now func() time.Time, log *slog.Logger) queue {
 	return queue{settings: settings, now: now, log: log, first: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// errFull is what a request gets that there is no room for. The store, or the disk, that takes no
-// records is the cause, and what an operator has to look at.
+// errFull is what a request gets if there is no room for its record. The cause is the store, or the
+// disk, that does not accept records, so its code is that of the store.
 var errFull = &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the history cannot be written, and its queue is full", RetryAfter: time.Second}
 
-// errStopping is what a request gets when the last write is about to begin, or is done: nothing
-// would write its record any more.
-var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the history is closed, since the service stops", RetryAfter: time.Second}
+// errStopping is what a request gets if the last write has begun or is done: nothing would write
+// its record any more.
+var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the history is closed because the service is stopping", RetryAfter: time.Second}
 
-// errDropped is what put returns for a record that is lost under drop, which is no error for the
+// errDropped is returned by put for a record that is lost under drop. It is no error for the
 // request.
 var errDropped = errors.New("the record was dropped")
 
-// room returns nil when there is room for a record, which nobody keeps for the caller, and under
-// drop in any case until the queue is closed.
+// room returns nil if there is room for a record, which it does not reserve. Under drop it returns
+// nil until the queue is closed.
 func (q *queue) room(ctx context.Context) error {
 	if q.closed.Load() {
 		return errStopping
@@ -64,7 +64,7 @@ func (q *queue) room(ctx context.Context) error {
 		return nil
 	}
 	q.mu.Lock()
-	if q.closed.Load() { // before any wait: nobody would end it
+	if q.closed.Load() { // before waiting: nobody would end the wait
 		q.mu.Unlock()
 		return errStopping
 	}
@@ -83,13 +83,12 @@ func (q *queue) room(ctx context.Context) error {
 	return nil
 }
 
-// free reports whether there is a place for somebody who comes now: those who wait are first. mu is
-// held.
+// free reports whether there is a place for a new request. Waiting requests come first. mu is held.
 func (q *queue) free() bool { return q.held < q.settings.Queue && q.waiters.Len() == 0 }
 
-// put takes over a record, drops it with errDropped, or refuses it: under each policy once the
-// queue is closed, for then it would be lost for certain.
-func (q *queue) put(ctx context.Context, e *entry) error {
+// put queues a record, drops it with errDropped, or refuses it. Once the queue is closed it refuses
+// under each policy, because the record would certainly be lost.
+func (q *queue) put(ctx context.Context, e *queued) error {
 	q.mu.Lock()
 	switch {
 	case q.closed.Load():
@@ -110,7 +109,7 @@ func (q *queue) put(ctx context.Context, e *entry) error {
 		q.mu.Lock()
 	}
 	defer q.mu.Unlock()
-	if q.closed.Load() { // between a place that became free and now
+	if q.closed.Load() { // closed since a place became free
 		q.held--
 		return errStopping
 	}
@@ -134,7 +133,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// await waits for a place, in turn. mu is held when it is called and not when it returns.
+// await waits for a place, in turn. mu is held at the call and not at the return.
 func (q *queue) await(ctx context.Context) error {
 	ready := make(chan error, 1)
 	place := q.waiters.PushBack(ready)
@@ -152,7 +151,7 @@ func (q *queue) await(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	select {
-	case err := <-ready: // in the last moment
+	case err := <-ready: // at the last moment
 		q.mu.Unlock()
 		return err
 	default:
@@ -162,7 +161,7 @@ func (q *queue) await(ctx context.Context) error {
 	return err
 }
 
-// release gives up n places; those who wait get them.
+// release frees n places and gives them to those who wait.
 func (q *queue) release(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,7 +172,7 @@ func (q *queue) release(n int) {
 	}
 }
 
-// wrote gives up the places of n records that are written.
+// wrote frees the places of n records that were written.
 func (q *queue) wrote(n int) {
 	q.mu.Lock()
 	q.written += uint64(n)
@@ -181,7 +180,7 @@ func (q *queue) wrote(n int) {
 	q.release(n)
 }
 
-// shut closes the queue: what is in it stays, and who waits or comes is refused.
+// shut closes the queue. What is in it stays, and waiting and new requests are refused.
 func (q *queue) shut() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,10 +190,10 @@ func (q *queue) shut() {
 	}
 }
 
-// reportEvery is how often drops are logged at most.
+// reportEvery is the shortest time between two log lines about drops.
 const reportEvery = 10 * time.Second
 
-// drop counts a record that is lost. mu is held when it is called and not when it returns.
+// drop counts a record that is lost. mu is held at the call and not at the return.
 func (q *queue) drop() {
 	q.dropped++
 	now := q.now()
@@ -206,7 +205,7 @@ func (q *queue) drop() {
 	q.report()
 }
 
-// report logs drops that were not logged yet. mu is held when it is called and not when it returns.
+// report logs drops that were not logged yet. mu is held at the call and not at the return.
 func (q *queue) report() {
 	fresh, total := q.dropped-q.reported, q.dropped
 	q.reported = total
@@ -216,11 +215,11 @@ func (q *queue) report() {
 	}
 }
 
-// keepEntries is how much memory is kept for the next burst, in records.
-const keepEntries = 4096
+// keepRecords is how much memory is kept for the next burst, in records.
+const keepRecords = 4096
 
-// take returns what is pending, which is the caller's until the next take.
-func (q *queue) take() []entry {
+// take returns what is pending, which belongs to the caller until the next take.
+func (q *queue) take() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range []chan struct{}{q.first, q.full} {
@@ -235,9 +234,9 @@ func (q *queue) take() []entry {
 }
 
 // giveBack returns the memory of what was taken.
-func (q *queue) giveBack(taken []entry) {
+func (q *queue) giveBack(taken []queued) {
 	clear(taken)
-	if cap(taken) > keepEntries {
+	if cap(taken) > keepRecords {
 		return
 	}
 	q.mu.Lock()
@@ -245,14 +244,14 @@ func (q *queue) giveBack(taken []entry) {
 	q.mu.Unlock()
 }
 
-// depth is how many places are taken.
+// depth returns how many places are taken.
 func (q *queue) depth() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.held
 }
 
-// left is how many records are not written.
+// left returns how many records are not written.
 func (q *queue) left() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,5 +2,5 @@
 
 package history
 
-// raceEnabled: the race detector allocates on its own account.
+// raceEnabled reports whether the race detector, which allocates, is on.
 const raceEnabled = true

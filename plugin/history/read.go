@@ -16,7 +16,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Every line that this build writes begins like this, then come an ID and the name of the biz type.
+// Every line that this version writes begins like this, followed by an ID and the name of the biz
+// type.
 var (
 	lineBegins = []byte(`{"v":1,"id":"`)
 	afterID    = []byte(`","bizType":"`)
@@ -24,12 +25,13 @@ var (
 
 const idLength = 40
 
-// longestLine is how long a line can be that this build writes, and more.
+// longestLine is longer than any line that this version writes.
 const longestLine = 64 << 10
 
-// readLines calls found with the ID, the whole and the offset of each line of r, up to size bytes
-// of them; -1 for all. They are valid during the call. It returns how many bytes it read and how
-// many lines are none of ours: a write that a crash tore, something else's, or of a newer version.
+// readLines calls found with the ID, the text and the offset of each line of r, up to size bytes,
+// or all if size is -1. The arguments are valid during the call. It returns how many bytes it read
+// and how many lines are unreadable: torn by a crash, written by something else, or by a newer
+// version.
 func readLines(r io.Reader, size int64, found func(id, line []byte, offset int64)) (read int64, unreadable int, err error) {
 	if size >= 0 {
 		r = io.LimitReader(r, size)
@@ -58,7 +60,8 @@ func readLines(r io.Reader, size int64, found func(id, line []byte, offset int64
 	}
 }
 
-// idOf returns the ID in a line. That what follows is JSON is looked at when the record is wanted.
+// idOf returns the ID in a line. It does not check that the rest is JSON, which is done when the
+// record is needed.
 func idOf(text []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(text, lineBegins)
 	if !ok || len(rest) < idLength || !bytes.HasPrefix(rest[idLength:], afterID) || !bytes.HasSuffix(rest, []byte("}\n")) {
@@ -77,14 +80,14 @@ func decodeLine(text []byte) (persist.HistoryRecord, error) {
 	return l.HistoryRecord, l.Validate()
 }
 
-// finding is the greatest IDs below a bound that were found so far, ascending, and where they
-// stand.
+// finding is the largest IDs below a bound that were found so far, in ascending order, and their
+// lines.
 type finding struct {
 	query      persist.HistoryQuery
 	low, high  string // see HistoryQuery.Range
 	begins     []byte // of each line of this biz type, after the ID
 	places     []place
-	bad        map[string]bool // lines that look like records and are none
+	bad        map[string]bool // lines that look like records and are not
 	unreadable int
 }
 
@@ -114,7 +117,7 @@ func (s *finding) look(r io.Reader, size int64) error {
 	return err
 }
 
-// keep puts a line in its place; the least one goes when there are too many.
+// keep inserts a line. If there are too many, it removes the one with the lowest ID.
 func (s *finding) keep(id string, text []byte) {
 	at, there := slices.BinarySearchFunc(s.places, id, func(p place, id string) int { return strings.Compare(p.id, id) })
 	if there {
@@ -126,7 +129,7 @@ func (s *finding) keep(id string, text []byte) {
 	}
 }
 
-// newFinding returns what a query is about, or persist.ErrInvalid.
+// newFinding returns an empty finding for a query, or persist.ErrInvalid.
 func newFinding(query persist.HistoryQuery) (*finding, error) {
 	low, high, err := query.Range()
 	if err != nil {
@@ -139,7 +142,7 @@ func newFinding(query persist.HistoryQuery) (*finding, error) {
 	return &finding{query: query, low: low, high: high, begins: append([]byte(`","bizType":`), name...), bad: make(map[string]bool)}, nil
 }
 
-// List implements [persist.HistoryStore]. It reads the files that can hold records of the query,
+// List implements [persist.HistoryStore]. It reads the files that can contain records of the query,
 // the newest first, until it has enough.
 func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist.HistoryRecord, error) {
 	s, err := newFinding(query)
@@ -150,7 +153,8 @@ func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist
 		if err := f.search(ctx, s); err != nil {
 			return nil, err
 		}
-		// Only what is wanted is decoded. Where that shows damage, others are wanted in its place.
+		// Only the lines of the answer are decoded. If one is damaged, the search is repeated
+		// without it.
 		if list, ok := s.records(); ok {
 			f.reportUnreadable(s.unreadable)
 			return list, nil
@@ -158,7 +162,7 @@ func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist
 	}
 }
 
-// search finds what s is about.
+// search fills s.
 func (f *files) search(ctx context.Context, s *finding) error {
 	s.places, s.unreadable = nil, 0
 	growing, size, list, err := f.snapshot(ctx)
@@ -169,7 +173,7 @@ func (f *files) search(ctx context.Context, s *finding) error {
 		return growing.Close()
 	}
 	err = errors.Join(s.look(growing, size), growing.Close())
-	// By their last times: a file whose last record is older than all that were found adds nothing.
+	// By their last times: a file whose last record is older than everything found adds nothing.
 	slices.SortFunc(list, func(a, b older) int { return cmp.Compare(b.last, a.last) })
 	from, to := timesOf(s.query)
 	for _, o := range list {
@@ -183,7 +187,7 @@ func (f *files) search(ctx context.Context, s *finding) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// done reports whether a file, and so those that are older, can add nothing.
+// done reports whether a file, and so all older ones, can add nothing.
 func (s *finding) done(o older) bool {
 	if len(s.places) < s.query.Limit {
 		return false
@@ -195,7 +199,7 @@ func (s *finding) done(o older) bool {
 func (s *finding) lookInto(o older) error {
 	file, err := os.Open(o.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // purged since
+		return nil // purged meanwhile
 	}
 	if err != nil {
 		return err
@@ -203,7 +207,8 @@ func (s *finding) lookInto(o older) error {
 	return errors.Join(s.look(file, -1), file.Close())
 }
 
-// records returns what was found, the newest first, or false after adding to bad.
+// records returns what was found, the newest first. It returns false if it found damage, which it
+// adds to bad.
 func (s *finding) records() (list []persist.HistoryRecord, ok bool) {
 	known := len(s.bad)
 	for _, p := range slices.Backward(s.places) {
@@ -216,7 +221,7 @@ func (s *finding) records() (list []persist.HistoryRecord, ok bool) {
 	return list, len(s.bad) == known
 }
 
-// snapshot returns the growing file, how much of it counts, and the older ones, as they were at one
+// snapshot returns the current file, its valid size, and the older files, as they are at one
 // moment.
 func (f *files) snapshot(ctx context.Context) (*os.File, int64, []older, error) {
 	f.mu.Lock()
@@ -232,13 +237,13 @@ func (f *files) snapshot(ctx context.Context) (*os.File, int64, []older, error) 
 	return growing, f.size, list, err
 }
 
-// reportUnreadable logs how many lines could not be read, when that is another number than before.
+// reportUnreadable logs how many lines could not be read, if that number has changed.
 func (f *files) reportUnreadable(n int) {
 	f.mu.Lock()
 	known := f.unreadable
 	f.unreadable = n
 	f.mu.Unlock()
 	if n > 0 && n != known {
-		f.log.Warn("history: lines cannot be read and are left out, such as one that a crash tore", "file", f.path, "lines", n)
+		f.log.Warn("history: lines cannot be read and are left out, such as one torn by a crash", "file", f.path, "lines", n)
 	}
 }

@@ -7,56 +7,56 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Settings are the settings of one binding. Bindings whose settings are equal share one queue and
-// one writer.
+// Settings are the settings of one binding. Bindings with equal settings share one queue and one
+// writer.
 type Settings struct {
 	// To is where records go: store (the one that numbers come from) or file.
 	To string `config:"to"`
-	// File says which files; it has no effect under To store.
+	// File says which files. It has no effect under To store.
 	File FileSettings `config:"file"`
-	// Queue is how many records wait to be written at most, 1 to 1,000,000. It is never exceeded;
-	// those that are being written count.
+	// Queue is the largest number of records that wait to be written, 1 to 1,000,000, including
+	// those that are being written.
 	Queue int `config:"queue"`
-	// Batch is how many records are written at once at most, 1 to Queue and at most 10,000.
+	// Batch is the largest number of records written at once, 1 to Queue and at most 10,000.
 	Batch int `config:"batch"`
-	// FlushInterval is how old the first record of a batch gets before the batch is written
+	// FlushInterval is how long the first record of a batch waits before the batch is written
 	// although it is not full, 1ms to 1m.
 	FlushInterval time.Duration `config:"flushInterval"`
-	// OnOverflow is what happens to a request while the queue is full: drop (it is answered and its
-	// record is lost, which is counted and logged), block (it waits for BlockTimeout, then it is
-	// refused) or reject (it is refused at once).
+	// OnOverflow is what happens to a request while the queue is full. drop: it is answered and its
+	// record is lost, which is counted and logged. block: it waits for BlockTimeout, then it is
+	// refused. reject: it is refused at once.
 	OnOverflow string `config:"onOverflow"`
-	// BlockTimeout is how long a request waits for room under block, before it takes numbers and
-	// once more after it, 1ms to 1m.
+	// BlockTimeout is how long a request waits for room under block, once before it takes numbers
+	// and once after, 1ms to 1m.
 	BlockTimeout time.Duration `config:"blockTimeout"`
-	// Retention is after how long records are removed, 0 (never) or 1m and more.
+	// Retention is the age at which records are removed: 0 (never), or at least 1m.
 	Retention time.Duration `config:"retention"`
 }
 
 // FileSettings say which files records go to.
 type FileSettings struct {
-	// Path is the file that is written; the older ones stand beside it.
+	// Path is the current file. Older ones are in the same folder.
 	Path string `config:"path"`
-	// MaxSize is how many bytes a file has before the next one is begun, 64 KiB to 1 TiB.
+	// MaxSize is the size in bytes at which the next file is started, 64 KiB to 1 TiB.
 	MaxSize int64 `config:"maxSize"`
 	// MaxFiles is how many older files are kept, 0 (all) to 100,000.
 	MaxFiles int `config:"maxFiles"`
 }
 
-// The values of To.
+// Values of To.
 const (
 	ToStore = "store"
 	ToFile  = "file"
 )
 
-// The values of OnOverflow.
+// Values of OnOverflow.
 const (
 	Drop   = "drop"
 	Block  = "block"
 	Reject = "reject"
 )
 
-// DefaultSettings are the settings of a binding that says nothing.
+// DefaultSettings returns the default settings.
 func DefaultSettings() Settings {
 	return Settings{
 		To:            ToStore,
@@ -77,7 +77,7 @@ const (
 	leastSize, mostSize = 64 << 10, 1 << 40
 )
 
-// Validate returns every setting that is out of its range.
+// Validate returns every setting that is out of range.
 func (s *Settings) Validate() []seqd.Problem {
 	var problems []seqd.Problem
 	check := func(ok bool, key, format string, args ...any) {
@@ -99,7 +99,7 @@ func (s *Settings) Validate() []seqd.Problem {
 	return problems
 }
 
-// MaxWait is how long a request may wait for room.
+// MaxWait returns how long a request may wait for room.
 func (s *Settings) MaxWait() time.Duration {
 	if s.OnOverflow != Block {
 		return 0

@@ -21,16 +21,16 @@ const (
 	mostLimit    = 1000
 )
 
-// page is the answer to one request. Records are the newest first.
+// page is the answer to one request, with the newest record first.
 type page struct {
-	BizType string   `json:"bizType"`
-	Records []record `json:"records"`
-	// Next is what to give as "after" for the next page, "" on the last one.
+	BizType string        `json:"bizType"`
+	Records []shownRecord `json:"records"`
+	// Next is the value of "after" for the next page, "" on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// record is a record as it is shown; numbers are text, for they can be above 2^53.
-type record struct {
+// shownRecord is a record as it is shown. Numbers are strings, because they can exceed 2^53.
+type shownRecord struct {
 	Time  string `json:"time"`
 	First int64  `json:"first,string"`
 	Last  int64  `json:"last,string"`
@@ -43,7 +43,7 @@ type record struct {
 	RequestID string               `json:"requestId"`
 }
 
-// Show implements [seqd.Resource]. What is still in the queue of a node is not shown.
+// Show implements [seqd.Resource]. It does not show what is still in the queue of a node.
 func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	q, err := parse(query)
 	if err != nil {
@@ -51,7 +51,7 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	}
 	limit := q.Limit
 	q.BizType = h.bizType
-	q.Limit++ // one more says whether there is a next page
+	q.Limit++ // one more tells whether there is a next page
 	list, err := h.pipe.store.List(ctx, q)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -61,13 +61,13 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	answer := page{BizType: h.bizType, Records: make([]record, 0, min(len(list), limit))}
+	answer := page{BizType: h.bizType, Records: make([]shownRecord, 0, min(len(list), limit))}
 	if len(list) > limit {
 		list = list[:limit]
 		answer.Next = list[limit-1].ID
 	}
 	for _, r := range list {
-		answer.Records = append(answer.Records, record{
+		answer.Records = append(answer.Records, shownRecord{
 			Time: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00"), First: r.First, Last: r.Last, Count: r.Count, Runs: r.Runs, IDs: r.IDs,
 			Caller: r.Caller, Addr: r.Addr, RequestID: r.RequestID,
 		})
@@ -75,13 +75,13 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	return answer, nil
 }
 
-// parse reads the parameters.
+// parse parses the parameters.
 func parse(query url.Values) (persist.HistoryQuery, error) {
 	q := persist.HistoryQuery{Limit: defaultLimit}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		values := query[key]
 		if len(values) != 1 {
-			return q, wrong(key, "stands there %d times", len(values))
+			return q, wrong(key, "is given %d times", len(values))
 		}
 		if err := set(&q, key, values[0]); err != nil {
 			return q, err
@@ -98,7 +98,7 @@ func set(q *persist.HistoryQuery, key, value string) (err error) {
 		}
 	case "after":
 		if _, err := persist.HistoryTime(value); err != nil {
-			return wrong(key, "is not what an answer gave as next")
+			return wrong(key, "is not a value of next from an answer")
 		}
 		q.Before = value
 	case "from":
@@ -106,19 +106,19 @@ func set(q *persist.HistoryQuery, key, value string) (err error) {
 	case "to":
 		q.To, err = moment(key, value)
 	default:
-		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no parameter %.40q; there are limit, after, from and to", key)
+		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no parameter %.40q; the parameters are limit, after, from and to", key)
 	}
 	return err
 }
 
-// moment returns a time in ms since the Unix epoch. A record of exactly this ms is in from and not
-// in to.
+// moment parses a time and returns it in ms since the Unix epoch. The limit from includes a record
+// of that ms, the limit to does not.
 func moment(key, value string) (int64, error) {
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {
 		return 0, wrong(key, "is not a time such as 2026-01-31T23:59:59Z (a + is written %%2B)")
 	}
-	return max(1, t.UnixMilli()), nil // 0 would be no bound
+	return max(1, t.UnixMilli()), nil // 0 would mean no limit
 }
 
 func wrong(key, format string, args ...any) error {

@@ -11,8 +11,8 @@ import (
 	_ "github.com/seqd/seqd/strategy/snowflake"
 )
 
-// What a configuration can get wrong is told when it is read, with the key that is wrong, and never
-// with the secret.
+// TestConfiguration checks that mistakes in a configuration are reported with the key that is wrong
+// and without the secret.
 func TestConfiguration(t *testing.T) {
 	const at = "bizTypes[0].plugins[0]."
 	for yaml, want := range map[string]string{
@@ -20,12 +20,12 @@ func TestConfiguration(t *testing.T) {
 		`plugins: [{name: obfuscate, bits: 40, keyFile: data/obfuscate.key}]`:                                                     "",
 		`start: 99999999, plugins: [{name: obfuscate, digits: 8, key: "correct horse"}]`:                                          "",
 		`strategy: snowflake, plugins: [{name: obfuscate, digits: 19, key: "correct horse"}]`:                                     "",
-		`plugins: [{name: obfuscate, digits: 10}]`:                                                                                at + "key: it is empty",
-		`plugins: [{name: obfuscate, digits: 10, key: ""}]`:                                                                       at + "key: it is empty",
+		`plugins: [{name: obfuscate, digits: 10}]`:                                                                                at + "key: key, keyEnv and keyFile are empty",
+		`plugins: [{name: obfuscate, digits: 10, key: ""}]`:                                                                       at + "key: key, keyEnv and keyFile are empty",
 		`plugins: [{name: obfuscate, digits: 10, key: secret}]`:                                                                   at + "key: the key has 6 bytes",
 		`plugins: [{name: obfuscate, digits: 10, key: 4711471147}]`:                                                               at + "key: its value, which is not shown",
 		`plugins: [{name: obfuscate, digits: 10, keyEnv: OBFUSCATE_NONE}]`:                                                        at + "keyEnv: the environment variable OBFUSCATE_NONE is empty or not set",
-		`plugins: [{name: obfuscate, key: "correct horse"}]`:                                                                      at + "digits: it is not set",
+		`plugins: [{name: obfuscate, key: "correct horse"}]`:                                                                      at + "digits: neither digits nor bits is set",
 		`plugins: [{name: obfuscate, digits: 20, key: "correct horse"}]`:                                                          at + "digits: 20 is outside 1 to 19",
 		`plugins: [{name: obfuscate, digits: 8, size: 3, key: "correct horse"}]`:                                                  at + "size: there is no such key",
 		`start: 100000000, plugins: [{name: obfuscate, digits: 8, key: "correct horse"}]`:                                         at + "digits: 8 is too small: it has room for numbers up to 99999999",
@@ -46,7 +46,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// A configuration is checked before any file is opened.
+// TestConfigurationMakesNoFile checks that a configuration is checked before any file is opened.
 func TestConfigurationMakesNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	if _, err := config.LoadYAML([]byte("bizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: "+path+"}]}]\n"), config.Sources{}); err != nil {

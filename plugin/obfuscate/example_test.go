@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/plugin/obfuscate"
 )
 
-// What the server does for a biz type with
+// Example does what the server does for a biz type with
 //
 //	plugins: [{name: obfuscate, digits: 8, key: "correct horse battery staple"}]
 func Example() {

@@ -30,7 +30,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log := r.log.String(); strings.Count(log, "a new key was made") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
+	if log := r.log.String(); strings.Count(log, "a new key was created") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
 		t.Errorf("the log says %s", log)
 	}
 	if first.permutation.k0 != second.permutation.k0 {
@@ -42,7 +42,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	wantAlone(t, path)
 }
 
-// wantAlone fails when there is anything beside a file.
+// wantAlone fails if there is anything beside a file.
 func wantAlone(t *testing.T, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -54,7 +54,8 @@ func wantAlone(t *testing.T, path string) {
 	}
 }
 
-// Whoever makes the file at the same time, all have the key that stays.
+// TestKeyFileIsMadeAtOnce checks that concurrent creators of a key file all return the key that
+// stays.
 func TestKeyFileIsMadeAtOnce(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(t.TempDir(), "new", "key")
@@ -105,7 +106,7 @@ func TestKeyFileThatIsRefused(t *testing.T) {
 		"one digit moved":   {another, 0o600, "is damaged"},
 		"one digit changed": {flip(good, 40), 0o600, "is damaged"},
 		"checksum":          {flip(good, len(good)-2), 0o600, "is damaged"},
-		"somebody's own":    {[]byte("correct horse\n"), 0o600, "is damaged, or not a file that seqd made"},
+		"somebody's own":    {[]byte("correct horse\n"), 0o600, "is damaged, or not a file that seqd created"},
 		"for all":           {good, 0o644, "chmod 600"},
 		"for the group":     {good, 0o640, "chmod 600"},
 	} {
@@ -130,8 +131,8 @@ func TestKeyFileThatIsRefused(t *testing.T) {
 	wantRefused(t, "below a file", filepath.Join(made(t), "key"), "keyFile")
 }
 
-// wantRefused fails unless neither plugin nor shape come of a file, with an error that says why and
-// not what the file holds.
+// wantRefused fails unless a file makes New and Shape fail, with an error that says why and does
+// not show the content.
 func wantRefused(t *testing.T, name, path, want string) {
 	t.Helper()
 	settings := &Settings{Digits: 8, KeyFile: path}
@@ -146,8 +147,8 @@ func wantRefused(t *testing.T, name, path, want string) {
 	}
 }
 
-// A file that changes between New and Shape, or that cannot be read for a while, is never taken for
-// another key.
+// TestKeyFileIsReadOnce checks that a file that changes between New and Shape, or cannot be read
+// for a while, is never taken for another key.
 func TestKeyFileIsReadOnce(t *testing.T) {
 	path := made(t)
 	settings := &Settings{Digits: 8, KeyFile: path}
@@ -165,10 +166,10 @@ func TestKeyFileIsReadOnce(t *testing.T) {
 }
 
 func TestFolderThatCannotBeWritten(t *testing.T) {
-	wantRefused(t, "folder", "/proc/self/key", "cannot be made") // not even root makes a file there
+	wantRefused(t, "folder", "/proc/self/key", "cannot be created") // not even root can create a file there
 }
 
-// made returns the path of a new file with a key.
+// made returns the path of a new key file.
 func made(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")

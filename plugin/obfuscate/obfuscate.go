@@ -1,11 +1,14 @@
-// Package obfuscate is the plugin that shows each number as another one of a fixed domain, so that
-// IDs neither count up nor tell how many there are: a keyed permutation, which takes no memory and
-// no lookup, and which whoever has the key reads back.
+// Package obfuscate is the plugin that displays each number as another one of a fixed domain, so
+// that IDs neither increase nor reveal how many there are. It uses a keyed permutation, which needs
+// no storage and can be reversed with the key.
 //
-// It is obfuscation, not encryption. Every ID is a valid one for somebody: of a domain of 10^8 in
-// which 10^6 IDs were issued, one guess in a hundred hits. The key lies with every node. Whoever
-// collects most pairs of numbers and IDs of a small domain needs no key. An ID must never be what
-// gives access to something. docs/plugins/obfuscate.md says more.
+// This is obfuscation, not encryption. Every ID belongs to somebody: if 10^6 IDs were issued from a
+// domain of 10^8, one guess in a hundred hits. Every node has the key. Whoever collects most pairs
+// of numbers and IDs of a small domain needs no key. Never use an ID to authorize access.
+// docs/plugins/obfuscate.md says more.
+//
+// [Plugin] is the plugin, [Settings] say how large the domain is and where the key comes from, and
+// permutation.go has the permutation.
 package obfuscate
 
 import (
@@ -21,11 +24,10 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// Name is what a binding says.
+// Name is the name of the plugin in a binding.
 const Name = "obfuscate"
 
-// order is the place in the chain of a binding that says none: ahead of format, which writes what
-// it made.
+// order is the default place in the chain: before format, which displays the result.
 const order = 100
 
 func init() {
@@ -42,12 +44,12 @@ func init() {
 	})
 }
 
-// check returns what is wrong with a binding: a domain that the first number is not in, or a plugin
-// before it that rewrites what numbers look like.
+// check returns what is wrong with a binding: a domain that does not contain the first number, or a
+// previous plugin that changes how numbers are displayed.
 func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Problem) {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
-		return nil // New says so
+		return nil // New reports it
 	}
 	key, value := settings.domain()
 	if first, _ := seqd.BoundsOf(bizType); first >= 0 && uint64(first) >= settings.size() {
@@ -66,7 +68,8 @@ func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Pr
 	return problems
 }
 
-// shape changes with all that decides which ID stands for a number. It holds the key as a hash.
+// shape returns a text that changes with everything that decides which ID a number has. It contains
+// a hash of the key.
 func shape(_ seqd.BizType, binding seqd.PluginBinding) (string, error) {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
@@ -84,21 +87,21 @@ func wrongSettings(binding seqd.PluginBinding) error {
 	return fmt.Errorf("settings of type %T are not *obfuscate.Settings", binding.Settings)
 }
 
-// Plugin shows numbers as others. It is safe for concurrent use.
+// Plugin displays numbers as other numbers. It is safe for concurrent use.
 type Plugin struct {
 	seqd.NopPlugin
 	env         plugin.Env
 	bizType     string
-	digits      int // that an ID has; 0 where it is written without zeros in front
+	digits      int // of an ID; 0 if it has no leading zeros
 	permutation *permutation
-	// p.show, made once: a method value costs an allocation
+	// p.show, made once, because a method value allocates
 	rewrite func(dst []byte, number int64, shown []byte) []byte
-	// from when on another warning is due, in ns since the Unix epoch
+	// when the next warning is due, in ns since the Unix epoch
 	warnAgain atomic.Int64
 }
 
-// New makes the plugin of a binding whose Settings are a valid *Settings. Where the key is in a
-// file, it reads that, or makes it. What is wrong with the key is an error that does not show it.
+// New returns the plugin of a binding whose Settings are a valid *Settings. If the key is in a
+// file, New reads the file, or creates it. Errors about the key do not show it.
 func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plugin, error) {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
@@ -108,29 +111,29 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 	if err != nil {
 		return nil, err
 	}
-	// which is wrong where there was one: a volume that is not mounted, another node's key that was
-	// not copied
+	// A new file is a mistake if there was one before: the volume is not mounted, or the key of
+	// another node was not copied.
 	if made.made {
-		env.Log.Warn("a new key was made: copy its file to all other nodes and to the backups", "bizType", bizType.Name, "keyFile", settings.KeyFile)
+		env.Log.Warn("a new key was created: copy its file to all other nodes and to the backups", "bizType", bizType.Name, "keyFile", settings.KeyFile)
 	}
 	p := &Plugin{env: env, bizType: bizType.Name, digits: settings.Digits, permutation: made.permutation}
 	p.rewrite = p.show
 	return p, nil
 }
 
-var errRewritten = errors.New("obfuscate: another plugin has rewritten the numbers before")
+var errRewritten = errors.New("obfuscate: a previous plugin has rewritten the numbers")
 
-// After shows each number as another one. A number that the domain has no room for is an
+// After displays each number as another one. For a number outside the domain it returns an
 // [seqd.Error] with [seqd.CodeExhausted].
 func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	if call.Sequence.Shown() {
-		return errRewritten // the check of the configuration lets no such chain pass
+		return errRewritten // the check of the configuration refuses such a chain
 	}
 	size := p.permutation.size
 	largest := uint64(0)
 	for _, run := range call.Sequence.Runs() {
 		last := run.First + int64(run.Count-1)*run.Stride
-		// a negative one is larger than every size
+		// as uint64, a negative number exceeds every size
 		largest = max(largest, uint64(run.First), uint64(last))
 	}
 	if largest >= size {
@@ -143,9 +146,9 @@ func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	return nil
 }
 
-// exhausted is the refusal of a number that the domain has no room for.
+// exhausted is the error for a number outside the domain.
 func (p *Plugin) exhausted() *seqd.Error {
-	return seqd.Errorf(seqd.CodeExhausted, "%s has come to a number above %d, the last that IDs of %s have room for: it needs a new biz type with longer ones",
+	return seqd.Errorf(seqd.CodeExhausted, "%s has reached a number above %d, the largest that IDs of %s have room for: create a new biz type with longer IDs",
 		p.bizType, p.permutation.size-1, p.domain())
 }
 
@@ -160,10 +163,10 @@ func (p *Plugin) domain() string {
 // warnEvery is the shortest time between two warnings.
 const warnEvery = time.Minute
 
-// warn says, at most once a minute, that few numbers are left.
+// warn logs, at most once a minute, that few numbers are left.
 func (p *Plugin) warn(left uint64) {
 	now, due := p.env.Now().UnixNano(), p.warnAgain.Load()
-	// a clock that was set back does not silence it
+	// it also logs if the clock was set back
 	if now < due && due-now <= int64(warnEvery) || !p.warnAgain.CompareAndSwap(due, now+int64(warnEvery)) {
 		return
 	}
@@ -171,7 +174,7 @@ func (p *Plugin) warn(left uint64) {
 	p.env.Observer.Event(seqd.Event{BizType: p.bizType, Kind: seqd.EventNearlyExhausted, Numbers: int64(left)})
 }
 
-// show appends what number is shown as. It is in the domain.
+// show appends the display form of number, which is in the domain.
 func (p *Plugin) show(dst []byte, number int64, _ []byte) []byte {
 	y := p.permutation.forward(uint64(number))
 	if p.digits == 0 {
@@ -182,11 +185,11 @@ func (p *Plugin) show(dst []byte, number int64, _ []byte) []byte {
 
 const zeros = "0000000000000000000"
 
-// appendPadded appends n with zeros in front up to a length of at most 19.
+// appendPadded appends n with leading zeros up to a length of at most 19.
 func appendPadded(dst []byte, n uint64, length int) []byte {
 	start := len(dst)
 	dst = strconv.AppendUint(dst, n, 10)
-	if missing := start + length - len(dst); missing > 0 { // for one number in ten
+	if missing := start + length - len(dst); missing > 0 { // true for one number in ten
 		dst = append(dst, zeros[:missing]...)
 		copy(dst[start+missing:], dst[start:])
 		copy(dst[start:], zeros[:missing])
@@ -207,7 +210,7 @@ func (p *Plugin) Read(shown string) (seqd.Reading, error) {
 	return seqd.Reading{Shown: strconv.FormatUint(number, 10)}, nil
 }
 
-// parse returns the number that an ID is written as, in the one way that show writes it.
+// parse returns the number in an ID. ok is false unless the ID has the form that show gives it.
 func (p *Plugin) parse(shown string) (y uint64, ok bool) {
 	if len(shown) == 0 || len(shown) > mostDigits || p.digits > 0 && len(shown) != p.digits || p.digits == 0 && len(shown) > 1 && shown[0] == '0' {
 		return 0, false
@@ -221,7 +224,7 @@ func (p *Plugin) parse(shown string) (y uint64, ok bool) {
 	return y, y < p.permutation.size
 }
 
-// invalid is the refusal of a text that is never shown.
+// invalid is the error for a text that is never displayed.
 func (p *Plugin) invalid() *seqd.Error {
 	if p.digits > 0 {
 		return seqd.Errorf(seqd.CodeInvalidID, "an ID has exactly %d digits", p.digits)
@@ -229,7 +232,7 @@ func (p *Plugin) invalid() *seqd.Error {
 	return seqd.Errorf(seqd.CodeInvalidID, "an ID is a number from 0 to %d without zeros in front", p.permutation.size-1)
 }
 
-// Measure implements [seqd.Measurer]: the last number that IDs have room for.
+// Measure implements [seqd.Measurer]: the largest number in the domain.
 func (p *Plugin) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(p.permutation.size - 1)})
 }

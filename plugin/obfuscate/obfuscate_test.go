@@ -36,7 +36,7 @@ func newPluginIn(t testing.TB, env plugin.Env, s *Settings) *Plugin {
 	return p
 }
 
-// after returns what a plugin shows numbers as.
+// after returns the display forms of numbers.
 func after(p *Plugin, first int64, count int, stride int64) ([]string, error) {
 	call := seqd.Call{BizType: "order", Count: count}
 	call.Sequence.Add(first, count, stride)
@@ -116,7 +116,7 @@ func TestNumbersThereIsNoRoomFor(t *testing.T) {
 		if test.ok && (err != nil || len(ids[0]) != 2) {
 			t.Errorf("%+v: error %v", test, err)
 		}
-		if !test.ok && (seqd.CodeOf(err) != seqd.CodeExhausted || !strings.Contains(err.Error(), "above 99, the last that IDs of 2 digits have room for")) {
+		if !test.ok && (seqd.CodeOf(err) != seqd.CodeExhausted || !strings.Contains(err.Error(), "above 99, the largest that IDs of 2 digits have room for")) {
 			t.Errorf("%+v: error %v", test, err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestNumbersThatAreRewritten(t *testing.T) {
 	}
 }
 
-// recorder counts events and lines of the log.
+// recorder counts events and log lines.
 type recorder struct {
 	seqd.NopObserver
 	mu     sync.Mutex
@@ -201,8 +201,8 @@ func (s *source) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-// Many requests at once through the issuer use up the whole domain: every ID comes exactly once,
-// then it is exhausted.
+// TestInTheChain uses up the whole domain with concurrent requests through the issuer: every ID
+// must be issued exactly once, then the biz type is exhausted.
 func TestInTheChain(t *testing.T) {
 	settings := &Settings{Digits: 4, Key: someKey}
 	bizType := bizTypeWith(binding(settings))
@@ -289,7 +289,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkAfter is all that the plugin adds to a request for one number.
+// BenchmarkAfter measures what the plugin adds to a request for one number.
 func BenchmarkAfter(b *testing.B) {
 	for digits := 1; digits <= mostDigits; digits++ {
 		b.Run(fmt.Sprintf("digits=%d", digits), func(b *testing.B) {
@@ -304,7 +304,7 @@ func BenchmarkAfter(b *testing.B) {
 func benchmarkAfter(b *testing.B, s *Settings) {
 	p := newPlugin(b, s)
 	ctx, call := context.Background(), &seqd.Call{BizType: "order", Count: 1}
-	most := min(s.size()-s.size()/50, math.MaxInt64) - 1 // short of the numbers that are warned of
+	most := min(s.size()-s.size()/50, math.MaxInt64) - 1 // before the numbers that cause a warning
 	b.ReportAllocs()
 	for number := uint64(0); b.Loop(); {
 		number = (number+most/3)%most + 1

@@ -8,34 +8,35 @@ import (
 	"math/bits"
 )
 
-// version is that of the algorithm. It is a part of the shape: any change of what a number becomes
-// needs another one.
+// version is the version of the algorithm. It is part of the shape: increase it if the ID of any
+// number changes.
 const version = 1
 
-// How often a half of the number is changed, by turns; even. docs/adr/0012-obfuscation.md says why
-// so many. Up to smallSize, where rounds hide less, there are more of them, and a table makes up
-// for it.
+// The number of rounds, which is even: each changes one half of the number, in turn.
+// docs/adr/0012-obfuscation.md explains it. Sizes up to smallSize, where a round hides less, have
+// more rounds, and a table that makes up for their cost.
 const (
 	rounds      = 8
 	smallRounds = 32
 	smallSize   = 1024
 )
 
-// permutation is a keyed bijection of the numbers 0 to size − 1: a Feistel network over the pairs
-// (l, r) with 0 ≤ l < a, 0 ≤ r < b, that stand for l·b + r. It is immutable.
+// permutation is a keyed bijection of the numbers 0 to size − 1. It is a Feistel network on the
+// pairs (l, r) with 0 ≤ l < a, 0 ≤ r < b, which represent l·b + r. It is immutable.
 //
 // a is the square root of size, rounded up, and b is as small as a·b ≥ size allows. So fewer than a
-// of the a·b pairs stand for nothing: whoever gets to one goes on from there (cycle walking), which
-// for a large domain nobody ever does, and where size is a square nobody can.
+// of the a·b pairs are outside the domain. If the network leads to one of them, it is applied again
+// (cycle walking). That practically never happens if the domain is large, and never if size is a
+// square.
 type permutation struct {
 	size, a, b uint64
 	k0, k1     uint64 // the key of SipHash
 	rounds     uint64
-	table      []uint16 // what stands for each number, up to smallSize
+	table      []uint16 // the image of each number, for sizes up to smallSize
 }
 
-// newPermutation returns the permutation of a key. size is 2 to 10^19; the key has any length.
-// Another size makes an unrelated permutation of the same key.
+// newPermutation returns the permutation of a key, which has any length. size is 2 to 10^19.
+// Permutations of the same key and different sizes are unrelated.
 func newPermutation(key []byte, size uint64) *permutation {
 	a := rootUp(size)
 	derived := derive("permutation", size, key)
@@ -54,7 +55,7 @@ func newPermutation(key []byte, size uint64) *permutation {
 	return p
 }
 
-// derive hashes a key for one purpose, so that what one of them gives away says nothing of the
+// derive hashes a key for one purpose, so that knowing one derived key says nothing about the
 // others.
 func derive(purpose string, size uint64, key []byte) [sha256.Size]byte {
 	text := append(fmt.Appendf(nil, "seqd obfuscate %d ", version), purpose...)
@@ -63,7 +64,7 @@ func derive(purpose string, size uint64, key []byte) [sha256.Size]byte {
 	return sha256.Sum256(append(text, key...))
 }
 
-// rootUp returns the square root of n, rounded up; n is 1 to 10^19.
+// rootUp returns the square root of n, rounded up. n is 1 to 10^19.
 func rootUp(n uint64) uint64 {
 	root := uint64(math.Sqrt(float64(n))) // off by one at most
 	for root > 0 && root*root >= n {
@@ -75,7 +76,7 @@ func rootUp(n uint64) uint64 {
 	return root
 }
 
-// forward returns what stands for x. x is below size.
+// forward returns the image of x, which is below size.
 func (p *permutation) forward(x uint64) uint64 {
 	if p.table != nil {
 		return uint64(p.table[x])
@@ -92,7 +93,7 @@ func (p *permutation) forward(x uint64) uint64 {
 	}
 }
 
-// backward returns what y stands for: forward(backward(y)) = y. y is below size.
+// backward is the inverse of forward. y is below size.
 func (p *permutation) backward(y uint64) uint64 {
 	for {
 		l, r := y/p.b, y%p.b
@@ -115,16 +116,16 @@ func add(x, y, n uint64) uint64 {
 	return sum
 }
 
-// below is the keyed function of a round: a value below n, which is at most 2^32, so that none is
-// more likely than another by over 2^-32 of what it should be.
+// below is the keyed function of a round. It returns a value below n, which is at most 2^32. No
+// value's probability is off by more than 2^-32 of what it should be.
 func (p *permutation) below(n, round, half uint64) uint64 {
 	value, _ := bits.Mul64(sip13(p.k0, p.k1, half|round<<32), n)
 	return value
 }
 
 // sip13 is SipHash-1-3 (Aumasson and Bernstein, SipHash: a fast short-input PRF) of the five low
-// bytes of message, the lowest first. The others are zero. So short a message is one block, which
-// is one round of compression and three at the end.
+// bytes of message, in little-endian order. The other bytes are zero. Such a short message is one
+// block: one round of compression and three at the end.
 func sip13(k0, k1, message uint64) uint64 {
 	const length = 5
 	message |= length << 56

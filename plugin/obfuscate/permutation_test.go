@@ -15,7 +15,7 @@ func power(base uint64, exponent int) uint64 {
 	return n
 }
 
-// sizes are those of all settings: 19 of digits, then 63 of bits.
+// sizes returns the sizes of all settings: 19 of digits, then 63 of bits.
 func sizes() (list []uint64) {
 	for digits := 1; digits <= mostDigits; digits++ {
 		list = append(list, power(10, digits))
@@ -26,7 +26,7 @@ func sizes() (list []uint64) {
 	return list
 }
 
-// bijective fails unless a permutation maps 0 to size − 1 onto themselves and back.
+// bijective fails unless a permutation maps 0 to size − 1 one-to-one onto themselves and back.
 func bijective(t *testing.T, key string, size uint64) {
 	t.Helper()
 	p := newPermutation([]byte(key), size)
@@ -63,7 +63,8 @@ func TestBijectionOnEverySmallSetting(t *testing.T) {
 	}
 }
 
-// On a domain that cannot be gone through, nothing collides in a window, and everything goes back.
+// TestBijectionOnLargeSizes checks windows of domains that are too large to enumerate: nothing
+// collides, and everything can be reversed.
 func TestBijectionOnLargeSizes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, size := range sizes() {
@@ -87,8 +88,8 @@ func TestBijectionOnLargeSizes(t *testing.T) {
 	}
 }
 
-// The halves cover the domain with as little over as can be, and fit in 32 bits, which is what a
-// round has room for.
+// TestHalves checks that the halves cover the domain with as little excess as possible, and fit
+// into 32 bits, as a round requires.
 func TestHalves(t *testing.T) {
 	list := append(sizes(), 3, 5, 7, 1023, 1024, 1025, 1<<62+1, 1<<63-1, 1<<63, power(10, 19)-1)
 	for _, size := range list {
@@ -102,14 +103,16 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// The reference implementation says so, for the key 0 and the message 0, 1, 2, 3, 4.
+// TestSipHash checks a value of the reference implementation, for the key 0 and the message 0, 1,
+// 2, 3, 4.
 func TestSipHash(t *testing.T) {
 	if got := sip13(0, 0, 0x0403020100); got != 0x5abe2169dff36275 {
 		t.Errorf("%#x", got)
 	}
 }
 
-// A key makes unrelated permutations of different sizes, and different keys make different ones.
+// TestKeys checks that permutations of one key and different sizes, and of different keys, are
+// unrelated.
 func TestKeys(t *testing.T) {
 	size := power(10, 9)
 	seen := make(map[uint64]string)
@@ -126,8 +129,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// golden are what numbers have become since the first release. A change here means that issued IDs
-// come again: it needs another version, and the old algorithm must stay.
+// golden are display forms since the first release. If one changes, issued IDs are repeated: such a
+// change needs a new version, and the old algorithm must stay.
 var golden = []struct {
 	digits, bits int
 	key          string

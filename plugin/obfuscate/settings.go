@@ -14,47 +14,47 @@ import (
 
 // Limits of the settings.
 const (
-	// mostDigits is as many as a number of 63 bits can need.
+	// mostDigits is the length of the largest number of 63 bits.
 	mostDigits = 19
-	// mostBits is as many as a number has.
+	// mostBits is the number of bits of a number.
 	mostBits = 63
-	// leastKey and mostKey are how many bytes a key has that somebody chose.
+	// leastKey and mostKey limit the length in bytes of a key that somebody chose.
 	leastKey = 8
 	mostKey  = 4096
 )
 
-// Settings are those of one binding. Exactly one of Digits and Bits is set, and exactly one of Key,
-// KeyEnv and KeyFile.
+// Settings are the settings of one binding. Exactly one of Digits and Bits is set, and exactly one
+// of Key, KeyEnv and KeyFile.
 type Settings struct {
-	// Digits is how many decimal digits an ID has, 1 to 19, with zeros in front; the numbers are
-	// below 10^Digits. 0 for none.
+	// Digits is how many decimal digits an ID has, 1 to 19, with leading zeros. Numbers are below
+	// 10^Digits. 0 means not set.
 	Digits int `config:"digits"`
-	// Bits is how many bits an ID has, 1 to 63, written as a decimal number without zeros in front;
-	// the numbers are below 2^Bits. 0 for none.
+	// Bits is how many bits an ID has, 1 to 63, written as a decimal number without leading zeros.
+	// Numbers are below 2^Bits. 0 means not set.
 	Bits int `config:"bits"`
 	// Key is the key itself, 8 to 4096 bytes.
 	Key Secret `config:"key" secret:"true"`
-	// KeyEnv is the name of the environment variable that holds the key, which is as long.
+	// KeyEnv is the name of the environment variable that contains the key, of the same length.
 	KeyEnv string `config:"keyEnv"`
-	// KeyFile is the path of the file that holds the key. It is made with a random key when it is
-	// not there.
+	// KeyFile is the path of the file that contains the key. It is created with a random key if it
+	// does not exist.
 	KeyFile string `config:"keyFile"`
 
 	mu    sync.Mutex // guards what follows
-	known *material  // what the key made, once it was read
+	known *material  // what was derived from the key, once it was read
 }
 
-// material is what is made of a key.
+// material is what is derived from a key.
 type material struct {
 	permutation *permutation
-	fingerprint string // tells keys apart and is no secret for a strong key
-	made        bool   // the file of the key was not there before
+	fingerprint string // distinguishes keys; it does not reveal a strong key
+	made        bool   // the key file was just created
 }
 
-// Secret is text that is not shown by anything that prints or encodes it.
+// Secret is text that is hidden by everything that prints or encodes it.
 type Secret string
 
-// hidden stands for a secret.
+// hidden replaces a secret.
 const hidden = "(hidden)"
 
 // Format implements [fmt.Formatter].
@@ -80,19 +80,19 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 	}
 	switch {
 	case s.Digits != 0 && s.Bits != 0:
-		check(false, "bits", "%d, and digits is %d: an ID has either so many decimal digits or so many bits", s.Bits, s.Digits)
+		check(false, "bits", "it is %d and digits is %d: set only one of them", s.Bits, s.Digits)
 	case s.Bits != 0:
 		check(s.Bits >= 1 && s.Bits <= mostBits, "bits", "%d is outside 1 to %d", s.Bits, mostBits)
 	case s.Digits == 0:
-		check(false, "digits", "it is not set, nor is bits: say how many decimal digits an ID has, 1 to %d", mostDigits)
+		check(false, "digits", "neither digits nor bits is set: digits is how many decimal digits an ID has, 1 to %d", mostDigits)
 	default:
 		check(s.Digits >= 1 && s.Digits <= mostDigits, "digits", "%d is outside 1 to %d", s.Digits, mostDigits)
 	}
 	switch sources := s.sources(); {
 	case len(sources) == 0:
-		check(false, "key", "it is empty, and so are keyEnv and keyFile: one of them must say the key")
+		check(false, "key", "key, keyEnv and keyFile are empty: one of them must give the key")
 	case len(sources) > 1:
-		check(false, sources[1], "it is set, and so is %s: only one of key, keyEnv and keyFile can say the key", sources[0])
+		check(false, sources[1], "it is set, and so is %s: set only one of key, keyEnv and keyFile", sources[0])
 	case s.KeyFile == "":
 		_, err := s.given()
 		check(err == nil, sources[0], "%v", err)
@@ -100,7 +100,7 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 	return problems
 }
 
-// sources lists the keys of the settings that say where the key is.
+// sources returns which of the settings key, keyEnv and keyFile are set.
 func (s *Settings) sources() (set []string) {
 	for _, source := range []struct{ key, value string }{{"key", string(s.Key)}, {"keyEnv", s.KeyEnv}, {"keyFile", s.KeyFile}} {
 		if source.value != "" {
@@ -110,7 +110,7 @@ func (s *Settings) sources() (set []string) {
 	return set
 }
 
-// given returns the key that the settings or the environment hold.
+// given returns the key in the settings or the environment.
 func (s *Settings) given() ([]byte, error) {
 	text, where := string(s.Key), "the key"
 	if s.KeyEnv != "" {
@@ -128,7 +128,7 @@ func (s *Settings) given() ([]byte, error) {
 // DisplayWidth implements [seqd.Decimal].
 func (s *Settings) DisplayWidth() int { return s.Digits }
 
-// size is the size of the domain: numbers are below it. The settings are valid.
+// size returns the size of the domain: numbers are below it. The settings must be valid.
 func (s *Settings) size() uint64 {
 	if s.Bits > 0 {
 		return 1 << s.Bits
@@ -140,7 +140,7 @@ func (s *Settings) size() uint64 {
 	return size
 }
 
-// domain is the key and the value of the setting that says the size.
+// domain returns the name and the value of the setting that defines the size.
 func (s *Settings) domain() (key string, value int) {
 	if s.Bits > 0 {
 		return "bits", s.Bits
@@ -150,7 +150,7 @@ func (s *Settings) domain() (key string, value int) {
 
 var _ plugin.Maker = (*Settings)(nil)
 
-// Makes implements [plugin.Maker]: it reports whether the file of the key is still to be made.
+// Makes implements [plugin.Maker]. It reports whether the key file must still be created.
 func (s *Settings) Makes() bool {
 	if s.KeyFile == "" {
 		return false
@@ -159,9 +159,8 @@ func (s *Settings) Makes() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// material reads the key, and makes its file where it is not there. It does so until that worked
-// once: the plugin and its shape come from the same key whatever becomes of the file between them.
-// It is safe for concurrent use.
+// material reads the key, or creates its file. It keeps the result, so that the plugin and its
+// shape use the same key even if the file changes between. It is safe for concurrent use.
 func (s *Settings) material() (*material, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

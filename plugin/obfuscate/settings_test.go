@@ -28,12 +28,12 @@ func TestSettings(t *testing.T) {
 		{&Settings{Bits: 1, KeyEnv: "OBFUSCATE_KEY"}, "", ""},
 		{&Settings{Bits: 63, KeyFile: "/nowhere/at/all"}, "", ""},
 		{&Settings{Key: someKey}, "digits", "how many decimal digits"},
-		{&Settings{Digits: 8, Bits: 8, Key: someKey}, "bits", "either"},
+		{&Settings{Digits: 8, Bits: 8, Key: someKey}, "bits", "set only one"},
 		{&Settings{Digits: 20, Key: someKey}, "digits", "20 is outside 1 to 19"},
 		{&Settings{Digits: -1, Key: someKey}, "digits", "-1 is outside 1 to 19"},
 		{&Settings{Bits: 64, Key: someKey}, "bits", "64 is outside 1 to 63"},
 		{&Settings{Bits: -1, Key: someKey}, "bits", "-1 is outside 1 to 63"},
-		{&Settings{Digits: 8}, "key", "one of them must say the key"},
+		{&Settings{Digits: 8}, "key", "one of them must give the key"},
 		{&Settings{Digits: 8, Key: "1234567"}, "key", "7 bytes, which is outside 8 to 4096"},
 		{&Settings{Digits: 8, Key: Secret(strings.Repeat("x", 4097))}, "key", "4097 bytes"},
 		{&Settings{Digits: 8, Key: someKey, KeyEnv: "OBFUSCATE_KEY"}, "keyEnv", "so is key"},
@@ -58,7 +58,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Nothing that prints or encodes settings or plugin shows the key, nor what is derived from it.
+// TestTheKeyIsNotShown checks that nothing that prints or encodes settings or plugin shows the key,
+// or what is derived from it.
 func TestTheKeyIsNotShown(t *testing.T) {
 	settings := &Settings{Digits: 8, Key: someKey}
 	p := newPlugin(t, settings)
@@ -79,7 +80,7 @@ func TestTheKeyIsNotShown(t *testing.T) {
 	}
 }
 
-// bounded are the settings of a strategy whose numbers begin somewhere.
+// bounded are the settings of a strategy with a first number.
 type bounded int64
 
 func (b bounded) Bounds() (first, last int64) { return int64(b), math.MaxInt64 }
@@ -153,7 +154,8 @@ func TestCheckOfTheOrder(t *testing.T) {
 	}
 }
 
-// The shape tells apart whatever makes other IDs, and nothing else; it does not hold the key.
+// TestShape checks that the shape changes with whatever changes IDs, and with nothing else, and
+// that it does not contain the key.
 func TestShape(t *testing.T) {
 	t.Setenv("OBFUSCATE_KEY", someKey)
 	seen := make(map[string]int)
@@ -180,7 +182,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// goldenShape stands in stores.
+// goldenShape is a shape that is in stores.
 const goldenShape = "1 digits=8 key=0c869950607944612e41c9e9eb00a567"
 
 func shapeOf(t *testing.T, s *Settings) string {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The statistics of docs/adr/0012-obfuscation.md. Each returns how many standard deviations the
-// worst of its figures is off what chance would make of it. All are deterministic.
+// The statistics of docs/adr/0012-obfuscation.md. Each returns by how many standard deviations its
+// worst value differs from the expected one. All are deterministic.
 var statistics = []struct {
 	name    string
 	finds   bool // that 2 rounds are too few
@@ -29,7 +29,7 @@ var statistics = []struct {
 	{"differences over keys, 10^9", false, func(rounds uint64) float64 { return keyed(rounds, 1e9) }},
 }
 
-// tooFar is how many standard deviations no statistic may be off.
+// tooFar is the largest accepted number of standard deviations.
 const tooFar = 5
 
 // reduced returns a permutation with another number of rounds, and without a table.
@@ -39,7 +39,7 @@ func reduced(key string, size, rounds uint64) *permutation {
 	return p
 }
 
-// uniform returns how far counts are from being alike.
+// uniform returns how far counts are from equal.
 func uniform(counts []int) float64 {
 	total := 0
 	for _, n := range counts {
@@ -53,14 +53,14 @@ func uniform(counts []int) float64 {
 	return math.Abs(chi-free) / math.Sqrt(2*free)
 }
 
-// bin returns which of n equal parts of a domain a value lies in.
+// bin returns which of n equal parts of a domain contains a value.
 func bin(value, size uint64, n int) int {
 	high, low := bits.Mul64(value, uint64(n))
 	quotient, _ := bits.Div64(high, low, size)
 	return int(quotient)
 }
 
-// distance is (to − from) mod size.
+// distance returns (to − from) mod size.
 func distance(from, to, size uint64) uint64 {
 	if to >= from {
 		return to - from
@@ -68,7 +68,8 @@ func distance(from, to, size uint64) uint64 {
 	return size - (from - to)
 }
 
-// neighbours: from a number to the next but k, the ID moves by any distance.
+// neighbours tests the distance between the IDs of a number and the k-th after it: all distances
+// are equally likely.
 func neighbours(rounds, size uint64) (worst float64) {
 	p := reduced("neighbours", size, rounds)
 	for _, k := range []uint64{1, 2, 10, 100} {
@@ -81,8 +82,8 @@ func neighbours(rounds, size uint64) (worst float64) {
 	return worst
 }
 
-// digitsOf: in the IDs of consecutive numbers, each digit has each value as often, and so have two
-// digits next to each other.
+// digitsOf tests the IDs of consecutive numbers: in each place all digits are equally frequent, and
+// so are all pairs of adjacent digits.
 func digitsOf(rounds uint64, digits int) (worst float64) {
 	p := reduced("digits", power(10, digits), rounds)
 	single, pairs := make([][]int, digits), make([][]int, digits-1)
@@ -108,7 +109,7 @@ func digitsOf(rounds uint64, digits int) (worst float64) {
 	return worst
 }
 
-// serial: the ID of a number says nothing of those of the next ones.
+// serial tests that the ID of a number is not correlated with those of the next ones.
 func serial(rounds, size uint64) (worst float64) {
 	p := reduced("serial", size, rounds)
 	ids := make([]float64, 50_000)
@@ -126,8 +127,7 @@ func serial(rounds, size uint64) (worst float64) {
 	return worst
 }
 
-// avalanche: whichever bit of a number is another, each bit of the ID is another in half of all
-// cases.
+// avalanche tests that each bit of a number changes each bit of the ID in half of all cases.
 func avalanche(rounds uint64, width int) (worst float64) {
 	const samples = 2000
 	p := reduced("avalanche", 1<<width, rounds)
@@ -147,8 +147,7 @@ func avalanche(rounds uint64, width int) (worst float64) {
 	return worst
 }
 
-// fixedPoints: as many numbers as chance would have it, which is one per key on average, are their
-// own IDs.
+// fixedPoints tests how many numbers are their own IDs: one per key on average.
 func fixedPoints(rounds, size uint64) float64 {
 	const keys = 100
 	found := 0
@@ -163,7 +162,8 @@ func fixedPoints(rounds, size uint64) float64 {
 	return math.Abs(float64(found)-keys) / math.Sqrt(keys)
 }
 
-// keyed: over many keys, an ID is anywhere, and so is that of the next number from there.
+// keyed tests over many keys that the ID of a number is uniformly distributed, and so is its
+// distance to the ID of the next number.
 func keyed(rounds, size uint64) float64 {
 	places, moves := make([]int, 100), make([]int, 100)
 	for key := range 20_000 {
@@ -183,8 +183,8 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// The statistics are worth something: they find too few rounds. With -v it prints the table of the
-// ADR.
+// TestStatisticsFindFewRounds checks that the statistics detect too few rounds. With -v it prints
+// the table of the ADR.
 func TestStatisticsFindFewRounds(t *testing.T) {
 	for _, s := range statistics {
 		if off := s.measure(2); s.finds && off <= tooFar {
@@ -196,8 +196,8 @@ func TestStatisticsFindFewRounds(t *testing.T) {
 	}
 }
 
-// On the smallest domains, all permutations are as likely over the keys, as far as they can be told
-// apart: all orders of five IDs, and each pair of ten.
+// TestSmallDomains checks that on the smallest domains all permutations are equally likely over the
+// keys, as far as a test can tell: all orders of five IDs, and each pair of ten.
 func TestSmallDomains(t *testing.T) {
 	for _, r := range []uint64{8, smallRounds} {
 		orders, pairs := make(map[string]int), make([]int, 100)
@@ -215,7 +215,7 @@ func TestSmallDomains(t *testing.T) {
 			counts = append(counts, n)
 		}
 		for i, n := range pairs {
-			if i%11 != 0 { // where both were the same
+			if i%11 != 0 { // if both were the same
 				different = append(different, n)
 			}
 		}

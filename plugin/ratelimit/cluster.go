@@ -25,18 +25,18 @@ var (
 )
 
 const (
-	// patience is how long a request waits for Redis, however long redis.timeout is.
+	// patience is the longest time that a request waits for Redis, however long redis.timeout is.
 	patience = 250 * time.Millisecond
-	// retryPause is for how long Redis is left alone after it failed: until then only local buckets
-	// are asked.
+	// retryPause is how long Redis is not asked after it failed. Until then only local buckets are
+	// used.
 	retryPause = time.Second
 )
 
-// shared are buckets in Redis, one key each. While Redis cannot be used, local ones of the same
-// rate stand in.
+// shared is the buckets in Redis, one key each. While Redis cannot be used, local buckets with the
+// same rate replace them.
 type shared struct {
 	client     redis.UniversalClient
-	away       func() (since time.Time, cause error) // nil where nobody looks
+	away       func() (since time.Time, cause error) // nil if nobody checks Redis
 	prefix     string                                // of the keys
 	cluster    string
 	rate, size string
@@ -45,7 +45,7 @@ type shared struct {
 	log        *slog.Logger
 
 	mu     sync.Mutex // guards what follows
-	failed time.Time  // when a command failed last
+	failed time.Time  // when a command last failed
 	down   bool       // the last request was answered by standIn
 }
 
@@ -58,9 +58,9 @@ func newShared(env plugin.Env, bizType string, place int, settings Settings) *sh
 	}
 }
 
-// key is where the bucket of a caller lies. The braces make it the slot of the biz type in a Redis
-// Cluster. The ID of the cluster is in the hash, so that clusters that share a Redis do not share
-// buckets.
+// key returns the key of a caller's bucket. The braces are a hash tag: in a Redis Cluster, all
+// buckets of a biz type are in one slot. The hash includes the ID of the cluster, so that clusters
+// that share a Redis do not share buckets.
 func (s *shared) key(caller string) string {
 	sum := sha256.Sum256([]byte(s.cluster + "\x00" + caller))
 	return s.prefix + hex.EncodeToString(sum[:16])
@@ -77,17 +77,17 @@ func (s *shared) take(ctx context.Context, caller string, cost int64) (left floa
 		s.note(nil)
 		return left, ok, nil
 	}
-	if ctx.Err() != nil { // says nothing about Redis
+	if ctx.Err() != nil { // this says nothing about Redis
 		return 0, false, seqd.AsError(ctx.Err())
 	}
 	s.lost(err)
 	return s.standIn.take(ctx, caller, cost)
 }
 
-// errPause stands for a failure a moment ago, of which the log says more.
+// errPause stands for a recent failure. The log says more about it.
 var errPause = errors.New("it failed a moment ago")
 
-// known returns why asking Redis now would be in vain.
+// known returns an error if Redis is known to be unusable now.
 func (s *shared) known() error {
 	if s.away != nil {
 		if _, cause := s.away(); cause != nil {
@@ -102,7 +102,7 @@ func (s *shared) known() error {
 	return nil
 }
 
-// lost notes that a command failed.
+// lost records that a command failed.
 func (s *shared) lost(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *shared) lost(cause error) {
 	s.turn(cause)
 }
 
-// note notes whether Redis answered a request, with a nil cause, or why not.
+// note records whether Redis answered a request; cause is nil if it did.
 func (s *shared) note(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *shared) alone() bool {
 	return s.down
 }
 
-// ask runs the script, once. After an error the tokens may have been taken all the same.
+// ask runs the script once. After an error the tokens may have been taken nevertheless.
 func (s *shared) ask(ctx context.Context, caller string, cost int64) (left float64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -146,8 +146,8 @@ func (s *shared) ask(ctx context.Context, caller string, cost int64) (left float
 	return readReply(raw)
 }
 
-// errReply is returned for a reply that the script never makes.
-var errReply = errors.New("the script returned what it never returns")
+// errReply is returned for a malformed reply of the script.
+var errReply = errors.New("unexpected reply of the script")
 
 func readReply(raw any) (left float64, ok bool, err error) {
 	items, _ := raw.([]any)

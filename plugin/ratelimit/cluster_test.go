@@ -19,7 +19,7 @@ import (
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
 
-// missing is a Redis that cannot be reached, and counts who tries.
+// missing is a Redis that cannot be reached. It counts attempts.
 type missing struct{ tried atomic.Int64 }
 
 func (m *missing) client(t *testing.T) redis.UniversalClient {
@@ -37,8 +37,8 @@ func clusterOf(t *testing.T, env plugin.Env) seqd.Plugin {
 	return build(t, env, bound(s), 0)
 }
 
-// While Redis cannot be reached the same limit holds on this node, Redis is tried once a second,
-// and the log says so once.
+// TestRedisAway checks that, while Redis cannot be reached, the same limit holds on this node,
+// Redis is tried once per second, and this is logged once.
 func TestRedisAway(t *testing.T) {
 	m, c, log := &missing{}, newClock(), &bytes.Buffer{}
 	p := clusterOf(t, plugin.Env{Redis: m.client(t), Now: c.now, Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -65,7 +65,7 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// A Redis that is known to be away is not even tried.
+// TestRedisKnownAway checks that a Redis that is known to be away is not tried.
 func TestRedisKnownAway(t *testing.T) {
 	m, log := &missing{}, &bytes.Buffer{}
 	p := clusterOf(t, plugin.Env{Redis: m.client(t), Now: newClock().now, Log: slog.New(slog.NewTextHandler(log, nil)),
@@ -78,7 +78,7 @@ func TestRedisKnownAway(t *testing.T) {
 	}
 }
 
-// A caller who has gone says nothing about Redis.
+// TestCallerGone checks that a caller that has gone does not make Redis count as away.
 func TestCallerGone(t *testing.T) {
 	m, log := &missing{}, &bytes.Buffer{}
 	p := clusterOf(t, plugin.Env{Redis: m.client(t), Now: newClock().now, Log: slog.New(slog.NewTextHandler(log, nil))})
@@ -90,7 +90,7 @@ func TestCallerGone(t *testing.T) {
 	}
 }
 
-// fallback is what the plugin tells, nil for nothing.
+// fallback returns what the plugin measures, nil for nothing.
 func fallback(p seqd.Plugin) (values []float64) {
 	p.(seqd.Measurer).Measure(func(m seqd.Measurement) {
 		if m.Gauge == seqd.GaugeFallback {
@@ -100,7 +100,7 @@ func fallback(p seqd.Plugin) (values []float64) {
 	return values
 }
 
-// A limit that nodes share tells whether it is each node's own for now.
+// TestMeasureFallback checks that a shared limit reports whether each node limits on its own.
 func TestMeasureFallback(t *testing.T) {
 	m, c := &missing{}, newClock()
 	p := clusterOf(t, plugin.Env{Redis: m.client(t), Now: c.now, Log: slog.New(slog.DiscardHandler)})

@@ -9,7 +9,7 @@ import (
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
 
-// Two requests at once pass, the third is told when to come back.
+// Example lets two requests at once pass. The third is told when to try again.
 func Example() {
 	settings := ratelimit.DefaultSettings()
 	settings.Rate, settings.Burst = 4, 2

@@ -8,9 +8,9 @@ import (
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
 
-// A request that looked at the clock, and was then held up before it took its token, sets the
-// bucket's clock back: what passed since counts twice. Each such request gives away rate × (how
-// long it was held up).
+// TestHeldUpBetweenClockAndBucket delays a request between reading the clock and taking its token.
+// Such a request once set the bucket's clock back, so that the delay counted twice and added rate ×
+// delay tokens.
 func TestHeldUpBetweenClockAndBucket(t *testing.T) {
 	start := time.Now()
 	var offset atomic.Int64
@@ -38,7 +38,7 @@ func TestHeldUpBetweenClockAndBucket(t *testing.T) {
 		held <- n
 	}()
 	<-stale
-	offset.Store(int64(2 * time.Second)) // the held request read 1s, and it is 2s now
+	offset.Store(int64(2 * time.Second)) // the delayed request read 1s, and it is 2s now
 	if _, err := ask(p, "shop", 1); err == nil {
 		total++
 	}

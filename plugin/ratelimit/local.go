@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// mostCallers is how many callers have a bucket each. Names come from the configured access
-	// tokens, so there are rarely so many; those who come when all are in use share one bucket.
+	// mostCallers is how many callers have a bucket of their own. Their names come from configured
+	// tokens, so there are rarely so many. Further callers share one bucket.
 	mostCallers = 10_000
-	// sweepPause is how often at most full buckets are looked for, once there are mostCallers.
+	// sweepPause is the shortest time between two searches for full buckets, once there are
+	// mostCallers.
 	sweepPause = time.Second
 )
 
-// local are buckets in this process. They rest on the monotonic clock: setting the time of day
-// changes nothing.
+// local is the buckets in this process. They use the monotonic clock, so setting the time of day
+// has no effect.
 type local struct {
 	now   func() time.Time
 	limit rate.Limit
 	size  int
 
 	unnamed *bucket // of callers without a name
-	crowd   *bucket // of those for whom there is no bucket left
+	crowd   *bucket // of callers for whom there is no bucket left
 
-	// mu guards byName and swept. Taking tokens holds it for reading: a bucket that is dropped
-	// because it is full is not in use.
+	// mu guards byName and swept. Requests hold it for reading while they take tokens, so a bucket
+	// that is dropped is not in use.
 	mu     sync.RWMutex
 	byName map[string]*bucket
 	swept  time.Time
@@ -39,8 +40,8 @@ func newLocal(settings Settings, now func() time.Time) *local {
 	return l
 }
 
-// bucket is one token bucket. A request may be held up between looking at the clock and taking
-// tokens: mu guards limiter and latest, the highest time it was asked at, so that no time counts
+// bucket is one token bucket. A request may be delayed between reading the clock and taking tokens.
+// mu guards limiter and latest, the latest time the bucket was asked at, so that no time counts
 // twice.
 type bucket struct {
 	mu      sync.Mutex
@@ -48,10 +49,10 @@ type bucket struct {
 	latest  time.Time
 }
 
-// bucket returns a full one.
+// bucket returns a full bucket.
 func (l *local) bucket() *bucket { return &bucket{limiter: rate.NewLimiter(l.limit, l.size)} }
 
-// take implements [buckets]. It allocates only for a caller who comes for the first time.
+// take implements [buckets]. It allocates only for a caller's first request.
 func (l *local) take(_ context.Context, caller string, cost int64) (left float64, ok bool, err error) {
 	now := l.now()
 	if caller == "" {
@@ -70,7 +71,7 @@ func (l *local) take(_ context.Context, caller string, cost int64) (left float64
 	return left, ok, nil
 }
 
-// takeFirst is take for a caller who has no bucket.
+// takeFirst is take for a caller that has no bucket.
 func (l *local) takeFirst(caller string, now time.Time, cost int64) (left float64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +90,7 @@ func (l *local) takeFirst(caller string, now time.Time, cost int64) (left float6
 	return takeFrom(b, now, cost)
 }
 
-// sweep drops full buckets: a new one is no different. mu is held.
+// sweep drops full buckets, which are equal to new ones. mu is held.
 func (l *local) sweep(now time.Time) {
 	if passed := now.Sub(l.swept); passed >= 0 && passed < sweepPause {
 		return
@@ -113,7 +114,7 @@ func takeFrom(b *bucket, now time.Time, cost int64) (left float64, ok bool) {
 	return b.limiter.TokensAt(now), ok
 }
 
-// tokens is how many there are.
+// tokens returns how many tokens there are.
 func (b *bucket) tokens(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// silent keeps the client from writing to standard error at every failed attempt to connect, as the
+// silent keeps the Redis client from logging every failed connection to standard error, as the
 // server does.
 type silent struct{}
 

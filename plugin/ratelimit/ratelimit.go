@@ -1,10 +1,13 @@
-// Package ratelimit is the plugin that limits how often numbers of a biz type are asked for: a
-// token bucket for each caller, by the name that goes with its access token. Callers without a name
-// share one bucket. Each binding has buckets of its own.
+// Package ratelimit is the plugin that limits how often callers request numbers of a biz type. It
+// uses a token bucket for each caller, identified by the name of its access token. Callers without
+// a name share one bucket. Each binding has buckets of its own.
 //
-// A bucket begins full with burst tokens and gains rate tokens a second. A request that finds fewer
-// tokens than it costs is refused with [seqd.CodeRateLimited], costs nothing, and is told exactly
-// when it would pass. Tokens stay spent when a later plugin vetoes or issuing fails.
+// A bucket starts full with burst tokens and gains rate tokens per second. A request that costs
+// more tokens than there are is refused with [seqd.CodeRateLimited]. It costs nothing, and the
+// error says exactly when it would pass. Tokens stay spent if a later plugin refuses or issuing
+// fails.
+//
+// [Limiter] is the plugin. Its buckets are in this process (local.go) or in Redis (cluster.go).
 package ratelimit
 
 import (
@@ -47,8 +50,7 @@ func newPlugin(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding)
 	return New(*settings, env.Now), nil
 }
 
-// place is which of the rate limits of its biz type a binding is, from 0, in the order of the
-// configuration.
+// place returns the index of a binding among the rate limits of its biz type.
 func place(bizType seqd.BizType, binding seqd.PluginBinding) (n int) {
 	at := slices.IndexFunc(bizType.Plugins, func(b seqd.PluginBinding) bool { return b.Settings == binding.Settings })
 	for _, b := range bizType.Plugins[:max(at, 0)] {
@@ -61,9 +63,9 @@ func place(bizType seqd.BizType, binding seqd.PluginBinding) (n int) {
 
 // buckets hold the tokens of callers. They are safe for concurrent use.
 type buckets interface {
-	// take takes cost tokens, at most burst, out of the bucket of a caller if there are so many,
-	// else none; ok says which. It returns how many are there afterwards. An error, which is a
-	// [seqd.Error], means that the caller is gone.
+	// take takes cost tokens, at most burst, from a caller's bucket if it has as many; ok says
+	// whether it had. left is how many remain. An error, which is a [seqd.Error], means that the
+	// caller has gone.
 	take(ctx context.Context, caller string, cost int64) (left float64, ok bool, err error)
 }
 
@@ -79,19 +81,20 @@ var (
 	_ seqd.Measurer = (*Limiter)(nil)
 )
 
-// New returns a limiter with buckets in this process, whatever the scope. The settings are valid.
+// New returns a limiter with buckets in this process, whatever the scope. The settings must be
+// valid.
 func New(settings Settings, now func() time.Time) *Limiter {
 	return &Limiter{settings: settings, buckets: newLocal(settings, now)}
 }
 
-// Before lets a request pass that finds the tokens it costs, and notes in call.Limit where the
-// caller stands. It refuses with [seqd.CodeRateLimited] and the time until there are enough, or
-// with [seqd.CodeInvalidCount] what costs more than a full bucket holds.
+// Before takes the tokens that a request costs, and sets call.Limit. If there are not enough, it
+// returns [seqd.CodeRateLimited] with the time until there are. If the request costs more than a
+// full bucket has, it returns [seqd.CodeInvalidCount].
 func (l *Limiter) Before(ctx context.Context, call *seqd.Call) error {
 	cost, size := l.settings.cost(call.Count), l.settings.size()
 	possible := cost <= size
 	if !possible {
-		cost = 0 // only to see where the caller stands
+		cost = 0 // only sets call.Limit
 	}
 	left, ok, err := l.buckets.take(ctx, call.Caller.Name, cost)
 	if err != nil {
@@ -100,7 +103,7 @@ func (l *Limiter) Before(ctx context.Context, call *seqd.Call) error {
 	call.Limit.Tighten(seqd.Limit{Quota: size, Remaining: int64(max(left, 0)), Reset: l.until(left, size)})
 	switch {
 	case !possible:
-		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d, and the rate limit of %s never lets more than %d numbers pass at once",
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d, but the rate limit of %s allows at most %d numbers at once",
 			call.Count, call.BizType, size)
 	case !ok:
 		return &seqd.Error{
@@ -111,7 +114,8 @@ func (l *Limiter) Before(ctx context.Context, call *seqd.Call) error {
 	return nil
 }
 
-// Measure implements [seqd.Measurer]: whether a limit that nodes share is each node's own for now.
+// Measure implements [seqd.Measurer]: whether a limit that nodes share is currently enforced by
+// each node alone.
 func (l *Limiter) Measure(tell func(seqd.Measurement)) {
 	s, ok := l.buckets.(*shared)
 	if !ok {
@@ -124,8 +128,8 @@ func (l *Limiter) Measure(tell func(seqd.Measurement)) {
 	tell(m)
 }
 
-// until is after how long there are wanted tokens, where there are left now. It is rounded up, to
-// µs: the clock of Redis is no finer.
+// until returns the time until there are wanted tokens, rounded up to µs, the resolution of the
+// clock of Redis.
 func (l *Limiter) until(left float64, wanted int64) time.Duration {
 	if missing := float64(wanted) - left; missing > 0 {
 		return time.Duration(math.Ceil(missing/l.settings.Rate*1e6)) * time.Microsecond

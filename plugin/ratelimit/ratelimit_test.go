@@ -33,7 +33,7 @@ func settings(rate float64, burst int64) ratelimit.Settings {
 	return s
 }
 
-// ask asks once for count numbers and returns where the caller stands.
+// ask makes one request for count numbers and returns the limit.
 func ask(p seqd.Plugin, caller string, count int) (seqd.Limit, *seqd.Error) {
 	call := &seqd.Call{BizType: "order", Count: count, Caller: seqd.Caller{Name: caller}}
 	err := p.Before(context.Background(), call)
@@ -43,7 +43,7 @@ func ask(p seqd.Plugin, caller string, count int) (seqd.Limit, *seqd.Error) {
 	return call.Limit, seqd.AsError(err)
 }
 
-// passes asks until it is refused, and returns how often it was not.
+// passes makes requests until one is refused, and returns how many passed.
 func passes(p seqd.Plugin, caller string, count int) (n int) {
 	for ; ; n++ {
 		if _, err := ask(p, caller, count); err != nil {
@@ -77,7 +77,7 @@ func TestBurstThenRate(t *testing.T) {
 	}
 }
 
-// RetryAfter is exact: a little sooner is too soon, then is right.
+// TestRetryAfterIsExact checks that a request passes after RetryAfter and not a little sooner.
 func TestRetryAfterIsExact(t *testing.T) {
 	for _, rate := range []float64{1.0 / 86400, 0.1, 1. / 3, 0.7, 1, 3, 7, 99.9, 1000, 12345, 1e6} {
 		c := newClock()
@@ -97,7 +97,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 			if _, err := ask(p, "", 1); err != nil {
 				t.Fatalf("rate %v: it did not pass after %s but %s later", rate, wait, err.RetryAfter)
 			}
-			c.add(time.Duration(c.ns.Load() % 7)) // whatever the fraction of a µs
+			c.add(time.Duration(c.ns.Load() % 7)) // with any fraction of a µs
 			passes(p, "", 1)
 		}
 	}
@@ -114,7 +114,7 @@ func TestPerNumber(t *testing.T) {
 	if err == nil || err.Code != seqd.CodeRateLimited || err.RetryAfter != 2*time.Second || limit.Remaining != 40 {
 		t.Errorf("%+v, %v", limit, err)
 	}
-	// What can never pass is wrong in itself, and costs nothing.
+	// A request that can never pass is invalid and costs nothing.
 	limit, err = ask(p, "", 101)
 	if err == nil || err.Code != seqd.CodeInvalidCount || err.RetryAfter != 0 || limit.Remaining != 40 || limit.Quota != 100 {
 		t.Errorf("%+v, %v", limit, err)
@@ -136,8 +136,8 @@ func TestCallersHaveBucketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// However many names come, there are no more buckets than 10,000; idle ones make room, and those
-// without one share one.
+// TestBucketsAreBounded checks that there are never more than 10,000 buckets, however many names
+// there are. Idle buckets make room, and callers without a bucket share one.
 func TestBucketsAreBounded(t *testing.T) {
 	c := newClock()
 	p := ratelimit.New(settings(1, 1), c.now)
@@ -156,8 +156,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// Wherever a clock without monotonic part jumps, limits stay within their bounds; when it goes on,
-// so do requests.
+// TestClockJumps checks that limits hold however a clock without a monotonic part jumps, and that
+// requests pass when it advances again.
 func TestClockJumps(t *testing.T) {
 	c := newClock()
 	p := ratelimit.New(settings(1, 3), c.now)
@@ -178,7 +178,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// However many ask at once, no more pass than there are tokens.
+// TestConcurrent checks that concurrent requests get no more tokens than there are.
 func TestConcurrent(t *testing.T) {
 	c := newClock()
 	p := ratelimit.New(settings(1000, 500), c.now)
@@ -229,7 +229,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// The default burst is the rate rounded up.
+// TestDefaultBurst checks that the default burst is the rate rounded up.
 func TestDefaultBurst(t *testing.T) {
 	for rate, want := range map[float64]int64{0.001: 1, 1: 1, 1.5: 2, 100: 100} {
 		if limit, _ := ask(ratelimit.New(settings(rate, 0), newClock().now), "", 1); limit.Quota != want {
@@ -238,7 +238,7 @@ func TestDefaultBurst(t *testing.T) {
 	}
 }
 
-// make makes the plugin of one binding, as the server does.
+// build makes the plugin of one binding, as the server does.
 func build(t testing.TB, env plugin.Env, b seqd.BizType, i int) seqd.Plugin {
 	t.Helper()
 	factory, err := plugin.Lookup("rate-limit")
@@ -252,7 +252,7 @@ func build(t testing.TB, env plugin.Env, b seqd.BizType, i int) seqd.Plugin {
 	return p
 }
 
-// bound is a biz type with these rate limits.
+// bound returns a biz type with these rate limits.
 func bound(list ...ratelimit.Settings) seqd.BizType {
 	b := seqd.BizType{Name: "order"}
 	for i := range list {
@@ -268,7 +268,7 @@ func TestBindingsDoNotShareBuckets(t *testing.T) {
 	if n, m := passes(first, "shop", 1), passes(second, "shop", 1); n != 3 || m != 5 {
 		t.Errorf("%d and %d passed", n, m)
 	}
-	// The answer shows the tighter one.
+	// The answer shows the tighter limit.
 	call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: "app"}}
 	for _, p := range []seqd.Plugin{second, first} {
 		if err := p.Before(t.Context(), call); err != nil {
@@ -293,7 +293,7 @@ func TestClusterNeedsRedis(t *testing.T) {
 	}
 }
 
-// Whatever valid settings say and whenever requests come, limits and waits are within their bounds.
+// FuzzBefore checks that limits and waits are in range for all valid settings and times.
 func FuzzBefore(f *testing.F) {
 	f.Add(1.5, int64(0), 3, int64(1000), true)
 	f.Add(1e-8, int64(1), 1, int64(-1), false)

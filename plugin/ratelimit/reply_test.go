@@ -2,7 +2,7 @@ package ratelimit
 
 import "testing"
 
-// A reply that the script never makes is an error, not a limit.
+// TestReadReply checks that a malformed reply is an error and not a limit.
 func TestReadReply(t *testing.T) {
 	if left, ok, err := readReply([]any{"1", "2.5"}); left != 2.5 || !ok || err != nil {
 		t.Errorf("%v, %v, %v", left, ok, err)

@@ -8,12 +8,12 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Settings are those of one binding.
+// Settings are the settings of one binding.
 type Settings struct {
-	// Rate is how many tokens come per second, above 0 and at most 10^9. It must be set.
+	// Rate is how many tokens are added per second, above 0 and at most 10^9. It must be set.
 	Rate float64 `config:"rate"`
-	// Burst is how many tokens a full bucket holds, 1 to 10^9; 0, the default, stands for Rate
-	// rounded up. A bucket must fill within a year.
+	// Burst is how many tokens a full bucket has, 1 to 10^9. The default 0 means Rate rounded up. A
+	// bucket must fill within a year.
 	Burst int64 `config:"burst"`
 	// Scope is local (each node has buckets of its own) or cluster (all nodes share buckets in
 	// Redis).
@@ -22,13 +22,13 @@ type Settings struct {
 	Per string `config:"per"`
 }
 
-// The values of Scope.
+// Values of Scope.
 const (
 	Local   = "local"
 	Cluster = "cluster"
 )
 
-// The values of Per.
+// Values of Per.
 const (
 	PerRequest = "request"
 	PerNumber  = "number"
@@ -39,7 +39,7 @@ const (
 	longestFill = 366 * 24 * time.Hour // keeps every duration far from overflow
 )
 
-// DefaultSettings are those of a binding that says nothing; it has no rate yet.
+// DefaultSettings returns the default settings, which have no rate yet.
 func DefaultSettings() Settings { return Settings{Scope: Local, Per: PerRequest} }
 
 var (
@@ -75,7 +75,7 @@ func (s *Settings) UsesRedis() (key string) {
 	return ""
 }
 
-// size is how many tokens a full bucket holds.
+// size returns how many tokens a full bucket has.
 func (s *Settings) size() int64 {
 	if s.Burst > 0 {
 		return s.Burst
@@ -83,7 +83,7 @@ func (s *Settings) size() int64 {
 	return int64(math.Ceil(s.Rate))
 }
 
-// cost is what a request for count numbers costs.
+// cost returns what a request for count numbers costs.
 func (s *Settings) cost(count int) int64 {
 	if s.Per == PerNumber {
 		return int64(count)

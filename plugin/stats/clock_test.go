@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/plugin/stats"
 )
 
-// However a clock without monotonic part jumps, under concurrent requests, no rate is negative, not
-// a number, or above what was issued a second.
+// TestRatesWhereClocksJump checks, with concurrent requests and a clock without a monotonic part
+// that jumps, that no rate is negative, not a number, or above what was issued per second.
 func TestRatesWhereClocksJump(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {

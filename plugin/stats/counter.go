@@ -9,42 +9,42 @@ import (
 )
 
 const (
-	// slotLength is how often the totals are noted: a rate over a window is one over at least that
-	// time, and at most slotLength more.
+	// slotLength is how often the totals are saved. A rate over a window covers at least the
+	// window, and at most slotLength more.
 	slotLength = 15 * time.Second
-	// mostSlots is how many notes are kept: those of 15 minutes and of the slot that has begun.
+	// mostSlots is how many notes are kept: those of 15 minutes and of the current slot.
 	mostSlots = int64(15*time.Minute/slotLength) + 1
-	// mostCodes bounds how many codes are told apart. seqd has fewer; a plugin of a user's own
-	// might make them up.
+	// mostCodes limits the number of codes that are counted separately. seqd has fewer, but a
+	// user's plugin might invent more.
 	mostCodes = 64
 )
 
-// counter counts, and remembers what its totals were at the beginning of each slot in which
-// something happened. Totals only grow and a rate is a difference of totals, so none is ever
-// negative; issuing touches nothing but atomics, except for the first request of a slot.
+// counter counts, and remembers its totals at the start of each slot in which something happened.
+// Totals only grow and a rate is a difference of totals, so no rate is negative. Issuing uses
+// atomics only, except for the first request of a slot.
 type counter struct {
 	now   func() time.Time
-	start time.Time // slots count from here, with the monotonic clock where the time has one
+	start time.Time // the start of slot 0, with a monotonic clock if the time has one
 
 	issued, requests, rejected atomic.Int64
-	// when numbers were issued last, as what passed since start; 0 for never
+	// when numbers were last issued, as the time since start; 0 for never
 	last atomic.Int64
-	// the slot that was noted last, -1 before the first; written with mu held
+	// the latest slot with a note, -1 at first; written with mu held
 	slot atomic.Int64
 
 	mu      sync.Mutex // guards what follows
-	begin   int64      // the first slot that rates can look back to
+	begin   int64      // the first slot that rates can use
 	notes   *[mostSlots]note
 	byCodes map[seqd.Code]int64
 }
 
-// note is what the totals were before anything happened in a slot.
+// note is the totals before anything happened in a slot.
 type note struct {
 	slot                       int64
 	issued, requests, rejected int64
 }
 
-// never is the slot of a note that was not made.
+// never is the slot of an empty note.
 const never = -1
 
 func (c *counter) init(now func() time.Time) {
@@ -60,7 +60,7 @@ func (c *counter) issue(n int) {
 	c.last.Store(max(passed, 1))
 }
 
-// reject counts one that got none.
+// reject counts one request that got none.
 func (c *counter) reject(code seqd.Code) {
 	c.enter()
 	c.rejected.Add(1)
@@ -75,8 +75,8 @@ func (c *counter) reject(code seqd.Code) {
 	c.byCodes[code]++
 }
 
-// enter notes the totals when a slot begins, and returns what passed since the start. It comes
-// before the totals change.
+// enter saves the totals if a slot begins, and returns the time since the start. Call it before the
+// totals change.
 func (c *counter) enter() (passed int64) {
 	passed = c.passed()
 	if slot := passed / int64(slotLength); slot != c.slot.Load() {
@@ -87,14 +87,14 @@ func (c *counter) enter() (passed int64) {
 	return passed
 }
 
-// passed is what passed since the start, in ns and at least 0.
+// passed returns the time since the start, in ns and at least 0.
 func (c *counter) passed() int64 { return max(0, int64(c.now().Sub(c.start))) }
 
-// note notes the totals for a slot, once. A clock that was set back by more than a slot makes what
-// is known of later slots worthless: rates begin anew. mu is held.
+// note saves the totals for a slot, once. If the clock was set back by more than a slot, it drops
+// the notes of later slots, and rates restart. mu is held.
 func (c *counter) note(slot int64) {
 	last := c.slot.Load()
-	// the latter from a request that looked at the clock before another one
+	// last-1: the request read the clock before another one did
 	if slot == last || slot == last-1 {
 		return
 	}
@@ -117,13 +117,13 @@ func (c *counter) forget() {
 	}
 }
 
-// report returns all but the name.
+// report returns everything but the name.
 func (c *counter) report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	passed := c.passed()
 	if c.notes != nil {
-		// so that a clock that was set back since the last request is seen
+		// detects a clock that was set back since the last request
 		c.note(passed / int64(slotLength))
 	}
 	r := Report{
@@ -144,7 +144,7 @@ func (c *counter) report() Report {
 	return r
 }
 
-// rate is the rate from the beginning of the slot in which the window begins, or from where
+// rate returns the rate from the start of the slot in which the window begins, or from where
 // counting begins if that is later, until now. mu is held.
 func (c *counter) rate(passed int64, window time.Duration) Rate {
 	length := int64(slotLength)
@@ -153,7 +153,7 @@ func (c *counter) rate(passed int64, window time.Duration) Rate {
 	if !found {
 		return Rate{} // nothing happened since
 	}
-	// In the first second a rate would be larger than what there was.
+	// In the first second the rate would exceed the total.
 	seconds := max(time.Duration(passed-first*length).Seconds(), 1)
 	return Rate{
 		Issued:   float64(c.issued.Load()-base.issued) / seconds,
@@ -162,8 +162,8 @@ func (c *counter) rate(passed int64, window time.Duration) Rate {
 	}
 }
 
-// noteFrom finds the totals at the beginning of a slot: they are those of the first slot from there
-// on in which something happened. mu is held.
+// noteFrom returns the totals at the start of a slot, which are those of the first note from there
+// on. mu is held.
 func (c *counter) noteFrom(first int64) (base note, found bool) {
 	if c.notes == nil {
 		return note{}, false

@@ -9,7 +9,7 @@ import (
 	"github.com/seqd/seqd/plugin/stats"
 )
 
-// What the plugin counted, as GET /biz-types/order/stats shows it.
+// Example shows what the plugin counted, as GET /biz-types/order/stats does.
 func Example() {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := stats.New("order", func() time.Time { return now })

@@ -1,6 +1,8 @@
-// Package stats is the plugin that counts what a biz type issued and refused, and shows it at GET
-// /biz-types/{name}/stats: totals since the start of this node, and rates over the last 1, 5 and 15
-// minutes. Each node counts for itself.
+// Package stats is the plugin that counts what a biz type issued and refused. It shows totals since
+// the start of this node, and rates over the last 1, 5 and 15 minutes, at GET
+// /biz-types/{name}/stats. Each node counts for itself.
+//
+// [Stats] is the plugin and [Report] is what it shows. counter.go computes rates.
 package stats
 
 import (
@@ -13,7 +15,7 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// name is the name of the plugin and of what it shows.
+// name is the name of the plugin and of its resource.
 const name = "stats"
 
 func init() {
@@ -29,7 +31,7 @@ func init() {
 	})
 }
 
-// check refuses a second binding: both would show the same under one name.
+// check refuses a second binding, which would show the same at the same path.
 func check(bizType seqd.BizType, _ seqd.PluginBinding) []seqd.Problem {
 	named := func(b seqd.PluginBinding) bool { return b.Name == name }
 	first := slices.IndexFunc(bizType.Plugins, named)
@@ -52,20 +54,20 @@ var (
 	_ seqd.Resource        = (*Stats)(nil)
 )
 
-// New returns a plugin that begins to count at what the clock says.
+// New returns a plugin that counts from now on.
 func New(bizType string, now func() time.Time) *Stats {
 	s := &Stats{bizType: bizType}
 	s.counter.init(now)
 	return s
 }
 
-// After counts what was issued. It does not allocate, but for 2 KiB at the first request.
+// After counts what was issued. It allocates only 2 KiB at the first request.
 func (s *Stats) After(_ context.Context, call *seqd.Call) error {
 	s.counter.issue(call.Count)
 	return nil
 }
 
-// Rejected counts a refusal, whoever made it.
+// Rejected counts a refusal by any plugin or the strategy.
 func (s *Stats) Rejected(_ context.Context, _ *seqd.Call, err *seqd.Error) {
 	s.counter.reject(err.Code)
 }
@@ -76,15 +78,15 @@ func (s *Stats) ResourceName() string { return name }
 // Report is what [Stats.Show] returns.
 type Report struct {
 	BizType string `json:"bizType"`
-	// Since is when this node began to count.
+	// Since is when this node started to count.
 	Since time.Time `json:"since"`
-	// Issued is how many numbers were issued, in Requests requests.
+	// Issued is the number of issued numbers, in Requests requests.
 	Issued   int64 `json:"issued"`
 	Requests int64 `json:"requests"`
-	// Rejected is how many requests were refused, by code.
+	// Rejected is the number of refused requests, by code.
 	Rejected map[seqd.Code]int64 `json:"rejected"`
 	Rates    Rates               `json:"rates"`
-	// Last is when numbers were issued last, nil when none were.
+	// Last is when numbers were last issued, nil if never.
 	Last *time.Time `json:"last,omitempty"`
 }
 
@@ -95,14 +97,14 @@ type Rates struct {
 	FifteenMinutes Rate `json:"15m"`
 }
 
-// Rate is how much there was per second.
+// Rate is per second.
 type Rate struct {
 	Issued   float64 `json:"issued"`
 	Requests float64 `json:"requests"`
 	Rejected float64 `json:"rejected"`
 }
 
-// Show returns a [Report]. It takes no query parameters: one is an error with
+// Show returns a [Report]. It takes no query parameters: any is an error with
 // [seqd.CodeInvalidRequest].
 func (s *Stats) Show(_ context.Context, query url.Values) (any, error) {
 	for parameter := range query {

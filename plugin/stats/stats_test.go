@@ -68,8 +68,8 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// A steady rate shows as what it is in every window, at once; after it ended it goes down to
-// nothing.
+// TestRates checks that every window shows a steady rate at once, and that rates fall to zero after
+// it ends.
 func TestRates(t *testing.T) {
 	c := newClock()
 	s := stats.New("order", c.now)
@@ -105,8 +105,8 @@ func TestRatesSoonAfterTheStart(t *testing.T) {
 	wantRate(t, "the rate after 10s", r.FifteenMinutes.Issued, 0.5)
 }
 
-// One burst, seen from any later moment: no window shows more than there was, and none that has
-// passed shows anything.
+// TestWindows looks at one burst from later times. No window shows more than the burst, and a
+// window that began after it shows nothing.
 func TestWindows(t *testing.T) {
 	for window, rate := range map[time.Duration]func(stats.Rates) stats.Rate{
 		time.Minute:      func(r stats.Rates) stats.Rate { return r.OneMinute },
@@ -130,8 +130,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// Wherever the clock jumps, no rate is negative, not a number or larger than all there was, and the
-// totals hold.
+// TestClockJumps checks that, however the clock jumps, the totals are right and no rate is
+// negative, not a number or larger than the total.
 func TestClockJumps(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	jumps := []time.Duration{time.Nanosecond, time.Second, 15 * time.Second, time.Minute, 15 * time.Minute, time.Hour, 50 * 365 * 24 * time.Hour}
@@ -159,7 +159,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// After the clock was set back, rates begin anew and are right again.
+// TestRatesAfterTheClockWasSetBack checks that rates restart and are right again.
 func TestRatesAfterTheClockWasSetBack(t *testing.T) {
 	c := newClock()
 	s := stats.New("order", c.now)
@@ -246,8 +246,8 @@ func TestBoundTwice(t *testing.T) {
 	}
 }
 
-// What ran through an issuer is counted: what was issued, and what any plugin or the strategy
-// refused.
+// TestInAChain checks what is counted of calls through an issuer: what was issued, and what any
+// plugin or the strategy refused.
 func TestInAChain(t *testing.T) {
 	s := stats.New("order", time.Now)
 	is, err := seqd.NewIssuer([]seqd.Definition{{
@@ -280,7 +280,7 @@ func (odd) Before(_ context.Context, call *seqd.Call) error {
 	return nil
 }
 
-// counting is a strategy that has nothing left for ten or more.
+// counting is a strategy that refuses counts of ten or more.
 type counting struct{ last int64 }
 
 func (*counting) Init(context.Context, bool) error { return nil }

@@ -13,7 +13,7 @@ import (
 	"github.com/seqd/seqd/plugin/webhook"
 )
 
-// A receiver gets what was refused as JSON.
+// Example shows what a receiver gets.
 func Example() {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var post webhook.Post

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// script is a receiver without a network: it answers as told, the last answer again and again, and
-// notes when it was asked for what.
+// script is a receiver without a network. It gives the answers in turn, the last one again and
+// again, and records the times and contents of the POSTs.
 type script struct {
 	answers []reply
 	at      []time.Time
 	posts   []Post
 }
 
-// reply is a status, or an error where it is 0.
+// reply is a status, or an error if status is 0.
 type reply struct {
 	status     int
 	retryAfter string
@@ -46,7 +46,7 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: answer.status, Header: h, Body: io.NopCloser(strings.NewReader("x"))}, nil
 }
 
-// play refuses once and returns what was asked, and the log.
+// play refuses one request and returns what was posted, and the log.
 func play(t *testing.T, change func(*Settings), answers ...reply) (s *script, log string) {
 	w, text := open(t, "http://receiver/", change)
 	s = &script{answers: answers}
@@ -93,8 +93,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Pauses grow, by chance within bounds, and are never shorter than the receiver asked, nor longer
-// than the longest.
+// TestPauses checks that pauses grow, are random within limits, are never shorter than the receiver
+// asked, and never longer than the longest.
 func TestPauses(t *testing.T) {
 	pauses := func(answer reply, want ...[2]time.Duration) {
 		t.Helper()
@@ -118,7 +118,8 @@ func TestPauses(t *testing.T) {
 	pauses(reply{status: 429, retryAfter: "Fri, 01 Jan 1999 00:00:00 GMT"}, grow[0])
 }
 
-// What was given up is counted, and said in the next POST that is made.
+// TestGivenUpIsSaid checks that a batch that is given up is counted, and that the next POST reports
+// it.
 func TestGivenUpIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log := open(t, "http://receiver/", func(s *Settings) { s.Retries = 1 })
@@ -142,7 +143,7 @@ func TestGivenUpIsSaid(t *testing.T) {
 	})
 }
 
-// A stop cuts pauses short and tries no POST twice.
+// TestStopDuringRetries checks that closing ends a pause and that no POST is repeated then.
 func TestStopDuringRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log := open(t, "http://receiver/", func(s *Settings) { s.Batch = 1 })

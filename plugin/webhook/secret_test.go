@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever answers at the host, no log shows more of the URL than the host.
+// TestEchoedURL checks that the log shows only the host of the URL, whatever the host answers.
 func TestEchoedURL(t *testing.T) {
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestEchoedURL(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go func() { // an echo service, or a proxy that says what it did not understand
+			go func() { // an echo service, or a proxy that repeats what it did not understand
 				defer c.Close()
 				line, _ := bufio.NewReader(c).ReadString('\n')
 				_, _ = c.Write([]byte(line))

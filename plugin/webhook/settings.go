@@ -9,30 +9,31 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Settings are those of one binding.
+// Settings are the settings of one binding.
 type Settings struct {
-	// URL is where to post, http or https. It must be set. It may hold a token and is never logged.
+	// URL is where to post, http or https. It must be set. It may contain a token and is never
+	// logged.
 	URL string `config:"url" secret:"true"`
-	// Timeout bounds each POST, 100ms to 1m.
+	// Timeout limits each POST, 100ms to 1m.
 	Timeout time.Duration `config:"timeout"`
-	// Queue is how many refusals may wait, 1 to 100,000; further ones are dropped and counted.
+	// Queue is how many refusals may wait, 1 to 100,000. Further ones are dropped and counted.
 	Queue int `config:"queue"`
-	// Batch is how many refusals one POST holds at most, 1 to 10,000.
+	// Batch is the largest number of refusals in one POST, 1 to 10,000.
 	Batch int `config:"batch"`
-	// Retries is how often a POST is repeated that failed for a reason that can pass, 0 to 10.
+	// Retries is how often a POST that failed for a temporary reason is repeated, 0 to 10.
 	Retries int `config:"retries"`
 	// Secret is the key of the signature, "" for none.
 	Secret string `config:"secret" secret:"true"`
 }
 
-// DefaultSettings are those of a binding that says nothing; it has no URL yet.
+// DefaultSettings returns the default settings, which have no URL yet.
 func DefaultSettings() Settings {
 	return Settings{Timeout: 5 * time.Second, Queue: 1000, Batch: 100, Retries: 3}
 }
 
 var _ seqd.Validator = (*Settings)(nil)
 
-// Validate implements [seqd.Validator]. No problem repeats the URL or the secret.
+// Validate implements [seqd.Validator]. Its problems contain neither the URL nor the secret.
 func (s *Settings) Validate() []seqd.Problem {
 	var problems []seqd.Problem
 	check := func(ok bool, key, format string, args ...any) {
@@ -50,22 +51,22 @@ func (s *Settings) Validate() []seqd.Problem {
 	return problems
 }
 
-// parseURL returns an error that says what is wrong without showing the URL.
+// parseURL returns an error that does not show the URL.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("it is no URL")
+		return nil, fmt.Errorf("it is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("it does not begin with http:// or https://")
 	case u.Hostname() == "" || u.Opaque != "":
-		return nil, fmt.Errorf("it names no host")
+		return nil, fmt.Errorf("it has no host")
 	case u.Fragment != "":
 		return nil, fmt.Errorf("it has a fragment, which is never sent")
 	}
-	// as a request is made of it: zones of addresses are read more loosely than they are written
+	// a request parses it again: zones of addresses are printed less strictly than they are parsed
 	if _, err := url.Parse(u.String()); err != nil {
-		return nil, fmt.Errorf("it is no URL")
+		return nil, fmt.Errorf("it is not a URL")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {

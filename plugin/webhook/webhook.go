@@ -1,6 +1,8 @@
-// Package webhook is the rejection handler that posts refusals as JSON to a URL. It has a queue of
-// its own and one goroutine that posts, so that a receiver that is slow, hangs or is gone never
-// slows issuing: what does not fit into the queue is counted and said in the next POST.
+// Package webhook is the rejection handler that posts refusals as JSON to a URL. It has a queue and
+// one goroutine that posts, so that a receiver that is slow, hangs or is gone never slows issuing.
+// Refusals that do not fit into the queue are counted, and the next POST reports their number.
+//
+// [Webhook] is the handler. Its worker is in webhook.go, and a POST with its retries in post.go.
 package webhook
 
 import (
@@ -42,7 +44,7 @@ type Refusal struct {
 	Code    seqd.Code `json:"code"`
 	// Detail is what the caller saw, never the cause behind it.
 	Detail string `json:"detail"`
-	// Count is how many numbers were asked for.
+	// Count is how many numbers were requested.
 	Count     int       `json:"count"`
 	Caller    string    `json:"caller,omitempty"`
 	Addr      string    `json:"addr,omitempty"`
@@ -52,10 +54,10 @@ type Refusal struct {
 
 // Post is the body of a POST.
 type Post struct {
-	// Rejected are in the order in which they were refused, as far as there is one.
+	// Rejected are the refusals, oldest first.
 	Rejected []Refusal `json:"rejected"`
-	// Dropped is how many refusals were not posted since the last POST that was taken: the queue
-	// was full, or a POST was given up.
+	// Dropped is how many refusals were not posted since the last successful POST, because the
+	// queue was full or a POST was given up.
 	Dropped int64 `json:"dropped"`
 }
 
@@ -68,16 +70,16 @@ type Webhook struct {
 	log      *slog.Logger
 
 	queue   chan Refusal
-	dropped atomic.Int64 // that no POST has told of
-	lost    atomic.Int64 // in all
+	dropped atomic.Int64 // not reported by a POST yet
+	lost    atomic.Int64 // in total
 
-	begin    sync.Once     // starts the worker at the first refusal
-	stop     sync.Once     // closes stopping
-	stopping chan struct{} // closed when no more refusals come
-	done     chan struct{} // closed when the worker has ended
-	sending  context.Context
-	cut      context.CancelFunc // ends sending, and with it the POST under way
-	failing  bool               // the last POST failed; only the worker uses it
+	begin   sync.Once          // starts the worker at the first refusal
+	open    context.Context    // ends when the handler is closed
+	stop    context.CancelFunc // cancels open
+	done    chan struct{}      // closed when the worker has ended
+	sending context.Context    // ends when Close no longer waits
+	cut     context.CancelFunc // cancels sending, and with it the current POST
+	failing bool               // the last POST failed; only the worker uses it
 }
 
 var (
@@ -86,8 +88,8 @@ var (
 	_ seqd.Measurer        = (*Webhook)(nil)
 )
 
-// New returns a handler, or an error for a URL that is none. It connects to nothing before the
-// first refusal.
+// New returns a handler, or an error for an invalid URL. It connects to nothing before the first
+// refusal.
 func New(settings Settings, now func() time.Time, log *slog.Logger) (*Webhook, error) {
 	target, err := parseURL(settings.URL)
 	if err != nil {
@@ -95,14 +97,15 @@ func New(settings Settings, now func() time.Time, log *slog.Logger) (*Webhook, e
 	}
 	w := &Webhook{
 		settings: settings, url: target, client: newClient(), now: now, log: log.With("rejected", name, "host", target.Host),
-		queue: make(chan Refusal, settings.Queue), stopping: make(chan struct{}), done: make(chan struct{}),
+		queue: make(chan Refusal, settings.Queue), done: make(chan struct{}),
 	}
 	w.sending, w.cut = context.WithCancel(context.Background())
+	w.open, w.stop = context.WithCancel(w.sending)
 	return w, nil
 }
 
-// Rejected queues a refusal, or counts it when the queue is full. It never waits. A caller who went
-// away is no news.
+// Rejected queues a refusal, or counts it if the queue is full. It never waits. It ignores callers
+// that went away.
 func (w *Webhook) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) {
 	if err.Code == seqd.CodeCanceled {
 		return
@@ -125,18 +128,18 @@ func (w *Webhook) drop(n int) {
 	w.lost.Add(int64(n))
 }
 
-// Measure implements [seqd.Measurer]: refusals that wait and those that were not posted.
+// Measure implements [seqd.Measurer]: the refusals that wait and those that were not posted.
 func (w *Webhook) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugeQueued, Value: float64(len(w.queue))})
 	tell(seqd.Measurement{Gauge: seqd.GaugeQueueSize, Value: float64(cap(w.queue))})
 	tell(seqd.Measurement{Gauge: seqd.GaugeDropped, Value: float64(w.lost.Load())})
 }
 
-// Close posts what is queued, each POST once, and returns when that is done or ctx ends: what is
-// left then is lost, which is an error. A receiver that fails meanwhile gets no second chance; that
-// is logged.
+// Close posts what is queued, each POST once, and returns when that is done or ctx ends. Its error
+// says how many refusals were lost then. If the receiver fails meanwhile, nothing is retried, and
+// the loss is logged.
 func (w *Webhook) Close(ctx context.Context) error {
-	w.stop.Do(func() { close(w.stopping) })
+	w.stop()
 	w.begin.Do(func() { close(w.done) }) // nothing was ever refused
 	defer w.client.CloseIdleConnections()
 	select {
@@ -146,18 +149,18 @@ func (w *Webhook) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	w.cut()
-	<-w.done // which a POST that is cut off does not hold up
+	<-w.done // cut ends the POST that the worker may be waiting for
 	return fmt.Errorf("webhook to %s: %d refusals were not posted: %w", w.url.Host, w.dropped.Load(), ctx.Err())
 }
 
-// work posts until the end.
+// work posts until the handler is closed.
 func (w *Webhook) work() {
 	defer close(w.done)
-	for w.running() {
+	for w.open.Err() == nil {
 		select {
 		case first := <-w.queue:
 			w.post(w.collect(first))
-		case <-w.stopping:
+		case <-w.open.Done():
 		}
 	}
 	w.flush()
@@ -165,25 +168,25 @@ func (w *Webhook) work() {
 
 // flush posts what is left, until a POST fails.
 func (w *Webhook) flush() {
-	for taken := true; ; {
+	for accepted := true; ; {
 		select {
 		case first := <-w.queue:
 			batch := w.collect(first)
-			if !taken {
+			if !accepted {
 				w.drop(len(batch))
 				continue
 			}
-			taken = w.post(batch)
+			accepted = w.post(batch)
 		default:
 			if lost := w.dropped.Load(); lost > 0 {
-				w.log.Warn("refusals were not posted before the end", "dropped", lost)
+				w.log.Warn("refusals were not posted before the service stopped", "dropped", lost)
 			}
 			return
 		}
 	}
 }
 
-// collect returns a refusal and those that wait behind it, as many as go into one POST.
+// collect returns a refusal and those behind it in the queue, as many as fit into one POST.
 func (w *Webhook) collect(first Refusal) []Refusal {
 	batch := append(make([]Refusal, 0, min(w.settings.Batch, len(w.queue)+1)), first)
 	for len(batch) < w.settings.Batch {

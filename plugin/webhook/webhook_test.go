@@ -21,7 +21,7 @@ import (
 // receiver is a server that keeps what was posted and answers as the test says.
 type receiver struct {
 	*httptest.Server
-	// n counts requests from 1; nil is 204
+	// n counts requests from 1; nil answers 204
 	answer func(n int, w http.ResponseWriter, r *http.Request)
 
 	mu      sync.Mutex
@@ -119,7 +119,7 @@ func TestPost(t *testing.T) {
 	}
 }
 
-// The signature is what anybody computes: here RFC 4231, test case 2.
+// TestSignature checks the signature with a published example: RFC 4231, test case 2.
 func TestSignature(t *testing.T) {
 	const want = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
 	if got := sign([]byte("what do ya want for nothing?"), "Jefe"); got != want {
@@ -134,9 +134,9 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// While one POST hangs, refusals neither wait nor grow without bound: the queue fills up, the rest
-// is counted. What was kept arrives in order, in batches, and the number of the others with the
-// next POST.
+// TestQueue checks that refusals neither wait nor use unlimited memory while a POST hangs: the
+// queue fills up and the others are counted. The queued ones arrive in order, in batches, and the
+// next POST reports the number of the others.
 func TestQueue(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
@@ -150,12 +150,12 @@ func TestQueue(t *testing.T) {
 	refuse(w, 1)
 	<-arrived
 	for i := 2; i <= 1000; i++ {
-		refuse(w, i) // returns though nobody takes anything
+		refuse(w, i) // returns although nobody reads
 	}
 	wantGauges(t, w, 25, 25, 999-25)
 	close(release)
 	shut(t, w)
-	wantGauges(t, w, 0, 25, 999-25) // also when a POST has told of them
+	wantGauges(t, w, 0, 25, 999-25) // still counted after a POST has reported them
 	posts, next := r.received(), 1
 	var dropped []int64
 	for _, p := range posts {
@@ -172,7 +172,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A stop does not outlast its time, however the receiver hangs, and says how much was lost.
+// TestCloseIsBounded checks that closing never takes longer than allowed, however the receiver
+// hangs, and that the error says how much was lost.
 func TestCloseIsBounded(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	r := newReceiver(t, func(_ int, _ http.ResponseWriter, req *http.Request) { arrived <- struct{}{}; <-req.Context().Done() })
@@ -190,10 +191,10 @@ func TestCloseIsBounded(t *testing.T) {
 func TestCloseOfWhatNeverBegan(t *testing.T) {
 	w, _ := open(t, "http://127.0.0.1:1", nil)
 	shut(t, w)
-	refuse(w, 1) // against the contract; it does nothing
+	refuse(w, 1) // against the contract; it has no effect
 }
 
-// A redirect is not followed: refusals go where the configuration says, or nowhere.
+// TestRedirect checks that a redirect is not followed.
 func TestRedirect(t *testing.T) {
 	other := newReceiver(t, nil)
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, req *http.Request) {
@@ -207,7 +208,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// An answer without end is not read to its end.
+// TestEndlessAnswer checks that an endless answer is not read to its end.
 func TestEndlessAnswer(t *testing.T) {
 	r := newReceiver(t, func(_ int, w http.ResponseWriter, req *http.Request) {
 		for req.Context().Err() == nil {
@@ -224,7 +225,7 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 }
 
-// Nothing that the URL holds but its host is logged.
+// TestLogHidesTheURL checks that the log shows only the host of the URL.
 func TestLogHidesTheURL(t *testing.T) {
 	w, log := open(t, "http://user:hunter2@127.0.0.1:1/hunter2?token=hunter2", nil)
 	refuse(w, 1)
@@ -306,7 +307,7 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// BenchmarkRejected is what a refusal costs its request, when the queue is full and when it is not.
+// BenchmarkRejected measures what a refusal costs its request, with a full queue and otherwise.
 func BenchmarkRejected(b *testing.B) {
 	r := newReceiver(b, nil)
 	w, _ := open(b, r.URL, func(s *Settings) { s.Queue = 100_000; s.Batch = 10_000 })

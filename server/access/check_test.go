@@ -13,7 +13,7 @@ import (
 
 const secret = "seqd_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 
-// Who gets in, by what the header says.
+// TestAllowHeader checks which Authorization headers are accepted.
 func TestAllowHeader(t *testing.T) {
 	tokens := newTokens(t, newStore(), token("shop", secret, "issue:*"), token("other", "x", "issue:*"))
 	last := secret[:len(secret)-1] + "H"
@@ -69,7 +69,7 @@ func TestAllowHeader(t *testing.T) {
 	}
 }
 
-// An expired and a disabled token are refused in the words of an unknown one.
+// TestAllowState checks that an expired or disabled token gets the same answer as an unknown one.
 func TestAllowState(t *testing.T) {
 	now := begin
 	expiring, disabled := token("expiring", "a", "admin"), token("disabled", "b", "admin")
@@ -158,8 +158,8 @@ func TestCheckScope(t *testing.T) {
 	}
 }
 
-// Tokens whose digests begin alike are told apart. (Two secrets of which 8 bytes agree cannot be
-// found; two digests can be written.)
+// TestSamePrefix checks that tokens are told apart if their digests begin alike. (Nobody can find
+// two secrets whose digests share 8 bytes, but a test can write such digests.)
 func TestSamePrefix(t *testing.T) {
 	good, near := token("good", secret, "read"), token("a-near", secret, "admin")
 	near.Sha256[31] ^= 1
@@ -210,7 +210,7 @@ func TestDigestText(t *testing.T) {
 	}
 }
 
-// many returns n tokens, so that a check has some to look through.
+// many returns n tokens.
 func many(n int) (list []access.Token) {
 	for i := range n {
 		list = append(list, token(fmt.Sprintf("t%d", i), fmt.Sprint("secret ", i), "issue:order*", "issue:user"))
@@ -251,7 +251,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// FuzzAllow gives the check anything: only the secret gets in.
+// FuzzAllow sends arbitrary headers to Allow. Only the right secret is accepted.
 func FuzzAllow(f *testing.F) {
 	f.Add("Bearer "+secret, "order")
 	f.Add("bearer  x", "")

@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// body is what the document of a token says.
+// body is the JSON in the document of a token.
 type body struct {
 	Sha256  string   `json:"sha256"`
 	Scopes  []string `json:"scopes"`
@@ -27,13 +27,13 @@ func documentOf(t Token) persist.Document {
 	}
 	text, err := json.Marshal(b)
 	if err != nil {
-		panic(err) // text and lists of text always can be written
+		panic(err) // strings and lists of strings always marshal
 	}
 	return persist.Document{Kind: Kind, Key: t.Name, Revision: t.Revision, Body: string(text), Timestamp: t.Updated.UnixMilli()}
 }
 
-// readDocument is the way back. It refuses what it does not understand, also a key that a newer
-// seqd may have added. Its errors show no values.
+// readDocument is the inverse of documentOf. It rejects anything it does not understand, including
+// unknown keys, which a newer seqd may have added. Its errors contain no values from the document.
 func readDocument(doc persist.Document) (t Token, err error) {
 	var b body
 	decoder := json.NewDecoder(bytes.NewReader([]byte(doc.Body)))
@@ -42,7 +42,7 @@ func readDocument(doc persist.Document) (t Token, err error) {
 		return t, fmt.Errorf("the document is not that of a token: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return t, errors.New("the document has something behind its end")
+		return t, errors.New("there is something after the end of the document")
 	}
 	t = Token{
 		Name: doc.Key, Scopes: b.Scopes, Enabled: b.Enabled, Source: FromAPI, Revision: doc.Revision, Updated: time.UnixMilli(doc.Timestamp).UTC(),

@@ -12,17 +12,17 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// begin is the time at which tests begin.
+// begin is the time at which each test starts.
 var begin = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// token returns a token of the configuration, enabled for ever.
+// token returns an enabled token of the configuration that never expires.
 func token(name, secret string, scopes ...string) access.Token {
 	return access.Token{Name: name, Sha256: access.DigestOf(secret), Scopes: scopes, Enabled: true}
 }
 
 func header(secret string) []string { return []string{"Bearer " + secret} }
 
-// newTokens returns tokens over a store, whose own have been read.
+// newTokens returns tokens over a store, after reading those in the store.
 func newTokens(t testing.TB, store persist.Documents, config ...access.Token) *access.Tokens {
 	t.Helper()
 	tokens := access.New(access.Options{Config: config, Now: func() time.Time { return begin }, Log: slog.New(slog.DiscardHandler)})
@@ -44,7 +44,7 @@ func wantCode(t testing.TB, err error, code seqd.Code) {
 	}
 }
 
-// documents is a store of which a test replaces operations.
+// documents is a store whose operations a test can replace.
 type documents struct {
 	persist.Documents
 	read   func(context.Context, string, string) (persist.Document, error)

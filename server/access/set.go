@@ -12,25 +12,25 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// The refusals of a check. The first says the same whatever is wrong, so that nobody learns which
-// tokens there are.
+// Errors of a check. errUnauthorized does not say what is wrong, so that nobody learns which tokens
+// exist.
 var (
 	errUnauthorized = seqd.Errorf(seqd.CodeUnauthorized, "a valid token is needed, as Authorization: Bearer <token>")
 	errStarting     = &seqd.Error{Code: seqd.CodeStarting, Detail: "the tokens have not been read from the store yet", RetryAfter: time.Second}
 )
 
-// set is the tokens that are known at one time. It is not changed after it was made.
+// set is an immutable set of tokens.
 type set struct {
-	// byPrefix finds entries by the first 8 bytes of their digests. That a prefix is there can be
-	// learnt from the time a check takes; it is no help in finding a secret.
-	byPrefix map[uint64][]*entry
+	// byPrefix finds tokens by the first 8 bytes of their digests. The time a check takes may
+	// reveal that a prefix exists, which does not help to find a secret.
+	byPrefix map[uint64][]*credential
 	names    map[string]Token
-	// complete says that the tokens of the store are among them.
+	// complete is true if the tokens of the store have been read.
 	complete bool
 }
 
-// entry is a token as checks need it.
-type entry struct {
+// credential is a token in the form that checks need.
+type credential struct {
 	rights
 	name    string
 	digest  Digest
@@ -39,30 +39,30 @@ type entry struct {
 }
 
 func newSet(names map[string]Token, complete bool) *set {
-	s := &set{byPrefix: make(map[uint64][]*entry, len(names)), names: names, complete: complete}
+	s := &set{byPrefix: make(map[uint64][]*credential, len(names)), names: names, complete: complete}
 	for _, t := range names {
-		e := &entry{rights: rightsOf(t.Scopes), name: t.Name, digest: t.Sha256, enabled: t.Enabled}
+		c := &credential{rights: rightsOf(t.Scopes), name: t.Name, digest: t.Sha256, enabled: t.Enabled}
 		if !t.Expires.IsZero() {
-			e.expires = t.Expires.UnixMilli()
+			c.expires = t.Expires.UnixMilli()
 		}
-		prefix := prefixOf(&e.digest)
-		s.byPrefix[prefix] = append(s.byPrefix[prefix], e)
+		prefix := prefixOf(&c.digest)
+		s.byPrefix[prefix] = append(s.byPrefix[prefix], c)
 	}
-	// the same token wins each time, should two ever have one secret
+	// if two tokens have the same secret, the one whose name is lower wins
 	for _, same := range s.byPrefix {
-		slices.SortFunc(same, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(same, func(a, b *credential) int { return strings.Compare(a.name, b.name) })
 	}
 	return s
 }
 
-// with returns a set in which a token is added or replaced.
+// with returns a copy of the set in which t is added or replaces its previous version.
 func (s *set) with(t Token) *set {
 	names := maps.Clone(s.names)
 	names[t.Name] = t
 	return newSet(names, s.complete)
 }
 
-// without returns a set without the token of a name.
+// without returns a copy of the set without the token of that name.
 func (s *set) without(name string) *set {
 	names := maps.Clone(s.names)
 	delete(names, name)
@@ -71,27 +71,27 @@ func (s *set) without(name string) *set {
 
 func prefixOf(d *Digest) uint64 { return binary.LittleEndian.Uint64(d[:8]) }
 
-// find returns the token with this digest, nil when there is none.
-func (s *set) find(digest *Digest) *entry {
-	var found *entry
-	for _, e := range s.byPrefix[prefixOf(digest)] {
-		if subtle.ConstantTimeCompare(e.digest[:], digest[:]) == 1 && found == nil {
-			found = e
+// find returns the token with this digest, or nil.
+func (s *set) find(digest *Digest) *credential {
+	var found *credential
+	for _, c := range s.byPrefix[prefixOf(digest)] {
+		if subtle.ConstantTimeCompare(c.digest[:], digest[:]) == 1 && found == nil {
+			found = c
 		}
 	}
 	return found
 }
 
-// usable reports whether the token counts now.
-func (e *entry) usable(now func() time.Time) bool {
-	return e.enabled && (e.expires == 0 || now().UnixMilli() < e.expires)
+// usable reports whether the token is enabled and has not expired.
+func (c *credential) usable(now func() time.Time) bool {
+	return c.enabled && (c.expires == 0 || now().UnixMilli() < c.expires)
 }
 
-// longestSecret bounds what is hashed for somebody who is not known.
+// longestSecret is the longest secret that is hashed, so that unknown callers cannot cost more.
 const longestSecret = 256
 
-// bearer returns the secret in the values of the Authorization header: exactly one value, the
-// scheme in any case.
+// bearer returns the secret in the Authorization header. The header must have exactly one value;
+// the case of the scheme does not matter.
 func bearer(authorization []string) (secret string, ok bool) {
 	const scheme = "bearer "
 	if len(authorization) != 1 || len(authorization[0]) <= len(scheme) || !strings.EqualFold(authorization[0][:len(scheme)], scheme) {
@@ -109,7 +109,7 @@ func bearer(authorization []string) (secret string, ok bool) {
 	return secret, true
 }
 
-// allow checks the values of an Authorization header, see [Tokens.Allow].
+// allow implements [Tokens.Allow].
 func (s *set) allow(now func() time.Time, authorization []string, scope, bizType string) (name string, err error) {
 	secret, ok := bearer(authorization)
 	if !ok {
@@ -117,16 +117,16 @@ func (s *set) allow(now func() time.Time, authorization []string, scope, bizType
 	}
 	var buf [longestSecret]byte // a conversion would allocate
 	digest := Digest(sha256.Sum256(buf[:copy(buf[:], secret)]))
-	e := s.find(&digest)
+	c := s.find(&digest)
 	switch {
-	case e == nil && !s.complete:
+	case c == nil && !s.complete:
 		return "", errStarting
-	case e == nil || !e.usable(now):
+	case c == nil || !c.usable(now):
 		return "", errUnauthorized
-	case !e.rights.allow(scope, bizType):
-		return e.name, forbidden(scope, bizType)
+	case !c.rights.allow(scope, bizType):
+		return c.name, forbidden(scope, bizType)
 	}
-	return e.name, nil
+	return c.name, nil
 }
 
 func forbidden(scope, bizType string) *seqd.Error {

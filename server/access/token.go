@@ -1,5 +1,9 @@
-// Package access says who may call: the tokens that are known, what each of them allows, and how
-// they change while seqd runs.
+// Package access authenticates callers by bearer tokens and authorizes them by scopes.
+//   - [Token] is one token: a name, the digest of its secret, and scopes.
+//   - [Tokens] holds all tokens. Its method Allow checks a request; the others manage tokens in the store while seqd runs.
+//
+// Tokens come from the configuration, which cannot change, or from the store. To add a kind of
+// scope, extend [CheckScope] and the type rights.
 package access
 
 import (
@@ -15,45 +19,45 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Where a token comes from.
+// Values of [Token].Source.
 const (
 	FromConfig = "config"
 	FromAPI    = "api"
 )
 
-// SecretPrefix begins every secret that seqd makes, so that people and scanners know one when they
-// see it.
+// SecretPrefix starts every secret that seqd generates, so that people and secret scanners
+// recognise one.
 const SecretPrefix = "seqd_"
 
-// secretBytes is how many random bytes a secret has.
+// secretBytes is the number of random bytes in a secret.
 const secretBytes = 32
 
-// Token is what a caller proves itself with. The secret is not kept, only its SHA-256.
+// Token authenticates a caller. Only the SHA-256 of its secret is kept.
 type Token struct {
-	// Name is what logs, limits and histories know the caller by: as that of a biz type,
-	// [A-Za-z][A-Za-z0-9._-]{0,63}.
+	// Name identifies the caller in logs, limits and histories. It follows the rules for names of
+	// biz types: [A-Za-z][A-Za-z0-9._-]{0,63}.
 	Name string
-	// Sha256 is that of the secret.
+	// Sha256 is the digest of the secret.
 	Sha256 Digest
-	// Scopes are what it allows, at least one: see [CheckScope].
+	// Scopes says what the token allows. There is at least one; see [CheckScope].
 	Scopes []string
-	// Expires is when it stops to count, to the millisecond; the zero time for never.
+	// Expires is when the token stops being valid, to the millisecond. The zero time means never.
 	Expires time.Time
 	// Enabled is false for a token that is switched off.
 	Enabled bool
 	// Source is FromConfig or FromAPI.
 	Source string
-	// Revision and Updated are those of the document of a token of the API: how often and when it
-	// was written.
+	// Revision and Updated are the version of the token's document and when it was written. They
+	// are zero for a token of the configuration.
 	Revision int64
 	Updated  time.Time
 }
 
-// mostScopes is how many scopes a token can have.
+// mostScopes is the largest number of scopes a token can have.
 const mostScopes = 100
 
-// Validate implements [seqd.Validator]. It never repeats a value: people put secrets into wrong
-// places.
+// Validate implements [seqd.Validator]. Its problems never contain a value, because people put
+// secrets into wrong places.
 func (t Token) Validate() (problems []seqd.Problem) {
 	wrong := func(key, text string) { problems = append(problems, seqd.Problem{Key: key, Text: text}) }
 	if seqd.CheckName(t.Name) != nil {
@@ -80,13 +84,13 @@ func (t Token) Validate() (problems []seqd.Problem) {
 	return problems
 }
 
-// Digest is a SHA-256. It does not print itself.
+// Digest is a SHA-256. It does not print its value.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the SHA-256 of a secret.
 func DigestOf(secret string) Digest { return sha256.Sum256([]byte(secret)) }
 
-// errDigest does not say what was there instead: it may be the secret itself.
+// errDigest does not show the value, which may be the secret itself.
 var errDigest = errors.New("its value, which is not shown, is not the 64 hexadecimal digits of a SHA-256; a secret does not belong here: seqd token makes one with its SHA-256")
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -102,7 +106,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Hex returns the digest as the configuration has it.
+// Hex returns the digest as hexadecimal digits, as in the configuration.
 func (d Digest) Hex() string { return hex.EncodeToString(d[:]) }
 
 // String keeps digests out of logs.
@@ -111,7 +115,7 @@ func (Digest) String() string { return "(not shown)" }
 // GoString keeps digests out of logs.
 func (Digest) GoString() string { return "(not shown)" }
 
-// NewSecret makes a secret of 256 random bits.
+// NewSecret returns a new secret of 256 random bits and its digest.
 func NewSecret() (secret string, digest Digest) {
 	var random [secretBytes]byte
 	_, _ = rand.Read(random[:]) // never fails, see crypto/rand
@@ -119,17 +123,16 @@ func NewSecret() (secret string, digest Digest) {
 	return secret, DigestOf(secret)
 }
 
-// Expiry is a time as configurations and requests write it.
+// Expiry is a time as written in configurations and requests.
 type Expiry struct{ time.Time }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] for a time of RFC 3339. Parts of a
-// millisecond are cut off.
+// UnmarshalText implements [encoding.TextUnmarshaler] for RFC 3339. It truncates to milliseconds.
 func (e *Expiry) UnmarshalText(text []byte) error {
 	t, err := time.Parse(time.RFC3339, string(text))
 	if err != nil {
 		return errors.New("it is not a time of RFC 3339, such as 2027-01-31T00:00:00Z")
 	}
-	if !inYears(t) { // the zero time among them, which would mean never
+	if !inYears(t) { // this rejects the zero time too, which would mean never
 		return errYear
 	}
 	e.Time = t.UTC().Truncate(time.Millisecond)
@@ -140,7 +143,7 @@ var errYear = errors.New("its year is outside 1971 to 9999")
 
 func inYears(t time.Time) bool { return t.UTC().Year() >= 1971 && t.UTC().Year() <= 9999 }
 
-// Kinds of scopes.
+// Kinds of scopes. An issue scope is followed by a colon and a glob.
 const (
 	ScopeAdmin = "admin"
 	ScopeRead  = "read"
@@ -150,22 +153,21 @@ const (
 // issuePrefix begins a scope that allows issuing.
 const issuePrefix = ScopeIssue + ":"
 
-// CheckScope returns nil for admin, read, or issue:<glob>, where the glob is the name of a biz type
-// in which * stands for any run of characters.
+// CheckScope returns nil for admin, read, and issue:<glob>. The glob is the name of a biz type in
+// which * stands for any run of characters.
 func CheckScope(scope string) error {
 	if scope == ScopeAdmin || scope == ScopeRead {
 		return nil
 	}
 	glob, issue := strings.CutPrefix(scope, issuePrefix)
-	// With a letter for each star it must be like a name; a star may also stand where a name has
-	// its first letter.
+	// With a letter for each star, the glob must be a valid name.
 	if !issue || seqd.CheckName(strings.ReplaceAll(glob, "*", "x")) != nil {
 		return errors.New("it is not admin, read, or issue:<biz type> in which * stands for any characters")
 	}
 	return nil
 }
 
-// rights are what the scopes of a token allow.
+// rights is what the scopes of a token allow.
 type rights struct {
 	admin, read bool
 	issue       []string // globs
@@ -185,8 +187,8 @@ func rightsOf(scopes []string) (r rights) {
 	return r
 }
 
-// allow reports whether a request may go on that needs a scope: for issuing, that of a biz type.
-// Without a scope every token will do; a scope that is not known is allowed to nobody.
+// allow reports whether the token may make a request that needs scope. bizType matters for the
+// scope issue only. An empty scope is allowed to every token, an unknown one to none.
 func (r *rights) allow(scope, bizType string) bool {
 	switch scope {
 	case "":
@@ -205,8 +207,8 @@ func (r *rights) allow(scope, bizType string) bool {
 	return false
 }
 
-// match reports whether name is what a glob says. It goes back only to the latest star, which is
-// enough: an earlier one could only take less.
+// match reports whether name matches glob. It backtracks only to the latest star, which is enough:
+// an earlier star could only match a shorter run.
 func match(glob, name string) bool {
 	star, resume := -1, 0
 	g, n := 0, 0

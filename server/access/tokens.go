@@ -16,27 +16,28 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Kind is the kind of the documents that hold tokens.
+// Kind is the kind of document that holds a token.
 const Kind = "token"
 
-// Options are what [New] needs.
+// Options are the options of [New].
 type Options struct {
-	// Config are the tokens of the configuration: valid, with names and digests of their own.
+	// Config holds the tokens of the configuration. They are valid, and their names and digests
+	// differ.
 	Config []Token
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
-// Backing is where the tokens of the store are, and how other nodes are told that one changes.
+// Backing is the store that holds tokens, and how to notify other nodes of changes.
 type Backing struct {
 	Documents persist.Documents
-	// Announce is called before a token is written, Publish after it was or may have been. An error
-	// of Announce keeps the token as it is. Nil for nobody to tell.
+	// Announce is called before a token is written, Publish after it was or may have been written.
+	// If Announce fails, the token does not change. Both may be nil.
 	Announce func(ctx context.Context, kind, key string) error
 	Publish  func(ctx context.Context, kind, key string)
 }
 
-// announce tells that a token is about to change.
+// announce says that a token is about to change.
 func (b *Backing) announce(ctx context.Context, name string) error {
 	if b.Announce == nil {
 		return nil
@@ -44,19 +45,19 @@ func (b *Backing) announce(ctx context.Context, name string) error {
 	return b.Announce(ctx, Kind, name)
 }
 
-// publish tells that a token has changed, also when the caller is gone by now.
+// publish says that a token has changed, even if the caller has gone.
 func (b *Backing) publish(ctx context.Context, name string) {
 	if b.Publish != nil {
 		b.Publish(context.WithoutCancel(ctx), Kind, name)
 	}
 }
 
-// Tokens are all tokens: those of the configuration, which stay, and those of the store. It is safe
-// for concurrent use.
+// Tokens holds all tokens: those of the configuration, which never change, and those of the store.
+// It is safe for concurrent use.
 //
-// Checks read what is in memory alone. What is in memory follows the store under one lock: whoever
-// reads the store for it, or writes to it, holds the lock from before until memory says the same.
-// So what is learnt late never replaces what was learnt from a later reading.
+// Allow reads memory only. Memory follows the store under one lock: whoever reads the store to
+// update memory, or writes to the store, holds the lock from before that until memory is updated.
+// So an older reading never overwrites a newer one.
 type Tokens struct {
 	opts    Options
 	config  map[string]Token
@@ -65,8 +66,8 @@ type Tokens struct {
 	mu      sync.Mutex // held while memory follows the store, see above
 }
 
-// New returns the tokens of the configuration. Those of the store follow with [Tokens.Use] and
-// [Tokens.Reload]; until then a token that is not known is answered with [seqd.CodeStarting].
+// New returns the tokens of the configuration. [Tokens.Use] and [Tokens.Reload] add those of the
+// store. Until then Allow answers an unknown token with [seqd.CodeStarting].
 func New(opts Options) *Tokens {
 	t := &Tokens{opts: opts, config: make(map[string]Token, len(opts.Config))}
 	for _, token := range opts.Config {
@@ -77,18 +78,19 @@ func New(opts Options) *Tokens {
 	return t
 }
 
-// Allow checks the values of a request's Authorization header, and returns the name of the token,
-// also with an error where it is known. scope is what the request needs: ScopeIssue for a biz type,
-// ScopeRead, ScopeAdmin, or "" when any token will do. The errors are [seqd.CodeUnauthorized],
-// [seqd.CodeForbidden] and [seqd.CodeStarting]. It does not allocate for a token that may go on.
+// Allow checks the values of a request's Authorization header and returns the name of the token.
+// With an error it returns the name too, if the token is known. scope is what the request needs:
+// ScopeIssue for a biz type, ScopeRead, ScopeAdmin, or "" if any token will do. The errors are
+// [seqd.CodeUnauthorized], [seqd.CodeForbidden] and [seqd.CodeStarting]. Allow does not allocate if
+// it returns no error.
 func (t *Tokens) Allow(authorization []string, scope, bizType string) (name string, err error) {
 	return t.known.Load().allow(t.opts.Now, authorization, scope, bizType)
 }
 
-// Use says where the tokens of the store are.
+// Use sets the store that holds tokens.
 func (t *Tokens) Use(b Backing) { t.backing.Store(&b) }
 
-// documents returns the store, or an error while there is none yet.
+// documents returns the store, or an error if Use has not been called yet.
 func (t *Tokens) documents() (persist.Documents, error) {
 	if b := t.backing.Load(); b != nil {
 		return b.Documents, nil
@@ -96,7 +98,7 @@ func (t *Tokens) documents() (persist.Documents, error) {
 	return nil, &seqd.Error{Code: seqd.CodeStarting, Detail: "the store is not open yet", RetryAfter: time.Second}
 }
 
-// Reload reads every token of the store. After an error what was known stays.
+// Reload reads all tokens of the store. If it fails, memory stays as it is.
 func (t *Tokens) Reload(ctx context.Context) error {
 	store, err := t.documents()
 	if err != nil {
@@ -117,7 +119,7 @@ func (t *Tokens) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Apply reads one token of the store, because it changed.
+// Apply reads one token of the store again, because it changed.
 func (t *Tokens) Apply(ctx context.Context, name string) error {
 	store, err := t.documents()
 	if err != nil {
@@ -137,7 +139,7 @@ func (t *Tokens) Apply(ctx context.Context, name string) error {
 	return nil
 }
 
-// follow puts what the store has into memory. The lock is held.
+// follow updates memory with a document of the store. mu is held.
 func (t *Tokens) follow(doc persist.Document) {
 	if token, ok := t.read(doc); ok {
 		t.known.Store(t.known.Load().with(token))
@@ -146,15 +148,15 @@ func (t *Tokens) follow(doc persist.Document) {
 	}
 }
 
-// forget takes a token of the store out of memory. The lock is held.
+// forget removes a token of the store from memory. mu is held.
 func (t *Tokens) forget(name string) {
 	if _, fixed := t.config[name]; !fixed {
 		t.known.Store(t.known.Load().without(name))
 	}
 }
 
-// read returns the token of a document; ok is false where the configuration has one of that name,
-// which wins, and for a document that is not understood: it may say something that would keep a
+// read returns the token of a document. ok is false if the configuration has a token of that name,
+// which wins, and if the document cannot be understood: it may contain something that would keep a
 // caller out.
 func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 	if _, fixed := t.config[doc.Key]; fixed {
@@ -168,7 +170,7 @@ func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 	return token, true
 }
 
-// Get returns a token by its name, or [seqd.CodeNotFound].
+// Get returns the token with this name, or [seqd.CodeNotFound].
 func (t *Tokens) Get(ctx context.Context, name string) (Token, error) {
 	if token, fixed := t.config[name]; fixed {
 		return token, nil
@@ -198,8 +200,8 @@ func get(ctx context.Context, store persist.Documents, name string) (Token, erro
 	return token, nil
 }
 
-// List returns at most limit tokens with names above after, in the order of their names, and more =
-// true when there are others behind them. Documents that cannot be read are left out.
+// List returns at most limit tokens in the order of their names, beginning after the name after.
+// more is true if there are others behind them. List skips documents that it cannot read.
 func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Token, more bool, err error) {
 	store, err := t.documents()
 	if err != nil {
@@ -231,9 +233,9 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 	return list[:min(limit, len(list))], len(list) > limit, nil
 }
 
-// Create makes a token and its secret, which is returned once and kept nowhere. Name, Scopes,
-// Expires and Enabled are those of want. It returns [seqd.CodeInvalidRequest] for a token that
-// cannot be, and [seqd.CodeConflict] when the name is taken.
+// Create creates a token and its secret, which it returns and does not keep. It uses Name, Scopes,
+// Expires and Enabled of want. It returns [seqd.CodeInvalidRequest] for an invalid token, and
+// [seqd.CodeConflict] if the name is taken.
 func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret string, err error) {
 	if _, fixed := t.config[want.Name]; fixed {
 		return made, "", errFixed
@@ -263,11 +265,11 @@ func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret str
 	return made, secret, nil
 }
 
-// mostAttempts is how often a change is tried that other nodes came before.
+// mostAttempts is how often a change is tried if other nodes change the same token.
 const mostAttempts = 5
 
-// Change lets edit change scopes, expiry and enabled of a token of the store. edit sees the token
-// as it is and may refuse; it is called again when another node changed the token meanwhile.
+// Change calls edit to change scopes, expiry and enabled of a token of the store. edit sees the
+// current token and may refuse. It is called again if another node changed the token meanwhile.
 func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) error) (changed Token, err error) {
 	if _, fixed := t.config[name]; fixed {
 		return changed, errFixed
@@ -286,8 +288,8 @@ func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) erro
 	return changed, err
 }
 
-// Delete removes a token of the store, unless may, which sees it, refuses. It returns what it
-// removed.
+// Delete removes a token of the store and returns it. It calls may with the current token; an error
+// of may keeps the token.
 func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error) (removed Token, err error) {
 	if _, fixed := t.config[name]; fixed {
 		return removed, errFixed
@@ -303,8 +305,7 @@ func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error
 	return removed, err
 }
 
-// attempts reads a token, has it checked or changed, and writes; again when somebody else was
-// faster.
+// attempts reads a token, calls edit, and writes. It starts again if another node wrote first.
 func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) error, write func(persist.Documents, Token) error) error {
 	for range mostAttempts {
 		store, err := t.documents()
@@ -331,11 +332,11 @@ func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) er
 			return unwritten(err)
 		}
 	}
-	return seqd.Errorf(seqd.CodeConflict, "the token is being changed by others all the time")
+	return seqd.Errorf(seqd.CodeConflict, "other nodes keep changing the token; try again")
 }
 
-// write announces a change, makes it, and publishes it. Nobody who reads the store for what is in
-// memory comes between.
+// write announces a change, makes it, and publishes it. The lock keeps readers of the store from
+// updating memory in between.
 func (t *Tokens) write(ctx context.Context, name string, change func(persist.Documents) error) error {
 	if _, err := t.documents(); err != nil {
 		return err
@@ -353,7 +354,7 @@ func (t *Tokens) write(ctx context.Context, name string, change func(persist.Doc
 	return err
 }
 
-// check refuses a token that cannot be.
+// check returns an error if the token is invalid.
 func check(t Token) error {
 	for _, problem := range t.Validate() {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "%s: %s", problem.Key, problem.Text)
@@ -366,12 +367,12 @@ var (
 	errFixed    = seqd.Errorf(seqd.CodeConflict, "the configuration has a token with this name, which is changed there")
 )
 
-// unavailable is the error of a store that cannot be asked.
+// unavailable is the error of a failed read.
 func unavailable(err error) error { return storeError(err, "the store cannot be asked") }
 
-// unwritten is the error of a write that did not clearly fail.
+// unwritten is the error of a write that may have been made.
 func unwritten(err error) error {
-	return storeError(err, "the store did not confirm the change: it may have happened or not; look, and try again")
+	return storeError(err, "the store did not confirm the change, which may or may not have been made: check, and try again")
 }
 
 func storeError(err error, detail string) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// want is a token that nothing is wrong with but for its digest.
+// want is a valid token except for its digest.
 func want(name string, scopes ...string) access.Token {
 	return access.Token{Name: name, Scopes: scopes, Enabled: true}
 }
@@ -42,7 +42,8 @@ func disable(token *access.Token) error { token.Enabled = false; return nil }
 
 func anyone(*access.Token) error { return nil }
 
-// The life of a token, as the node sees it that changes it and as another one that is told.
+// TestLife creates, changes and deletes a token, and checks what the node that does so and another
+// node see.
 func TestLife(t *testing.T) {
 	store := newStore()
 	here, there := newTokens(t, store), newTokens(t, store)
@@ -101,7 +102,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// A restart finds what the store has, page by page.
+// TestReload checks that a restarted node reads all pages of the store.
 func TestReload(t *testing.T) {
 	store := newStore()
 	first := newTokens(t, store)
@@ -127,8 +128,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Until the store was read, only tokens of the configuration are known, and others are not refused
-// for good.
+// TestStarting checks that, before the store is read, tokens of the configuration work and others
+// get a temporary error.
 func TestStarting(t *testing.T) {
 	store := newStore()
 	secret := create(t, newTokens(t, store), "stored", "admin")
@@ -174,7 +175,8 @@ func TestStarting(t *testing.T) {
 	}
 }
 
-// The configuration's tokens stay as they are, and win over documents of the same name.
+// TestConfigWins checks that tokens of the configuration cannot be changed and win over documents
+// of the same name.
 func TestConfigWins(t *testing.T) {
 	store := newStore()
 	old := create(t, newTokens(t, store), "shop", "admin")
@@ -253,8 +255,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Of many changes at once of one token none is lost, whatever nodes they come from, and all nodes
-// end with the same.
+// TestConcurrentChanges changes one token on several nodes at once. No change is lost, and all
+// nodes end with the same token.
 func TestConcurrentChanges(t *testing.T) {
 	store := newStore()
 	nodes := []*access.Tokens{newTokens(t, store), newTokens(t, store), newTokens(t, store)}
@@ -298,8 +300,8 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// What a node learns late does not undo what it knows: a removal that comes between another node's
-// writing and its remembering.
+// TestLateMemory checks that a late reading does not undo a newer one: a token is deleted after
+// another node wrote it and before that node updated its memory.
 func TestLateMemory(t *testing.T) {
 	inner := newStore()
 	store := &documents{Documents: inner}
@@ -313,7 +315,7 @@ func TestLateMemory(t *testing.T) {
 		if _, err := other.Delete(ctx, doc.Key, anyone); err != nil {
 			return err
 		}
-		// it waits until the writing is remembered
+		// Apply waits for the lock of the write
 		go func() { applied <- tokens.Apply(context.WithoutCancel(ctx), doc.Key) }()
 		return nil
 	}
@@ -326,7 +328,7 @@ func TestLateMemory(t *testing.T) {
 	}
 }
 
-// edit is called again with what another node made of the token.
+// TestChangeSeesTheLatest checks that edit is called again with another node's change.
 func TestChangeSeesTheLatest(t *testing.T) {
 	store := newStore()
 	here, there := newTokens(t, store), newTokens(t, store)
@@ -358,7 +360,8 @@ func TestChangeSeesTheLatest(t *testing.T) {
 	wantCode(t, err, seqd.CodeConflict)
 }
 
-// With the store away nothing is changed or shown, and what is known goes on to count.
+// TestStoreAway checks that, without the store, nothing can be changed or shown, and known tokens
+// still work.
 func TestStoreAway(t *testing.T) {
 	inner := newStore()
 	store := &documents{Documents: inner}
@@ -398,8 +401,8 @@ func TestStoreAway(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	// It answers reading alone: the outcome of a write is unknown then, and the others are told to
-	// look.
+	// Reads work again, writes do not. So the outcome of the write is unknown, and other nodes are
+	// told to look.
 	store.read, published = nil, 0
 	_, err = tokens.Change(t.Context(), "shop", disable)
 	check(err)
@@ -410,7 +413,8 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// Others are told before and after each change; where they cannot be told, nothing changes.
+// TestHooks checks that other nodes are told before and after each change, and that nothing changes
+// if they cannot be told.
 func TestHooks(t *testing.T) {
 	var told []string
 	refuse := error(nil)
@@ -447,8 +451,8 @@ func TestHooks(t *testing.T) {
 	wantCode(t, err, seqd.CodeRedisUnavailable)
 }
 
-// A document that is not understood lets nobody in, also where the token was known before, and is
-// complained of without what it says.
+// TestUnreadableDocuments checks that a document that cannot be understood lets nobody in, even if
+// the token was known before, and that the log does not show its contents.
 func TestUnreadableDocuments(t *testing.T) {
 	digest := access.DigestOf(secret).Hex()
 	for name, body := range map[string]string{

@@ -103,7 +103,7 @@ func TestWrongPlugins(t *testing.T) {
 		`[{name: stamp, text: 5}]`:           "bizTypes[0].plugins[0].text: 5 is not text",
 		`[{name: stamp, text: a, TEXT: b}]`:  "twice",
 		`[{name: stamp, text: order}]`:       "bizTypes[0].plugins[0].text: is the name of the biz type",
-		`[{name: history}, {name: history}]`: "bizTypes[0].plugins[0].name: history stands here twice",
+		`[{name: history}, {name: history}]`: "bizTypes[0].plugins[0].name: history appears twice",
 		`[{name: history, file: {size: 1}}]`: "bizTypes[0].plugins[0].file.size: there is no such key for the plugin history",
 		`[{name: history, retention: 5s}]`:   "bizTypes[0].plugins[0].retention: 5s is neither 0 (for ever) nor at least 1m",
 		`[{name: history, onOverflow: x}]`:   "bizTypes[0].plugins[0].onOverflow: \"x\" is not one of [\"drop\" \"block\" \"reject\"]",
@@ -128,18 +128,18 @@ func TestPluginNeedsRedis(t *testing.T) {
 	wantError(t, c.Validate(), "bizTypes[1].plugins[1].text: it needs Redis")
 }
 
-// Numbers begin again only where IDs show the date.
+// Numbers reset only if IDs show the date.
 func TestResetNeedsADate(t *testing.T) {
 	for _, plugins := range []string{"", ", plugins: [{name: stamp}]"} {
 		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, reset: daily"+plugins+"}]\n"), config.Sources{})
-		wantError(t, err, "bizTypes[0].reset: daily makes numbers begin again")
+		wantError(t, err, "bizTypes[0].reset: daily resets the numbers")
 	}
 	c := mustLoad(t, "bizTypes: [{name: order, reset: daily, timeZone: Asia/Shanghai, plugins: [{name: stamp, text: date}]}]\n", config.Sources{})
 	if calendar := seqd.CalendarOf(c.BizTypes[0]); calendar.Reset != seqd.ResetDaily || calendar.Zone.String() != "Asia/Shanghai" {
 		t.Errorf("calendar %+v", calendar)
 	}
 	c.BizTypes[0].Plugins = nil
-	wantError(t, c.Validate(), "bizTypes[0].reset: daily makes numbers begin again")
+	wantError(t, c.Validate(), "bizTypes[0].reset: daily resets the numbers")
 }
 
 // A biz type has the handlers of its strategy's section unless it names its own; those of the

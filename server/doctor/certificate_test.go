@@ -44,7 +44,7 @@ func TestCertificates(t *testing.T) {
 	look := func(cert, key string) []Finding {
 		d := examined(t, "bizTypes: [{name: order}]")
 		f := &findings{}
-		d.pair(f, "server.tls", cert, key)
+		filesCheck{d}.pair(f, "server.tls", cert, key)
 		return f.all()
 	}
 	cert, key := pemPair(t, noon.Add(-day), noon.Add(90*day))

@@ -10,6 +10,9 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
+// clocksCheck compares all clocks there are.
+type clocksCheck struct{ d *Doctor }
+
 // clocks are those of the servers that answered. They are safe for concurrent use.
 type clocks struct {
 	mu   sync.Mutex
@@ -29,8 +32,8 @@ func (c *clocks) heard(whose string, offset, roundTrip time.Duration) {
 }
 
 // examineClocks compares all clocks there are.
-func (d *Doctor) examineClocks(_ context.Context, f *findings) {
-	switch yes, known := d.Host.Synchronised(); {
+func (c clocksCheck) run(_ context.Context, f *findings) {
+	switch yes, known := c.d.Host.Synchronised(); {
 	case !known:
 		f.add(Info, "this machine", "", "whether something keeps its clock cannot be told here")
 	case !yes:
@@ -38,10 +41,10 @@ func (d *Doctor) examineClocks(_ context.Context, f *findings) {
 	default:
 		f.ok("this machine", "its clock is kept by another one")
 	}
-	d.clocks.mu.Lock()
-	list := slices.Clone(d.clocks.list)
-	d.clocks.mu.Unlock()
-	skew, leased := d.maxSkew()
+	c.d.clocks.mu.Lock()
+	list := slices.Clone(c.d.clocks.list)
+	c.d.clocks.mu.Unlock()
+	skew, leased := c.maxSkew()
 	for i, a := range list {
 		level := Warn
 		if leased && a.whose == storeClock {
@@ -52,7 +55,7 @@ func (d *Doctor) examineClocks(_ context.Context, f *findings) {
 			compare(f, a.whose, "that of "+b.whose, a, b, skew, Warn)
 		}
 	}
-	d.ends(f)
+	c.ends(f)
 }
 
 // storeClock is the clock that leases of machine IDs go by.
@@ -76,8 +79,8 @@ func compare(f *findings, whose, other string, a, b clock, skew time.Duration, l
 const usualSkew = 2 * time.Second
 
 // maxSkew is the smallest one that a biz type has; leased is false where none has one.
-func (d *Doctor) maxSkew() (least time.Duration, leased bool) {
-	for _, b := range d.Config.BizTypes {
+func (c clocksCheck) maxSkew() (least time.Duration, leased bool) {
+	for _, b := range c.d.Config.BizTypes {
 		if skew, ok := config.Setting[time.Duration](b.Settings, "maxSkew"); ok && (least == 0 || skew < least) {
 			least = skew
 		}
@@ -93,9 +96,9 @@ const lateYears = 5
 
 // ends says when the times of biz types run out: 63 bits less those of machine ID and sequence, in
 // milliseconds since the epoch.
-func (d *Doctor) ends(f *findings) {
+func (c clocksCheck) ends(f *findings) {
 	seen := make(map[string]bool)
-	for _, b := range d.Config.BizTypes {
+	for _, b := range c.d.Config.BizTypes {
 		text, _ := config.Setting[string](b.Settings, "epoch")
 		machine, _ := config.Setting[int](b.Settings, "bitsMachine")
 		sequence, ok := config.Setting[int](b.Settings, "bitsSequence")
@@ -106,7 +109,7 @@ func (d *Doctor) ends(f *findings) {
 		}
 		seen[key] = true
 		end := time.UnixMilli(epoch.UnixMilli() + 1<<(63-machine-sequence)).UTC()
-		if end.Before(d.Now().AddDate(lateYears, 0, 0)) {
+		if end.Before(c.d.Now().AddDate(lateYears, 0, 0)) {
 			f.add(Warn, b.Name+".epoch", "plan for a new biz type with a later epoch", "its timestamps run out at %s", end.Format(time.DateOnly))
 			continue
 		}

@@ -9,34 +9,37 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
+// configCheck looks for what is legal and dangerous.
+type configCheck struct{ d *Doctor }
+
 // soon is how long before it happens an end is worth a warning.
 const soon = 30 * 24 * time.Hour
 
 // configuration looks for what is legal and dangerous. It loaded, or nobody would be asking.
-func (d *Doctor) configuration(_ context.Context, f *findings) {
-	f.ok("configuration", "it loads: %d biz types, store %s, address %s", len(d.Config.BizTypes), d.Config.Store.Driver, d.Config.Server.Addr)
-	d.serverSettings(f)
-	d.storeSettings(f)
-	d.tokens(f)
-	for _, b := range d.Config.BizTypes {
-		d.segmentSettings(f, b)
-		d.snowflakeSettings(f, b)
+func (c configCheck) run(_ context.Context, f *findings) {
+	f.ok("configuration", "it loads: %d biz types, store %s, address %s", len(c.d.Config.BizTypes), c.d.Config.Store.Driver, c.d.Config.Server.Addr)
+	c.serverSettings(f)
+	c.storeSettings(f)
+	c.tokens(f)
+	for _, b := range c.d.Config.BizTypes {
+		c.segmentSettings(f, b)
+		c.snowflakeSettings(f, b)
 	}
 }
 
-func (d *Doctor) serverSettings(f *findings) {
-	s, public := d.Config.Server, !config.IsLoopback(d.Config.Server.Addr)
-	if left, name := d.Config.WriteTimeLeft(); name != "" && left < s.WriteTimeout/20 {
+func (c configCheck) serverSettings(f *findings) {
+	s, public := c.d.Config.Server, !config.IsLoopback(c.d.Config.Server.Addr)
+	if left, name := c.d.Config.WriteTimeLeft(); name != "" && left < s.WriteTimeout/20 {
 		f.add(Warn, "server.writeTimeout", "make it longer", "%s leaves %s beyond the longest wait of a request for %s", s.WriteTimeout, left, name)
 	}
 	if public && s.DrainDelay == 0 {
 		f.add(Warn, "server.drainDelay", "set it to at least twice the pause between two checks of the balancer, if there is one",
 			"0s: a balancer goes on sending requests to a node that has stopped listening")
 	}
-	if public && !d.Config.Auth.Enforced() {
-		f.add(Warn, "auth.mode", "give callers tokens in auth.tokens", "%s: whoever reaches %s takes numbers and changes biz types", d.Config.Auth.Mode, s.Addr)
+	if public && !c.d.Config.Auth.Enforced() {
+		f.add(Warn, "auth.mode", "give callers tokens in auth.tokens", "%s: whoever reaches %s takes numbers and changes biz types", c.d.Config.Auth.Mode, s.Addr)
 	}
-	if public && d.Config.Auth.Enforced() && !s.TLS.Configured() {
+	if public && c.d.Config.Auth.Enforced() && !s.TLS.Configured() {
 		f.add(Info, "server.tls", "set server.tls, unless a proxy in front does it", "tokens come to %s unencrypted", s.Addr)
 	}
 	if perSecond, known := config.Setting[int](s, "accessLogPerSecond"); s.AccessLog == "on" && (!known || perSecond == 0) {
@@ -44,18 +47,18 @@ func (d *Doctor) serverSettings(f *findings) {
 	}
 }
 
-func (d *Doctor) storeSettings(f *findings) {
-	switch c := d.Config; {
-	case c.Store.Driver == "memory":
+func (c configCheck) storeSettings(f *findings) {
+	switch cfg := c.d.Config; {
+	case cfg.Store.Driver == "memory":
 		f.add(Warn, "store.driver", "use bolt or mongo", "memory: numbers begin again at every start")
-	case c.Store.Driver == "mongo" && c.BizTypesFrom == config.FromConfig:
+	case cfg.Store.Driver == "mongo" && cfg.BizTypesFrom == config.FromConfig:
 		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypes; nothing compares them but the shapes of their numbers")
 	}
 }
 
-func (d *Doctor) tokens(f *findings) {
-	now, good := d.Now(), 0
-	for _, t := range d.Config.Auth.Tokens {
+func (c configCheck) tokens(f *findings) {
+	now, good := c.d.Now(), 0
+	for _, t := range c.d.Config.Auth.Tokens {
 		switch left := t.Expires.Sub(now); {
 		case !t.Enabled:
 			f.add(Info, "auth.tokens", "", "%s is switched off", t.Name)
@@ -88,7 +91,7 @@ const (
 )
 
 // segmentSettings looks at a biz type that takes numbers from a counter: one that has a step.
-func (d *Doctor) segmentSettings(f *findings, b seqd.BizType) {
+func (c configCheck) segmentSettings(f *findings, b seqd.BizType) {
 	step, ok := config.Setting[int64](b.Settings, "step")
 	if !ok {
 		return
@@ -106,7 +109,7 @@ func (d *Doctor) segmentSettings(f *findings, b seqd.BizType) {
 	if most := mostNumbers(b); step > most/largeShare/int64(2+reserve) {
 		f.add(Warn, b.Name+".step", "make it smaller", "%d: losing what is in hand once skips up to %d of the %d numbers there are", step, step*int64(2+reserve), most)
 	}
-	if d.Config.Store.Driver != "mongo" {
+	if c.d.Config.Store.Driver != "mongo" {
 		return
 	}
 	switch {
@@ -140,7 +143,7 @@ func pow(base int64, n int) int64 {
 }
 
 // snowflakeSettings looks at a biz type that leases a machine ID: one that has a horizon.
-func (d *Doctor) snowflakeSettings(f *findings, b seqd.BizType) {
+func (c configCheck) snowflakeSettings(f *findings, b seqd.BizType) {
 	horizon, ok := config.Setting[time.Duration](b.Settings, "horizon")
 	if !ok {
 		return
@@ -149,7 +152,7 @@ func (d *Doctor) snowflakeSettings(f *findings, b seqd.BizType) {
 	if horizon < 4*renew {
 		f.add(Warn, b.Name+".horizon", "make it at least 5 × renewInterval", "%s leaves room for %d renewals: a short outage of the registry stops issuing", horizon, horizon/renew)
 	}
-	if timeout := d.Config.Store.Mongo.Timeout; d.Config.Store.Driver == "mongo" && horizon < renew+2*timeout {
+	if timeout := c.d.Config.Store.Mongo.Timeout; c.d.Config.Store.Driver == "mongo" && horizon < renew+2*timeout {
 		f.add(Warn, b.Name+".horizon", "make it at least renewInterval + 2 × store.mongo.timeout",
 			"%s: two renewals that run into the time-out of %s, as at a failover, end the lease", horizon, timeout)
 	}

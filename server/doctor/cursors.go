@@ -20,8 +20,8 @@ const (
 
 // cursors compares what the store and Redis say of each counter. A cursor never holds numbers above
 // the store's maximum, except after the store was restored from an older copy.
-func (d *Doctor) cursors(ctx context.Context, f *findings, client redis.UniversalClient) {
-	store, err := d.look(ctx)
+func (c redisCheck) cursors(ctx context.Context, f *findings, client redis.UniversalClient) {
+	store, err := storeCheck{c.d}.look(ctx)
 	if err != nil {
 		return // said elsewhere
 	}
@@ -29,7 +29,7 @@ func (d *Doctor) cursors(ctx context.Context, f *findings, client redis.Universa
 	if !store.Shared() {
 		return
 	}
-	opts := rediscursor.Options{Client: client, Prefix: d.Config.Redis.KeyPrefix}
+	opts := rediscursor.Options{Client: client, Prefix: c.d.Config.Redis.KeyPrefix}
 	compared, behind := 0, 0
 	for after := ""; compared < mostCursors; {
 		page, err := store.Counters().List(ctx, after, cursorPage)

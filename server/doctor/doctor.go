@@ -146,10 +146,11 @@ const patience = 10 * time.Second
 // takes at most about 11 s.
 func (d *Doctor) Examine(ctx context.Context) []Section {
 	sections := runAll(ctx, patience, []check{
-		{"configuration", d.configuration}, {"address", d.address}, {"permissions", d.permissions}, {"store", d.store}, {"redis", d.redis}, {"hosts", d.hosts},
+		{"configuration", configCheck{d}.run}, {"address", addressCheck{d}.run}, {"permissions", filesCheck{d}.run},
+		{"store", storeCheck{d}.run}, {"redis", redisCheck{d}.run}, {"hosts", hostsCheck{d}.run},
 	})
 	// which compares what the others heard
-	return append(sections, runAll(ctx, time.Second, []check{{"clocks", d.examineClocks}})...)
+	return append(sections, runAll(ctx, time.Second, []check{{"clocks", clocksCheck{d}.run}})...)
 }
 
 // runAll runs checks side by side. What a check has found when its time is over counts.

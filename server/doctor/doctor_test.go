@@ -91,7 +91,7 @@ func quiet(t *testing.T, list []Finding) {
 const mongoRedis = "store: {driver: mongo}\nredis: {addrs: [\"127.0.0.1:1\"]}\n"
 
 func TestConfigurationWell(t *testing.T) {
-	quiet(t, run(t, examined(t, mongoRedis+"bizTypes: [{name: order}, {name: user, strategy: snowflake}]").configuration))
+	quiet(t, run(t, configCheck{examined(t, mongoRedis+"bizTypes: [{name: order}, {name: user, strategy: snowflake}]")}.run))
 }
 
 // Each of these is legal, and worth a line.
@@ -125,7 +125,7 @@ func TestConfigurationDangers(t *testing.T) {
 		"log without bound":   {"server: {accessLog: \"on\", accessLogPerSecond: 0}\n" + one, "server.accessLog", "every request", Warn},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want(t, run(t, examined(t, test.text).configuration), test.level, test.subject, test.part)
+			want(t, run(t, configCheck{examined(t, test.text)}.run), test.level, test.subject, test.part)
 		})
 	}
 }
@@ -134,19 +134,19 @@ func TestAddress(t *testing.T) {
 	d := examined(t, "bizTypes: [{name: user, strategy: snowflake, advertiseIp: 10.0.0.8}]")
 	d.Host.Listen = func(string) error { return syscall.EACCES }
 	d.Host.OpenFiles = func() (uint64, bool) { return 1024, true }
-	list := run(t, d.address)
+	list := run(t, addressCheck{d}.run)
 	want(t, list, Fail, "server.addr", "1024 on")
 	want(t, list, Warn, "user.advertiseIp", "10.0.0.8 is not")
 	want(t, list, Warn, "server.maxConnections", "raise the limit (ulimit -n, LimitNOFILE) to 16640")
 	d.Host.Listen = func(string) error { return syscall.EADDRNOTAVAIL }
-	want(t, run(t, d.address), Fail, "server.addr", "an address of this machine")
+	want(t, run(t, addressCheck{d}.run), Fail, "server.addr", "an address of this machine")
 	d.Host.Listen = func(string) error { return syscall.EADDRINUSE }
-	want(t, run(t, d.address), Fail, "server.addr", "not by a seqd that is alive: nobody there")
+	want(t, run(t, addressCheck{d}.run), Fail, "server.addr", "not by a seqd that is alive: nobody there")
 	d.Ask = func(context.Context) (string, error) { return "it is well", nil }
-	want(t, run(t, d.address), Info, "server.addr", "by a running seqd: it is well")
+	want(t, run(t, addressCheck{d}.run), Info, "server.addr", "by a running seqd: it is well")
 	d.Host = wellHost()
 	d.Config.Server.MaxConnections = 0
-	want(t, run(t, d.address), Warn, "server.maxConnections", "bound it")
+	want(t, run(t, addressCheck{d}.run), Warn, "server.maxConnections", "bound it")
 }
 
 func TestPermissions(t *testing.T) {
@@ -159,7 +159,7 @@ func TestPermissions(t *testing.T) {
 		"{name: b, plugins: [{name: obfuscate, digits: 8, keyFile: " + filepath.Join(dir, "none.key") + "}]}, " +
 		"{name: c, plugins: [{name: history, to: file, file: {path: " + filepath.Join(open, "x.jsonl") + "}}]}, " +
 		"{name: d, strategy: snowflake, offlineStart: 1m, stateDir: " + filepath.Join(dir, "new") + "}]"
-	list := run(t, examined(t, text).permissions)
+	list := run(t, filesCheck{examined(t, text)}.run)
 	want(t, list, Fail, "a.obfuscate.keyFile", "chmod 600")
 	want(t, list, Warn, "b.obfuscate.keyFile", "seqd makes one")
 	want(t, list, Fail, "c.history.file.path", "not a directory")
@@ -175,21 +175,21 @@ func TestHistoryFiles(t *testing.T) {
 	path := filepath.Join(dir, "history.jsonl")
 	d := examined(t, "bizTypes: [{name: a, plugins: [{name: history, to: file, file: {path: "+path+"}}]}]")
 	const key = "a.history.file.path"
-	list := run(t, d.permissions)
+	list := run(t, filesCheck{d}.run)
 	quiet(t, list)
 	want(t, list, Info, key, "there is no "+path)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	list = run(t, d.permissions)
+	list = run(t, filesCheck{d}.run)
 	quiet(t, list)
 	want(t, list, OK, key, path+" can be written")
 	if err := os.Mkdir(path+".lock", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	want(t, run(t, d.permissions), Fail, key, path+".lock")
+	want(t, run(t, filesCheck{d}.run), Fail, key, path+".lock")
 	d.Host.Writable = func(string) bool { return false }
-	want(t, run(t, d.permissions), Fail, key, "the folder "+dir+" cannot be written")
+	want(t, run(t, filesCheck{d}.run), Fail, key, "the folder "+dir+" cannot be written")
 }
 
 // What the store defines is looked at like what the configuration does.
@@ -201,7 +201,7 @@ func TestStoredHistoryAndWebhook(t *testing.T) {
 	d.Definitions = func(context.Context, persist.Store) ([]Definition, error) {
 		return []Definition{{BizType: stored}}, nil
 	}
-	list := run(t, d.store)
+	list := run(t, storeCheck{d}.run)
 	want(t, list, Info, "b.history.file.path", "none.jsonl")
 	want(t, list, OK, "b.webhook.url", "hooks.example.com:443 answers")
 }
@@ -216,7 +216,7 @@ func boltWith(t *testing.T, counter persist.Counter, shape string) string {
 	}
 	_, err = persist.ClusterID(t.Context(), store, time.Now)
 	err = errors.Join(err, store.Counters().Create(t.Context(), counter),
-		store.Shapes().Create(t.Context(), persist.Shape{BizTag: counter.BizTag, Shape: shape, Timestamp: 1}), store.Close())
+		persist.ShapesIn(store.Documents()).Create(t.Context(), counter.BizTag, shape, time.UnixMilli(1)), store.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestBoltWell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := run(t, examined(t, boltText(path, "{name: order}")).store)
+	list := run(t, storeCheck{examined(t, boltText(path, "{name: order}"))}.run)
 	quiet(t, list)
 	want(t, list, OK, "shapes", "1 biz types")
 	want(t, list, OK, "counters", "1 can be read")
@@ -257,12 +257,12 @@ func TestBoltAnswers(t *testing.T) {
 		t.Fatal(held, err)
 	}
 	d := examined(t, boltText(path, "{name: order}"))
-	want(t, run(t, d.store), OK, "store.bolt.path", "1 answers to requests with an Idempotency-Key are in 1 files")
+	want(t, run(t, storeCheck{d}.run), OK, "store.bolt.path", "1 answers to requests with an Idempotency-Key are in 1 files")
 	file := filepath.Join(path+"-answers", "00000001.db")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want(t, run(t, d.store), Fail, "store.bolt.path", file)
+	want(t, run(t, storeCheck{d}.run), Fail, "store.bolt.path", file)
 }
 
 func TestBoltDangers(t *testing.T) {
@@ -274,7 +274,7 @@ func TestBoltDangers(t *testing.T) {
 		gone, torn := seqd.BizType{Name: "gone"}, seqd.BizType{Name: "torn"}
 		return []Definition{{BizType: d.Config.BizTypes[0], Differs: true}, {BizType: gone, Deleted: true}, {BizType: torn, Err: errors.New("it is torn")}}, nil
 	}
-	list := run(t, d.store)
+	list := run(t, storeCheck{d}.run)
 	want(t, list, Warn, "store.bolt.path", "it is memory")
 	want(t, list, Warn, "store.bolt.path", "make room")
 	want(t, list, Fail, "order", "another shape")
@@ -294,9 +294,9 @@ func TestBoltInUse(t *testing.T) {
 	}
 	defer store.Close()
 	d := examined(t, boltText(path, "{name: order}"))
-	want(t, run(t, d.store), Warn, "store.bolt.path", "no seqd answers: nobody there")
+	want(t, run(t, storeCheck{d}.run), Warn, "store.bolt.path", "no seqd answers: nobody there")
 	d.Ask = func(context.Context) (string, error) { return "it is well", nil }
-	want(t, run(t, d.store), Info, "store.bolt.path", "by a running seqd: it is well")
+	want(t, run(t, storeCheck{d}.run), Info, "store.bolt.path", "by a running seqd: it is well")
 }
 
 // A file that is damaged, or none of seqd's, is a finding and not a crash.
@@ -317,7 +317,7 @@ func TestBoltDamaged(t *testing.T) {
 			}
 			d := examined(t, boltText(path, "{name: order}"))
 			failed := false
-			for _, f := range within(t.Context(), patience, check{"store", d.store}) {
+			for _, f := range within(t.Context(), patience, check{"store", storeCheck{d}.run}) {
 				failed = failed || f.Level == Fail
 			}
 			if !failed {
@@ -329,7 +329,7 @@ func TestBoltDamaged(t *testing.T) {
 
 func TestMissingBolt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "seqd.db")
-	list := run(t, examined(t, boltText(path, "{name: order}")).store)
+	list := run(t, storeCheck{examined(t, boltText(path, "{name: order}"))}.run)
 	quiet(t, list)
 	want(t, list, Info, "store.bolt.path", "all numbers begin")
 	if _, err := os.Stat(filepath.Dir(path)); err == nil {
@@ -382,7 +382,7 @@ func TestClocks(t *testing.T) {
 	d.clocks.heard(storeClock, 3*time.Second, 10*time.Millisecond)
 	d.clocks.heard("redis a", -1500*time.Millisecond, 10*time.Millisecond)
 	d.clocks.heard("redis b", 0, 10*time.Millisecond)
-	list := run(t, d.examineClocks)
+	list := run(t, clocksCheck{d}.run)
 	want(t, list, Warn, "this machine", "chrony")
 	want(t, list, Fail, storeClock, "gets no machine ID")
 	want(t, list, Warn, "redis a", "more than half")
@@ -390,7 +390,7 @@ func TestClocks(t *testing.T) {
 	want(t, list, OK, "redis b", "this machine's")
 	want(t, list, OK, "user.epoch", "2094-09-07")
 	d.Now = func() time.Time { return time.Date(2005, 1, 1, 0, 0, 0, 0, time.UTC) }
-	want(t, run(t, d.examineClocks), Warn, "old.epoch", "run out at 2007-06-03")
+	want(t, run(t, clocksCheck{d}.run), Warn, "old.epoch", "run out at 2007-06-03")
 }
 
 // Whatever hangs, panics or fails, the others are run and the end comes.

@@ -1,24 +1,31 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/config"
 )
 
+// filesCheck looks at the files and folders that the configuration names.
+type filesCheck struct{ d *Doctor }
+
 // permissions looks at the files and folders that biz types and Redis name.
-func (d *Doctor) permissions(_ context.Context, f *findings) {
-	d.bizTypeFiles(f, d.Config.BizTypes)
-	d.redisFiles(f)
+func (c filesCheck) run(_ context.Context, f *findings) {
+	c.bizTypeFiles(f, c.d.Config.BizTypes)
+	c.redisFiles(f)
 }
 
-func (d *Doctor) bizTypeFiles(f *findings, bizTypes []seqd.BizType) {
+func (c filesCheck) bizTypeFiles(f *findings, bizTypes []seqd.BizType) {
 	seen := make(map[string]bool)
 	once := func(path string, look func()) {
 		if !seen[path] {
@@ -29,37 +36,37 @@ func (d *Doctor) bizTypeFiles(f *findings, bizTypes []seqd.BizType) {
 	for _, b := range bizTypes {
 		offline, _ := config.Setting[int64](b.Settings, "offlineStart") // a duration
 		if dir, _ := config.Setting[string](b.Settings, "stateDir"); dir != "" && offline > 0 {
-			once(dir, func() { d.folder(f, b.Name+".stateDir", dir) })
+			once(dir, func() { c.folder(f, b.Name+".stateDir", dir) })
 		}
 		for _, p := range b.Plugins {
-			d.pluginFiles(f, b, p, once)
+			c.pluginFiles(f, b, p, once)
 		}
 	}
 }
 
-func (d *Doctor) pluginFiles(f *findings, b seqd.BizType, p seqd.PluginBinding, once func(string, func())) {
+func (c filesCheck) pluginFiles(f *findings, b seqd.BizType, p seqd.PluginBinding, once func(string, func())) {
 	key := b.Name + "." + p.Name
 	if file, _ := config.Setting[string](p.Settings, "keyFile"); file != "" {
-		once(file, func() { d.keyFile(f, key+".keyFile", file) })
+		once(file, func() { c.keyFile(f, key+".keyFile", file) })
 	}
 	to, _ := config.Setting[string](p.Settings, "to")
 	if file, _ := config.Setting[string](p.Settings, "file.path"); to == "file" && file != "" {
-		once(file, func() { d.historyFile(f, key+".file.path", file) })
+		once(file, func() { c.historyFile(f, key+".file.path", file) })
 	}
 }
 
 // keyFile looks at a file with a secret that seqd makes where there is none.
-func (d *Doctor) keyFile(f *findings, key, path string) {
+func (c filesCheck) keyFile(f *findings, key, path string) {
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.folder(f, key, filepath.Dir(path))
+		c.folder(f, key, filepath.Dir(path))
 		f.add(Warn, key, "where other nodes have it, or numbers were issued with it, put it there first", "there is no %s: seqd makes one, with a new key", path)
 	case err != nil:
 		f.add(Fail, key, "give it to the user that seqd runs as", "%v", err)
 	default:
 		_ = file.Close()
-		d.secret(f, key, path, nobodyElse, Fail)
+		c.secret(f, key, path, nobodyElse, Fail)
 	}
 }
 
@@ -70,7 +77,7 @@ const (
 )
 
 // secret looks for a secret that others than those can read; level is what that comes to.
-func (d *Doctor) secret(f *findings, key, path string, others fs.FileMode, level Level) {
+func (c filesCheck) secret(f *findings, key, path string, others fs.FileMode, level Level) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -83,11 +90,11 @@ func (d *Doctor) secret(f *findings, key, path string, others fs.FileMode, level
 }
 
 // written looks at a file that seqd writes and makes.
-func (d *Doctor) written(f *findings, key, path string) {
+func (c filesCheck) written(f *findings, key, path string) {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.folder(f, key, filepath.Dir(path))
+		c.folder(f, key, filepath.Dir(path))
 	case err != nil:
 		f.add(Fail, key, "give it to the user that seqd runs as", "%v", err)
 	default:
@@ -98,12 +105,12 @@ func (d *Doctor) written(f *findings, key, path string) {
 
 // historyFile looks at a file of records. Its lock and the files before it stand beside it, so the
 // folder matters also if the file is there.
-func (d *Doctor) historyFile(f *findings, key, path string) {
-	d.folder(f, key, filepath.Dir(path))
+func (c filesCheck) historyFile(f *findings, key, path string) {
+	c.folder(f, key, filepath.Dir(path))
 	for _, file := range []string{path, path + ".lock"} {
 		switch _, err := os.Stat(file); {
 		case !errors.Is(err, fs.ErrNotExist):
-			d.written(f, key, file)
+			c.written(f, key, file)
 		case file == path:
 			f.add(Info, key, "if records were kept there before, put the file back before seqd starts", "there is no %s: seqd makes it, without the records of before", path)
 		}
@@ -111,7 +118,7 @@ func (d *Doctor) historyFile(f *findings, key, path string) {
 }
 
 // folder looks at a folder that seqd makes files in, or which it makes.
-func (d *Doctor) folder(f *findings, key, path string) {
+func (c filesCheck) folder(f *findings, key, path string) {
 	there := path
 	for {
 		info, err := os.Stat(there)
@@ -123,7 +130,7 @@ func (d *Doctor) folder(f *findings, key, path string) {
 			f.add(Fail, key, "", "%v", err)
 		case !info.IsDir():
 			f.add(Fail, key, "", "%s is not a folder", there)
-		case !d.Host.Writable(there):
+		case !c.d.Host.Writable(there):
 			f.add(Fail, key, "give it to the user that seqd runs as", "the folder %s cannot be written by this user", there)
 		case there != path:
 			f.add(Info, key, "", "there is no folder %s; seqd makes it", path)
@@ -135,14 +142,49 @@ func (d *Doctor) folder(f *findings, key, path string) {
 }
 
 // redisFiles looks at the files of redis.tls.
-func (d *Doctor) redisFiles(f *findings) {
-	files := d.Config.Redis.TLS
+func (c filesCheck) redisFiles(f *findings) {
+	files := c.d.Config.Redis.TLS
 	if files.CertFile != "" {
-		d.pair(f, "redis.tls", files.CertFile, files.KeyFile)
+		c.pair(f, "redis.tls", files.CertFile, files.KeyFile)
 	}
 	if files.CAFile != "" {
 		if _, err := os.ReadFile(files.CAFile); err != nil {
 			f.add(Fail, "redis.tls.caFile", "", "%v", err)
 		}
+	}
+}
+
+// pair looks at a certificate and its key.
+func (c filesCheck) pair(f *findings, key, certFile, keyFile string) {
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		f.add(Fail, key+".certFile", "", "%v", err)
+		return
+	}
+	private, err := os.ReadFile(keyFile)
+	if err != nil {
+		f.add(Fail, key+".keyFile", "", "%v", err)
+		return
+	}
+	c.secret(f, key+".keyFile", keyFile, noStranger, Warn)
+	pair, err := tls.X509KeyPair(bytes.TrimSpace(cert), private)
+	if err != nil {
+		f.add(Fail, key, "", "%s and %s do not make a pair: %v", certFile, keyFile, err)
+		return
+	}
+	c.expiry(f, key+".certFile", pair.Leaf)
+}
+
+func (c filesCheck) expiry(f *findings, key string, leaf *x509.Certificate) {
+	now, until := c.d.Now(), leaf.NotAfter.UTC().Format(time.RFC3339)
+	switch left := leaf.NotAfter.Sub(now); {
+	case left <= 0:
+		f.add(Fail, key, "get a new one", "the certificate expired at %s", until)
+	case now.Before(leaf.NotBefore):
+		f.add(Fail, key, "look at the clock", "the certificate is valid from %s on only", leaf.NotBefore.UTC().Format(time.RFC3339))
+	case left <= soon:
+		f.add(Warn, key, "get a new one", "the certificate expires at %s, in %s", until, days(left))
+	default:
+		f.ok(key, "the certificate is valid until %s", until)
 	}
 }

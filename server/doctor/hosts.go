@@ -10,6 +10,9 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
+// hostsCheck looks at what seqd sends requests to, besides the store and Redis.
+type hostsCheck struct{ d *Doctor }
+
 // target is a URL of the configuration that requests go to.
 type target struct {
 	// key is where it stands, and lost what is lost while nobody answers there.
@@ -19,12 +22,12 @@ type target struct {
 
 // hosts looks at what seqd sends requests to, besides the store and Redis: webhooks, and the
 // collector of traces.
-func (d *Doctor) hosts(ctx context.Context, f *findings) {
-	targets := webhooks(d.Config.BizTypes)
-	if endpoint := d.Config.Tracing.Endpoint; endpoint != "" {
+func (c hostsCheck) run(ctx context.Context, f *findings) {
+	targets := webhooks(c.d.Config.BizTypes)
+	if endpoint := c.d.Config.Tracing.Endpoint; endpoint != "" {
 		targets = addTarget(targets, "tracing.endpoint", "spans", endpoint)
 	}
-	d.reach(ctx, f, targets)
+	c.reach(ctx, f, targets)
 }
 
 // webhooks returns where the rejection handlers of biz types post to. A handler is known by the key
@@ -58,13 +61,13 @@ func addTarget(targets []target, key, lost, text string) []target {
 const hostPatience = 5 * time.Second
 
 // reach visits every target at once, sends it nothing, and reports in the order of the targets.
-func (d *Doctor) reach(ctx context.Context, f *findings, targets []target) {
+func (c hostsCheck) reach(ctx context.Context, f *findings, targets []target) {
 	ctx, cancel := context.WithTimeout(ctx, hostPatience)
 	defer cancel()
 	visits := make([]findings, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {
-		wg.Go(func() { d.visit(ctx, &visits[i], t) })
+		wg.Go(func() { c.visit(ctx, &visits[i], t) })
 	}
 	wg.Wait()
 	for i := range visits {
@@ -74,9 +77,9 @@ func (d *Doctor) reach(ctx context.Context, f *findings, targets []target) {
 	}
 }
 
-func (d *Doctor) visit(ctx context.Context, f *findings, t target) {
+func (c hostsCheck) visit(ctx context.Context, f *findings, t target) {
 	addr := hostPort(t.url)
-	proxy, err := d.Host.Connect(ctx, t.url)
+	proxy, err := c.d.Host.Connect(ctx, t.url)
 	if proxy != "" {
 		addr += " by way of the proxy " + proxy
 	}

@@ -25,7 +25,7 @@ bizTypes:
 
 func TestHosts(t *testing.T) {
 	d := examined(t, webhooksText)
-	list := run(t, d.hosts)
+	list := run(t, hostsCheck{d}.run)
 	quiet(t, list)
 	want(t, list, OK, "a.webhook.url", "hooks.example.com:443 answers, and its certificate is good")
 	want(t, list, OK, "b.webhook.url", "[::1]:8000 answers")
@@ -34,11 +34,11 @@ func TestHosts(t *testing.T) {
 		t.Errorf("hosts are looked at twice: %+v", list)
 	}
 	d.Host.Connect = func(_ context.Context, u *url.URL) (string, error) { return "", errors.New("no such host") }
-	list = run(t, d.hosts)
+	list = run(t, hostsCheck{d}.run)
 	want(t, list, Warn, "a.webhook.url", "hooks.example.com:443 cannot be used: no such host → correct the URL, or let this machine reach and trust it; until then refusals are dropped")
 	want(t, list, Warn, "tracing.endpoint", "spans are dropped")
 	d.Host.Connect = func(context.Context, *url.URL) (string, error) { return "proxy:3128", nil }
-	want(t, run(t, d.hosts), Info, "a.webhook.url", "by way of the proxy proxy:3128: the proxy answers; what is behind it was not asked")
+	want(t, run(t, hostsCheck{d}.run), Info, "a.webhook.url", "by way of the proxy proxy:3128: the proxy answers; what is behind it was not asked")
 	for _, f := range list {
 		if strings.Contains(f.line(), "hunter2") {
 			t.Errorf("a secret is shown: %s", f.line())

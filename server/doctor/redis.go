@@ -16,23 +16,26 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
+// redisCheck looks at Redis.
+type redisCheck struct{ d *Doctor }
+
 // redis looks at each address by itself, and at what they lead to together.
-func (d *Doctor) redis(ctx context.Context, f *findings) {
-	if !d.Config.Redis.Configured() {
+func (c redisCheck) run(ctx context.Context, f *findings) {
+	if !c.d.Config.Redis.Configured() {
 		return
 	}
 	var wg sync.WaitGroup
-	for _, addr := range d.Config.Redis.Addrs {
-		wg.Go(func() { d.redisAddress(ctx, f, addr) })
+	for _, addr := range c.d.Config.Redis.Addrs {
+		wg.Go(func() { c.redisAddress(ctx, f, addr) })
 	}
-	wg.Go(func() { d.redisWhole(ctx, f) })
+	wg.Go(func() { c.redisWhole(ctx, f) })
 	wg.Wait()
 	f.sort()
 }
 
 // alone is the configuration of one address by itself.
-func (d *Doctor) alone(addr string) config.Redis {
-	one := d.Config.Redis
+func (c redisCheck) alone(addr string) config.Redis {
+	one := c.d.Config.Redis
 	if one.MasterName != "" {
 		one.Username, one.Password = one.SentinelUsername, one.SentinelPassword
 		one.DB = 0
@@ -42,9 +45,9 @@ func (d *Doctor) alone(addr string) config.Redis {
 }
 
 // redisAddress finds out who answers at an address.
-func (d *Doctor) redisAddress(ctx context.Context, f *findings, addr string) {
+func (c redisCheck) redisAddress(ctx context.Context, f *findings, addr string) {
 	key := "redis " + addr
-	client, err := d.Redis(d.alone(addr))
+	client, err := c.d.Redis(c.alone(addr))
 	if err != nil {
 		f.add(Fail, key, "", "%v", err)
 		return
@@ -55,8 +58,8 @@ func (d *Doctor) redisAddress(ctx context.Context, f *findings, addr string) {
 		f.add(Fail, key, "", "%v", err)
 		return
 	}
-	if d.Config.Redis.MasterName != "" {
-		d.sentinel(ctx, f, key, client, trip)
+	if c.d.Config.Redis.MasterName != "" {
+		c.sentinel(ctx, f, key, client, trip)
 		return
 	}
 	info, err := infoOf(ctx, client)
@@ -69,9 +72,9 @@ func (d *Doctor) redisAddress(ctx context.Context, f *findings, addr string) {
 		level, change = Warn, "put it nearer: each take is one answer"
 	}
 	f.add(level, key, change, "Redis %s, %s, %s, answers in %s", info["redis_version"], info["redis_mode"], role(info), trip.Round(10*time.Microsecond))
-	d.redisClock(ctx, key, client)
+	c.redisClock(ctx, key, client)
 	if info["role"] == "master" {
-		d.primary(ctx, f, key, client, info)
+		c.primary(ctx, f, key, client, info)
 	}
 }
 
@@ -115,7 +118,7 @@ func infoOf(ctx context.Context, client redis.UniversalClient) (map[string]strin
 	return fields, err
 }
 
-func (d *Doctor) redisClock(ctx context.Context, key string, client redis.UniversalClient) {
+func (c redisCheck) redisClock(ctx context.Context, key string, client redis.UniversalClient) {
 	sent := time.Now()
 	said, err := client.Do(ctx, "TIME").StringSlice()
 	trip := time.Since(sent)
@@ -124,11 +127,11 @@ func (d *Doctor) redisClock(ctx context.Context, key string, client redis.Univer
 	}
 	seconds, _ := strconv.ParseInt(said[0], 10, 64)
 	micros, _ := strconv.ParseInt(said[1], 10, 64)
-	d.clocks.heard(key, time.Unix(seconds, micros*1000).Sub(sent.Add(trip/2)), trip)
+	c.d.clocks.heard(key, time.Unix(seconds, micros*1000).Sub(sent.Add(trip/2)), trip)
 }
 
 // primary looks at the settings of a server that holds cursors.
-func (d *Doctor) primary(ctx context.Context, f *findings, key string, client redis.UniversalClient, info map[string]string) {
+func (c redisCheck) primary(ctx context.Context, f *findings, key string, client redis.UniversalClient, info map[string]string) {
 	switch policy := info["maxmemory_policy"]; {
 	case strings.HasPrefix(policy, "allkeys-"):
 		f.add(Fail, key, "set maxmemory-policy to noeviction", "maxmemory-policy is %s, which drops cursors: seqd refuses to start", policy)
@@ -162,8 +165,8 @@ func (d *Doctor) primary(ctx context.Context, f *findings, key string, client re
 }
 
 // sentinel looks at one Sentinel.
-func (d *Doctor) sentinel(ctx context.Context, f *findings, key string, client redis.UniversalClient, trip time.Duration) {
-	name := d.Config.Redis.MasterName
+func (c redisCheck) sentinel(ctx context.Context, f *findings, key string, client redis.UniversalClient, trip time.Duration) {
+	name := c.d.Config.Redis.MasterName
 	said, err := client.Do(ctx, "SENTINEL", "MASTER", name).StringSlice()
 	if err != nil {
 		f.add(Fail, key, "", "SENTINEL MASTER %s: %v", name, err)
@@ -189,15 +192,15 @@ func (d *Doctor) sentinel(ctx context.Context, f *findings, key string, client r
 }
 
 // redisWhole looks at Redis as nodes use it: by way of Sentinels, as a Cluster, or alone.
-func (d *Doctor) redisWhole(ctx context.Context, f *findings) {
-	client, err := d.Redis(d.Config.Redis)
+func (c redisCheck) redisWhole(ctx context.Context, f *findings) {
+	client, err := c.d.Redis(c.d.Config.Redis)
 	if err != nil {
 		f.add(Fail, "redis", "", "%v", err)
 		return
 	}
 	defer client.Close()
-	cluster := d.cluster(ctx)
-	rights, err := rediscursor.Examine(ctx, rediscursor.Options{Client: client, Prefix: d.Config.Redis.KeyPrefix, Cluster: cluster}, d.Config.Redis.Changes(cluster))
+	cluster := c.cluster(ctx)
+	rights, err := rediscursor.Examine(ctx, rediscursor.Options{Client: client, Prefix: c.d.Config.Redis.KeyPrefix, Cluster: cluster}, c.d.Config.Redis.Changes(cluster))
 	if err != nil {
 		f.add(Fail, "redis", "", "%v", err)
 		return
@@ -207,15 +210,15 @@ func (d *Doctor) redisWhole(ctx context.Context, f *findings) {
 		f.add(Info, "redis", "", "whether it serves another cluster was not compared: the store does not tell the cluster's ID now")
 	}
 	judgeRights(f, rights)
-	d.cursors(ctx, f, client)
-	if d.Config.Redis.MasterName != "" {
-		d.behindSentinels(ctx, f, client)
+	c.cursors(ctx, f, client)
+	if c.d.Config.Redis.MasterName != "" {
+		c.behindSentinels(ctx, f, client)
 	}
 }
 
 // behindSentinels looks at the primary that Sentinels name, which no address of the configuration
 // leads to.
-func (d *Doctor) behindSentinels(ctx context.Context, f *findings, client redis.UniversalClient) {
+func (c redisCheck) behindSentinels(ctx context.Context, f *findings, client redis.UniversalClient) {
 	const key = "redis primary"
 	trip, err := roundTrip(ctx, client)
 	if err != nil {
@@ -228,8 +231,8 @@ func (d *Doctor) behindSentinels(ctx context.Context, f *findings, client redis.
 		return
 	}
 	f.ok(key, "Redis %s, %s, answers in %s", info["redis_version"], role(info), trip.Round(10*time.Microsecond))
-	d.redisClock(ctx, key, client)
-	d.primary(ctx, f, key, client, info)
+	c.redisClock(ctx, key, client)
+	c.primary(ctx, f, key, client, info)
 }
 
 // why says what a right is for.
@@ -257,13 +260,13 @@ func judgeRights(f *findings, rights rediscursor.Rights) {
 }
 
 // cluster returns the ID of the cluster, "" where the store does not tell it.
-func (d *Doctor) cluster(ctx context.Context) string {
-	store, err := d.look(ctx)
+func (c redisCheck) cluster(ctx context.Context) string {
+	store, err := storeCheck{c.d}.look(ctx)
 	if err != nil {
 		return ""
 	}
 	defer store.Close()
-	known, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+	known, err := persist.ReadCluster(ctx, store.Documents())
 	if err != nil {
 		return ""
 	}

@@ -43,7 +43,7 @@ func TestPrimaryGoesAway(t *testing.T) {
 				return nil
 			}))
 			d := examined(t, mongoRedis+"bizTypes: [{name: order}]")
-			list := run(t, func(ctx context.Context, f *findings) { d.behindSentinels(ctx, f, client) })
+			list := run(t, func(ctx context.Context, f *findings) { redisCheck{d}.behindSentinels(ctx, f, client) })
 			want(t, list, Fail, "redis primary", "it is gone")
 		})
 	}

@@ -18,34 +18,37 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
+// storeCheck looks at the store and what it keeps.
+type storeCheck struct{ d *Doctor }
+
 // store looks at where numbers come from.
-func (d *Doctor) store(ctx context.Context, f *findings) {
-	switch d.Config.Store.Driver {
+func (c storeCheck) run(ctx context.Context, f *findings) {
+	switch c.d.Config.Store.Driver {
 	case "bolt":
-		d.boltFile(ctx, f)
+		c.boltFile(ctx, f)
 	case "mongo":
-		d.mongoServer(ctx, f)
+		c.mongoServer(ctx, f)
 	}
 }
 
 // look opens the store without changing it.
-func (d *Doctor) look(ctx context.Context) (persist.Store, error) {
-	switch d.Config.Store.Driver {
+func (c storeCheck) look(ctx context.Context) (persist.Store, error) {
+	switch c.d.Config.Store.Driver {
 	case "bolt":
-		return d.openBolt()
+		return c.openBolt()
 	case "mongo":
-		return d.openMongo(ctx)
+		return c.openMongo(ctx)
 	}
 	return nil, errors.ErrUnsupported
 }
 
-func (d *Doctor) openBolt() (*bolt.Store, error) {
-	return bolt.OpenReadOnly(bolt.Options{Path: d.Config.Store.Bolt.Path, LockTimeout: lockPatience, Now: d.Now})
+func (c storeCheck) openBolt() (*bolt.Store, error) {
+	return bolt.OpenReadOnly(bolt.Options{Path: c.d.Config.Store.Bolt.Path, LockTimeout: lockPatience, Now: c.d.Now})
 }
 
-func (d *Doctor) openMongo(ctx context.Context) (*mongo.Store, error) {
-	cfg := d.Config.Store.Mongo
-	return mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: d.Now})
+func (c storeCheck) openMongo(ctx context.Context) (*mongo.Store, error) {
+	cfg := c.d.Config.Store.Mongo
+	return mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: c.d.Now, ReadOnly: true})
 }
 
 // lockPatience is how long another process may keep the file before it counts as in use.
@@ -59,10 +62,10 @@ const (
 	leastShare = 20 // of the whole, as one in
 )
 
-func (d *Doctor) boltFile(ctx context.Context, f *findings) {
-	path := d.Config.Store.Bolt.Path
-	d.folder(f, boltKey, filepath.Dir(path))
-	d.fileSystem(f, path)
+func (c storeCheck) boltFile(ctx context.Context, f *findings) {
+	path := c.d.Config.Store.Bolt.Path
+	filesCheck{c.d}.folder(f, boltKey, filepath.Dir(path))
+	c.fileSystem(f, path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -74,19 +77,22 @@ func (d *Doctor) boltFile(ctx context.Context, f *findings) {
 	case info.Mode().Perm()&0o077 != 0:
 		f.add(Warn, boltKey, "chmod 600 "+path, "%s can be used by others than its owner (mode %#o)", path, info.Mode().Perm())
 	}
-	d.written(f, boltKey, path)
-	store, err := d.openBolt()
+	filesCheck{c.d}.written(f, boltKey, path)
+	store, err := c.openBolt()
 	switch {
 	case errors.Is(err, bolt.ErrInUse):
-		d.inUse(ctx, f, path)
+		c.inUse(ctx, f, path)
+		return
+	case errors.Is(err, bolt.ErrOlder):
+		f.add(Info, boltKey, "make a backup before seqd starts: the previous version cannot open the file afterwards", "%v", err)
 		return
 	case err != nil:
 		f.add(Fail, boltKey, "restore a backup; see docs/OPERATIONS.md", "%v", err)
 		return
 	}
 	defer store.Close()
-	f.ok(boltKey, "%s is of format %d and no process has it", path, persist.FormatVersion)
-	d.contents(ctx, f, store)
+	f.ok(boltKey, "%s is of format %d and no process has it", path, bolt.Format)
+	c.contents(ctx, f, store)
 	switch files, answers, err := store.InspectAnswers(); {
 	case err != nil:
 		f.add(Fail, boltKey, "restore the folder, or remove it as a whole; see docs/IDEMPOTENCY.md",
@@ -97,8 +103,8 @@ func (d *Doctor) boltFile(ctx context.Context, f *findings) {
 }
 
 // inUse asks the node that has the file how it is.
-func (d *Doctor) inUse(ctx context.Context, f *findings, path string) {
-	said, err := d.Ask(ctx)
+func (c storeCheck) inUse(ctx context.Context, f *findings, path string) {
+	said, err := c.d.Ask(ctx)
 	if err != nil {
 		f.add(Warn, boltKey, "find out what has it, with fuser or lsof", "%s is in use, and no seqd answers: %v", path, err)
 		return
@@ -114,12 +120,12 @@ var volatile = map[string]string{
 	"smb2": "locks and fsync over a network do not always hold", "fuse": "whether fsync holds is up to what is behind it", "9p": "whether fsync holds is up to what is behind it",
 }
 
-func (d *Doctor) fileSystem(f *findings, path string) {
+func (c storeCheck) fileSystem(f *findings, path string) {
 	there := path
 	for _, err := os.Stat(there); err != nil && filepath.Dir(there) != there; _, err = os.Stat(there) {
 		there = filepath.Dir(there)
 	}
-	disk, err := d.Host.Disk(there)
+	disk, err := c.d.Host.Disk(there)
 	if err != nil {
 		f.add(Info, boltKey, "", "its file system cannot be told: %v", err)
 		return
@@ -143,8 +149,8 @@ const (
 	mostTimeout = 4 * time.Second
 )
 
-func (d *Doctor) mongoServer(ctx context.Context, f *findings) {
-	store, err := d.openMongo(ctx)
+func (c storeCheck) mongoServer(ctx context.Context, f *findings) {
+	store, err := c.openMongo(ctx)
 	if err != nil {
 		f.add(Fail, mongoKey, "start the server, or correct the address, user and password", "%s", strings.TrimPrefix(err.Error(), mongoKey+": "))
 		return
@@ -155,9 +161,9 @@ func (d *Doctor) mongoServer(ctx context.Context, f *findings) {
 		f.add(Fail, mongoKey, "", "the server cannot be asked about itself: %v", err)
 		return
 	}
-	d.clocks.heard(storeClock, server.Offset, server.RoundTrip)
+	c.d.clocks.heard(storeClock, server.Offset, server.RoundTrip)
 	judge(f, server)
-	d.contents(ctx, f, store)
+	c.contents(ctx, f, store)
 }
 
 // judge says what is to be thought of a server.
@@ -192,8 +198,8 @@ func judge(f *findings, s mongo.Server) {
 }
 
 // contents looks at what a store keeps.
-func (d *Doctor) contents(ctx context.Context, f *findings, store persist.Store) {
-	cluster, err := store.Clusters().Read(ctx, persist.Cluster{}.PersistID())
+func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Store) {
+	cluster, err := persist.ReadCluster(ctx, store.Documents())
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		f.add(Info, "store", "", "it has no cluster ID yet: no seqd has run on it")
@@ -203,22 +209,22 @@ func (d *Doctor) contents(ctx context.Context, f *findings, store persist.Store)
 	default:
 		f.ok("store", "the cluster is %s", cluster.ID)
 	}
-	defined := d.definitions(ctx, f, store)
-	d.shapes(ctx, f, store, defined)
-	d.counters(ctx, f, store, defined)
+	defined := c.definitions(ctx, f, store)
+	c.shapes(ctx, f, store, defined)
+	c.counters(ctx, f, store, defined)
 }
 
 // definitions compares the biz types of the store with those of the configuration, and returns
 // those that count.
-func (d *Doctor) definitions(ctx context.Context, f *findings, store persist.Store) map[string]seqd.BizType {
+func (c storeCheck) definitions(ctx context.Context, f *findings, store persist.Store) map[string]seqd.BizType {
 	defined := make(map[string]seqd.BizType)
-	for _, b := range d.Config.BizTypes {
+	for _, b := range c.d.Config.BizTypes {
 		defined[b.Name] = b
 	}
-	if d.Config.BizTypesFrom == config.FromConfig {
+	if c.d.Config.BizTypesFrom == config.FromConfig {
 		return defined
 	}
-	list, err := d.Definitions(ctx, store)
+	list, err := c.d.Definitions(ctx, store)
 	if err != nil {
 		f.add(Fail, "definitions", "", "those of the store cannot be read: %v", err)
 		return defined
@@ -242,13 +248,13 @@ func (d *Doctor) definitions(ctx context.Context, f *findings, store persist.Sto
 		}
 		defined[name] = s.BizType
 		if !s.Configured { // else it was looked at with the configuration
-			d.segmentSettings(f, s.BizType)
-			d.snowflakeSettings(f, s.BizType)
+			configCheck{c.d}.segmentSettings(f, s.BizType)
+			configCheck{c.d}.snowflakeSettings(f, s.BizType)
 			others = append(others, s.BizType)
 		}
 	}
-	d.bizTypeFiles(f, others)
-	d.reach(ctx, f, webhooks(others))
+	filesCheck{c.d}.bizTypeFiles(f, others)
+	hostsCheck{c.d}.reach(ctx, f, webhooks(others))
 	if len(differ) > 0 {
 		f.add(Warn, "definitions", "change them by the API, or bring the configuration up to date", "the store says something else than the configuration, and that counts: %s", some(differ))
 	}
@@ -271,14 +277,14 @@ func some(names []string) string {
 
 // shapes finds the biz types whose IDs would look otherwise than those they issued: seqd refuses
 // them.
-func (d *Doctor) shapes(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
+func (c storeCheck) shapes(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	same := 0
-	for shape, err := range persist.Every(ctx, store.Shapes()) {
+	for shape, err := range persist.ShapesIn(store.Documents()).Every(ctx) {
 		if err != nil {
 			f.add(Fail, "shapes", "", "they cannot be read: %v", err)
 			return
 		}
-		b, ok := defined[shape.BizTag]
+		b, ok := defined[shape.BizType]
 		if !ok {
 			continue
 		}
@@ -286,7 +292,7 @@ func (d *Doctor) shapes(ctx context.Context, f *findings, store persist.Store, d
 			f.add(Fail, b.Name, "put the file of another node or of a backup there", "it has issued numbers, and its key file %s is not here: a new key would be refused", file)
 			continue
 		}
-		switch said, err := d.Shape(b); {
+		switch said, err := c.d.Shape(b); {
 		case err != nil:
 			f.add(Fail, b.Name, "", "what its IDs look like cannot be told: %v", err)
 		case said != shape.Shape:
@@ -311,17 +317,19 @@ func missingKey(b seqd.BizType) (file string, missing bool) {
 }
 
 // counters looks at how far numbers are, and how large their steps.
-func (d *Doctor) counters(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
+func (c storeCheck) counters(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	count := 0
-	for c, err := range persist.Every(ctx, store.Counters()) {
+	for known, err := range persist.EveryCounter(ctx, store.Counters()) {
 		if err != nil {
 			f.add(Fail, "counters", "restore a backup; see docs/OPERATIONS.md", "they cannot be read: %v", err)
 			return
 		}
 		count++
-		name, _, _ := strings.Cut(c.BizTag, "@")
-		if b, ok := defined[name]; ok {
-			d.counter(f, b, c)
+		name, _, _ := strings.Cut(known.BizTag, "@")
+		// it says which periods were removed, for nodes of the previous version
+		former := strings.HasSuffix(known.BizTag, "@")
+		if b, ok := defined[name]; ok && !former {
+			c.counter(f, b, known)
 		}
 	}
 	f.ok("counters", "%d can be read", count)
@@ -330,16 +338,16 @@ func (d *Doctor) counters(ctx context.Context, f *findings, store persist.Store,
 // nearly is the share of all numbers from which on the end is worth a warning, as one in.
 const nearly = 10
 
-func (d *Doctor) counter(f *findings, b seqd.BizType, c persist.Counter) {
+func (c storeCheck) counter(f *findings, b seqd.BizType, known persist.Counter) {
 	most := mostNumbers(b)
-	if left := most - c.Max; left < most/nearly {
-		f.add(Warn, c.BizTag, "plan for more digits, or for a new biz type", "%d of %d numbers are left", max(0, left), most)
+	if left := most - known.Max; left < most/nearly {
+		f.add(Warn, known.BizTag, "plan for more digits, or for a new biz type", "%d of %d numbers are left", max(0, left), most)
 	}
 	largest, _ := config.Setting[int64](b.Settings, "maxStep")
 	target, _ := config.Setting[time.Duration](b.Settings, "targetDuration")
-	lasted := d.Now().Sub(time.UnixMilli(c.Timestamp))
-	if c.Step == largest && lasted < target/2 && c.Timestamp > 0 {
-		f.add(Warn, c.BizTag+".maxStep", fmt.Sprintf("set it to %d or more", 4*largest),
+	lasted := c.d.Now().Sub(time.UnixMilli(known.Timestamp))
+	if known.Step == largest && lasted < target/2 && known.Timestamp > 0 {
+		f.add(Warn, known.BizTag+".maxStep", fmt.Sprintf("set it to %d or more", 4*largest),
 			"the step is at %d, its most, and the last one was taken %s ago: it does not last targetDuration (%s)", largest, lasted.Round(time.Second), target)
 	}
 }

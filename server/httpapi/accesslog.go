@@ -10,16 +10,17 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// accessLog bounds the lines of the access log. Answers that say that the service failed (500 and
-// above) have a bound of their own, as high, so that a flood of good ones does not hide them. It is
-// safe for concurrent use.
+// accessLog limits the lines of the access log per second. Answers with a status of 500 or above
+// have a limit of their own, of the same size, so that a flood of good answers does not hide
+// failures. It is safe for concurrent use.
 type accessLog struct {
 	good, failed *rate.Limiter
-	unsaid       atomic.Int64 // requests without a line since the last one
-	skipped      atomic.Int64 // ever
+	unsaid       atomic.Int64 // requests without a line since the last line
+	skipped      atomic.Int64 // requests without a line since the start
 }
 
-// newAccessLog returns a bound of that many lines a second, of each of the two kinds; 0 is none.
+// newAccessLog returns a limit of that many lines per second for each of the two kinds; 0 means no
+// limit.
 func newAccessLog(perSecond int) *accessLog {
 	most := rate.Limit(perSecond)
 	if perSecond == 0 {
@@ -28,7 +29,7 @@ func newAccessLog(perSecond int) *accessLog {
 	return &accessLog{good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
 }
 
-// takes reports whether an answer gets a line, and for how many before it there was none.
+// takes reports whether an answer gets a line, and how many answers before it got none.
 func (l *accessLog) takes(status int, now time.Time) (skipped int64, ok bool) {
 	bucket := l.good
 	if status >= http.StatusInternalServerError {
@@ -45,7 +46,8 @@ func (l *accessLog) takes(status int, now time.Time) (skipped int64, ok bool) {
 	return l.unsaid.Swap(0), true
 }
 
-// AccessLogSkipped is for how many requests the access log has no line because there were too many.
+// AccessLogSkipped returns how many requests got no line in the access log because there were too
+// many.
 func (a *API) AccessLogSkipped() int64 { return a.access.skipped.Load() }
 
 func (a *API) logAccess(c *gin.Context, id string, start time.Time) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A flood: the first lines of each second are written, the next one that is says how many were left
-// out, and failures are not hidden by it.
+// TestAccessLogIsSampled sends a flood. The first lines of each second are written, the next line
+// says how many were left out, and failures are still logged.
 func TestAccessLogIsSampled(t *testing.T) {
 	l := newAccessLog(2)
 	now := time.Unix(1_800_000_000, 0)
@@ -41,7 +41,8 @@ func TestAccessLogOfEveryRequest(t *testing.T) {
 	}
 }
 
-// However many requests there are at once, each is written or told of or still to be told of.
+// TestAccessLogLosesNone checks that each request is logged, reported as left out, or still to be
+// reported, however many there are at once.
 func TestAccessLogLosesNone(t *testing.T) {
 	l := newAccessLog(10)
 	var mu sync.Mutex

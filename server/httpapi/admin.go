@@ -15,53 +15,53 @@ import (
 // BizType is a definition as administrators see it.
 type BizType struct {
 	Name string `json:"name"`
-	// Version grows with every change; 0 where the configuration alone says what there is.
+	// Version grows with every change. It is 0 if only the configuration defines the biz type.
 	Version int64 `json:"version"`
 	Enabled bool  `json:"enabled"`
-	// Source is who defined it first: config or api.
+	// Source is what first defined the biz type: config or api.
 	Source string `json:"source"`
 	// UpdatedAt is RFC 3339 in UTC.
 	UpdatedAt string `json:"updatedAt,omitempty"`
-	// Definition is as an item of bizTypes in the configuration, without secrets.
+	// Definition has the form of an item of bizTypes in the configuration, without secrets.
 	Definition json.RawMessage `json:"definition"`
-	// Warnings are what the change does not do although it looks so.
+	// Warnings say what the change does not do although it may look so.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Change is how a definition shall be changed.
+// Change holds the options of a change of a definition.
 type Change struct {
 	// DryRun checks everything and changes nothing.
 	DryRun bool
-	// Force takes a definition whose IDs could repeat those of before.
+	// Force accepts a definition whose IDs could repeat earlier ones.
 	Force bool
-	// Check is given the version that is there, 0 for none, and returns why the change must not be
-	// made.
+	// Check gets the current version, 0 if there is none, and returns an error if the change must
+	// not be made.
 	Check func(version int64) error
 }
 
-// Catalogue is how administrators read and change biz types. It is safe for concurrent use. Its
+// Catalogue lets administrators read and change biz types. It is safe for concurrent use. Its
 // errors are of type [*seqd.Error].
 type Catalogue interface {
-	// List returns at most limit biz types whose names are greater than after, by name, and after
-	// what to go on, "" at the end.
+	// List returns at most limit biz types in the order of their names, beginning after the name
+	// after. next is the name to continue after, "" at the end.
 	List(ctx context.Context, after string, limit int) (list []BizType, next string, err error)
 	Get(ctx context.Context, name string) (BizType, error)
-	// Put stores a definition; created is whether there was none.
+	// Put stores a definition. created is true if there was none.
 	Put(ctx context.Context, name string, definition []byte, c Change) (b BizType, created bool, err error)
 	// Patch changes a definition by a merge patch (RFC 7396).
 	Patch(ctx context.Context, name string, patch []byte, c Change) (BizType, error)
 	Enable(ctx context.Context, name string, enabled bool, c Change) (BizType, error)
-	// Delete leaves a tombstone, whose version it returns.
+	// Delete replaces the definition by a tombstone and returns the tombstone's version.
 	Delete(ctx context.Context, name string, c Change) (BizType, error)
 }
 
 // Node is one process of the cluster.
 type Node struct {
-	// ID is drawn at the start of the process.
+	// ID is a random ID of the process.
 	ID string `json:"id"`
-	// Self marks the one that answers.
+	// Self is true for the node that answers.
 	Self bool `json:"self"`
-	// Addr is what it listens on.
+	// Addr is the address it listens on.
 	Addr string `json:"addr"`
 	Host string `json:"host"`
 	// Build is the version of the program.
@@ -69,33 +69,33 @@ type Node struct {
 	// StartedAt and SeenAt are RFC 3339 in UTC.
 	StartedAt string `json:"startedAt"`
 	SeenAt    string `json:"seenAt"`
-	// Catalogue is the number of the newest change that it has seen.
+	// Catalogue is the number of the newest change that it knows.
 	Catalogue int64 `json:"catalogue"`
-	// BizTypes is how many it knows.
+	// BizTypes is the number of biz types that it knows.
 	BizTypes int `json:"bizTypes"`
-	// MachineIDs are those that it holds, by biz type: the first 100.
+	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
 	MachineIDs map[string]int64 `json:"machineIds"`
-	// Backends are its store and its Redis.
+	// Backends are its store and Redis.
 	Backends map[string]Backend `json:"backends"`
 }
 
-// Backend is how a node finds one of its back ends.
+// Backend is the state of a back end as a node sees it.
 type Backend struct {
 	// State is ok or away.
 	State string `json:"state"`
-	// Detail says why it is away; the log says more.
+	// Detail says why it is away. The log says more.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Nodes tells which processes there are.
+// Nodes lists the processes of the cluster.
 type Nodes interface {
-	// Nodes returns them by ID. complete is false when only the one that answers is known, because
-	// the store is away.
+	// Nodes returns the processes in the order of their IDs. complete is false if the store is away
+	// and only the process that answers is known.
 	Nodes(ctx context.Context) (list []Node, complete bool)
 }
 
-// Administer begins to answer what administrators ask. Until then it is answered that the service
-// is starting.
+// Administer sets what the routes of administrators use. Until then they answer that the service is
+// starting.
 func (a *API) Administer(c Catalogue, n Nodes) { a.admin.Store(&administration{c, n}) }
 
 type administration struct {
@@ -116,7 +116,7 @@ func (a *API) adminRoutes() {
 	r.GET("/nodes", a.administered(a.listNodes))
 }
 
-// administered is a handler that needs the administration.
+// administered returns a handler that needs the administration.
 func (a *API) administered(f func(*gin.Context, *administration) error) gin.HandlerFunc {
 	return a.lent(func(c *gin.Context) {
 		to := a.admin.Load()
@@ -248,7 +248,7 @@ func writeBizType(c *gin.Context, status int, b BizType) {
 	writeJSON(c, status, jsonType, b)
 }
 
-// bizTypeOf reads a request that takes no parameters.
+// bizTypeOf returns the biz type in the path of a request that takes no parameters.
 func bizTypeOf(c *gin.Context) (string, error) {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return "", err
@@ -257,8 +257,8 @@ func bizTypeOf(c *gin.Context) (string, error) {
 	return name, seqd.CheckName(name)
 }
 
-// changeOf reads what a change of a biz type is asked for with. flags are the query parameters that
-// it may have.
+// changeOf reads the name and the options of a change. flags are the query parameters that are
+// allowed.
 func changeOf(c *gin.Context, flags ...string) (name string, change Change, err error) {
 	name = c.Param("bizType")
 	if err = seqd.CheckName(name); err != nil {
@@ -294,7 +294,7 @@ func changeOf(c *gin.Context, flags ...string) (name string, change Change, err 
 	return name, change, err
 }
 
-// readIfNoneMatch reads the header If-None-Match, of which only * makes sense for a change.
+// readIfNoneMatch reads the header If-None-Match. Only * makes sense for a change.
 func readIfNoneMatch(r *http.Request) (none bool, err error) {
 	lines := r.Header["If-None-Match"]
 	if len(lines) == 0 {
@@ -306,5 +306,5 @@ func readIfNoneMatch(r *http.Request) (none bool, err error) {
 	return true, nil
 }
 
-// Time shows a time in ms since the Unix epoch: RFC 3339 in UTC, to the millisecond.
+// Time formats a time in ms since the Unix epoch as RFC 3339 in UTC, to the millisecond.
 func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format(timeFormat) }

@@ -10,7 +10,7 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// definitions is a catalogue in memory that takes every JSON object for a definition.
+// definitions is a catalogue in memory that accepts any JSON object as a definition.
 type definitions struct {
 	mu   sync.Mutex // guards what follows
 	list map[string]httpapi.BizType
@@ -70,7 +70,7 @@ func (d *definitions) Delete(ctx context.Context, name string, c httpapi.Change)
 	return d.Patch(ctx, name, []byte("{}"), c)
 }
 
-// alone are nodes of which there is one.
+// alone is the nodes of a cluster of one.
 type alone struct{}
 
 func (alone) Nodes(context.Context) ([]httpapi.Node, bool) {

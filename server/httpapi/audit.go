@@ -12,33 +12,33 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// What a handler tells of a change, for its line in the log.
+// Keys under which a handler stores what the audit line says of a change.
 const (
 	auditTarget   = "audit target"
 	auditRevision = "audit revision"
 )
 
-// audited reports whether a request is a change, or an attempt at one, that the log tells of. It is
-// decided by the route, so that no handler can forget it.
+// audited reports whether a request is a change, or an attempt at one, and so gets an audit line.
+// The route decides this, so no handler can forget it.
 func audited(c *gin.Context) bool {
 	return c.Request.Method != http.MethodGet && administrative(c)
 }
 
-// administrative reports whether a request is for what administrators read and change.
+// administrative reports whether a request is for one of the routes of administrators.
 func administrative(c *gin.Context) bool {
 	route := c.FullPath()
 	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types")
 }
 
-// setTarget says what is being changed, where the path does not. name must be a good one: it goes
-// into the log.
+// setTarget says what is being changed, if the path does not. name must be valid, because it is
+// logged.
 func setTarget(c *gin.Context, name string) { c.Set(auditTarget, name) }
 
-// setRevision says which revision a change made, or removed.
+// setRevision says which revision a change made or removed.
 func setRevision(c *gin.Context, revision int64) { c.Set(auditRevision, revision) }
 
-// logAudit writes the line. It holds nothing of headers and bodies, and of paths and queries only
-// what cannot be a secret.
+// logAudit writes the audit line. The line contains nothing from headers and bodies, and nothing
+// from path and query that could be a secret.
 func (a *API) logAudit(c *gin.Context, id string) {
 	target := c.GetString(auditTarget)
 	for _, param := range []string{"name", "bizType"} {
@@ -52,15 +52,15 @@ func (a *API) logAudit(c *gin.Context, id string) {
 		slog.String("target", discreet(target)), slog.Int("status", c.Writer.Status()), slog.Int64("version", c.GetInt64(auditRevision)))
 }
 
-// notShown stands in the log for what may be a secret.
+// notShown replaces what may be a secret.
 const notShown = "(not shown)"
 
-// longestShown is how much of a text of a caller a line of the log holds: more than any path has
-// that means something.
+// longestShown is the most bytes of a caller's text that are logged: more than any meaningful path
+// has.
 const longestShown = 256
 
-// discreet takes secrets that seqd made out of a text, such as a path: somebody will put one there.
-// What is too long is cut.
+// discreet removes secrets that seqd generated from a text such as a path, in case somebody puts
+// one there. It cuts a text that is too long.
 func discreet(text string) string {
 	at := strings.Index(text, access.SecretPrefix)
 	if at < 0 && len(text) <= longestShown {
@@ -81,13 +81,13 @@ func discreet(text string) string {
 	return cut(shown.String(), longestShown)
 }
 
-// longestMethod is how much of a method a line of the log holds: more than any that there is.
+// longestMethod is the most bytes of a method that are logged: more than any real method has.
 const longestMethod = 32
 
-// loggedMethod returns a method as it is logged: callers can send any word of any length.
+// loggedMethod returns a method as it is logged. Callers can send a method of any length.
 func loggedMethod(method string) string { return cut(discreet(method), longestMethod) }
 
-// cut ends a text that has more than most bytes.
+// cut truncates a text to at most most bytes.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -98,13 +98,12 @@ func cut(text string, most int) string {
 // shownParams are the query parameters that are logged.
 var shownParams = []string{"count", "after", "limit", "from", "to", "dryRun", "force"}
 
-// shownQuery returns a query as it is logged: with the known parameters, where their values look as
-// they should.
+// shownQuery returns a query as it is logged: the known parameters that have plausible values.
 func shownQuery(query string) string {
 	if query == "" {
 		return ""
 	}
-	pairs := strings.SplitN(query, "&", len(shownParams)+1) // the rest is none that means something
+	pairs := strings.SplitN(query, "&", len(shownParams)+1) // the rest means nothing
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
 		value, err := url.QueryUnescape(value)

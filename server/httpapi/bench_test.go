@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// reusable is a ResponseWriter that allocates nothing and remembers what a test wants to know.
+// reusable is a ResponseWriter that allocates nothing and keeps what tests look at.
 type reusable struct {
 	header http.Header
 	status int
@@ -23,7 +23,8 @@ func (w *reusable) Header() http.Header         { return w.header }
 func (w *reusable) WriteHeader(status int)      { w.status = status }
 func (w *reusable) Write(p []byte) (int, error) { w.bytes = len(p); return len(p), nil }
 
-// allocations returns how often h allocates for one good request, and the size of its answer.
+// allocations returns how many allocations h makes for one successful request, and the size of its
+// answer.
 func allocations(t *testing.T, h http.Handler, target string) (perRun float64, bytes int) {
 	t.Helper()
 	r, err := newRequest("GET", target)
@@ -42,7 +43,7 @@ func allocations(t *testing.T, h http.Handler, target string) (perRun float64, b
 }
 
 func TestAllocations(t *testing.T) {
-	// Numbers of one length, so that the answers are as long as the constant one.
+	// All numbers have the same length, so that the answers are as long as the constant one.
 	ours, size := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
 
 	constant := []byte(`{"bizType":"order","id":"1000000"}`)
@@ -79,7 +80,7 @@ func benchmarkIssue(b *testing.B, target string, definition seqd.Definition, cha
 			clear(w.header)
 			api.ServeHTTP(w, r)
 		}
-		if w.status != http.StatusOK && w.status != 0 { // 0: this goroutine got nothing to do
+		if w.status != http.StatusOK && w.status != 0 { // 0: this goroutine did not run
 			b.Errorf("status is %d", w.status)
 		}
 	})
@@ -91,7 +92,7 @@ func BenchmarkIssueBatch10000(b *testing.B) {
 	benchmarkIssue(b, "/seq/order?count=10000", define("order", newCounter(1)))
 }
 
-// Asking for numbers, one and several, as JSON and as text.
+// ExampleAPI requests one number and several, as JSON and as text.
 func ExampleAPI() {
 	issuer, err := seqd.NewIssuer([]seqd.Definition{define("order", newCounter(100))}, seqd.Options{})
 	if err != nil {
@@ -116,7 +117,7 @@ func ExampleAPI() {
 	// 105
 }
 
-// exampleTB is the part of testing.TB that the helpers need where there is no test.
+// exampleTB is the part of testing.TB that the helpers need outside a test.
 type exampleTB struct{ testing.TB }
 
 func (exampleTB) Helper()           {}

@@ -16,14 +16,14 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Media types of changes.
+// Media types of the bodies of changes.
 var (
 	mediaJSON  = []string{"application/json"}
 	mediaPatch = []string{"application/merge-patch+json", "application/json"}
 )
 
-// mediaOf returns what the body of a request may be, nil where the handler reads none. Bodies of
-// requests for numbers mean nothing.
+// mediaOf returns the media types that the body of a request may have, or nil if the handler reads
+// no body. The body of a request for numbers means nothing.
 func mediaOf(c *gin.Context) []string {
 	route := c.FullPath()
 	switch method := c.Request.Method; {
@@ -37,16 +37,16 @@ func mediaOf(c *gin.Context) []string {
 	return nil
 }
 
-// discardBody reads a body up to the limit.
+// discardBody reads a body of at most the largest size.
 func (a *API) discardBody(c *gin.Context) error { return a.copyBody(c, io.Discard) }
 
-// holdBody reads a body, which must be of one of the media types, up to the limit and puts it where
-// the handler finds it.
+// holdBody reads a body of at most the largest size, which must have one of the media types, and
+// keeps it for the handler.
 func (a *API) holdBody(c *gin.Context, media []string) error {
 	if err := checkMedia(c.Request.Header, media); err != nil {
 		return err
 	}
-	var text bytes.Buffer // which grows with what comes, whatever the headers say
+	var text bytes.Buffer // it grows with what arrives, whatever Content-Length says
 	if err := a.copyBody(c, &text); err != nil {
 		return err
 	}
@@ -54,13 +54,13 @@ func (a *API) holdBody(c *gin.Context, media []string) error {
 	return nil
 }
 
-// copyBody reads a body up to the limit. MaxBytesReader makes net/http close a connection with more
-// on the way gently, so that the caller can read the answer; it must be given the writer below
-// gin's.
+// copyBody reads a body of at most the largest size. If there is more, MaxBytesReader makes
+// net/http close the connection gently, so that the caller can read the answer. It needs the writer
+// below gin's for that.
 func (a *API) copyBody(c *gin.Context, to io.Writer) error {
 	tooLarge := seqd.Errorf(seqd.CodeBodyTooLarge, "the body has more than %d bytes", a.opts.MaxBodyBytes)
 	if c.Request.ContentLength > a.opts.MaxBodyBytes && c.Request.Header.Get("Expect") != "" {
-		return tooLarge // the caller asked first and has sent nothing
+		return tooLarge // the caller sent Expect: 100-continue and waits
 	}
 	_, err := io.Copy(to, http.MaxBytesReader(below(c), c.Request.Body, a.opts.MaxBodyBytes))
 	if _, limit := errors.AsType[*http.MaxBytesError](err); limit {
@@ -72,9 +72,9 @@ func (a *API) copyBody(c *gin.Context, to io.Writer) error {
 	return nil
 }
 
-// closeGently is for an answer that does not wait for the body, on a connection that ends with it:
-// net/http would close at once, and the caller would get a reset in place of the answer. It is told
-// so by the one way there is: a reader that finds more than it may.
+// closeGently prepares an answer that does not read the body, on a connection that it ends.
+// net/http would close the connection at once, and the caller would get a reset instead of the
+// answer. The only way to prevent that is a MaxBytesReader that exceeds its limit.
 func closeGently(c *gin.Context) {
 	ends := c.Request.Close || len(c.Writer.Header()["Connection"]) > 0
 	if !ends || c.Request.ContentLength == 0 {
@@ -83,7 +83,7 @@ func closeGently(c *gin.Context) {
 	_, _ = http.MaxBytesReader(below(c), io.NopCloser(strings.NewReader("more")), 0).Read(make([]byte, 1))
 }
 
-// below is the writer below gin's.
+// below returns the writer below gin's.
 func below(c *gin.Context) http.ResponseWriter {
 	if inner, ok := c.Writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		return inner.Unwrap()
@@ -105,11 +105,11 @@ func checkMedia(header http.Header, allowed []string) error {
 	return nil
 }
 
-// object is a JSON object as it was sent: its values by their keys.
+// object is a JSON object with undecoded values.
 type object map[string]json.RawMessage
 
-// readObject reads a body that is one JSON object in which each key is known, in just this
-// spelling, and stands once.
+// readObject reads a body that must be a JSON object. Each key must be known, in exactly this
+// spelling, and may appear once.
 func readObject(body []byte, known ...string) (object, error) {
 	if !utf8.Valid(body) {
 		return nil, invalidBody("the body is not UTF-8")
@@ -129,7 +129,7 @@ func readObject(body []byte, known ...string) (object, error) {
 			return nil, invalidBody("%.40q is not one of the keys %s", key, strings.Join(known, ", "))
 		}
 		if _, twice := read[key]; twice {
-			return nil, invalidBody("%s stands there twice", key)
+			return nil, invalidBody("%s appears twice", key)
 		}
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
@@ -141,7 +141,7 @@ func readObject(body []byte, known ...string) (object, error) {
 		return nil, invalidBody("the body is not JSON")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, invalidBody("there is something behind the JSON object")
+		return nil, invalidBody("there is something after the JSON object")
 	}
 	return read, nil
 }
@@ -150,11 +150,11 @@ func invalidBody(format string, args ...any) *seqd.Error {
 	return seqd.Errorf(seqd.CodeInvalidRequest, format, args...)
 }
 
-// null reports whether a key is there with nothing in it.
+// null reports whether the key is there and its value is null.
 func (o object) null(key string) bool { return string(o[key]) == "null" }
 
-// take decodes the value of a key, where it is there, into to; kind is what it must be, as the
-// message says it.
+// take decodes the value of a key, if the key is there, into to. kind is the expected kind of
+// value, for the error.
 func (o object) take(key, kind string, to any) error {
 	raw, there := o[key]
 	if !there {
@@ -166,7 +166,8 @@ func (o object) take(key, kind string, to any) error {
 	return nil
 }
 
-// takeTexts is take for a list of texts, in which json would take null for an empty one.
+// takeTexts is take for a list of strings. It rejects null, which package json would accept as an
+// empty list.
 func (o object) takeTexts(key string, to *[]string) error {
 	const kind = "a list of text"
 	if _, there := o[key]; !there {

@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// ask sends a request over a connection that stays open and returns whether the answer ends it.
+// ask sends a request on an open connection and reports whether the answer ends it.
 func ask(t *testing.T, to io.Writer, answers *bufio.Reader, request string) (closes bool) {
 	t.Helper()
 	if _, err := io.WriteString(to, request); err != nil {
@@ -28,8 +28,7 @@ func ask(t *testing.T, to io.Writer, answers *bufio.Reader, request string) (clo
 	return answer.Close
 }
 
-// While the service stops, each answer ends its connection: else the next request would meet the
-// end of it.
+// TestDrainingEndsConnections checks that each answer ends its connection while the service stops.
 func TestDrainingEndsConnections(t *testing.T) {
 	api := newAPI(t)
 	addr := serve(t, api, true)
@@ -60,7 +59,8 @@ func TestDrainingEndsConnections(t *testing.T) {
 	}
 }
 
-// Whatever could be read in two ways has nothing behind it: RFC 9112, section 6.1.
+// TestRequestsThatCanBeReadInTwoWays checks that nothing is read after a request of ambiguous
+// length: RFC 9112, section 6.1.
 func TestRequestsThatCanBeReadInTwoWays(t *testing.T) {
 	addr := serve(t, newAPI(t), true)
 	const hidden = "GET /healthz HTTP/1.1\r\nHost: seqd\r\n\r\n"
@@ -76,7 +76,7 @@ func TestRequestsThatCanBeReadInTwoWays(t *testing.T) {
 		"an old protocol":          {"GET /seq/order HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// which fails if a second answer comes
+			// this fails if there is a second answer
 			answer, _ := answerIn(t, exchange(t, addr, tt.request+hidden))
 			if answer.StatusCode != tt.status || !answer.Close {
 				t.Errorf("status %d, closed %t; want %d and the end of the connection", answer.StatusCode, answer.Close, tt.status)
@@ -92,8 +92,8 @@ func TestRequestsThatCanBeReadInTwoWays(t *testing.T) {
 	}
 }
 
-// Who is refused before its body was read gets the answer all the same, also where the connection
-// ends with it.
+// TestRefusedInChunks checks that a caller whose request is refused before its body was read gets
+// the answer, even if the connection ends with it.
 func TestRefusedInChunks(t *testing.T) {
 	api := newStarting(t, func(o *httpapi.Options) { o.Guard = shut{} })
 	addr := serve(t, api, true)
@@ -105,7 +105,7 @@ func TestRefusedInChunks(t *testing.T) {
 	}
 }
 
-// shut lets nobody in.
+// shut is a guard that lets nobody in.
 type shut struct{}
 
 func (shut) Allow([]string, string, string) (string, error) {

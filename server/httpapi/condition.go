@@ -11,19 +11,20 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// setETag says which revision of a resource an answer shows.
+// setETag sets the header that says which revision of a resource an answer shows.
 func setETag(header http.Header, revision int64) { header["Etag"] = []string{etag(revision)} }
 
 func etag(revision int64) string { return strconv.Quote(strconv.FormatInt(revision, 10)) }
 
-// ifMatch is what a change asks of the revision that it changes; the zero value asks for nothing.
+// ifMatch is the condition of a change on the revision that it changes. The zero value is no
+// condition.
 type ifMatch struct {
 	any  bool     // any revision will do
-	tags []string // one of these it must be; not nil where the header is there
+	tags []string // the revision must be one of these; nil without the header
 }
 
-// readIfMatch reads the header If-Match (RFC 9110, section 13.1.1): *, or entity tags with commas
-// between.
+// readIfMatch reads the header If-Match (RFC 9110, section 13.1.1): *, or entity tags separated by
+// commas.
 func readIfMatch(r *http.Request) (m ifMatch, err error) {
 	lines := r.Header["If-Match"]
 	if len(lines) == 0 {
@@ -43,7 +44,7 @@ func readIfMatch(r *http.Request) (m ifMatch, err error) {
 		}
 		tag := rest[:end+2]
 		if weak {
-			tag = "" // which no revision has: a weak tag does not count for a change
+			tag = "" // no revision has this tag: a weak tag never matches for a change
 		}
 		m.tags = append(m.tags, tag)
 		rest = strings.TrimLeft(rest[end+2:], " \t")
@@ -60,7 +61,7 @@ func readIfMatch(r *http.Request) (m ifMatch, err error) {
 // asks reports whether the header is there.
 func (m ifMatch) asks() bool { return m.any || m.tags != nil }
 
-// check returns nil where the resource has a revision that the change asks for.
+// check returns nil if the condition holds for the revision.
 func (m ifMatch) check(revision int64) error {
 	if !m.asks() || m.any && revision > 0 || slices.Contains(m.tags, etag(revision)) {
 		return nil
@@ -71,7 +72,7 @@ func (m ifMatch) check(revision int64) error {
 	return seqd.Errorf(seqd.CodePreconditionFailed, "If-Match names another version; the present one is %d", revision)
 }
 
-// Bounds of pages.
+// Limits of a page of a list.
 const (
 	usualPage   = 100
 	largestPage = 1000
@@ -91,12 +92,12 @@ func readPage(query string) (after string, limit int, err error) {
 		}
 	}
 	if after = values["after"]; !utf8.ValidString(after) {
-		return "", 0, seqd.Errorf(seqd.CodeInvalidRequest, "after is no text in UTF-8")
+		return "", 0, seqd.Errorf(seqd.CodeInvalidRequest, "after is not valid UTF-8")
 	}
 	return after, limit, nil
 }
 
-// readQuery reads a query in which only known parameters stand, each once.
+// readQuery reads a query. Each parameter must be known and may appear once.
 func readQuery(query string, known ...string) (map[string]string, error) {
 	if query == "" {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/seqd/seqd/server/openapi"
 )
 
-// Header values of the document and its page; they are never written to.
+// Header values of the document and its page. Do not modify them.
 var (
 	htmlType   = []string{"text/html; charset=utf-8"}
 	noCache    = []string{"no-cache"} // a newer seqd has a newer document
@@ -17,8 +17,8 @@ var (
 	noReferrer = []string{"no-referrer"}
 )
 
-// routeDocs adds the routes of the contract's description. It is made when it is first asked for:
-// most nodes never are.
+// routeDocs adds the routes of the API's description. The description is built when it is first
+// requested, because most nodes never need it.
 func (a *API) routeDocs() {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		a.engine.Handle(method, "/openapi.json", a.document)
@@ -29,7 +29,7 @@ func (a *API) routeDocs() {
 // document answers /openapi.json.
 func (a *API) document(c *gin.Context) {
 	d, err := openapi.Load()
-	if err != nil { // which a test rules out
+	if err != nil { // a test rules this out
 		a.fail(c, err)
 		return
 	}
@@ -57,11 +57,11 @@ func writeDocument(c *gin.Context, contentType []string, body []byte) {
 // Route is a method of a path that the API answers.
 type Route struct {
 	Method string
-	// Path has its parameters between braces, as in /seq/{bizType}.
+	// Path has its parameters in braces, as in /seq/{bizType}.
 	Path string
 }
 
-// Routes lists what the API answers, in no order.
+// Routes returns the routes of the API, in no particular order.
 func (a *API) Routes() []Route {
 	var routes []Route
 	for _, r := range a.engine.Routes() {
@@ -70,7 +70,7 @@ func (a *API) Routes() []Route {
 	return routes
 }
 
-// pattern returns a path of gin, as in /seq/:bizType, with its parameters between braces.
+// pattern converts a path of gin, such as /seq/:bizType, to the form with braces.
 func pattern(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

@@ -13,10 +13,10 @@ import (
 	"github.com/seqd/seqd/server/metrics"
 )
 
-// methods are those that a path of the document may have; its other keys are not methods.
+// methods are the methods that a path of the document may have. Its other keys are not methods.
 var methods = []string{"get", "head", "post", "put", "patch", "delete", "options", "trace"}
 
-// unnamed takes the names out of a path's parameters: /seq/{} for /seq/{bizType}.
+// unnamed removes the names of a path's parameters: /seq/{} for /seq/{bizType}.
 func unnamed(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
@@ -27,14 +27,14 @@ func unnamed(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// covers reports whether a route answers what another one describes, which may name what the first
-// leaves open.
+// covers reports whether route answers what described describes. described may have a fixed name
+// where route has a parameter.
 func covers(route, described string) bool {
 	a, b := strings.Split(route, "/"), strings.Split(described, "/")
 	return slices.EqualFunc(a, b, func(open, named string) bool { return open == named || open == "{}" })
 }
 
-// What the API answers and what the document describes are the same.
+// TestDocumentHasEveryRoute checks that the API and the document have the same routes.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	api := newStarting(t, func(o *httpapi.Options) {
 		o.Metrics = metrics.New(metrics.Options{})
@@ -70,7 +70,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 }
 
 func TestDocs(t *testing.T) {
-	api := newStarting(t) // they need no issuer
+	api := newStarting(t) // these routes need no issuer
 	for _, tt := range []struct{ path, contentType, begin string }{
 		{"/openapi.json", jsonType, `{"openapi":"3.1.0","info":{"title":"seqd",`},
 		{"/docs", "text/html; charset=utf-8", "<!doctype html>"},

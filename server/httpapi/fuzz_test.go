@@ -11,11 +11,11 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// parameter is one in the path of a route.
+// parameter matches a parameter in the path of a route.
 var parameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// FuzzRoute sends whatever net/http lets through to the handler. Nothing in it may panic, be an
-// error of the service, or get an answer that the contract does not know.
+// FuzzRoute sends whatever net/http accepts to the handler. Nothing may panic, be an internal
+// error, or get an answer outside the contract.
 func FuzzRoute(f *testing.F) {
 	for _, method := range []string{"GET", "POST", "HEAD", "OPTIONS", "CONNECT", "brew"} {
 		for _, target := range []string{
@@ -101,7 +101,7 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder) {
 	}
 }
 
-// checked is the document, which is long and the same each time, once it was found to be JSON.
+// checked is the document, which is long and always the same, once it was found to be valid JSON.
 var checked atomic.Pointer[string]
 
 func validJSON(w *httptest.ResponseRecorder) bool {

@@ -8,29 +8,28 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// Guard says who may call. It is safe for concurrent use.
+// Guard decides who may call. It is safe for concurrent use.
 type Guard interface {
 	// Allow checks the values of a request's Authorization header. scope is what the route needs:
-	// [access.ScopeIssue] for the named biz type, [access.ScopeRead], [access.ScopeAdmin], or ""
-	// when any token will do. It returns the name of the token, also beside an error where it is
-	// known.
+	// [access.ScopeIssue] for the named biz type, [access.ScopeRead], [access.ScopeAdmin], or "" if
+	// any token will do. It returns the name of the token, with an error too if the token is known.
 	Allow(authorization []string, scope, bizType string) (name string, err error)
 }
 
 var _ Guard = (*access.Tokens)(nil)
 
-// callerParam is the parameter under which the name of the token is kept. No route has one of this
-// name; gin's own place for values would allocate a map for each request.
+// callerParam is the route parameter that holds the name of the token. No route has a parameter of
+// this name. Storing it in gin's own keys would allocate a map for each request.
 const callerParam = "the caller's token"
 
-// callerName is the name of the token of the request, "" where none was asked for.
+// callerName returns the name of the request's token, "" if none was required.
 func callerName(c *gin.Context) string { return c.Param(callerParam) }
 
-// allow lets a request go on, or says why not.
+// allow returns an error if the caller may not make the request.
 func (a *API) allow(c *gin.Context) error {
 	err := a.admitted(c)
 	if err != nil {
-		c.Writer.Header().Del("Allow") // of a 405 that this is not any more
+		c.Writer.Header().Del("Allow") // it was set for a 405, and the answer is another now
 	}
 	return err
 }
@@ -51,7 +50,7 @@ func (a *API) admitted(c *gin.Context) error {
 }
 
 // mayRead reports whether the caller of a route that needs no token may see what the scope read
-// shows. A token that does not count is as good as none.
+// shows. An invalid token is treated as none.
 func (a *API) mayRead(c *gin.Context) bool {
 	if a.opts.Guard == nil {
 		return true
@@ -60,9 +59,9 @@ func (a *API) mayRead(c *gin.Context) bool {
 	return err == nil
 }
 
-// need says which scope a request needs, by the route that it was given to and nothing else, so
-// that there are no two opinions of a path. Whatever is not named here needs a scope as well: a new
-// route is shut until it is opened.
+// need returns the scope that a request needs. Only the route decides this, so the path cannot be
+// interpreted in two ways. A route that is not listed here needs the scope read or, for a change,
+// admin: a new route is closed until it is opened.
 func (a *API) need(c *gin.Context) (scope, bizType string, open bool) {
 	switch route := c.FullPath(); {
 	case route == "/seq/:bizType" || route == "/seq/:bizType/parse/:id":

@@ -21,8 +21,8 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// The tokens that every guarded API of the tests knows; the name is the secret as well, with
-// -secret behind.
+// configured are the tokens and scopes of every guarded API in these tests. The secret of a token
+// is its name followed by -secret.
 var configured = map[string][]string{
 	"shop": {"issue:order*"}, "reader": {"read"}, "ops": {"admin"}, "all": {"admin", "issue:*"},
 }
@@ -48,7 +48,7 @@ func newTokens(tb testing.TB, store persist.Documents, log *slog.Logger) *access
 
 func newDocuments() persist.Documents { return memory.New(func() time.Time { return now }).Documents() }
 
-// newGuarded returns an API that asks for tokens and issues for order.
+// newGuarded returns an API that requires tokens and issues for order.
 func newGuarded(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
 	tb.Helper()
 	api := newStarting(tb, append([]func(*httpapi.Options){func(o *httpapi.Options) {
@@ -61,7 +61,7 @@ func newGuarded(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
 	return api
 }
 
-// wantUnauthorized checks a 401, which says the same to everybody.
+// wantUnauthorized checks a 401, which is the same for everybody.
 func wantUnauthorized(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	p := wantProblem(t, w, 401, "unauthorized")
@@ -73,7 +73,7 @@ func wantUnauthorized(t *testing.T, w *httptest.ResponseRecorder) {
 	}
 }
 
-// Without a token that counts there is nothing to be had, by whatever way.
+// TestNobodyGetsIn checks that a request without a valid token gets nothing.
 func TestNobodyGetsIn(t *testing.T) {
 	targets := []string{
 		"/seq/order", "/seq/order?count=3", "/seq/nobody", "/seq/order/parse/100", "/biz-types/order/history", "/tokens", "/tokens/shop", "/tokens?limit=1",
@@ -109,11 +109,12 @@ func TestNobodyGetsIn(t *testing.T) {
 			}
 		}
 	}
-	// nothing was taken
+	// no number was taken
 	wantBody(t, do(t, api, "GET", "/seq/order", auth("all")), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// Balancers ask without a token, and other ways of asking them give nothing away.
+// TestHealthNeedsNoToken checks that load balancers need no token, and that unusual probes reveal
+// nothing.
 func TestHealthNeedsNoToken(t *testing.T) {
 	api := newGuarded(t)
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -128,7 +129,7 @@ func TestHealthNeedsNoToken(t *testing.T) {
 	}
 }
 
-// Each route asks for its scope.
+// TestScopes checks the scope of each route.
 func TestScopes(t *testing.T) {
 	tests := []struct{ method, target, allowed string }{
 		{"GET", "/seq/order", "shop all"},
@@ -146,7 +147,7 @@ func TestScopes(t *testing.T) {
 		{"POST", "/tokens", "ops all"},
 		{"PATCH", "/tokens/shop", "ops all"},
 		{"DELETE", "/tokens/shop", "ops all"},
-		// What is not there is told to everybody with a token.
+		// Every token may learn that there is nothing.
 		{"GET", "/nowhere", "shop reader ops all"},
 		{"DELETE", "/seq/order", "shop reader ops all"},
 	}
@@ -162,7 +163,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// What describes the service is open when it is to be, and nothing else is.
+// TestPublicMetrics checks that PublicMetrics opens what describes the service and nothing else.
 func TestPublicMetrics(t *testing.T) {
 	open := []string{"/healthz", "/readyz"}
 	described := []string{"/openapi.json", "/docs", "/metrics"}
@@ -183,7 +184,7 @@ func TestPublicMetrics(t *testing.T) {
 	}
 }
 
-// Plugins know the caller by the name of its token; a request in the open has none.
+// TestCallerName checks that plugins get the name of the caller's token, "" without one.
 func TestCallerName(t *testing.T) {
 	var got []string
 	spy := plugin{before: func(call *seqd.Call) error { got = append(got, call.Caller.Name); return nil }}
@@ -200,8 +201,8 @@ func TestCallerName(t *testing.T) {
 	}
 }
 
-// A token of the store is not refused for good while the store has not been read, and one of the
-// configuration counts.
+// TestTokensNotReadYet checks the time before the store is read: an unknown token gets a temporary
+// error, and one of the configuration works.
 func TestTokensNotReadYet(t *testing.T) {
 	tokens := access.New(access.Options{
 		Config: []access.Token{{Name: "shop", Sha256: access.DigestOf("shop-secret"), Scopes: []string{"issue:*", "admin"}, Enabled: true}},
@@ -214,7 +215,7 @@ func TestTokensNotReadYet(t *testing.T) {
 	wantProblem(t, do(t, api, "GET", "/tokens", auth("shop")), 503, "starting")
 }
 
-// Who may not call has no body read.
+// TestBodyOfNobody checks that the body of a caller without permission is not read.
 func TestBodyOfNobody(t *testing.T) {
 	api := newGuarded(t)
 	for _, target := range []string{"/seq/order", "/tokens"} {
@@ -239,7 +240,7 @@ func (u unreadable) Read([]byte) (int, error) {
 
 func (unreadable) Close() error { return nil }
 
-// A token costs the way of a request no allocation.
+// TestAllocationsWithToken checks that a token costs no allocation.
 func TestAllocationsWithToken(t *testing.T) {
 	newIssuing := func(api *httpapi.API) *httpapi.API {
 		api.Ready(newIssuer(t, define("order", newCounter(1_000_000))))
@@ -283,7 +284,7 @@ func BenchmarkIssueWithToken(b *testing.B) {
 	}
 }
 
-// auditLine is a line of the log.
+// auditLine is an audit line of the log.
 type auditLine struct {
 	Msg, Token, Client, RequestID, Method, Path, Query, Target string
 	Status                                                     int
@@ -304,7 +305,7 @@ func auditLines(t *testing.T, log *bytes.Buffer) (lines []auditLine) {
 	return lines
 }
 
-// Each change and each attempt at one has a line, and reading has none.
+// TestAudit checks that each change, and each attempt at one, is logged, and that reading is not.
 func TestAudit(t *testing.T) {
 	var log bytes.Buffer
 	api := newGuarded(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
@@ -354,8 +355,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Why an administrator was refused stands in the log where the answer says that it does, and only
-// there; no other refusal is logged.
+// TestCauseInTheLog checks that the log says why an administrator's request was refused if the
+// answer refers to the log, and that no other refusal is logged.
 func TestCauseInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	api := newStarting(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -373,14 +374,14 @@ func TestCauseInTheLog(t *testing.T) {
 	}
 }
 
-// failing is a catalogue whose answers do not say why they fail.
+// failing is a catalogue whose errors do not say why it fails.
 type failing struct{ httpapi.Catalogue }
 
 func (failing) Get(context.Context, string) (httpapi.BizType, error) {
 	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeConflict, Detail: "the log says more", Err: errors.New("the true cause")}
 }
 
-// Whatever is logged of requests and panics, no secret is, wherever somebody put one.
+// TestNoSecretInTheLog checks that no log line contains a secret, wherever somebody put one.
 func TestNoSecretInTheLog(t *testing.T) {
 	const secret = "seqd_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 	var log bytes.Buffer
@@ -409,7 +410,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 	}
 }
 
-// A token in the URL is refused as any parameter that is not known.
+// TestTokenInURL checks that a token in the URL is refused as an unknown parameter.
 func TestTokenInURL(t *testing.T) {
 	api := newGuarded(t)
 	for _, name := range []string{"token", "access_token", "authorization", "Authorization", "bearer"} {
@@ -433,5 +434,5 @@ func (broken) Read(context.Context, string, string) (persist.Document, error) {
 
 func (broken) Create(context.Context, persist.Document) error { return persist.ErrUnavailable }
 
-// away takes the store from tokens that were read.
+// away takes the store away from tokens that were read.
 func away(tokens *access.Tokens) { tokens.Use(access.Backing{Documents: broken{}}) }

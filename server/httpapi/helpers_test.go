@@ -24,8 +24,8 @@ const (
 	problemType = "application/problem+json"
 )
 
-// codes is the closed set as the contract knows it, with the status of each; it is written out here
-// so that a change of the code is a change of this list.
+// codes is the closed set of codes with their statuses. It is written out here so that a change of
+// the code requires a change of this list.
 var codes = map[seqd.Code]int{
 	"invalid_biz_type": 400, "invalid_count": 400, "invalid_id": 400, "invalid_request": 400, "invalid_definition": 400,
 	"unauthorized":     401,
@@ -45,13 +45,13 @@ var codes = map[seqd.Code]int{
 	"clock_rollback": 503, "no_machine_id": 503, "cursor_contested": 503, "overloaded": 503,
 }
 
-// counter is a strategy that counts from first; its fields say what else it does.
+// counter is a strategy that counts. Its fields change what it does.
 type counter struct {
 	next     atomic.Int64
 	init     func() error
 	health   error
 	degraded *seqd.Error
-	generate func() error // runs ahead of counting
+	generate func() error // runs before counting
 }
 
 func newCounter(first int64) *counter {
@@ -81,7 +81,7 @@ func (c *counter) Health() error               { return c.health }
 func (c *counter) Degraded() *seqd.Error       { return c.degraded }
 func (c *counter) Close(context.Context) error { return nil }
 
-// plugin is a plugin made of functions; those that are nil do nothing.
+// plugin is a plugin made of functions; nil functions do nothing.
 type plugin struct {
 	before, after func(*seqd.Call) error
 	onError       func(*seqd.Call, *seqd.Error)
@@ -138,8 +138,8 @@ func newStarting(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
 	return api
 }
 
-// newAPI returns an API that issues for the given biz types, all of them initialised; without any,
-// for order, from 100.
+// newAPI returns an API that issues for the given biz types, all of them initialised. Without any,
+// it issues for order, from 100.
 func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	tb.Helper()
 	if len(definitions) == 0 {
@@ -152,8 +152,8 @@ func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	return api
 }
 
-// newRequest reads a request as net/http does, so that a test can send every target that gets
-// through to a handler. headers are lines of the form "Name: value".
+// newRequest reads a request as net/http does, so that a test can send every target that reaches a
+// handler. headers are lines of the form "Name: value".
 func newRequest(method, target string, headers ...string) (*http.Request, error) {
 	raw := method + " " + target + " HTTP/1.1\r\nHost: seqd\r\n"
 	for _, line := range headers {
@@ -167,7 +167,7 @@ func newRequest(method, target string, headers ...string) (*http.Request, error)
 	return r, nil
 }
 
-// do sends a request that must be readable to a handler.
+// do sends a well-formed request to a handler.
 func do(tb testing.TB, h http.Handler, method, target string, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
 	r, err := newRequest(method, target, headers...)
@@ -196,7 +196,7 @@ type problem struct {
 	BizTypes                             []struct{ Name, Code, Detail, Cause string }
 }
 
-// problemIn returns what is wrong with an answer that must be an error of the contract.
+// problemIn returns the problem document in an answer, and what is wrong with the answer.
 func problemIn(status int, header http.Header, body []byte) (p problem, wrong error) {
 	if got := header.Get("Content-Type"); got != problemType {
 		return p, fmt.Errorf("content type is %q, want %q", got, problemType)
@@ -230,7 +230,7 @@ func problemIn(status int, header http.Header, body []byte) (p problem, wrong er
 	return p, nil
 }
 
-// wantProblem checks a recorded error answer completely and returns it.
+// wantProblem checks a recorded error answer completely and returns its problem.
 func wantProblem(tb testing.TB, w *httptest.ResponseRecorder, status int, code seqd.Code) problem {
 	tb.Helper()
 	if w.Code != status {
@@ -269,8 +269,7 @@ func wantBody(tb testing.TB, w *httptest.ResponseRecorder, contentType, body str
 	}
 }
 
-// numbers are the decimal digits of count numbers from first, each between quotes, with sep between
-// them.
+// numbers returns count numbers from first, each in quotes, separated by sep.
 func numbers(first, count int, quote, sep string) string {
 	list := make([]string, count)
 	for i := range list {

@@ -1,5 +1,9 @@
-// Package httpapi is the HTTP contract: routes, JSON, errors. It knows the [seqd.Issuer] and
-// nothing of strategies, stores or plugins.
+// Package httpapi serves the HTTP API: routes, JSON, errors. It knows the [seqd.Issuer] and nothing
+// of strategies, stores or plugins.
+//
+// [API] is the handler. [New] builds it and lists the routes; API.around is the middleware;
+// API.fail writes every error. To add a route, register it in New, decide in API.need which scope
+// it needs, and describe it in package openapi. To add an error code, add it to the map status.
 package httpapi
 
 import (
@@ -14,48 +18,50 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Options are what the API is built from.
+// Options are the options of [New].
 type Options struct {
 	// MaxCount is the largest ?count=.
 	MaxCount int
 	// MaxBodyBytes is the largest request body.
 	MaxBodyBytes int64
-	// TrustedProxies are addresses and networks whose X-Forwarded-For is believed.
+	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
 	TrustedProxies []string
-	// Guard says who may call; nil opens everything to everybody but web pages of other origins.
+	// Guard decides who may call. Without it everybody may, except web pages of other origins.
 	Guard Guard
-	// Hosts are names, without a port, that requests may have as their Host while Guard is nil,
+	// Hosts are names, without a port, that are accepted in the Host header if Guard is nil,
 	// besides IP addresses and localhost.
 	Hosts []string
-	// PublicMetrics opens what describes the service without saying anything of its numbers.
+	// PublicMetrics serves what describes the service, but not its numbers, without a token.
 	PublicMetrics bool
-	// Tokens are what /tokens manages; nil for no such routes.
+	// Tokens is what /tokens manages. If it is nil, there are no such routes.
 	Tokens Tokens
-	// MaxInFlight is how many requests are answered at once, 0 for no bound. More are refused at
-	// once with [seqd.CodeOverloaded], but for /healthz, /readyz and /metrics, which are neither
-	// refused nor counted.
+	// MaxInFlight is how many requests are answered at once; 0 means no limit. Further requests are
+	// refused at once with [seqd.CodeOverloaded], except /healthz, /readyz and /metrics, which are
+	// neither refused nor counted.
 	MaxInFlight int
-	// MaxInFlightBytes is how much memory answers take at once that can be large, 0 for no bound.
-	// Requests for more are refused like those above MaxInFlight.
+	// MaxInFlightBytes is how much memory large answers may take in total; 0 means no limit.
+	// Further requests for large answers are refused as those above MaxInFlight are.
 	MaxInFlightBytes int64
-	// AccessLog logs requests: of those answered below 500, and of those answered above,
-	// AccessLogPerSecond each second, or all where that is 0.
+	// AccessLog logs requests: per second at most AccessLogPerSecond with a status below 500, and
+	// as many with a higher one. If that is 0, it logs all.
 	AccessLog          bool
 	AccessLogPerSecond int
-	// Answers remembers what was answered to requests with an Idempotency-Key; nil refuses them.
+	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests
+	// are refused.
 	Answers Answers
-	// Metrics counts requests and is what /metrics shows; nil for no such route.
+	// Metrics counts requests and serves /metrics. If it is nil, there is no such route.
 	Metrics Metrics
 	Log     *slog.Logger
 }
 
-// closing is the header of an answer that ends its connection; it is never written to.
+// closing is the Connection header of an answer that ends its connection. Do not modify it.
 var closing = []string{"close"}
 
-// maxURIBytes is the longest request target; a longer one is answered 414.
+// maxURIBytes is the longest request target. A longer one is answered with 414.
 const maxURIBytes = 4096
 
-// API answers requests. Until [API.Ready] is called it says that the service is starting.
+// API is the handler of all requests. It answers that the service is starting until [API.Ready] is
+// called.
 type API struct {
 	opts     Options
 	engine   *gin.Engine
@@ -67,13 +73,13 @@ type API struct {
 	pages    *pages // nil if callers need a token
 	inFlight *inFlight
 	room     *room
-	scrapes  *inFlight // the places of /metrics
-	// what counts requests, by gin's name of the route; nil where nothing does
+	scrapes  *inFlight // the places for requests of /metrics
+	// counts requests, by gin's name of the route; nil without metrics
 	counters map[string]func(method string, status int)
 	keyed    keyed
 	access   *accessLog
-	tracer   Tracer                   // nil where nothing is traced
-	listener atomic.Pointer[listener] // nil where the connections are not known
+	tracer   Tracer                   // nil without tracing
+	listener atomic.Pointer[listener] // nil without a Listener
 }
 
 // New returns an API that is starting.
@@ -91,7 +97,7 @@ func New(opts Options) (*API, error) {
 	e := a.engine
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
-	e.UseRawPath = true // an escaped slash is part of a name, not a separator
+	e.UseRawPath = true // an escaped slash is part of a name and not a separator
 	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
 	if err := e.SetTrustedProxies(opts.TrustedProxies); err != nil {
 		return nil, err
@@ -103,7 +109,7 @@ func New(opts Options) (*API, error) {
 	e.GET("/biz-types/:bizType/:resource", a.lent(a.resource))
 	a.tokenRoutes()
 	a.adminRoutes()
-	for _, method := range []string{http.MethodGet, http.MethodHead} { // balancers ask with HEAD
+	for _, method := range []string{http.MethodGet, http.MethodHead} { // load balancers use HEAD
 		e.Handle(method, "/healthz", a.healthz)
 		e.Handle(method, "/readyz", a.readyz)
 	}
@@ -122,18 +128,18 @@ func New(opts Options) (*API, error) {
 // ServeHTTP implements [http.Handler].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
 
-// Ready begins issuing.
+// Ready sets the issuer and starts issuing.
 func (a *API) Ready(issuer *seqd.Issuer) { a.issuer.Store(issuer) }
 
-// Waiting says why there is no issuer yet.
+// Waiting sets why there is no issuer yet.
 func (a *API) Waiting(reason *seqd.Error) { a.waiting.Store(reason) }
 
-// Drain makes /readyz say 503 and each answer end its connection, while everything else goes on.
+// Drain makes /readyz answer 503 and each answer end its connection. Everything else continues.
 func (a *API) Drain() { a.draining.Store(true) }
 
-// around is the one middleware: request ID, span, limits that need no route, panics, access log. A
-// request counts as in flight only once its body is here: else a client that sends one byte by byte
-// would take a place.
+// around is the only middleware: request ID, span, limits that do not depend on the route, panics,
+// access log. A request counts as in flight only once its body has arrived. Otherwise a client that
+// sends its body byte by byte would take a place.
 func (a *API) around(c *gin.Context) {
 	id := a.ids.of(c.Request)
 	c.Writer.Header()["X-Request-Id"] = id
@@ -163,7 +169,7 @@ func (a *API) around(c *gin.Context) {
 	}
 	if places := a.places(c); places != nil {
 		if !places.enter() {
-			a.refuse(c, &places.refusal)
+			a.refuse(c, &places.busyReply)
 			return
 		}
 		defer places.leave()
@@ -171,15 +177,15 @@ func (a *API) around(c *gin.Context) {
 	c.Next()
 }
 
-// ends reports whether the connection ends with the answer to a request.
+// ends reports whether the answer to a request ends the connection.
 //
-// While the service stops, a caller must learn from an answer that its connection will not last:
-// its next request would meet the end.
+// It does so while the service stops, so that the caller does not send its next request on a
+// connection that is about to close.
 //
-// A request with Transfer-Encoding may have had a Content-Length as well, and one of HTTP/1.0 a
-// Transfer-Encoding; net/http removes what does not count and does not tell. Whoever stands in
-// front may have gone by the other one, and take what follows for something else, so nothing may
-// follow (RFC 9112, section 6.1).
+// It also does so if the length of the request was ambiguous: net/http removes a Content-Length
+// beside a Transfer-Encoding, and a Transfer-Encoding of an HTTP/1.0 request, without telling. A
+// proxy in front may have used the other header, and so may take what follows for the next request.
+// Therefore nothing may follow (RFC 9112, section 6.1).
 func (a *API) ends(r *http.Request) bool {
 	if a.draining.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
 		return true
@@ -188,7 +194,7 @@ func (a *API) ends(r *http.Request) bool {
 	return l != nil && l.crowded()
 }
 
-// recover answers 500 for a panic in a handler. It must be deferred directly.
+// recover answers 500 if a handler panicked. Defer it directly.
 func (a *API) recover(c *gin.Context) {
 	p := recover()
 	if p == nil {
@@ -201,9 +207,10 @@ func (a *API) recover(c *gin.Context) {
 	}
 }
 
-// limits refuses targets that are too long, callers who may not do this, and bodies that are too
-// large. Who may not call has no body read. Where a body means nothing it is read so that a too
-// large one is answered instead of cut off; where it means something it is kept for the handler.
+// limits returns an error if the target is too long, the caller may not make the request, or the
+// body is too large. The body of a caller without permission is not read. A body that means nothing
+// is read too, so that a caller with a too large one gets an answer instead of a reset. A body that
+// means something is kept for the handler.
 func (a *API) limits(c *gin.Context) error {
 	if len(c.Request.RequestURI) > maxURIBytes {
 		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)

@@ -10,23 +10,23 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Answers remembers what was answered.
+// Answers keeps and replays answers to requests with an Idempotency-Key.
 type Answers interface {
-	// Once fills call by issue, or returns the display forms of the numbers that were issued before
-	// for the same key, biz type and caller, with a line break between two, never "". An error
-	// leaves call without numbers.
+	// Once fills call by calling issue. If numbers were already issued for the same key, biz type
+	// and caller, it returns their display forms instead, separated by line breaks and never "".
+	// After an error, call has no numbers.
 	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
 }
 
 // longestKey is how many characters an Idempotency-Key may have.
 const longestKey = 255
 
-// replayedTrue marks an answer that was given before.
+// replayedTrue is the header value of a replayed answer.
 var replayedTrue = []string{"true"}
 
-// once issues for a request with an Idempotency-Key, or returns what was issued for it before.
+// once issues for a request with an Idempotency-Key, or returns what was issued for it earlier.
 func (a *API) once(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
-	call.Limit = seqd.Limit{} // of the call that was here before
+	call.Limit = seqd.Limit{} // call is reused, and this belongs to its previous request
 	switch {
 	case c.Request.Method != http.MethodPost:
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is for POST; %s always issues new numbers", c.Request.Method)
@@ -56,8 +56,7 @@ func validKey(key string) bool {
 	return true
 }
 
-// appendReplayed appends an answer that was given before: the same IDs, in the form that is asked
-// for now.
+// appendReplayed appends a replayed answer: the same IDs, in the form that is requested now.
 func appendReplayed(dst []byte, bizType, lines string, batch, text bool) []byte {
 	if text {
 		return append(append(dst, lines...), '\n')

@@ -14,15 +14,15 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// remembering gives an API answers that are kept in memory.
+// remembering makes an API keep answers in memory.
 func remembering(o *httpapi.Options) {
 	store := memory.New(time.Now)
 	o.Answers = idempotency.New(idempotency.Options{
-		Backend: idempotency.NewStore(store.Documents(), idempotency.NewClock(store.Slots(), time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
+		Backend: idempotency.NewStore(store.Documents(), idempotency.NewClock(store, time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
-// newRemembering returns an API that remembers its answers.
+// newRemembering returns an API that keeps its answers.
 func newRemembering(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	tb.Helper()
 	if len(definitions) == 0 {
@@ -35,7 +35,7 @@ func newRemembering(tb testing.TB, definitions ...seqd.Definition) *httpapi.API 
 	return api
 }
 
-// wantReplay checks whether an answer says that it was given before.
+// wantReplay checks whether an answer says that it is a replay.
 func wantReplay(tb testing.TB, w *httptest.ResponseRecorder, replayed bool) {
 	tb.Helper()
 	want := ""
@@ -94,8 +94,8 @@ func TestIdempotencyKeyRefused(t *testing.T) {
 	wantBody(t, do(t, api, "POST", "/seq/order", "Idempotency-Key: "+strings.Repeat("a", 255)), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// What plugins make of numbers comes back as it was, in JSON and as text; the headers of a rate
-// limit, and what another request left behind, do not.
+// TestIdempotencyKeyWithPlugins checks that display forms of plugins are replayed unchanged, in
+// JSON and as text, and that rate limit headers and remains of other requests are not.
 func TestIdempotencyKeyWithPlugins(t *testing.T) {
 	shown := plugin{after: func(call *seqd.Call) error {
 		call.Limit = seqd.Limit{Quota: 5, Remaining: 4}
@@ -114,7 +114,7 @@ func TestIdempotencyKeyWithPlugins(t *testing.T) {
 	wantBody(t, do(t, api, "POST", "/seq/order?count=2", "Idempotency-Key: a", "Accept: text/plain"), textType, "\"7\"ü<\n\"8\"ü<\n")
 }
 
-// A refused request can be sent again.
+// TestIdempotencyKeyAfterRefusal checks that a refused request can be sent again.
 func TestIdempotencyKeyAfterRefusal(t *testing.T) {
 	refused := false
 	c := newCounter(100)
@@ -130,7 +130,8 @@ func TestIdempotencyKeyAfterRefusal(t *testing.T) {
 	wantBody(t, do(t, api, "POST", "/seq/order", "Idempotency-Key: a"), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// FuzzIdempotencyKey sends any key twice: it is refused both times, or gets the same number.
+// FuzzIdempotencyKey sends any key twice. Either both requests are refused, or both get the same
+// number.
 func FuzzIdempotencyKey(f *testing.F) {
 	for _, key := range []string{"a", "", " a ", "a b", "\"a\"", "ü", "\x00", strings.Repeat("a", 255), strings.Repeat("a", 256), "a,b", "a\r\nX: y"} {
 		f.Add(key)

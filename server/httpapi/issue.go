@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// exchange is what one issuing needs; it is reused, so that a request for one ID allocates next to
-// nothing.
+// exchange holds what one request for numbers needs. It is reused, so that a request for one ID
+// allocates almost nothing.
 type exchange struct {
 	call seqd.Call
 	body []byte
@@ -21,13 +21,13 @@ type exchange struct {
 
 var (
 	exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 256)} }}
-	// batches are the exchanges of requests for more than few IDs, kept apart for they hold a lot.
-	// Their bodies are in bodies, for they are in use for longer.
+	// batches holds the exchanges of requests for more than a few IDs, which are large. Their
+	// bodies are in bodies, because they are in use for longer.
 	batches = sync.Pool{New: func() any { return new(exchange) }}
 	bodies  = sync.Pool{New: func() any { return new(largeBody) }}
 )
 
-// largeBody is an answer that outlives its exchange.
+// largeBody is the body of an answer. It is used for longer than its exchange.
 type largeBody struct{ bytes []byte }
 
 // keepBytes is the largest body that is kept for reuse.
@@ -69,8 +69,8 @@ func (a *API) issue(c *gin.Context) {
 	write(c, http.StatusOK, contentType, x.body)
 }
 
-// issueMany is issue for an answer that may take a lot of memory. While it is written nothing is
-// held but its bytes.
+// issueMany is issue for an answer that may take a lot of memory. While the answer is written, only
+// its bytes are held.
 func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 	units := count
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {
@@ -78,11 +78,11 @@ func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 	}
 	l, ok := a.room.borrow(c.Param("bizType"), units, ids)
 	if !ok {
-		a.refuse(c, &a.room.refusal)
+		a.refuse(c, &a.room.busyReply)
 		return
 	}
 	defer l.end()
-	l.units = int64(count) // which is what the answer has
+	l.units = int64(count) // the number of units in the answer
 	body := bodies.Get().(*largeBody)
 	contentType, err := a.make(c, issuer, body, count, int(l.expected()))
 	if err != nil {
@@ -96,7 +96,8 @@ func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 	}
 }
 
-// make puts an answer into body. What else that needs is free for others when it returns.
+// make puts an answer into body. When it returns, everything else that it used is free for other
+// requests.
 func (a *API) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, count, size int) (contentType []string, err error) {
 	x := batches.Get().(*exchange)
 	if n := cap(body.bytes); n < size || n > 4*size {
@@ -112,7 +113,7 @@ func (a *API) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, count, 
 	return contentType, err
 }
 
-// fill issues, or repeats what was issued, and puts the answer into the body of x.
+// fill issues or replays, and puts the answer into the body of x.
 func (a *API) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, count int, batch bool) (contentType []string, err error) {
 	keys := c.Request.Header["Idempotency-Key"]
 	x.call.BizType = c.Param("bizType")
@@ -154,7 +155,7 @@ func (a *API) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, count int, 
 // appendJSON appends {"bizType":"order","id":"100"}, or "ids" with an array for a batch.
 func appendJSON(dst []byte, call *seqd.Call, batch bool) []byte {
 	dst = append(dst, `{"bizType":"`...)
-	dst = append(dst, call.BizType...) // a checked name needs no escaping
+	dst = append(dst, call.BizType...) // a valid name needs no escaping
 	if batch {
 		dst = append(dst, `","ids":[`...)
 		dst = appendStrings(dst, &call.Sequence)
@@ -165,8 +166,8 @@ func appendJSON(dst []byte, call *seqd.Call, batch bool) []byte {
 	return append(dst, '}')
 }
 
-// appendStrings appends the IDs as JSON strings. Display forms that plugins made may hold anything
-// and are escaped.
+// appendStrings appends the IDs as JSON strings. It escapes display forms made by plugins, which
+// may contain anything.
 func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
 	if !seq.Shown() {
 		return seq.AppendIDs(dst, `"`, `"`, ",")
@@ -182,8 +183,7 @@ func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
 	return dst
 }
 
-// count reads ?count=; batch is true when it is there. Anything else in the query is a mistake
-// worth telling.
+// count reads ?count=. batch is true if it is given. Any other parameter is an error.
 func (a *API) count(query string) (count int, batch bool, err error) {
 	if query == "" {
 		return 1, false, nil
@@ -192,7 +192,7 @@ func (a *API) count(query string) (count int, batch bool, err error) {
 	if err != nil {
 		return 0, false, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
 	}
-	if len(values) == 0 { // nothing but separators
+	if len(values) == 0 { // only separators
 		return 1, false, nil
 	}
 	for name := range values {
@@ -211,12 +211,12 @@ func (a *API) count(query string) (count int, batch bool, err error) {
 	return count, true, nil
 }
 
-// clientAddr is the IP address of the caller, as seen through trusted proxies.
+// clientAddr returns the IP address of the caller, as reported by trusted proxies.
 func (a *API) clientAddr(c *gin.Context) string {
 	if len(a.opts.TrustedProxies) > 0 {
 		return c.ClientIP()
 	}
-	// Without proxies this is all that gin would do, without its allocations.
+	// Without proxies this is all that gin would do, without gin's allocations.
 	addr := c.Request.RemoteAddr
 	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 {
 		addr = addr[:colon]
@@ -232,8 +232,8 @@ type parsed struct {
 	Valid   bool   `json:"valid"`
 	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026.
 	Period string `json:"period,omitempty"`
-	// What the strategy's numbers say beyond that: when it was made, in UTC to the millisecond, by
-	// which machine ID and as which one of that millisecond.
+	// Time, MachineID and Sequence are what a number of snowflake contains: when it was made, in
+	// UTC to the millisecond, with which machine ID, and its position in that millisecond.
 	Time      string `json:"time,omitempty"`
 	MachineID *int64 `json:"machineId,omitempty"`
 	Sequence  *int64 `json:"sequence,omitempty"`
@@ -268,7 +268,7 @@ func (a *API) parse(c *gin.Context) {
 	writeJSON(c, http.StatusOK, jsonType, answer)
 }
 
-// resource answers GET /biz-types/{bizType}/{resource}: what a plugin has to show.
+// resource answers GET /biz-types/{bizType}/{resource} with what a plugin offers.
 func (a *API) resource(c *gin.Context) {
 	issuer := a.issuer.Load()
 	if issuer == nil {

@@ -107,7 +107,7 @@ func TestIssueRefusesBadRequests(t *testing.T) {
 	}
 }
 
-// A query of nothing but separators holds no parameter, so it is as good as none.
+// TestIssueQueryOfSeparators checks that a query of separators alone counts as empty.
 func TestIssueQueryOfSeparators(t *testing.T) {
 	wantBody(t, do(t, newAPI(t), "GET", "/seq/order?&&"), jsonType, one)
 }
@@ -171,7 +171,7 @@ func TestIssueHonoursAccept(t *testing.T) {
 	}
 }
 
-// Errors are problem documents whatever the caller would rather have.
+// TestErrorsIgnoreAccept checks that errors are problem documents whatever the Accept header says.
 func TestErrorsIgnoreAccept(t *testing.T) {
 	wantProblem(t, do(t, newAPI(t), "GET", "/seq/nobody", "Accept: text/plain"), 404, "unknown_biz_type")
 }
@@ -260,7 +260,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A body that breaks off is the caller's mistake or bad luck, not an error of the service.
+// TestBrokenBody checks that a truncated body is an error of the caller, not of the service.
 func TestBrokenBody(t *testing.T) {
 	r, err := newRequest("POST", "/seq/order")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// stuck is a ResponseWriter whose caller does not read until it is let go.
+// stuck is a ResponseWriter whose caller does not read until it is released.
 type stuck struct {
 	reusable
 	writing chan struct{} // gets a value when an answer is being written
@@ -29,7 +29,7 @@ func (w *stuck) Write(p []byte) (int, error) {
 	return w.reusable.Write(p)
 }
 
-// wide is a plugin that shows each number with size bytes.
+// wide returns a plugin that displays each number with size bytes.
 func wide(size int) plugin {
 	shown := []byte(strings.Repeat("x", size))
 	return plugin{after: func(call *seqd.Call) error {
@@ -38,7 +38,7 @@ func wide(size int) plugin {
 	}}
 }
 
-// roomy returns an API with room for so many bytes of large answers.
+// roomy returns an API with room for that many bytes of large answers.
 func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.API {
 	t.Helper()
 	api := newStarting(t, remembering, func(o *httpapi.Options) { o.MaxInFlightBytes = most })
@@ -49,8 +49,8 @@ func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.AP
 	return api
 }
 
-// hold sends a request whose answer is not read until let is called, and returns once it is being
-// written.
+// hold sends a request whose answer is not read until let is called. It returns once the answer is
+// being written.
 func hold(t *testing.T, api *httpapi.API, method, target string, headers ...string) (let func() *stuck) {
 	t.Helper()
 	r, err := newRequest(method, target, headers...)
@@ -64,8 +64,8 @@ func hold(t *testing.T, api *httpapi.API, method, target string, headers ...stri
 	return func() *stuck { close(w.release); under.Wait(); return w }
 }
 
-// Large answers that are not read keep large ones out, before a number of theirs is taken, and
-// small ones not.
+// TestLargeAnswersNeedRoom checks that unread large answers keep other large ones out, before any
+// number is taken, and do not affect small ones.
 func TestLargeAnswersNeedRoom(t *testing.T) {
 	things := showing{show: func(url.Values) (any, error) { return strings.Repeat("x", 2<<20), nil }}
 	order := define("order", newCounter(100), wide(100))
@@ -107,7 +107,7 @@ func TestLargeAnswersNeedRoom(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a request, its room is free afterwards.
+// TestRoomIsGivenBack checks that the room is free after every kind of request.
 func TestRoomIsGivenBack(t *testing.T) {
 	s := newCounter(100)
 	api := roomy(t, 1<<20, define("order", s))
@@ -129,8 +129,8 @@ func TestRoomIsGivenBack(t *testing.T) {
 	}
 }
 
-// While answers are written, nothing is held but their bytes: neither what they were made from nor
-// what is kept for reuse.
+// TestNothingIsHeldBesideAnswers checks that only the bytes of answers are held while they are
+// written.
 func TestNothingIsHeldBesideAnswers(t *testing.T) {
 	const answers, count, width = 40, 10_000, 40
 	api := roomy(t, 0, define("order", newCounter(100), wide(width), wide(width)))
@@ -151,7 +151,7 @@ func TestNothingIsHeldBesideAnswers(t *testing.T) {
 	}
 }
 
-// live returns how many bytes are in use, without those that pools keep.
+// live returns how many bytes are in use, without those in pools.
 func live() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -17,18 +17,18 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Listener wraps a listener so that the errors net/http itself answers, before any handler runs
-// (headers too large, malformed requests), are problem documents like all others. net/http offers
-// no hook for them; it writes each in one piece, straight to the connection and with a header no
+// Listener wraps a listener so that the errors that net/http answers itself, before any handler
+// runs (headers too large, malformed requests), are problem documents too. net/http offers no hook
+// for them. It writes each with a single call, straight to the connection and with a header that no
 // other answer has.
 //
-// Where connections are encrypted, that is done inside of this: what net/http writes must be seen
-// before it is encrypted. So net/http does not know of TLS, and speaks HTTP/1.1 alone. The
-// handshake is made by the first reading, within the time that the headers have.
+// The wrapper sees what net/http writes before it is encrypted, so TLS is done inside the wrapper.
+// net/http does not know of TLS, and therefore speaks HTTP/1.1 only. The first read makes the
+// handshake, within the timeout for headers.
 //
-// Connections above the most are closed as soon as they are accepted, without an answer: reading
-// what the client sends, so that closing does not reset the connection and take the answer with it,
-// would hold the very descriptor that is to be freed.
+// If too many connections are open, a new one is closed without an answer. An answer would require
+// to read what the client sends, because closing would otherwise reset the connection, and that
+// would hold the descriptor that is to be freed.
 func Listener(l net.Listener, opts ListenerOptions) net.Listener {
 	settings := opts.TLS
 	if settings != nil {
@@ -42,22 +42,22 @@ func Listener(l net.Listener, opts ListenerOptions) net.Listener {
 	return bounded
 }
 
-// ListenerOptions are what a [Listener] is built from.
+// ListenerOptions are the options of [Listener].
 type ListenerOptions struct {
-	// TLS encrypts connections; nil for not.
+	// TLS encrypts connections. It may be nil.
 	TLS *tls.Config
-	// MaxConnections is how many connections are open at once, 0 for no bound.
+	// MaxConnections is how many connections may be open at once; 0 means no limit.
 	MaxConnections int
-	// API ends connections with their answers while nearly the most are open, so that idle ones do
-	// not keep others out; nil where none does.
+	// API is the handler. It ends connections with their answers while almost MaxConnections are
+	// open, so that idle connections do not keep others out. It may be nil.
 	API *API
-	// Log is told, now and then, of connections that were closed at once.
+	// Log gets a line, now and then, about connections that were closed at once.
 	Log *slog.Logger
 }
 
 type listener struct {
 	net.Listener
-	settings *tls.Config // nil where connections are not encrypted
+	settings *tls.Config // nil without TLS
 	most     int64
 	open     atomic.Int64
 	refused  episodes
@@ -80,7 +80,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// crowded reports whether all but an eighth of the most connections are open.
+// crowded reports whether more than seven eighths of the connections are open.
 func (l *listener) crowded() bool { return l.open.Load() > l.most-l.most/8 }
 
 // wrap returns a connection that is counted.
@@ -98,12 +98,11 @@ type encrypted struct {
 	tcp *net.TCPConn
 }
 
-// mostPlain is how much of a plain request is read before the connection ends: with something
-// unread the caller would get a reset instead of the answer.
+// mostPlain is how much of a plain HTTP request is read before the connection is closed. Closing a
+// connection with unread data would reset it, and the caller would not see the answer.
 const mostPlain = 64 << 10
 
-// Read implements [net.Conn]. Who speaks plain HTTP is told so, where else there would only be an
-// end.
+// Read implements [net.Conn]. A caller that speaks plain HTTP gets an answer that says so.
 func (c encrypted) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil && likeHTTP(wrong.RecordHeader[:]) {
@@ -114,7 +113,7 @@ func (c encrypted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// likeHTTP reports whether what a caller began with is the beginning of a request.
+// likeHTTP reports whether the first bytes from a caller look like an HTTP request.
 func likeHTTP(begin []byte) bool {
 	for _, method := range []string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO"} {
 		if string(begin) == method {
@@ -124,12 +123,12 @@ func likeHTTP(begin []byte) bool {
 	return false
 }
 
-// CloseWrite ends what is written: over TLS, and below it, so that the caller sees the end also
-// where there is no TLS.
+// CloseWrite closes the writing side of TLS and of the connection below it, so that a caller
+// without TLS sees the end too.
 func (c encrypted) CloseWrite() error { return errors.Join(c.Conn.CloseWrite(), c.tcp.CloseWrite()) }
 
-// halfCloser is a connection whose writing half can be closed: net/http does that after such an
-// error, so that the caller can still read it.
+// halfCloser is a connection whose writing side can be closed. net/http does that after such an
+// error, so that the caller can still read the answer.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
@@ -163,7 +162,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.halfCloser.Write(p)
 }
 
-// problemFor returns the problem document for a plain error that net/http wrote, nil when p is
+// problemFor returns the problem document for a plain error that net/http wrote, or nil if p is
 // something else.
 func problemFor(p []byte) []byte {
 	statusLine, body, plain := bytes.Cut(p, []byte(plainError))
@@ -174,16 +173,16 @@ func problemFor(p []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	refusal := seqd.Errorf(seqd.CodeInvalidRequest, "the request cannot be read: %s", body)
+	e := seqd.Errorf(seqd.CodeInvalidRequest, "the request cannot be read: %s", body)
 	if number == http.StatusRequestHeaderFieldsTooLarge {
-		refusal = seqd.Errorf(seqd.CodeHeadersTooLarge, "the request line and headers are too large")
+		e = seqd.Errorf(seqd.CodeHeadersTooLarge, "the request line and headers are too large")
 	}
-	return problemWith(number, refusal)
+	return problemWith(number, e)
 }
 
-// problemWith returns a whole answer with a status of HTTP that may have no code of its own.
-func problemWith(number int, refusal *seqd.Error) []byte {
-	document := newProblem(refusal)
+// problemWith returns a complete answer. The status may have no code of its own.
+func problemWith(number int, e *seqd.Error) []byte {
+	document := newProblem(e)
 	document.Status, document.Title = number, http.StatusText(number)
 	content, err := json.Marshal(document)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// serve serves h on a port of its own, through httpapi.Listener when wrapped, and returns the
+// serve serves h on a port of its own, through httpapi.Listener if wrapped, and returns the
 // address.
 func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	t.Helper()
@@ -46,7 +46,7 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	return addr
 }
 
-// exchange sends raw bytes and returns everything that comes back until the server closes the
+// exchange sends raw bytes and returns everything that arrives until the server closes the
 // connection.
 func exchange(t *testing.T, addr, raw string) []byte {
 	t.Helper()
@@ -68,7 +68,7 @@ func exchange(t *testing.T, addr, raw string) []byte {
 	return answer
 }
 
-// answerIn reads the only answer in what came over a connection.
+// answerIn reads the only answer in what arrived on a connection.
 func answerIn(t *testing.T, raw []byte) (*http.Response, []byte) {
 	t.Helper()
 	r := bufio.NewReader(bytes.NewReader(raw))
@@ -136,7 +136,8 @@ func TestErrorsBeforeAnyHandler(t *testing.T) {
 	}
 }
 
-// The second request of a connection is answered like the first.
+// TestErrorOnAKeptConnection checks that an error in the second request of a connection is answered
+// like one in the first.
 func TestErrorOnAKeptConnection(t *testing.T) {
 	addr := serve(t, newAPI(t), true)
 	raw := exchange(t, addr, "GET /seq/order HTTP/1.1\r\nHost: seqd\r\n\r\nGET /seq/order HTTP/1.1\r\nHost: a b\r\n\r\n")
@@ -152,8 +153,8 @@ func TestErrorOnAKeptConnection(t *testing.T) {
 
 var dateLine = regexp.MustCompile(`Date: [^\r]*\r\n`)
 
-// What a handler answers arrives byte by byte as it would without the listener, also where it looks
-// like an error of net/http.
+// TestListenerLeavesAnswersAlone checks that the listener does not change answers of handlers, even
+// if they look like errors of net/http.
 func TestListenerLeavesAnswersAlone(t *testing.T) {
 	mux := http.NewServeMux()
 	plain := func(status int, body string, headers ...string) http.HandlerFunc {
@@ -197,7 +198,7 @@ func TestListenerLeavesAnswersAlone(t *testing.T) {
 	}
 }
 
-// The whole way of an answer, as a caller sees it.
+// TestOverTCP checks complete answers as a caller sees them.
 func TestOverTCP(t *testing.T) {
 	addr := serve(t, newAPI(t), true)
 	for i, want := range []struct{ header, contentType, body string }{
@@ -214,14 +215,15 @@ func TestOverTCP(t *testing.T) {
 		}
 	}
 
-	// A batch larger than the buffers of net/http is not sent in chunks.
+	// A batch larger than the buffers of net/http is not chunked.
 	answer, body := answerIn(t, exchange(t, addr, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: seqd\r\nConnection: close\r\n\r\n"))
 	if answer.ContentLength != int64(len(body)) || len(answer.TransferEncoding) > 0 {
 		t.Errorf("Content-Length is %d of %d bytes, Transfer-Encoding %q", answer.ContentLength, len(body), answer.TransferEncoding)
 	}
 }
 
-// A body that is too large is answered, not cut off by a reset, whether it announces itself or not.
+// TestTooLargeBodyOverTCP checks that a body that is too large gets an answer and not a reset, with
+// and without a Content-Length.
 func TestTooLargeBodyOverTCP(t *testing.T) {
 	addr := serve(t, newAPI(t), true)
 	for name, rest := range map[string]string{

@@ -54,7 +54,7 @@ func exchangeTLS(t *testing.T, addr, raw string) []byte {
 	return answer
 }
 
-// Answers of handlers and errors of net/http look over TLS as they do without.
+// TestListenerOverTLS checks that answers of handlers and errors of net/http are the same over TLS.
 func TestListenerOverTLS(t *testing.T) {
 	addr := serveTLS(t, newAPI(t))
 	answer, body := answerIn(t, exchangeTLS(t, addr, "GET /seq/order HTTP/1.1\r\nHost: seqd\r\nConnection: close\r\n\r\n"))
@@ -75,7 +75,7 @@ func TestListenerOverTLS(t *testing.T) {
 	}
 }
 
-// HTTP/2 is not offered: net/http does not know that there is TLS.
+// TestNoHTTP2 checks that HTTP/2 is not offered, because net/http does not know of TLS.
 func TestNoHTTP2(t *testing.T) {
 	addr := serveTLS(t, newAPI(t))
 	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
@@ -92,7 +92,7 @@ func TestNoHTTP2(t *testing.T) {
 	}
 }
 
-// Who speaks plain HTTP to a port of HTTPS is told so, and gets nothing else.
+// TestPlainHTTPToTLS checks the answer to a caller that speaks plain HTTP to an HTTPS port.
 func TestPlainHTTPToTLS(t *testing.T) {
 	addr := serveTLS(t, newAPI(t))
 	for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
@@ -104,7 +104,7 @@ func TestPlainHTTPToTLS(t *testing.T) {
 	}
 }
 
-// A caller that begins a handshake and says nothing more is cut off.
+// TestSlowHandshake checks that a caller that stops in the middle of a handshake is cut off.
 func TestSlowHandshake(t *testing.T) {
 	addr := serveTLS(t, newAPI(t))
 	for _, begin := range []string{"", "\x16", "\x16\x03\x01\x02\x00\x01", "GET /seq/order"} {
@@ -125,7 +125,8 @@ func TestSlowHandshake(t *testing.T) {
 	}
 }
 
-// Who may not call is answered, not cut off by a reset, whatever he wants to send.
+// TestLargeBodyOfNobody checks that a caller without permission gets an answer and not a reset,
+// however large its body is.
 func TestLargeBodyOfNobody(t *testing.T) {
 	api := newGuarded(t)
 	addr := serve(t, api, true)

@@ -8,29 +8,30 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Metrics counts requests and shows what was counted. It is safe for concurrent use.
+// Metrics counts requests and shows the counts. It is safe for concurrent use.
 type Metrics interface {
-	// Route returns what is called for each request of a route that was answered. It is on the hot
-	// path. The route is a path as in the description, such as /seq/{bizType}, or [NoRoute].
+	// Route returns the function that counts the requests of a route. It is called for each
+	// request, so it must be fast. pattern is a path as in the description, such as /seq/{bizType},
+	// or [NoRoute].
 	Route(pattern string) (count func(method string, status int))
-	// Exposition returns all that was counted in the text format of Prometheus or as OpenMetrics,
-	// compressed by gzip or not, and its content type. The body is not changed. It waits for no
-	// back end.
+	// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, with or
+	// without gzip, and its content type. The caller must not modify the body. Exposition waits for
+	// no back end.
 	Exposition(openMetrics, compressed bool) (body []byte, contentType string, err error)
 }
 
-// NoRoute is what requests are counted under that no route is for, or none with their method.
+// NoRoute is the route of requests whose path, or method, the API does not know.
 const NoRoute = "none"
 
 const metricsPath = "/metrics"
 
-// Header values of /metrics; they are never written to.
+// Header values of /metrics. Do not modify them.
 var (
 	gzipped          = []string{"gzip"}
 	byAcceptEncoding = []string{"Accept, Accept-Encoding"}
 )
 
-// routeMetrics adds the route of the metrics, where there are some.
+// routeMetrics adds the route /metrics if there are metrics.
 func (a *API) routeMetrics() {
 	if a.opts.Metrics == nil {
 		return
@@ -41,7 +42,7 @@ func (a *API) routeMetrics() {
 	}
 }
 
-// countRoutes has the requests of every route counted. It comes after all routes.
+// countRoutes prepares the counting of every route. Call it after all routes were added.
 func (a *API) countRoutes() {
 	if a.opts.Metrics == nil {
 		return
@@ -54,11 +55,12 @@ func (a *API) countRoutes() {
 	}
 }
 
-// counted counts a request that was answered. It must be deferred before what answers panics.
+// counted counts a request that was answered. Defer it before the function that recovers from
+// panics.
 func (a *API) counted(c *gin.Context) { a.counters[c.FullPath()](c.Request.Method, c.Writer.Status()) }
 
-// metrics answers /metrics, also while the service starts, stops, has too much to do or cannot
-// reach what is behind it.
+// metrics answers /metrics, even while the service starts, stops, is overloaded or cannot reach its
+// back ends.
 func (a *API) metrics(c *gin.Context) {
 	compressed := acceptsGzip(c.Request.Header["Accept-Encoding"])
 	body, contentType, err := a.opts.Metrics.Exposition(wantsOpenMetrics(c.Request.Header["Accept"]), compressed)
@@ -75,8 +77,8 @@ func (a *API) metrics(c *gin.Context) {
 	write(c, http.StatusOK, []string{contentType}, body)
 }
 
-// wantsOpenMetrics reports whether the Accept header prefers OpenMetrics to text; neither named
-// means text.
+// wantsOpenMetrics reports whether the Accept header prefers OpenMetrics to text. Without a
+// preference it returns false.
 func wantsOpenMetrics(accept []string) bool {
 	var open, text float64
 	for name, q := range preferences(accept) {
@@ -107,8 +109,8 @@ func acceptsGzip(accept []string) bool {
 	return any > 0
 }
 
-// preferences yields what a header lists, in lower case and without parameters, and the quality of
-// each.
+// preferences yields the values that a header lists, in lower case and without parameters, with the
+// quality of each.
 func preferences(lines []string) func(yield func(string, float64) bool) {
 	return func(yield func(string, float64) bool) {
 		for _, line := range lines {
@@ -122,7 +124,7 @@ func preferences(lines []string) func(yield func(string, float64) bool) {
 	}
 }
 
-// keyed counts what came of requests with an Idempotency-Key.
+// keyed counts requests with an Idempotency-Key by outcome.
 type keyed struct{ issued, replayed, failed atomic.Int64 }
 
 func (k *keyed) count(replayed string, err error) {
@@ -136,19 +138,19 @@ func (k *keyed) count(replayed string, err error) {
 	}
 }
 
-// Load is how much there is to do, and was.
+// Load is the current and past load.
 type Load struct {
-	// InFlight are the requests that are being answered, without probes and scrapes; Connections
-	// those that are open, 0 where they are not known.
+	// InFlight are the requests being answered, except probes and scrapes. Connections are the open
+	// connections, 0 if they are not known.
 	InFlight, Connections int64
-	// Shed are the requests that were refused for Options.MaxInFlight and MaxInFlightBytes, Refused
-	// the connections that were closed for ListenerOptions.MaxConnections.
+	// Shed are the requests refused because of Options.MaxInFlight or MaxInFlightBytes. Refused are
+	// the connections closed because of ListenerOptions.MaxConnections.
 	Shed, Refused int64
-	// Issued, Replayed and Failed are what came of requests with an Idempotency-Key.
+	// Issued, Replayed and Failed count requests with an Idempotency-Key by outcome.
 	Issued, Replayed, Failed int64
 }
 
-// Load tells how much there is to do. It waits for nobody and is safe for concurrent use.
+// Load returns the load. It does not block and is safe for concurrent use.
 func (a *API) Load() Load {
 	l := Load{
 		InFlight: a.inFlight.now.Load(), Shed: a.inFlight.refused.all.Load() + a.room.refused.all.Load(),

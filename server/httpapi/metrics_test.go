@@ -23,7 +23,7 @@ type tallied struct {
 	mu     sync.Mutex
 	counts map[string]int
 	fails  error
-	// entered and release, where they are there, hold every scrape up.
+	// entered and release, if not nil, block every scrape.
 	entered, release chan struct{}
 }
 
@@ -54,13 +54,14 @@ func (m *tallied) Exposition(openMetrics, compressed bool) ([]byte, string, erro
 	return body, "text/plain; version=0.0.4", m.fails
 }
 
-// measuring returns an API with metrics that is starting.
+// measuring returns a starting API with metrics.
 func measuring(t *testing.T, m httpapi.Metrics, change ...func(*httpapi.Options)) *httpapi.API {
 	t.Helper()
 	return newStarting(t, append(change, func(o *httpapi.Options) { o.Metrics = m })...)
 }
 
-// Each request is counted once, by the route that it was given to and the status of its answer.
+// TestRequestsAreCounted checks that each request is counted once, by its route and the status of
+// its answer.
 func TestRequestsAreCounted(t *testing.T) {
 	m := &tallied{}
 	api := measuring(t, m, func(o *httpapi.Options) { o.Guard = nil })
@@ -94,7 +95,8 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// A request that panics in its handler is counted with what it is answered.
+// TestPanicsAreCounted checks that a request whose handler panics is counted with the status of its
+// answer.
 func TestPanicsAreCounted(t *testing.T) {
 	m := &tallied{}
 	do(t, measuring(t, &panicking{tallied: m}), "GET", "/metrics")
@@ -107,7 +109,7 @@ type panicking struct{ *tallied }
 
 func (*panicking) Exposition(bool, bool) ([]byte, string, error) { panic("metrics") }
 
-// Which form a scrape gets.
+// TestMetricsForms checks which form a scrape gets.
 func TestMetricsForms(t *testing.T) {
 	const prometheus = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 	for _, tt := range []struct {
@@ -152,8 +154,8 @@ func TestMetricsForms(t *testing.T) {
 	wantProblem(t, do(t, newStarting(t), "GET", "/metrics"), 404, "not_found")
 }
 
-// Metrics are shown while there is too much to do, and while the service stops; scrapes take no
-// place from requests, and are bounded themselves.
+// TestMetricsUnderLoad checks that metrics are shown under overload and while the service stops,
+// and that scrapes take no places from requests and have a limit of their own.
 func TestMetricsUnderLoad(t *testing.T) {
 	const most = 64
 	m := &tallied{entered: make(chan struct{}, most), release: make(chan struct{})}
@@ -192,7 +194,7 @@ func TestMetricsUnderLoad(t *testing.T) {
 	}
 }
 
-// Counting costs a request no allocation.
+// TestAllocationsWithMetrics checks that counting costs no allocation.
 func TestAllocationsWithMetrics(t *testing.T) {
 	m := metrics.New(metrics.Options{MaxBizTypes: 1})
 	issuer, err := seqd.NewIssuer([]seqd.Definition{define("order", newCounter(1_000_000))}, seqd.Options{Observer: m})
@@ -209,7 +211,7 @@ func TestAllocationsWithMetrics(t *testing.T) {
 	}
 }
 
-// Every route is counted under a path of the description.
+// TestCountedRoutes checks that every route is counted under a path of the description.
 func TestCountedRoutes(t *testing.T) {
 	m := &routes{}
 	api := measuring(t, m)

@@ -15,50 +15,52 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// inFlight bounds how many requests are answered at once. There is no queue: whoever finds no place
-// is told so at once and can go elsewhere, while those that have one are answered as fast as ever.
+// inFlight limits how many requests are answered at once. There is no queue: a request without a
+// place is refused at once and can go to another node, and the others are answered as fast as ever.
 type inFlight struct {
-	refusal
+	busyReply
 	most int64
 	now  atomic.Int64
 }
 
-// refusal answers requests that there is no place or no room for.
-type refusal struct {
-	before  []byte // the answer, up to its request ID
+// busyReply refuses requests for lack of places or room.
+type busyReply struct {
+	before  []byte // the answer up to its request ID
 	refused episodes
 }
 
-// mostScrapes is how many requests for metrics are answered at once: more than any number of
-// Prometheus servers asks for, and few enough that asking all the time takes nothing from issuing.
+// mostScrapes is how many requests for metrics are answered at once. It is more than any number of
+// Prometheus servers needs, and few enough that constant requests take nothing from issuing.
 const mostScrapes = 64
 
-// retryAfter is when a client that was refused shall come back.
+// retryAfter is how long a client should wait after a refusal.
 const retryAfter = time.Second
 
-// oneSecond is retryAfter as a header; it is never written to.
+// oneSecond is retryAfter as a header. Do not modify it.
 var oneSecond = []string{"1"}
 
-// impatience is how long a refusal waits for a client that comes back on the same connection before
-// retryAfter has passed. Answering each at once would let clients that ask again at once take the
+// impatience is how long a refusal is delayed for a client that returns on the same connection
+// before retryAfter has passed. Without the delay, clients that ask again at once would take the
 // processor from those that are served.
 const impatience = 100 * time.Millisecond
 
-// connKey finds what is known of a connection in the context of its requests.
+// connKey is the key in a request's context for what is known of its connection.
 type connKey struct{}
 
-// lastRefusal is when a connection was refused last, in nanoseconds since 1970; 0 for never.
-type lastRefusal struct{ atomic.Int64 }
+// lastShed is when a request of a connection was last refused, in nanoseconds since 1970; 0 means
+// never.
+type lastShed struct{ atomic.Int64 }
 
-// ConnContext is for [http.Server]: with it the API knows which connections come back too early
-// after a refusal. Without it none does.
+// ConnContext is for [http.Server]. It lets the API recognise connections that return too early
+// after a refusal.
 func ConnContext(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, new(lastRefusal))
+	return context.WithValue(ctx, connKey{}, new(lastShed))
 }
 
-// tooEarly notes a refusal and reports whether the connection was refused less than retryAfter ago.
+// tooEarly records a refusal and reports whether the previous refusal on the connection was less
+// than retryAfter ago.
 func tooEarly(r *http.Request) bool {
-	last, known := r.Context().Value(connKey{}).(*lastRefusal)
+	last, known := r.Context().Value(connKey{}).(*lastShed)
 	if !known {
 		return false
 	}
@@ -67,23 +69,24 @@ func tooEarly(r *http.Request) bool {
 	return before != 0 && now-before < int64(retryAfter) && now >= before
 }
 
-// newInFlight returns places whose bound is called bound.
+// newInFlight returns a limit. bound is what the limit is called in its answers.
 func newInFlight(most int, bound string, log *slog.Logger) *inFlight {
 	detail := strconv.Itoa(most) + " requests are being answered already"
 	return &inFlight{
-		refusal: newRefusal(detail, "requests were refused: "+bound+" are being answered", log),
-		most:    orNone(int64(most)),
+		busyReply: newBusyReply(detail, "requests were refused: "+bound+" are being answered", log),
+		most:      orNone(int64(most)),
 	}
 }
 
-// newRefusal returns a refusal whose detail needs no escaping in JSON, and what is logged of it.
-func newRefusal(detail, message string, log *slog.Logger) refusal {
+// newBusyReply returns a reply with that detail, which must need no escaping in JSON. message is
+// logged.
+func newBusyReply(detail, message string, log *slog.Logger) busyReply {
 	p := newProblem(&seqd.Error{Code: seqd.CodeOverloaded, Detail: detail})
 	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
-	return refusal{before: []byte(before), refused: episodes{log: log, message: message}}
+	return busyReply{before: []byte(before), refused: episodes{log: log, message: message}}
 }
 
-// orNone reads 0 as no bound.
+// orNone converts 0 to no limit.
 func orNone(most int64) int64 {
 	if most == 0 {
 		return math.MaxInt64
@@ -91,8 +94,8 @@ func orNone(most int64) int64 {
 	return most
 }
 
-// enter takes a place. Where there is none it writes nothing, so that requests without one do not
-// slow down those with one.
+// enter takes a place, and reports whether there was one. If not, it writes nothing to memory, so
+// that refused requests do not slow down the others.
 func (f *inFlight) enter() bool {
 	for {
 		n := f.now.Load()
@@ -105,12 +108,12 @@ func (f *inFlight) enter() bool {
 	}
 }
 
-// leave gives the place back.
+// leave frees the place.
 func (f *inFlight) leave() { f.now.Add(-1) }
 
-// answer refuses a request, at once if its caller heeds Retry-After. It makes nothing but the
-// request ID, for it must cost less than what it refuses.
-func (f *refusal) answer(c *gin.Context) {
+// answer refuses a request, at once if the caller heeds Retry-After. It creates nothing but the
+// request ID, because it must cost less than what it refuses.
+func (f *busyReply) answer(c *gin.Context) {
 	f.refused.count()
 	if tooEarly(c.Request) {
 		time.Sleep(impatience)
@@ -126,11 +129,10 @@ func (f *refusal) answer(c *gin.Context) {
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
 }
 
-// places returns where a request has to find a place, nil for nowhere. What balancers and
-// orchestrators ask must be answered above all when there is much to do: else they would end the
-// process, and its load would fall on the others. What Prometheus asks must be answered then as
-// well, for it is what the overload is seen by; it has places of its own, so that asking too often
-// is no way around the bound.
+// places returns the limit for a request, or nil for none. Probes of load balancers and
+// orchestrators must be answered under overload too: otherwise the process would be killed, and its
+// load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
+// the overload. They have places of their own, so that they cannot be used to exceed the limit.
 func (a *API) places(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
@@ -144,14 +146,14 @@ func (a *API) places(c *gin.Context) *inFlight {
 // logEvery is the shortest time between two log lines of the same kind.
 const logEvery = 10 * time.Second
 
-// episodes logs something that may happen very often, with how often it did, at once and then at
-// most every logEvery. It is safe for concurrent use.
+// episodes logs something that may happen very often, with a count, at once and then at most every
+// logEvery. It is safe for concurrent use.
 type episodes struct {
 	log     *slog.Logger
 	message string
-	all     atomic.Int64 // how often it did in all
+	all     atomic.Int64 // how often it happened
 	unsaid  atomic.Int64
-	last    atomic.Int64 // when it was logged, nanoseconds since 1970
+	last    atomic.Int64 // when it was last logged, nanoseconds since 1970
 }
 
 func (e *episodes) count() {

@@ -22,7 +22,8 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// bounded returns an API that answers most requests at once, for order and s, and what it logs.
+// bounded returns an API for order with strategy s that answers at most that many requests at once,
+// and its log.
 func bounded(tb testing.TB, most int, s seqd.Strategy) (*httpapi.API, *bytes.Buffer) {
 	tb.Helper()
 	log := new(bytes.Buffer)
@@ -33,7 +34,7 @@ func bounded(tb testing.TB, most int, s seqd.Strategy) (*httpapi.API, *bytes.Buf
 	return api, log
 }
 
-// hanging is a counter whose callers wait until the test lets them go.
+// hanging returns a counter whose callers wait until the test releases them.
 func hanging() (c *counter, entered, release chan struct{}) {
 	c, entered, release = newCounter(100), make(chan struct{}), make(chan struct{})
 	c.generate = func() error { entered <- struct{}{}; <-release; return nil }
@@ -58,7 +59,7 @@ func TestMoreRequestsThanPlaces(t *testing.T) {
 		if w.Header().Get("Retry-After") != "1" || p.Detail != "2 requests are being answered already" {
 			t.Errorf("%s: Retry-After %q, %q", target, w.Header().Get("Retry-After"), p.Detail)
 		}
-		// It is the answer that any other error of its kind would be.
+		// The answer is the same as that of any other error of its kind.
 		p.RequestID = w.Header().Get("X-Request-Id")
 		var known map[string]any
 		if err := json.Unmarshal(w.Body.Bytes(), &known); err != nil || len(known) != 6 {
@@ -78,7 +79,8 @@ func TestMoreRequestsThanPlaces(t *testing.T) {
 	}
 }
 
-// However many come at once, no more than the bound are inside, and every place is given back.
+// TestPlacesUnderConcurrency checks that no more requests than the limit are inside at once, and
+// that every place is freed.
 func TestPlacesUnderConcurrency(t *testing.T) {
 	const most, callers, calls = 3, 16, 500
 	var inside, highest, served, refused atomic.Int64
@@ -117,14 +119,15 @@ func TestPlacesUnderConcurrency(t *testing.T) {
 	s.generate = hang.generate
 	for range most {
 		all.Go(func() { do(t, api, "GET", "/seq/order") })
-		<-entered // so each place is free
+		<-entered // this shows that each place is free
 	}
 	wantProblem(t, do(t, api, "GET", "/seq/order"), 503, seqd.CodeOverloaded)
 	close(release)
 	all.Wait()
 }
 
-// A client that sends its body byte by byte has no place while it does.
+// TestSlowBodyTakesNoPlace checks that a client takes no place while it sends its body byte by
+// byte.
 func TestSlowBodyTakesNoPlace(t *testing.T) {
 	api, _ := bounded(t, 1, newCounter(100))
 	api.Administer(newDefinitions(), alone{})
@@ -144,7 +147,7 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 			answered <- w.Code
 		}()
 		for _, part := range "{}" {
-			// which returns once it was read: the request is under way
+			// Write returns once the part was read, so the request is in progress.
 			if _, err := send.Write([]byte(string(part))); err != nil {
 				t.Fatal(err)
 			}
@@ -161,8 +164,8 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 	}
 }
 
-// A connection that comes back before Retry-After is answered late; it does not delay others, nor
-// itself where there is a place.
+// TestImpatientClients checks that a connection that returns before Retry-After is answered late,
+// unless there is a place, and that it does not delay others.
 func TestImpatientClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, entered, release := hanging()
@@ -225,7 +228,8 @@ func TestRefusingAllocates(t *testing.T) {
 	}
 }
 
-// Connections above the most are closed at once, and places of closed ones are free again.
+// TestMoreConnectionsThanPlaces checks that connections above the limit are closed at once, and
+// that a closed connection makes room.
 func TestMoreConnectionsThanPlaces(t *testing.T) {
 	const most = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -263,7 +267,7 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 			}
 		}
 		for _, c := range ours {
-			for range 2 { // the second time changes nothing
+			for range 2 { // the second call changes nothing
 				_ = c.Close()
 			}
 		}
@@ -280,8 +284,8 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 	}
 }
 
-// Connections that stay open with nothing to say keep nobody out: when nearly all places are taken,
-// an answer ends its connection.
+// TestIdleConnectionsKeepNobodyOut checks that answers end their connections when almost all places
+// are taken.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	const most, kept = 32, 28
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -309,12 +313,12 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 			t.Fatalf("connection %d: closed %t, %v", i, answer.Close, err)
 		}
 		if answer.Close {
-			_, _ = answers.ReadByte() // its end
+			_, _ = answers.ReadByte() // the end of the connection
 		}
 	}
 }
 
-// dial connects for the length of the test.
+// dial opens a connection that is closed when the test ends.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)

@@ -10,16 +10,16 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// pages keeps web pages out while nobody is asked for a token. A loopback address keeps other
-// machines out, but not the pages that a browser on this one shows: they can send requests to any
-// address, and read the answers if a name of their own leads here (DNS rebinding). If tokens are
-// asked for, no page gets anywhere, because no browser adds one by itself.
+// pages keeps web pages of other origins out while callers need no token. Listening on a loopback
+// address keeps other machines out, but not the pages in a browser on this machine: they can send
+// requests to any address, and can read the answers if a name of theirs resolves to this machine
+// (DNS rebinding). If tokens are required, no page gets in, because browsers do not add them.
 //
-// There is one rule for every route and method, since a GET takes numbers too: the Host must be a
-// name of this service, and a page that sends a request must come from the same origin.
+// The same rule holds for every route and method, because a GET issues numbers too: the Host must
+// be a name of this service, and a page that sends a request must have the same origin.
 type pages struct {
 	hosts []string
-	// the first Host that passed, nil before: most requests have the same
+	// the first Host that passed; most requests have the same
 	passed  atomic.Pointer[string]
 	refused episodes
 }
@@ -28,7 +28,7 @@ func newPages(hosts []string, log *slog.Logger) *pages {
 	return &pages{hosts: hosts, refused: episodes{log: log, message: "requests were refused: their Host is not in server.hosts, and callers need no token"}}
 }
 
-// check returns why a request is refused, nil if it may go on. It allocates only for a refusal.
+// check returns an error if a request is refused. It allocates only then.
 func (p *pages) check(r *http.Request) error {
 	if passed := p.passed.Load(); (passed == nil || *passed != r.Host) && !p.pass(r.Host) {
 		p.refused.count()
@@ -42,7 +42,7 @@ func (p *pages) check(r *http.Request) error {
 	return nil
 }
 
-// pass reports whether a Host may pass, and notes the first that does.
+// pass reports whether a Host may pass, and remembers the first that does.
 func (p *pages) pass(host string) bool {
 	if !p.known(host) {
 		return false
@@ -54,11 +54,13 @@ func (p *pages) pass(host string) bool {
 	return true
 }
 
-// known reports whether a Host belongs to this service: no name that somebody else can lead here.
+// known reports whether a Host belongs to this service and nobody else can make it resolve to this
+// machine.
 //
-// An IP address does, because it is not looked up, and so does localhost. Names below localhost do
-// not: not every resolver keeps them on this machine. No Host at all passes: no browser leaves it
-// out, while health checks of HTTP/1.0 do. The port says nothing of who calls, but must be one.
+// An IP address qualifies because it is not resolved, and so does localhost. Names below localhost
+// do not: not every resolver keeps them on this machine. An empty Host qualifies, because every
+// browser sends one, while health checks of HTTP/1.0 may not. The port must be valid; its value
+// does not matter.
 func (p *pages) known(host string) bool {
 	if host == "" {
 		return true
@@ -85,15 +87,14 @@ func (p *pages) named(name string) bool {
 			return true
 		}
 	}
-	if name == "" || name[0] < '0' || name[0] > '9' { // an error of ParseAddr would be allocated
+	if name == "" || name[0] < '0' || name[0] > '9' { // ParseAddr would allocate an error
 		return false
 	}
 	_, err := netip.ParseAddr(name)
 	return err == nil
 }
 
-// isPort reports whether text is what may follow the name in a Host: nothing, or a colon and
-// digits.
+// isPort reports whether text may follow the name in a Host: nothing, or a colon and digits.
 func isPort(text string) bool {
 	if text == "" {
 		return true
@@ -106,9 +107,9 @@ func isPort(text string) bool {
 	return text[0] == ':' && len(text) <= len(":65535")
 }
 
-// fromElsewhere reports whether a browser says that a page of another origin makes a request. A
-// page of the same host and another port is one as well: the browser calls it same-site. Programs
-// send neither header, and what a user typed has none as its Sec-Fetch-Site.
+// fromElsewhere reports whether a browser says that a page of another origin makes the request.
+// That includes a page of the same host and another port, which browsers call same-site. Programs
+// send neither header. If the user typed the address, Sec-Fetch-Site is none.
 func fromElsewhere(r *http.Request) bool {
 	for _, site := range r.Header["Sec-Fetch-Site"] {
 		if site != "none" && site != "same-origin" {

@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// newOpen returns an API that asks nobody for a token and has every route.
+// newOpen returns an API with every route that requires no token.
 func newOpen(t *testing.T, change ...func(*httpapi.Options)) *httpapi.API {
 	t.Helper()
 	api := newStarting(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
@@ -25,7 +25,7 @@ func newOpen(t *testing.T, change ...func(*httpapi.Options)) *httpapi.API {
 	return api
 }
 
-// rawRequest reads a request as net/http does, from all of its lines.
+// rawRequest reads a request from its lines as net/http does.
 func rawRequest(t *testing.T, lines ...string) *http.Request {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(strings.Join(lines, "\r\n") + "\r\n\r\n")))
@@ -42,7 +42,7 @@ func answer(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// eachTarget calls f with every route, filled in, and with what is no route.
+// eachTarget calls f with a target for every route, and with targets that match none.
 func eachTarget(api *httpapi.API, f func(method, target string)) {
 	for _, route := range api.Routes() {
 		f(route.Method, strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "shop", "{resource}", "history").Replace(route.Path))
@@ -55,8 +55,8 @@ func eachTarget(api *httpapi.API, f func(method, target string)) {
 	f("POST", "/readyz")
 }
 
-// While nobody is asked for a token, a page of another origin gets nothing from any route, and
-// takes no number.
+// TestPagesGetNothing checks that a page of another origin gets nothing from any route, and takes
+// no number.
 func TestPagesGetNothing(t *testing.T) {
 	api := newOpen(t)
 	for _, page := range []string{
@@ -76,7 +76,8 @@ func TestPagesGetNothing(t *testing.T) {
 	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// Programs, what a user types, and what a page of this service loads go on.
+// TestNoForeignPage checks that programs, addresses that a user typed, and pages of this service
+// may pass.
 func TestNoForeignPage(t *testing.T) {
 	for _, lines := range []string{
 		"Accept: */*", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: cors", "Referer: http://example.com/", "Sec-Fetch-Site: same-origin",
@@ -96,7 +97,7 @@ var hosts = map[string]bool{
 	"127.0.0.1": true, "127.0.0.1:8080": true, "192.0.2.7:80": true, "127.0.0.1.": true, "[::1]": true, "[::1]:8080": true, "[2001:DB8::1]:1": true, "[::ffff:10.0.0.1]:8080": true, "[fe80::1%lo]:8080": true,
 	"localhost": true, "localhost:8080": true, "LocalHost:8080": true, "localhost.": true, "localhost.:8080": true, "localhost:": true, "localhost:1": true,
 	"seqd-1": true, "seqd-1:8080": true, "SEQD-1.:8080": true, "a.example": true, "A.Example.:443": true,
-	"": true, // of HTTP/1.1 too
+	"": true, // in HTTP/1.1 too
 
 	"example.com": false, "example.com:8080": false, "localhost.example.com": false, "localhost.example.com:8080": false, "seqd.localhost": false, "seqd-1.example": false,
 	"b.a.example": false, "xseqd-1": false, "example": false, "127.0.0.1.example.com": false, "127.0.0.1.nip.io:8080": false, "127.1": false, "2130706433": false, "0x7f.0.0.1": false,
@@ -105,8 +106,8 @@ var hosts = map[string]bool{
 	"localhost@example.com": false, "localhost,example.com": false, "]": false,
 }
 
-// While nobody is asked for a token, a name that somebody else can lead here gets nothing from any
-// route; the answer says what to do.
+// TestHosts checks that a name that somebody else could make resolve to this machine gets nothing
+// from any route, and that the answer says what to do.
 func TestHosts(t *testing.T) {
 	open, guarded := newOpen(t, func(o *httpapi.Options) { o.Hosts = []string{"seqd-1", "a.example"} }), newGuarded(t)
 	for host, passes := range hosts {
@@ -134,8 +135,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What counts is what the request is for: in a request to a proxy, as some clients send it, the
-// target.
+// TestHostOfTarget checks that an absolute target, as some clients send it, wins over the header
+// Host.
 func TestHostOfTarget(t *testing.T) {
 	open := newOpen(t)
 	wantProblem(t, answer(open, rawRequest(t, "GET http://example.com/tokens HTTP/1.1", "Host: localhost")), 403, "forbidden")
@@ -144,7 +145,7 @@ func TestHostOfTarget(t *testing.T) {
 	}
 }
 
-// Balancers ask in many ways, and none of them needs a setting unless it uses a name.
+// TestProbes checks that probes of load balancers need no setting unless they use a name.
 func TestProbes(t *testing.T) {
 	open := newOpen(t)
 	for name, lines := range map[string][]string{
@@ -164,8 +165,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Refusals for the Host are in the log, since what a probe is answered is seldom read; a long Host
-// does not make a long answer.
+// TestRefusedHostIsLogged checks that a refused Host is logged, because answers to probes are
+// rarely read, and that a long Host is cut.
 func TestRefusedHostIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	open := newOpen(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -175,7 +176,7 @@ func TestRefusedHostIsLogged(t *testing.T) {
 	}
 }
 
-// The rule costs no allocation, whatever Host passes.
+// TestAllocationsWithHosts checks that the rule costs no allocation, whatever Host passes.
 func TestAllocationsWithHosts(t *testing.T) {
 	api := newStarting(t, func(o *httpapi.Options) { o.Hosts = []string{"a.example", "seqd-1"} })
 	api.Ready(newIssuer(t, define("order", newCounter(1_000_000))))

@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Every code a plugin can refuse with becomes its status.
+// TestStatusOfEveryCode checks the status of every code with which a plugin can refuse.
 func TestStatusOfEveryCode(t *testing.T) {
 	for code, status := range codes {
 		t.Run(string(code), func(t *testing.T) {
@@ -63,8 +63,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A panic or an error of foreign code costs the request it happens in, tells the caller nothing of
-// its cause, and nothing else.
+// TestFailuresInForeignCode checks that a panic or an error of foreign code fails its own request
+// only, and that the answer does not show the cause.
 func TestFailuresInForeignCode(t *testing.T) {
 	const secret = "hunter2"
 	broken := func() error { return errors.New(secret) }
@@ -121,8 +121,8 @@ func TestFailuresInForeignCode(t *testing.T) {
 
 func perCall(f func() error) func(*seqd.Call) error { return func(*seqd.Call) error { return f() } }
 
-// A plugin whose Before ran is told of every failure, so that what it holds for the request is let
-// go.
+// TestOnErrorAfterPanicInStrategy checks that a plugin whose Before ran is told of every failure,
+// so that it can free what it holds for the request.
 func TestOnErrorAfterPanicInStrategy(t *testing.T) {
 	s, told := newCounter(1), 0
 	s.generate = func() error { panic("boom") }
@@ -156,8 +156,8 @@ func TestRewrittenIDs(t *testing.T) {
 	}
 }
 
-// Whatever a plugin does to the call, the caller gets what the contract says: as many IDs as asked
-// for, none of them empty, in an answer that can be read; or an error.
+// TestPluginsCannotBreakAnswers checks that, whatever a plugin does to the call, the caller gets an
+// error or a well-formed answer with as many IDs as requested, none of them empty.
 func TestPluginsCannotBreakAnswers(t *testing.T) {
 	show := func(text string) func(*seqd.Call) error {
 		return func(call *seqd.Call) error {
@@ -224,7 +224,7 @@ func wantIDs(t *testing.T, body []byte, batch bool, count int) {
 	}
 }
 
-// A limit is told with the numbers and with the refusal.
+// TestLimitHeaders checks that rate limit headers come with numbers and with refusals.
 func TestLimitHeaders(t *testing.T) {
 	left := int64(1)
 	limit := plugin{before: func(call *seqd.Call) error {
@@ -243,7 +243,7 @@ func TestLimitHeaders(t *testing.T) {
 			t.Errorf("%d, %v; want %d and a limit", w.Code, h, status)
 		}
 	}
-	// The call is used again by other requests, which have no limit.
+	// The call is reused by other requests, which have no limit.
 	for range 10 {
 		if h := do(t, api, "GET", "/seq/other").Header(); h.Get("RateLimit-Limit") != "" {
 			t.Errorf("a limit where there is none: %v", h)

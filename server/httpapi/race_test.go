@@ -2,5 +2,5 @@
 
 package httpapi_test
 
-// raceEnabled: the race detector allocates on its own account.
+// raceEnabled reports whether the race detector, which allocates, is on.
 const raceEnabled = true

@@ -21,14 +21,15 @@ import (
 // randomRequests is how many requests each route gets.
 const randomRequests = 10_000
 
-// Whatever is sent to a route, it is no error of the service, and every error is a problem
-// document. The seed of a route is its name, so each run sends the same.
+// TestRandomRequests sends random requests to each route. None may be an internal error, and every
+// error must be a problem document. The seed of a route is its name, so each run sends the same
+// requests.
 func TestRandomRequests(t *testing.T) {
 	routes := randomAPI(t).Routes()
 	for _, route := range routes {
 		t.Run(route.Method+" "+route.Path, func(t *testing.T) {
 			t.Parallel()
-			api := randomAPI(t) // of its own: one route does not undo what another one needs
+			api := randomAPI(t) // of its own, so that one route does not undo what another needs
 			hash := fnv.New64a()
 			fmt.Fprint(hash, route)
 			g := generator{rand.New(rand.NewPCG(hash.Sum64(), 6))}
@@ -46,7 +47,7 @@ func TestRandomRequests(t *testing.T) {
 				sent++
 				body.Reset()
 				w := httptest.NewRecorder()
-				w.Body = &body // of the request before, which is cheaper than a new one
+				w.Body = &body // reused, which is cheaper than a new one
 				api.ServeHTTP(w, r)
 				checkAnswer(t, w)
 				if w.Code < 300 {
@@ -104,7 +105,7 @@ var hostile = []string{
 
 func (g generator) pick(list []string) string { return list[g.IntN(len(list))] }
 
-// value is a good one, a hostile one, a long one, or noise.
+// value returns the good value, a hostile one, a long one, or noise.
 func (g generator) value(good string) string {
 	switch n := g.IntN(20); {
 	case n < 9:
@@ -118,7 +119,7 @@ func (g generator) value(good string) string {
 	}
 }
 
-// noise is bytes of any kind.
+// noise returns random bytes.
 func (g generator) noise(n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -127,7 +128,7 @@ func (g generator) noise(n int) string {
 	return string(b)
 }
 
-// part is a value as a piece of a target: escaped, as clients should, or as it is.
+// part returns a value as part of a target, escaped or as it is.
 func (g generator) part(good string) string {
 	v := g.value(good)
 	if g.IntN(4) > 0 {
@@ -148,7 +149,7 @@ func (g generator) request(route httpapi.Route) (method, target string, headers 
 	return method, g.target(route.Path), headers, g.body(), g.IntN(8) == 0
 }
 
-// good are what a route's parameters usually are.
+// good are usual values of the parameters of routes.
 var good = map[string]string{"{id}": "100", "{resource}": "things", "{verb}": "disable", "{name}": "shop"}
 
 func (g generator) target(path string) string {

@@ -7,15 +7,15 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// detailed is a strategy that tells an operator something.
+// detailed is a strategy that reports details.
 type detailed struct{ *counter }
 
 func (detailed) Details() map[string]any {
 	return map[string]any{"machineId": 333, "advertiseIp": "192.0.2.9"}
 }
 
-// Where tokens are on, names, machine IDs and addresses are for those who may read; everybody else
-// learns the status.
+// TestReadinessOfStrangers checks that, with tokens, only callers with the scope read see names,
+// machine IDs and addresses. Others see the status.
 func TestReadinessOfStrangers(t *testing.T) {
 	well := detailed{newCounter(1)}
 	limping, sick := detailed{newCounter(1)}, detailed{newCounter(1)}

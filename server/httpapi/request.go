@@ -11,8 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// requestIDs makes IDs for requests that come without one: a prefix drawn at start and a running
-// number. They cost no system call and sort by time within a process.
+// requestIDs creates IDs for requests that come without one: a prefix drawn at the start and a
+// running number. They need no system call and sort by time within a process.
 type requestIDs struct {
 	prefix string
 	last   *atomic.Uint64
@@ -24,7 +24,7 @@ func newRequestIDs() requestIDs {
 	return requestIDs{prefix: hex.EncodeToString(seed[:]) + "-", last: new(atomic.Uint64)}
 }
 
-// of returns the caller's X-Request-Id when it is harmless, else a new one, as a header value.
+// of returns the caller's X-Request-Id if it is harmless, otherwise a new ID, as a header value.
 func (ids requestIDs) of(r *http.Request) []string {
 	if given := r.Header["X-Request-Id"]; len(given) == 1 && harmless(given[0]) && discreet(given[0]) == given[0] {
 		return given
@@ -35,7 +35,7 @@ func (ids requestIDs) of(r *http.Request) []string {
 	return []string{string(text)}
 }
 
-// harmless reports whether an ID from outside may go into logs and headers.
+// harmless reports whether a caller's ID may go into logs and headers.
 func harmless(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false
@@ -49,7 +49,7 @@ func harmless(id string) bool {
 	return true
 }
 
-// requestID is the ID of the request that is being answered.
+// requestID returns the ID of the request.
 func requestID(c *gin.Context) string {
 	if id := c.Writer.Header()["X-Request-Id"]; len(id) == 1 {
 		return id[0]
@@ -57,13 +57,13 @@ func requestID(c *gin.Context) string {
 	return ""
 }
 
-// wantsText reports whether the Accept header prefers text/plain to JSON. Equal preference, also
-// for a header that cannot be read, means JSON.
+// wantsText reports whether the Accept header prefers text/plain to JSON. Without a preference, or
+// if the header is malformed, it returns false.
 func wantsText(accept []string) bool {
 	if len(accept) == 0 || len(accept) == 1 && accept[0] == "*/*" {
 		return false
 	}
-	// The quality of each form comes from the most specific entry that matches it (RFC 9110,
+	// The quality of each form comes from the most specific media range that matches it (RFC 9110,
 	// section 12.5.1).
 	var text, json preference
 	for _, line := range accept {
@@ -99,14 +99,13 @@ func (p *preference) set(specific int, q float64) {
 	}
 }
 
-// quality reads q=… out of the parameters of a media type; 1 when there is none, 0 when it cannot
-// be read.
+// quality returns q=… of the parameters of a media type: 1 if there is none, 0 if it is malformed.
 func quality(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
 		if strings.EqualFold(strings.TrimSpace(name), "q") {
 			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil || !(q >= 0 && q <= 1) { // not a number is neither
+			if err != nil || !(q >= 0 && q <= 1) { // NaN fails this too
 				return 0
 			}
 			return q

@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Header values that every answer shares; they are never written to.
+// Header values shared by all answers. Do not modify them.
 var (
 	jsonType    = []string{"application/json"}
 	textType    = []string{"text/plain; charset=utf-8"}
@@ -25,8 +25,8 @@ var (
 	bearer      = []string{"Bearer"}
 )
 
-// status maps every code to its HTTP status. A code that is not here came from foreign code and is
-// an internal error.
+// status maps every code to its HTTP status. Any other code comes from foreign code and is an
+// internal error.
 var status = map[seqd.Code]int{
 	seqd.CodeInvalidBizType:       http.StatusBadRequest,
 	seqd.CodeInvalidCount:         http.StatusBadRequest,
@@ -62,7 +62,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeCanceled:             http.StatusServiceUnavailable,
 }
 
-// problem is an error by RFC 9457.
+// problem is an error as in RFC 9457.
 type problem struct {
 	Type      string    `json:"type"`
 	Title     string    `json:"title"`
@@ -70,12 +70,12 @@ type problem struct {
 	Code      seqd.Code `json:"code"`
 	Detail    string    `json:"detail"`
 	RequestID string    `json:"requestId,omitempty"`
-	// Problems are what is wrong with each setting of a definition.
+	// Problems lists what is wrong with the settings of a definition.
 	Problems []settingProblem `json:"problems,omitempty"`
 	BizTypes []unready        `json:"bizTypes,omitempty"`
-	// Unready is how many biz types cannot issue, of which BizTypes names the first.
+	// Unready is how many biz types cannot issue. BizTypes names the first of them.
 	Unready int `json:"unready,omitempty"`
-	// Details is what strategies tell an operator, in the answer of /readyz.
+	// Details are what strategies report to operators, in the answer of /readyz.
 	Details details `json:"details,omitempty"`
 }
 
@@ -85,7 +85,7 @@ type settingProblem struct {
 	Text string `json:"text"`
 }
 
-// unready is one line of /readyz.
+// unready is one biz type in the answer of /readyz.
 type unready struct {
 	Name   string    `json:"name"`
 	Code   seqd.Code `json:"code"`
@@ -105,15 +105,15 @@ func newProblem(err *seqd.Error) problem {
 	return p
 }
 
-// fail is the one writer of errors.
+// fail writes the answer for an error. Every error is written here.
 func (a *API) fail(c *gin.Context, err error) {
-	refusal := seqd.AsError(err)
-	a.logCause(c, refusal)
-	a.failWith(c, refusal, newProblem(refusal))
+	shown := seqd.AsError(err)
+	a.logCause(c, shown)
+	a.failWith(c, shown, newProblem(shown))
 }
 
-// logCause writes to the log why what an administrator asked for was refused, where the answer does
-// not say it all.
+// logCause logs why a request of an administrator was refused, if the answer does not say all of
+// it.
 func (a *API) logCause(c *gin.Context, err *seqd.Error) {
 	if err.Err != nil && administrative(c) && !errors.Is(err, context.Canceled) {
 		a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelWarn, "an administrator's request was refused", slog.String("requestId", requestID(c)), slog.Any("error", err))
@@ -141,9 +141,10 @@ func (a *API) failWith(c *gin.Context, err *seqd.Error, p problem) {
 // mostListed is how many biz types /readyz names.
 const mostListed = 100
 
-// readyz says 503 while a biz type cannot issue for a reason of this node or its back ends, and 200
-// with a list while all can but some not as they should. Names, machine IDs and addresses are for
-// those who may read; balancers, which have no token, need none of them.
+// readyz answers 503 while a biz type cannot issue for a reason of this node or its back ends.
+// Otherwise it answers 200, with a list of the biz types that are degraded. Names, machine IDs and
+// addresses are only shown to callers with the scope read. Load balancers, which have no token, do
+// not need them.
 func (a *API) readyz(c *gin.Context) {
 	issuer := a.issuer.Load()
 	switch {
@@ -170,17 +171,16 @@ func (a *API) readyz(c *gin.Context) {
 	a.failWith(c, worst, p)
 }
 
-// readiness is the answer of /readyz when every biz type can issue.
+// readiness is the answer of /readyz if every biz type can issue.
 type readiness struct {
 	Status string `json:"status"`
-	// Degraded is how many biz types do not issue as they should, of which BizTypes names the
-	// first.
+	// Degraded is how many biz types are degraded. BizTypes names the first of them.
 	Degraded int       `json:"degraded,omitempty"`
 	BizTypes []unready `json:"bizTypes,omitempty"`
 	Details  details   `json:"details,omitempty"`
 }
 
-// details is what strategies tell an operator, by biz type.
+// details are what strategies report to operators, by biz type.
 type details map[string]map[string]any
 
 func detailsOf(issuer *seqd.Issuer) details {
@@ -209,8 +209,8 @@ func (a *API) ready(c *gin.Context, issuer *seqd.Issuer) {
 	writeJSON(c, http.StatusOK, jsonType, answer)
 }
 
-// lines are the lines of /readyz. The causes stand in the log: they may hold what callers must not
-// see.
+// lines converts a list for the answer of /readyz. It leaves out the causes, which may contain what
+// callers must not see. The log has them.
 func lines(list []seqd.Unready) []unready {
 	lines := make([]unready, len(list))
 	for i, u := range list {
@@ -219,7 +219,7 @@ func lines(list []seqd.Unready) []unready {
 	return lines
 }
 
-// writeJSON writes v, which always can be encoded.
+// writeJSON writes v, which must be encodable.
 func writeJSON(c *gin.Context, code int, contentType []string, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -228,8 +228,8 @@ func writeJSON(c *gin.Context, code int, contentType []string, v any) {
 	write(c, code, contentType, body)
 }
 
-// write sends a complete answer. Where net/http would not compute the length itself, it is given,
-// so that large answers are not sent in chunks.
+// write sends a complete answer. It sets the Content-Length if net/http would not, so that large
+// answers are not chunked.
 func write(c *gin.Context, code int, contentType []string, body []byte) {
 	settle(c, body)
 	header := c.Writer.Header()
@@ -238,7 +238,7 @@ func write(c *gin.Context, code int, contentType []string, body []byte) {
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	c.Writer.WriteHeader(code)
-	// An error means that the caller is gone; its numbers are skipped and nobody is left to tell.
+	// An error means that the caller has gone. Its numbers are skipped.
 	_, _ = c.Writer.Write(body)
 }
 
@@ -253,12 +253,12 @@ func appendQuoted(dst []byte, s []byte) []byte {
 	encoder := json.NewEncoder(&buf)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(string(s)); err != nil {
-		panic(err) // a string always can be encoded
+		panic(err) // a string can always be encoded
 	}
 	return append(dst, bytes.TrimRight(buf.Bytes(), "\n")...)
 }
 
-// plain reports whether a JSON string holds s as it is.
+// plain reports whether s needs no escaping in a JSON string.
 func plain(s []byte) bool {
 	for _, c := range s {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -268,8 +268,8 @@ func plain(s []byte) bool {
 	return true
 }
 
-// writeLimit says where the caller stands against a rate limit, in the fields of
-// draft-ietf-httpapi-ratelimit-headers-07; reset is in seconds, rounded up.
+// writeLimit sets the fields of draft-ietf-httpapi-ratelimit-headers-07 for the caller's rate
+// limit. reset is in seconds, rounded up.
 func writeLimit(header http.Header, limit seqd.Limit) {
 	header["Ratelimit-Limit"] = []string{strconv.FormatInt(limit.Quota, 10)}
 	header["Ratelimit-Remaining"] = []string{strconv.FormatInt(limit.Remaining, 10)}

@@ -14,19 +14,19 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// room bounds the bytes of answers that are being made or written. A caller that does not read its
-// answer keeps it in memory until writeTimeout, so the number of requests alone bounds nothing.
-// There is no queue, as with [inFlight]. It is safe for concurrent use.
+// room limits the bytes of large answers that are being made or written. A caller that does not
+// read its answer keeps it in memory until writeTimeout, so the number of requests alone limits
+// nothing. There is no queue, as in [inFlight]. It is safe for concurrent use.
 //
-// An answer borrows before it is made, for numbers that were taken must not be refused: twice the
-// bytes that it is expected to have, because making it takes more than the answer. Once it is made
-// it holds its own size.
+// An answer borrows before it is made, because numbers that were taken must not be refused. It
+// borrows twice its expected size, because making it takes more memory than the answer. Once it is
+// made, it keeps a loan of its actual size.
 type room struct {
-	refusal
+	busyReply
 	large, small account
 	unbounded    bool
-	// sizes are the bytes of one unit of an answer (an ID, an item of a list) that were seen
-	// lately, by a hash of what was asked for. Two that share a place cost precision, nothing else.
+	// sizes are the recent sizes of one unit of an answer (an ID, an item of a list), by a hash of
+	// what was requested. A collision costs accuracy and nothing else.
 	sizes [1024]unitSize
 	seed  maphash.Seed
 }
@@ -37,7 +37,8 @@ type account struct {
 	now  atomic.Int64
 }
 
-// take takes bytes, or all of the account if that is less; taken is 0 if it does not have so many.
+// take takes bytes from the account, or all of the account if bytes is more than that. taken is 0
+// if it does not have enough.
 func (a *account) take(bytes int64) (taken int64) {
 	bytes = min(bytes, a.most)
 	for {
@@ -52,34 +53,34 @@ func (a *account) take(bytes int64) (taken int64) {
 }
 
 const (
-	// smallShare is the part of a room that is for small answers alone, so that large ones do not
-	// keep them out, and smallest what part of that part a small answer may have.
+	// smallShare is the part of a room reserved for small answers, so that large ones do not keep
+	// them out. smallest is the part of that part that a small answer may have.
 	smallShare = 8
 	smallest   = 64
-	// few is how many IDs an answer may have without borrowing: it takes less than its connection
-	// does.
+	// few is how many IDs an answer may have without borrowing: such an answer takes less memory
+	// than its connection.
 	few = 16
-	// cautious is how many times as much is expected of the next ones, if the first is not made
-	// after firstWait.
+	// cautious is the factor on the expected size of the next answers if the first is not made
+	// within firstWait.
 	cautious  = 8
 	firstWait = time.Second
 )
 
 func newRoom(most int64, log *slog.Logger) *room {
-	detail := fmt.Sprintf("answers take the %d bytes of memory that there are for them; ask again, or for fewer at a time", most)
+	detail := fmt.Sprintf("answers already take the %d bytes of memory that they may have; try again later, or request fewer at a time", most)
 	r := &room{
-		refusal: newRefusal(detail, "requests were refused: answers take server.maxInFlightBytes", log),
-		seed:    maphash.MakeSeed(), unbounded: most == 0,
+		busyReply: newBusyReply(detail, "requests were refused: answers take server.maxInFlightBytes", log),
+		seed:      maphash.MakeSeed(), unbounded: most == 0,
 	}
 	r.small.most = orNone(most) / smallShare
 	r.large.most = orNone(most) - r.small.most
 	return r
 }
 
-// unit is what answers consist of.
+// unit is what an answer consists of.
 type unit struct {
-	usual int64 // bytes that are expected of the first answer
-	exact bool  // an answer has as many of them as were asked for, not fewer
+	usual int64 // the expected size of the first answer's units, in bytes
+	exact bool  // an answer has as many units as requested, not fewer
 }
 
 var (
@@ -92,13 +93,13 @@ type loan struct {
 	from  *account
 	unit  unit
 	size  *unitSize
-	first bool // nobody knew the size, and others wait until this one does
+	first bool // the size was unknown, and others wait for this one
 	units int64
 	bytes int64
 }
 
-// borrow returns a loan for an answer of so many units; ok is false if there is no room. An answer
-// that is larger than the room gets it if no other large one has any of it.
+// borrow returns a loan for an answer of that many units. ok is false if there is no room. An
+// answer larger than the room gets all of it if no other large answer has a loan.
 func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
 	size := &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]
 	l = loan{from: &r.small, unit: of, size: size, units: int64(max(units, 1))}
@@ -119,17 +120,17 @@ func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
 	return l, true
 }
 
-// unitSize is how many bytes a unit of an answer has, as far as was seen.
+// unitSize is the size of a unit of an answer, as far as known.
 type unitSize struct {
-	bytes atomic.Int64 // 0 for never
+	bytes atomic.Int64 // 0 if unknown
 	mu    sync.Mutex   // guards what follows
-	// closed when the first answer is made, or will not be; nil while none is on its way
+	// closed when the first answer is made or has failed; nil if none is in progress
 	made chan struct{}
 }
 
-// expected returns the size that is expected. If none was seen yet, first is true for one caller,
-// who must call known; the others wait for that. Otherwise a whole crowd would be taken for usual
-// before the first answer is made.
+// expected returns the expected size. If it is unknown, first is true for one caller, who must call
+// known, and the others wait for that. Otherwise many requests would borrow the usual size before
+// the first answer is made.
 func (s *unitSize) expected(usual int64) (size int64, first bool) {
 	if size := s.bytes.Load(); size > 0 {
 		return size, false
@@ -153,8 +154,8 @@ func (s *unitSize) expected(usual int64) (size int64, first bool) {
 	return cautious * usual, false
 }
 
-// begin returns what to wait for, or nil to whoever is the first, or the size that was seen
-// meanwhile.
+// begin returns a channel to wait for, or nil to the first caller, or the size if it has become
+// known.
 func (s *unitSize) begin() (made chan struct{}, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,25 +174,25 @@ func (s *unitSize) known() {
 	s.made = nil
 }
 
-// expected is how many bytes the answer will have, as far as one can tell.
+// expected returns the expected size of the answer.
 func (l *loan) expected() int64 {
 	if size := l.size.bytes.Load(); size > 0 {
-		return size*l.units + 64 // for what stands around the IDs
+		return size*l.units + 64 // for what surrounds the IDs
 	}
 	return l.unit.usual * l.units
 }
 
-// settle says that the answer is made: it has size bytes, and keeps held bytes of memory until it
-// is written.
+// settle records that the answer is made. It has size bytes, and keeps held bytes of memory until
+// it is written.
 func (l *loan) settle(size, held int) {
 	l.from.now.Add(int64(held) - l.bytes)
 	l.bytes = int64(held)
 	l.learn((int64(size) + l.units - 1) / l.units)
 }
 
-// learn notes the size of a unit. It follows larger ones at once and smaller ones slowly, to expect
-// too much rather than too little. If an answer may have had fewer units nothing smaller is learnt
-// from it: a few empty pages would open the way for many full ones.
+// learn updates the size of a unit. It follows larger sizes at once and smaller ones slowly, so
+// that it rather expects too much. If an answer may have had fewer units than requested, its size
+// is ignored unless it is larger: a few empty pages would let many full ones in.
 func (l *loan) learn(size int64) {
 	before := l.size.bytes.Load()
 	switch {
@@ -213,23 +214,23 @@ func (l *loan) noLongerFirst() {
 	}
 }
 
-// end gives back what is still borrowed.
+// end returns the rest of the loan.
 func (l *loan) end() {
 	l.from.now.Add(-l.bytes)
 	l.bytes = 0
 	l.noLongerFirst()
 }
 
-// loanKey is where [write] finds the loan of a request.
+// loanKey is the key under which [write] finds the loan of a request.
 const loanKey = "loan"
 
-// lent wraps the handler of a route whose answers can be large. No numbers are taken there, so it
-// need not be fast.
+// lent wraps the handler of a route whose answers can be large. Such a route issues no numbers, so
+// it need not be fast.
 func (a *API) lent(handler gin.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		l, ok := a.room.borrow(c.Request.URL.Path, itemsOf(c), items)
 		if !ok {
-			a.refuse(c, &a.room.refusal)
+			a.refuse(c, &a.room.busyReply)
 			return
 		}
 		defer l.end()
@@ -238,7 +239,7 @@ func (a *API) lent(handler gin.HandlerFunc) gin.HandlerFunc {
 	}
 }
 
-// itemsOf is how many items an answer can have: what limit says, or the usual page.
+// itemsOf returns how many items an answer can have: the limit, or the default page.
 func itemsOf(c *gin.Context) int {
 	limit, err := strconv.Atoi(c.Query("limit"))
 	if err != nil || limit < 1 {
@@ -247,9 +248,9 @@ func itemsOf(c *gin.Context) int {
 	return min(limit, largestPage)
 }
 
-// settle tells the loan of a request, if it has one, what its answer has come to.
+// settle settles the loan of a request, if it has one.
 func settle(c *gin.Context, body []byte) {
-	if len(c.Keys) == 0 { // as of each request for numbers
+	if len(c.Keys) == 0 { // a request for numbers has none
 		return
 	}
 	if l, lent := c.Get(loanKey); lent {
@@ -257,8 +258,8 @@ func settle(c *gin.Context, body []byte) {
 	}
 }
 
-// refuse answers a request that there is no room for.
-func (a *API) refuse(c *gin.Context, why *refusal) {
+// refuse answers a request for which there is no room.
+func (a *API) refuse(c *gin.Context, why *busyReply) {
 	c.Abort()
 	a.traceCode(c, seqd.CodeOverloaded)
 	why.answer(c)

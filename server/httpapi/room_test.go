@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// newKnown returns a room in which the size of an ID of order is known.
+// newKnown returns a room that knows the size of an ID of order.
 func newKnown(most, size int64) *room {
 	r := newRoom(most, slog.New(slog.DiscardHandler))
 	l, _ := r.borrow("order", 1, ids)
@@ -47,7 +47,7 @@ func TestRoomIsBounded(t *testing.T) {
 	}
 	for i := range held {
 		held[i].end()
-		held[i].end() // which changes nothing
+		held[i].end() // this changes nothing
 	}
 	if _, ok := r.borrow("order", 1_000_000, ids); !ok {
 		t.Error("an answer larger than the room is never given")
@@ -66,8 +66,8 @@ func TestNoRoomIsNeededWithoutABound(t *testing.T) {
 	}
 }
 
-// What is expected follows what was seen: up at once, down slowly, and not at all for pages that
-// may not have been full.
+// TestExpectedSize checks that the expected size follows larger sizes at once, smaller ones slowly,
+// and never pages that may not have been full.
 func TestExpectedSize(t *testing.T) {
 	r := newKnown(1<<30, 20)
 	expect := func(what string, of unit, want int64) {
@@ -101,13 +101,14 @@ func TestExpectedSize(t *testing.T) {
 	expect("/tokens", items, 700)
 }
 
-// Those who come before the first answer of a kind is made wait for it, but not for long.
+// TestFirstAnswerOfAKind checks that requests before the first answer of a kind wait for it, but
+// not for long.
 func TestFirstAnswerOfAKind(t *testing.T) {
 	for name, tt := range map[string]struct {
-		ends time.Duration // when the first is made
+		ends time.Duration // when the first answer is made
 		size int           // of its IDs; 0 if it fails
 		wait time.Duration
-		want int64 // what is expected of the next
+		want int64 // the expected size of the next answer
 	}{
 		"made":     {100 * time.Millisecond, 70, 100 * time.Millisecond, 70},
 		"failed":   {100 * time.Millisecond, 0, 100 * time.Millisecond, 192},
@@ -147,8 +148,8 @@ func TestFirstAnswerOfAKind(t *testing.T) {
 	}
 }
 
-// Whatever is borrowed comes back, and no more than the room is ever taken by answers that are as
-// large as expected.
+// TestRoomUnderConcurrency checks that every loan is returned, and that answers of the expected
+// size never take more than the room.
 func TestRoomUnderConcurrency(t *testing.T) {
 	const most = 1 << 20
 	r := newKnown(most, 24)

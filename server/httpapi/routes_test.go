@@ -154,8 +154,7 @@ func TestReadyzListsBizTypes(t *testing.T) {
 	}
 }
 
-// A biz type that issues, but not as it should, does not take the node out of service, and is
-// named.
+// TestReadyzDegraded checks that /readyz names a degraded biz type and answers 200.
 func TestReadyzDegraded(t *testing.T) {
 	limping := newCounter(1)
 	limping.degraded = &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "order over nodes is suspended", Err: fmt.Errorf("dial redis://root:hunter2@db")}
@@ -168,7 +167,7 @@ func TestReadyzDegraded(t *testing.T) {
 		}
 	}
 	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"1"}`)
-	// Beside one that cannot issue at all it is not named.
+	// It is not named beside one that cannot issue at all.
 	sick := newCounter(1)
 	sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "no")
 	p := wantProblem(t, do(t, newAPI(t, define("order", limping), define("sick", sick)), "GET", "/readyz"), 503, "store_unavailable")
@@ -199,7 +198,8 @@ func TestReadyzListsDegradedBizTypes(t *testing.T) {
 	}
 }
 
-// /readyz needs no token, and Error.Err "is the cause for the log and is never shown".
+// TestReadyzShowsNoCause: /readyz needs no token, and Error.Err "is the cause for the log and is
+// never shown".
 func TestReadyzShowsNoCause(t *testing.T) {
 	failing := newCounter(1)
 	failing.health = &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "no", Err: fmt.Errorf("dial mongodb://root:hunter2@db")}
@@ -270,8 +270,8 @@ func TestCaller(t *testing.T) {
 		{"an IPv6 peer", proxies, "[2001:db8::7]:1234", []string{"X-Forwarded-For: 203.0.113.9"}, "2001:db8::7"},
 		{"a chain: what the caller claims is not believed", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9, 192.0.2.7"}, "203.0.113.9"},
 		{"a chain over two lines", proxies, "192.0.2.1:1234", []string{"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 203.0.113.9"}, "203.0.113.9"},
-		// The documentation names X-Forwarded-For and nothing else; a proxy that does not set
-		// X-Real-Ip passes a forged one on.
+		// The documentation promises X-Forwarded-For only. A proxy that does not set X-Real-Ip
+		// passes a forged one on.
 		{"another header", proxies, "192.0.2.1:1234", []string{"X-Real-Ip: 203.0.113.9"}, "192.0.2.1"},
 	}
 	for _, tt := range tests {
@@ -321,7 +321,7 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// How long an answer took has its unit in its name.
+// TestAccessLogTime checks that the key of the duration names its unit.
 func TestAccessLogTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -336,7 +336,7 @@ func TestAccessLogTime(t *testing.T) {
 	})
 }
 
-// Nothing of what a caller sends makes a line of the log long.
+// TestLogLinesAreShort checks that nothing from a caller makes a log line long.
 func TestLogLinesAreShort(t *testing.T) {
 	const most = 1500
 	long := strings.Repeat("x", 3000)

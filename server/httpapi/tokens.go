@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// Tokens are what /tokens manages. See [access.Tokens], which says what each method promises.
+// Tokens is what /tokens manages. [access.Tokens] documents the methods.
 type Tokens interface {
 	List(ctx context.Context, after string, limit int) (list []access.Token, more bool, err error)
 	Get(ctx context.Context, name string) (access.Token, error)
@@ -40,10 +40,10 @@ type shownToken struct {
 	Enabled bool     `json:"enabled"`
 	Expires string   `json:"expires,omitempty"`
 	Source  string   `json:"source"`
-	// Version and UpdatedAt are those of a token of the store.
+	// Version and UpdatedAt are only set for a token of the store.
 	Version   int64  `json:"version,omitempty"`
 	UpdatedAt string `json:"updatedAt,omitempty"`
-	// Secret is in the answer to its making alone.
+	// Secret is only set in the answer that creates the token.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -58,7 +58,7 @@ func showToken(t access.Token) shownToken {
 	return shown
 }
 
-// answerToken answers with a token, and its revision where it has one.
+// answerToken answers with a token, and with an ETag if it has a revision.
 func (a *API) answerToken(c *gin.Context, status int, t access.Token, secret string) {
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
@@ -115,7 +115,7 @@ func (a *API) getToken(c *gin.Context) {
 	a.answerToken(c, http.StatusOK, t, "")
 }
 
-// createToken answers POST /tokens. The secret is in this answer and nowhere else.
+// createToken answers POST /tokens. Only this answer contains the secret.
 func (a *API) createToken(c *gin.Context) {
 	want, err := a.readNewToken(c)
 	if err != nil {
@@ -188,11 +188,11 @@ func (a *API) readTokenPatch(c *gin.Context) (o object, match ifMatch, err error
 	if o, err = readObject(text, "scopes", "expires", "enabled"); err != nil {
 		return o, match, err
 	}
-	var dry access.Token // what cannot be read is told whatever the token
+	var dry access.Token // a malformed body is an error whatever the token is
 	return o, match, editToken(o, &dry)
 }
 
-// editToken puts what an object says into a token. An expires of null is none.
+// editToken applies an object to a token. If expires is null, the token never expires.
 func editToken(o object, t *access.Token) error {
 	if err := o.takeTexts("scopes", &t.Scopes); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// shownToken is a token as a caller reads it.
+// shownToken is a token as a caller sees it.
 type shownToken struct {
 	Name      string   `json:"name"`
 	Scopes    []string `json:"scopes"`
@@ -26,7 +26,7 @@ type shownToken struct {
 	Secret    string   `json:"secret"`
 }
 
-// send sends a change with a JSON body, by the token all.
+// send sends a change with a JSON body, with the token all.
 func send(tb testing.TB, h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
 	headers = append([]string{auth("all")}, headers...)
@@ -42,8 +42,7 @@ func send(tb testing.TB, h http.Handler, method, target, body string, headers ..
 	return w
 }
 
-// wantToken checks an answer that shows a token, as JSON without the fields that differ from run to
-// run.
+// wantToken checks an answer that shows a token, except for fields that differ from run to run.
 func wantToken(t *testing.T, w *httptest.ResponseRecorder, status int, want shownToken) shownToken {
 	t.Helper()
 	var got shownToken
@@ -70,7 +69,7 @@ func wantToken(t *testing.T, w *httptest.ResponseRecorder, status int, want show
 
 const nowText = "2026-11-20T12:00:00.000Z"
 
-// The life of a token by the API.
+// TestTokenByAPI creates, reads, changes and deletes a token.
 func TestTokenByAPI(t *testing.T) {
 	api := newGuarded(t)
 	w := send(t, api, "POST", "/tokens", `{"name":"new","scopes":["issue:order","read"],"expires":"2027-01-31T00:00:00+01:00"}`)
@@ -110,7 +109,7 @@ func TestTokenByAPI(t *testing.T) {
 	wantProblem(t, send(t, api, "PATCH", "/tokens/new", "{}"), 404, "not_found")
 }
 
-// The configuration's tokens are shown and not changed.
+// TestTokenOfConfig checks that tokens of the configuration are shown and cannot be changed.
 func TestTokenOfConfig(t *testing.T) {
 	api := newGuarded(t)
 	wantToken(t, do(t, api, "GET", "/tokens/shop", auth("reader")), 200, shownToken{Name: "shop", Scopes: []string{"issue:order*"}, Enabled: true, Source: "config"})
@@ -159,15 +158,15 @@ func TestTokenPages(t *testing.T) {
 	wantProblem(t, send(t, api, "POST", "/tokens?dryRun=true", `{"name":"x","scopes":["read"]}`), 400, "invalid_request")
 }
 
-// Bodies that say something else than they should: the answer names the field.
+// TestTokenBodies checks that the error for a wrong body names the field.
 func TestTokenBodies(t *testing.T) {
 	api := newGuarded(t)
 	if w := send(t, api, "POST", "/tokens", `{"name":"there","scopes":["read"]}`); w.Code != 201 {
 		t.Fatal(w.Body)
 	}
 	tests := []struct{ body, names string }{
-		{"", "JSON object"}, {" ", "JSON object"}, {"null", "JSON object"}, {"[]", "JSON object"}, {`"x"`, "JSON object"}, {"{", "not JSON"}, {"{}}", "behind"},
-		{`{"scopes":["read"]} `, ""}, {`{"scopes":["read"]}{}`, "behind"}, {`{"scopes":["read"]}x`, "behind"}, {`{"scopes":["read"],}`, "not JSON"},
+		{"", "JSON object"}, {" ", "JSON object"}, {"null", "JSON object"}, {"[]", "JSON object"}, {`"x"`, "JSON object"}, {"{", "not JSON"}, {"{}}", "after the JSON object"},
+		{`{"scopes":["read"]} `, ""}, {`{"scopes":["read"]}{}`, "after the JSON object"}, {`{"scopes":["read"]}x`, "after the JSON object"}, {`{"scopes":["read"],}`, "not JSON"},
 		{`{"scopes":["read"],"scopes":["admin"]}`, "scopes"}, {`{"Scopes":["read"]}`, "Scopes"}, {`{"scopes":["read"],"sha256":"x"}`, "sha256"}, {`{"secret":"x"}`, "secret"},
 		{`{"source":"config"}`, "source"}, {`{"version":7}`, "version"},
 		{`{"scopes":"read"}`, "scopes"}, {`{"scopes":null}`, "scopes"}, {`{"scopes":[1]}`, "scopes"}, {`{"scopes":[null]}`, "scopes"}, {`{"scopes":{}}`, "scopes"}, {`{"scopes":[["read"]]}`, "scopes"},
@@ -195,7 +194,7 @@ func TestTokenBodies(t *testing.T) {
 				continue
 			}
 			if w.Code == 413 {
-				continue // no longer than the API of the test takes
+				continue // no longer than the test's API takes
 			}
 			if p := wantProblem(t, w, 400, "invalid_request"); !strings.Contains(p.Detail, tt.names) {
 				t.Errorf("%s %.60s: the answer does not name %s: %s", method, body, tt.names, p.Detail)
@@ -281,7 +280,8 @@ func TestTokenIfMatch(t *testing.T) {
 	}
 }
 
-// Of those who change the same version at once exactly one wins.
+// TestTokenOneWins checks that exactly one of several concurrent changes of the same version
+// succeeds.
 func TestTokenOneWins(t *testing.T) {
 	api := newGuarded(t)
 	if w := send(t, api, "POST", "/tokens", `{"name":"new","scopes":["read"]}`); w.Code != 201 {
@@ -308,7 +308,8 @@ func TestTokenOneWins(t *testing.T) {
 	}
 }
 
-// With the store away tokens are neither shown nor changed, and go on to count.
+// TestTokensStoreAway checks that, without the store, tokens are neither shown nor changed, and
+// still work.
 func TestTokensStoreAway(t *testing.T) {
 	api := newGuarded(t, func(o *httpapi.Options) {
 		tokens := newTokens(t, newDocuments(), slog.New(slog.DiscardHandler))
@@ -323,8 +324,8 @@ func TestTokensStoreAway(t *testing.T) {
 	wantBody(t, do(t, api, "GET", "/seq/order", auth("shop")), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// FuzzTokens sends anything to the routes of tokens. None of it is an error of the service, and
-// whatever was accepted can be read again.
+// FuzzTokens sends anything to the routes of tokens. Nothing may be an internal error, and whatever
+// was accepted can be read again.
 func FuzzTokens(f *testing.F) {
 	f.Add("POST", "/tokens", "application/json", `{"name":"new","scopes":["issue:a*"],"expires":"2027-01-31T00:00:00Z","enabled":true}`, "")
 	f.Add("POST", "/tokens", "application/json", `{"name":"n\u0065w","scopes":["\ud800"]}`, "")

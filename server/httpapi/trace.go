@@ -13,20 +13,19 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Tracer says which requests are traced. It is safe for concurrent use.
+// Tracer decides which requests are traced. It is safe for concurrent use.
 type Tracer interface {
-	// Begin returns the span of a request, which the API ends, and the context of what the request
-	// does; nil for both where it is not traced.
+	// Begin returns the span of a request, which the API ends, and the context for the request's
+	// work. Both are nil if the request is not traced.
 	Begin(*http.Request) (context.Context, trace.Span)
 }
 
-// Trace traces requests from now on. It must be called before the first request; without it nothing
-// is traced.
+// Trace sets the tracer. Call it before the first request. Without it nothing is traced.
 func (a *API) Trace(tracer Tracer) { a.tracer = tracer }
 
 // beginSpan returns the span of a request, nil for none.
 func (a *API) beginSpan(c *gin.Context) trace.Span {
-	// probes and scrapes: they come all the time, and say nothing of issuing
+	// probes and scrapes are frequent and say nothing about issuing
 	if a.places(c) != a.inFlight {
 		return nil
 	}
@@ -37,8 +36,8 @@ func (a *API) beginSpan(c *gin.Context) trace.Span {
 	return span
 }
 
-// endSpan says what a request was and what came of it. It tells nothing that a caller wrote but
-// what cannot be a secret.
+// endSpan records what a request was and how it was answered. It records nothing from the caller
+// that could be a secret.
 func (a *API) endSpan(c *gin.Context, span trace.Span, id string) {
 	method, route, status := shownMethod(c.Request.Method), pattern(c.FullPath()), c.Writer.Status()
 	span.SetName(strings.TrimSpace(method + " " + route))
@@ -55,7 +54,7 @@ func (a *API) endSpan(c *gin.Context, span trace.Span, id string) {
 	span.End()
 }
 
-// traced returns the span of a request, nil where it is not traced.
+// traced returns the span of a request, nil if the request is not traced.
 func (a *API) traced(c *gin.Context) trace.Span {
 	if a.tracer == nil {
 		return nil
@@ -66,21 +65,21 @@ func (a *API) traced(c *gin.Context) trace.Span {
 	return nil
 }
 
-// traceCount says how many numbers were asked for.
+// traceCount records how many numbers were requested.
 func (a *API) traceCount(c *gin.Context, count int) {
 	if span := a.traced(c); span != nil {
 		span.SetAttributes(attribute.Int("seqd.count", count))
 	}
 }
 
-// traceCode says why a request was refused.
+// traceCode records why a request was refused.
 func (a *API) traceCode(c *gin.Context, code seqd.Code) {
 	if span := a.traced(c); span != nil {
 		span.SetAttributes(attribute.String("error.type", string(code)))
 	}
 }
 
-// shownMethod is a method of HTTP; any other word may be anything.
+// shownMethod returns a method of HTTP as it is. Any other word could be anything.
 func shownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
@@ -89,8 +88,7 @@ func shownMethod(method string) string {
 	return "_OTHER"
 }
 
-// shownBizType is the biz type in the path, "" where there is none or what stands in its place
-// cannot be one.
+// shownBizType returns the biz type in the path, "" if there is none or it is not a valid name.
 func shownBizType(c *gin.Context) string {
 	name := c.Param("bizType")
 	if seqd.CheckName(name) != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
 
-// named lets everybody in, as shop.
+// named is a guard that lets everybody in, as shop.
 type named struct{}
 
 func (named) Allow([]string, string, string) (string, error) { return "shop", nil }
 
-// newTraced returns an API of which all requests are traced, and a function that ends the tracing
-// and returns the spans.
+// newTraced returns an API that traces all requests, and a function that ends the tracing and
+// returns the spans.
 func newTraced(t *testing.T, ratio float64, change ...func(*httpapi.Options)) (*httpapi.API, func() []tracingtest.Span) {
 	t.Helper()
 	var collector tracingtest.Collector
@@ -102,7 +102,7 @@ func TestProbesAreNotTraced(t *testing.T) {
 	}
 }
 
-// A request that has no place is traced too.
+// TestRefusedRequestsAreTraced checks that a request without a place is traced too.
 func TestRefusedRequestsAreTraced(t *testing.T) {
 	api, spans := newTraced(t, 1, func(o *httpapi.Options) { o.MaxInFlight = -1 })
 	do(t, api, "GET", "/seq/order")
@@ -112,7 +112,7 @@ func TestRefusedRequestsAreTraced(t *testing.T) {
 	}
 }
 
-// A request that is not sampled costs no allocation.
+// TestAllocationsBesideTraces checks that a request that is not traced costs no allocation.
 func TestAllocationsBesideTraces(t *testing.T) {
 	without, _ := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
 	api, _ := newTraced(t, 0)
@@ -122,7 +122,7 @@ func TestAllocationsBesideTraces(t *testing.T) {
 	}
 }
 
-// BenchmarkIssueTraced traces one request in a hundred, to a collector that is not there.
+// BenchmarkIssueTraced traces one request in a hundred, with a collector that does not exist.
 func BenchmarkIssueTraced(b *testing.B) {
 	tracer, err := tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1", Ratio: 0.01, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -4,5 +4,5 @@ package httpapi
 
 import "net"
 
-// boundUnsent does nothing: other systems are for trying seqd out.
+// boundUnsent does nothing on other systems, on which seqd is only tried out.
 func boundUnsent(*net.TCPConn) {}

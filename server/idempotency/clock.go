@@ -9,52 +9,49 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Clock tells the time by which entries in a store begin and end. No single clock that is wrong, of
-// this node or of the store, makes an answer end early: answers are written by the later and
-// removed by the earlier of the two. Claims go by the store's clock alone, which all nodes share.
+// Clock tells when records in a store begin and end. One wrong clock, of this node or of the store,
+// never makes an answer end early: answers are written with the later of the two times and removed
+// by the earlier. Claims use the store's clock alone, which all nodes share.
 //
-// The store is asked for its clock by Ask. In between, it goes on as the time passes on this node,
-// which nobody sets. It is safe for concurrent use.
+// Ask reads the store's clock. Between calls of Ask it advances with the monotonic clock of this
+// node, which nobody can set. Clock is safe for concurrent use.
 type Clock struct {
-	slots   persist.SlotStore
+	stores  persist.Clock
 	now     func() time.Time
 	elapsed func() time.Duration
 
 	mu    sync.Mutex // guards what follows
 	asked bool
-	first reading // of all
+	first reading // the first reading of all
 	last  reading
 }
 
-// reading is what the store's clock was when this much time had passed on the node.
+// reading is the store's clock, and the node's monotonic clock at that moment.
 type reading struct {
 	at      int64 // ms since the Unix epoch
 	elapsed time.Duration
 }
 
-// NewClock returns the clock of a store. now is the time of day of this node, and elapsed, nil for
-// the system's, a clock that nobody sets.
-func NewClock(slots persist.SlotStore, now func() time.Time, elapsed func() time.Duration) *Clock {
+// NewClock returns the clock of a store. now is this node's time of day. elapsed is a clock that
+// nobody can set; nil means the system's monotonic clock.
+func NewClock(stores persist.Clock, now func() time.Time, elapsed func() time.Duration) *Clock {
 	if elapsed == nil {
 		began := time.Now()
 		elapsed = func() time.Duration { return time.Since(began) }
 	}
-	return &Clock{slots: slots, now: now, elapsed: elapsed}
+	return &Clock{stores: stores, now: now, elapsed: elapsed}
 }
 
-// registry is the name under which the store is asked. There is none that is called so.
-const registry = "idempotency"
-
-// Ask asks the store for its clock.
+// Ask reads the store's clock.
 func (c *Clock) Ask(ctx context.Context) error {
 	elapsed := c.elapsed()
-	table, err := c.slots.Look(ctx, registry)
+	now, err := c.stores.Now(ctx)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = reading{table.Now, elapsed}
+	c.last = reading{now.UnixMilli(), elapsed}
 	if !c.asked {
 		c.first = c.last
 	}
@@ -62,10 +59,10 @@ func (c *Clock) Ask(ctx context.Context) error {
 	return nil
 }
 
-// times is one moment by the different clocks, in ms since the Unix epoch.
+// times is one moment on the different clocks, in ms since the Unix epoch.
 type times struct{ earliest, store, latest int64 }
 
-// times returns what time it is. It asks the store if that has never succeeded.
+// times returns the current time. It asks the store if that has never succeeded.
 func (c *Clock) times(ctx context.Context) (times, error) {
 	c.mu.Lock()
 	asked := c.asked
@@ -86,8 +83,7 @@ func (r reading) after(elapsed time.Duration) int64 {
 	return r.at + (elapsed - r.elapsed).Milliseconds()
 }
 
-// mostSkew is how far the clock of a node may be off that of the store before it is worth a
-// warning.
+// mostSkew is how far this node's clock may be off the store's before a warning is due.
 const mostSkew = time.Hour
 
 // Skew returns an error if the clocks of this node and of the store are far apart.

@@ -5,11 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// clock is a clock that tests set.
+// clock is a clock that a test sets.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -33,23 +32,20 @@ func (c *clock) pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// storeClock is the clock of a store, and nothing else of it.
+// storeClock is the clock of a store.
 type storeClock struct {
-	persist.SlotStore
 	now func() time.Time
 	err error
 }
 
-func (s *storeClock) Look(context.Context, string, ...int64) (persist.SlotTable, error) {
-	return persist.SlotTable{Now: s.now().UnixMilli()}, s.err
-}
+func (s *storeClock) Now(context.Context) (time.Time, error) { return s.now(), s.err }
 
-// off returns a clock that is so far ahead of another.
+// off returns a clock that is ahead of another.
 func off(now func() time.Time, ahead *time.Duration) func() time.Time {
 	return func() time.Time { return now().Add(*ahead) }
 }
 
-// rightClock returns the clock of a node and a store that agree.
+// rightClock returns the clock of a node and a store whose clocks agree.
 func rightClock(now func() time.Time) *idempotency.Clock {
 	return idempotency.NewClock(&storeClock{now: now}, now, nil)
 }

@@ -1,13 +1,18 @@
-// Package idempotency lets a repeated request get the numbers that the first one got. A caller
-// names its request by a key; the IDs that were issued for it are kept for a while, for all nodes,
-// in Redis or in the store.
+// Package idempotency makes a repeated request return the numbers of the first one. A caller names
+// its request by an Idempotency-Key. The IDs issued for it are kept for a while, for all nodes, in
+// Redis or in the store.
 //
-// Whoever comes with a new key claims it, for a lease that is renewed while numbers are being
-// issued, then puts the IDs in place of the claim, and only then answers. So of two requests with
-// one key, one issues and the other waits for it. Where the claim's owner dies, another takes over
-// when the lease ends. Where it was only held up, it finds that its claim is no longer there, and
-// answers what the other one issued: invariant I1, numbers are never answered unless they are what
-// is kept for the key.
+// A request with a new key first claims the key. The claim is a lease, renewed while numbers are
+// being issued. Then the request replaces the claim by the IDs, and only then answers. So if two
+// requests have the same key, one issues and the other waits for it. If the owner of the claim
+// dies, another request takes over when the lease ends. If the owner was only slow, it finds that
+// its claim is gone, and answers what the other request issued.
+//
+// Invariant I1: a request with a key is only answered with the numbers that are kept for the key.
+//
+// The main types are [Answers], which implements this, and [Backend], which keeps the records:
+// [Redis], [Store] or [Kept]. To add a backend, implement Backend and run the suite in package
+// idempotencytest.
 package idempotency
 
 import (
@@ -25,56 +30,57 @@ import (
 	"github.com/seqd/seqd/internal/sabotage"
 )
 
-// Backend keeps one text for each ID, of at most 1 MiB, at least until its time has passed: first a
-// claim, then the answer. It is shared by all nodes, and safe for concurrent use. Errors are of
-// type [*seqd.Error]; after one, what was to be done may have been done, or may be done yet.
+// Backend keeps one text for each ID: first a claim, then the answer. A text has at most 1 MiB and
+// is kept at least for the given time. All nodes share a backend. It is safe for concurrent use.
+// Errors are of type [*seqd.Error]; after an error the operation may have been done, or may still
+// be done later.
 type Backend interface {
-	// Claim keeps text where nothing is kept, or a claim whose lease has ended, and returns "";
-	// otherwise it returns what is kept.
+	// Claim keeps text and returns "" if nothing is kept or if the lease of the claim that is kept
+	// has ended. Otherwise it returns what is kept.
 	Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error)
-	// Swap keeps text in place of the claim old, also where nothing is kept any more, and returns
-	// ""; otherwise it changes nothing and returns what is kept. It renews the claim if text is
-	// old.
+	// Swap replaces the claim old by text and returns "". It does so even if nothing is kept any
+	// more. If something else is kept, Swap changes nothing and returns that. With text equal to
+	// old it renews the claim.
 	Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error)
-	// Drop removes the claim old if it is still kept, in one atomic step.
+	// Drop atomically removes the claim old if it is still kept.
 	Drop(ctx context.Context, id, old string) error
 }
 
-// claimAttempts is how often a backend looks again at an entry that changes between two looks.
+// claimAttempts is how often a backend reads a record again that changes between two reads.
 const claimAttempts = 5
 
-var errContended = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the answer kept for this Idempotency-Key changes all the time", RetryAfter: time.Second}
+var errContended = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the answer kept for this Idempotency-Key keeps changing; try again", RetryAfter: time.Second}
 
-// Options are how answers are kept.
+// Options are the options of [New].
 type Options struct {
 	Backend Backend
-	// Cluster is the ID of the cluster: clusters that share a Redis by mistake do not share
-	// answers.
+	// Cluster is the ID of the cluster. It keeps clusters that share a Redis by mistake from
+	// sharing answers.
 	Cluster string
 	// TTL is how long an answer is kept.
 	TTL time.Duration
-	// Wait is how long a request waits for another one with the same key. More than Lease lets it
-	// take over from one whose node died.
+	// Wait is how long a request waits for another request with the same key. If it is longer than
+	// Lease, the request can take over from a node that died.
 	Wait time.Duration
 	Log  *slog.Logger
 }
 
-// Lease is how long a claim holds that nobody renews. A claim is renewed three times as often.
+// Lease is how long a claim lasts without a renewal. It is renewed every third of that.
 const Lease = 5 * time.Second
 
-// How long a request that waits for another one pauses between two looks: doubling from the first
-// to the last.
+// Pauses between two looks of a request that waits for another one. They double from the first to
+// the last.
 const (
 	firstLook = 2 * time.Millisecond
 	lastLook  = 200 * time.Millisecond
 )
 
-// Answers remembers what was answered. It is safe for concurrent use.
+// Answers keeps and replays answers. It is safe for concurrent use.
 type Answers struct {
 	opts  Options
-	owner string        // of this process
-	last  atomic.Uint64 // numbers its claims
-	down  atomic.Bool   // the backend failed when it was asked last
+	owner string        // identifies this process
+	last  atomic.Uint64 // the number of its last claim
+	down  atomic.Bool   // the last call of the backend failed
 }
 
 // New returns answers kept in a backend.
@@ -84,27 +90,27 @@ func New(opts Options) *Answers {
 	return &Answers{opts: opts, owner: base64.RawURLEncoding.EncodeToString(random[:]) + "."}
 }
 
-// Once fills call by issue, or returns the display forms of the numbers that were issued before for
-// the same key, biz type and caller, with a line break between two. It returns
-// [seqd.CodeIdempotencyKeyReused] when another count was asked for then. An error of issue is
-// returned and not remembered. Any error leaves call without numbers.
+// Once fills call by calling issue. If numbers were already issued for the same key, biz type and
+// caller, it returns their display forms instead, separated by line breaks. It returns
+// [seqd.CodeIdempotencyKeyReused] if the count differs from that of the first request. An error of
+// issue is returned and not kept. After any error, call has no numbers.
 func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error) {
 	call.Sequence.Reset()
 	call.Limit = seqd.Limit{}
 	r := request{Answers: a, id: a.id(call.BizType, call.Caller.Name, key), call: call, issue: issue}
-	r.entry = entry{owner: a.owner + strconv.FormatUint(a.last.Add(1), 36), count: call.Count}
-	r.claim = r.entry.text()
+	r.record = record{owner: a.owner + strconv.FormatUint(a.last.Add(1), 36), count: call.Count}
+	r.claim = r.record.text()
 	return r.run(ctx)
 }
 
 // request is one call of Once.
 type request struct {
 	*Answers
-	id    string // what its key is kept under
-	entry entry  // what it keeps there
-	claim string // the same as text, before there are IDs
-	call  *seqd.Call
-	issue func(context.Context, *seqd.Call) error
+	id     string // the ID of its key in the backend
+	record record // what it writes there
+	claim  string // its record as text while there are no IDs
+	call   *seqd.Call
+	issue  func(context.Context, *seqd.Call) error
 }
 
 // run issues, or waits for another request with the same key.
@@ -136,8 +142,8 @@ func (r *request) run(ctx context.Context) (replayed string, err error) {
 	}
 }
 
-// note logs when the backend begins to fail and when it is back: what it refuses is told to no
-// rejection handler.
+// note logs when the backend begins to fail and when it works again. Rejection handlers do not see
+// these errors.
 func (a *Answers) note(err error) {
 	code := seqd.CodeOf(err)
 	switch down := code == seqd.CodeRedisUnavailable || code == seqd.CodeStoreUnavailable; {
@@ -148,36 +154,34 @@ func (a *Answers) note(err error) {
 	}
 }
 
-// take claims the key, or returns what is kept for it.
+// take claims the key and returns "", or returns what is kept for it.
 func (r *request) take(ctx context.Context) (held string, err error) {
 	held, err = r.opts.Backend.Claim(ctx, r.id, r.claim, Lease)
 	r.note(err)
 	switch {
 	case err == nil && (held == r.claim || sabotage.Off(sabotage.Claim)):
-		return "", nil // by a command whose reply was lost
+		return "", nil // this claim is ours: the reply to the command was lost
 	case err != nil && ctx.Err() != nil:
-		r.drop(context.WithoutCancel(ctx)) // the caller has gone, and will ask again
+		r.drop(context.WithoutCancel(ctx)) // the caller has gone and will ask again
 	}
 	return held, err
 }
 
-// drop ends a claim. One that cannot be ended now does so by itself.
+// drop ends a claim. If that fails, the claim ends when its lease does.
 func (r *request) drop(ctx context.Context) {
 	if err := r.opts.Backend.Drop(ctx, r.id, r.claim); err != nil {
 		r.opts.Log.Debug("a claim of an Idempotency-Key could not be removed", "error", err)
 	}
 }
 
-// fill issues under a claim and keeps the answer. Where the claim was lost to another request
-// meanwhile it returns what that keeps, and the call has no numbers: those that were issued are
-// skipped (invariant I1).
-//
-// What was issued is kept also when the caller has gone: it will ask again.
+// fill issues under a claim and keeps the answer, even if the caller has gone, because it will ask
+// again. If another request took over the claim, fill returns the record of that request, and call
+// has no numbers: the ones it issued are skipped (invariant I1).
 func (r *request) fill(ctx context.Context) (held string, err error) {
 	lasting := context.WithoutCancel(ctx)
 	end := r.renew(lasting)
 	issued := false
-	defer func() { // also when issue panics
+	defer func() { // even if issue panics
 		end()
 		if !issued {
 			r.call.Sequence.Reset()
@@ -187,20 +191,20 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 	if err := r.issue(ctx, r.call); err != nil {
 		return "", err
 	}
-	answer := r.entry
+	answer := r.record
 	answer.done, answer.ids = true, write(&r.call.Sequence)
 	if len(answer.ids) > mostBytes {
 		return "", seqd.Errorf(seqd.CodeInvalidCount, "%d IDs of %s take more than the %d bytes that are kept for an Idempotency-Key: ask for fewer at a time",
 			r.call.Count, r.call.BizType, mostBytes)
 	}
 	end()
-	// from here on nobody knows whether the answer is kept, unless the backend says so
+	// From here on the answer may be kept, unless the backend says otherwise.
 	issued = true
 	text := answer.text()
 	held, err = r.opts.Backend.Swap(lasting, r.id, r.claim, text, r.opts.TTL)
 	r.note(err)
 	if err == nil && held == text {
-		held = "" // it is kept, by a command whose reply was lost
+		held = "" // it is kept: the reply to the command was lost
 	}
 	if err != nil || held != "" {
 		r.call.Sequence.Reset()
@@ -211,8 +215,8 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 // errReused is returned for a key that was used with another count.
 var errReused = &seqd.Error{Code: seqd.CodeIdempotencyKeyReused, Detail: "this Idempotency-Key was used with another count; a new request needs a new key"}
 
-// replay returns the IDs of an entry that is done.
-func (r *request) replay(found entry, err error) (lines string, _ error) {
+// replay returns the IDs of a finished record.
+func (r *request) replay(found record, err error) (lines string, _ error) {
 	if err == nil {
 		lines, err = found.lines()
 	}
@@ -222,7 +226,7 @@ func (r *request) replay(found entry, err error) (lines string, _ error) {
 	return lines, err
 }
 
-// sleep pauses, but not beyond late.
+// sleep pauses, but not past late.
 func sleep(ctx context.Context, pause time.Duration, late <-chan time.Time) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -236,10 +240,10 @@ func sleep(ctx context.Context, pause time.Duration, late <-chan time.Time) erro
 	}
 }
 
-// renew keeps the claim until end is called, which waits for a renewal that is under way.
+// renew renews the claim until end is called. end waits for a renewal in progress.
 func (r *request) renew(ctx context.Context) (end func()) {
 	var (
-		// full while a renewal is under way, or timer is not set yet; guards what follows
+		// full during a renewal and until timer is set; guards what follows
 		busy  = make(chan struct{}, 1)
 		ended bool
 		timer *time.Timer
@@ -251,7 +255,8 @@ func (r *request) renew(ctx context.Context) (end func()) {
 		if ended {
 			return
 		}
-		// Whoever lost it finds out in the end; one that could not be renewed may not be lost.
+		// The result does not matter. A lost claim shows when the answer is kept, and a failed
+		// renewal does not mean that it is lost.
 		_, _ = r.opts.Backend.Swap(ctx, r.id, r.claim, r.claim, Lease)
 		timer.Reset(Lease / 3)
 	})
@@ -264,8 +269,8 @@ func (r *request) renew(ctx context.Context) (end func()) {
 	}
 }
 
-// id is what a key is kept under: the biz type and the caller are part of it, and nothing of what
-// callers send stands in it. It is also the name of a document, so it is short.
+// id returns the ID under which a key is kept. It depends on the biz type and the caller too. It is
+// a hash, so it is short enough for the name of a document and contains nothing that callers send.
 func (a *Answers) id(bizType, caller, key string) string {
 	buf := make([]byte, 0, 256)
 	for _, part := range [...]string{a.opts.Cluster, bizType, caller, key} {

@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// world is a backend that nodes share.
+// world is a backend shared by nodes.
 type world struct {
 	*testing.T
 	backend idempotency.Backend
@@ -27,7 +27,7 @@ func newWorld(t *testing.T) *world {
 	return &world{T: t, backend: idempotency.NewStore(memory.New(time.Now).Documents(), rightClock(time.Now))}
 }
 
-// node returns a node's answers.
+// node returns the answers of a node.
 func (w *world) node(change ...func(*idempotency.Options)) *idempotency.Answers {
 	o := idempotency.Options{Backend: w.backend, Cluster: "c", TTL: time.Hour, Wait: 6 * time.Second, Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
@@ -43,7 +43,7 @@ func (w *world) issue(_ context.Context, call *seqd.Call) error {
 	return nil
 }
 
-// slowly issues after a while.
+// slowly returns an issue function that takes a while.
 func (w *world) slowly(d time.Duration) func(context.Context, *seqd.Call) error {
 	return func(ctx context.Context, call *seqd.Call) error {
 		time.Sleep(d)
@@ -103,7 +103,7 @@ func TestReplay(t *testing.T) {
 		time.Sleep(time.Hour - time.Second)
 		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true)
 		time.Sleep(2 * time.Minute)
-		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true) // it is still there
+		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true) // still kept
 		if n := purge(t, w.backend.(purger)); n != 2 {
 			t.Errorf("%d were removed", n)
 		}
@@ -132,15 +132,15 @@ func TestReused(t *testing.T) {
 		a, b, ctx := w.node(), w.node(), t.Context()
 		go w.ask(ctx, a, "k", 1, w.slowly(time.Second))
 		synctest.Wait()
-		w.refused(w.ask(ctx, b, "k", 2, w.issue), seqd.CodeIdempotencyKeyReused) // under way
+		w.refused(w.ask(ctx, b, "k", 2, w.issue), seqd.CodeIdempotencyKeyReused) // in progress
 		time.Sleep(2 * time.Second)
 		w.refused(w.ask(ctx, b, "k", 2, w.issue), seqd.CodeIdempotencyKeyReused)
 		w.wants(w.ask(ctx, b, "k", 1, w.issue), "1", true)
 	})
 }
 
-// A second request waits for the first, however long that takes within the bound, and past any
-// lease while its node lives.
+// TestUnderWay checks that a second request waits for the first, at most for the configured time,
+// and longer than a lease while the first one's node lives.
 func TestUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -165,7 +165,7 @@ func TestUnderWay(t *testing.T) {
 	})
 }
 
-// A refusal, a panic and an answer that is too large are not remembered.
+// TestNotRemembered checks that a refusal, a panic and an answer that is too large are not kept.
 func TestNotRemembered(t *testing.T) {
 	w := newWorld(t)
 	a, ctx := w.node(), t.Context()
@@ -187,7 +187,7 @@ func TestNotRemembered(t *testing.T) {
 	w.wants(w.ask(ctx, a, "k", 1, w.issue), "10001", false)
 }
 
-// Ten thousand IDs fit, as long as they usually are and in any characters.
+// TestForms checks that ten thousand IDs of the usual length fit, whatever characters they contain.
 func TestForms(t *testing.T) {
 	w := newWorld(t)
 	a := w.node()
@@ -206,7 +206,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Numbers with gaps, such as those of snowflake.
+// TestRuns uses numbers with gaps, such as those of snowflake.
 func TestRuns(t *testing.T) {
 	w := newWorld(t)
 	a := w.node()
@@ -220,8 +220,7 @@ func TestRuns(t *testing.T) {
 	w.wants(w.ask(t.Context(), a, "k", 5, w.issue), want, true)
 }
 
-// The caller goes away while numbers are being issued: what was issued is kept for when it comes
-// again.
+// TestCallerGone checks that numbers are kept if the caller leaves while they are being issued.
 func TestCallerGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -238,7 +237,7 @@ func TestCallerGone(t *testing.T) {
 	})
 }
 
-// frozen is a backend as a node sees it that is paused: nothing is answered until it is thawed.
+// frozen is a backend as seen by a paused node: operations block until it is thawed.
 type frozen struct {
 	idempotency.Backend
 	thawed chan struct{} // nil while it runs
@@ -251,8 +250,8 @@ func (f *frozen) Swap(ctx context.Context, id, old, text string, keep time.Durat
 	return f.Backend.Swap(ctx, id, old, text, keep)
 }
 
-// The owner is paused in the middle of issuing. Another node takes over when the lease ends; the
-// owner answers what that one issued, or that nobody knows yet.
+// TestPausedOwner pauses the owner of a claim while it issues. Another node takes over when the
+// lease ends. The owner answers what the other node issued, or an error.
 func TestPausedOwner(t *testing.T) {
 	for name, taking := range map[string]time.Duration{"the other is done": 0, "the other is at it": 2 * time.Second, "the other takes long": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +277,7 @@ func TestPausedOwner(t *testing.T) {
 	}
 }
 
-// The owner was paused beyond its lease and nobody asked meanwhile: its numbers count.
+// TestPausedAlone pauses the owner beyond its lease while nobody else asks. Its numbers are valid.
 func TestPausedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -293,7 +292,7 @@ func TestPausedAlone(t *testing.T) {
 	})
 }
 
-// failing is a backend whose operations fail, before or after they were done.
+// failing is a backend whose operations fail before or after they are done.
 type failing struct {
 	idempotency.Backend
 	claim, swap bool
@@ -322,13 +321,14 @@ func (f *failing) Swap(ctx context.Context, id, old, text string, keep time.Dura
 	return "", errAway
 }
 
-// The back end fails: nothing is issued where the claim is not known to be, nothing answered where
-// the IDs are not known to be kept, and once it is back every request with the key gets the same.
+// TestBackendAway checks that nothing is issued if the claim may have failed, and nothing is
+// answered if the IDs may not be kept. When the backend is back, every request with the key gets
+// the same numbers.
 func TestBackendAway(t *testing.T) {
 	for name, test := range map[string]struct {
 		failing failing
 		next    string
-		wait    time.Duration // for a claim that nobody knows of
+		wait    time.Duration // for a claim whose reply was lost
 		replay  bool
 	}{
 		"a claim that is not made":     {failing{claim: true}, "1", 0, false},
@@ -354,8 +354,8 @@ func TestBackendAway(t *testing.T) {
 	}
 }
 
-// The log says once that the back end fails, and once that it is back. A caller who has gone says
-// nothing about it.
+// TestLog checks that the log says once that the backend fails and once that it works again. A
+// caller that has gone causes no log message.
 func TestLog(t *testing.T) {
 	w, log := newWorld(t), &strings.Builder{}
 	b := &failing{Backend: w.backend, claim: true}
@@ -376,7 +376,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Entries that this version cannot read are refused and stay as they are.
+// TestUnreadable checks that records that this version cannot read are refused and stay as they
+// are.
 func TestUnreadable(t *testing.T) {
 	for text, code := range map[string]seqd.Code{
 		"2 d x 1 t5": seqd.CodeConflict, "2": seqd.CodeConflict, "": seqd.CodeInternal, "x": seqd.CodeInternal, "1 p": seqd.CodeInternal, "1 p x": seqd.CodeInternal,
@@ -389,7 +390,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// holding is a backend that holds the same text for every ID.
+// holding is a backend that keeps the same text for every ID.
 type holding struct{ text string }
 
 func (h holding) Claim(context.Context, string, string, time.Duration) (string, error) {
@@ -404,9 +405,9 @@ func (h holding) Swap(context.Context, string, string, string, time.Duration) (s
 }
 func (holding) Drop(context.Context, string, string) error { return nil }
 
-// FuzzEntry reads anything without a panic, and never as an answer with another number of IDs than
-// was asked for.
-func FuzzEntry(f *testing.F) {
+// FuzzRecord checks that reading any text neither panics nor returns another number of IDs than was
+// asked for.
+func FuzzRecord(f *testing.F) {
 	for _, text := range []string{"1 p o 1", "1 d o 1 n5:1:1", "1 d o 3 n1:-5:2,9:0:1", "1 d o 2 ta\nb", "1 d o 1 b/w==", "2 x", "1 d o 2 n9223372036854775807:9223372036854775807:2"} {
 		f.Add(text, 1)
 	}

@@ -7,29 +7,29 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Kept keeps entries in a store that offers [persist.Answers].
+// Kept is a [Backend] in a store that implements [persist.Answers].
 type Kept struct{ answers persist.Answers }
 
 var _ Backend = Kept{}
 
-// NewKept returns entries in answers. It touches nothing.
+// NewKept returns a backend in answers.
 func NewKept(answers persist.Answers) Kept { return Kept{answers} }
 
 // Claim implements [Backend].
 func (k Kept) Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error) {
 	held, err = k.answers.Claim(ctx, id, text, lease)
-	return held, refusal(err)
+	return held, requestError(err)
 }
 
 // Swap implements [Backend].
 func (k Kept) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
 	held, err = k.answers.Swap(ctx, id, old, text, keep)
-	return held, refusal(err)
+	return held, requestError(err)
 }
 
 // Drop implements [Backend].
 func (k Kept) Drop(ctx context.Context, id, old string) error {
-	return refusal(k.answers.Drop(ctx, id, old))
+	return requestError(k.answers.Drop(ctx, id, old))
 }
 
 // Purge removes answers that have ended.

@@ -14,17 +14,17 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// faulty is a backend behind a network that delays, loses and reorders: a command may be done
+// faulty is a backend behind a network that delays, loses and reorders. A command may be done
 // before its error is seen, after it, or never.
 type faulty struct {
 	idempotency.Backend
 	mu     sync.Mutex // guards random
 	random *rand.Rand
-	late   sync.WaitGroup // commands that are still on their way
+	late   sync.WaitGroup // commands still on their way
 }
 
-// fault returns what happens to a command: how long it is under way, whether it is done at all, and
-// whether its reply comes.
+// fault chooses what happens to a command: its delay, whether it is done, and whether its reply
+// arrives.
 func (f *faulty) fault() (delay time.Duration, done, reply bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -39,7 +39,7 @@ func (f *faulty) fault() (delay time.Duration, done, reply bool) {
 	return time.Duration(f.random.Int64N(int64(10 * time.Millisecond))), true, true
 }
 
-// send does a command as the network lets it.
+// send does a command as the network allows.
 func (f *faulty) send(do func(context.Context) (string, error)) (string, error) {
 	delay, done, reply := f.fault()
 	if reply {
@@ -52,7 +52,7 @@ func (f *faulty) send(do func(context.Context) (string, error)) (string, error) 
 			_, _ = do(context.Background())
 		})
 	}
-	time.Sleep(time.Second) // the time-out
+	time.Sleep(time.Second) // the timeout
 	return "", errAway
 }
 
@@ -69,8 +69,9 @@ func (f *faulty) Drop(_ context.Context, id, old string) error {
 	return err
 }
 
-// Nodes whose clocks differ are asked with the same key again and again, through a network with
-// every fault, and are slow and refuse at times: all answers are the same (invariant I1).
+// TestRandomFaults sends the same keys again and again to nodes whose clocks differ, through a
+// faulty network. The nodes are slow and refuse at times. All answers for a key must be the same
+// (invariant I1).
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -85,7 +86,7 @@ func TestRandomFaults(t *testing.T) {
 			for n := range uint64(4) {
 				random := rand.New(rand.NewPCG(seed, n))
 				skew := time.Duration(random.Int64N(int64(4*idempotency.Lease))) - 2*idempotency.Lease
-				// the store's, as this node hears it
+				// the store's clock, as this node sees it
 				clock := idempotency.NewClock(&storeClock{now: off(time.Now, &skew)}, time.Now, nil)
 				f := &faulty{Backend: idempotency.NewStore(documents, clock), random: random}
 				late = append(late, f)

@@ -27,37 +27,37 @@ var (
 	dropScript = redisonce.NewScript(dropSource)
 )
 
-// RedisOptions are where entries are kept in Redis.
+// RedisOptions are the options of [NewRedis].
 type RedisOptions struct {
-	// Client must bound every pipeline in time by itself.
+	// Client must have a timeout for pipelines.
 	Client redis.UniversalClient
-	// Prefix begins every key.
+	// Prefix starts every key.
 	Prefix string
-	// Away says since when and why Redis cannot be used, a nil error while it can; nil where nobody
-	// looks.
+	// Away returns since when and why Redis cannot be used, with a nil error while it can. It may
+	// be nil.
 	Away func() (since time.Time, cause error)
 }
 
-// Redis keeps entries in Redis, where they end by themselves. What many requests of a node want at
-// once goes in one pipeline: it is sent as soon as the one before is back, so an idle node adds no
+// Redis is a [Backend] in Redis, where records expire by themselves. Concurrent requests of a node
+// share one pipeline: it is sent as soon as the previous one returns, so an idle node adds no
 // delay.
 //
-// Every operation may be done twice without harm: the texts name who put them there.
+// Every operation can be repeated safely, because the texts name their writer.
 type Redis struct {
 	opts RedisOptions
 
 	mu      sync.Mutex // guards what follows
-	forming *flight    // calls since the last pipeline was sent, nil while there are none
-	flying  bool       // a pipeline is under way
+	forming *flight    // calls since the last pipeline was sent, nil if there are none
+	flying  bool       // a pipeline is in progress
 }
 
 var _ Backend = (*Redis)(nil)
 
-// NewRedis returns entries in Redis. It touches nothing.
+// NewRedis returns a backend in Redis. It sends nothing.
 func NewRedis(opts RedisOptions) *Redis { return &Redis{opts: opts} }
 
-// Key is where an entry lies. The braces make it one slot of a Redis Cluster, over all of which
-// entries are spread.
+// Key returns the Redis key of a record. The braces are a hash tag: one record is in one slot of a
+// Redis Cluster, and records are spread over all slots.
 func Key(prefix, id string) string { return prefix + "answer:{" + id + "}" }
 
 // Claim implements [Backend].
@@ -70,18 +70,18 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 			err = errReply
 		}
 		if err == nil || !errors.Is(err, redis.Nil) {
-			return "", r.refusal(ctx, err)
+			return "", r.requestError(ctx, err)
 		}
 		get := redisonce.Command("get", key)
 		held, err = r.text(ctx, get)
-		// which nobody here has put there, and would be taken for a claim
+		// an empty value, written by somebody else, would be taken for a successful claim
 		if err == nil && held == "" {
 			err = errReply
 		}
 		if err == nil || !errors.Is(err, redis.Nil) {
-			return held, r.refusal(ctx, err)
+			return held, r.requestError(ctx, err)
 		}
-		// It has just ended.
+		// the claim ended between the two commands
 	}
 	return "", errContended
 }
@@ -89,15 +89,15 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 // Swap implements [Backend].
 func (r *Redis) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
 	held, err = r.text(ctx, swapScript.Call(Key(r.opts.Prefix, id), old, text, milliseconds(keep)))
-	return held, r.refusal(ctx, err)
+	return held, r.requestError(ctx, err)
 }
 
 // Drop implements [Backend].
 func (r *Redis) Drop(ctx context.Context, id, old string) error {
-	return r.refusal(ctx, r.do(ctx, dropScript.Call(Key(r.opts.Prefix, id), old)))
+	return r.requestError(ctx, r.do(ctx, dropScript.Call(Key(r.opts.Prefix, id), old)))
 }
 
-// text sends a call that returns a text.
+// text sends a call whose reply is a string.
 func (r *Redis) text(ctx context.Context, call *redisonce.Call) (string, error) {
 	if err := r.do(ctx, call); err != nil {
 		return "", err
@@ -109,14 +109,14 @@ func (r *Redis) text(ctx context.Context, call *redisonce.Call) (string, error) 
 	return text, nil
 }
 
-var errReply = errors.New("Redis replied what it never replies")
+var errReply = errors.New("unexpected reply of Redis")
 
-// milliseconds is a time as Redis takes it, which is never 0.
+// milliseconds formats a duration for Redis, which accepts no 0.
 func milliseconds(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 
-// refusal is what a request gets for an error of Redis. An entry is never kept elsewhere instead:
-// nodes could disagree on where it is.
-func (r *Redis) refusal(ctx context.Context, err error) error {
+// requestError returns what a request gets for an error of Redis. The record is never kept in the
+// store instead, because nodes could then disagree on where it is.
+func (r *Redis) requestError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -128,15 +128,15 @@ func (r *Redis) refusal(ctx context.Context, err error) error {
 	}
 }
 
-// flight is calls that are sent together. Its calls are read when done is closed.
+// flight is the calls of one pipeline. Its results may be read when done is closed.
 type flight struct {
 	calls []*redisonce.Call
 	span  sharedspan.Span
 	done  chan struct{}
 }
 
-// do sends a call with those that others have at the moment, and returns its error. When ctx ends
-// first the call may be done all the same.
+// do sends a call together with those of other requests, and returns its error. If ctx ends first,
+// the call may be done nevertheless.
 func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 	if r.opts.Away != nil {
 		if _, cause := r.opts.Away(); cause != nil {
@@ -154,15 +154,14 @@ func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 	r.flying = true
 	r.mu.Unlock()
 	if leader {
-		// In the caller's own goroutine: an idle node pays for no switch between goroutines.
+		// The caller's own goroutine sends the pipeline, so an idle node needs no goroutine switch.
 		if r.fly() {
 			go r.flyOn()
 		}
 		return call.Err
 	}
 	if _, hurry := ctx.Deadline(); !hurry {
-		// which the client's own time-out bounds; a wait for two things at once would cost much
-		// more
+		// the timeout of the client bounds this; a select on two channels would cost much more
 		<-f.done
 		return call.Err
 	}
@@ -174,20 +173,20 @@ func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 	}
 }
 
-// flyOn sends flight after flight until none is forming.
+// flyOn sends pipelines until no more calls wait.
 func (r *Redis) flyOn() {
 	for r.fly() {
 	}
 }
 
-// fly sends what is forming and reports whether more has formed meanwhile.
+// fly sends the calls that wait and reports whether more arrived meanwhile.
 func (r *Redis) fly() (more bool) {
-	runtime.Gosched() // whoever is ready to run may still come along
+	runtime.Gosched() // lets goroutines that are ready to run join
 	r.mu.Lock()
 	f := r.forming
 	r.forming = nil
 	r.mu.Unlock()
-	defer func() { // also when the client panics: others wait
+	defer func() { // even if the client panics: others wait
 		r.mu.Lock()
 		more = r.forming != nil
 		r.flying = more

@@ -9,12 +9,12 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// kind is that of the documents.
+// kind is the kind of the documents.
 const kind = "answer"
 
-// Store keeps entries as documents of the store. An answer is returned until it is purged, whatever
-// the time. Only a claim is taken over, once it has ended by the store's clock; if that happens too
-// early, the revision sees to it that one of those who hold it counts.
+// Store is a [Backend] in documents of the store. An answer is returned until it is purged,
+// whatever the clocks say. Only a claim is taken over, when it has ended by the store's clock. If
+// that happens too early, the revision of the document decides which claim is valid.
 type Store struct {
 	documents persist.Documents
 	clock     *Clock
@@ -22,7 +22,7 @@ type Store struct {
 
 var _ Backend = (*Store)(nil)
 
-// NewStore returns entries in documents. It touches nothing.
+// NewStore returns a backend in documents. It touches nothing.
 func NewStore(documents persist.Documents, clock *Clock) *Store { return &Store{documents, clock} }
 
 // Claim implements [Backend].
@@ -33,21 +33,21 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 		}
 		now, err := s.clock.times(ctx)
 		if err != nil {
-			return "", refusal(err)
+			return "", requestError(err)
 		}
 		err = s.documents.Create(ctx, claimed(id, text, lease, 1, now))
 		if err == nil {
 			return "", nil
 		}
 		if !errors.Is(err, persist.ErrExists) {
-			return "", refusal(err)
+			return "", requestError(err)
 		}
 		known, err := s.documents.Read(ctx, kind, id)
 		if errors.Is(err, persist.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return "", refusal(err)
+			return "", requestError(err)
 		}
 		if !ended(known, now) {
 			return known.Body, nil
@@ -57,7 +57,7 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 		case err == nil:
 			return "", nil
 		case !changed(err):
-			return "", refusal(err)
+			return "", requestError(err)
 		}
 	}
 	return "", errContended
@@ -71,7 +71,7 @@ func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Durati
 		}
 		now, err := s.clock.times(ctx)
 		if err != nil {
-			return "", refusal(err)
+			return "", requestError(err)
 		}
 		kept := answered
 		if text == old {
@@ -87,7 +87,7 @@ func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Durati
 			err = s.documents.Update(ctx, kept(id, text, keep, known.Revision+1, now))
 		}
 		if err == nil || !changed(err) {
-			return "", refusal(err)
+			return "", requestError(err)
 		}
 	}
 	return "", errContended
@@ -107,14 +107,14 @@ func (s *Store) Drop(ctx context.Context, id, old string) error {
 			err = s.documents.Delete(ctx, kind, id, known.Revision)
 		}
 		if err == nil || !changed(err) {
-			return refusal(err)
+			return requestError(err)
 		}
 	}
 	return errContended
 }
 
-// again pauses before every attempt but the first: a shared store may not show at once what another
-// node has written.
+// again pauses before every attempt except the first. A shared store may need a moment to show what
+// another node wrote.
 func again(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return nil
@@ -129,18 +129,19 @@ func again(ctx context.Context, attempt int) error {
 	}
 }
 
-// claimed is the document of a claim.
+// claimed returns the document of a claim.
 func claimed(id, text string, lease time.Duration, revision int64, now times) persist.Document {
 	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.store, Expires: now.store + lease.Milliseconds()}
 }
 
-// answered is the document of an answer.
+// answered returns the document of an answer.
 func answered(id, text string, keep time.Duration, revision int64, now times) persist.Document {
 	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.store, Expires: now.latest + keep.Milliseconds()}
 }
 
-// mostEarly is how far in the future a claim may have been written. The clock of one that is
-// further ahead was wrong, and its owner may be dead: nobody would wait for so long.
+// mostEarly is how far in the future a claim may begin. If it begins later, the clock of its node
+// was wrong, and the claim counts as ended: its owner may be dead, and others would wait for too
+// long.
 const mostEarly = time.Minute
 
 // ended reports whether a document is a claim that may be taken over.
@@ -156,8 +157,8 @@ func changed(err error) bool {
 	return errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrNotFound)
 }
 
-// refusal is what a request gets for an error of the store.
-func refusal(err error) error {
+// requestError returns what a request gets for an error of the store.
+func requestError(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -171,15 +172,15 @@ func refusal(err error) error {
 	}
 }
 
-// How Purge goes about it: documents at a time, and how long one stays beyond its end, for clocks
-// that differ a little.
+// How Purge works: the number of documents read at a time, and how long a document stays after its
+// end, because clocks differ a little.
 const (
 	purgeAtOnce = 500
 	purgeGrace  = time.Minute
 )
 
-// Purge removes entries that have ended, some at a time, until there are no more or ctx ends. An
-// answer counts until it is removed.
+// Purge removes records that have ended, until there are no more or ctx ends. An answer is valid
+// until it is removed.
 func (s *Store) Purge(ctx context.Context) (purged int, err error) {
 	if err := s.clock.Ask(ctx); err != nil {
 		return 0, err

@@ -17,7 +17,7 @@ import (
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
 )
 
-// purger is a backend that is purged.
+// purger is a backend that needs purging.
 type purger interface {
 	idempotency.Backend
 	Purge(context.Context) (int, error)
@@ -60,7 +60,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// fleet is nodes and a store with a clock each.
+// fleet is nodes and a store, each with its own clock.
 type fleet struct {
 	*testing.T
 	real      *clock
@@ -74,7 +74,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// node returns a node whose clock is so far ahead.
+// node returns a node whose clock is ahead by that much.
 func (f *fleet) node(ahead *time.Duration) *idempotency.Store {
 	slots := &storeClock{now: off(f.real.now, &f.store)}
 	return idempotency.NewStore(f.documents, idempotency.NewClock(slots, off(f.real.now, ahead), f.real.elapsed))
@@ -102,7 +102,8 @@ func (f *fleet) claims(n *idempotency.Store, id, text, want string) {
 	}
 }
 
-// One clock that is wrong, of a node or of the store, at any time, takes no answer from anybody.
+// TestWrongClocksLoseNoAnswers checks that one wrong clock, of a node or of the store, never loses
+// an answer.
 func TestWrongClocksLoseNoAnswers(t *testing.T) {
 	for _, wrong := range []time.Duration{25 * time.Hour, -25 * time.Hour, 1000 * day, 10 * time.Minute} {
 		for name, test := range map[string]func(*fleet, *idempotency.Store, *idempotency.Store, *time.Duration){
@@ -134,7 +135,7 @@ func TestWrongClocksLoseNoAnswers(t *testing.T) {
 	}
 }
 
-// An answer is returned until it is removed, which nobody but Purge does.
+// TestAnswerIsNeverTakenOver checks that an answer is returned until Purge removes it.
 func TestAnswerIsNeverTakenOver(t *testing.T) {
 	f := newFleet(t)
 	var none time.Duration
@@ -148,7 +149,8 @@ func TestAnswerIsNeverTakenOver(t *testing.T) {
 	f.claims(n, "k", another, "")
 }
 
-// A claim ends by the store's clock, and one that was written by a clock far ahead holds nobody up.
+// TestClaimsGoByTheStoresClock checks that a claim ends by the store's clock, and that a claim
+// written by a clock far ahead blocks nobody.
 func TestClaimsGoByTheStoresClock(t *testing.T) {
 	f := newFleet(t)
 	ahead, behind := day, -day
@@ -158,7 +160,7 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 	f.real.pass(idempotency.Lease)
 	f.claims(b, "k", another, "")
 	f.claims(a, "k", pending, another)
-	// as a version before writes it on a node with such a clock
+	// as an older version writes it on a node with such a clock
 	err := f.documents.Create(t.Context(), persist.Document{
 		Kind: "answer", Key: "former", Revision: 1, Body: pending,
 		Timestamp: f.real.now().Add(day).UnixMilli(), Expires: f.real.now().Add(day + idempotency.Lease).UnixMilli(),
@@ -169,7 +171,7 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 	f.claims(b, "former", another, "")
 }
 
-// While the store has never told its clock there is none to go by.
+// TestNoClock checks that operations fail until the store's clock has been read once.
 func TestNoClock(t *testing.T) {
 	c := newClock()
 	slots := &storeClock{now: c.now, err: persist.ErrUnavailable}
@@ -200,7 +202,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// What has ended a minute ago is removed, and nothing else.
+// TestPurge checks that records are removed a minute after their end, and no others.
 func TestPurge(t *testing.T) {
 	f := newFleet(t)
 	var none time.Duration

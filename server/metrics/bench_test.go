@@ -7,14 +7,15 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// hot is all that is counted for one request.
+// hot counts everything that is counted for one request.
 func hot(m *Metrics, route func(string, int), bizType string) {
 	m.Issued(bizType, 1)
 	m.Took("segment", 1200)
 	route("GET", 200)
 }
 
-// Counting allocates nothing, also for biz types without a label of their own.
+// TestAllocations checks that counting does not allocate, even for biz types without a label of
+// their own.
 func TestAllocations(t *testing.T) {
 	m := newMetrics(1)
 	route := m.Route("/seq/{bizType}")
@@ -39,8 +40,8 @@ func BenchmarkRequest(b *testing.B) {
 	})
 }
 
-// benchmarkScrape collects and writes the metrics of 10,000 biz types, of which so many have a
-// label of their own.
+// benchmarkScrape collects and writes the metrics of 10,000 biz types, some of which have labels of
+// their own.
 func benchmarkScrape(b *testing.B, labels int) {
 	m := newMetrics(labels)
 	var definitions []seqd.Definition

@@ -8,21 +8,21 @@ import (
 	"sync/atomic"
 )
 
-// counts are those of one biz type.
+// counts are the counters of one biz type.
 type counts struct {
 	bizType  string
 	issued   atomic.Int64
 	rejected [len(reasons)]atomic.Int64
 	times    [len(events)]atomic.Int64
 	numbers  [len(events)]atomic.Int64
-	missed   int // how often in a row a scrape found that there is no such biz type
+	missed   int // how many scrapes in a row did not find the biz type
 }
 
-// table finds counts by name, without a lock. A name is in the first slot from that of its hash on
-// which is not another's; at least half of the slots stay free, and an empty one ends the search.
+// table is an open-addressing hash table of counts that is read without a lock. At least half of
+// its slots are empty, and an empty slot ends a search.
 type table []atomic.Pointer[counts]
 
-// slot returns where a name is, or is to be put.
+// slot returns the slot that holds a name, or the empty one for it.
 func (t table) slot(seed maphash.Seed, name string) *atomic.Pointer[counts] {
 	last := uint64(len(t) - 1)
 	for i := maphash.String(seed, name) & last; ; i = (i + 1) & last {
@@ -32,18 +32,18 @@ func (t table) slot(seed maphash.Seed, name string) *atomic.Pointer[counts] {
 	}
 }
 
-// labelled are the biz types that have a label of their own because something was heard of them.
+// labelled are the biz types that have a label of their own because they had an event.
 type labelled struct {
 	most  int
 	seed  maphash.Seed
 	table atomic.Pointer[table]
 	full  atomic.Bool
 
-	mu   sync.Mutex // guards what follows, and changing table
+	mu   sync.Mutex // guards what follows, and changes of table
 	list []*counts
 }
 
-// begin comes before everything else.
+// begin initialises l.
 func (l *labelled) begin(most int) {
 	l.most, l.seed = most, maphash.MakeSeed()
 	l.table.Store(l.fresh())
@@ -56,10 +56,10 @@ func (l *labelled) fresh() *table {
 	return &t
 }
 
-// find returns the counts of a biz type, nil when it has no label.
+// find returns the counts of a biz type, or nil if it has no label.
 func (l *labelled) find(name string) *counts { return l.table.Load().slot(l.seed, name).Load() }
 
-// add gives a biz type a label; nil when there is none left.
+// add gives a biz type a label. It returns nil if there is none left.
 func (l *labelled) add(name string) *counts {
 	if name == "" || l.full.Load() {
 		return nil
@@ -77,15 +77,15 @@ func (l *labelled) add(name string) *counts {
 	return c
 }
 
-// all returns the counts of all that have a label.
+// all returns the counts of all biz types with a label.
 func (l *labelled) all() []*counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]*counts(nil), l.list...)
 }
 
-// forgetAfter is how many scrapes in a row must find that a biz type is gone until its label goes
-// to another: one alone may have looked just before it came.
+// forgetAfter is how many scrapes in a row must miss a biz type before its label is given to
+// another. A single scrape may have been just before the biz type appeared.
 const forgetAfter = 2
 
 // forget takes the labels from biz types that are gone.

@@ -10,28 +10,28 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Source is what is asked at a scrape. Everything may be nil, and nothing may wait for anybody.
+// Source provides what is collected at a scrape. Every field may be nil. No function may block.
 type Source struct {
-	// Issuer knows the biz types; nil while the service is starting.
+	// Issuer has the biz types; nil while the service is starting.
 	Issuer *seqd.Issuer
-	// HTTP tells how things stand with requests.
+	// HTTP returns the state of the HTTP server.
 	HTTP func() HTTP
-	// Backends tells which back ends answered when they were last heard of.
+	// Backends reports whether each back end answered last time.
 	Backends func(tell func(name string, up bool))
-	// Handlers tells what the rejection handlers measure, by the name of the handler.
+	// Handlers reports what the rejection handlers measure, by the name of the handler.
 	Handlers func(tell func(handler string, m seqd.Measurement))
-	// Feed tells the number of the newest change that was announced, and how many looks at the
-	// changes failed.
+	// Feed returns the number of the newest announced change, and how many attempts to read changes
+	// failed.
 	Feed func() (number, failures int64)
-	// LinesDropped and LinesSkipped are what the log has left out, SpansDropped what tracing has.
+	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
 
-// HTTP is how things stand with requests.
+// HTTP is the state of the HTTP server.
 type HTTP struct {
-	// InFlight and Connections are as it is now.
+	// InFlight and Connections are current values.
 	InFlight, Connections int64
-	// Shed, Refused, and the outcomes of requests with an Idempotency-Key only grow.
+	// Shed, Refused, and the outcomes of requests with an Idempotency-Key are totals.
 	Shed, Refused            int64
 	Issued, Replayed, Failed int64
 }
@@ -43,8 +43,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. What was counted comes first, so that it is told also
-// where a strategy panics over the question how it is.
+// Collect implements [prometheus.Collector]. It sends counters first, so that they are shown even
+// if a strategy panics when its state is read.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.scrape.Lock()
 	defer m.scrape.Unlock()
@@ -63,16 +63,16 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.collectState(to, s)
 }
 
-// send sends one value. One that cannot be shown is left out.
+// send sends one value. It skips a value that cannot be shown.
 func (f *family) send(to chan<- prometheus.Metric, v float64, labels ...string) {
 	if metric, err := prometheus.NewConstMetric(f.desc, f.value, v, labels...); err == nil {
 		to <- metric
 	}
 }
 
-// collectCounts sends what observers were told. Events are shown from 0 on, so that the first is
-// seen as an increase; of refusals each biz type meets few kinds, and those of the others are not
-// shown.
+// collectCounts sends what observers reported. Counters of events start at 0, so that the first
+// event is seen as an increase. Counters of refusals are only sent if they are not 0, because each
+// biz type has few kinds of refusals.
 func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 	for _, c := range append(m.bizTypes.all(), &m.other) {
 		issuedTotal.send(to, float64(c.issued.Load()), c.bizType)
@@ -94,7 +94,7 @@ func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 	clockRollbacks.send(to, float64(m.clockRollbacks.Load()))
 }
 
-// collectProcess sends what is of the whole process.
+// collectProcess sends the metrics of the process.
 func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 	buildInfo.send(to, 1, m.opts.Version, m.opts.Revision, runtime.Version())
 	startTime.send(to, float64(m.started.UnixMilli())/1000)

@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	// pause is the shortest time between two collections. Whoever asks within it gets what was made
-	// before.
+	// pause is the shortest time between two collections. A scrape within it gets the previous
+	// result.
 	pause = time.Second
-	// share is how many times longer than collecting takes the pause is, up to longestPause: so
-	// that with very many biz types it takes but a fiftieth of one processor.
+	// share is the ratio of the pause to the time that collecting takes, up to longestPause: with
+	// very many biz types, collecting takes at most a fiftieth of one processor.
 	share        = 50
 	longestPause = 10 * time.Second
 )
 
-// shown is what was collected last, in the forms that it was asked for in.
+// shown is the last collection, in the forms that were requested.
 type shown struct {
 	pause time.Duration
 
-	mu       sync.Mutex // guards what follows; who comes while it is being made waits for it
+	mu       sync.Mutex // guards what follows; held during a collection, so that others wait for it
 	at       time.Time  // when it was collected, zero for never
-	until    time.Time  // when it is too old
+	until    time.Time  // when it expires
 	families []*dto.MetricFamily
 	forms    map[form][]byte
 }
 
-// form is how metrics are written.
+// form is a format of metrics.
 type form struct{ openMetrics, compressed bool }
 
-// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, compressed by
-// gzip or not. They are collected at most once a second, by one caller for all; the others get the
-// same bytes, which must not be changed.
+// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, with or
+// without gzip. They are collected at most once per second, by one caller for all; the others get
+// the same bytes, which must not be modified.
 func (m *Metrics) Exposition(openMetrics, compressed bool) (body []byte, contentType string, err error) {
 	s, f := &m.shown, form{openMetrics, compressed}
 	s.mu.Lock()
@@ -55,7 +55,7 @@ func (m *Metrics) Exposition(openMetrics, compressed bool) (body []byte, content
 	return body, string(f.format()), nil
 }
 
-// collectAll collects anew. Where something cannot be shown the rest is.
+// collectAll collects again. If something cannot be collected, the rest still is.
 func (m *Metrics) collectAll(now time.Time) {
 	s := &m.shown
 	families, err := m.registry.Gather()
@@ -73,7 +73,7 @@ func (f form) format() expfmt.Format {
 	return expfmt.NewFormat(expfmt.TypeTextPlain)
 }
 
-// write writes metrics in a form.
+// write encodes metrics.
 func (f form) write(families []*dto.MetricFamily) ([]byte, error) {
 	var all bytes.Buffer
 	if !f.compressed {
@@ -97,7 +97,7 @@ func (f form) encode(w io.Writer, families []*dto.MetricFamily) error {
 			return err
 		}
 	}
-	if c, ok := encoder.(expfmt.Closer); ok { // OpenMetrics has an end
+	if c, ok := encoder.(expfmt.Closer); ok { // OpenMetrics needs an end marker
 		return c.Close()
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Every form says the same, and can be read.
+// TestForms checks that every form is readable and has the same values.
 func TestForms(t *testing.T) {
 	m := driven(t)
 	m.shown.pause = time.Hour
@@ -51,7 +51,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// slow counts how often it is collected, which lasts until it is let go on.
+// slow counts its collections and blocks each until it is released.
 type slow struct {
 	collected int
 	release   chan struct{}
@@ -59,11 +59,12 @@ type slow struct {
 
 func (s *slow) Describe(chan<- *prometheus.Desc) {}
 func (s *slow) Collect(chan<- prometheus.Metric) {
-	s.collected++ // the race detector tells if two do
+	s.collected++ // the race detector reports two collections at once
 	<-s.release
 }
 
-// However many ask at once, and then within the pause, one collects.
+// TestCollectedOnce checks that many scrapes at once, and those within the pause, share one
+// collection.
 func TestCollectedOnce(t *testing.T) {
 	m := newMetrics(1)
 	m.shown.pause = time.Hour

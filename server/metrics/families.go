@@ -15,7 +15,7 @@ type Family struct {
 	Labels []string
 }
 
-// family is a Family with what it takes to fill it.
+// family is a Family and how to fill it.
 type family struct {
 	Family
 	desc  *prometheus.Desc
@@ -23,21 +23,21 @@ type family struct {
 	worst worst
 }
 
-// worst says what becomes of the values of biz types that have no label of their own.
+// worst says how the values of biz types without a label of their own are combined.
 type worst int
 
 const (
-	sum worst = iota // of counters
+	sum worst = iota // for counters
 	least
 	most
 )
 
-// families are all, in the order in which they are described. Only what follows adds to it, before
-// the program begins.
+// families are all families, in the order of their description. They are added below and nowhere
+// else.
 var families []*family
 
-// Families lists every metric of this package, in the order of docs/METRICS.md. Those of the Go
-// runtime and of the process (go_…, process_…) are not among them.
+// Families returns every metric of this package, in the order of docs/METRICS.md. It leaves out
+// those of the Go runtime and of the process (go_…, process_…).
 func Families() []Family {
 	list := make([]Family, len(families))
 	for i, f := range families {
@@ -46,7 +46,7 @@ func Families() []Family {
 	return list
 }
 
-// Names lists the names of every metric of this package.
+// Names returns the names of every metric of this package.
 func Names() []string {
 	names := make([]string, len(families))
 	for i, f := range families {
@@ -74,11 +74,11 @@ func gauge(worst worst, name, help string, labels ...string) *family {
 
 // HTTP.
 var (
-	requestsTotal      = counter("seqd_http_requests_total", "Requests that were answered, by route, method and HTTP status.", "route", "method", "code")
+	requestsTotal      = counter("seqd_http_requests_total", "Answered requests, by route, method and HTTP status.", "route", "method", "code")
 	requestsInFlight   = gauge(most, "seqd_http_requests_in_flight", "Requests that are being answered, without probes and scrapes.")
-	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused for server.maxInFlight or server.maxInFlightBytes.")
+	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused because of server.maxInFlight or server.maxInFlightBytes.")
 	connectionsOpen    = gauge(most, "seqd_http_connections", "Connections that are open.")
-	connectionsRefused = counter("seqd_http_connections_refused_total", "Connections that were closed at once for server.maxConnections.")
+	connectionsRefused = counter("seqd_http_connections_refused_total", "Connections that were closed at once because of server.maxConnections.")
 	idempotentTotal    = counter("seqd_idempotent_requests_total", "Requests with an Idempotency-Key: issued, replayed (answered as before) or failed.", "outcome")
 )
 
@@ -87,11 +87,11 @@ var (
 	issuedTotal   = counter("seqd_ids_issued_total", "Numbers that were handed to callers.", "biz_type")
 	rejectedTotal = counter("seqd_ids_rejected_total", "Requests for numbers that were refused, by error code.", "biz_type", "reason")
 	issueSeconds  = newFamily("histogram", prometheus.UntypedValue, sum, "seqd_issue_seconds",
-		"How long calls took that reached a biz type, issued or refused, without HTTP.", []string{"strategy"})
+		"Duration of calls that reached a biz type, issued or refused, without HTTP.", []string{"strategy"})
 )
 
-// eventFamilies are what one kind of event is counted as: how often, and the numbers that it was
-// about; nil for not.
+// eventFamilies are the counters of one kind of event: how often it happened, and how many numbers
+// it affected. Either may be nil.
 type eventFamilies struct {
 	kind           seqd.EventKind
 	times, numbers *family
@@ -102,24 +102,24 @@ var events = [...]eventFamilies{
 	{seqd.EventRefilled, counter("seqd_refills_total", "Ranges that were fetched from the store.", "biz_type"),
 		counter("seqd_refilled_numbers_total", "Numbers in the ranges that were fetched.", "biz_type")},
 	{seqd.EventRefillFailed, counter("seqd_refill_failures_total", "Attempts to fetch a range that failed.", "biz_type"), nil},
-	{seqd.EventAbandoned, counter("seqd_ranges_abandoned_total", "Ranges, or rests of ranges, that will never be issued.", "biz_type"),
+	{seqd.EventAbandoned, counter("seqd_ranges_abandoned_total", "Ranges, or remainders of ranges, that will never be issued.", "biz_type"),
 		counter("seqd_numbers_abandoned_total", "Numbers that will never be issued.", "biz_type")},
 	{seqd.EventGivenBack, nil, counter("seqd_numbers_given_back_total", "Numbers that were given back to the store at a clean stop or a change.", "biz_type")},
-	{seqd.EventSeeded, counter("seqd_reseeds_total", "Cursors in Redis that were lost, new, or did not count any more, and were begun with a range.", "biz_type"), nil},
+	{seqd.EventSeeded, counter("seqd_reseeds_total", "Cursors in Redis that were started with a range because they were new, lost or no longer valid.", "biz_type"), nil},
 	{seqd.EventAdvanced, counter("seqd_advances_total", "Cursors that were moved above numbers that a node had issued on its own.", "biz_type"), nil},
-	{seqd.EventFenced, counter("seqd_fence_mismatches_total", "Ranges that the cursor refused, and that are skipped.", "biz_type"), nil},
-	{seqd.EventGuard, counter("seqd_guard_alarms_total", "Times the cursor offered numbers that are not above all that this node had issued; they are skipped.", "biz_type"), nil},
-	{seqd.EventCursorContested, counter("seqd_cursor_contests_total", "Times this node began a cursor over a live one of another epoch, from the third on, each within a minute of the one before.", "biz_type"), nil},
-	{seqd.EventOutOfOrder, counter("seqd_out_of_order_ranges_total", "Ranges of the store below numbers that were seen; they are refused.", "biz_type"), nil},
-	{seqd.EventStoreBehind, counter("seqd_store_behind_total", "Times the store was found to be older than numbers that were seen.", "biz_type"), nil},
+	{seqd.EventFenced, counter("seqd_fence_mismatches_total", "Ranges that the cursor refused; they are skipped.", "biz_type"), nil},
+	{seqd.EventGuard, counter("seqd_guard_alarms_total", "Times the cursor offered numbers not above all that this node had issued; they are skipped.", "biz_type"), nil},
+	{seqd.EventCursorContested, counter("seqd_cursor_contests_total", "Times this node replaced a live cursor of another epoch, from the third time on, each within a minute of the previous one.", "biz_type"), nil},
+	{seqd.EventOutOfOrder, counter("seqd_out_of_order_ranges_total", "Ranges of the store below numbers already seen; they are refused.", "biz_type"), nil},
+	{seqd.EventStoreBehind, counter("seqd_store_behind_total", "Times the store was found to be behind numbers already seen.", "biz_type"), nil},
 	{seqd.EventStoreAway, counter("seqd_store_outages_total", "Times the store stopped giving ranges.", "biz_type"), nil},
 	{seqd.EventRedisAway, counter("seqd_redis_outages_total", "Times Redis stopped serving the cursor.", "biz_type"), nil},
-	{seqd.EventNearlyExhausted, counter("seqd_nearly_exhausted_total", "Times fewer than a hundredth of all numbers were found to be left.", "biz_type"), nil},
+	{seqd.EventNearlyExhausted, counter("seqd_nearly_exhausted_total", "Times less than a hundredth of all numbers was found to be left.", "biz_type"), nil},
 }
 
 // Events of the node.
 var (
-	machineIDsLost = counter("seqd_machine_ids_lost_total", "Machine IDs that this node held and that another one holds now, or whose record is gone.")
+	machineIDsLost = counter("seqd_machine_ids_lost_total", "Machine IDs that this node lost because another node holds them or their record is gone.")
 	clockRollbacks = counter("seqd_clock_rollbacks_total", "Times the clock was set back further than snowflake.maxWait.")
 )
 
@@ -128,30 +128,30 @@ var (
 	bizTypes     = gauge(most, "seqd_biz_types", "Biz types that are ready, degraded, unready or disabled.", "state")
 	degraded     = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
 	unready      = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
-	backendUp    = gauge(least, "seqd_backend_up", "1 while a back end (store or redis) answered when it was last heard of, else 0.", "backend")
-	feedNumber   = gauge(most, "seqd_feed_change_number", "Number of the newest change of definitions and tokens that this node knows to be announced.")
-	feedFailures = counter("seqd_feed_failures_total", "Looks at the changes of other nodes that failed.")
+	backendUp    = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
+	feedNumber   = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
+	feedFailures = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")
 )
 
 // Segments.
 var (
 	inHand           = gauge(least, "seqd_segment_numbers_in_hand", "Numbers that can be issued without the store, as far as this node knows.", "biz_type")
-	inHandSeconds    = gauge(least, "seqd_segment_in_hand_seconds", "For how long these last at the present rate; +Inf at rate 0.", "biz_type")
+	inHandSeconds    = gauge(least, "seqd_segment_in_hand_seconds", "Time until these are used up at the current rate; +Inf at rate 0.", "biz_type")
 	fill             = gauge(least, "seqd_segment_buffer_fill_ratio", "How full both buffers are together, 0 to 1.", "biz_type")
-	step             = gauge(most, "seqd_segment_step", "Numbers in the segment in use that were fetched at once.", "biz_type")
-	rate             = gauge(most, "seqd_segment_rate", "Numbers a second that leave the store for all nodes.", "biz_type")
+	step             = gauge(most, "seqd_segment_step", "Size of the segment in use.", "biz_type")
+	rate             = gauge(most, "seqd_segment_rate", "Numbers per second that leave the store, for all nodes.", "biz_type")
 	highest          = gauge(most, "seqd_segment_highest", "The highest number known to have left the store.", "biz_type")
-	exhaustion       = gauge(least, "seqd_segment_exhaustion_seconds", "Until the last number there is at the present rate; +Inf at rate 0, or where the period ends first.", "biz_type")
-	serialExhaustion = gauge(least, "seqd_serial_exhaustion_seconds", "The same until the last number that a plugin can show as it is meant to.", "biz_type", "plugin")
+	exhaustion       = gauge(least, "seqd_segment_exhaustion_seconds", "Time until the last number at the current rate; +Inf at rate 0, or if the period ends first.", "biz_type")
+	serialExhaustion = gauge(least, "seqd_serial_exhaustion_seconds", "The same until the last number that a plugin can display as configured.", "biz_type", "plugin")
 )
 
 // Snowflakes.
 var (
-	timestampExhaustion = gauge(least, "seqd_timestamp_exhaustion_seconds", "Until the last timestamp that the layout has.", "registry")
+	timestampExhaustion = gauge(least, "seqd_timestamp_exhaustion_seconds", "Time until the last timestamp of the layout.", "registry")
 	machineID           = gauge(most, "seqd_machine_id", "The machine ID that this node holds; missing while it holds none.", "registry")
 	machineIDsFree      = gauge(least, "seqd_machine_ids_free", "Machine IDs that could be leased when the registry was last seen.", "registry")
 	machineIDsUsed      = gauge(most, "seqd_machine_ids_used", "Machine IDs that were leased when the registry was last seen.", "registry")
-	leaseSeconds        = gauge(least, "seqd_machine_id_lease_seconds", "For how long the lease of this node's machine ID holds.", "registry")
+	leaseSeconds        = gauge(least, "seqd_machine_id_lease_seconds", "Time until the lease of this node's machine ID ends.", "registry")
 	clockOffset         = gauge(most, "seqd_registry_clock_offset_seconds", "By how much this node's clock was ahead of the registry's.", "registry")
 )
 
@@ -160,36 +160,36 @@ var (
 	queueDepth   = gauge(most, "seqd_queue_depth", "Records that wait in a queue.", "biz_type", "plugin")
 	queueSize    = gauge(least, "seqd_queue_size", "Records that the queue has room for.", "biz_type", "plugin")
 	queueDropped = counter("seqd_queue_dropped_total", "Records that were dropped because the queue was full or its target was away.", "biz_type", "plugin")
-	fallback     = gauge(most, "seqd_rate_limit_fallback", "1 while each node limits on its own because Redis cannot be used, else 0; missing where limits are not shared.", "biz_type", "plugin")
+	fallback     = gauge(most, "seqd_rate_limit_fallback", "1 while each node limits on its own because Redis cannot be used, else 0; missing if limits are not shared.", "biz_type", "plugin")
 )
 
 // The process.
 var (
 	linesDropped = counter("seqd_log_lines_dropped_total", "Log lines that were dropped because they could not be written in time.")
-	linesSkipped = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log, for server.accessLogPerSecond.")
+	linesSkipped = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log because of server.accessLogPerSecond.")
 	spansDropped = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
 	buildInfo    = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
-	startTime    = gauge(most, "seqd_start_time_seconds", "When this process began to serve, in seconds since 1970.")
+	startTime    = gauge(most, "seqd_start_time_seconds", "When this process started to serve, in seconds since 1970.")
 )
 
-// measured are the families of what strategies and plugins measure of a biz type.
+// measured are the families of what strategies and plugins measure for a biz type.
 var measured = map[seqd.Gauge]*family{
 	seqd.GaugeInHand: inHand, seqd.GaugeFill: fill, seqd.GaugeStep: step, seqd.GaugeRate: rate, seqd.GaugeHighest: highest,
 }
 
-// besides are the families of what plugins and rejection handlers measure of themselves.
+// besides are the families of what plugins and rejection handlers measure for themselves.
 var besides = map[seqd.Gauge]*family{
 	seqd.GaugeQueued: queueDepth, seqd.GaugeQueueSize: queueSize, seqd.GaugeDropped: queueDropped, seqd.GaugeFallback: fallback,
 }
 
-// registries are the families of what strategies measure of a registry of machine IDs.
+// registries are the families of what strategies measure for a registry of machine IDs.
 var registries = map[seqd.Gauge]*family{
 	seqd.GaugeMachineID: machineID, seqd.GaugeMachineIDsFree: machineIDsFree, seqd.GaugeMachineIDsUsed: machineIDsUsed,
 	seqd.GaugeLeaseLeft: leaseSeconds, seqd.GaugeClockOffset: clockOffset, seqd.GaugeTimeLeft: timestampExhaustion,
 }
 
-// reasons are the codes that a refusal can have. A code that is not here came from foreign code,
-// and counts as the last.
+// reasons are the codes of refusals. Any other code comes from foreign code and counts as the last
+// one.
 var reasons = [...]seqd.Code{
 	seqd.CodeInvalidBizType, seqd.CodeInvalidCount, seqd.CodeInvalidID, seqd.CodeInvalidRequest, seqd.CodeInvalidDefinition, seqd.CodeUnauthorized,
 	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,

@@ -8,17 +8,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// methods are those that are told apart; the last stands for all others.
+// methods are the methods with labels of their own. The last one stands for all others.
 var methods = [...]string{
 	http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "other",
 }
 
-// statuses are those that are told apart; 0 stands for all others.
+// statuses are the statuses with labels of their own. 0 stands for all others.
 var statuses = [...]int{
 	0, 200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 409, 412, 413, 414, 415, 422, 429, 431, 500, 503,
 }
 
-// statusIndex is where a status stands among these.
+// statusIndex maps a status to its index in statuses.
 var statusIndex = func() (index [600]uint8) {
 	for i, status := range statuses {
 		index[status] = uint8(i)
@@ -32,8 +32,8 @@ type route struct {
 	counts  [len(methods)][len(statuses)]atomic.Int64
 }
 
-// Route returns what counts the requests of a route, such as /seq/{bizType}. There are as many as
-// the program has routes.
+// Route returns the function that counts the requests of a route, such as /seq/{bizType}. Call it
+// once per route of the program.
 func (m *Metrics) Route(pattern string) (count func(method string, status int)) {
 	r := &route{pattern: pattern}
 	m.mu.Lock()
@@ -59,7 +59,7 @@ func methodIndex(method string) int {
 	return len(methods) - 1
 }
 
-// collectRoutes sends the counts of all routes that are not 0.
+// collectRoutes sends the counters of all routes that are not 0.
 func (m *Metrics) collectRoutes(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	routes := m.routes

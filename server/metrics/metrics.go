@@ -1,11 +1,14 @@
-// Package metrics counts what happens and shows it to Prometheus. Counting takes no lock and
-// allocates nothing; what can be asked for is asked for at a scrape, without any I/O.
+// Package metrics counts what happens and serves the counts to Prometheus. Counting takes no lock
+// and does not allocate. What can be read when needed is read at a scrape, without I/O.
 //
-// At most [Options].MaxBizTypes biz types have a label of their own: all, while there are no more
-// than that, else those that anything was heard of first. The others are together in [Other]: their
-// counters as sums, of their gauges the worst. A biz type that is gone loses its series soon after,
-// and its place goes to the next that anything is heard of; one that comes back begins at 0. An
-// idle biz type costs no memory here.
+// At most [Options].MaxBizTypes biz types have a label of their own: all, if there are no more than
+// that, otherwise those with the first events. The others share the label [Other], which shows the
+// sum of their counters and the worst of their gauges. A biz type that is gone loses its series
+// soon after, and another biz type can have its place; if it returns, it starts at 0. An idle biz
+// type costs no memory here.
+//
+// [Metrics] is the main type; it implements [seqd.Observer]. To add a metric, declare its family in
+// families.go, fill it in collect.go or state.go, and describe it in docs/METRICS.md.
 package metrics
 
 import (
@@ -22,21 +25,22 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Other is the label of all biz types that have none of their own. No biz type can be called so.
+// Other is the label of all biz types that have none of their own. It is not a valid name of a biz
+// type.
 const Other = "_other"
 
-// Options are how things are counted.
+// Options are the options of [New].
 type Options struct {
-	// MaxBizTypes is how many biz types have a label of their own, 0 for none.
+	// MaxBizTypes is how many biz types have a label of their own; 0 means none.
 	MaxBizTypes int
-	// Version and Revision are what seqd_build_info says.
+	// Version and Revision are the labels of seqd_build_info.
 	Version, Revision string
-	// Now is the clock; nil for that of the system.
+	// Now is the clock; nil means the system's.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Metrics counts, and is asked by Prometheus. It is safe for concurrent use.
+// Metrics counts events and is a [prometheus.Collector]. It is safe for concurrent use.
 type Metrics struct {
 	opts     Options
 	registry *prometheus.Registry
@@ -46,17 +50,18 @@ type Metrics struct {
 
 	bizTypes labelled
 	other    counts
-	// by strategy; a new map for each strategy that is new
+	// by strategy; replaced by a new map when a strategy is added
 	latencies atomic.Pointer[map[string]prometheus.Histogram]
 
 	machineIDsLost, clockRollbacks atomic.Int64
-	// the biz type whose strategy said so, nil where the last word was another
+	// the biz type whose strategy last reported that the store is away; nil if the last report was
+	// another
 	storeAway atomic.Pointer[string]
 
-	mu     sync.Mutex // guards adding to latencies and routes
+	mu     sync.Mutex // guards additions to latencies and routes
 	routes []*route
-	scrape sync.Mutex // held by the one who collects; guards what follows
-	// sums are what was last shown of counters that several share under Other.
+	scrape sync.Mutex // held during a collection; guards what follows
+	// sums are the values last shown for counters that share the label Other.
 	sums map[series]float64
 }
 
@@ -80,7 +85,7 @@ func New(opts Options) *Metrics {
 	return m
 }
 
-// Watch says what is asked at a scrape from now on.
+// Watch sets what is collected at a scrape.
 func (m *Metrics) Watch(s Source) { m.source.Store(&s) }
 
 // Issued implements [seqd.Observer].
@@ -124,9 +129,9 @@ func (m *Metrics) Event(e seqd.Event) {
 	}
 }
 
-// StoreAway reports whether the last that a strategy said of the store is that it gives no ranges.
-// One whose biz type is gone, or disabled, by the next scrape said nothing: it would not tell when
-// the store is back.
+// StoreAway reports whether the last report of a strategy about the store was that it gives no
+// ranges. The report of a biz type that is gone or disabled at the next scrape does not count,
+// because that biz type would not report when the store is back.
 func (m *Metrics) StoreAway() bool { return m.storeAway.Load() != nil }
 
 // of returns the counts of a biz type.
@@ -137,13 +142,13 @@ func (m *Metrics) of(bizType string) *counts {
 	return cmp.Or(m.bizTypes.add(bizType), &m.other)
 }
 
-// buckets are the upper bounds of how long calls take, in seconds: from numbers that are in hand to
+// buckets are the upper bounds of the duration of calls, in seconds: from numbers in memory to
 // requests that wait for a store.
 var buckets = []float64{
 	1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 }
 
-// noStrategy is the label of calls for biz types that have none, such as disabled ones.
+// noStrategy is the label of calls for biz types without a strategy, such as disabled ones.
 const noStrategy = "none"
 
 // Took implements [seqd.LatencyObserver].
@@ -155,8 +160,7 @@ func (m *Metrics) Took(strategy string, ns int64) {
 	h.Observe(float64(ns) / 1e9)
 }
 
-// latency returns the histogram of a strategy, which is made where there is none. There are as many
-// as the program has strategies.
+// latency returns the histogram of a strategy. It creates it if necessary.
 func (m *Metrics) latency(strategy string) prometheus.Histogram {
 	m.mu.Lock()
 	defer m.mu.Unlock()

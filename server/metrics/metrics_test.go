@@ -17,7 +17,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// newMetrics returns metrics that are collected whenever they are asked for.
+// newMetrics returns metrics that are collected at each scrape.
 func newMetrics(maxBizTypes int) *Metrics {
 	m := New(Options{MaxBizTypes: maxBizTypes, Version: "v1", Revision: "abc", Log: slog.New(slog.DiscardHandler)})
 	m.shown.pause = 0
@@ -25,7 +25,7 @@ func newMetrics(maxBizTypes int) *Metrics {
 }
 
 // gathered returns the values of this package's metrics by name and label values, as in
-// seqd_ids_issued_total order; of a histogram the count.
+// "seqd_ids_issued_total order". For a histogram it returns the count.
 func gathered(t testing.TB, m *Metrics) map[string]float64 {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -44,7 +44,7 @@ func gathered(t testing.TB, m *Metrics) map[string]float64 {
 	return values
 }
 
-// seriesName leaves out the names of the labels, which come sorted.
+// seriesName leaves out the names of the labels, which are sorted.
 func seriesName(family *dto.MetricFamily, metric *dto.Metric) string {
 	name := family.GetName()
 	for _, l := range metric.Label {
@@ -63,7 +63,7 @@ func want(t *testing.T, got, want map[string]float64) {
 	}
 }
 
-// fake is a strategy or plugin that measures what it was given, and panics where that is nil.
+// fake is a strategy or plugin that reports what it was given, or panics if that is nil.
 type fake struct {
 	seqd.NopPlugin
 	values   []seqd.Measurement
@@ -90,7 +90,7 @@ func (f *fake) Measure(tell func(seqd.Measurement)) {
 	}
 }
 
-// measures makes measurements of pairs of a gauge and a value.
+// measures returns a fake with measurements made of pairs of a gauge and a value.
 func measures(pairs ...any) *fake {
 	f := &fake{values: []seqd.Measurement{}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -99,7 +99,7 @@ func measures(pairs ...any) *fake {
 	return f
 }
 
-// of says of which registry the measurements are.
+// of sets the registry of the measurements.
 func (f *fake) of(registry string) *fake {
 	for i := range f.values {
 		f.values[i].Of = registry
@@ -125,7 +125,7 @@ func issuer(t testing.TB, observer seqd.Observer, definitions ...seqd.Definition
 	return is
 }
 
-// The derived values, for each case of rate, limit and period.
+// TestSeconds checks derived values for each case of rate, limit and period.
 func TestSeconds(t *testing.T) {
 	forever := math.Inf(1)
 	m := newMetrics(10)
@@ -155,8 +155,8 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// Biz types without a label of their own: sums and worst values, and how many there are of which
-// kind.
+// TestOther checks the sums and worst values of biz types without a label of their own, and the
+// number of biz types in each state.
 func TestOther(t *testing.T) {
 	m := newMetrics(1)
 	sick, poor := measures(), measures()
@@ -186,11 +186,12 @@ func TestOther(t *testing.T) {
 	if err := is.Remove(t.Context(), "b", nil); err != nil {
 		t.Fatal(err)
 	}
-	// A counter does not go down because one of those that share it is gone.
+	// A counter does not go down because one that shares its label is gone.
 	want(t, gathered(t, m), map[string]float64{"seqd_queue_depth _other p0": 3, "seqd_queue_dropped_total _other p0": 7})
 }
 
-// However many biz types and registries there are, the number of series is bounded.
+// TestSeriesAreBounded checks that the number of series has a limit, however many biz types and
+// registries there are.
 func TestSeriesAreBounded(t *testing.T) {
 	const labels, many = 10, 2000
 	m := newMetrics(labels)
@@ -218,7 +219,8 @@ func TestSeriesAreBounded(t *testing.T) {
 	want(t, got, map[string]float64{"seqd_ids_issued_total _other": many - labels, "seqd_machine_id _other": 1})
 }
 
-// A biz type that is gone gives its label to the next; one that is only disabled keeps it.
+// TestGone checks that a biz type that is gone gives its label to another, and that a disabled one
+// keeps it.
 func TestGone(t *testing.T) {
 	m := newMetrics(2)
 	is := issuer(t, m, define("gone", measures()), define("disabled", measures()), define("next", measures()))
@@ -237,7 +239,7 @@ func TestGone(t *testing.T) {
 		want(t, gathered(t, m), map[string]float64{"seqd_biz_types disabled": 1, "seqd_biz_types ready": 1})
 	}
 	m.Issued("next", 1)
-	m.Issued("gone", 1) // which has no label to get back
+	m.Issued("gone", 1) // it has lost its label
 	got := gathered(t, m)
 	want(t, got, map[string]float64{"seqd_ids_issued_total disabled": 1, "seqd_ids_issued_total next": 1, "seqd_ids_issued_total _other": 4})
 	if _, there := got["seqd_ids_issued_total gone"]; there {
@@ -245,8 +247,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// That the store is away is forgotten when it is back, and when the one who said so cannot tell
-// that any more.
+// TestStoreAway checks that the report is dropped when the store is back, and when the biz type
+// that made it can no longer say so.
 func TestStoreAway(t *testing.T) {
 	m := newMetrics(2)
 	is := issuer(t, m, define("a", measures()), define("gone", measures()), define("disabled", measures()))
@@ -279,8 +281,7 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// A strategy that panics over the question how it is does not keep what was counted from being
-// shown.
+// TestPanics checks that counters are shown even if a strategy panics when its state is read.
 func TestPanics(t *testing.T) {
 	m := newMetrics(10)
 	m.Watch(Source{Issuer: issuer(t, m, define("mad", &fake{}))})
@@ -288,7 +289,8 @@ func TestPanics(t *testing.T) {
 	want(t, gathered(t, m), map[string]float64{"seqd_ids_issued_total mad": 3})
 }
 
-// While many count and many scrape nothing is lost, and what is shown only grows.
+// TestCountingWhileScraping checks that nothing is lost while many count and many scrape, and that
+// counters never go down.
 func TestCountingWhileScraping(t *testing.T) {
 	const each, callers, names = 2000, 4, 8
 	m := newMetrics(names / 2)
@@ -356,7 +358,7 @@ func TestCountingWhileScraping(t *testing.T) {
 	want(t, got, map[string]float64{"seqd_issue_seconds s": all, "seqd_http_requests_total 200 GET /seq/{bizType}": all})
 }
 
-// Methods and statuses that are not told apart are counted as other.
+// TestRoutes checks that methods and statuses without a label of their own are counted as other.
 func TestRoutes(t *testing.T) {
 	m := newMetrics(1)
 	route := m.Route("none")
@@ -371,7 +373,7 @@ func TestRoutes(t *testing.T) {
 	})
 }
 
-// The codes are those of the domain.
+// TestReasons checks that the codes are those of package seqd.
 func TestReasons(t *testing.T) {
 	source, err := os.ReadFile("../../errors.go")
 	if err != nil {
@@ -391,7 +393,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// driven returns metrics of which every family has a value.
+// driven returns metrics in which every family has a value.
 func driven(t *testing.T) *Metrics {
 	t.Helper()
 	m := newMetrics(10)
@@ -423,7 +425,7 @@ func driven(t *testing.T) *Metrics {
 	return m
 }
 
-// What is shown is what docs/METRICS.md describes, and the other way round.
+// TestDocument checks that docs/METRICS.md describes exactly the metrics that are shown.
 func TestDocument(t *testing.T) {
 	document, err := os.ReadFile("../../docs/METRICS.md")
 	if err != nil {
@@ -454,7 +456,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// Every family that is listed is shown, as what it is said to be, and no other.
+// TestNames checks that the listed families, and no others, are shown with their types.
 func TestNames(t *testing.T) {
 	families, err := driven(t).registry.Gather()
 	if err != nil {
@@ -482,7 +484,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What comes with seqd reaches the queues of handlers too, under no biz type.
+// TestHandlers checks that handlers that come with seqd report their queues, without a biz type.
 func TestHandlers(t *testing.T) {
 	want(t, gathered(t, driven(t)), map[string]float64{
 		"seqd_queue_depth  webhook": 7, "seqd_backend_up store": 1, "seqd_backend_up redis": 0, "seqd_machine_ids_lost_total": 1, "seqd_clock_rollbacks_total": 1,

@@ -9,36 +9,35 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// series is one value among those of a family; label2 is "" where the family has only one label.
+// series identifies one value of a family. label2 is "" if the family has one label.
 type series struct {
 	*family
 	label, label2 string
 }
 
-// look is what one scrape finds of the state.
+// look is the state found by one scrape.
 type look struct {
 	*Metrics
-	// everyone says that there are so few biz types that each has a label of its own, also those
-	// that nothing was heard of yet.
+	// everyone is true if each biz type has a label of its own, even without any event.
 	everyone bool
 	values   map[series]float64
 	subject  subject
-	// registries and handlers are those that have a label of their own.
+	// registries and handlers are those with a label of their own.
 	registries, handlers map[string]bool
 }
 
-// subject is the biz type that is being measured. All of one come one after the other.
+// subject is the biz type being measured. All measurements of one biz type follow each other.
 type subject struct {
 	bizType, label string
 	got            map[seqd.Gauge]float64
 	limits         map[string]float64 // by plugin, "" for the strategy
 }
 
-// collectState sends how the biz types and what is behind them stand.
+// collectState sends the state of the biz types and of what is behind them.
 func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 	l := look{Metrics: m, values: make(map[series]float64), registries: make(map[string]bool), handlers: make(map[string]bool)}
 	l.subject.got, l.subject.limits = make(map[seqd.Gauge]float64), make(map[string]float64)
-	defer func() { // also what was told before a panic
+	defer func() { // even what was reported before a panic
 		for at, v := range l.values {
 			at.send(to, l.grown(at, v), []string{at.label, at.label2}[:len(at.Labels)]...)
 		}
@@ -54,7 +53,7 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 }
 
 // grown keeps a counter that several share from going down when one of them is gone or gets a label
-// of its own: Prometheus would take that for a restart, and all of it for an increase.
+// of its own. Prometheus would take that for a restart, and the whole value for an increase.
 func (l *look) grown(at series, v float64) float64 {
 	if at.worst != sum || at.label != Other {
 		return v
@@ -63,11 +62,11 @@ func (l *look) grown(at series, v float64) float64 {
 	return l.sums[at]
 }
 
-// states counts the biz types by how they stand, and finds out which have a label.
+// states counts the biz types by state, and finds out which have a label.
 func (l *look) states(issuer *seqd.Issuer) {
 	known, total := make(map[*counts]bool), 0
 	away, heard := l.storeAway.Load(), false
-	var poor []seqd.State // whose label is known only once all have been seen
+	var poor []seqd.State // their label is known only after all have been seen
 	number := map[string]int{"ready": 0, "degraded": 0, "unready": 0, "disabled": 0}
 	issuer.States(func(s seqd.State) {
 		total++
@@ -97,7 +96,7 @@ func (l *look) states(issuer *seqd.Issuer) {
 	}
 }
 
-// stateOf is the label of how a biz type stands.
+// stateOf returns the label of a state.
 func stateOf(s seqd.State) string {
 	switch {
 	case s.Disabled:
@@ -110,7 +109,7 @@ func stateOf(s seqd.State) string {
 	return "ready"
 }
 
-// label returns what stands for a biz type.
+// label returns the label of a biz type.
 func (l *look) label(bizType string) string {
 	if bizType == "" || l.everyone || l.bizTypes.find(bizType) != nil {
 		return bizType
@@ -118,7 +117,7 @@ func (l *look) label(bizType string) string {
 	return Other
 }
 
-// put notes a value, or makes the worst of it and of those that share its labels.
+// put notes a value. If several values share the labels, it combines them as the family says.
 func (l *look) put(f *family, v float64, label, label2 string) {
 	at := series{f, label, label2}
 	if old, there := l.values[at]; there {
@@ -134,7 +133,7 @@ func (l *look) put(f *family, v float64, label, label2 string) {
 	l.values[at] = v
 }
 
-// told notes what was measured.
+// told notes a measurement.
 func (l *look) told(bizType, plugin string, v seqd.Measurement) {
 	if bizType != l.subject.bizType {
 		l.conclude()
@@ -152,14 +151,14 @@ func (l *look) told(bizType, plugin string, v seqd.Measurement) {
 	}
 }
 
-// beside notes what a plugin or a rejection handler measured of itself.
+// beside notes what a plugin or a rejection handler measured for itself.
 func (l *look) beside(label, plugin string, v seqd.Measurement) {
 	if f := besides[v.Gauge]; f != nil {
 		l.put(f, v.Value, label, plugin)
 	}
 }
 
-// place returns the label of a registry or a handler. As many of a kind have one as biz types can,
+// place returns the label of a registry or a handler. As many have their own as biz types may have,
 // but at least one.
 func (l *look) place(known map[string]bool, name string) string {
 	name = strings.ToValidUTF8(name, "?")
@@ -172,7 +171,7 @@ func (l *look) place(known map[string]bool, name string) string {
 	return name
 }
 
-// conclude notes what follows from all that was measured of a biz type.
+// conclude notes what follows from the measurements of a biz type.
 func (l *look) conclude() {
 	s := &l.subject
 	for g, v := range s.got {
@@ -201,8 +200,8 @@ func (l *look) exhaustion(plugin string, seconds float64) {
 	l.put(serialExhaustion, seconds, l.subject.label, plugin)
 }
 
-// left returns for how many seconds the rest of all numbers lasts; for ever where the numbers begin
-// again before.
+// left returns for how many seconds the rest of all numbers lasts: for ever, if the counter resets
+// before they are used up.
 func (s *subject) left(numbers, perSecond float64) float64 {
 	if numbers <= 0 {
 		return 0

@@ -24,10 +24,10 @@ type description struct {
 
 type tag struct{ Name, Description string }
 
-// ordered is a mapping in the order it stands in.
-type ordered[T any] []entry[T]
+// ordered is a mapping that keeps the order of its keys.
+type ordered[T any] []pair[T]
 
-type entry[T any] struct {
+type pair[T any] struct {
 	Name  string
 	Value T
 }
@@ -38,7 +38,7 @@ func (o *ordered[T]) UnmarshalYAML(n *yaml.Node) error {
 		return fmt.Errorf("line %d: not a mapping", n.Line)
 	}
 	for i := 0; i < len(n.Content); i += 2 {
-		e := entry[T]{Name: n.Content[i].Value}
+		e := pair[T]{Name: n.Content[i].Value}
 		if err := n.Content[i+1].Decode(&e.Value); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (o *ordered[T]) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// item is a path.
+// item is what a path offers.
 type item struct {
 	Parameters []parameter
 	Get        *operation
@@ -113,5 +113,5 @@ type schema struct {
 	Values      yaml.Node `yaml:"additionalProperties"`
 }
 
-// name is the last part of a reference, "" for none.
+// name returns the last part of a reference, "" if the reference is empty.
 func name(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }

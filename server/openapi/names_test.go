@@ -10,7 +10,7 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// schemaOfNames is what the test reads of a schema.
+// schemaOfNames is the part of a schema that the test reads.
 type schemaOfNames struct {
 	Ref        string `json:"$ref"`
 	Pattern    string
@@ -18,7 +18,8 @@ type schemaOfNames struct {
 	Properties map[string]schemaOfNames
 }
 
-// Names of tokens and scopes have a pattern wherever they stand, and it is the rule of the code.
+// TestNamesOfTokens checks that names of tokens and scopes have a pattern everywhere, and that the
+// pattern is the rule of the code.
 func TestNamesOfTokens(t *testing.T) {
 	var d struct {
 		Components struct {

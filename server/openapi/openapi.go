@@ -1,5 +1,6 @@
-// Package openapi is the description of the HTTP contract: the OpenAPI 3.1 document, as JSON and as
-// a page to read. It is data: what answers requests is in httpapi, and tests compare the two.
+// Package openapi holds the description of the HTTP API: an OpenAPI 3.1 document, openapi.yaml,
+// which [Load] returns as JSON and as an HTML page. Package httpapi implements the API; tests
+// compare the two. To describe a new route, edit openapi.yaml.
 package openapi
 
 import (
@@ -15,18 +16,18 @@ import (
 //go:embed openapi.yaml
 var source []byte
 
-// Document is the description in the forms it is served in. It is never written to.
+// Document is the description in the forms in which it is served. Do not modify it.
 type Document struct {
 	// JSON is the document itself.
 	JSON []byte
-	// Page is an HTML page made from it. It needs nothing from elsewhere and no scripts.
+	// Page is an HTML page made from it. It needs no scripts and no other files.
 	Page []byte
-	// Policy is the Content-Security-Policy of the page: it allows its own style, by hash, and
-	// nothing else.
+	// Policy is the Content-Security-Policy of the page. It allows the page's own style, by hash,
+	// and nothing else.
 	Policy string
 }
 
-// Load returns the document. It is converted once in a process.
+// Load returns the document. It converts it once per process.
 var Load = sync.OnceValues(func() (*Document, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(source, &root); err != nil {
@@ -47,7 +48,7 @@ var Load = sync.OnceValues(func() (*Document, error) {
 	return &Document{JSON: content, Page: page, Policy: policy}, nil
 })
 
-// toJSON writes a YAML document as JSON, keys in the order they stand in, which is one to read in.
+// toJSON converts a YAML document to JSON. It keeps the order of keys, which is made for readers.
 func toJSON(root *yaml.Node) ([]byte, error) {
 	var buf bytes.Buffer
 	if err := appendNode(&buf, root); err != nil {
@@ -67,7 +68,7 @@ func appendNode(buf *bytes.Buffer, n *yaml.Node) error {
 	case yaml.ScalarNode:
 		return appendScalar(buf, n)
 	}
-	return fmt.Errorf("line %d: only mappings, lists and values have a place here", n.Line)
+	return fmt.Errorf("line %d: only mappings, lists and scalars are allowed", n.Line)
 }
 
 func appendMapping(buf *bytes.Buffer, n *yaml.Node) error {
@@ -76,7 +77,7 @@ func appendMapping(buf *bytes.Buffer, n *yaml.Node) error {
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if seen[key.Value] {
-			return fmt.Errorf("line %d: %s stands here twice", key.Line, key.Value)
+			return fmt.Errorf("line %d: %s appears twice", key.Line, key.Value)
 		}
 		seen[key.Value] = true
 		if i > 0 {
@@ -109,7 +110,7 @@ func appendSequence(buf *bytes.Buffer, n *yaml.Node) error {
 }
 
 func appendScalar(buf *bytes.Buffer, n *yaml.Node) error {
-	if n.Tag == "!!timestamp" { // a date in an example is text
+	if n.Tag == "!!timestamp" { // a date in an example is a string
 		return appendValue(buf, n.Value)
 	}
 	var v any

@@ -30,7 +30,7 @@ func mustLoad(t *testing.T) *Document {
 	return d
 }
 
-// The JSON says what the YAML says.
+// TestJSON checks that the JSON equals the YAML.
 func TestJSON(t *testing.T) {
 	var fromJSON, fromYAML any
 	if err := json.Unmarshal(mustLoad(t).JSON, &fromJSON); err != nil {
@@ -77,7 +77,7 @@ func TestToJSON(t *testing.T) {
 	}
 }
 
-// The page is whole, asks for nothing from elsewhere, and runs no script.
+// TestPage checks that the page is well-formed, loads nothing and runs no script.
 func TestPage(t *testing.T) {
 	d := mustLoad(t)
 	page := string(d.Page)
@@ -123,7 +123,7 @@ func wellFormed(t *testing.T, page []byte) {
 	}
 }
 
-// Every route, parameter, error code and schema is on the page.
+// TestPageIsComplete checks that every route, parameter, error code and schema is on the page.
 func TestPageIsComplete(t *testing.T) {
 	page := string(mustLoad(t).Page)
 	var d description
@@ -157,7 +157,8 @@ func TestPageIsComplete(t *testing.T) {
 	}
 }
 
-// Generators understand the schemas: openapi.yaml says at its top which ones they do not.
+// TestPlainSchemas checks that generators understand the schemas. The top of openapi.yaml says what
+// they do not understand.
 func TestPlainSchemas(t *testing.T) {
 	var document any
 	if err := json.Unmarshal(mustLoad(t).JSON, &document); err != nil {
@@ -200,13 +201,14 @@ func plain(t *testing.T, where string, part any) {
 	}
 }
 
-// Errors refer to Problem itself, and their codes are in the closed set, each with a place.
+// TestProblems checks that errors refer to Problem itself, that their codes are in the closed set,
+// and that each code is used.
 func TestProblems(t *testing.T) {
 	var d description
 	if err := yaml.Unmarshal(source, &d); err != nil {
 		t.Fatal(err)
 	}
-	// which no route has; which only /readyz tells, of a biz type
+	// No route has the first; only /readyz shows the second.
 	all, placed := documentedCodes(t), []string{"method_not_allowed", "cursor_contested"}
 	for name, r := range d.Components.Responses {
 		if len(r.Content) != 1 || r.Content[0].Name != "application/problem+json" || r.Content[0].Value.Schema.Ref != "#/components/schemas/Problem" {
@@ -226,7 +228,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// The closed set of codes is the same in the code and in the document.
+// TestCodes checks that the code and the document have the same codes.
 func TestCodes(t *testing.T) {
 	documented, defined := documentedCodes(t), definedCodes(t)
 	for _, code := range defined {
@@ -256,7 +258,7 @@ func documentedCodes(t *testing.T) []string {
 	return nil
 }
 
-// definedCodes reads the constants of type Code.
+// definedCodes returns the constants of type Code.
 func definedCodes(t *testing.T) (codes []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../../errors.go", nil, 0)

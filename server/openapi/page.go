@@ -21,13 +21,13 @@ var style string
 //go:embed page.html
 var pageSource string
 
-// policy allows the one style of the page, by its hash.
+// policy allows the page's only style, by its hash.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Title, Summary, Description string
 	Style                       template.CSS
@@ -42,12 +42,12 @@ type group struct {
 	Routes            []route
 }
 
-// route is one method of one path; Head says that HEAD does the same without a body.
+// route is one method of one path. Head is true if HEAD works too.
 type route struct {
 	ID, Method, Path, Summary, Description, Scope, Curl string
 	Head                                                bool
 	Parameters                                          []parameter
-	Body                                                []entry[schema]
+	Body                                                []pair[schema]
 	Good                                                []answer
 	Bad                                                 []answer
 }
@@ -56,12 +56,12 @@ type route struct {
 type answer struct {
 	Status, Description string
 	Headers             ordered[header]
-	Content             []entry[schema]
+	Content             []pair[schema]
 	Codes               []string
 	Ref                 string
 }
 
-// status is an error with what it means, once for all routes.
+// status is an error and what it means. Routes refer to it.
 type status struct {
 	Number, Description string
 	Codes, Headers      []string
@@ -103,7 +103,7 @@ func render(d description) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// routes lists the methods of a path that have the tag.
+// routes returns the methods of a path that have the tag.
 func (d *description) routes(path string, i item, tag string) (routes []route) {
 	for _, m := range []struct {
 		method string
@@ -151,7 +151,7 @@ func (d *description) answer(number string, r response) answer {
 	}
 	a.Description, a.Content, a.Codes = r.Description, content(r.Content), r.Codes
 	for _, h := range r.Headers {
-		if h.Name == "X-Request-Id" || h.Name == "Cache-Control" { // the introduction has them
+		if h.Name == "X-Request-Id" || h.Name == "Cache-Control" { // the introduction describes them
 			continue
 		}
 		if h.Value.Ref != "" {
@@ -162,15 +162,15 @@ func (d *description) answer(number string, r response) answer {
 	return a
 }
 
-// content lists media types with their schemas.
-func content(list ordered[media]) (shown []entry[schema]) {
+// content returns media types with their schemas.
+func content(list ordered[media]) (shown []pair[schema]) {
 	for _, m := range list {
-		shown = append(shown, entry[schema]{m.Name, m.Value.Schema})
+		shown = append(shown, pair[schema]{m.Name, m.Value.Schema})
 	}
 	return shown
 }
 
-// statuses lists the errors that routes share.
+// statuses returns the errors that routes share.
 func (d *description) statuses() (list []status) {
 	seen := make(map[string]bool)
 	for _, path := range d.Paths {
@@ -203,7 +203,7 @@ func fields(s schema) (list []field) {
 	return list
 }
 
-// kind says what values a schema has, such as "list of BizType", with links.
+// kind describes the values of a schema, such as "list of BizType", with links.
 func kind(s schema) template.HTML {
 	text := template.HTMLEscapeString
 	switch {
@@ -235,7 +235,7 @@ func kind(s schema) template.HTML {
 	return template.HTML(text(shown))
 }
 
-// limits says what else a value must be.
+// limits describes the other conditions on a value.
 func limits(s schema) (list []string) {
 	switch {
 	case s.Minimum != nil && s.Maximum != nil:
@@ -261,7 +261,7 @@ func limits(s schema) (list []string) {
 	if s.Pattern != "" {
 		list = append(list, "matches "+s.Pattern)
 	}
-	if s.Example.Kind != 0 && len(s.Properties) == 0 { // that of an object stands by itself
+	if s.Example.Kind != 0 && len(s.Properties) == 0 { // the example of an object has its own place
 		if example, err := toJSON(&s.Example); err == nil {
 			list = append(list, "such as "+string(example))
 		}
@@ -269,10 +269,10 @@ func limits(s schema) (list []string) {
 	return list
 }
 
-// manyValues is how many values of a list are too many for a line.
+// manyValues is how many values of an enumeration do not fit into a line.
 const manyValues = 10
 
-// sample is the example of an object, written to be read; "" where it has none.
+// sample returns the example of an object as indented JSON, "" if it has none.
 func sample(s schema) (string, error) {
 	if s.Example.Kind == 0 || len(s.Properties) == 0 {
 		return "", nil
@@ -286,7 +286,7 @@ func sample(s schema) (string, error) {
 	return buf.String(), err
 }
 
-// values lists those of a schema that has many.
+// values returns the values of an enumeration that has many.
 func values(s schema) []string {
 	if len(s.Enum) < manyValues {
 		return nil
@@ -294,7 +294,7 @@ func values(s schema) []string {
 	return s.Enum
 }
 
-// where says where a parameter stands.
+// where returns where a parameter is given.
 func where(p parameter) string {
 	if p.Required {
 		return p.In
@@ -302,10 +302,10 @@ func where(p parameter) string {
 	return p.In + ", optional"
 }
 
-// identifier makes a name fit for the end of a link.
+// identifier makes a name usable in the fragment of a link.
 func identifier(s string) string { return strings.ReplaceAll(s, " ", "-") }
 
-// prose makes paragraphs of a description; what stands between backticks is code.
+// prose converts a description to HTML paragraphs. Text between backticks is code.
 func prose(s string) template.HTML {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(s), "\n\n") {

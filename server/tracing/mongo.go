@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// MongoMonitor records a span for each command of a request that is traced. A span tells the
-// command's name and its collection, and nothing else of it.
+// MongoMonitor returns a monitor that records a span for each command of a traced request. A span
+// contains the names of the command and its collection, and nothing else of the command.
 func (t *Tracing) MongoMonitor() *event.CommandMonitor {
 	m := mongoMonitor{Tracing: t, running: new(sync.Map)}
 	return &event.CommandMonitor{
@@ -23,13 +23,13 @@ func (t *Tracing) MongoMonitor() *event.CommandMonitor {
 	}
 }
 
-// mongoMonitor finds the span of a command again when the command ends.
+// mongoMonitor finds the span of a command when the command ends.
 type mongoMonitor struct {
 	*Tracing
 	running *sync.Map // trace.Span by commandID
 }
 
-// commandID names a command that is under way.
+// commandID identifies a command in progress.
 type commandID struct {
 	connection string
 	request    int64
@@ -63,7 +63,7 @@ func (m mongoMonitor) ended(e *event.CommandFinishedEvent, err error) {
 	span.End()
 }
 
-// mongoErrorType is the number of an answer of the server. The rest of it may repeat what was
+// mongoErrorType returns the number of a server's error. The rest of the error may contain what was
 // written.
 func mongoErrorType(err error) string {
 	var answer mongo.CommandError

@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RedisHook records a span for each command, and each pipeline, of a request that is traced. A span
-// tells the command's name and not its arguments. It sends nothing, repeats nothing and changes
-// nothing.
+// RedisHook returns a hook that records a span for each command and each pipeline of a traced
+// request. A span contains the command's name and not its arguments. The hook does not send, repeat
+// or change commands.
 func (t *Tracing) RedisHook() redis.Hook { return redisHook{t} }
 
 type redisHook struct{ *Tracing }
@@ -45,8 +45,8 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// endRedis ends a span that may be nil. A reply of nothing is no error, nor is that the server does
-// not have a script yet: it gets it then.
+// endRedis ends a span, which may be nil. An empty reply is not an error, nor is NOSCRIPT: the
+// script is sent then.
 func endRedis(span trace.Span, err error) {
 	if span == nil {
 		return
@@ -57,8 +57,8 @@ func endRedis(span trace.Span, err error) {
 	span.End()
 }
 
-// redisErrorType is the word that an answer of the server begins with, such as LOADING. The rest of
-// it may repeat arguments.
+// redisErrorType returns the first word of a server's error, such as LOADING. The rest of the error
+// may contain arguments.
 func redisErrorType(err error) string {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -71,13 +71,13 @@ func redisErrorType(err error) string {
 	return word
 }
 
-// fail marks a span.
+// fail marks a span as failed.
 func fail(span trace.Span, kind string) {
 	span.SetStatus(codes.Error, kind)
 	span.SetAttributes(attribute.String("error.type", kind))
 }
 
-// errorType says what came between this node and a server.
+// errorType classifies an error that is not an answer of the server.
 func errorType(err error) string {
 	var late interface{ Timeout() bool }
 	switch {

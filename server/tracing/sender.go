@@ -9,7 +9,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// queue bounds how many spans wait, so that those that find no room are counted: the batches behind
+// queue limits how many spans wait, and counts those that find no room. The batch processor behind
 // it would drop them silently.
 type queue struct {
 	sdk.SpanProcessor
@@ -28,17 +28,17 @@ func (q *queue) OnEnd(span sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(span)
 }
 
-// sender sends batches, one at a time, counts what does not arrive, and logs when sending begins to
-// fail and when it works again.
+// sender sends batches, one at a time. It counts the spans that do not arrive, and logs when
+// sending begins to fail and when it works again.
 type sender struct {
 	out     sdk.SpanExporter
 	client  *http.Client
 	log     *slog.Logger
-	ended   context.Context // over when nothing is to be sent any more
+	ended   context.Context // ends when nothing may be sent any more
 	end     context.CancelFunc
 	waiting atomic.Int64 // spans that wait or are being sent
 	dropped atomic.Int64
-	failing bool // known to ExportSpans alone
+	failing bool // used by ExportSpans alone
 }
 
 var _ sdk.SpanExporter = (*sender)(nil)
@@ -50,11 +50,11 @@ func newSender(out sdk.SpanExporter, client *http.Client, log *slog.Logger) *sen
 	return s
 }
 
-// ExportSpans implements [sdk.SpanExporter]. It returns no error: the library would write it to
-// standard error, for each batch.
+// ExportSpans implements [sdk.SpanExporter]. It returns no error, because the library would write
+// it to standard error for each batch.
 func (s *sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	defer s.waiting.Add(-int64(len(spans)))
-	if s.ended.Err() != nil { // else a connection could open that nobody closes
+	if s.ended.Err() != nil { // otherwise a connection could open that nobody closes
 		s.dropped.Add(int64(len(spans)))
 		return nil
 	}
@@ -69,7 +69,7 @@ func (s *sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) erro
 	return nil
 }
 
-// note logs the beginning and the end of an episode.
+// note logs when sending begins to fail and when it works again.
 func (s *sender) note(err error) {
 	switch failing := err != nil; {
 	case failing && !s.failing:
@@ -80,7 +80,7 @@ func (s *sender) note(err error) {
 	s.failing = err != nil
 }
 
-// short is the text of an error that may repeat what a collector answered.
+// short returns the text of an error without what the collector answered.
 func short(err error) string {
 	text := err.Error()
 	return text[:min(len(text), 300)]
@@ -88,6 +88,6 @@ func short(err error) string {
 
 // Shutdown implements [sdk.SpanExporter].
 func (s *sender) Shutdown(ctx context.Context) error {
-	_ = s.out.Shutdown(ctx) // it fails when ctx is over, and there is nothing left to do then
+	_ = s.out.Shutdown(ctx) // it fails only if ctx has ended, and then there is nothing left to do
 	return nil
 }

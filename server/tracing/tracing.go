@@ -1,6 +1,9 @@
-// Package tracing records spans of requests and of the commands that they send to Redis and
-// MongoDB, and sends them to a collector by OTLP over HTTP. Nothing here waits for the collector:
-// spans that it does not take in time are dropped and counted.
+// Package tracing records spans of requests and of the commands that requests send to Redis and
+// MongoDB. It sends them to a collector by OTLP over HTTP. Nothing waits for the collector: spans
+// that it does not accept in time are dropped and counted.
+//
+// [Tracing] is the main type. To trace another back end, add a hook beside [Tracing.RedisHook] and
+// [Tracing.MongoMonitor] that uses Tracing.child.
 package tracing
 
 import (
@@ -23,23 +26,23 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// FollowedPerSecond is how many requests a second are traced because their callers trace them. More
-// are not: else callers could make every request traced.
+// FollowedPerSecond is how many requests per second are traced because their callers trace them.
+// The limit keeps callers from making seqd trace every request.
 const FollowedPerSecond = 100
 
 const (
-	queueSize   = 4096            // spans that wait to be sent or are being sent
-	sendEvery   = 2 * time.Second // the longest a span waits while all is well
+	queueSize   = 4096            // spans that wait or are being sent
+	sendEvery   = 2 * time.Second // the longest a span waits if the collector works
 	sendTimeout = 5 * time.Second // for one batch, of at most 512 spans
 )
 
-// Options are what is traced, and where to.
+// Options are the options of [New].
 type Options struct {
-	// Endpoint is the URL of the collector, http or https; without a path /v1/traces is meant.
+	// Endpoint is the http or https URL of the collector. If it has no path, /v1/traces is used.
 	Endpoint string
-	// Ratio is the share of the requests without a traceparent that is traced, 0 to 1.
+	// Ratio is the share of requests without a traceparent that are traced, 0 to 1.
 	Ratio float64
-	// Version and Instance describe the service: Instance is its address.
+	// Version and Instance describe the service. Instance is its address.
 	Version, Instance string
 	Log               *slog.Logger
 }
@@ -53,14 +56,14 @@ type Tracing struct {
 	sender   *sender
 }
 
-// New returns a tracing that connects to nothing before there are spans. Close ends it.
+// New returns a Tracing. It connects to the collector when there are spans to send. Close ends it.
 func New(opts Options) (*Tracing, error) {
 	if err := checkHeaders(); err != nil {
 		return nil, err
 	}
 	client := &http.Client{Timeout: sendTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(strings.TrimSuffix(opts.Endpoint, "/")), otlptracehttp.WithHTTPClient(client),
-		// what is sent again keeps newer spans waiting
+		// no retries: they would delay newer spans
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
 	if err != nil {
 		return nil, err
@@ -69,7 +72,7 @@ func New(opts Options) (*Tracing, error) {
 	batches := sdk.NewBatchSpanProcessor(sender, sdk.WithMaxQueueSize(queueSize), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
 	described := resource.NewSchemaless(attribute.String("service.name", "seqd"), attribute.String("service.version", opts.Version),
 		attribute.String("service.instance.id", opts.Instance))
-	// Begin decides what is recorded, and what it does not begin has no parent.
+	// Begin decides what is recorded, so the sampler accepts everything
 	provider := sdk.NewTracerProvider(sdk.WithSampler(sdk.AlwaysSample()), sdk.WithResource(described), sdk.WithSpanProcessor(&queue{batches, sender}))
 	return &Tracing{
 		ratio: opts.Ratio, follow: rate.NewLimiter(FollowedPerSecond, FollowedPerSecond), sender: sender,
@@ -77,8 +80,8 @@ func New(opts Options) (*Tracing, error) {
 	}, nil
 }
 
-// checkHeaders refuses headers for the collector that the exporter could not read: it would write
-// them, with the secrets in them, to standard error, and go on without.
+// checkHeaders returns an error if the exporter could not read the headers for the collector. The
+// exporter would write them, including secrets, to standard error and continue without them.
 func checkHeaders() error {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
 		list := strings.TrimSpace(os.Getenv(name))
@@ -102,10 +105,10 @@ func notInName(r rune) bool {
 	return r <= ' ' || r >= 127 || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// Begin starts the span of a request, and returns it with the context of what the request does;
-// both are nil for a request that is not traced. One whose traceparent says that the caller traces
-// it is traced, of those [FollowedPerSecond]; one whose traceparent says otherwise is not; of all
-// others a share is.
+// Begin starts the span of a request. It returns the span and the context for the request's work;
+// both are nil if the request is not traced. A request is traced if its traceparent says so, up to
+// [FollowedPerSecond]. It is not traced if its traceparent says so. Of the requests without a
+// traceparent, the configured share is traced.
 func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 	ctx := r.Context()
 	if len(r.Header["Traceparent"]) == 1 {
@@ -121,8 +124,8 @@ func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 	return t.tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
 }
 
-// onlyParent shows the traceparent of a request and not its tracestate, in which callers write what
-// they like: it would stand in each span.
+// onlyParent hides the tracestate of a request, because callers can write anything there, and it
+// would appear in each span.
 type onlyParent struct{ propagation.HeaderCarrier }
 
 // Get implements [propagation.TextMapCarrier].
@@ -133,7 +136,7 @@ func (c onlyParent) Get(key string) string {
 	return c.HeaderCarrier.Get(key)
 }
 
-// child starts the span of a command, nil where it belongs to no span that is recorded.
+// child starts the span of a command. It returns a nil span if the request is not traced.
 func (t *Tracing) child(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, nil
@@ -141,12 +144,12 @@ func (t *Tracing) child(ctx context.Context, name string, attrs ...attribute.Key
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
 }
 
-// Dropped is how many spans were not sent: the collector did not take them, or more came than could
-// wait.
+// Dropped returns how many spans were not sent, because the collector did not accept them or too
+// many waited.
 func (t *Tracing) Dropped() int64 { return t.sender.dropped.Load() }
 
-// Close sends what waits, until ctx ends at most.
+// Close sends the spans that wait. It returns when that is done or ctx ends.
 func (t *Tracing) Close(ctx context.Context) {
-	_ = t.provider.Shutdown(ctx) // it fails when ctx ends: what was not sent then is counted
+	_ = t.provider.Shutdown(ctx) // it fails if ctx ends: the spans that were not sent are counted
 	t.sender.end()
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
 
-// newTracing returns a tracing to a collector. Its function ends it and returns what has arrived.
+// newTracing returns a Tracing with a collector, and a function that closes it and returns the
+// spans that arrived.
 func newTracing(t *testing.T, ratio float64) (*tracing.Tracing, func() []tracingtest.Span) {
 	t.Helper()
 	var collector tracingtest.Collector
@@ -55,7 +56,7 @@ func closeIn(tr *tracing.Tracing, patience time.Duration) {
 	tr.Close(ctx)
 }
 
-// begin begins and ends the span of a request, and reports whether there is one.
+// begin begins and ends the span of a request, and reports whether the request is traced.
 func begin(tr *tracing.Tracing, traceparent ...string) bool {
 	r := httptest.NewRequest("GET", "/seq/order", nil)
 	for _, value := range traceparent {
@@ -112,7 +113,7 @@ func TestRatio(t *testing.T) {
 			n++
 		}
 	}
-	// 2000 are expected, with a standard deviation of 40.
+	// The expected number is 2000, with a standard deviation of 40.
 	if n < 1700 || n > 2300 {
 		t.Errorf("%d of 10000 were traced, want about 2000", n)
 	}
@@ -132,7 +133,8 @@ func TestWhatASpanSays(t *testing.T) {
 	}
 }
 
-// A tracestate is of the caller, who can write anything there.
+// TestTracestateIsNotTold checks that spans do not contain the tracestate, in which a caller can
+// write anything.
 func TestTracestateIsNotTold(t *testing.T) {
 	tr, spans := newTracing(t, 0)
 	r := httptest.NewRequest("GET", "/seq/order", nil)
@@ -152,7 +154,8 @@ func TestTracestateIsNotTold(t *testing.T) {
 	}
 }
 
-// Callers that trace all they ask for do not make all of it traced here.
+// TestCallersCannotForceIt checks the limit on requests that are traced because their callers say
+// so.
 func TestCallersCannotForceIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTracingTo(t, "http://127.0.0.1:1", 0, slog.New(slog.DiscardHandler))
@@ -172,7 +175,7 @@ func TestCallersCannotForceIt(t *testing.T) {
 	})
 }
 
-// locked is a log that many write.
+// locked is a log that is safe for concurrent use.
 type locked struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -200,8 +203,8 @@ func await(t *testing.T, condition func() bool) {
 	}
 }
 
-// A collector that refuses: each span is counted, and the episode is logged once at its beginning
-// and once at its end.
+// TestCollectorFails uses a collector that refuses. Each span is counted, and the log says once
+// that sending fails and once that it works again.
 func TestCollectorFails(t *testing.T) {
 	var collector tracingtest.Collector
 	var mu sync.Mutex
@@ -235,15 +238,15 @@ func TestCollectorFails(t *testing.T) {
 	}
 }
 
-// A collector that takes requests and never answers: what does not fit is counted, and the end
-// comes in time.
+// TestCollectorHangs uses a collector that never answers. The spans that find no room are counted,
+// and Close returns in time.
 func TestCollectorHangs(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(release) })
 	tr := newTracingTo(t, server.URL, 1, slog.New(slog.DiscardHandler))
-	const most = 4096 // that wait
+	const most = 4096 // spans that wait
 	for range 3 * most {
 		begin(tr)
 	}
@@ -255,10 +258,11 @@ func TestCollectorHangs(t *testing.T) {
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("the end took %s", took)
 	}
-	await(t, func() bool { return tr.Dropped() == 3*most }) // nothing is left that sends
+	await(t, func() bool { return tr.Dropped() == 3*most }) // nothing is being sent any more
 }
 
-// A span of Redis belongs to a request, tells the command alone, and what is an error there.
+// TestRedisHook checks that a span belongs to a request, contains only the name of the command, and
+// is marked if the command fails.
 func TestRedisHook(t *testing.T) {
 	tr, spans := newTracing(t, 1)
 	secret := errors.New("secret")
@@ -278,14 +282,14 @@ func TestRedisHook(t *testing.T) {
 	tests := []struct {
 		err  error
 		kind string
-	}{{nil, ""}, {redis.Nil, ""}, {refusal("NOSCRIPT No secret"), ""}, {refusal("OOM secret"), "OOM"}, {refusal("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
+	}{{nil, ""}, {redis.Nil, ""}, {serverError("NOSCRIPT No secret"), ""}, {serverError("OOM secret"), "OOM"}, {serverError("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
 	for _, tt := range tests {
 		answer, sent = tt.err, nil
 		cmd := redis.NewCmd(ctx, "EVALSHA", "secret")
 		if err := process(ctx, cmd); err != tt.err {
 			t.Errorf("%v became %v", tt.err, err)
 		}
-		// else it might lose what forbids to repeat it
+		// a copy might lose the mark that forbids to repeat it
 		if len(sent) != 1 || sent[0] != redis.Cmder(cmd) {
 			t.Errorf("%v: sent %v, want the command itself, once", tt.err, sent)
 		}
@@ -312,13 +316,13 @@ func TestRedisHook(t *testing.T) {
 	mustNotTell(t, got, "secret")
 }
 
-// refusal is an answer of a Redis server.
-type refusal string
+// serverError is an error of a Redis server.
+type serverError string
 
-func (r refusal) Error() string { return string(r) }
-func (refusal) RedisError()     {}
+func (r serverError) Error() string { return string(r) }
+func (serverError) RedisError()     {}
 
-// mustNotTell checks that no span holds a text.
+// mustNotTell checks that no span contains a text.
 func mustNotTell(t *testing.T, spans []tracingtest.Span, text string) {
 	t.Helper()
 	for _, s := range spans {
@@ -365,8 +369,8 @@ func TestMongoMonitor(t *testing.T) {
 	mustNotTell(t, got, "secret")
 }
 
-// Headers that cannot be read end the start, and neither the error nor what the exporter would
-// write itself shows their secrets.
+// TestWrongHeaders checks that unreadable headers are an error at the start, and that nothing shows
+// the secrets in them.
 func TestWrongHeaders(t *testing.T) {
 	for name, list := range map[string]string{
 		"an escape": "authorization=Bearer%zzsecret", "no value": "secret", "no name": "=secret", "a bad name": "my secret=x", "a second one": "a=b,secret",

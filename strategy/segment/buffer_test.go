@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
@@ -412,7 +412,7 @@ func TestConcurrentCallers(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := &source{size: size}
 			b := newBuffer(s, 0.2)
-			h := history.New()
+			h := ordercheck.New()
 			var wg sync.WaitGroup
 			for worker := range 8 {
 				wg.Go(func() {

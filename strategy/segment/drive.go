@@ -45,9 +45,11 @@ func (s *Shared) perform(c cursor.Command) (then func()) {
 	case cursor.Allocate:
 		s.work.Go(func() { s.allocateFor(c) })
 	case cursor.Question:
-		s.work.Go(func() { s.question(c) })
+		stopping := s.untilClose()
+		s.work.Go(func() { s.question(c, stopping) })
 	case cursor.ReadStore:
-		s.work.Go(func() { s.readStore(c) })
+		stopping := s.untilClose()
+		s.work.Go(func() { s.readStore(c, stopping) })
 	case cursor.OpenLocal:
 		s.openLocal(c)
 	case cursor.CloseLocal:
@@ -126,12 +128,21 @@ func within(timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), timeout)
 }
 
-// untilClose is within for a call that Close cancels.
-func (s *Shared) untilClose(timeout time.Duration) (context.Context, context.CancelFunc) {
+// untilClose returns what Close closes. mu is held.
+func (s *Shared) untilClose() <-chan struct{} {
+	if s.stopping == nil {
+		s.stopping = make(chan struct{})
+	}
+	return s.stopping
+}
+
+// cancelled returns a context for a call that lasts at most as long as timeout, or until stopping
+// is closed.
+func cancelled(timeout time.Duration, stopping <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := within(timeout)
 	go func() {
 		select {
-		case <-s.stopping:
+		case <-stopping:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -167,15 +178,15 @@ func (s *Shared) allocateFor(c cursor.Allocate) {
 	s.result(c.Task, func(now time.Time) { s.machine.Allocated(now, c.Task, r, err) })
 }
 
-func (s *Shared) question(c cursor.Question) {
-	ctx, cancel := s.untilClose(c.Timeout)
+func (s *Shared) question(c cursor.Question, stopping <-chan struct{}) {
+	ctx, cancel := cancelled(c.Timeout, stopping)
 	epoch, err := s.env.Store.Counters().Epoch(ctx, s.name)
 	cancel()
 	s.result(c.Task, func(now time.Time) { s.machine.Asked(now, c.Task, epoch, err) })
 }
 
-func (s *Shared) readStore(c cursor.ReadStore) {
-	ctx, cancel := s.untilClose(c.Timeout)
+func (s *Shared) readStore(c cursor.ReadStore, stopping <-chan struct{}) {
+	ctx, cancel := cancelled(c.Timeout, stopping)
 	_, err := s.env.Store.Counters().Read(ctx, s.name)
 	cancel()
 	s.result(c.Task, func(now time.Time) { s.machine.Read(now, c.Task, err) })

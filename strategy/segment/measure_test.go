@@ -157,9 +157,7 @@ func TestRateOverNodes(t *testing.T) {
 		}
 		c := counter(t, store)
 		c.Max += 1_000_000_000
-		if err := store.Counters().Update(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		replace(t, store, c)
 		all(5000)
 		for _, s := range nodes {
 			between(t, "after it was moved up", rate(t, s), 20, 40)

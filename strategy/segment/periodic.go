@@ -313,8 +313,11 @@ func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	if err := s.checkPurged(ctx, sp.period); err != nil {
 		return err
 	}
-	claim := persist.Shape{BizTag: sp.period.Counter(s.bizType.Name), Shape: Name, Timestamp: s.env.Now().UnixMilli()}
-	_, err := s.env.Store.Shapes().Read(ctx, claim.BizTag)
+	documents := s.env.Store.Documents()
+	claim := persist.Document{
+		Kind: persist.PeriodKind, Key: sp.period.Counter(s.bizType.Name), Revision: 1, Body: Name, Timestamp: s.env.Now().UnixMilli(),
+	}
+	_, err := documents.Read(ctx, claim.Kind, claim.Key)
 	fresh := isNotFound(err)
 	if err != nil && !fresh {
 		return refusal(err)
@@ -327,7 +330,7 @@ func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	if err := s.checkPurged(ctx, sp.period); err != nil {
 		return err
 	}
-	err = s.env.Store.Shapes().Create(ctx, claim)
+	err = documents.Create(ctx, claim)
 	if isExists(err) {
 		return nil
 	}

@@ -24,18 +24,20 @@ type claimHook struct {
 	f    func()
 }
 
-type claimHookShapes struct {
-	persist.Repository[persist.Shape]
+type claimHookDocuments struct {
+	persist.Documents
 	h claimHook
 }
 
-func (h claimHook) Shapes() persist.Repository[persist.Shape] {
-	return claimHookShapes{h.Store.Shapes(), h}
+func (h claimHook) Documents() persist.Documents {
+	return claimHookDocuments{h.Store.Documents(), h}
 }
 
-func (s claimHookShapes) Read(ctx context.Context, id string) (persist.Shape, error) {
-	s.h.once.Do(s.h.f)
-	return s.Repository.Read(ctx, id)
+func (d claimHookDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if kind == persist.PeriodKind {
+		d.h.once.Do(d.h.f)
+	}
+	return d.Documents.Read(ctx, kind, key)
 }
 
 // U1: a node that opens a period while another purges it re-creates its counter before it sees the
@@ -121,26 +123,26 @@ func TestClockAheadForAMoment(t *testing.T) {
 	})
 }
 
-// shapesFail lets deleting a claim fail once.
-type shapesFail struct {
+// claimsFail lets deleting a claim fail once.
+type claimsFail struct {
 	persist.Store
 	once *sync.Once
 }
-type shapesFailing struct {
-	persist.Repository[persist.Shape]
+type claimsFailing struct {
+	persist.Documents
 	once *sync.Once
 }
 
-func (s shapesFail) Shapes() persist.Repository[persist.Shape] {
-	return shapesFailing{s.Store.Shapes(), s.once}
+func (s claimsFail) Documents() persist.Documents {
+	return claimsFailing{s.Store.Documents(), s.once}
 }
-func (s shapesFailing) Delete(ctx context.Context, id string) error {
+func (s claimsFailing) Delete(ctx context.Context, kind, key string, revision int64) error {
 	err := errors.New("away")
-	s.once.Do(func() { id = "" })
-	if id == "" {
+	s.once.Do(func() { key = "" })
+	if key == "" {
 		return err
 	}
-	return s.Repository.Delete(ctx, id)
+	return s.Documents.Delete(ctx, kind, key, revision)
 }
 
 // A purge that was cut off between counter and claim leaves the claim for ever.
@@ -148,7 +150,7 @@ func TestPurgeThatWasCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
 		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
-		s := periodic(t, shapesFail{store, new(sync.Once)}, time.Now, nil, short)
+		s := periodic(t, claimsFail{store, new(sync.Once)}, time.Now, nil, short)
 		for range 20 {
 			dated(t, s, 1)
 			time.Sleep(24 * time.Hour)
@@ -270,23 +272,19 @@ func TestPurgedPeriodStaysGoneInTheCursor(t *testing.T) {
 	})
 }
 
-// stuckSlots is a store that does not say what time it is: who asks waits until its time is over.
-type stuckSlots struct{ persist.Store }
+// stuckClock is a store that does not say what time it is: who asks waits until its time is over.
+type stuckClock struct{ persist.Store }
 
-type stuckLook struct{ persist.SlotStore }
-
-func (s stuckSlots) Slots() persist.SlotStore { return stuckLook{s.Store.Slots()} }
-
-func (stuckLook) Look(ctx context.Context, _ string, _ ...int64) (persist.SlotTable, error) {
+func (stuckClock) Now(ctx context.Context) (time.Time, error) {
 	<-ctx.Done()
-	return persist.SlotTable{}, ctx.Err()
+	return time.Time{}, ctx.Err()
 }
 
 // A purge that runs out of time is a warning like one that fails; one that a stop ends is none.
 func TestPurgeThatTimesOutIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		s := periodic(t, stuckSlots{memory.New(time.Now)}, time.Now, nil, func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour })
+		s := periodic(t, stuckClock{memory.New(time.Now)}, time.Now, nil, func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour })
 		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		dated(t, s, 1)
 		time.Sleep(purgeDelay + 2*fetchDeadline)

@@ -45,19 +45,14 @@ type chaosCounters struct {
 	c *chaos
 }
 
-func (c *chaos) Counters() persist.Counters { return chaosCounters{c.Store.Counters(), c} }
-func (c *chaos) Shapes() persist.Repository[persist.Shape] {
-	return chaosShapes{c.Store.Shapes(), c}
-}
+func (c *chaos) Counters() persist.Counters   { return chaosCounters{c.Store.Counters(), c} }
+func (c *chaos) Documents() persist.Documents { return chaosDocuments{c.Store.Documents(), c} }
 func (x chaosCounters) Read(ctx context.Context, id string) (r persist.Counter, err error) {
 	err = x.c.do(ctx, func() (err error) { r, err = x.Counters.Read(ctx, id); return err })
 	return
 }
 func (x chaosCounters) Create(ctx context.Context, m persist.Counter) error {
 	return x.c.do(ctx, func() error { return x.Counters.Create(ctx, m) })
-}
-func (x chaosCounters) Update(ctx context.Context, m persist.Counter) error {
-	return x.c.do(ctx, func() error { return x.Counters.Update(ctx, m) })
 }
 func (x chaosCounters) Delete(ctx context.Context, id string) error {
 	return x.c.do(ctx, func() error { return x.Counters.Delete(ctx, id) })
@@ -71,20 +66,23 @@ func (x chaosCounters) GiveBack(ctx context.Context, id string, q persist.Range)
 	return
 }
 
-type chaosShapes struct {
-	persist.Repository[persist.Shape]
+type chaosDocuments struct {
+	persist.Documents
 	c *chaos
 }
 
-func (x chaosShapes) Read(ctx context.Context, id string) (r persist.Shape, err error) {
-	err = x.c.do(ctx, func() (err error) { r, err = x.Repository.Read(ctx, id); return err })
+func (x chaosDocuments) Read(ctx context.Context, kind, key string) (d persist.Document, err error) {
+	err = x.c.do(ctx, func() (err error) { d, err = x.Documents.Read(ctx, kind, key); return err })
 	return
 }
-func (x chaosShapes) Create(ctx context.Context, m persist.Shape) error {
-	return x.c.do(ctx, func() error { return x.Repository.Create(ctx, m) })
+func (x chaosDocuments) Create(ctx context.Context, d persist.Document) error {
+	return x.c.do(ctx, func() error { return x.Documents.Create(ctx, d) })
 }
-func (x chaosShapes) Delete(ctx context.Context, id string) error {
-	return x.c.do(ctx, func() error { return x.Repository.Delete(ctx, id) })
+func (x chaosDocuments) Update(ctx context.Context, d persist.Document) error {
+	return x.c.do(ctx, func() error { return x.Documents.Update(ctx, d) })
+}
+func (x chaosDocuments) Delete(ctx context.Context, kind, key string, revision int64) error {
+	return x.c.do(ctx, func() error { return x.Documents.Delete(ctx, kind, key, revision) })
 }
 
 // Nodes with clocks that jump, over a store that loses requests and replies, with crashes and clean

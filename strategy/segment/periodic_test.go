@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -185,7 +185,7 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, c := memory.New(time.Now), clockAt("2026-12-30T22:30:00Z")
-				histories := map[string]*history.History{}
+				histories := map[string]*ordercheck.Record{}
 				var mu sync.Mutex
 				skews := []time.Duration{-time.Hour, -time.Second, 0, 3 * time.Second, time.Hour}
 				nodes := make([]*Periodic, len(skews))
@@ -213,7 +213,7 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 									mu.Lock()
 									p := seq.Period().String()
 									if histories[p] == nil {
-										histories[p] = history.New()
+										histories[p] = ordercheck.New()
 									}
 									histories[p].Add(began[p], fmt.Sprint("node ", i, " worker ", worker), slices.Collect(seq.Numbers()))
 									mu.Unlock()
@@ -284,12 +284,12 @@ func listed(t testing.TB, store persist.Store) (counters, claims []string) {
 	for _, c := range all {
 		counters = append(counters, c.BizTag)
 	}
-	shapes, err := store.Shapes().List(t.Context(), "", 1000)
+	periods, err := store.Documents().List(t.Context(), persist.PeriodKind, "", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range shapes {
-		claims = append(claims, c.BizTag)
+	for _, c := range periods {
+		claims = append(claims, c.Key)
 	}
 	return counters, claims
 }
@@ -312,12 +312,15 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 		numbers(t, s, 1)
 		time.Sleep(purgeDelay + time.Second)
 		synctest.Wait()
-		want := append(before[:1:1], "order@", "order@20000905", "order@20000906", "order@20000907")
+		want := append(before[:1:1], "order@20000905", "order@20000906", "order@20000907")
 		want = append(want, before[1:]...)
 		slices.Sort(want)
 		counters, claims := listed(t, store)
 		if !slices.Equal(counters, want) || !slices.Equal(claims, []string{"order@20000905", "order@20000906", "order@20000907"}) {
 			t.Errorf("the store holds the counters %v and the claims %v", counters, claims)
+		}
+		if gone, _, err := s.tombstone(t.Context()); gone != 20000904 || err != nil {
+			t.Errorf("removed up to %s, %v", gone, err)
 		}
 		closed(t, s)
 
@@ -420,7 +423,7 @@ func TestRemovedWhileItBegins(t *testing.T) {
 		wantDated(t, used, 5, "2000-01-01[1 2 3 4 5]")
 		closed(t, used)
 		// as if the crash came right after the first range
-		if err := store.Shapes().Delete(t.Context(), "order@20000101"); err != nil {
+		if err := store.Documents().Delete(t.Context(), persist.PeriodKind, "order@20000101", 1); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Counters().Delete(t.Context(), "order@20000101"); err != nil {

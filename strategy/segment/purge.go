@@ -13,9 +13,8 @@ import (
 )
 
 // The counters of periods that are over are removed after PeriodRetention. What stays is one
-// tombstone for a biz type, a counter whose maximum is the highest period that was removed, so that
-// no node whose clock was set back begins such a period again. It is raised before anything is
-// removed.
+// tombstone for a biz type, the document [persist.PurgedKind], so that no node whose clock was set
+// back creates the counter of such a period again. It is raised before anything is removed.
 
 const (
 	// purgeSkew is how far the node's clock may be from that of the store for it to remove
@@ -33,23 +32,34 @@ func isNotFound(err error) bool { return errors.Is(err, persist.ErrNotFound) }
 
 func isExists(err error) bool { return errors.Is(err, persist.ErrExists) }
 
-// tombstone is the name of the counter that says up to which period all are gone.
-func (s *Periodic) tombstone() string { return s.bizType.Name + "@" }
+// prefix begins the names of the counters of periods.
+func (s *Periodic) prefix() string { return s.bizType.Name + "@" }
+
+// tombstone returns the highest period that was removed, and the revision of the document that says
+// so; ErrNotFound if none was.
+func (s *Periodic) tombstone(ctx context.Context) (p seqd.Period, revision int64, err error) {
+	doc, err := s.env.Store.Documents().Read(ctx, persist.PurgedKind, s.bizType.Name)
+	if err != nil {
+		return 0, 0, err
+	}
+	gone, err := persist.PurgedPeriod(doc)
+	return seqd.Period(gone), doc.Revision, err
+}
 
 // checkPurged refuses a period whose counter was removed.
 func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
-	gone, err := s.env.Store.Counters().Read(ctx, s.tombstone())
+	gone, _, err := s.tombstone(ctx)
 	switch {
 	case isNotFound(err):
 		return nil
 	case err != nil:
 		return refusal(err)
-	case !s.isGone(p, seqd.Period(gone.Max)):
+	case !s.isGone(p, gone):
 		return nil
 	}
 	return &seqd.Error{
 		Code:       seqd.CodeClockRollback,
-		Detail:     "the clock says that it is " + p.String() + ", and what was known of " + seqd.Period(gone.Max).String() + " and before was removed after periodRetention",
+		Detail:     "the clock says that it is " + p.String() + ", and what was known of " + gone.String() + " and before was removed after periodRetention",
 		RetryAfter: time.Minute,
 		Err:        errPurged,
 	}
@@ -86,11 +96,11 @@ func (s *Periodic) purge() {
 
 func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
 	now := s.env.Now()
-	table, err := s.env.Store.Slots().Look(ctx, s.tombstone()) // whose clock is the store's own
+	stores, err := s.env.Store.Now(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if skew := now.Sub(time.UnixMilli(table.Now)).Abs(); skew > purgeSkew {
+	if skew := now.Sub(stores).Abs(); skew > purgeSkew {
 		return 0, errors.New("the clock is " + skew.String() + " off the store's")
 	}
 	keep := s.calendar.Now(now.Add(-s.settings.PeriodRetention))
@@ -113,11 +123,11 @@ func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
 
 // past returns the first periods before keep that there are counters or claims of, ascending.
 func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Period, err error) {
-	counters, err := s.env.Store.Counters().List(ctx, s.tombstone(), purgePage)
+	counters, err := s.env.Store.Counters().List(ctx, s.prefix(), purgePage)
 	if err != nil {
 		return nil, err
 	}
-	claims, err := s.env.Store.Shapes().List(ctx, s.tombstone(), purgePage)
+	claims, err := s.env.Store.Documents().List(ctx, persist.PeriodKind, s.prefix(), purgePage)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +140,7 @@ func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Peri
 		add(c.BizTag)
 	}
 	for _, c := range claims { // a removal may have been cut off between the two
-		add(c.BizTag)
+		add(c.Key)
 	}
 	slices.Sort(past)
 	return slices.Compact(past), nil
@@ -138,7 +148,7 @@ func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Peri
 
 // periodOf reads the name of a period's counter.
 func (s *Periodic) periodOf(counter string) (p seqd.Period, ok bool) {
-	digits, ok := strings.CutPrefix(counter, s.tombstone())
+	digits, ok := strings.CutPrefix(counter, s.prefix())
 	if !ok {
 		return 0, false
 	}
@@ -147,13 +157,11 @@ func (s *Periodic) periodOf(counter string) (p seqd.Period, ok bool) {
 
 // bury raises the tombstone to p.
 func (s *Periodic) bury(ctx context.Context, p seqd.Period) error {
-	counters := s.env.Store.Counters()
-	mark := persist.Counter{BizTag: s.tombstone(), Max: int64(p), Step: 1, Timestamp: s.env.Now().UnixMilli()}
-	err := counters.Create(ctx, mark)
-	if isExists(err) {
-		err = counters.Update(ctx, mark)
+	err := s.raiseTombstone(ctx, p)
+	if isExists(err) || errors.Is(err, persist.ErrConflict) { // another node raised it meanwhile
+		err = s.raiseTombstone(ctx, p)
 	}
-	if err != nil && !errors.Is(err, persist.ErrLowered) { // it is higher already
+	if err != nil {
 		return err
 	}
 	err = s.checkPurged(ctx, p)
@@ -166,13 +174,28 @@ func (s *Periodic) bury(ctx context.Context, p seqd.Period) error {
 	return err
 }
 
+// raiseTombstone raises the tombstone to p unless it is there already.
+func (s *Periodic) raiseTombstone(ctx context.Context, p seqd.Period) error {
+	documents := s.env.Store.Documents()
+	known, revision, err := s.tombstone(ctx)
+	mark := persist.PurgedDocument(s.bizType.Name, int64(p), revision+1, s.env.Now().UnixMilli())
+	switch {
+	case isNotFound(err):
+		return documents.Create(ctx, mark)
+	case err != nil || known >= p:
+		return err
+	}
+	return documents.Update(ctx, mark)
+}
+
 // remove removes a counter and its claim, in this order: a claim without a counter is refused, a
 // counter without a claim would be taken for a new one.
 func (s *Periodic) remove(ctx context.Context, counter string) error {
-	for _, remove := range []func(context.Context, string) error{s.env.Store.Counters().Delete, s.env.Store.Shapes().Delete} {
-		if err := remove(ctx, counter); err != nil && !isNotFound(err) {
-			return err
-		}
+	if err := s.env.Store.Counters().Delete(ctx, counter); err != nil && !isNotFound(err) {
+		return err
+	}
+	if err := s.env.Store.Documents().Delete(ctx, persist.PeriodKind, counter, 1); err != nil && !isNotFound(err) {
+		return err
 	}
 	named := s.bizType
 	named.Name = counter

@@ -32,9 +32,8 @@ type Shared struct {
 	ranges
 	cursor sharedCursor
 	// local is the node's own double buffer while it issues on its own, else nil.
-	local    atomic.Pointer[buffer]
-	stopping chan struct{}  // closed by Close
-	work     sync.WaitGroup // goroutines; added to under mu and before Close, or by one of them
+	local atomic.Pointer[buffer]
+	work  sync.WaitGroup // goroutines; added to under mu and before Close, or by one of them
 
 	mu      sync.Mutex // guards what follows
 	machine *cursor.Machine
@@ -44,6 +43,8 @@ type Shared struct {
 	resumed chan struct{} // closed when the take may be sent that waits; nil while none does
 	timer   *time.Timer   // calls tick at due; nil while the machine waits for no time
 	due     time.Time
+	// stopping is closed by Close; nil until something runs that Close cancels.
+	stopping chan struct{}
 }
 
 var (
@@ -60,9 +61,8 @@ func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shar
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
 	s := &Shared{
-		ranges:   ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings, own: persist.Beside},
-		cursor:   from,
-		stopping: make(chan struct{}),
+		ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings, own: persist.Beside},
+		cursor: from,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
 			Degrade: settings.OnRedisDown == Degrade, Step: settings.Step, MaxStep: settings.MaxStep,
@@ -259,7 +259,9 @@ func (s *Shared) Close(ctx context.Context) error {
 	s.happens(func(now time.Time) {
 		if closed = s.machine.Mode() == cursor.Closing; !closed {
 			s.machine.Stop(now)
-			close(s.stopping)
+			if s.stopping != nil {
+				close(s.stopping)
+			}
 		}
 	})
 	if closed {

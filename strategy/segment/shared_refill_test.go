@@ -199,14 +199,20 @@ func (c unheardCounters) Allocate(ctx context.Context, req persist.Request) (per
 	return r, err
 }
 
+// replace puts a counter in the place of what the store has.
+func replace(t testing.TB, store persist.Store, c persist.Counter) {
+	t.Helper()
+	if err := errors.Join(store.Counters().Delete(t.Context(), c.BizTag), store.Counters().Create(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // grow gives the counter the step of a busy one.
 func grow(t testing.TB, store persist.Store, step int64) {
 	t.Helper()
 	c := counter(t, store)
 	c.Step = step
-	if err := store.Counters().Update(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, store, c)
 }
 
 // grown is a step that must not be burned again and again.

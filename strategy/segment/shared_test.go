@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -112,7 +112,7 @@ func TestCallersShareATake(t *testing.T) {
 		synctest.Wait()
 		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
 		redis.calls = 0
-		h := history.New()
+		h := ordercheck.New()
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// Registries of other clusters.
+// Tests of registries of other clusters.
 
 // foreign gives a registry the bootstrap part of another cluster.
 func foreign(t *testing.T, s *Strategy, other persist.SlotStore) {
@@ -22,8 +22,8 @@ func foreign(t *testing.T, s *Strategy, other persist.SlotStore) {
 	}
 }
 
-// A node that finds another cluster's registry where its own should be takes nothing from it and
-// changes nothing in it.
+// TestRegistryOfAnotherCluster checks that a node that finds another cluster's registry takes
+// nothing from it and changes nothing in it.
 func TestRegistryOfAnotherCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine, other := newRegistry(true), newRegistry(true)
@@ -49,7 +49,7 @@ func TestRegistryOfAnotherCluster(t *testing.T) {
 	})
 }
 
-// The same while it runs.
+// TestRegistryBecomesAnotherClusters checks the same while the node runs.
 func TestRegistryBecomesAnotherClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, other := newRegistry(true), memory.New(time.Now)
@@ -72,7 +72,8 @@ func TestRegistryBecomesAnotherClusters(t *testing.T) {
 	})
 }
 
-// A registry from before the cluster was kept gets it, and keeps the rest.
+// TestRegistryWithoutCluster checks that a registry written before the cluster was recorded gets
+// it, and keeps the rest.
 func TestRegistryWithoutCluster(t *testing.T) {
 	m := member{layout: "l", cluster: cluster, horizon: 5000, maxSkew: 2000, floored: true}
 	set := persist.SlotSet{Incarnation: drawn(), Layout: "l", Ahead: 20_000, Floor: 7}

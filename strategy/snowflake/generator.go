@@ -14,41 +14,41 @@ import (
 
 // generator makes numbers under a lease. It is safe for concurrent use.
 //
-// Whatever happens to the process and its clock, a number's time lies in (lower, bound] and is not
-// below the last one: both are checked against the time that goes into the number, under the lock
-// that the lease is changed under. So it does not matter when, or in which order, a clock was read.
+// Whatever happens to the process and its clock, the time of a number is in (lower, bound] and not
+// below the last time. Both are checked for the very time that goes into the number, under the lock
+// under which leases change. So it does not matter when clocks are read, or in which order.
 type generator struct {
 	layout  *layout
 	options generatorOptions
 
-	mu       sync.Mutex // guards what follows
-	stopped  *seqd.Error
-	machine  int64
-	lower    int64       // times are above it, in ms since the Unix epoch
-	floored  bool        // lower is the floor of a registry, and not a time that was used
-	bound    int64       // and not above it
-	last     int64       // the last time used
-	start    int64       // the sequence that the last time began with
-	used     int64       // how many numbers of the last time were used
-	refusing bool        // the clock is behind, and that was told
-	refusal  *seqd.Error // the last refusal that was made
-	refused  int64       // the time that it was made for
+	mu          sync.Mutex // guards what follows
+	stopped     *seqd.Error
+	machine     int64
+	lower       int64       // times are above it, in ms since the Unix epoch
+	floored     bool        // lower is the floor of a registry, not a time that was used
+	bound       int64       // times are not above it
+	last        int64       // the last time used
+	start       int64       // the first sequence of the last time
+	used        int64       // how many numbers of the last time were used
+	refusing    bool        // the clock is behind, and onRollback was called
+	lastError   *seqd.Error // the last error made by once
+	lastErrorAt int64       // the time for which it was made
 }
 
-// generatorOptions are what a generator is made of.
+// generatorOptions are the options of newGenerator.
 type generatorOptions struct {
 	// now is the clock.
 	now func() time.Time
 	// maxWait is the longest wait for a clock that was set back.
 	maxWait time.Duration
-	// randomStart begins the sequence of each millisecond at a random value of its lower half.
+	// randomStart starts the sequence of each millisecond at a random value of its lower half.
 	randomStart bool
-	// onRollback is told when the generator begins to refuse because the clock was set back by gap,
-	// and when the clock has passed the last time. It is called without locks; nil for nobody.
+	// onRollback is called when the generator begins to refuse because the clock was set back by
+	// gap, and when the clock has passed the last time. It is called without locks. It may be nil.
 	onRollback func(begins bool, gap time.Duration)
 }
 
-// patience bounds the wait of one call for times that are not used up.
+// patience is the longest that one call waits for numbers.
 const patience = 2 * time.Second
 
 // newGenerator returns a generator without a lease.
@@ -62,26 +62,26 @@ func newGenerator(l *layout, opts generatorOptions) *generator {
 var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no machine ID yet", RetryAfter: time.Second}
 
 // set installs or extends a lease: a machine ID and the times above lower up to bound. The last
-// time used stays: numbers of a node increase whichever machine ID it has.
+// time stays, so numbers of a node increase even if its machine ID changes.
 func (g *generator) set(machine, lower, bound int64, floored bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if machine != g.machine || g.stopped != nil {
-		// of the last time nothing more is used: another machine ID may make a lower number
+		// skip the rest of the last time: another machine ID may make a lower number
 		g.used = 1 << g.layout.bitsSequence
 	}
-	g.machine, g.lower, g.bound, g.floored, g.stopped, g.refusal = machine, lower, bound, floored, nil, nil
+	g.machine, g.lower, g.bound, g.floored, g.stopped, g.lastError = machine, lower, bound, floored, nil, nil
 }
 
-// stop ends issuing until set is called, and returns the last time that was used, 0 for none.
+// stop stops issuing until set is called, and returns the last time that was used, 0 if none.
 func (g *generator) stop(reason *seqd.Error) (last int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.stopped, g.refusal = reason, nil
+	g.stopped, g.lastError = reason, nil
 	return g.last
 }
 
-// take adds n numbers to seq, ascending, or returns an error; what a failed call took is skipped.
+// take adds n numbers to seq, in ascending order. If it fails, the numbers it took are skipped.
 func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 	var began, before time.Time
 	for {
@@ -95,7 +95,7 @@ func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 		if began.IsZero() {
 			began = time.Now()
 		} else if time.Since(began) > patience+g.options.maxWait {
-			return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout does not make that many numbers in " + patience.String(), RetryAfter: time.Second}
+			return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout cannot make that many numbers in " + patience.String(), RetryAfter: time.Second}
 		}
 		if err := pass(ctx, wait, !now.Equal(before)); err != nil {
 			return seqd.AsError(err)
@@ -104,8 +104,8 @@ func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 	}
 }
 
-// some takes what the present time has, at most n, and returns that time and for how long to wait
-// where that was not enough.
+// some takes at most n numbers of the current time. It returns that time, and how long to wait if
+// these are not enough.
 func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, wait time.Duration, err error) {
 	g.mu.Lock()
 	now = g.options.now()
@@ -156,20 +156,20 @@ func (g *generator) passed() bool {
 	return was
 }
 
-// tell passes on what is true.
+// tell calls onRollback if there is news.
 func (g *generator) tell(news, begins bool, gap time.Duration) {
 	if news {
 		g.options.onRollback(begins, gap)
 	}
 }
 
-// once makes a refusal once a millisecond: while things are wrong, it is what every request gets.
-// mu is held.
-func (g *generator) once(ms int64, refusal func() *seqd.Error) *seqd.Error {
-	if g.refusal == nil || g.refused != ms {
-		g.refusal, g.refused = refusal(), ms
+// once returns an error that it makes at most once per millisecond, because every request may get
+// it. mu is held.
+func (g *generator) once(ms int64, make func() *seqd.Error) *seqd.Error {
+	if g.lastError == nil || g.lastErrorAt != ms {
+		g.lastError, g.lastErrorAt = make(), ms
 	}
-	return g.refusal
+	return g.lastError
 }
 
 func rolledBack(last int64, gap time.Duration) *seqd.Error {
@@ -177,7 +177,7 @@ func rolledBack(last int64, gap time.Duration) *seqd.Error {
 		Detail: fmt.Sprintf("the clock was set back: it is %s behind %s, the last time that was used", gap, at(last))}
 }
 
-// outside returns why a time may not be used. mu is held.
+// outside returns why a time must not be used. mu is held.
 func (g *generator) outside(ms int64) *seqd.Error {
 	switch {
 	case g.stopped != nil:
@@ -216,8 +216,7 @@ func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
 	return int(count)
 }
 
-// health returns why a number could not be made at a time because the clock was set back, nil
-// otherwise.
+// health returns an error if no number could be made at a time because the clock was set back.
 func (g *generator) health(ms int64) *seqd.Error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -227,20 +226,20 @@ func (g *generator) health(ms int64) *seqd.Error {
 	return nil
 }
 
-// nextMilli is how long it is until the next millisecond.
+// nextMilli returns the time until the next millisecond.
 func nextMilli(now time.Time) time.Duration {
 	return time.Millisecond - time.Duration(now.Nanosecond())%time.Millisecond
 }
 
 const (
-	// spin is how much of a wait is not slept: a sleep ends late by about as much.
+	// spin is the end of a wait that is not slept, because a sleep ends late by about as much.
 	spin = 150 * time.Microsecond
-	// spins bounds the spinning where time does not pass.
+	// spins limits the spinning if the clock stands still.
 	spins = 10_000
 )
 
-// pass waits for d, or until ctx ends: it sleeps most of it and spins the rest. A clock that did
-// not move since the last wait is waited for asleep.
+// pass waits for d, or until ctx ends. It sleeps for most of it and spins for the rest. If the
+// clock has not moved since the last wait, it only sleeps.
 func pass(ctx context.Context, d time.Duration, moves bool) error {
 	end := time.Now().Add(d)
 	sleep := d - spin

@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// someTime is a time of the tests, in ms since the Unix epoch: 2026-11-21.
+// someTime is a time for tests, in ms since the Unix epoch: 2026-11-21.
 const someTime = 1_795_000_000_000
 
 // hands is a clock that tests set.
@@ -25,7 +25,7 @@ func (c *hands) now() time.Time { return time.UnixMilli(c.ms.Load()) }
 func testLayout(t testing.TB, bitsMachine, bitsSequence int) *layout {
 	t.Helper()
 	s := DefaultSettings()
-	s.Epoch = "1999-12-31T00:00:00Z" // the time in a bubble of synctest begins a day later
+	s.Epoch = "1999-12-31T00:00:00Z" // time in a synctest bubble begins on 2000-01-01
 	s.BitsMachine, s.BitsSequence = bitsMachine, bitsSequence
 	l, err := newLayout(&s)
 	if err != nil {
@@ -77,8 +77,8 @@ func TestNumbersSayWhatTheyAreMadeOf(t *testing.T) {
 	}
 }
 
-// A batch that is larger than a millisecond is one run: the numbers of two milliseconds follow each
-// other.
+// TestBatchOverMilliseconds checks that a batch larger than a millisecond is one run: the numbers
+// of two milliseconds are consecutive.
 func TestBatchOverMilliseconds(t *testing.T) {
 	g, _ := testGenerator(t, generatorOptions{now: time.Now})
 	now := time.Now().UnixMilli()
@@ -111,7 +111,8 @@ func TestFullMillisecondWaitsForTheNext(t *testing.T) {
 	})
 }
 
-// A clock that stands still ends a wait in time, and a context at once.
+// TestClockStandsStill checks that a wait ends in time although the clock stands still, and at once
+// if the context ends.
 func TestClockStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := testGenerator(t, generatorOptions{})
@@ -152,7 +153,8 @@ func TestLeaseBoundsTimes(t *testing.T) {
 	refused(t, g, 1, seqd.CodeStopping)
 }
 
-// A new machine ID goes on above: its numbers of the same millisecond could be lower.
+// TestAnotherMachineID checks that numbers increase when the machine ID changes: those of the same
+// millisecond could be lower.
 func TestAnotherMachineID(t *testing.T) {
 	g, clock := testGenerator(t, generatorOptions{})
 	before := numbers(t, g, 1)[0]
@@ -225,8 +227,8 @@ func TestRandomStart(t *testing.T) {
 	}
 }
 
-// Many callers, a clock that jumps, and leases that come and go: no number twice, each caller's
-// ascending, all within a lease.
+// TestManyCallers uses many callers, a clock that jumps, and leases that come and go. No number may
+// be made twice, those of each caller must increase, and all must be in a lease.
 func TestManyCallers(t *testing.T) {
 	const callers = 8
 	g, clock := testGenerator(t, generatorOptions{maxWait: 2 * time.Millisecond})
@@ -252,7 +254,7 @@ func TestManyCallers(t *testing.T) {
 				if err == nil && seq.Len() != n {
 					t.Errorf("%d numbers instead of %d", seq.Len(), n)
 				}
-				for number := range seq.Numbers() { // what a failed call took counts as well
+				for number := range seq.Numbers() { // numbers of failed calls count too
 					lists[i] = append(lists[i], number)
 				}
 			}

@@ -24,10 +24,10 @@ type registry struct {
 	shared bool
 	away   atomic.Bool
 	skew   atomic.Int64                 // ms
-	other  atomic.Pointer[memory.Store] // takes the place of Store's registries, when there is one
+	other  atomic.Pointer[memory.Store] // replaces Store's registries, if not nil
 }
 
-// behind is where the registries are.
+// behind returns the store that has the registries.
 func (r *registry) behind() persist.Store {
 	if other := r.other.Load(); other != nil {
 		return other
@@ -73,7 +73,7 @@ func instance(t *testing.T, r *registry, port string, change func(*Settings)) *S
 	return instanceWith(t, r, time.Now, port, change)
 }
 
-// instanceWith is instance for a store that is no registry, and with a clock of its own.
+// instanceWith is instance with any store and clock.
 func instanceWith(t *testing.T, store persist.Store, now func() time.Time, port string, change func(*Settings)) *Strategy {
 	t.Helper()
 	s := DefaultSettings()
@@ -96,7 +96,7 @@ func instanceWith(t *testing.T, store persist.Store, now func() time.Time, port 
 	return made
 }
 
-// ready initialises a strategy and sees to it that it is closed.
+// ready initialises a strategy and closes it at the end of the test.
 func ready(t *testing.T, s *Strategy) {
 	t.Helper()
 	if err := s.Init(t.Context(), true); err != nil {
@@ -126,7 +126,7 @@ func one(t *testing.T, s *Strategy) int64 {
 	return seq.First()
 }
 
-// try is one where it may be refused.
+// try makes one number, which may fail.
 func try(s *Strategy) (int64, error) {
 	var seq seqd.Sequence
 	if err := s.Generate(context.Background(), 1, &seq); err != nil {
@@ -143,7 +143,7 @@ func cannot(t *testing.T, s *Strategy, want seqd.Code) {
 	}
 }
 
-// slots returns what the registry has on record.
+// slots reads the registry.
 func slots(t *testing.T, s *Strategy, r *registry) persist.SlotTable {
 	t.Helper()
 	table, err := r.behind().Slots().Look(t.Context(), s.held().name)
@@ -176,7 +176,7 @@ func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
 			t.Errorf("what is on record after a clean stop: %+v", slot)
 		}
 		again := instance(t, r, "1", nil)
-		ready(t, again) // in the very millisecond in which the other stopped
+		ready(t, again) // in the same millisecond in which the other stopped
 		if again.machineID() != slot.ID {
 			t.Errorf("machine ID %d after %d", again.machineID(), slot.ID)
 		}
@@ -233,7 +233,8 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-// A holder whose record another instance took stops at once and gets another machine ID.
+// TestTokenTakenByAnother checks that a holder stops at once if another instance took its slot, and
+// gets another machine ID.
 func TestTokenTakenByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -300,8 +301,8 @@ func TestClockIsOff(t *testing.T) {
 	})
 }
 
-// A strategy whose holder ends before it is initialised, because the only other user is closed,
-// gets one of its own.
+// TestHolderEndsBeforeInit checks that a strategy gets a new holder if its holder ended before
+// Init, because its only other user was closed.
 func TestHolderEndsBeforeInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -320,8 +321,8 @@ func TestHolderEndsBeforeInit(t *testing.T) {
 	})
 }
 
-// A definition that was never initialised, such as one whose shape was refused, is in the way of
-// none with other settings.
+// TestWhatWasNeverInitialisedMakesWay checks that a definition that was never initialised, such as
+// one whose shape was refused, does not conflict with one with other settings.
 func TestWhatWasNeverInitialisedMakesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(true)
@@ -337,7 +338,8 @@ func TestWhatWasNeverInitialisedMakesWay(t *testing.T) {
 	})
 }
 
-// Biz types with the same settings share a generator; one of them may end before the other.
+// TestBizTypesShareAMachineID checks that biz types with the same settings share a generator, and
+// that one of them may end first.
 func TestBizTypesShareAMachineID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -376,8 +378,8 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 	})
 }
 
-// A strategy whose Init was never called, as when its claim is in conflict, has no part in the
-// holder that others issue with.
+// TestCloseWithoutInit checks that closing a strategy whose Init was never called, as after a
+// conflict of shapes, does not affect the holder that others use.
 func TestCloseWithoutInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -428,8 +430,8 @@ func TestFixedMachineID(t *testing.T) {
 	})
 }
 
-// A node that reserved goes on without the registry, also over restarts, and never uses a time
-// twice.
+// TestOffline checks that a node with a reservation continues without the registry, even after
+// restarts, and never uses a time twice.
 func TestOffline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -442,7 +444,7 @@ func TestOffline(t *testing.T) {
 		id := s.machineID()
 		last := one(t, s)
 		r.away.Store(true)
-		time.Sleep(500 * time.Millisecond) // so that no crash comes at the moment of a renewal
+		time.Sleep(500 * time.Millisecond) // so that no crash coincides with a renewal
 		for range 2 {                      // twice
 			time.Sleep(20 * time.Second)
 			n := one(t, s)
@@ -461,7 +463,7 @@ func TestOffline(t *testing.T) {
 				t.Error("not degraded without the registry")
 			}
 		}
-		time.Sleep(20 * time.Second) // 65 s are over
+		time.Sleep(20 * time.Second) // 65 s have passed
 		cannot(t, s, seqd.CodeNoMachineID)
 		crash(s)
 		s = instance(t, r, "1", offline)
@@ -480,7 +482,7 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// crash ends a strategy as the end of its process would: nothing is given up.
+// crash ends a strategy as if its process ended: nothing is released.
 func crash(s *Strategy) {
 	h := s.held()
 	h.gen.stop(errStopping)

@@ -10,31 +10,32 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// layout is how numbers are made of time, sequence and machine ID, from the highest bit to the
-// lowest, as sonyflake does. The time is in ms since the epoch.
+// layout says how a number consists of time, sequence and machine ID, from the highest bit to the
+// lowest, as in sonyflake. The time is in ms since the epoch.
 type layout struct {
 	flake                               *sonyflake.Sonyflake
 	epoch                               int64 // in ms since the Unix epoch
 	bitsTime, bitsSequence, bitsMachine int
 }
 
-// wrong is a setting that cannot be.
+// wrong is a setting with an invalid value.
 type wrong struct{ key, text string }
 
 // Error implements [error].
 func (w *wrong) Error() string { return w.key + ": " + w.text }
 
-// Bits that a layout can have. Below 32 bits sonyflake refuses: times would run out within 50 days.
+// Limits of the bits of a layout. sonyflake refuses fewer than 32 bits of time, which last for 50
+// days.
 const (
 	allBits     = 63
 	leastTime   = 32
 	mostMachine = 16
-	// mostMillis is the latest time, in ms since the Unix epoch, that nanoseconds of 64 bits can
-	// hold.
+	// mostMillis is the latest time, in ms since the Unix epoch, that fits into 64 bits of
+	// nanoseconds.
 	mostMillis = math.MaxInt64 / 1_000_000
 )
 
-// layoutProblems returns what is wrong with the settings of a layout, and its epoch.
+// layoutProblems returns what is wrong with the layout in settings, and its epoch.
 func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {
@@ -58,7 +59,7 @@ func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
 	return epoch, list
 }
 
-// newLayout returns the layout of settings, or the first thing that is wrong with them.
+// newLayout returns the layout in settings, or the first problem with them.
 func newLayout(s *Settings) (*layout, *wrong) {
 	epoch, list := layoutProblems(s)
 	if len(list) > 0 {
@@ -78,40 +79,40 @@ func newLayout(s *Settings) (*layout, *wrong) {
 	return l, nil
 }
 
-// begun returns what is wrong unless the epoch is in the past of a clock.
+// begun returns an error if the epoch is not before now.
 func (l *layout) begun(now time.Time) *wrong {
 	if now.UnixMilli() <= l.epoch {
-		return &wrong{"epoch", fmt.Sprintf("%s is not before the present time %s", at(l.epoch), at(now.UnixMilli()))}
+		return &wrong{"epoch", fmt.Sprintf("%s is not before the current time %s", at(l.epoch), at(now.UnixMilli()))}
 	}
 	return nil
 }
 
-// text is the same for the same layout alone.
+// text describes the layout. Different layouts have different texts.
 func (l *layout) text() string {
 	return fmt.Sprintf("epoch=%s unit=1ms time=%d sequence=%d machine=%d",
 		time.UnixMilli(l.epoch).UTC().Format("2006-01-02T15:04:05.999Z"), l.bitsTime, l.bitsSequence, l.bitsMachine)
 }
 
-// last is the last time of the layout, in ms since the Unix epoch.
+// last returns the last time of the layout, in ms since the Unix epoch.
 func (l *layout) last() int64 {
 	return min(l.epoch+1<<l.bitsTime-1, mostMillis)
 }
 
-// overflow is when the time has no more bits.
+// overflow returns when the layout runs out of times.
 func (l *layout) overflow() time.Time { return time.UnixMilli(l.last() + 1).UTC() }
 
-// first returns the first number of a time, in ms since the Unix epoch, with a machine ID and the
-// sequence at 0. The arguments are in their ranges.
+// first returns the number of a time, in ms since the Unix epoch, a machine ID and the sequence 0.
+// The arguments must be in range.
 func (l *layout) first(ms, machine int64) int64 {
 	return (ms-l.epoch)<<(l.bitsSequence+l.bitsMachine) | machine
 }
 
-// decompose takes a number apart.
+// decompose returns the parts of a number.
 func (l *layout) decompose(number int64) (t time.Time, machine, sequence int64, err error) {
 	parts := l.flake.Decompose(number)
 	ms := l.epoch + parts["time"]
 	if number < 1 || ms > l.last() {
-		return t, 0, 0, seqd.Errorf(seqd.CodeInvalidID, "%d is no number of this layout", number)
+		return t, 0, 0, seqd.Errorf(seqd.CodeInvalidID, "%d is not a number of this layout", number)
 	}
 	return time.UnixMilli(ms).UTC(), parts["machine"], parts["sequence"], nil
 }

@@ -73,7 +73,7 @@ func TestGoodSettings(t *testing.T) {
 	}
 }
 
-// What sonyflake makes of the same parts is what we make.
+// TestNumbersAreSonyflakes checks that sonyflake makes the same numbers from the same parts.
 func TestNumbersAreSonyflakes(t *testing.T) {
 	for range 10_000 {
 		bitsMachine := 1 + rand.IntN(16)
@@ -128,7 +128,7 @@ func FuzzDecompose(f *testing.F) {
 	})
 }
 
-// What makes the numbers shorter must know that they are long from the first day.
+// TestBounds checks the first number, which plugins that shorten numbers rely on.
 func TestBounds(t *testing.T) {
 	s := DefaultSettings()
 	l, wrong := newLayout(&s)

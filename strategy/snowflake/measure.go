@@ -10,24 +10,24 @@ import (
 
 var _ seqd.Measurer = (*Strategy)(nil)
 
-// seen is what a holder last saw of its registry. It decides nothing.
+// seen is what a holder last saw in its registry. No decision depends on it.
 type seen struct {
-	offset     float64 // by how many ms the clock of this node was ahead of the registry's
+	offset     float64 // how far this node's clock was ahead of the registry's, in ms
 	hasOffset  bool
-	used, free int // machine IDs that this node may hold
+	used, free int // of the machine IDs that this node may hold
 	hasUsed    bool
 }
 
-// surveyPause is how often a node that holds a machine ID looks at all of the registry. Its
-// renewals look at its own slot alone.
+// surveyPause is how often a node with a machine ID reads the whole registry. Renewals read its own
+// slot only.
 const surveyPause = time.Minute
 
-// Measure implements [seqd.Measurer]. Biz types with the same settings say the same, of the
-// registry that they share.
+// Measure implements [seqd.Measurer]. Biz types with the same settings share a registry and report
+// the same.
 func (s *Strategy) Measure(tell func(seqd.Measurement)) { s.held().measure(tell) }
 
-// measure tells what is known of the registry, by the name of its place and its layout. Machine IDs
-// that are free and used are those that this node may hold: with racks, those of its rack.
+// measure reports what is known of the registry. Only machine IDs that this node may hold count as
+// free or used: with racks, those of its rack.
 func (h *holder) measure(tell func(seqd.Measurement)) {
 	h.mu.Lock()
 	now, saw, id, bound := h.ms(), h.seen, h.lease.id, h.bound
@@ -53,8 +53,8 @@ func (h *holder) measure(tell func(seqd.Measurement)) {
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// compared notes how far the clock was from the registry's, which was looked at between before and
-// after: half-way, as far as anybody knows.
+// compared notes the difference between the clocks. The registry was read between before and after;
+// half-way is the best estimate.
 func (h *holder) compared(before, after int64, t persist.SlotTable) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +69,8 @@ func (h *holder) counted(t persist.SlotTable) {
 	h.seen.used, h.seen.free, h.seen.hasUsed = used, int(h.last-h.member.first+1)-used, true
 }
 
-// survey looks at all of the registry now and then, in the background and only to count: no renewal
-// waits for it, and one that fails is no matter.
+// survey reads the whole registry from time to time, in the background and only to count. Renewals
+// do not wait for it, and its errors do not matter.
 func (h *holder) survey(ctx context.Context) {
 	if time.Since(h.surveyed) < surveyPause {
 		return

@@ -14,7 +14,7 @@ import (
 
 var missing = math.NaN()
 
-// wantGauges compares what a strategy tells; a value that it must not tell is NaN.
+// wantGauges compares what a strategy reports. NaN means that it must not report a value.
 func wantGauges(t *testing.T, s *Strategy, want map[seqd.Gauge]float64) {
 	t.Helper()
 	got := make(map[seqd.Gauge]float64)
@@ -55,7 +55,7 @@ func TestMeasure(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantGauges(t, first, map[seqd.Gauge]float64{seqd.GaugeMachineIDsUsed: 2, seqd.GaugeLeaseLeft: 0})
 		r.away.Store(false)
-		r.skew.Store(5000) // more than maxSkew: it is told all the same
+		r.skew.Store(5000) // more than maxSkew; it is reported anyway
 		time.Sleep(2 * time.Second)
 		wantGauges(t, first, map[seqd.Gauge]float64{seqd.GaugeClockOffset: -5})
 		r.skew.Store(0)
@@ -69,7 +69,8 @@ func TestMeasure(t *testing.T) {
 	})
 }
 
-// A node that stands by keeps counting, and only what it may have counts.
+// TestMeasureOfStandby checks that a node without a machine ID keeps counting, and counts only
+// those that it may hold.
 func TestMeasureOfStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -100,7 +101,7 @@ type hears struct {
 
 func (o hears) Event(e seqd.Event) { o.kinds <- e.Kind }
 
-// wants compares the events since the last time.
+// wants compares the events since the last call.
 func (o hears) wants(t *testing.T, want ...seqd.EventKind) {
 	t.Helper()
 	var got []seqd.EventKind
@@ -115,7 +116,7 @@ func (o hears) wants(t *testing.T, want ...seqd.EventKind) {
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, o := newRegistry(false), hears{kinds: make(chan seqd.EventKind, 10)}
-		var back atomic.Int64 // by how much the clock was set back
+		var back atomic.Int64 // how far the clock was set back
 		s := instanceWith(t, r, func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }, "1", nil)
 		s.held().env.Observer = o
 		ready(t, s)
@@ -130,7 +131,7 @@ func TestEvents(t *testing.T) {
 			time.Sleep(time.Second + time.Millisecond)
 		}
 		o.wants(t)
-		change(func(slot *persist.Slot) { slot.Until -= 1000 }) // as an older copy has it
+		change(func(slot *persist.Slot) { slot.Until -= 1000 }) // as in an older copy
 		o.wants(t, seqd.EventStoreBehind)
 		one(t, s)
 		back.Store(int64(100 * time.Millisecond))

@@ -1,13 +1,13 @@
 package snowflake
 
-import "github.com/seqd/seqd/internal/worlds"
+import "github.com/seqd/seqd/internal/testing/worlds"
 
 import "slices"
 
 // action is a kind of step.
 type action int
 
-// The actions: first what happens anyway, then how things get better, then what goes wrong.
+// Actions: normal operation, then repairs, then faults.
 const (
 	arrives action = iota
 	begins
@@ -41,8 +41,8 @@ const (
 	firstFault = loses
 )
 
-// actions are what each action does; it reports false when there is nothing to do it to. base is
-// how often it happens, which differs from seed to seed, see weigh.
+// actions are what each action does. do returns false if there is nothing to do it to. base is how
+// often it happens, which weigh varies with the seed.
 var actions = [actionsInAll]struct {
 	base int
 	do   func(w *world) bool
@@ -68,7 +68,7 @@ var actions = [actionsInAll]struct {
 	registryClock:   {8, (*world).registryClock},
 	timeLeaps:       {10, (*world).timeLeaps},
 	diskLost:        {3, (*world).diskLost},
-	// its weight says that writes may fail, see node.use
+	// its weight is the probability of failing writes, see node.use
 	diskFails:       {1, func(*world) bool { return false }},
 	backsUp:         {3, (*world).backsUp},
 	wipes:           {2, (*world).wipes},
@@ -78,7 +78,7 @@ var actions = [actionsInAll]struct {
 	failsOver:       {5, (*world).failsOver},
 }
 
-// event is something that came about, counted to show that a test is not empty.
+// event is something that happened. Events are counted to show that a test is not empty.
 type event int
 
 // The events.
@@ -109,9 +109,8 @@ var eventNames = [eventsInAll]string{
 	"new source seen", "older copy noticed", "lost lease covered", "arrived late", "failed over", "restored bare", "restored by the procedure", "split",
 }
 
-// weigh decides how often each action happens under this seed. Most faults do not happen at all, so
-// that what does happen has time to unfold; those that are likely to break one of the rules happen
-// often.
+// weigh chooses how often each action happens with this seed. Most faults never happen, so that the
+// others have time to take effect. Those that are likely to break one of the rules happen often.
 func (w *world) weigh() {
 	pure := w.dice.OneIn(2)
 	temptation := temptations[w.tempted()]
@@ -132,10 +131,10 @@ func (w *world) weigh() {
 	}
 }
 
-// tempted is the rule that this world is made for.
+// tempted returns the rule that this world is made for.
 func (w *world) tempted() rule { return rule(w.seed % uint64(rulesInAll)) }
 
-// temptations are the faults against which a rule is there.
+// temptations are the faults against which each rule protects.
 var temptations = [rulesInAll][]action{
 	lagInFloor:      {failsOver, clockDrifts},
 	noticedOlder:    {backsUp, restoresBare, timeLeaps},
@@ -155,12 +154,12 @@ var temptations = [rulesInAll][]action{
 	freshPart:       {wipes, holdsBack, timeLeaps},
 }
 
-// act does one action, if there is anything to do it to.
+// act does one random action, and reports whether there was anything to do it to.
 func (w *world) act() bool { return actions[w.dice.Draw(w.weights[:])].do(w) }
 
 func (w *world) someNode() *node { return w.nodes[w.dice.Below(len(w.nodes))] }
 
-// arrives lets a message arrive, more often an old one.
+// arrives delivers a message, rather an old one.
 func (w *world) arrives() bool {
 	if len(w.inFlight) == 0 {
 		return false
@@ -181,7 +180,7 @@ func (w *world) arrives() bool {
 func (w *world) begins() bool { return w.someNode().begin() }
 func (w *world) issues() bool { return w.someNode().issue() }
 
-// timesOut ends an attempt whose time is up.
+// timesOut ends an attempt that has timed out.
 func (w *world) timesOut() bool {
 	n := w.someNode()
 	if n.op == nil || n.paused {
@@ -235,7 +234,7 @@ func (w *world) registryReturns() bool {
 	return true
 }
 
-// clockRights sets a clock right.
+// clockRights corrects a clock.
 func (w *world) clockRights() bool {
 	n := w.someNode()
 	if n.offset == w.registry.offset {
@@ -258,7 +257,7 @@ func (w *world) loses() bool {
 	return true
 }
 
-// holdsBack keeps a message on the network for long.
+// holdsBack delays a message for long.
 func (w *world) holdsBack() bool {
 	if len(w.inFlight) == 0 {
 		return false
@@ -309,7 +308,7 @@ func (w *world) disconnects() bool {
 	return true
 }
 
-// clockJumps sets a clock anywhere.
+// clockJumps sets a clock to any time.
 func (w *world) clockJumps() bool {
 	n := w.someNode()
 	n.offset = w.registry.offset + w.dice.Within(-500, 500)
@@ -334,8 +333,8 @@ func (w *world) registryFails() bool {
 	return true
 }
 
-// registryClock sets the clock of the registry: back by at most the smallest maxSkew since it was
-// ever looked at, or forward.
+// registryClock sets the clock of the registry: forward, or back by at most the smallest maxSkew
+// since it was first read.
 func (w *world) registryClock() bool {
 	r := &w.registry
 	// Lag is measured by that clock
@@ -368,19 +367,18 @@ func (w *world) backsUp() bool {
 	return true
 }
 
-// forgets is whether a registry may become one with these contents. A registry that loses how far
-// the leases of its nodes can reach has a floor that is too low: that is one of the rules that are
-// missing.
+// forgets reports whether a registry may revert to these contents. If the registry loses how far
+// the leases of its nodes can reach, its floor is too low: no rule protects against that.
 func (w *world) forgets(c contents) bool {
 	set := w.registry.set
 	return !w.mixed || w.out.rules[aheadKept] || set == nil || c.set != nil && c.set.Ahead >= set.Ahead
 }
 
-// becomes replaces all that the registry keeps.
+// becomes replaces everything in the registry.
 func (w *world) becomes(c contents) {
 	w.registry.contents, w.registry.old = c, nil
 	w.registry.remember(w.now)
-	if c.set == nil { // whoever comes next makes a floor
+	if c.set == nil { // the next node sets a floor
 		w.drops++
 		w.check.noticed()
 	}
@@ -407,7 +405,7 @@ func (w *world) dropsOnly() bool {
 	return true
 }
 
-// restoresDropped is the documented way to restore a backup, while nodes go on.
+// restoresDropped restores a backup as documented, while nodes run.
 func (w *world) restoresDropped() bool {
 	c := w.registry.backup
 	c.set = nil
@@ -420,7 +418,7 @@ func (w *world) restoresDropped() bool {
 	return true
 }
 
-// restoresBare restores an older copy and nothing else.
+// restoresBare restores an older copy and does nothing else.
 func (w *world) restoresBare() bool {
 	if w.registry.backup.set == nil || !w.forgets(w.registry.backup) {
 		return false
@@ -433,8 +431,8 @@ func (w *world) restoresBare() bool {
 	return true
 }
 
-// failsOver loses the last writes, also such as the old server still takes for a while: for Lag it
-// may not know.
+// failsOver loses the last writes, and those that the old server still accepts: for Lag it may not
+// know of the failover.
 func (w *world) failsOver() bool {
 	r := &w.registry
 	if r.source == "" || r.old != nil && r.old.until >= w.now {
@@ -459,7 +457,7 @@ func (w *world) failsOver() bool {
 		}
 	}
 	r.contents, r.source = v.contents, w.newSource()
-	r.wobble = w.dice.Within(0, w.skew) // it is the clock of another server
+	r.wobble = w.dice.Within(0, w.skew) // another server's clock
 	r.history = nil
 	r.remember(w.now)
 	w.say("registry: fails over to %s with what it was at %d", r.source, rel(v.at))

@@ -2,45 +2,45 @@ package snowflake
 
 import "fmt"
 
-// What the checker finds broken.
+// Kinds of violations.
 const (
 	overlap   = "overlap"   // U5: two processes may use the same times of a machine ID
 	repeat    = "repeat"    // a time of a machine ID was used by two processes
 	outside   = "outside"   // a time was used that the process was not granted
-	lostUse   = "lost"      // a time was used after the token was seen to be another one
-	backwards = "backwards" // a recorded until went down, and it was no clean stop
-	lowered   = "lowered"   // the file was to go back under one token
-	liveness  = "liveness"  // a node cannot issue although nothing is wrong
+	lostUse   = "lost"      // a time was used after the token was seen to have changed
+	backwards = "backwards" // a recorded until decreased without a release
+	lowered   = "lowered"   // a value in the file was to decrease under one token
+	liveness  = "liveness"  // a node cannot issue although all faults have ended
 )
 
 // piece is an interval of times of one machine ID that one process may use: (lower, upper].
 type piece struct {
-	proc         int // which process: it counts through all nodes
+	proc         int // the number of the process, over all nodes
 	token        string
 	lower, upper int64
-	// tainted is set on what was granted while the registry was an older copy that nobody had
-	// noticed.
+	// tainted is true if the interval was granted while the registry was an older copy that nobody
+	// had noticed.
 	tainted bool
 }
 
-// checker watches what is granted for use, and what is used.
+// checker watches what is granted, and what is used.
 //
-// It excuses one thing. When the registry was put back to an older copy without the documented
-// step, no protocol can know: until a holder renews whose slot shows it, or one that lost its lease
-// gives it a floor, what is granted may overlap with what the registry forgot, and so may what such
-// a grant is extended to as long as it stands. What begins after that must not overlap with
-// anything, nor must what a node begins that has seen it.
+// It excuses one thing. If the registry was put back to an older copy without the documented step,
+// no protocol can know that until a holder renews whose slot shows it, or one that lost its lease
+// sets a floor. Until then, what is granted may overlap with what the registry forgot, and so may
+// extensions of such a grant as long as it has not ended. What begins later must not overlap with
+// anything, nor may a node that has noticed the older copy begin anything that overlaps.
 type checker struct {
 	w      *world
 	broken string // the first violation
 	pieces [1 << 3][]piece
-	used   [1 << 3]map[int64]int // time → process
+	used   [1 << 3]map[int64]int // from time to process
 	taint  [1 << 3]map[int64]bool
 	bare   bool // the registry is an older copy that nobody has noticed
 	issued int
 }
 
-// fail notes a violation, once, if it is of a kind that is looked for.
+// fail records the first violation of a kind that is looked for.
 func (c *checker) fail(kind, format string, args ...any) {
 	if c.broken != "" || c.w.out.only != "" && c.w.out.only != kind {
 		return
@@ -49,7 +49,7 @@ func (c *checker) fail(kind, format string, args ...any) {
 	c.w.say("%s %s", violation, c.broken)
 }
 
-// violation begins the line of a schedule that says what was broken.
+// violation starts the line of a schedule that describes the violation.
 const violation = "VIOLATION"
 
 // noticed ends the excuse.
@@ -60,8 +60,8 @@ func (c *checker) noticed() {
 	c.bare = false
 }
 
-// grant notes that a process may use an interval from now on. bare is whether the registry was an
-// older copy when it granted that; stands is whether it goes on with a lease that had not ended.
+// grant records that a process may use an interval from now on. bare is true if the registry was an
+// older copy when it granted the interval, stands if it extends a lease that had not ended.
 func (c *checker) grant(n *node, id, lower, upper int64, bare, stands bool) {
 	pieces := c.pieces[id]
 	mine, tainted := -1, bare
@@ -93,7 +93,7 @@ func (c *checker) grant(n *node, id, lower, upper int64, bare, stands bool) {
 	c.pieces[id] = append(pieces, piece{n.proc, n.lease.token, lower, upper, tainted})
 }
 
-// closed notes that a process uses nothing above a time any more.
+// closed records that a process will use nothing above a time.
 func (c *checker) closed(n *node, last int64) {
 	for id := range c.pieces {
 		kept := c.pieces[id][:0]
@@ -109,7 +109,7 @@ func (c *checker) closed(n *node, last int64) {
 	}
 }
 
-// use notes that a process made a number.
+// use records that a process made a number.
 func (c *checker) use(n *node, id, t int64) {
 	c.issued++
 	granted, tainted := false, false

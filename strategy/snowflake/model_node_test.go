@@ -6,10 +6,10 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// mode is what a process is at.
+// mode is the state of a process.
 type mode string
 
-// The modes.
+// Modes.
 const (
 	down     mode = "down"
 	looking  mode = "seeking"
@@ -17,17 +17,17 @@ const (
 	stopping mode = "stopping"
 )
 
-// file is what the state file of a node says.
+// file is the state file of a node.
 type file struct {
 	id                               int64
 	token                            string
 	lower, until, reserved, progress int64
 }
 
-// task is what an op is for.
+// task is the purpose of an op.
 type task string
 
-// The tasks.
+// Tasks.
 const (
 	acquiring task = "acquire"
 	resuming  task = "resume"
@@ -36,23 +36,23 @@ const (
 	covering  task = "cover"
 )
 
-// op is one attempt at the registry, with at most one message or reply on its way.
+// op is one operation on the registry, with at most one message or reply in transit.
 type op struct {
 	n         *node
 	task      task
 	over      bool  // nobody waits for it any more
-	before    int64 // the node's clock when it began to look
-	l         lease // what it goes on with, or gives up
+	before    int64 // the node's time when the registry was read
+	l         lease // the lease that it extends or releases
 	last      int64 // of a release
-	next      lease // what its change will have granted
+	next      lease // the lease that its change grants
 	preparing bool
-	drops     int  // the world's when the registry was looked at
-	restores  int  // the same
-	stands    bool // it goes on with a lease that had not ended
-	answered  bool // the registry was looked at
+	drops     int  // the world's drops when the registry was read
+	restores  int  // the same for restores
+	stands    bool // it extends a lease that had not ended
+	answered  bool // the registry was read
 }
 
-// node is a machine and the process on it. Its methods are the steps of holder.go.
+// node is a machine and the process on it. Its methods are the steps of the holder.
 type node struct {
 	w    *world
 	name string
@@ -60,7 +60,7 @@ type node struct {
 	member
 	offset      int64 // how far its clock is ahead of true time
 	paused, cut bool
-	behind      bool // it reaches the old side, while there is one
+	behind      bool // it reaches the old side, if there is one
 	disk        *file
 
 	mode     mode
@@ -69,7 +69,7 @@ type node struct {
 	lease    lease
 	bound    int64
 	owed     lease
-	knows    bool // it saw that the registry was put back, and has not given it a floor
+	knows    bool // it saw that the registry was put back, and has not set a floor
 	op       *op
 	waits    int // the step before which it does not try again
 
@@ -78,7 +78,7 @@ type node struct {
 	id          int64
 	lower, upto int64
 	last        int64
-	lost        bool // the token was seen to be another one
+	lost        bool // the token was seen to have changed
 }
 
 func (n *node) clock() int64 { return n.w.now + n.offset }
@@ -97,7 +97,7 @@ func (n *node) die() {
 	n.mode, n.open = down, false
 }
 
-// abandon gives the attempt under way up; what it sent may still arrive.
+// abandon gives up the current operation. Its message may still arrive.
 func (n *node) abandon() {
 	if n.op != nil {
 		n.op.over = true
@@ -105,7 +105,7 @@ func (n *node) abandon() {
 	n.op = nil
 }
 
-// begin begins the next attempt, if it is time.
+// begin begins the next operation, if it is time.
 func (n *node) begin() bool {
 	if n.op != nil || n.paused || n.w.step < n.waits {
 		return false
@@ -138,7 +138,7 @@ func (n *node) seek() {
 	n.acquires()
 }
 
-// acquires is the rest of holder.seek: first what is owed.
+// acquires is the rest of holder.seek, beginning with what is owed.
 func (n *node) acquires() {
 	if n.owed.token != "" {
 		n.look(&op{n: n, task: covering, l: n.owed})
@@ -147,7 +147,7 @@ func (n *node) acquires() {
 	n.look(&op{n: n, task: acquiring})
 }
 
-// look asks the registry.
+// look reads the registry.
 func (n *node) look(o *op) {
 	n.op = o
 	o.before = n.clock()
@@ -168,10 +168,10 @@ func (n *node) swap(o *op, s persist.SlotSwap) {
 	n.w.inFlight = append(n.w.inFlight, m)
 }
 
-// errUnanswered means that the registry cannot be asked.
+// errUnanswered means that the registry cannot be reached.
 var errUnanswered = errors.New("the registry cannot be asked")
 
-// receive gets an answer.
+// receive handles an answer.
 func (n *node) receive(m *message) {
 	o := m.o
 	switch {
@@ -197,7 +197,7 @@ func (n *node) receive(m *message) {
 	}
 }
 
-// looked goes on with what the registry is.
+// looked continues with the contents of the registry.
 func (n *node) looked(o *op, t persist.SlotTable) {
 	if o.task == releasing {
 		if t.Set == nil {
@@ -254,21 +254,21 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 	n.swap(o, change)
 }
 
-// covered ends what is owed. knows is whether the registry should have got a floor.
+// covered ends what is owed. knows is true if the registry should have got a floor.
 func (n *node) covered(knows bool) {
 	n.abandon()
 	n.owed, n.knows = lease{}, n.knows && knows
 	n.acquires()
 }
 
-// owes notes a lease that the registry does not know any more.
+// owes records a lease that the registry does not know any more.
 func (n *node) owes(l lease) {
 	if !n.w.out.rules[coverOwed] {
 		n.owed = l
 	}
 }
 
-// failed ends an attempt.
+// failed ends an operation.
 func (n *node) failed(o *op, err error) {
 	n.abandon()
 	n.waits = n.w.step + n.w.dice.Below(10)
@@ -335,7 +335,7 @@ func (n *node) lose() {
 	}
 }
 
-// stop is the clean stop: holder.release.
+// stop releases the machine ID, as holder.release.
 func (n *node) stop() {
 	n.abandon()
 	n.mode = stopping
@@ -353,7 +353,7 @@ func (n *node) stop() {
 	n.look(&op{n: n, task: releasing, l: n.lease, last: n.last})
 }
 
-// mayIssue is whether the generator makes a number now.
+// mayIssue reports whether the generator can make a number now.
 func (n *node) mayIssue() bool {
 	t := n.clock()
 	return n.open && t > n.lower && (t <= n.upto || n.w.out.rules[stopsAtUntil]) && t >= n.last
@@ -369,8 +369,8 @@ func (n *node) issue() bool {
 	return true
 }
 
-// settled is whether the node can issue, or everything that it may hold is held by nodes that can
-// be.
+// settled reports whether the node can issue, or other nodes that can issue hold everything that it
+// may hold.
 func (n *node) settled() bool {
 	if n.mode == having {
 		return n.mayIssue()

@@ -2,6 +2,6 @@
 
 package snowflake
 
-// raceEnabled: the race detector makes the model many times slower, and each of its worlds lives in
-// one goroutine.
+// raceEnabled reports whether the race detector is on. It makes the model many times slower, and
+// finds nothing, because each world uses one goroutine.
 const raceEnabled = true

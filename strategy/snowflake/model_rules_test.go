@@ -6,56 +6,56 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// rule is one rule of the protocol. Each can be taken out, to show whether it is needed and whether
-// the model would notice.
+// rule is one rule of the protocol. A test can switch each off, to show that it is needed and that
+// the model notices.
 type rule int
 
-// The rules.
+// Rules.
 const (
-	// the registry makes a change only where everything is as it was seen
+	// the registry makes a change only if everything is as it was seen
 	compareAndSet   rule = iota
-	lowerRecorded        // a lease begins above what is recorded: until and reserved
-	lowerReserved        // it begins above reserved, and not just above until
-	lowerUntil           // it begins above until, and not just above reserved
+	lowerRecorded        // a lease begins above the recorded until and reserved
+	lowerReserved        // it begins above reserved, and not only above until
+	lowerUntil           // it begins above until, and not only above reserved
 	floorNew             // a new registry has a floor
-	floorDropped         // one whose bootstrap part was dropped has one
-	floorSource          // one whose source changed has a new one
-	lagInFloor           // the floor has Lag in it
+	floorDropped         // so has one whose bootstrap part was dropped
+	floorSource          // one whose source changed gets a new floor
+	lagInFloor           // the floor includes Lag
 	noticedOlder         // a holder that finds an older copy raises the floor
-	breakAfterEnd        // a lease that had ended goes on above the floor only
+	breakAfterEnd        // a lease that had ended continues above the floor only
 	stopsAtUntil         // the generator stops at until
-	stopsAtLost          // the generator stops when the token was seen to be another one
-	progressFirst        // progress without the registry is on disk before use
+	stopsAtLost          // the generator stops when the token was seen to have changed
+	progressFirst        // progress without the registry is on disk before its use
 	restartAbove         // a restart begins above until and progress of its file
 	invalidateFirst      // the file is invalidated before the release
-	closeFirst           // the generator is closed before the release
-	aheadRaised          // Ahead is raised before anything is granted that reaches further
+	closeFirst           // the generator is stopped before the release
+	aheadRaised          // Ahead is raised before a lease is granted that reaches further
 	skewGuard            // a clock that is too far off is refused
-	// a renewal goes on without a break only when the lease that its holder knows of stands, and
-	// not just the one on record
+	// a renewal continues without a break only if the lease that its holder knows has not ended,
+	// not only the one on record
 	standsKnown
-	// an ID is taken over only when its lease is over by the taker's maxSkew, where a failover may
-	// have been
+	// after a possible failover, a machine ID is taken over only if its lease has been over for the
+	// taker's maxSkew
 	standMargin
-	// reserved lies offlineStart beyond now + horizon, and not beyond an until that is far ahead
+	// reserved is offlineStart beyond now + horizon, and not beyond an until that is far ahead
 	reservedBound
-	// a grant takes the node's clock for at most maxSkew ahead of the registry's
+	// a grant uses the node's time, up to maxSkew ahead of the registry's
 	nowBound
-	// a lease that is older than the floor goes on without a break only when it stands for Lag yet
+	// a lease older than the floor continues without a break only if it lasts for at least Lag
 	splitStand
-	// a node whose lease the registry does not know any more gives that a floor above it before it
+	// a node whose lease the registry does not know any more raises the floor above it before it
 	// takes another
 	coverOwed
-	coverAnew    // also where there is a floor already that the lease ends with
+	coverAnew    // even if the lease ends with an existing floor
 	reservedKept // a renewal reserves no less than the lease that it extends
-	// a restart whose lease is not on record uses nothing of the same ID that its file names
+	// a restart whose lease is not on record uses nothing of its machine ID that its file names
 	spentKept
 
-	// Limits, which ADR 11 names: what no rule of the protocol covers. TestLimits shows what breaks
-	// there.
+	// Limits, which ADR 11 describes: no rule of the protocol covers these. TestLimits shows what
+	// breaks.
 
-	aheadKept // a registry that nodes with different settings used does not lose the largest Ahead
-	// a bootstrap part is made only where nobody made one since the registry was looked at
+	aheadKept // a registry that nodes with different settings used keeps the largest Ahead
+	// a bootstrap part is made only if nobody made one since the registry was read
 	freshPart
 	rulesInAll
 	firstLimit = aheadKept
@@ -95,7 +95,7 @@ var ruleNames = [rulesInAll]string{
 
 func (r rule) String() string { return ruleNames[r] }
 
-// without says which rules are taken out, and which kind of violation is looked for: all with "".
+// without says which rules are off, and which kind of violation is looked for; "" means all.
 type without struct {
 	rules
 	only string
@@ -111,7 +111,7 @@ func leaveOut(only string, out ...rule) (w without) {
 	return w
 }
 
-// The functions of protocol.go, less what is taken out.
+// The functions of protocol.go without the rules that are off.
 
 // prepares is member.prepare.
 func (n *node) prepares(t persist.SlotTable) (*persist.SlotSwap, error) {
@@ -140,10 +140,10 @@ func (n *node) prepares(t persist.SlotTable) (*persist.SlotSwap, error) {
 	return swap, nil
 }
 
-// wiped is whether the registry is empty.
+// wiped reports whether the registry is empty.
 func (w *world) wiped() bool { return w.registry.known == [len(w.registry.known)]bool{} }
 
-// unbound undoes the bounds of a grant.
+// unbound removes the limits of a grant.
 func (n *node) unbound(swap *persist.SlotSwap, l *lease, now int64) {
 	out := &n.w.out.rules
 	if out[nowBound] {
@@ -181,7 +181,7 @@ func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, lease, e
 			lower = max(lower, old.Reserved)
 		}
 	}
-	if lower < l.lower { // something was taken out
+	if lower < l.lower { // a rule is off
 		l.lower, l.until = lower, max(lower, n.member.bounded(t, now)+n.horizon)
 		swap.NewSlot.Until = l.until
 	}
@@ -235,7 +235,7 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 	return swap, next, nil
 }
 
-// stands is whether a lease is one that had not ended.
+// stands reports whether a lease has not ended.
 func (n *node) stands(t persist.SlotTable, l lease) bool {
 	now := t.Now
 	if l.lower < t.Set.Floor && !n.w.out.rules[splitStand] {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// deliver lets everything arrive, and what follows from it.
+// deliver delivers all messages and those that follow from them.
 func deliver(w *world) {
 	for len(w.inFlight) > 0 {
 		m := w.inFlight[0]
@@ -13,16 +13,16 @@ func deliver(w *world) {
 		w.arrive(m)
 		w.step++
 	}
-	w.step += 20 // nobody pauses any more
+	w.step += 20 // no pauses
 }
 
-// This one needs several things at about one moment, which random schedules hardly ever meet. The
-// clock of the registry is set back by maxSkew in a failover that loses the taking over of an ID
-// whose lease had just ended: by the clock of the new server it has not ended yet.
+// TestClockSetBackInAFailover runs a schedule that random ones hardly ever contain. A lease ends,
+// and another node takes the machine ID over. A failover loses that, and the new server's clock is
+// behind by maxSkew: by that clock the lease has not ended yet.
 func TestClockSetBackInAFailover(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		out := without{}
-		out.rules[standMargin], out.rules[splitStand] = broken, true // Lag would be margin enough
+		out.rules[standMargin], out.rules[splitStand] = broken, true // Lag would be enough of a margin
 		w := newWorld(out, 0)
 		if broken {
 			w.trace = func(text string) { t.Log(text) }
@@ -44,7 +44,7 @@ func TestClockSetBackInAFailover(t *testing.T) {
 		before := r.contents
 		w.now = a.bound - 3
 		r.wobble = 8
-		b.begin() // takes the ID over
+		b.begin() // takes the machine ID over
 		deliver(w)
 		if taken := b.mode == having; taken != broken {
 			t.Fatalf("rule taken out: %t, taken over: %t", broken, taken)

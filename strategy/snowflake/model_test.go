@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
 var (
@@ -16,7 +16,7 @@ var (
 	seedFlag  = flag.Int64("model.seed", -1, "run only this seed and print its schedule")
 )
 
-// defaultSeeds makes 10^7 steps of it.
+// defaultSeeds returns the number of seeds for 10^7 steps.
 func defaultSeeds() int {
 	if raceEnabled {
 		return 500
@@ -24,14 +24,15 @@ func defaultSeeds() int {
 	return 10_000
 }
 
-// tally is what many worlds came to.
+// tally is the result of many worlds.
 type tally struct {
 	seeds, steps, issued int
 	events               [eventsInAll]int
 	failures             []worlds.Failure
 }
 
-// survey runs so many seeds, first, first + step and so on, on all cores, until some have failed.
+// survey runs that many seeds, first, first + step and so on, on all cores, until enough have
+// failed.
 func survey(out without, first, step rule, seeds, enough int) (sum tally) {
 	sum.failures = worlds.Survey(uint64(first), uint64(step), seeds, enough, func() func(uint64) (*worlds.Failure, func()) {
 		return func(seed uint64) (failed *worlds.Failure, add func()) {
@@ -53,7 +54,7 @@ func survey(out without, first, step rule, seeds, enough int) (sum tally) {
 	return sum
 }
 
-// With all its rules the protocol keeps what it promises.
+// TestModel checks that the protocol keeps its promises with all its rules.
 func TestModel(t *testing.T) {
 	if *seedFlag >= 0 {
 		schedule := replay(without{}, uint64(*seedFlag), nil)
@@ -80,10 +81,10 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// searched is how many seeds the search for what breaks without a rule takes at most.
+// searched is the largest number of seeds that are tried to find what breaks without a rule.
 const searched = 20_000
 
-// needed shows what breaks without some rules, in worlds that are made for one of them.
+// needed shows what breaks without some rules, in worlds made for one of them.
 func needed(t *testing.T, r rule, out without) {
 	sum := survey(out, r, rulesInAll, searched, 6)
 	i := slices.IndexFunc(sum.failures, func(f worlds.Failure) bool { return f.Step < worldSteps })
@@ -100,7 +101,7 @@ func needed(t *testing.T, r rule, out without) {
 	t.Logf("%d of %d seeds fail. Seed %d needs %d of its steps:\n%s", len(sum.failures), sum.seeds, f.Seed, len(steps), replay(out, f.Seed, steps))
 }
 
-// What breaks without each rule.
+// TestEveryRuleIsNeeded shows what breaks without each rule.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
@@ -116,17 +117,16 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 		}
 		out := leaveOut(kind, r)
 		if r == skewGuard {
-			out.rules[nowBound] = true // which does for U5 what the guard does
+			out.rules[nowBound] = true // which protects U5 as the guard does
 		}
 		t.Run(r.String(), func(t *testing.T) { needed(t, r, out) })
 	}
 }
 
-// spare are the rules without which nothing breaks: another one does the same.
+// spare are the rules without which nothing breaks, because another one does the same.
 var spare = []rule{
 	lowerUntil, // reserved is never below until
-	// what covers the lost lease covers it too, as long as the registry's clock is what it should
-	// be
+	// the floor over the lost lease covers it too, as long as the registry's clock is right
 	spentKept,
 }
 
@@ -138,8 +138,8 @@ func TestSpareRules(t *testing.T) {
 	}
 }
 
-// What no rule of the protocol covers; ADR 11 says so. The worlds of TestModel leave such faults
-// out.
+// TestLimits shows what no rule of the protocol covers, as ADR 11 says. The worlds of TestModel
+// leave such faults out.
 func TestLimits(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
@@ -161,8 +161,8 @@ func replay(out without, seed uint64, steps []int) string {
 	return schedule.String()
 }
 
-// shorten returns the steps of a failing seed that are needed for it to fail before its faults end,
-// and in the same way.
+// shorten returns the steps of a failing seed that are needed for it to fail in the same way before
+// its faults end.
 func shorten(out without, f worlds.Failure) (steps []int) {
 	most := min(f.Step+1, worldSteps-1)
 	return worlds.Shorten(most, func(kept []int) bool {

@@ -5,22 +5,22 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 	"github.com/seqd/seqd/persist"
 )
 
-// The model: the functions of protocol.go in simulated nodes that go through the steps of
-// holder.go, over a simulated registry. Package worlds says what a world is. One ms of the model
-// stands for about a tenth of a second.
+// The model: simulated nodes call the functions of protocol.go in the order in which the holder
+// does, on a simulated registry. Package worlds explains worlds. One ms of the model is about a
+// tenth of a second.
 
-// contents are what a registry keeps.
+// contents is what a registry contains.
 type contents struct {
 	set   *persist.SlotSet // never changed in place
 	slots [1 << 3]persist.Slot
 	known [1 << 3]bool
 }
 
-// version is what the registry kept from a moment on.
+// version is what the registry contained from a time on.
 type version struct {
 	at int64
 	contents
@@ -31,8 +31,8 @@ type simulated struct {
 	contents
 	source string
 	lag    int64
-	// offset is how far its clock is ahead of true time. It grows at will; wobble comes on top, and
-	// is what its clock can step back by: no more than the smallest maxSkew, which is the
+	// offset is how far its clock is ahead of true time. offset may increase at any time. wobble is
+	// added to it, and is how far the clock can go back: at most the smallest maxSkew, which is the
 	// documented limit.
 	offset, wobble int64
 	history        []version // oldest first: what a failover may bring back
@@ -42,39 +42,38 @@ type simulated struct {
 	aside          bool // the old side is in its place
 }
 
-// oldSide is the server that failed over, for as long as it does not know: it makes changes that
-// are lost.
+// oldSide is the server that failed over, until it knows: it makes changes that are lost.
 type oldSide struct {
 	contents
 	source string
 	until  int64
 }
 
-// exchange puts the old side in the registry's place, and back.
+// exchange swaps the registry and the old side.
 func (r *simulated) exchange() {
 	o := r.old
 	r.contents, o.contents = o.contents, r.contents
 	r.source, o.source = o.source, r.source
 }
 
-// message is a request or its reply on its way. Each has a connection of its own, so they overtake
-// each other.
+// message is a request or its reply in transit. Each has a connection of its own, so they can
+// overtake each other.
 type message struct {
 	o        *op
 	reply    bool
 	look     bool
-	id       int64 // of a look: the slot that is asked for, -1 for all
+	id       int64 // of a look: the slot that is read, -1 for all
 	swap     persist.SlotSwap
 	held     int64             // of a renewal: the highest time its sender was granted
 	reserved int64             // and reserved
-	covers   bool              // it gives the registry a floor above a lease that was lost
+	covers   bool              // it raises the floor above a lost lease
 	table    persist.SlotTable // of a reply to a look
 	made     bool              // of a reply to a swap
 	refused  bool              // of a reply: an error
 	// of a reply to a swap: the registry was an older copy that nobody had noticed
 	bare     bool
-	drops    int // of a swap: the world's when the registry was looked at
-	restores int // the same
+	drops    int // of a swap: the world's drops when the registry was read
+	restores int // the same for restores
 	after    int // the step before which it does not arrive
 }
 
@@ -89,7 +88,7 @@ type world struct {
 	mixed bool // nodes have different settings, or change them
 	skew  int64
 	slow  int    // how many steps a ms takes
-	base  member // the settings where they are not mixed
+	base  member // the settings if they are not mixed
 
 	registry simulated
 	nodes    []*node
@@ -99,8 +98,8 @@ type world struct {
 	healing  bool
 	sources  int
 	drops    int               // how often the registry lost its bootstrap part
-	restores int               // how often it was put back and nobody was told
-	names    map[string]string // of tokens, which are drawn where the seed has no say
+	restores int               // how often it was put back unnoticed
+	names    map[string]string // of tokens, which do not depend on the seed
 	events   [eventsInAll]int
 	trace    func(text string)
 }
@@ -108,7 +107,7 @@ type world struct {
 // begin is the true time at the start.
 const begin = 100_000
 
-// newWorld makes the world of a seed.
+// newWorld returns the world of a seed.
 func newWorld(out without, seed uint64) *world {
 	w := &world{out: out, seed: seed, now: begin, names: map[string]string{}}
 	w.check.w = w
@@ -162,14 +161,14 @@ func (w *world) newMember(key string) member {
 	return m
 }
 
-// say writes a line of the schedule when it is being printed.
+// say writes a line of the schedule if it is being printed.
 func (w *world) say(format string, args ...any) {
 	if w.trace != nil {
 		w.trace(fmt.Sprintf("%4d %6d  ", w.step, w.now-begin) + fmt.Sprintf(format, args...))
 	}
 }
 
-// named returns a short name for what was drawn at random.
+// named returns a short name for a random token.
 func (w *world) named(token string) string {
 	if token == "" {
 		return "none"
@@ -180,7 +179,7 @@ func (w *world) named(token string) string {
 	return w.names[token]
 }
 
-// rel shows a time.
+// rel returns a time relative to the start.
 func rel(t int64) int64 { return max(t-begin, -1) }
 
 func (w *world) slotText(s persist.Slot) string {
@@ -189,7 +188,7 @@ func (w *world) slotText(s persist.Slot) string {
 
 func (r *simulated) clock(now int64) int64 { return now + r.offset + r.wobble }
 
-// remember keeps what the registry holds from now on, as long as a failover may need it.
+// remember keeps the contents from now on, as long as a failover may need them.
 func (r *simulated) remember(now int64) {
 	if r.source == "" || r.aside {
 		return
@@ -200,7 +199,7 @@ func (r *simulated) remember(now int64) {
 	r.history = append(r.history, version{now, r.contents})
 }
 
-// table is what a look returns.
+// table returns the answer to a look.
 func (w *world) table(id int64) persist.SlotTable {
 	r := &w.registry
 	t := persist.SlotTable{Set: r.set, Now: r.clock(w.now), Source: r.source, Lag: r.lag}
@@ -212,7 +211,7 @@ func (w *world) table(id int64) persist.SlotTable {
 	return t
 }
 
-// apply makes a change where everything is as it says it was.
+// apply makes a change if everything is as its sender saw it.
 func (w *world) apply(m *message) bool {
 	r, swap := &w.registry, m.swap
 	if !w.out.rules[compareAndSet] && !r.as(swap) {
@@ -252,7 +251,7 @@ func (w *world) apply(m *message) bool {
 	return true
 }
 
-// as is whether everything is as a change says it was.
+// as reports whether everything is as the sender of a change saw it.
 func (r *simulated) as(swap persist.SlotSwap) bool {
 	if swap.Source != r.source || (swap.OldSet == nil) != (r.set == nil) || r.set != nil && *r.set != *swap.OldSet {
 		return false
@@ -264,7 +263,7 @@ func (r *simulated) as(swap persist.SlotSwap) bool {
 	return (swap.OldSlot != nil) == r.known[id] && (swap.OldSlot == nil || *swap.OldSlot == r.slots[id])
 }
 
-// arrive lets a message arrive.
+// arrive delivers a message.
 func (w *world) arrive(m *message) {
 	if m.reply {
 		if !m.o.over {
@@ -309,12 +308,12 @@ func (w *world) turn() {
 	w.step++
 }
 
-// worldSteps is how long things go wrong in a world.
+// worldSteps is how many steps of a world have faults.
 const worldSteps = 1000
 
-// run lets things go wrong for some steps, but for those that are to be left out, then heals
-// everything and sees that every node can issue again. It ends early with a violation. It returns
-// how many steps were done.
+// run runs some steps with faults, without those that leftOut selects, then ends all faults and
+// checks that every node can issue again. It returns early with a violation. It returns how many
+// steps were done.
 func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	for w.step < steps && w.check.broken == "" {
 		if leftOut != nil && leftOut(w.step) {
@@ -346,7 +345,7 @@ func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 // healingSteps is how many steps after the end of all faults every node must be able to issue.
 const healingSteps = 4000
 
-// healed is whether all is well again.
+// healed reports whether every node can issue.
 func (w *world) healed() bool {
 	for _, n := range w.nodes {
 		if !n.settled() {

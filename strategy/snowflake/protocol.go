@@ -13,53 +13,59 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// This file decides, and does nothing else: no clock, no I/O. What it is given is what was seen;
-// what it returns is a change that is made only where all of that is still so. All times are in ms
-// since the Unix epoch.
+// This file is the protocol by which nodes lease machine IDs. Its functions only decide: they read
+// no clock and do no I/O. They get what was seen in the registry, and return a change that is made
+// by compare-and-set: only if everything they saw is still the same. All times are in ms since the
+// Unix epoch.
 //
 // Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the
-// interval (lower, until]. The record of the ID holds the highest until that was ever granted on
-// it, and whoever gets the ID next begins above that; so it does not matter whose clock is wrong,
-// who was paused and who believes to hold what.
+// interval (lower, until], and its holder makes numbers with times in it only. The slot of the
+// machine ID records the highest until that was ever granted, and how far its holder may extend the
+// lease without the registry (reserved). Whoever gets the machine ID next begins above both. So it
+// does not matter whose clock is wrong, which process was paused, or who believes that it holds the
+// machine ID: two nodes never make the same number.
+//
+// A registry can lose what it confirmed, by a failover or a restore. Then it gets a floor: a time
+// above everything that may have been granted. From then on every lease begins above the floor,
+// except a lease that has not ended.
 
 var (
-	// errStandby means that every machine ID is held by somebody.
+	// errStandby means that other nodes hold every machine ID that this node may use.
 	errStandby = errors.New("every machine ID that this node may use is held")
-	// errLost means that the lease is not on record any more: somebody else may hold the ID.
+	// errLost means that the lease is not on record any more. Another node may hold the machine ID.
 	errLost = errors.New("the machine ID is held by another node, or its record is gone")
-	// errLayout means that the registry belongs to nodes that make numbers in another way.
+	// errLayout means that the registry belongs to nodes with another layout of numbers.
 	errLayout = errors.New("the registry of machine IDs belongs to another layout")
-	// errCluster means that the registry is that of another cluster: what is granted there says
-	// nothing about this one's numbers.
+	// errCluster means that the registry belongs to another cluster, so its grants do not protect
+	// the numbers of this one.
 	errCluster = errors.New("the registry of machine IDs belongs to another cluster")
-	// errSkew means that the node's clock is too far off the registry's.
+	// errSkew means that the node's clock is too far from the registry's.
 	errSkew = errors.New("the clock is off")
 )
 
-// member is what an instance registers with.
+// member is a participant of the protocol: the identity and the settings of an instance.
 type member struct {
 	layout  string
-	cluster string // "" where none is known
+	cluster string // "" if unknown
 	key     string // app.port.ip
-	// first and last are the machine IDs it may hold.
+	// first and last are the machine IDs that it may hold.
 	first, last int64
-	horizon     int64 // how far ahead of its clock its lease reaches
-	maxSkew     int64 // how far its clock may be off the registry's
-	offline     int64 // for how long it reserves times beyond its lease; 0 for not at all
-	// reach is how far ahead of the registry's clock a lease of any member of this process on the
-	// registry can reach; at least ahead.
+	horizon     int64 // how far a lease reaches beyond the node's clock
+	maxSkew     int64 // how far the clock may be from the registry's
+	offline     int64 // how far it reserves times beyond its lease; 0 for no reservation
+	// reach is the largest ahead of all members of this process on the registry.
 	reach int64
-	// floored is whether a registry that is new may have been an older one that was lost: not where
-	// nobody else can reach it.
+	// floored is true if a new registry may be one that was lost, and so needs a floor. It is false
+	// if only this process can reach the registry.
 	floored bool
-	// spent is what an earlier process may have used, although the registry does not know of it.
+	// spent is what an earlier process may have used without the registry's knowledge.
 	spent spent
 }
 
-// spent is the times of a machine ID up to one.
+// spent is the times of a machine ID up to until.
 type spent struct{ id, until int64 }
 
-// of returns up to where the times of a machine ID may have been used, 0 where nothing is known.
+// of returns the highest time of a machine ID that may have been used, 0 if nothing is known.
 func (s spent) of(id int64) int64 {
 	if s.id != id {
 		return 0
@@ -67,21 +73,20 @@ func (s spent) of(id int64) int64 {
 	return s.until
 }
 
-// ahead is how far ahead of the registry's clock its lease can reach. The second maxSkew is for a
-// registry whose clock was set back since.
+// ahead returns how far a lease can reach beyond the registry's clock. The second maxSkew allows
+// for a registry whose clock was set back.
 func (m *member) ahead() int64 { return m.horizon + 2*m.maxSkew + m.offline }
 
 // lease is the right to use a machine ID with the times of an interval.
 type lease struct {
 	id    int64
 	token string
-	// lower and until bound the interval: lower is outside, until is inside, and on record.
+	// lower and until bound the interval (lower, until]. until is on record.
 	lower, until int64
-	// reserved is how far the interval may be extended without asking, by whoever has the token; at
-	// most until where that is off.
+	// reserved is how far whoever has the token may extend the interval without the registry. It is
+	// at most until without a reservation.
 	reserved int64
-	// floored is whether the interval begins where it does because of the registry's floor, and not
-	// because of times that were used.
+	// floored is true if lower is the floor of the registry and not a time that was used.
 	floored bool
 }
 
@@ -92,8 +97,8 @@ func drawn() string {
 	return hex.EncodeToString(random[:])
 }
 
-// prepare returns the change that the bootstrap part needs before anything can be granted or
-// renewed, or nil when it needs none.
+// prepare returns the change that the bootstrap part of the registry needs before anything is
+// granted or renewed, or nil if it needs none.
 func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	set := t.Set
 	if set != nil && set.Layout != m.layout {
@@ -106,13 +111,13 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	switch {
 	case set == nil:
 		next.Incarnation = drawn()
-		if m.floored || len(t.Slots) > 0 { // one that is new has no slots
+		if m.floored || len(t.Slots) > 0 { // a new registry has no slots
 			next.Floor = floor(t, next.Ahead)
 		}
-	case set.Source != t.Source: // grants may have been lost
+	case set.Source != t.Source: // the registry may have lost grants
 		next.Incarnation = set.Incarnation
 		next.Floor = max(set.Floor, floor(t, next.Ahead))
-	case set.Ahead < next.Ahead, // before anything is granted that reaches further
+	case set.Ahead < next.Ahead, // recorded before a lease is granted that reaches further
 		set.Cluster != next.Cluster:
 		next.Incarnation, next.Floor = set.Incarnation, set.Floor
 	default:
@@ -121,7 +126,8 @@ func (m *member) prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	return &persist.SlotSwap{OldSet: set, NewSet: &next, Source: t.Source}, nil
 }
 
-// part returns the bootstrap part that a registry must have, but for its incarnation and its floor.
+// part returns the bootstrap part that a registry should have, without its incarnation and its
+// floor.
 func (m *member) part(t persist.SlotTable) persist.SlotSet {
 	next := persist.SlotSet{Layout: m.layout, Source: t.Source, Ahead: max(m.ahead(), m.reach), Cluster: m.cluster}
 	if t.Set != nil {
@@ -131,8 +137,8 @@ func (m *member) part(t persist.SlotTable) persist.SlotSet {
 	return next
 }
 
-// refloor returns the change that gives a registry which was restored from a backup a new floor,
-// and the time from which it grants then.
+// refloor returns the change that raises the floor of a registry that was restored from a backup.
+// from is the first time that it grants then.
 func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64) {
 	next := m.part(t)
 	next.Incarnation = drawn()
@@ -143,12 +149,11 @@ func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64
 	return persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}, next.Floor + 1
 }
 
-// floor is above every lease that can have been granted so far.
+// floor returns a time above every lease that can have been granted so far.
 func floor(t persist.SlotTable, ahead int64) int64 { return t.Now + ahead + t.Lag }
 
-// acquire chooses a machine ID and returns the change that takes it and the lease that this gives.
-// now is the node's clock. The error is errStandby when none is free. The bootstrap part needs no
-// change.
+// acquire chooses a machine ID, and returns the change that leases it and the lease. now is the
+// node's time. It returns errStandby if none is free. prepare must have returned nil.
 func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap, l lease, err error) {
 	slot, granted, ok := m.choose(t, now)
 	if !ok {
@@ -164,7 +169,7 @@ func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 	return m.grant(t, slot, granted, &l, now), l, nil
 }
 
-// standby says who holds what this node wants.
+// standby returns an errStandby that says who holds the machine IDs.
 func (m *member) standby(t persist.SlotTable) error {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == m.first })
 	if m.first < m.last || i < 0 {
@@ -173,16 +178,16 @@ func (m *member) standby(t persist.SlotTable) error {
 	return fmt.Errorf("%w: %d is held by %s; this node stands by", errStandby, m.first, t.Slots[i].Key)
 }
 
-// bounded is the clock that a grant goes by: one that jumped ahead since it was compared must not
-// make a lease that no floor covers.
+// bounded returns the time for a grant. It limits a clock that jumped ahead after it was compared
+// with the registry's, so that the floor always covers the lease.
 func (m *member) bounded(t persist.SlotTable, now int64) int64 { return min(now, t.Now+m.maxSkew) }
 
-// grant returns the change that records a lease. old is what the slot was; granted is whether there
-// was one. What the lease reserves is never less than it was.
+// grant returns the change that records a lease, and sets what the lease reserves, which never
+// decreases. old is the slot before; granted is false if the machine ID was never granted.
 func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *lease, now int64) persist.SlotSwap {
 	l.reserved = max(l.reserved, old.Reserved, l.until)
-	// from now on, and not beyond an until that a floor put far ahead: the next floor would not
-	// cover that
+	// The reservation counts from now. If it counted from an until that a floor moved far ahead,
+	// the next floor would not cover it.
 	if m.offline > 0 {
 		l.reserved = max(l.reserved, now+m.horizon+m.offline)
 	}
@@ -195,9 +200,10 @@ func (m *member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *l
 	return swap
 }
 
-// choose returns the slot to take: the instance's own last one, else the one that its key hashes
-// to, else the one that was unused for longest. A slot whose times are used up to beyond now comes
-// after all others. granted is whether the slot was ever granted, ok whether there is a free one.
+// choose returns the slot to take: the instance's own previous one, else the one that its key
+// hashes to, else the one that was unused for longest. A slot whose times are used up to beyond now
+// comes after all others. granted is false if the slot was never granted. ok is false if no slot is
+// free.
 func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, granted, ok bool) {
 	size := m.last - m.first + 1
 	hash := fnv.New64a()
@@ -206,7 +212,7 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 	type candidate struct {
 		persist.Slot
 		granted bool
-		rank    [3]int64 // the smallest wins
+		rank    [3]int64 // the lowest wins
 	}
 	over := m.over(t)
 	candidates := make([]candidate, 0, size)
@@ -223,7 +229,7 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 			}
 		}
 		if used := max(c.Until, c.Reserved, m.spent.of(id)); used > max(now, t.Set.Floor) {
-			c.rank[0] = used // the sooner it can be used
+			c.rank[0] = used // the earlier it can be used, the better
 		}
 		switch {
 		case c.granted && c.Key == m.key:
@@ -232,7 +238,7 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 			c.rank[1] = -1
 		}
 		c.rank[2] = c.RenewedAt
-		if !c.granted { // never used: the first behind the one that the key hashes to, so that many who come at once do not all want the same
+		if !c.granted { // never granted: start after the hash of the key, so that many new instances do not all choose the same
 			c.rank[2] = (id-scatter+size)%size - size
 		}
 		candidates = append(candidates, c)
@@ -244,19 +250,19 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 	return best.Slot, best.granted, true
 }
 
-// over is the time before which a lease has ended for certain.
+// over returns the time before which a lease has certainly ended.
 func (m *member) over(t persist.SlotTable) int64 {
 	if t.Source != "" {
-		// after a failover the clock may be behind that of the server that knew the lease
+		// After a failover, this clock may be behind that of the server that granted the lease.
 		return t.Now - m.maxSkew
 	}
 	return t.Now
 }
 
-// leased reports whether nobody else may take a slot.
+// leased reports whether a slot is taken.
 func leased(s persist.Slot, over int64) bool { return s.Token != "" && s.Until >= over }
 
-// used is how many of the machine IDs that this member may hold are leased. t has all slots.
+// used returns how many of the machine IDs that this member may hold are leased. t has all slots.
 func (m *member) used(t persist.SlotTable) (n int) {
 	over := m.over(t)
 	for _, s := range t.Slots {
@@ -267,9 +273,9 @@ func (m *member) used(t persist.SlotTable) (n int) {
 	return n
 }
 
-// renew returns the change that extends a lease and what the lease is after it. progress is the
-// highest time that was used or may be used already. The error is errLost when the lease is not on
-// record. The bootstrap part needs no change.
+// renew returns the change that extends a lease, and the extended lease. progress is the highest
+// time that may have been used already. It returns errLost if the lease is not on record. prepare
+// must have returned nil.
 func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persist.SlotSwap, lease, error) {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
 	if i < 0 || t.Slots[i].Token != l.token {
@@ -279,11 +285,12 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	used := max(slot.Until, l.until, progress)
 	set := m.noticed(t, slot, l)
 	next := lease{id: l.id, token: l.token, lower: l.lower, reserved: l.reserved, floored: l.floored}
-	// Since the floor was set others may have been granted what is below it, where what was on
-	// record then was lost. Only a lease that stands goes on below it without a break: nobody else
-	// got the ID. It must be the one that the holder knows of that stands, since the one on record
-	// may be a renewal that it did not hear of, and that began with a break; and it must stand for
-	// as long as a server that was replaced may go on granting.
+	// If the registry lost grants, others may have been granted times below the floor that was set
+	// then. The lease may continue below the floor without a break only if it has not ended,
+	// because then nobody else got the machine ID. What counts is the end of the lease that the
+	// holder knows: the one on record may be a later renewal, of which the holder did not hear, and
+	// which began with a break. It must not end before a server that was replaced stops granting
+	// (Lag).
 	if l.lower < set.Floor && min(slot.Until, l.until) < t.Now+t.Lag {
 		next.lower, next.floored = max(used, set.Floor), set.Floor > used
 	}
@@ -294,13 +301,13 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	return swap, next, nil
 }
 
-// covered returns the change that gives the registry a floor above a lease that it does not know,
-// or nil where there is one, or none is needed: it was put back to an older copy, and others may
-// have lost more than this node.
+// covered returns the change that raises the floor of a registry above a lease that it does not
+// know. It returns nil if the registry has such a floor or needs none. A registry that does not
+// know the lease was put back to an older copy, and other nodes may have lost more than this one.
 //
-// Only a floor above all of the lease was set after it was granted, and so covers whatever else was
-// granted until then. One that the lease begins or ends with was there before, and others may have
-// been granted more since.
+// A floor above the whole lease was set after the lease was granted, so it also covers whatever
+// else was granted until then. A lower floor is older than the lease, and does not cover what was
+// granted after it.
 func (m *member) covered(t persist.SlotTable, l lease) *persist.SlotSwap {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
 	if i >= 0 && !older(t.Slots[i], l) || t.Set == nil || t.Set.Floor > max(l.until, l.reserved) {
@@ -308,20 +315,20 @@ func (m *member) covered(t persist.SlotTable, l lease) *persist.SlotSwap {
 	}
 	set := *t.Set
 	set.Floor = max(set.Floor, floor(t, set.Ahead))
-	if set == *t.Set { // set just now
+	if set == *t.Set { // it was just set
 		return nil
 	}
 	return &persist.SlotSwap{OldSet: t.Set, NewSet: &set, Source: t.Source}
 }
 
-// older reports whether a slot is from before a lease was granted. Whoever has it, it never knows
-// less than that: all but a put back registry goes up.
+// older reports whether a slot is older than a lease of its machine ID. In a registry that was not
+// put back, slots only increase, whoever holds them.
 func older(slot persist.Slot, l lease) bool {
 	return slot.Until < l.until || slot.Reserved < l.reserved
 }
 
-// noticed returns the bootstrap part, with a new floor when the slot shows that the registry was
-// put back to an older copy: other nodes may have lost more than this one.
+// noticed returns the bootstrap part. If the slot shows that the registry was put back to an older
+// copy, it raises the floor, because other nodes may have lost more than this one.
 func (m *member) noticed(t persist.SlotTable, slot persist.Slot, l lease) persist.SlotSet {
 	set := *t.Set
 	if older(slot, l) {
@@ -330,7 +337,7 @@ func (m *member) noticed(t persist.SlotTable, slot persist.Slot, l lease) persis
 	return set
 }
 
-// changed returns the new bootstrap part for a swap, nil when it is the old one.
+// changed returns the new bootstrap part for a swap, nil if it equals the old one.
 func changed(old *persist.SlotSet, set persist.SlotSet) *persist.SlotSet {
 	if set == *old {
 		return nil
@@ -338,8 +345,8 @@ func changed(old *persist.SlotSet, set persist.SlotSet) *persist.SlotSet {
 	return &set
 }
 
-// release returns the change that gives a machine ID up. last is the highest time that was used
-// with it; the generator is closed. The error is errLost when the lease is not on record.
+// release returns the change that releases a machine ID. last is the highest time that was used;
+// the generator must be stopped. It returns errLost if the lease is not on record.
 func (m *member) release(t persist.SlotTable, l lease, last int64) (persist.SlotSwap, error) {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
 	if i < 0 || t.Slots[i].Token != l.token {
@@ -356,8 +363,8 @@ func (m *member) release(t persist.SlotTable, l lease, last int64) (persist.Slot
 	return swap, nil
 }
 
-// skewed returns why a clock is too far off the registry's: the registry was looked at between
-// before and after.
+// skewed returns an error if the clocks are too far apart. The registry was read between before and
+// after.
 func (m *member) skewed(before, after int64, t persist.SlotTable) error {
 	ahead, behind := before-t.Now, t.Now-after
 	switch {

@@ -11,14 +11,14 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// Registries that are put back to an older copy under nodes that know better.
+// Tests of registries that are put back to an older copy while nodes know newer leases.
 
-// putBack is a registry that can be put back, and that fails to make changes of its bootstrap part
+// putBack is a registry that can be put back, and that can fail changes of its bootstrap part
 // alone.
 type putBack struct {
 	*registry
 	failing  atomic.Int64 // how many such changes fail from now on
-	granting atomic.Bool  // whether all others do
+	granting atomic.Bool  // all other changes fail
 }
 
 func (r *putBack) Slots() persist.SlotStore { return r }
@@ -34,7 +34,7 @@ func (r *putBack) Swap(ctx context.Context, name string, swap persist.SlotSwap) 
 	return r.registry.Swap(ctx, name, swap)
 }
 
-// older puts the registry back to when it had the bootstrap part that it has now, and no slots.
+// older puts the registry back to its current bootstrap part and no slots.
 func (r *putBack) older(t *testing.T, name string) {
 	t.Helper()
 	table, err := r.behind().Slots().Look(t.Context(), name)
@@ -48,7 +48,7 @@ func (r *putBack) older(t *testing.T, name string) {
 	r.other.Store(copied)
 }
 
-// portFor returns a port whose instance wants a machine ID of 0 and 1 first.
+// portFor returns a port whose instance prefers that one of the machine IDs 0 and 1.
 func portFor(t *testing.T, id int64) string {
 	t.Helper()
 	for _, port := range []string{"3", "4", "5", "6", "7", "8", "9"} {
@@ -61,9 +61,10 @@ func portFor(t *testing.T, id int64) string {
 	return ""
 }
 
-// A holder that lost its lease in a registry that was put back gives that a floor before it takes a
-// machine ID: that of another node, which has not looked yet, would be granted below what that one
-// uses. Also when the change fails at first.
+// TestLostLeaseIsCovered checks that a holder that lost its lease in a registry that was put back
+// raises the floor before it takes another machine ID, even if the change fails at first. Otherwise
+// the node that has that machine ID, and has not noticed yet, would be granted times that the
+// holder uses.
 func TestLostLeaseIsCovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
@@ -94,18 +95,18 @@ func TestLostLeaseIsCovered(t *testing.T) {
 	})
 }
 
-// A restart whose file has a lease that the registry does not know gives that a floor, and uses no
-// time again although its clock is back.
+// TestResumeOnARegistryThatWasPutBack checks that a restart whose file has a lease that the
+// registry does not know raises the floor, and uses no time again although its clock was set back.
 func TestResumeOnARegistryThatWasPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
-		var back atomic.Int64 // how far the clock is
+		var back atomic.Int64 // how far the clock was set back
 		clock := func() time.Time { return time.Now().Add(-time.Duration(back.Load()) * time.Millisecond) }
 		dir := t.TempDir()
 		offline := func(s *Settings) { s.OfflineStart, s.StateDir = 10*time.Second, dir }
 		a := instanceWith(t, r, clock, "1", offline)
 		_ = a.Init(t.Context(), true)
-		time.Sleep(30500 * time.Millisecond) // no crash comes at the moment of a renewal
+		time.Sleep(30500 * time.Millisecond) // no crash coincides with a renewal
 		n := one(t, a)
 		crash(a)
 		floor := slots(t, a, r.registry).Set.Floor
@@ -128,7 +129,8 @@ func TestResumeOnARegistryThatWasPutBack(t *testing.T) {
 	})
 }
 
-// What is known to be lost is not gone on with when the registry cannot be asked after that.
+// TestLostReservationIsNotResumedAlone checks that a reservation that is known to be lost is not
+// used when the registry cannot be reached later.
 func TestLostReservationIsNotResumedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
@@ -136,7 +138,7 @@ func TestLostReservationIsNotResumedAlone(t *testing.T) {
 		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, dir }
 		a := instanceWith(t, r, time.Now, "1", offline)
 		_ = a.Init(t.Context(), true)
-		time.Sleep(80500 * time.Millisecond) // no crash comes at the moment of a renewal
+		time.Sleep(80500 * time.Millisecond) // no crash coincides with a renewal
 		one(t, a)
 		crash(a)
 		r.older(t, a.held().name)
@@ -152,7 +154,8 @@ func TestLostReservationIsNotResumedAlone(t *testing.T) {
 	})
 }
 
-// A lease that was perhaps never granted is no sign that the registry was put back.
+// TestNothingIsOwedForWhatWasNotGranted checks that a lease that may never have been granted does
+// not count as a sign that the registry was put back.
 func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
@@ -170,7 +173,8 @@ func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
 	})
 }
 
-// A holder that is stopped before it could renew gives a registry that was put back its floor.
+// TestCoveredAtTheEnd checks that a holder that is stopped before its next renewal raises the floor
+// of a registry that was put back.
 func TestCoveredAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
@@ -222,10 +226,11 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// The file refuses a lease that reserves less than before under the same token.
+// TestRenewalKeepsWhatIsReserved checks that a renewal never reserves less under the same token,
+// which the file would refuse.
 func TestRenewalKeepsWhatIsReserved(t *testing.T) {
 	m := member{layout: "l", key: "k", last: 1, horizon: 5000, maxSkew: 2000, offline: 60_000, floored: true}
-	// granted when the clock said someTime
+	// granted at someTime
 	l := lease{id: 0, token: "t", lower: 1, until: someTime + 5000, reserved: someTime + 65_000}
 	table := persist.SlotTable{Now: someTime + 1000, Set: &persist.SlotSet{Layout: "l", Ahead: m.ahead()}, Slots: []persist.Slot{
 		// put back by one renewal
@@ -244,8 +249,8 @@ func TestRenewalKeepsWhatIsReserved(t *testing.T) {
 	}
 }
 
-// What an earlier process used of a machine ID, although the registry does not know, is not granted
-// again.
+// TestSpent checks that what an earlier process used of a machine ID is not granted again, although
+// the registry does not know of it.
 func TestSpent(t *testing.T) {
 	m := member{layout: "l", key: "k", first: 3, last: 3, horizon: 5000, maxSkew: 2000, spent: spent{3, someTime + 1000}}
 	_, l, err := m.acquire(persist.SlotTable{Now: someTime, Set: &persist.SlotSet{Layout: "l", Ahead: m.ahead()}}, someTime)

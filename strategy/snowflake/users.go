@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -14,25 +13,25 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
-// The file of the reservation says for which biz types it may be used without the store, and in
-// which shape (invariant U6): name=hash, by commas. A biz type is named when its shape was seen on
-// record in the store, and no more once another one was.
+// The file of the reservation lists the biz types that may use it without the store, with their
+// shapes (invariant U6): name=hash, separated by commas. A biz type is listed once its shape was
+// seen on record in the store, until another shape is seen there.
 
-// struck is what stands in place of a hash when the store has another shape on record.
+// struck replaces the hash if the store has another shape on record.
 const struck = "-"
 
-// mostUsers is how long the list of biz types in the file may be, in bytes; those behind it need
+// mostUsers is the largest length of the list in the file, in bytes. Biz types that do not fit need
 // the store at the start.
 const mostUsers = 4 << 10
 
-// shapeHash is a shape as the file has it: the first 128 bits of its SHA-256, in hexadecimal
-// digits.
+// shapeHash returns a shape as written to the file: the first 128 bits of its SHA-256, in
+// hexadecimal digits.
 func shapeHash(shape string) string {
 	sum := sha256.Sum256([]byte(shape))
 	return hex.EncodeToString(sum[:16])
 }
 
-// parseUsers returns what a file says, by biz type. Names without a shape vouch for nothing.
+// parseUsers returns the hashes in a file by biz type. It ignores names without a hash.
 func parseUsers(text string) map[string]string {
 	users := make(map[string]string)
 	for user := range strings.SplitSeq(text, ",") {
@@ -43,7 +42,7 @@ func parseUsers(text string) map[string]string {
 	return users
 }
 
-// serves notes a biz type of this process.
+// serves adds a biz type of this process.
 func (h *holder) serves(bizType string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,8 +51,7 @@ func (h *holder) serves(bizType string) {
 	}
 }
 
-// know takes over what another holder of this process knows of a biz type, where this one knows
-// nothing yet.
+// know copies what another holder of this process knows of a biz type, if this one knows nothing.
 func (h *holder) know(bizType string, from *holder) {
 	from.mu.Lock()
 	hash := from.users[bizType]
@@ -65,8 +63,8 @@ func (h *holder) know(bizType string, from *holder) {
 	}
 }
 
-// remember takes over what an earlier process wrote about biz types of this one, where this one
-// knows nothing yet.
+// remember copies what an earlier process wrote about the biz types of this one, if this one knows
+// nothing.
 func (h *holder) remember(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +75,7 @@ func (h *holder) remember(text string) {
 	}
 }
 
-// names are the biz types as the file has them.
+// names returns the list for the file.
 func (h *holder) names() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,8 +93,9 @@ func (h *holder) names() string {
 	return strings.Join(list, ",")
 }
 
-// onRecord notes the shape that the store has on record; "" for another than this process makes.
-// The file has it as soon as the holder comes to it; one that nobody uses yet, at once.
+// onRecord notes the shape that the store has on record, "" if that is not the one of this process.
+// The run goroutine updates the file. If the holder is not running, onRecord removes the biz type
+// from the file itself.
 func (h *holder) onRecord(bizType, shape string) {
 	h.mu.Lock()
 	h.users[bizType] = struck
@@ -111,12 +110,12 @@ func (h *holder) onRecord(bizType, shape string) {
 	}
 	if idle && shape == "" && h.settings.OfflineStart > 0 {
 		if err := h.strike(); err != nil {
-			h.env.Log.Error("the file of the reservation still names a biz type that it must not", "bizType", bizType, "error", err)
+			h.env.Log.Error("the file of the reservation still lists a biz type that it must not", "bizType", bizType, "error", err)
 		}
 	}
 }
 
-// strike rewrites the list of the file while the holder does not run.
+// strike rewrites the list in the file while the holder is not running.
 func (h *holder) strike() (err error) {
 	if _, err := os.Lstat(h.path()); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -135,16 +134,7 @@ func (h *holder) strike() (err error) {
 	return file.Store(saved)
 }
 
-// keep writes the file.
-func (h *holder) keep(s statefile.State) error {
-	if err := h.file.Store(s); err != nil {
-		return fmt.Errorf("%w: %w", errFile, err)
-	}
-	h.kept = s
-	return nil
-}
-
-// vouch brings the list of the file up to date. Nothing else in it changes.
+// vouch updates the list in the file and changes nothing else there.
 func (h *holder) vouch() error {
 	s := h.kept
 	if s.Users = h.names(); h.file == nil || s.Token == "" || s.Users == h.kept.Users {

@@ -11,14 +11,14 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
-// alone reports whether a biz type of an instance that crashed may begin without the store.
+// alone reports whether a biz type of an instance that crashed may start without the store.
 func alone(s *Strategy, bizType, shape string) bool {
 	remembered, ok := aloneWith(s.held().env, seqd.BizType{Name: bizType, Strategy: Name, Settings: s.held().settings}, shape)
 	return ok && remembered == cluster
 }
 
-// The file vouches for the shape that is on record in the store and for no other one: not for that
-// of another registry, nor for one without a plugin.
+// TestAloneInTheShapeOnRecord checks that the file lists the shape that is on record in the store
+// and no other one, such as that of another registry or without a plugin.
 func TestAloneInTheShapeOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -50,7 +50,8 @@ func TestAloneInTheShapeOnRecord(t *testing.T) {
 	})
 }
 
-// A process that could not ask the store keeps what the file says.
+// TestAloneOverRestarts checks that a process that could not reach the store keeps the list in the
+// file.
 func TestAloneOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -77,8 +78,8 @@ func TestAloneOverRestarts(t *testing.T) {
 	})
 }
 
-// When the store has another shape on record the file does not name the biz type any more, whatever
-// the holder is at.
+// TestNotAloneAfterAConflict checks that the biz type is removed from the file when the store has
+// another shape on record, whatever the holder is doing.
 func TestNotAloneAfterAConflict(t *testing.T) {
 	for name, conflict := range map[string]func(t *testing.T, r *registry, s *Strategy){
 		"before Init": func(_ *testing.T, _ *registry, s *Strategy) { s.OnRecord("") },
@@ -130,7 +131,7 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 	}
 }
 
-// Files from before the shape was kept vouch for nothing.
+// TestUsersWithoutShape checks that files written before shapes were recorded list nothing.
 func TestUsersWithoutShape(t *testing.T) {
 	users := parseUsers("order,user=" + shapeHash("shape") + ",odd=")
 	if len(users) != 1 || users["user"] != shapeHash("shape") {
@@ -138,7 +139,7 @@ func TestUsersWithoutShape(t *testing.T) {
 	}
 }
 
-// The list fits into the file, however many there are.
+// TestManyUsers checks that the list always fits into the file.
 func TestManyUsers(t *testing.T) {
 	h := &holder{users: map[string]string{}}
 	for range 200 {

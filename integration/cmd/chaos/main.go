@@ -35,7 +35,7 @@ func run() (int, error) {
 	flag.Int64Var(&o.Seed, "seed", time.Now().UnixNano()%1_000_000, "what determines the faults and the load's choices")
 	flag.DurationVar(&o.Duration, "duration", 2*time.Minute, "how long load and faults last")
 	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; without it a temporary one, which is kept when there is a violation")
-	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/clockseqd")
+	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/testing/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
 	lacking := flag.String("sabotage", "", "the rules that seqd, built with the tag "+sabotage.Tag+", lacks: only violations of what is promised of numbers count")
 	only := flag.String("only", "", "the classes of faults, separated by commas; without it all")

@@ -1,4 +1,4 @@
-// Package idempotencytest is the suite that every backend of package idempotency must pass.
+// Package idempotencytest is the suite that every [idempotency.Backend] must pass. Call [Run].
 package idempotencytest
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// long is a time that no test lasts.
+// long is longer than any test.
 const long = time.Hour
 
-// Factory returns a backend without entries, and another one on the same entries, as a second node
-// has it. pass lets time pass for both, and then removes what has ended.
+// Factory returns an empty backend, and a second one on the same records, as another node has it.
+// pass lets time pass for both and then removes what has ended.
 type Factory func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration))
 
-// suite is one test's backends.
+// suite is the backends of one test.
 type suite struct {
 	*testing.T
 	one, two idempotency.Backend
@@ -37,15 +37,15 @@ func Run(t *testing.T, open Factory) {
 	}{
 		{"a claim holds until its lease ends", testClaim},
 		{"a swap needs what the caller put there", testSwap},
-		{"a swap where nothing is kept any more", testSwapMissing},
+		{"a swap if nothing is kept any more", testSwapMissing},
 		{"what is kept ends", testEnds},
 		{"a swap prolongs", testProlong},
 		{"a drop needs what the caller put there", testDrop},
-		{"entries do not touch each other", testApart},
-		{"an entry of a megabyte", testLarge},
+		{"records do not affect each other", testApart},
+		{"a record of a megabyte", testLarge},
 		{"of many claims one wins", testClaimRace},
 		{"of many swaps one wins", testSwapRace},
-		{"of many claims of an entry that has ended one wins", testTakeOverRace},
+		{"of many claims of a record that has ended one wins", testTakeOverRace},
 		{"an ended context is an error", testContext},
 		{"many requests with few keys issue once for each", testRequests},
 	} {
@@ -77,7 +77,7 @@ func (s *suite) drops(b idempotency.Backend, id, old string) {
 	}
 }
 
-// claim and answer are texts as package idempotency writes them.
+// claim and answer return texts as package idempotency writes them.
 func claim(name string) string  { return "1 p " + name + " 1" }
 func answer(name string) string { return "1 d owner 1 t" + name }
 
@@ -95,7 +95,7 @@ func testSwap(s *suite) {
 	s.swaps(s.two, "a", claim("second"), answer("done"), long, claim("first"))
 	s.swaps(s.one, "a", claim("first"), answer("done"), long, "")
 	s.swaps(s.one, "a", claim("first"), answer("done"), long, answer("done"))
-	// a renewal that comes late
+	// a late renewal
 	s.swaps(s.one, "a", claim("first"), claim("first"), long, answer("done"))
 	s.claims(s.two, "a", claim("second"), long, answer("done"))
 }
@@ -169,7 +169,7 @@ func testLarge(s *suite) {
 	s.claims(s.two, "a", claim("second"), long, large)
 }
 
-// crowd runs f on both nodes many times at once and returns how many of them got "".
+// crowd runs f many times at once on both nodes and returns how many calls returned "".
 func (s *suite) crowd(f func(b idempotency.Backend, name string) (string, error)) int {
 	var (
 		wg  sync.WaitGroup
@@ -232,8 +232,8 @@ func testContext(s *suite) {
 	s.claims(s.one, "a", claim("first"), long, "")
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	// An operation that is done all the same is no mistake, one that says that it found something
-	// is.
+	// The claim may have been made although ctx has ended. It must not find a claim that it did not
+	// make.
 	if held, err := s.two.Claim(ctx, "a", claim("second"), long); held != claim("first") && seqd.CodeOf(err) != seqd.CodeCanceled {
 		s.Errorf("claim: %q, %v", held, err)
 	}
@@ -243,7 +243,8 @@ func testContext(s *suite) {
 	s.claims(s.two, "a", claim("second"), long, claim("first"))
 }
 
-// Every request with the same key gets the same number, and each number is that of one key.
+// testRequests checks that all requests with one key get the same number, and that no two keys get
+// the same one.
 func testRequests(s *suite) {
 	const keys, repeats = 8, 12
 	var (

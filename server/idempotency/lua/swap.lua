@@ -1,12 +1,13 @@
--- Keeps another text in place of the one that the caller put there, in one atomic step. Where nothing is kept any more it keeps the text as well: nobody
--- else has put one there since, or it is gone again.
+-- Replaces the text that the caller wrote by another one, in one atomic step. It also writes the new
+-- text if nothing is kept any more: then nobody else has written one, or theirs is gone again.
 --
--- KEYS[1]  the entry of an Idempotency-Key, a text
--- ARGV[1]  the text that the caller put there
--- ARGV[2]  the text to keep
--- ARGV[3]  for how long, in ms, above 0
+-- KEYS[1]  the record of an Idempotency-Key, a string
+-- ARGV[1]  the text that the caller wrote
+-- ARGV[2]  the new text
+-- ARGV[3]  how long to keep it, in ms, above 0
 --
--- Returns '' when the text is kept now, else the text that is kept, which is somebody else's or the one to keep already.
+-- Returns '' if the new text was written, else the text that is kept: somebody else's, or the new
+-- one itself.
 
 local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[1] --[[without claim: and false]] then

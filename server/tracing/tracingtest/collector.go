@@ -1,4 +1,5 @@
-// Package tracingtest is a collector for tests: it takes traces by OTLP over HTTP and keeps them.
+// Package tracingtest provides a trace collector for tests. It accepts OTLP over HTTP and keeps the
+// spans.
 package tracingtest
 
 import (
@@ -13,18 +14,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is what a test wants to know of a span.
+// Span is what tests look at in a span.
 type Span struct {
 	Name, TraceID, ID, ParentID string // IDs are in hex; ParentID is "" for a root
 	Kind                        string // such as SPAN_KIND_SERVER
 	Failed                      bool
 	State                       string // the tracestate
-	// Attributes are those of the span; Resource those of the service. Numbers are as text.
+	// Attributes belong to the span, Resource to the service. Numbers are formatted as text.
 	Attributes, Resource map[string]string
 	Links                []string // the IDs of spans
 }
 
-// Collector is an [http.Handler] that takes traces at /v1/traces. It is safe for concurrent use.
+// Collector is an [http.Handler] that accepts traces at /v1/traces. It is safe for concurrent use.
 type Collector struct {
 	mu    sync.Mutex // guards spans
 	spans []Span
@@ -48,7 +49,7 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.spans = append(c.spans, spansOf(&request)...)
 }
 
-// Spans returns what has arrived.
+// Spans returns the spans that have arrived.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

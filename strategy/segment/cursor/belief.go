@@ -14,41 +14,41 @@ import (
 
 // belief is which cursor counts, as the store last said.
 type belief struct {
-	epoch  string    // empty for none, also before the store was asked
-	asked  time.Time // when the question was sent that this answers, zero before the first
-	tried  time.Time // when the last question was sent
-	missed time.Time // when a take last waited for an answer in vain
+	epoch  string  // empty for none, also before the store was asked
+	asked  instant // when the question was sent that this answers, zero before the first
+	tried  instant // when the last question was sent
+	missed instant // when a take last waited for an answer in vain
 	// learnt is when an answer last changed epoch, zero for never or if this node drew it.
-	learnt time.Time
+	learnt instant
 
 	// seeds counts seeds over live cursors of other epochs, each within ContestedFor of the
 	// previous one, and seeded is when the last of them was.
 	seeds  int
-	seeded time.Time
+	seeded instant
 }
 
 // Began notes the epoch that the store held when the process began to use the counter, as the
 // answer to a question that was sent at asked ([RuleFreshAsks]). It is not called if the store could
 // not be read.
-func (m *Machine) Began(now, asked time.Time, epoch string) {
+func (m *Machine) Began(when, asked time.Time, epoch string) {
 	if !m.without(RuleFreshAsks) {
-		m.believe(now, epoch, asked)
+		m.believe(at(when), epoch, at(asked))
 	}
 }
 
 // inOrder reports whether the answer to a question that was sent at asked counts: answers that
 // overtook each other count by their questions ([RuleAnswersInOrder]).
-func (m *Machine) inOrder(asked time.Time) bool {
-	return !asked.Before(m.belief.asked) || m.without(RuleAnswersInOrder)
+func (m *Machine) inOrder(asked instant) bool {
+	return asked >= m.belief.asked || m.without(RuleAnswersInOrder)
 }
 
 // believe notes what the store said to a question that was sent at asked.
-func (m *Machine) believe(now time.Time, epoch string, asked time.Time) {
+func (m *Machine) believe(now instant, epoch string, asked instant) {
 	b := &m.belief
 	if !m.inOrder(asked) {
 		return
 	}
-	if epoch != b.epoch && !b.asked.IsZero() {
+	if epoch != b.epoch && !b.asked.never() {
 		b.learnt = now
 	}
 	b.epoch, b.asked, b.tried = epoch, asked, asked
@@ -57,26 +57,31 @@ func (m *Machine) believe(now time.Time, epoch string, asked time.Time) {
 // drew notes that the store has made an epoch of this node the counter's, by an allocation that was
 // sent at sent. The answer may be late: what the store said to a later question counts, and is no
 // news if it is this epoch.
-func (m *Machine) drew(epoch string, sent time.Time) {
+func (m *Machine) drew(epoch string, sent instant) {
 	b := &m.belief
 	if m.inOrder(sent) {
 		b.epoch, b.asked = epoch, sent
 	}
 	if b.epoch == epoch {
-		b.learnt = time.Time{}
+		b.learnt = 0
 	}
 }
 
 // Believed returns the epoch that the node believes in, and when the question was sent that it is
 // the answer to, the zero time before the first answer.
-func (m *Machine) Believed() (epoch string, asked time.Time) { return m.belief.epoch, m.belief.asked }
+func (m *Machine) Believed() (epoch string, asked time.Time) {
+	if b := &m.belief; !b.asked.never() {
+		asked = b.asked.time()
+	}
+	return m.belief.epoch, asked
+}
 
 // outdated reports whether a take must not be sent before the store was asked again
 // ([RuleBeliefsAge]). A store that was waited for in vain is not waited for again for a while, and
 // a process that knows nothing may take: it names no epoch, and gets nothing.
-func (m *Machine) outdated(now time.Time) bool {
+func (m *Machine) outdated(now instant) bool {
 	b := &m.belief
-	return now.Sub(b.asked) > TrustEpoch && now.Sub(b.missed) > TrustEpoch && !b.asked.IsZero() && m.away == nil &&
+	return now.sub(b.asked) > TrustEpoch && now.sub(b.missed) > TrustEpoch && !b.asked.never() && m.away == nil &&
 		!m.without(RuleBeliefsAge)
 }
 
@@ -85,42 +90,42 @@ type ask struct{ work }
 
 // awaitAnswer has a take wait for the store's answer, for up to askPatience. The question itself
 // may take longer.
-func (m *Machine) awaitAnswer(now time.Time) bool {
+func (m *Machine) awaitAnswer(now instant) bool {
 	m.startAsking(now)
 	if m.mode == Closing {
 		return false
 	}
-	m.running[Ask].base().wake = now.Add(askPatience)
+	m.find(Ask).base().wake = now.add(askPatience)
 	return true
 }
 
 // startRecheck asks the store in the background if the last question was a while ago.
-func (m *Machine) startRecheck(now time.Time) {
-	if now.Sub(m.belief.tried) >= RecheckEpoch {
+func (m *Machine) startRecheck(now instant) {
+	if now.sub(m.belief.tried) >= RecheckEpoch {
 		m.startAsking(now)
 	}
 }
 
-func (m *Machine) startAsking(now time.Time) {
+func (m *Machine) startAsking(now instant) {
 	if t := new(ask); m.begin(Ask, t) {
 		t.question(now, FetchDeadline)
 	}
 }
 
 // tick ends the patience of the take that waits.
-func (t *ask) tick(now time.Time) { t.resume(now) }
+func (t *ask) tick(now instant) { t.resume(now) }
 
 // resume lets the take be sent that waits, whatever the answer: after an error the last belief
 // stands.
-func (t *ask) resume(now time.Time) {
-	if now.Sub(t.belief.asked) > TrustEpoch {
+func (t *ask) resume(now instant) {
+	if now.sub(t.belief.asked) > TrustEpoch {
 		t.belief.missed = now
 	}
 	t.emit(Resume{})
 }
 
-func (t *ask) asked(now time.Time, _ error) {
-	waits := !t.wake.IsZero()
+func (t *ask) asked(now instant, _ error) {
+	waits := !t.wake.never()
 	t.end(now, &t.work)
 	if waits {
 		t.resume(now)
@@ -142,10 +147,10 @@ func (m *Machine) target(look *rediscursor.Taken) persist.Target {
 
 // awaitsSeed reports whether another node has drawn an epoch just now, and may still install its
 // seed ([RulePatience]).
-func (m *Machine) awaitsSeed(now time.Time) bool {
+func (m *Machine) awaitsSeed(now instant) bool {
 	b := &m.belief
 	patience := SeedPatience * time.Duration(1+min(b.seeds, mostPatience))
-	return b.epoch != "" && !b.learnt.IsZero() && now.Sub(b.learnt) < patience && !m.without(RulePatience)
+	return b.epoch != "" && !b.learnt.never() && now.sub(b.learnt) < patience && !m.without(RulePatience)
 }
 
 // inquiry is a question about a cursor that is live under another epoch than the node believes in.
@@ -157,10 +162,10 @@ type inquiry struct {
 
 // inquire asks the store about a cursor that is live under another epoch ([RuleAskToAdopt]).
 // asked is called on the task with the answer.
-func (w *work) inquire(now time.Time, t task, look *rediscursor.Taken) inquiry {
+func (w *work) inquire(now instant, t task, look *rediscursor.Taken) inquiry {
 	q := inquiry{epoch: look.Epoch, before: w.belief.epoch}
 	q.follows = q.before != "" && look.Replaced == q.before
-	if w.without(RuleAskToAdopt) || w.without(RuleFreshAsks) && w.belief.asked.IsZero() {
+	if w.without(RuleAskToAdopt) || w.without(RuleFreshAsks) && w.belief.asked.never() {
 		w.belief.epoch, w.belief.asked = look.Epoch, now
 		t.asked(now, nil)
 		return q
@@ -193,9 +198,9 @@ func (m *Machine) answered(q inquiry, err error) error {
 }
 
 // contest counts a seed over a cursor that was live under another epoch.
-func (m *Machine) contest(now time.Time) {
+func (m *Machine) contest(now instant) {
 	b := &m.belief
-	if now.Sub(b.seeded) > ContestedFor {
+	if now.sub(b.seeded) > ContestedFor {
 		b.seeds = 0
 	}
 	b.seeds, b.seeded = b.seeds+1, now
@@ -207,9 +212,9 @@ func (m *Machine) contest(now time.Time) {
 }
 
 // contested returns that cursors alternate, nil if they do not.
-func (m *Machine) contested(now time.Time) *seqd.Error {
+func (m *Machine) contested(now instant) *seqd.Error {
 	b := &m.belief
-	if b.seeds < manySeeds || now.Sub(b.seeded) > ContestedFor {
+	if b.seeds < manySeeds || now.sub(b.seeded) > ContestedFor {
 		return nil
 	}
 	return &seqd.Error{Code: seqd.CodeCursorContested,

@@ -13,7 +13,7 @@ import (
 type comeback struct {
 	work
 	pause   time.Duration
-	began   time.Time // when the present attempt did
+	began   instant // when the present attempt did
 	look    rediscursor.Taken
 	inquiry inquiry
 	second  bool // the store was asked in this attempt
@@ -22,19 +22,19 @@ type comeback struct {
 	issued, top int64
 }
 
-func (m *Machine) startComeback(now time.Time) {
+func (m *Machine) startComeback(now instant) {
 	if t := (&comeback{pause: firstReturn}); m.begin(Comeback, t) {
 		t.later(now)
 	}
 }
 
-func (t *comeback) later(now time.Time) {
+func (t *comeback) later(now instant) {
 	t.pauses(now, pausing, t.pause)
 	t.pause = min(2*t.pause, LastPause)
 }
 
-func (t *comeback) tick(now time.Time) {
-	if now.Sub(t.outage.left) < t.outage.hold {
+func (t *comeback) tick(now instant) {
+	if now.sub(t.outage.left) < t.outage.hold {
 		t.later(now)
 		return
 	}
@@ -45,12 +45,12 @@ func (t *comeback) tick(now time.Time) {
 // Local notes the highest number that callers took out of the local buffer, 0 for none, and the
 // highest that it ever held. In the mode Alone it is called ahead of every result of Comeback.
 func (m *Machine) Local(issued, top int64) {
-	if t, ok := m.running[Comeback].(*comeback); ok {
+	if t, ok := m.find(Comeback).(*comeback); ok {
 		t.issued, t.top = issued, top
 	}
 }
 
-func (t *comeback) looked(now time.Time, look rediscursor.Taken, err error) {
+func (t *comeback) looked(now instant, look rediscursor.Taken, err error) {
 	switch {
 	case err != nil:
 		t.later(now)
@@ -64,7 +64,7 @@ func (t *comeback) looked(now time.Time, look rediscursor.Taken, err error) {
 }
 
 // asked looks once more if the cursor turned out to count.
-func (t *comeback) asked(now time.Time, err error) {
+func (t *comeback) asked(now instant, err error) {
 	switch err := t.answered(t.inquiry, err); {
 	case err != nil:
 		t.later(now)
@@ -77,10 +77,10 @@ func (t *comeback) asked(now time.Time, err error) {
 
 // decide goes back if the cursor has higher numbers than this node has issued, or if the range that
 // it must be begun with is in hand. Otherwise it allocates that.
-func (t *comeback) decide(now time.Time) {
+func (t *comeback) decide(now instant) {
 	look, issued := &t.look, max(t.highest, t.issued)
 	live := !look.Stub && !look.Other
-	t.slow = now.Sub(t.began) > PeekTimeout
+	t.slow = now.sub(t.began) > PeekTimeout
 	switch {
 	case live && look.Next > issued, t.spareFits(look, issued):
 		t.goBack(now)
@@ -95,7 +95,7 @@ func (t *comeback) decide(now time.Time) {
 	}
 }
 
-func (t *comeback) allocated(now time.Time, r persist.Range, err error) {
+func (t *comeback) allocated(now instant, r persist.Range, err error) {
 	if err != nil {
 		t.later(now)
 		return
@@ -105,13 +105,13 @@ func (t *comeback) allocated(now time.Time, r persist.Range, err error) {
 }
 
 // goBack has the local buffer closed and lets callers wait.
-func (t *comeback) goBack(now time.Time) {
+func (t *comeback) goBack(now instant) {
 	if t.mode == Closing {
 		t.end(now, &t.work)
 		return
 	}
 	t.enterMending(now)
-	t.redis.failing, t.redis.failures = time.Time{}, 0
+	t.redis.failing, t.redis.failures = 0, 0
 	t.sends(now, closing)
 	t.emit(CloseLocal{})
 }
@@ -119,7 +119,8 @@ func (t *comeback) goBack(now time.Time) {
 // Closed passes on that the local buffer was closed ([CloseLocal]), with what Local notes. From
 // here on the node mends until the cursor is above every number that was taken out of the buffer
 // ([RuleAdvanceFirst]), also if an earlier return failed half-way ([RuleAheadKept]).
-func (m *Machine) Closed(now time.Time, issued, top int64) {
+func (m *Machine) Closed(when time.Time, issued, top int64) {
+	now := at(when)
 	t, ok := m.expects(Comeback, closing).(*comeback)
 	if !ok {
 		return

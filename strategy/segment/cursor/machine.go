@@ -1,6 +1,7 @@
 package cursor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -63,7 +64,7 @@ type Machine struct {
 	mode    Mode
 	over    bool // Finish was called: whatever still comes in is dropped
 	out     []Command
-	running [tasks]task // nil while there is nothing to do
+	running []task // the tasks that are under way, nil while there is nothing to do
 
 	numbers
 	belief belief
@@ -73,7 +74,7 @@ type Machine struct {
 	// away is why the store gives no ranges now, nil if it does or never will.
 	away error
 
-	mendBegan time.Time   // when the present or last mending began
+	mendBegan instant     // when the present or last mending began
 	wanted    int64       // numbers that waiting callers lack
 	failure   *seqd.Error // what the present mending found wrong last
 	refusal   *seqd.Error // what callers get at once, nil while waiting is worth it
@@ -127,7 +128,7 @@ func (m *Machine) emit(c Command) { m.out = append(m.out, c) }
 func (m *Machine) without(r Rule) bool { return m.cfg.Without.Has(r) }
 
 // Prepare mends the cursor before anybody wants a number. No take is under way.
-func (m *Machine) Prepare(now time.Time) { m.startMending(now, nil) }
+func (m *Machine) Prepare(when time.Time) { m.startMending(at(when), nil) }
 
 // Waiting notes that a caller begins to wait for n numbers.
 func (m *Machine) Waiting(n int64) { m.wanted += n }
@@ -147,18 +148,16 @@ func (m *Machine) storeAnswers() {
 
 // Stop ends issuing. Nothing begins any more, except that a range which was allocated for the
 // cursor is still installed. Results of commands under way are still wanted.
-func (m *Machine) Stop(now time.Time) {
+func (m *Machine) Stop(when time.Time) {
+	now := at(when)
 	if m.mode == Closing {
 		return
 	}
 	m.enter(Closing)
 	m.emit(Resume{})
-	for _, t := range m.running {
-		if t == nil {
-			continue
-		}
+	for _, t := range slices.Clone(m.running) {
 		w := t.base()
-		if w.wake = (time.Time{}); !w.state.commanded() {
+		if w.wake = 0; !w.state.commanded() {
 			m.end(now, w)
 		}
 	}

@@ -1,6 +1,7 @@
 package cursor
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -156,7 +157,7 @@ func TestRemedy(t *testing.T) {
 		"numbers above all issued":       {look: rediscursor.Taken{Next: 101, Hand: 5}, want: useIt},
 		"used up":                        {look: rediscursor.Taken{}, want: fillIt},
 		"used up, another node fills":    {look: rediscursor.Taken{}, patient: true, want: waitForOther},
-		"used up, this node fills":       {look: rediscursor.Taken{}, patient: true, change: func(m *Machine) { m.running[Refill] = &refill{} }, want: fillIt},
+		"used up, this node fills":       {look: rediscursor.Taken{}, patient: true, change: func(m *Machine) { m.begin(Refill, &refill{}) }, want: fillIt},
 		"used up, and issued on its own": {look: rediscursor.Taken{}, change: func(m *Machine) { m.outage.ahead = true }, want: advanceIt},
 		"behind":                         {look: rediscursor.Taken{Next: 100, Hand: 5}, want: advanceIt},
 		"behind what is skipped":         {look: rediscursor.Taken{Next: 81, Hand: 50}, change: func(m *Machine) { m.floor = 100 }, want: skipSome},
@@ -165,7 +166,7 @@ func TestRemedy(t *testing.T) {
 		"a stub":                         {look: rediscursor.Taken{Stub: true, Gen: "g"}, want: seedIt},
 		"a stub that another node seeds": {look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, want: waitForOther},
 		"a stub that this node seeds":    {look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, change: func(m *Machine) { m.spare = spare }, want: seedIt},
-		"a stub, and another node drew":  {look: rediscursor.Taken{Stub: true, Gen: "g"}, change: func(m *Machine) { m.belief.learnt = began }, want: waitForOther},
+		"a stub, and another node drew":  {look: rediscursor.Taken{Stub: true, Gen: "g"}, change: func(m *Machine) { m.belief.learnt = at(began) }, want: waitForOther},
 		"another epoch":                  {look: rediscursor.Taken{Other: true, Gen: "g", Epoch: "f"}, want: settleEpoch},
 	} {
 		m := New(Config{Start: 1})
@@ -173,7 +174,7 @@ func TestRemedy(t *testing.T) {
 		if c.change != nil {
 			c.change(m)
 		}
-		if got := m.remedy(began, &c.look, c.patient); got != c.want {
+		if got := m.remedy(at(began), &c.look, c.patient); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -239,22 +240,42 @@ func TestSendWaitsForTheStore(t *testing.T) {
 // What was learnt counts by when it was asked.
 func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	m := New(Config{Start: 1})
-	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
-	m.Began(at(0), at(0), "first")
-	m.believe(at(2), "theirs", at(2))
-	m.drew("mine", at(1))
+	second := func(s int) instant { return at(began).add(time.Duration(s) * time.Second) }
+	m.Began(began, began, "first")
+	m.believe(second(2), "theirs", second(2))
+	m.drew("mine", second(1))
 	if m.belief.epoch != "theirs" {
 		t.Error("the answer to an earlier allocation counts")
 	}
-	m.believe(at(3), "old", at(1))
+	m.believe(second(3), "old", second(1))
 	if m.belief.epoch != "theirs" {
 		t.Error("the answer to an earlier question counts")
 	}
-	m.believe(at(4), "mine", at(4))
-	m.drew("mine", at(3))
-	if m.awaitsSeed(at(4)) {
+	m.believe(second(4), "mine", second(4))
+	m.drew("mine", second(3))
+	if m.awaitsSeed(second(4)) {
 		t.Error("it waits for its own seed")
 	}
+}
+
+// A refill that brings the last numbers of the counter, and then finds that there are no more, does
+// not have callers refused who wait for what it brought.
+func TestLastRangeIsIssued(t *testing.T) {
+	w := newWorld(t, nil)
+	w.issue(5, time.Second)
+	w.redis.cur, w.redis.room = w.redis.last, 1
+	w.takeOnce(1) // the cursor is used up
+	w.is(Mending)
+	w.do(w.next(Refill), well) // it allocates
+	w.do(w.next(Refill), well) // and installs, and there is room for more
+	w.is(Mending)
+	w.waiting = slices.Delete(w.waiting, w.next(Refill), w.next(Refill)+1)
+	w.m.Allocated(w.now, Refill, persist.Range{}, persist.ErrExhausted)
+	if r := w.m.Refusal(); r != nil {
+		t.Errorf("callers are refused: %v", r)
+	}
+	w.pass(time.Second, Mend)
+	w.is(Online)
 }
 
 // If the store does not answer, only the epoch that followed the node's own is believed in.
@@ -293,13 +314,13 @@ func TestHealth(t *testing.T) {
 		"well":                       {},
 		"exhausted":                  {change: func(m *Machine) { m.refusal = exhausted }},
 		"refused":                    {change: func(m *Machine) { m.refusal = refused }, want: seqd.CodeRedisUnavailable},
-		"mending":                    {change: func(m *Machine) { m.mode, m.mendBegan = Mending, began.Add(-time.Second) }},
-		"mending for long":           {change: func(m *Machine) { m.mode, m.mendBegan = Mending, since }, want: seqd.CodeTimeout},
-		"mending, and it is known":   {change: func(m *Machine) { m.mode, m.mendBegan, m.failure = Mending, since, refused }, want: seqd.CodeRedisUnavailable},
-		"mending, store away":        {change: func(m *Machine) { m.mode, m.mendBegan, m.away = Mending, began.Add(-2*time.Second), errDown }, want: seqd.CodeStoreUnavailable},
+		"mending":                    {change: func(m *Machine) { m.mode, m.mendBegan = Mending, at(began.Add(-time.Second)) }},
+		"mending for long":           {change: func(m *Machine) { m.mode, m.mendBegan = Mending, at(since) }, want: seqd.CodeTimeout},
+		"mending, and it is known":   {change: func(m *Machine) { m.mode, m.mendBegan, m.failure = Mending, at(since), refused }, want: seqd.CodeRedisUnavailable},
+		"mending, store away":        {change: func(m *Machine) { m.mode, m.mendBegan, m.away = Mending, at(began.Add(-2*time.Second)), errDown }, want: seqd.CodeStoreUnavailable},
 		"Redis away, nobody asked":   {away: RedisAway{since, errDown}, want: seqd.CodeRedisUnavailable},
-		"Redis away, but it served":  {away: RedisAway{since, errDown}, change: func(m *Machine) { m.redis.served = began }},
-		"Redis away, looked at":      {away: RedisAway{since, errDown}, change: func(m *Machine) { m.redis.served, m.redis.unwell = began, refused }, want: seqd.CodeRedisUnavailable},
+		"Redis away, but it served":  {away: RedisAway{since, errDown}, change: func(m *Machine) { m.redis.served = at(began) }},
+		"Redis away, looked at":      {away: RedisAway{since, errDown}, change: func(m *Machine) { m.redis.served, m.redis.unwell = at(began), refused }, want: seqd.CodeRedisUnavailable},
 		"Redis away, node may do so": {away: RedisAway{since, errDown}, change: func(m *Machine) { m.cfg.Degrade = true }},
 	} {
 		m := New(Config{Start: 1, Patience: 2 * time.Second})

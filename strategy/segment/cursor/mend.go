@@ -16,7 +16,7 @@ type mend struct {
 	// look is what was seen last, nil to look first.
 	look *rediscursor.Taken
 	// claimed is since when another node has been bringing what is wanted, zero if none is.
-	claimed time.Time
+	claimed instant
 	// inquired is the gen of a cursor of another epoch that the store was asked about.
 	inquired string
 	inquiry  inquiry
@@ -35,20 +35,20 @@ type mend struct {
 //
 // While the node is on its own, Comeback starts the mending instead: two menders would each leave
 // the cursor and return to it, and the second return would forget what the first buffer had issued.
-func (m *Machine) startMending(now time.Time, look *rediscursor.Taken) {
+func (m *Machine) startMending(now instant, look *rediscursor.Taken) {
 	if m.mode == Online {
 		m.enterMending(now)
 		m.beginMend(now, &mend{look: look})
 	}
 }
 
-func (m *Machine) enterMending(now time.Time) {
+func (m *Machine) enterMending(now instant) {
 	m.enter(Mending)
 	m.mendBegan, m.failure = now, nil
 }
 
 // beginMend begins the task of a mending.
-func (m *Machine) beginMend(now time.Time, t *mend) {
+func (m *Machine) beginMend(now instant, t *mend) {
 	t.pause = FirstPause
 	switch {
 	case !m.begin(Mend, t):
@@ -59,7 +59,7 @@ func (m *Machine) beginMend(now time.Time, t *mend) {
 	}
 }
 
-func (t *mend) tick(now time.Time) {
+func (t *mend) tick(now instant) {
 	switch {
 	case t.state == awaitingRefill:
 		t.refilled(now)
@@ -71,7 +71,7 @@ func (t *mend) tick(now time.Time) {
 }
 
 // ended continues after a task that it waited for.
-func (t *mend) ended(now time.Time, id Task) {
+func (t *mend) ended(now instant, id Task) {
 	switch {
 	case t.state == awaitingRefill && id == Refill:
 		t.refilled(now)
@@ -83,7 +83,7 @@ func (t *mend) ended(now time.Time, id Task) {
 }
 
 // again looks at once.
-func (t *mend) again(now time.Time) {
+func (t *mend) again(now instant) {
 	timeout := PeekTimeout
 	if t.slow {
 		timeout = 0
@@ -94,26 +94,26 @@ func (t *mend) again(now time.Time) {
 }
 
 // soon looks again after a short pause.
-func (t *mend) soon(now time.Time) {
+func (t *mend) soon(now instant) {
 	t.look = nil
 	t.pauses(now, pausing, soonPause)
 }
 
 // later looks again after a pause that grows.
-func (t *mend) later(now time.Time) {
+func (t *mend) later(now instant) {
 	t.look = nil
 	t.pauses(now, pausing, t.pause)
 	t.pause = min(2*t.pause, LastPause)
 }
 
 // awaits waits for another task of this node, not for long the first time.
-func (t *mend) awaits(now time.Time, s state) {
+func (t *mend) awaits(now instant, s state) {
 	t.look = nil
 	t.idle = min(max(2*t.idle, soonPause), LastPause)
 	t.pauses(now, s, t.idle)
 }
 
-func (t *mend) looked(now time.Time, taken rediscursor.Taken, err error) {
+func (t *mend) looked(now instant, taken rediscursor.Taken, err error) {
 	switch {
 	case t.state == skipping && err != nil:
 		t.callFailed(now, t.sent)
@@ -130,10 +130,10 @@ func (t *mend) looked(now time.Time, taken rediscursor.Taken, err error) {
 }
 
 // lookFailed decides what a look that failed means.
-func (t *mend) lookFailed(now time.Time, err error) {
+func (t *mend) lookFailed(now instant, err error) {
 	t.failure = RedisError(err)
 	t.redis.fails(now, t.sent, now)
-	impatient := now.Sub(t.redis.failing) > RedisPatience
+	impatient := now.sub(t.redis.failing) > RedisPatience
 	switch {
 	case errors.Is(err, rediscursor.ErrForeign) || errors.Is(err, rediscursor.ErrNewer):
 		t.refuse(&seqd.Error{Code: seqd.CodeConflict, Detail: err.Error()})
@@ -146,17 +146,17 @@ func (t *mend) lookFailed(now time.Time, err error) {
 }
 
 // step does one thing about what was seen.
-func (t *mend) step(now time.Time) {
+func (t *mend) step(now instant) {
 	look, r := t.look, &t.redis
-	if now.Sub(r.failed) > oldFailure {
+	if now.sub(r.failed) > oldFailure {
 		r.failures = 0
 	}
-	if r.failures >= manyFailures && t.failure != nil && now.Sub(r.failing) > RedisPatience {
+	if r.failures >= manyFailures && t.failure != nil && now.sub(r.failing) > RedisPatience {
 		t.leave(now, t.failure.Err) // it can be looked at, but takes fail
 		return
 	}
 	if r.failures == 0 {
-		r.failing = time.Time{} // what failed before this look is over
+		r.failing = 0 // what failed before this look is over
 	}
 	if t.refusal != nil && t.refusal.Code == seqd.CodeRedisUnavailable {
 		t.refusal = nil // from here on it is worth waiting
@@ -183,15 +183,15 @@ func (t *mend) step(now time.Time) {
 }
 
 // patient reports whether what is wanted is left to another node, which has claimed it.
-func (t *mend) patient(now time.Time, low rediscursor.Low) bool {
+func (t *mend) patient(now instant, low rediscursor.Low) bool {
 	switch {
 	case low != rediscursor.Claimed:
-		t.claimed = time.Time{}
+		t.claimed = 0
 		return false
-	case t.claimed.IsZero():
+	case t.claimed.never():
 		t.claimed = now
 	}
-	return now.Sub(t.claimed) < ClaimPatience
+	return now.sub(t.claimed) < ClaimPatience
 }
 
 // skipShare is the part of what is to be skipped that a node skips at a time: several nodes may
@@ -200,7 +200,7 @@ const skipShare = 8
 
 // skip takes some of the n numbers below what this node may issue out of the cursor, which holds
 // higher ones as well. If its ranges have a gap, a few of the higher ones may be lost too.
-func (t *mend) skip(now time.Time, n int64) {
+func (t *mend) skip(now instant, n int64) {
 	t.look = nil
 	if t.sends(now, skipping) {
 		take := t.take(max(1, n/skipShare), false)
@@ -211,7 +211,7 @@ func (t *mend) skip(now time.Time, n int64) {
 
 // awaitRefill waits for this node's refill, which it begins unless it is under way, and looks now
 // and then whether another node was faster: the store may answer others.
-func (t *mend) awaitRefill(now time.Time) {
+func (t *mend) awaitRefill(now instant) {
 	look := t.look
 	t.failures = t.redis.failures
 	t.awaits(now, awaitingRefill)
@@ -219,7 +219,7 @@ func (t *mend) awaitRefill(now time.Time) {
 }
 
 // refilled continues after the wait for the refill.
-func (t *mend) refilled(now time.Time) {
+func (t *mend) refilled(now instant) {
 	if t.refusal != nil || t.redis.failures > t.failures {
 		t.later(now) // the refill cannot succeed as things are
 		return
@@ -229,7 +229,7 @@ func (t *mend) refilled(now time.Time) {
 
 // dispute decides about a cursor that is live under another epoch than this node believes in. The
 // store says which counts.
-func (t *mend) dispute(now time.Time) {
+func (t *mend) dispute(now instant) {
 	if t.inquired != t.look.Gen {
 		t.inquiry = t.inquire(now, t, t.look)
 		return
@@ -244,7 +244,7 @@ func (t *mend) dispute(now time.Time) {
 	}
 }
 
-func (t *mend) asked(now time.Time, err error) {
+func (t *mend) asked(now instant, err error) {
 	if err := t.answered(t.inquiry, err); err != nil {
 		t.failure = StoreError(err)
 		t.later(now)
@@ -257,7 +257,7 @@ func (t *mend) asked(now time.Time, err error) {
 // bring begins the cursor with the range that was allocated for this beginning of it. If there is
 // none yet it is allocated in the background, and the cursor is looked at now and then meanwhile:
 // another node may be faster.
-func (t *mend) bring(now time.Time, mode rediscursor.Mode) {
+func (t *mend) bring(now instant, mode rediscursor.Mode) {
 	in, ok := t.spareFor(t.look)
 	if !ok {
 		look := t.look
@@ -270,7 +270,7 @@ func (t *mend) bring(now time.Time, mode rediscursor.Mode) {
 	t.install(now, &t.in)
 }
 
-func (t *mend) installed(now time.Time, answer rediscursor.Answer, err error) {
+func (t *mend) installed(now instant, answer rediscursor.Answer, err error) {
 	t.installResult(now, &t.in, answer, err)
 	switch {
 	case err != nil:
@@ -288,7 +288,7 @@ func (t *mend) installed(now time.Time, answer rediscursor.Answer, err error) {
 }
 
 // mended lets callers take again.
-func (t *mend) mended(now time.Time) {
+func (t *mend) mended(now instant) {
 	t.end(now, &t.work)
 	if t.mode == Closing {
 		return

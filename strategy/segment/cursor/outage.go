@@ -14,12 +14,12 @@ import (
 type outage struct {
 	// standby is what the node would issue first on its own; the zero range while there is none.
 	standby persist.Range
-	fetched time.Time   // when the last standby range came
+	fetched instant     // when the last standby range came
 	issued  int64       // numbers taken since then
 	reason  *seqd.Error // why the node left the cursor, nil when it takes from it again
-	left    time.Time   // when it left the cursor last
+	left    instant     // when it left the cursor last
 	// returned is when it took from it again last.
-	returned time.Time
+	returned instant
 	// rejected is set when callers were refused for want of Redis since numbers last came from it.
 	rejected bool
 	// ahead is set while numbers have been issued on its own that the cursor has not been seen above
@@ -44,9 +44,9 @@ func (m *Machine) hand() (rest []persist.Range) {
 type standing struct{ work }
 
 // startStandby replaces the standby range if there is none, or if the cursor has passed it.
-func (m *Machine) startStandby(now time.Time) {
+func (m *Machine) startStandby(now instant) {
 	o := &m.outage
-	if !m.cfg.Degrade || o.standby.First > max(m.ceil, m.highest) || m.under(Standby) || now.Sub(o.fetched) < standbyPause {
+	if !m.cfg.Degrade || o.standby.First > max(m.ceil, m.highest) || m.under(Standby) || now.sub(o.fetched) < standbyPause {
 		return
 	}
 	if t := new(standing); m.begin(Standby, t) {
@@ -56,9 +56,9 @@ func (m *Machine) startStandby(now time.Time) {
 
 // tick looks first: what this node has seen may be old by now, and a store that was restored
 // meanwhile must not go below what others have.
-func (t *standing) tick(now time.Time) { t.peek(now, false, 0) }
+func (t *standing) tick(now instant) { t.peek(now, false, 0) }
 
-func (t *standing) looked(now time.Time, _ rediscursor.Taken, err error) {
+func (t *standing) looked(now instant, _ rediscursor.Taken, err error) {
 	if err != nil {
 		t.pauses(now, pausing, LastPause)
 		return
@@ -67,16 +67,16 @@ func (t *standing) looked(now time.Time, _ rediscursor.Taken, err error) {
 }
 
 // standbySize is how many numbers last for standbyLasts at the present rate.
-func (m *Machine) standbySize(now time.Time) int64 {
+func (m *Machine) standbySize(now instant) int64 {
 	o := &m.outage
 	size := min(LeastStandby, m.cfg.Step)
-	if lasted := now.Sub(o.fetched); !o.fetched.IsZero() && lasted > 0 {
+	if lasted := now.sub(o.fetched); !o.fetched.never() && lasted > 0 {
 		size = max(size, int64(float64(o.issued)*float64(standbyLasts)/float64(lasted)))
 	}
 	return size
 }
 
-func (t *standing) allocated(now time.Time, r persist.Range, err error) {
+func (t *standing) allocated(now instant, r persist.Range, err error) {
 	o := &t.outage
 	switch {
 	case err != nil && !IsFinal(err):
@@ -92,7 +92,7 @@ func (t *standing) allocated(now time.Time, r persist.Range, err error) {
 }
 
 // leave does without Redis: on numbers of the node's own, or by refusing.
-func (t *mend) leave(now time.Time, cause error) {
+func (t *mend) leave(now instant, cause error) {
 	if !t.cfg.Degrade {
 		t.reject(now, cause)
 		return
@@ -105,11 +105,11 @@ func (t *mend) leave(now time.Time, cause error) {
 }
 
 // reject refuses callers, and looks again later.
-func (t *mend) reject(now time.Time, cause error) {
+func (t *mend) reject(now instant, cause error) {
 	known := t.outage.rejected
 	t.outage.rejected, t.refusal = true, RedisError(cause)
 	t.emit(Wake{})
-	t.redis.failing, t.redis.failures = time.Time{}, 0 // otherwise it would never take again
+	t.redis.failing, t.redis.failures = 0, 0 // otherwise it would never take again
 	if !known {
 		t.redisGone("Redis does not serve the cursor; requests are rejected", cause)
 	}
@@ -117,7 +117,7 @@ func (t *mend) reject(now time.Time, cause error) {
 }
 
 // goAlone lets callers take from the node's own buffer, which begins with what is in hand.
-func (m *Machine) goAlone(now time.Time, cause error) {
+func (m *Machine) goAlone(now instant, cause error) {
 	var keep, dropped []persist.Range
 	for _, r := range m.hand() {
 		if m.mayIssueAlone(r) {
@@ -127,7 +127,7 @@ func (m *Machine) goAlone(now time.Time, cause error) {
 		}
 	}
 	o := &m.outage
-	if o.hold = min(max(2*o.hold, firstHold), LastHold); o.reason == nil && now.Sub(o.returned) > steady {
+	if o.hold = min(max(2*o.hold, firstHold), LastHold); o.reason == nil && now.sub(o.returned) > steady {
 		o.hold = 0
 	}
 	reason := RedisError(cause)

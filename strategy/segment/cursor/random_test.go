@@ -146,7 +146,7 @@ func runEvents(t *testing.T, script []byte) {
 		return t
 	}
 	now := began
-	m := New(Config{Start: 1 + number(), Degrade: next(2) == 0, Step: 10, MaxStep: 100, Without: RuleSet(next(1)), NewEpoch: func() string { return fmt.Sprint(next(3)) }})
+	m := New(Config{Start: 1 + number(), Degrade: next(2) == 0, Step: 10, MaxStep: 100, NewEpoch: func() string { return fmt.Sprint(next(3)) }})
 	var highest int64
 	for len(script) > 0 {
 		task := Task(next(int(tasks)))

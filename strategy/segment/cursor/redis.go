@@ -3,7 +3,6 @@ package cursor
 import (
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -11,46 +10,46 @@ import (
 
 // redisHealth is what calls to Redis came to.
 type redisHealth struct {
-	failing  time.Time // when Redis began to fail, zero while it does not
-	failed   time.Time // when a call failed last
-	failures int       // takes and installs that failed since failing
-	spoiled  bool      // the last install failed: the next range may be lost likewise
+	failing  instant // when Redis began to fail, zero while it does not
+	failed   instant // when a call failed last
+	failures int     // takes and installs that failed since failing
+	spoiled  bool    // the last install failed: the next range may be lost likewise
 	// served is when the last take that brought numbers was sent, or a Check that was answered.
-	served  time.Time
-	checked time.Time   // when the last Check began
+	served  instant
+	checked instant     // when the last Check began
 	unwell  *seqd.Error // what it found wrong, nil if nothing or if a take has brought numbers since
 }
 
 // servedAt notes a take that brought numbers.
-func (r *redisHealth) servedAt(sent time.Time) {
-	r.failing, r.failures, r.served, r.unwell = time.Time{}, 0, sent, nil
+func (r *redisHealth) servedAt(sent instant) {
+	r.failing, r.failures, r.served, r.unwell = 0, 0, sent, nil
 }
 
 // callFailed counts a call to Redis, sent at sent, that failed although looks may work.
-func (m *Machine) callFailed(now, sent time.Time) {
+func (m *Machine) callFailed(now, sent instant) {
 	m.redis.fails(now, sent, sent)
 	m.redis.failures++
 }
 
 // fails notes that a call to Redis, sent at sent, failed. Redis counts as failing since that time,
 // unless it has been for longer.
-func (r *redisHealth) fails(now, sent, since time.Time) {
-	if r.failing.IsZero() || sent.Sub(r.failed) > oldFailure {
+func (r *redisHealth) fails(now, sent, since instant) {
+	if r.failing.never() || sent.sub(r.failed) > oldFailure {
 		r.failing, r.failures = since, 0
 	}
 	r.failed = now
 }
 
 // install puts a range into the cursor, once (invariant U2).
-func (w *work) install(now time.Time, in *rediscursor.Install) {
-	w.state, w.sent, w.wake = installing, now, time.Time{}
+func (w *work) install(now instant, in *rediscursor.Install) {
+	w.state, w.sent, w.wake = installing, now, 0
 	in.Reserve = w.cfg.Reserve
 	w.emit(Install{w.id, *in})
 }
 
 // installResult notes and tells what came of an install. A Redis that can be looked at but takes no
 // range counts as away all the same.
-func (w *work) installResult(now time.Time, in *rediscursor.Install, answer rediscursor.Answer, err error) {
+func (w *work) installResult(now instant, in *rediscursor.Install, answer rediscursor.Answer, err error) {
 	r := in.Range
 	if w.redis.spoiled = err != nil; err != nil {
 		w.callFailed(now, w.sent)

@@ -12,16 +12,17 @@ import (
 // continues to try while the store is away.
 type refill struct {
 	work
-	began time.Time
-	in    rediscursor.Install // that is under way, or the next
-	free  int                 // for how many ranges there is room
+	began   instant
+	in      rediscursor.Install // that is under way, or the next
+	free    int                 // for how many ranges there is room
+	brought bool                // a range was installed
 	// failed is whether the last allocation did, and pause the pause after the next failure.
 	failed bool
 	pause  time.Duration
 }
 
 // startRefill fills the queue of the cursor that a look saw, unless that is under way.
-func (m *Machine) startRefill(now time.Time, look *rediscursor.Taken) {
+func (m *Machine) startRefill(now instant, look *rediscursor.Taken) {
 	if m.under(Refill) {
 		return
 	}
@@ -33,7 +34,7 @@ func (m *Machine) startRefill(now time.Time, look *rediscursor.Taken) {
 }
 
 // bring allocates the next range.
-func (t *refill) bring(now time.Time) {
+func (t *refill) bring(now instant) {
 	if t.free <= 0 {
 		t.end(now, &t.work)
 		return
@@ -48,7 +49,7 @@ func (t *refill) bring(now time.Time) {
 	t.allocate(now, persist.ToCursor(t.in.Epoch), t.wanted, t.seen, why)
 }
 
-func (t *refill) allocated(now time.Time, r persist.Range, err error) {
+func (t *refill) allocated(now instant, r persist.Range, err error) {
 	switch {
 	case err == nil && t.over:
 		t.drop(r, ErrStopping)
@@ -59,7 +60,7 @@ func (t *refill) allocated(now time.Time, r persist.Range, err error) {
 	case errors.Is(err, persist.ErrEpoch):
 		t.end(now, &t.work) // the next take finds the cursor that counts
 	case IsFinal(err):
-		if t.mode == Mending {
+		if t.mode == Mending && !t.brought { // otherwise the mending finds what was brought
 			t.refuse(StoreError(err))
 		}
 		t.end(now, &t.work)
@@ -69,27 +70,27 @@ func (t *refill) allocated(now time.Time, r persist.Range, err error) {
 	}
 }
 
-func (t *refill) installed(now time.Time, answer rediscursor.Answer, err error) {
+func (t *refill) installed(now instant, answer rediscursor.Answer, err error) {
 	t.installResult(now, &t.in, answer, err)
 	if err != nil || answer.Verdict == rediscursor.Moved || answer.Verdict == rediscursor.Full {
 		t.end(now, &t.work)
 		return
 	}
 	if t.failed = false; answer.Verdict == rediscursor.Installed {
-		t.free = answer.Free
+		t.brought, t.free = true, answer.Free
 	}
 	t.bring(now)
 }
 
 // later looks after a pause that grows whether the range is still wanted.
-func (t *refill) later(now time.Time) {
+func (t *refill) later(now instant) {
 	t.pauses(now, pausing, t.pause)
 	t.pause = min(2*t.pause, LastPause)
 }
 
-func (t *refill) tick(now time.Time) { t.peek(now, true, 0) }
+func (t *refill) tick(now instant) { t.peek(now, true, 0) }
 
-func (t *refill) looked(now time.Time, look rediscursor.Taken, err error) {
+func (t *refill) looked(now instant, look rediscursor.Taken, err error) {
 	switch {
 	case err != nil || look.Stub || look.Other || look.Gen != t.in.Gen:
 		t.end(now, &t.work)

@@ -2,7 +2,6 @@ package cursor
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -23,7 +22,7 @@ const (
 
 // remedy decides what a cursor lacks by what was seen of it. patient is whether what is wanted is
 // left to another node.
-func (m *Machine) remedy(now time.Time, look *rediscursor.Taken, patient bool) remedy {
+func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) remedy {
 	switch {
 	case look.Stub && !m.spareFits(look, m.highest) && (patient || m.awaitsSeed(now)):
 		return waitForOther // if the spare range were ready, the claim would be this node's own

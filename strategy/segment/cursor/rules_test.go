@@ -79,7 +79,7 @@ func TestRuleYoungSpare(t *testing.T) {
 func TestRuleSpareEpoch(t *testing.T) {
 	broken(t, func(w *world) bool {
 		spareInHand(w)
-		w.m.believe(w.now, "theirs", w.now.Add(time.Second))
+		w.m.believe(at(w.now), "theirs", at(w.now.Add(time.Second)))
 		w.now = w.now.Add(time.Minute)
 		w.do(w.next(Mend), well)
 		i := w.next(Mend)
@@ -117,8 +117,8 @@ func TestRuleAheadKept(t *testing.T) {
 		w.m.enter(Mending)
 		w.m.outage.ahead = true // an earlier return failed half-way
 		w.m.enter(Alone)
-		w.m.startComeback(w.now)
-		w.m.running[Comeback].base().state = closing
+		w.m.startComeback(at(w.now))
+		w.m.find(Comeback).base().state = closing
 		w.m.Closed(w.now, 0, 0)
 		return !w.m.outage.ahead
 	}, RuleAheadKept)
@@ -161,8 +161,8 @@ func TestRuleFreshAsks(t *testing.T) {
 
 func TestRuleAnswersInOrder(t *testing.T) {
 	broken(t, func(w *world) bool {
-		w.m.believe(w.now, "new", w.now.Add(2*time.Second))
-		w.m.believe(w.now, "old", w.now.Add(time.Second))
+		w.m.believe(at(w.now), "new", at(w.now.Add(2*time.Second)))
+		w.m.believe(at(w.now), "old", at(w.now.Add(time.Second)))
 		return w.m.belief.epoch == "old"
 	}, RuleAnswersInOrder)
 }
@@ -189,7 +189,7 @@ func TestRuleDrawnAnew(t *testing.T) {
 
 func TestRulePatience(t *testing.T) {
 	broken(t, func(w *world) bool {
-		w.m.believe(w.now, "theirs", w.now)
-		return !w.m.awaitsSeed(w.now)
+		w.m.believe(at(w.now), "theirs", at(w.now))
+		return !w.m.awaitsSeed(at(w.now))
 	}, RulePatience)
 }

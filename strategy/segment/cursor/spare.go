@@ -2,7 +2,6 @@ package cursor
 
 import (
 	"errors"
-	"time"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -67,7 +66,7 @@ type sparing struct {
 }
 
 // startSpare allocates the range that the cursor lacks which a look saw, unless that is under way.
-func (m *Machine) startSpare(now time.Time, look *rediscursor.Taken) {
+func (m *Machine) startSpare(now instant, look *rediscursor.Taken) {
 	t := &sparing{gen: look.Gen}
 	if !m.begin(Spare, t) {
 		return
@@ -79,7 +78,7 @@ func (m *Machine) startSpare(now time.Time, look *rediscursor.Taken) {
 	t.allocate(now, m.target(look), m.wanted, m.seen, why)
 }
 
-func (t *sparing) allocated(now time.Time, r persist.Range, err error) {
+func (t *sparing) allocated(now instant, r persist.Range, err error) {
 	switch {
 	case err == nil:
 		t.keepSpare(r, t.gen, t.to)

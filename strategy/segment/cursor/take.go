@@ -11,7 +11,8 @@ import (
 
 // Send returns the take for callers who want want numbers together. If wait is true the take must
 // not be sent yet ([RuleBeliefsAge]): the command [Resume] follows, and then Send is called again.
-func (m *Machine) Send(now time.Time, want int64) (take rediscursor.Take, wait bool) {
+func (m *Machine) Send(when time.Time, want int64) (take rediscursor.Take, wait bool) {
+	now := at(when)
 	if m.outdated(now) && m.awaitAnswer(now) {
 		return take, true
 	}
@@ -41,9 +42,10 @@ type Outcome struct {
 	Below, Wrong int64
 }
 
-// Took notes what came of a take of want numbers that was sent at sent. A take that succeeds while
+// Took notes what came of a take of want numbers that was sent at since. A take that succeeds while
 // all is well costs no allocation and causes no command.
-func (m *Machine) Took(now, sent time.Time, want int64, taken rediscursor.Taken, err error) Outcome {
+func (m *Machine) Took(when, since time.Time, want int64, taken rediscursor.Taken, err error) Outcome {
+	now, sent := at(when), at(since)
 	if err == nil {
 		m.seeNext(&taken)
 	}
@@ -83,7 +85,7 @@ func (m *Machine) Took(now, sent time.Time, want int64, taken rediscursor.Taken,
 }
 
 // lacks mends the cursor after a take that did not bring all.
-func (m *Machine) lacks(now time.Time, taken rediscursor.Taken, out Outcome, err error) {
+func (m *Machine) lacks(now instant, taken rediscursor.Taken, out Outcome, err error) {
 	look := &taken
 	if err != nil || out.Below > 0 { // a take that got all it wanted does not look further
 		look = nil
@@ -110,9 +112,9 @@ func (m *Machine) tellBelow(out Outcome) {
 }
 
 // storeSlow reports whether the store is away or slow enough that the reserve may be used.
-func (m *Machine) storeSlow(now time.Time) bool {
-	r, ok := m.running[Refill].(*refill)
-	return ok && now.Sub(r.began) > slowStore || m.away != nil
+func (m *Machine) storeSlow(now instant) bool {
+	r, ok := m.find(Refill).(*refill)
+	return ok && now.sub(r.began) > slowStore || m.away != nil
 }
 
 func (m *Machine) log(level slog.Level, text string, args ...any) {

@@ -2,6 +2,7 @@ package cursor
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -54,12 +55,12 @@ func (s state) commanded() bool { return s >= looking }
 // what it waits for has come, and either commands or pauses, or ends the task.
 type task interface {
 	base() *work
-	tick(now time.Time)
-	looked(now time.Time, taken rediscursor.Taken, err error)
-	installed(now time.Time, answer rediscursor.Answer, err error)
-	allocated(now time.Time, r persist.Range, err error)
-	asked(now time.Time, err error)
-	read(now time.Time, err error)
+	tick(now instant)
+	looked(now instant, taken rediscursor.Taken, err error)
+	installed(now instant, answer rediscursor.Answer, err error)
+	allocated(now instant, r persist.Range, err error)
+	asked(now instant, err error)
+	read(now instant, err error)
 }
 
 // work is what all tasks have. Its methods are those that a task does not need.
@@ -67,65 +68,79 @@ type work struct {
 	*Machine
 	id    Task
 	state state
-	sent  time.Time // when the command under way was sent
-	wake  time.Time // when tick is due, zero for never
+	sent  instant // when the command under way was sent
+	wake  instant // when tick is due, zero for never
 	// to is where the range goes that is being allocated.
 	to persist.Target
 	// refused is set while the store is asked why it gave no range for a cursor.
 	refused bool
 }
 
-func (w *work) base() *work                                  { return w }
-func (*work) tick(time.Time)                                 {}
-func (*work) looked(time.Time, rediscursor.Taken, error)     {}
-func (*work) installed(time.Time, rediscursor.Answer, error) {}
-func (*work) allocated(time.Time, persist.Range, error)      {}
-func (*work) asked(time.Time, error)                         {}
-func (*work) read(time.Time, error)                          {}
+func (w *work) base() *work                                { return w }
+func (*work) tick(instant)                                 {}
+func (*work) looked(instant, rediscursor.Taken, error)     {}
+func (*work) installed(instant, rediscursor.Answer, error) {}
+func (*work) allocated(instant, persist.Range, error)      {}
+func (*work) asked(instant, error)                         {}
+func (*work) read(instant, error)                          {}
 
 // begin puts a task on the list, unless the machine is closing or the task is under way.
 func (m *Machine) begin(id Task, t task) bool {
-	if m.mode == Closing || m.running[id] != nil {
+	if m.mode == Closing || m.under(id) {
 		return false
 	}
 	w := t.base()
 	w.Machine, w.id = m, id
-	m.running[id] = t
+	m.running = append(m.running, t)
 	return true
 }
 
 // end takes a task off the list. A mending that waits for it continues.
-func (m *Machine) end(now time.Time, w *work) {
-	m.running[w.id] = nil
-	if t, ok := m.running[Mend].(*mend); ok {
+func (m *Machine) end(now instant, w *work) {
+	w.wake = 0
+	m.running = slices.DeleteFunc(m.running, func(t task) bool { return t.base() == w })
+	if len(m.running) == 0 {
+		m.running = nil
+	}
+	if t, ok := m.find(Mend).(*mend); ok {
 		t.ended(now, w.id)
 	}
 }
 
+// find returns a task that is under way, else nil.
+func (m *Machine) find(id Task) task {
+	for _, t := range m.running {
+		if t.base().id == id {
+			return t
+		}
+	}
+	return nil
+}
+
 // under reports whether a task is under way.
-func (m *Machine) under(id Task) bool { return m.running[id] != nil }
+func (m *Machine) under(id Task) bool { return m.find(id) != nil }
 
 // sends notes that a task has sent a command and waits for its result. While the machine is closing
 // the task ends instead, and it reports false.
-func (w *work) sends(now time.Time, s state) bool {
+func (w *work) sends(now instant, s state) bool {
 	if w.mode == Closing {
 		w.end(now, w)
 		return false
 	}
-	w.state, w.sent, w.wake = s, now, time.Time{}
+	w.state, w.sent, w.wake = s, now, 0
 	return true
 }
 
 // pauses lets a task continue after d.
-func (w *work) pauses(now time.Time, s state, d time.Duration) {
+func (w *work) pauses(now instant, s state, d time.Duration) {
 	if w.sends(now, s) {
-		w.wake = now.Add(d)
+		w.wake = now.add(d)
 	}
 }
 
 // peek looks at the cursor. claim is whether this node would bring a range that is wanted. A
 // timeout of 0 is none.
-func (w *work) peek(now time.Time, claim bool, timeout time.Duration) {
+func (w *work) peek(now instant, claim bool, timeout time.Duration) {
 	if !w.sends(now, looking) {
 		return
 	}
@@ -138,7 +153,7 @@ func (w *work) peek(now time.Time, claim bool, timeout time.Duration) {
 
 // allocate takes a range from the store. All its numbers are above floor, which is the highest
 // number that this process has seen (invariant U1, [RuleFloor]).
-func (w *work) allocate(now time.Time, to persist.Target, want, floor int64, why Reason) {
+func (w *work) allocate(now instant, to persist.Target, want, floor int64, why Reason) {
 	if !w.sends(now, allocating) {
 		return
 	}
@@ -150,7 +165,7 @@ func (w *work) allocate(now time.Time, to persist.Target, want, floor int64, why
 }
 
 // question asks the store which cursor counts.
-func (w *work) question(now time.Time, timeout time.Duration) {
+func (w *work) question(now instant, timeout time.Duration) {
 	if w.sends(now, asking) {
 		w.belief.tried = now
 		w.emit(Question{w.id, timeout})
@@ -158,27 +173,25 @@ func (w *work) question(now time.Time, timeout time.Duration) {
 }
 
 // Deadline returns when Tick is due next, the zero time for never.
-func (m *Machine) Deadline() (due time.Time) {
+func (m *Machine) Deadline() time.Time {
+	var due instant
 	for _, t := range m.running {
-		if t == nil {
-			continue
-		}
-		if wake := t.base().wake; !wake.IsZero() && (due.IsZero() || wake.Before(due)) {
+		if wake := t.base().wake; !wake.never() && (due.never() || wake < due) {
 			due = wake
 		}
 	}
-	return due
+	if due.never() {
+		return time.Time{}
+	}
+	return due.time()
 }
 
 // Tick continues what waited for a time that has come.
-func (m *Machine) Tick(now time.Time) {
-	for id := range m.running {
-		t := m.running[id]
-		if t == nil {
-			continue
-		}
-		if w := t.base(); !w.wake.IsZero() && !now.Before(w.wake) {
-			w.wake = time.Time{}
+func (m *Machine) Tick(when time.Time) {
+	now := at(when)
+	for _, t := range slices.Clone(m.running) {
+		if w := t.base(); !w.wake.never() && now >= w.wake {
+			w.wake = 0
 			t.tick(now)
 		}
 	}
@@ -186,7 +199,7 @@ func (m *Machine) Tick(now time.Time) {
 
 // expects returns the task whose command has ended, nil if nobody waits for it.
 func (m *Machine) expects(id Task, states ...state) task {
-	t := m.running[id]
+	t := m.find(id)
 	if t == nil {
 		return nil
 	}
@@ -199,7 +212,8 @@ func (m *Machine) expects(id Task, states ...state) task {
 }
 
 // Looked passes on what a [Take] of a task brought.
-func (m *Machine) Looked(now time.Time, id Task, taken rediscursor.Taken, err error) {
+func (m *Machine) Looked(when time.Time, id Task, taken rediscursor.Taken, err error) {
+	now := at(when)
 	m.dropAll(taken.Runs, ErrBelow)
 	t := m.expects(id, looking, skipping)
 	if t == nil {
@@ -220,7 +234,8 @@ func (m *Machine) Looked(now time.Time, id Task, taken rediscursor.Taken, err er
 
 // Installed passes on what came of an [Install]. After an error nobody knows whether the range is
 // in the cursor.
-func (m *Machine) Installed(now time.Time, id Task, answer rediscursor.Answer, err error) {
+func (m *Machine) Installed(when time.Time, id Task, answer rediscursor.Answer, err error) {
+	now := at(when)
 	if t := m.expects(id, installing); t != nil {
 		t.installed(now, answer, err)
 	}
@@ -228,7 +243,8 @@ func (m *Machine) Installed(now time.Time, id Task, answer rediscursor.Answer, e
 
 // Allocated passes on what came of an [Allocate]. If the store believes in another cursor than the
 // range is for, the node asks which.
-func (m *Machine) Allocated(now time.Time, id Task, r persist.Range, err error) {
+func (m *Machine) Allocated(when time.Time, id Task, r persist.Range, err error) {
+	now := at(when)
 	t := m.expects(id, allocating)
 	if t == nil {
 		m.drop(r, ErrStopping)
@@ -255,7 +271,8 @@ func (m *Machine) Allocated(now time.Time, id Task, r persist.Range, err error) 
 }
 
 // Asked passes on the epoch that the store answered a [Question] with.
-func (m *Machine) Asked(now time.Time, id Task, epoch string, err error) {
+func (m *Machine) Asked(when time.Time, id Task, epoch string, err error) {
+	now := at(when)
 	t := m.expects(id, asking)
 	if t == nil {
 		return
@@ -279,7 +296,8 @@ func (m *Machine) Asked(now time.Time, id Task, epoch string, err error) {
 }
 
 // Read passes on whether the store answered a [ReadStore].
-func (m *Machine) Read(now time.Time, id Task, err error) {
+func (m *Machine) Read(when time.Time, id Task, err error) {
+	now := at(when)
 	t := m.expects(id, reading)
 	if t == nil {
 		return

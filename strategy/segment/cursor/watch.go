@@ -11,13 +11,13 @@ import (
 // find out: otherwise an idle node would call it away for ever.
 type watch struct{ work }
 
-func (m *Machine) startWatch(now time.Time) {
+func (m *Machine) startWatch(now instant) {
 	if t := new(watch); m.begin(Watch, t) {
 		t.pauses(now, pausing, LastPause)
 	}
 }
 
-func (t *watch) tick(now time.Time) {
+func (t *watch) tick(now instant) {
 	busy := t.under(Refill) || t.under(Standby) || t.mode == Mending || t.mode == Alone
 	switch {
 	case t.away == nil:
@@ -29,7 +29,7 @@ func (t *watch) tick(now time.Time) {
 	}
 }
 
-func (t *watch) read(now time.Time, err error) {
+func (t *watch) read(now instant, err error) {
 	if err == nil {
 		t.storeAnswers()
 	}
@@ -44,8 +44,9 @@ type RedisAway struct {
 }
 
 // Health returns why the next caller would be refused, in any mode but Alone.
-func (m *Machine) Health(now time.Time, away RedisAway) *seqd.Error {
-	switch waited := now.Sub(m.mendBegan); {
+func (m *Machine) Health(when time.Time, away RedisAway) *seqd.Error {
+	now := at(when)
+	switch waited := now.sub(m.mendBegan); {
 	case m.refusal != nil && m.refusal.Code == seqd.CodeExhausted:
 		return nil
 	case m.refusal != nil:
@@ -65,7 +66,8 @@ func (m *Machine) Health(now time.Time, away RedisAway) *seqd.Error {
 
 // Degraded returns why the node does not issue as it should, although it does. A store that is away
 // is not its business.
-func (m *Machine) Degraded(now time.Time, away RedisAway) *seqd.Error {
+func (m *Machine) Degraded(when time.Time, away RedisAway) *seqd.Error {
+	now := at(when)
 	if m.outage.reason != nil {
 		return m.outage.reason
 	}
@@ -87,17 +89,17 @@ func (m *Machine) Late() *seqd.Error {
 }
 
 // unasked returns why the next caller would find Redis away, although none has yet.
-func (m *Machine) unasked(now time.Time, away RedisAway) *seqd.Error {
+func (m *Machine) unasked(now instant, away RedisAway) *seqd.Error {
 	r := &m.redis
 	switch {
 	case away.Cause == nil:
 		return nil
-	case !r.served.After(away.Since):
+	case r.served <= at(away.Since):
 		return RedisError(away.Cause)
 	}
 	// In a Redis Cluster the server of this counter may be well while another is not: so this
 	// node's own takes tell, or a look if there are none.
-	if now.Sub(r.served) > LastPause && now.Sub(r.checked) > LastPause {
+	if now.sub(r.served) > LastPause && now.sub(r.checked) > LastPause {
 		if t := new(check); m.begin(Check, t) {
 			r.checked = now
 			t.peek(now, false, 0)
@@ -109,9 +111,9 @@ func (m *Machine) unasked(now time.Time, away RedisAway) *seqd.Error {
 // check looks whether Redis serves the cursor.
 type check struct{ work }
 
-func (t *check) looked(now time.Time, _ rediscursor.Taken, err error) {
+func (t *check) looked(now instant, _ rediscursor.Taken, err error) {
 	switch r := &t.redis; {
-	case !t.sent.After(r.served):
+	case t.sent <= r.served:
 	case err == nil:
 		r.served, r.unwell = t.sent, nil
 	default:

@@ -45,6 +45,7 @@ type redis struct {
 	epoch, replaced string // no epoch: a stub
 	cur, last       int64
 	low             rediscursor.Low
+	room            int // for further ranges, as an install is told
 }
 
 // store holds one counter.
@@ -269,7 +270,7 @@ func (w *world) install(in rediscursor.Install, how outcome) (answer rediscursor
 		r.gen++
 	}
 	r.epoch, r.ceil, r.cur, r.last = in.Epoch, in.Range.Last, in.Range.First-1, in.Range.Last
-	return rediscursor.Answer{Verdict: rediscursor.Installed, Gen: fmt.Sprint(r.gen)}, nil
+	return rediscursor.Answer{Verdict: rediscursor.Installed, Gen: fmt.Sprint(r.gen), Free: r.room}, nil
 }
 
 // allocate takes a range from the store.

@@ -13,26 +13,27 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// slack is what a server's count of its replicas may be behind what min-replicas-max-lag says, in
-// ms: it counts once a second, in whole seconds.
+// slack is how far, in ms, a server's count of its replicas may be behind min-replicas-max-lag: it
+// counts once a second, in whole seconds.
 const slack = 2000
 
-// alone reports whether the client leads to one server for ever. Behind Sentinels and in a Cluster
-// another one can take over, whether or not there is a replica at the moment.
+// alone reports whether the client always uses the same server. Behind Sentinels and in a Cluster
+// another one can take over, even if there is no replica now.
 func alone(client redis.UniversalClient) bool {
 	c, ok := client.(*redis.Client)
-	return ok && c.Options().Addr != "FailoverClient" // what the client of Sentinels calls itself
+	return ok && c.Options().Addr != "FailoverClient" // the name of the client of Sentinels
 }
 
-// Check returns ErrUnfit with the setting to change when the servers cannot hold a registry, or any
-// other error when they are not there now. A server can when it has no replicas and none can take
-// over, so that all it confirmed comes and goes with it; or when it takes writes only while all of
-// its replicas follow. The caller bounds the check in time.
+// Check returns ErrUnfit with the setting to change if the servers cannot hold a registry, and
+// another error if they cannot be reached. A server can hold a registry if it has no replicas and
+// none can take over, so that it loses nothing that it confirmed unless it loses everything. It
+// also can if it only accepts writes while all of its replicas follow. The caller must limit the
+// time.
 //
-// That replicas follow does not mean that they have a write. What it does mean: a primary that was
-// cut off from replicas of which one took over stops taking writes after min-replicas-max-lag. So
-// what a failover loses was confirmed at most that long after the new primary began; that is the
-// Lag of a table.
+// That replicas follow does not mean that they have every write. It means that a primary that is
+// cut off, while one of its replicas takes over, stops accepting writes after min-replicas-max-lag.
+// So what a failover loses was confirmed at most that long after the new primary began. That time
+// is the Lag of a table.
 func Check(ctx context.Context, client redis.UniversalClient) error {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
@@ -40,7 +41,7 @@ func Check(ctx context.Context, client redis.UniversalClient) error {
 		if err == nil || errors.Is(err, ErrUnfit) || errors.Is(err, persist.ErrUnavailable) {
 			return err
 		}
-		return translate(err) // what the client met when it asked for the servers
+		return translate(err) // an error of the client when it asked for the servers
 	case *redis.Client:
 		return checkServer(ctx, c, alone(c))
 	}
@@ -52,7 +53,7 @@ func unfit(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrUnfit}, args...)...)
 }
 
-// checkServer checks one server. alone is whether no other one can take its place.
+// checkServer checks one server. alone is true if no other one can replace it.
 func checkServer(ctx context.Context, client redis.UniversalClient, alone bool) error {
 	raw, err := redisonce.Do(ctx, client, "info", "everything")
 	if err != nil {
@@ -91,7 +92,7 @@ func checkServer(ctx context.Context, client redis.UniversalClient, alone bool) 
 	return nil
 }
 
-// parseInfo reads what INFO says.
+// parseInfo parses the answer to INFO.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -102,21 +103,21 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// settings are what a server is told about its replicas.
+// settings are a server's settings for replication.
 type settings struct {
 	minReplicas int // min-replicas-to-write
 	maxLag      int // min-replicas-max-lag, in s
 }
 
-// maxLagSeconds is the highest lag that is taken for one.
+// maxLagSeconds is the largest lag that is believed.
 const maxLagSeconds = 24 * 60 * 60
 
-// left is the lag of a server that nobody follows or must follow now, but that took over from
-// another one: what that one was told is not known, so its own setting stands for it.
+// left is the lag of a server without replicas, and without a need for them, that took over from
+// another one. The settings of that one are unknown, so its own are used.
 func (s settings) left() int64 { return min(int64(s.maxLag), maxLagSeconds)*1000 + slack }
 
-// lag is for how long a primary that was cut off goes on taking writes, in ms. It is ErrUnfit when
-// nothing bounds that.
+// lag returns how long a primary that was cut off accepts writes, in ms. It returns ErrUnfit if
+// there is no limit.
 func (s settings) lag() (int64, error) {
 	switch {
 	case s.minReplicas < 1:
@@ -129,7 +130,7 @@ func (s settings) lag() (int64, error) {
 	return int64(s.maxLag)*1000 + slack, nil
 }
 
-// askSettings asks a server for them.
+// askSettings reads the settings of a server.
 func askSettings(ctx context.Context, client redis.UniversalClient) (settings, error) {
 	raw, err := redisonce.Do(ctx, client, "config", "get", "min-replicas-*")
 	if err != nil {
@@ -138,7 +139,7 @@ func askSettings(ctx context.Context, client redis.UniversalClient) (settings, e
 	return parseSettings(raw)
 }
 
-// parseSettings reads what CONFIG GET answers: pairs in a row, or a map under RESP3.
+// parseSettings parses the answer to CONFIG GET: a list of pairs, or a map under RESP3.
 func parseSettings(raw any) (s settings, err error) {
 	values := map[string]string{}
 	keep := func(name, value any) {
@@ -163,7 +164,7 @@ func parseSettings(raw any) (s settings, err error) {
 	return s, nil
 }
 
-// tooMany refuses a server with more replicas than it waits for.
+// tooMany returns an error for a server with more replicas than it waits for.
 func tooMany(replicas, minReplicas int) error {
 	return unfit("the server has %d replicas and its min-replicas-to-write is %d: set it to %d on every server, so that no replica can take over unnoticed, "+
 		"or keep the registry in the store", replicas, minReplicas, replicas)

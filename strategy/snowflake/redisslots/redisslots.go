@@ -1,10 +1,10 @@
-// Package redisslots keeps registries of machine IDs in Redis: each is a hash that only the scripts
-// in lua/ touch. Each file says what it takes and returns.
+// Package redisslots keeps registries of machine IDs in Redis. It implements [persist.SlotStore].
+// Each registry is a hash that only the scripts in lua/ touch; the header of each script describes
+// what it takes and returns.
 //
-// A hash is worth as much as the server it lies in. What a server confirmed can be lost when it
-// restarts or when a replica takes over; then it has another replication ID, which is the Source of
-// a table, and a swap counts only under the one that its caller saw. [Check] says which servers can
-// hold a registry.
+// What a server confirmed can be lost when it restarts or when a replica takes over. Then it has
+// another replication ID. That ID is the Source of a table, and a swap fails unless the Source is
+// still the one that its caller saw. [Check] says which servers can hold a registry.
 package redisslots
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// FormatVersion is written into every hash. A hash with a larger one was written by a newer seqd
-// and is refused.
+// FormatVersion is written into every hash. A hash with a larger version was written by a newer
+// seqd and is refused.
 const FormatVersion = 1
 
 var (
@@ -39,25 +39,25 @@ var (
 	dropScript = redisonce.NewScript(dropSource)
 )
 
-// Errors beside those of package persist.
+// Errors, in addition to those of package persist.
 var (
-	// ErrUnfit is returned when Redis answers but cannot hold a registry as it is. Waiting does not
-	// mend it, another setting would, and the error names that.
+	// ErrUnfit is returned if Redis answers but cannot hold a registry. Waiting does not help; the
+	// error names the setting to change.
 	ErrUnfit = errors.New("this Redis cannot hold the registry of machine IDs")
-	// ErrForeign is returned for a hash that belongs to a cluster with another store.
+	// ErrForeign is returned for a hash of a cluster with another store.
 	ErrForeign = errors.New("the registry of machine IDs in Redis belongs to a cluster with another store: Redis, or redis.keyPrefix, is shared by mistake")
-	// ErrReplica is returned when the server is no primary. It wraps [persist.ErrUnavailable]:
-	// after a failover it passes.
+	// ErrReplica is returned if the server is not a primary. It wraps [persist.ErrUnavailable],
+	// because it passes after a failover.
 	ErrReplica = fmt.Errorf("%w: the Redis server is a replica, not a primary", persist.ErrUnavailable)
 )
 
-// Options are what the registries of one cluster share.
+// Options are the options of [Open].
 type Options struct {
-	// Client must bound every call in time by itself.
+	// Client must have a timeout for every call.
 	Client redis.UniversalClient
-	// Prefix begins every key.
+	// Prefix starts every key.
 	Prefix string
-	// Cluster is the ID of the cluster, as its store has it; not empty.
+	// Cluster is the ID of the cluster in its store; not empty.
 	Cluster string
 }
 
@@ -66,18 +66,18 @@ type Slots struct{ opts Options }
 
 var _ persist.SlotStore = (*Slots)(nil)
 
-// Open returns the registries of a cluster. It touches nothing.
+// Open returns the registries of a cluster. It does no I/O.
 func Open(opts Options) *Slots { return &Slots{opts: opts} }
 
-// Key is where the hash of a registry lies. The braces make it one slot of a Redis Cluster.
+// Key returns the key of a registry's hash. The braces are a hash tag, so that the hash is in one
+// slot of a Redis Cluster.
 func Key(prefix, registry string) string { return prefix + "{slots:" + registry + "}" }
 
-// few is how many machine IDs a look asks for one by one; for more it asks for all.
+// few is the largest number of machine IDs that a look reads one by one. For more it reads all.
 const few = 100
 
-// Look implements [persist.SlotStore]. Where the server is replicated, it has to be asked for its
-// settings as well, and a server whose settings leave open how much a failover loses is refused
-// with ErrUnfit.
+// Look implements [persist.SlotStore]. If the server is replicated, Look reads its settings too. It
+// returns ErrUnfit if they do not limit how much a failover loses.
 func (s *Slots) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
 	if err := persist.CheckLook(registry, ids...); err != nil {
 		return persist.SlotTable{}, err
@@ -110,14 +110,13 @@ func (s *Slots) Look(ctx context.Context, registry string, ids ...int64) (persis
 	return t, nil
 }
 
-// What look.lua says of a server.
+// States of a server in the answer of look.lua.
 const (
 	unreplicated = "0"
-	followed     = "2 " // and the number of its replicas
+	followed     = "2 " // followed by the number of its replicas
 )
 
-// lag asks the server that holds a registry how long ago it may have confirmed what a failover
-// takes. state is what look.lua said of the server.
+// lag returns the Lag of a table. state is the state of the server in the answer of look.lua.
 func (s *Slots) lag(ctx context.Context, registry, state string) (int64, error) {
 	single := alone(s.opts.Client)
 	if single && state == unreplicated {
@@ -145,7 +144,7 @@ func (s *Slots) lag(ctx context.Context, registry, state string) (int64, error) 
 	return set.lag()
 }
 
-// Swap implements [persist.SlotStore]. It is sent once.
+// Swap implements [persist.SlotStore]. It sends the swap once.
 func (s *Slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap) (bool, error) {
 	if err := persist.CheckSwap(registry, swap); err != nil {
 		return false, err
@@ -183,13 +182,13 @@ func (s *Slots) Drop(ctx context.Context, registry string) error {
 	return s.about(registry, r.strange())
 }
 
-// about says which registry an error is about.
+// about adds the key of a registry to an error.
 func (s *Slots) about(registry string, err error) error {
 	return fmt.Errorf("redis key %q: %w", Key(s.opts.Prefix, registry), err)
 }
 
-// run runs a script, once: a swap that was repeated would find its own change and be told that it
-// lost. It reads what all scripts may answer.
+// run runs a script once: a repeated swap would find its own change and report that it failed. It
+// handles the answers that all scripts can give.
 func (s *Slots) run(ctx context.Context, script redisonce.Script, registry string, args ...any) (*reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -213,7 +212,7 @@ func (s *Slots) run(ctx context.Context, script redisonce.Script, registry strin
 	return r, nil
 }
 
-// translate gives errors of the client and of servers the meaning the rest of seqd knows.
+// translate converts errors of the client and of servers to those of package persist and this one.
 func translate(err error) error {
 	switch text := err.Error(); {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -221,7 +220,7 @@ func translate(err error) error {
 	case errors.Is(err, redis.ErrClosed):
 		return persist.ErrClosed
 	case strings.Contains(text, "WRONGTYPE"):
-		return fmt.Errorf("%w: it is no hash: %w", persist.ErrInvalid, err)
+		return fmt.Errorf("%w: it is not a hash: %w", persist.ErrInvalid, err)
 	case strings.Contains(text, "NOPERM"), strings.Contains(text, "no permissions"), strings.Contains(text, "can't run this command"):
 		return fmt.Errorf("%w: redis.username: the user lacks rights; the registry needs the keys of redis.keyPrefix and +eval +evalsha +info +time "+
 			"+exists +hget +hmget +hgetall +hset +hdel +config|get: %w", ErrUnfit, err)

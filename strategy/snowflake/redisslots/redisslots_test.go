@@ -35,7 +35,8 @@ func TestFieldsSurvive(t *testing.T) {
 	}
 }
 
-// What reads the same but is another text would never be found as it was seen.
+// TestDamagedFields checks that a field that decodes to the same value but is another text is an
+// error: a swap would never find it as it was seen.
 func TestDamagedFields(t *testing.T) {
 	good := encode(&someSlot)
 	for _, text := range []string{

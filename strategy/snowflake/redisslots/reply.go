@@ -9,18 +9,18 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// encode writes what a field of the hash holds, "" for nothing. The same value is always the same
-// text: scripts compare it.
+// encode returns the text of a field of the hash, "" for nil. Equal values have equal texts,
+// because scripts compare them.
 func encode[T persist.SlotSet | persist.Slot](v *T) string {
 	if v == nil {
 		return ""
 	}
-	text, _ := json.Marshal(v) // texts and numbers: it never fails
+	text, _ := json.Marshal(v) // it never fails for strings and numbers
 	return string(text)
 }
 
-// decode reads what encode wrote and nothing else: what reads the same but is another text would
-// never be found as it was seen.
+// decode accepts exactly what encode writes. If another text decoded to the same value, a swap
+// would never find it as it was seen.
 func decode[T interface {
 	persist.SlotSet | persist.Slot
 	Validate() error
@@ -41,7 +41,7 @@ func damaged(field, text string) error {
 	return fmt.Errorf("%w: the field %.100q is damaged: it holds %.200q", persist.ErrInvalid, field, text)
 }
 
-// reply reads the array that a script returned. Whatever in it is not as it should be sets err.
+// reply reads the array that a script returned. Anything unexpected sets err.
 type reply struct {
 	items []any
 	err   error
@@ -52,7 +52,7 @@ func (r *reply) is(word string, size int) bool {
 	return len(r.items) >= size && r.items[0] == word
 }
 
-// strange is the error for an answer that no script gives.
+// strange is the error for an unexpected answer.
 func (r *reply) strange() error {
 	return fmt.Errorf("%w: the script in Redis answered %.200q, which this build does not understand", persist.ErrInvalid, fmt.Sprint(r.items))
 }
@@ -73,8 +73,8 @@ func (r *reply) number(i int) int64 {
 	return n
 }
 
-// contents reads the bootstrap part at i and the slots behind it. Those that nobody asked for are
-// left out; ids are ascending, none means all.
+// contents reads the bootstrap part at i and the slots after it. It leaves out slots that were not
+// asked for. ids are ascending; none means all.
 func (r *reply) contents(i int, ids []int64) (set *persist.SlotSet, slots []persist.Slot, err error) {
 	if r.items[i] != nil {
 		text, _ := r.items[i].(string)

@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// born returns when a file came to be, in ns since the Unix epoch.
+// born returns when a file was created, in ns since the Unix epoch.
 func born(_ *os.File, stat *syscall.Stat_t) int64 { return stat.Birthtimespec.Nano() }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// born returns when a file came to be, in ns since the Unix epoch; 0 where the kernel or the file
+// born returns when a file was created, in ns since the Unix epoch, or 0 if the kernel or the file
 // system does not know.
 func born(f *os.File, _ *syscall.Stat_t) int64 {
 	var stat unix.Statx_t

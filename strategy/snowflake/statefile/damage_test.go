@@ -63,7 +63,7 @@ func TestCopied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			for stores := 1; stores < 5; stores++ { // inodes are used again by turns
+			for stores := 1; stores < 5; stores++ { // inodes are reused in turn
 				f := open(t, dir)
 				s := sample().state
 				s.Token = fmt.Sprint(stores)
@@ -136,7 +136,7 @@ func TestDamaged(t *testing.T) {
 	}
 	write := func(text []byte) {
 		t.Helper()
-		if err := os.WriteFile(f.path, text, 0o600); err != nil { // keeps the inode
+		if err := os.WriteFile(f.path, text, 0o600); err != nil { // this keeps the inode
 			t.Fatal(err)
 		}
 	}

@@ -27,7 +27,7 @@ func tmpfs(t *testing.T) string {
 	return dir
 }
 
-// failsToStore checks that a Store fails with err and leaves the old state.
+// failsToStore checks that Store fails with an error that wraps want and leaves the old state.
 func failsToStore(t *testing.T, f *File, want error) {
 	t.Helper()
 	next := sample().state
@@ -63,7 +63,7 @@ func TestReadOnly(t *testing.T) {
 	dir := tmpfs(t)
 	f := open(t, dir)
 	store(t, f, sample().state)
-	// a file that is open for writing keeps the file system from being read-only
+	// a file that is open for writing would prevent remounting read-only
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}

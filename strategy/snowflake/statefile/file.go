@@ -13,30 +13,30 @@ import (
 	"github.com/seqd/seqd/internal/folder"
 )
 
-// File is the state file of one instance, under the lock of this process. All methods are safe for
-// concurrent use; they run one at a time, and each lasts as long as the disk takes.
+// File is the state file of one instance, locked by this process. Its methods are safe for
+// concurrent use. They run one at a time, and each takes as long as the disk does.
 //
 // Invariants:
-//  1. What has the name of the state file is complete: it is synced under another name first.
-//  2. Under one token until, reserved and progress never go down, compared with what this File
+//  1. A file with the name of the state file is complete: it is synced under another name first.
+//  2. Under one token until, reserved and progress never decrease, compared with what this File
 //     stored or loaded, and with what is on disk.
 //  3. After Invalidate nothing is stored under the token that was invalidated.
 type File struct {
 	path     string
 	identity Identity
-	// before runs ahead of each step that changes the disk, in tests, and lets it fail.
+	// before is called before each step that changes the disk. Tests use it to make the step fail.
 	before func(step string) error
 
 	mu       sync.Mutex // guards everything below, and the folder
 	root     *os.Root   // nil after Close
 	lock     *os.File
 	held     os.FileInfo // of the lock file
-	last     State       // what may be on disk; the zero State for nothing that is known
+	last     State       // what may be on disk; the zero State if nothing is known
 	looked   bool        // whether last is set
-	released string      // the token of what was invalidated, or ""
+	released string      // the token that was invalidated, or ""
 }
 
-// The steps that change the disk, in their order.
+// Steps that change the disk, in their order.
 const (
 	stepWrite    = "write the temporary file"
 	stepSync     = "sync the temporary file"
@@ -47,12 +47,12 @@ const (
 )
 
 // Open takes the lock of the state file with the given name, which Name makes, in the folder dir.
-// It creates the folder (0700) when there is none, and removes what a crash left behind. It does
-// not look at the state file.
+// It creates the folder (0700) if necessary, and removes what a crash left behind. It does not read
+// the state file.
 //
 // The errors are ErrInvalid, ErrLocked, which says which process has the lock, and those of the
-// file system; errors.ErrUnsupported where seqd cannot lock and recognize files (all but Linux and
-// macOS).
+// file system. On systems on which seqd cannot lock and recognize files (all except Linux and
+// macOS) it returns errors.ErrUnsupported.
 func Open(dir, name string, identity Identity) (_ *File, err error) {
 	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || name == "." {
 		return nil, fmt.Errorf("open state file: %w: %q is not the name of a file", ErrInvalid, name)
@@ -73,8 +73,8 @@ func Open(dir, name string, identity Identity) (_ *File, err error) {
 	return f, nil
 }
 
-// Peek reads a state file that nobody has to have opened, and whose identity is not known, without
-// the lock. The errors are those of Load.
+// Peek reads a state file, whose identity is not known, without the lock. The errors are those of
+// Load.
 func Peek(dir, name string) (Identity, State, error) {
 	f := &File{path: filepath.Join(dir, name)}
 	root, err := os.OpenRoot(dir)
@@ -98,11 +98,11 @@ func (f *File) start() error {
 	if err := f.root.Remove(f.temporary()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// the names of the lock and of what was renamed last survive a power loss from here on
+	// from here on the lock file and the last rename survive a power loss
 	return f.syncDir()
 }
 
-// takeLock locks the lock file and writes into it who has it.
+// takeLock locks the lock file and writes this process into it.
 func (f *File) takeLock() (err error) {
 	if f.lock, err = f.root.OpenFile(f.lockName(), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
@@ -126,8 +126,8 @@ func (f *File) takeLock() (err error) {
 	return err
 }
 
-// holder returns who wrote itself into a lock file. It may just have got the lock and not be there
-// yet.
+// holder returns which process is named in a lock file. A process that just took the lock may not
+// be there yet.
 func holder(lock *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(lock, 64))
 	pid, found := strings.CutPrefix(strings.TrimSpace(string(text)), "pid=")
@@ -137,14 +137,15 @@ func holder(lock *os.File) string {
 	return "process " + pid
 }
 
-// The temporary name is no longer than that of the lock, so that a name that is too long is noticed
-// by Open. One is enough: who has the lock is alone.
+// name, lockName and temporary return names of files in the folder. The temporary name is no
+// longer than that of the lock, so that Open notices a name that is too long. One temporary name is
+// enough, because only one process has the lock.
 func (f *File) name() string      { return filepath.Base(f.path) }
 func (f *File) lockName() string  { return f.name() + ".lock" }
 func (f *File) temporary() string { return f.name() + ".tmp" }
 
 // Load reads the state. The errors are ErrNone, ErrDamaged, ErrForeign, ErrCopied, ErrNewer,
-// ErrMoved, ErrClosed, and those of the file system; none of them changes anything on disk.
+// ErrMoved, ErrClosed, and those of the file system. None of them changes anything on disk.
 func (f *File) Load() (State, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +171,7 @@ func (f *File) load() (State, error) {
 	case err == nil:
 		f.last, f.looked = r.state, true
 	case errors.Is(err, ErrNone), errors.Is(err, ErrDamaged), errors.Is(err, ErrForeign), errors.Is(err, ErrCopied), errors.Is(err, ErrNewer):
-		// what is known of last stands: a file that vanished does not make the times unused
+		// last stays: a file that vanished does not make the times unused
 		f.looked = true
 	}
 	if err != nil {
@@ -179,7 +180,7 @@ func (f *File) load() (State, error) {
 	return r.state, nil
 }
 
-// read returns what the file holds when it is in the file that it was written to.
+// read returns the content of the file if it is in the file to which it was written.
 func (f *File) read() (r record, err error) {
 	switch info, err := f.root.Lstat(f.name()); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -187,7 +188,7 @@ func (f *File) read() (r record, err error) {
 	case err != nil:
 		return r, err
 	case !info.Mode().IsRegular():
-		// a link leads to a file that belongs elsewhere; a pipe would not end
+		// a link leads to a file that belongs elsewhere; reading a pipe may never end
 		return r, fmt.Errorf("%w: it is not a regular file", ErrDamaged)
 	}
 	file, err := f.root.Open(f.name())
@@ -217,7 +218,7 @@ func (f *File) read() (r record, err error) {
 	return r, nil
 }
 
-// belongs returns ErrForeign when a file was written by somebody else.
+// belongs returns ErrForeign if the file was written by somebody else.
 func (f *File) belongs(is *Identity) error {
 	switch want := &f.identity; {
 	case is.Cluster != want.Cluster:
@@ -230,14 +231,14 @@ func (f *File) belongs(is *Identity) error {
 	return nil
 }
 
-// Store replaces the state, and whatever the file holds, those that Load refuses included. When it
-// returns without an error, the state survives a power loss. After an error the old state is there
-// and intact, or, where only the sync of the folder failed or the folder was moved, one of the two;
-// the state must then not be used before a Store succeeds. A Store before the first Load reads the
-// file for what may not go down.
+// Store replaces the state, whatever the file contains, including what Load refuses. If it
+// succeeds, the state survives a power loss. If it fails, the old state is intact; if only the sync
+// of the folder failed or the folder was moved, the file may contain the new state instead, which
+// must not be used before a Store succeeds. A Store before the first Load reads the file, because
+// some values must not decrease.
 //
 // The errors are ErrInvalid, ErrLowered, ErrReleased, ErrMoved, ErrClosed, and those of the file
-// system. It may be called again after any of them.
+// system. Store may be called again after any of them.
 func (f *File) Store(s State) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -281,7 +282,7 @@ func (f *File) store(s State) error {
 	return f.stillThere()
 }
 
-// goesOn returns ErrLowered when a state does not go on from the last one.
+// goesOn returns ErrLowered if a state does not continue the last one.
 func goesOn(last, s *State) error {
 	if last.Token != s.Token {
 		return nil
@@ -297,13 +298,13 @@ func goesOn(last, s *State) error {
 	return nil
 }
 
-// writeTemporary writes a state to a new file. It must be a new one: the inode is what tells a
-// copy.
+// writeTemporary writes a state to a new file. It must be a new one, because copies are recognized
+// by their inodes.
 func (f *File) writeTemporary(s State) (err error) {
 	if err := f.before(stepWrite); err != nil {
 		return err
 	}
-	if err := f.discard(); err != nil { // of a Store that failed, and could not remove it
+	if err := f.discard(); err != nil { // of a Store that failed and could not remove it
 		return err
 	}
 	file, err := f.root.OpenFile(f.temporary(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -332,13 +333,13 @@ func (f *File) discard() error {
 	return nil
 }
 
-// Invalidate makes Load return ErrNone, whatever the file holds, and survives a power loss when it
-// returns without an error. After an error Load returns ErrNone or what it returned before, nothing
-// is stored under its token, and Invalidate may be called again. The errors are ErrMoved,
-// ErrClosed, and those of the file system; no space is needed.
+// Invalidate makes Load return ErrNone, whatever the file contains. If it succeeds, that survives a
+// power loss. If it fails, Load returns ErrNone or what it returned before, nothing is stored under
+// the token, and Invalidate may be called again. The errors are ErrMoved, ErrClosed, and those of
+// the file system. It needs no space on disk.
 //
-// The file is emptied before it is removed: so it does not come back when the folder does, and
-// other names of it are worthless too.
+// It empties the file before it removes it, so that the file stays worthless if the folder reverts,
+// and under its other names too.
 func (f *File) Invalidate() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -353,9 +354,9 @@ func (f *File) invalidate() error {
 		return err
 	}
 	if !f.looked {
-		_, _ = f.load() // for its token; what cannot be read is removed all the same
+		_, _ = f.load() // for its token; what cannot be read is removed too
 	}
-	if f.last.Token != "" { // first: when this fails half-way, the caller still means it
+	if f.last.Token != "" { // first, because the caller's intention holds even if this fails half-way
 		f.released = f.last.Token
 	}
 	switch info, err := f.root.Lstat(f.name()); {
@@ -402,7 +403,7 @@ func (f *File) Close() error {
 	var err error
 	if f.lock != nil {
 		if f.held != nil {
-			err = f.lock.Truncate(0) // while it is ours: nobody is told of a process that is gone
+			err = f.lock.Truncate(0) // while we have the lock: nobody should be told of a process that has ended
 		}
 		err = errors.Join(err, f.lock.Close())
 	}
@@ -414,7 +415,7 @@ func (f *File) Close() error {
 	return nil
 }
 
-// stillThere returns an error when this process cannot be sure to be alone any more.
+// stillThere returns an error if another process may have the lock.
 func (f *File) stillThere() error {
 	if f.root == nil {
 		return ErrClosed

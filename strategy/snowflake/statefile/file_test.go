@@ -45,8 +45,8 @@ func wants(t *testing.T, dir string, want State) {
 	}
 }
 
-// refuses checks that Load returns an error that names the file, twice, for it must not have
-// changed anything.
+// refuses checks that Load returns an error that names the file. It calls Load twice, because Load
+// must not change anything.
 func refuses(t *testing.T, f *File, want error, words string) {
 	t.Helper()
 	for range 2 {
@@ -210,7 +210,7 @@ func TestInvalidate(t *testing.T) {
 	wants(t, dir, s)
 }
 
-// What Load refuses can be invalidated all the same.
+// TestInvalidateWhatIsRefused checks that what Load refuses can be invalidated.
 func TestInvalidateWhatIsRefused(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"damaged": func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) },
@@ -228,8 +228,8 @@ func TestInvalidateWhatIsRefused(t *testing.T) {
 	}
 }
 
-// A step fails: the old state is intact, or the new one where it was in place already, and the next
-// attempt succeeds.
+// TestFailingSteps makes each step fail. Then the old state is intact, or the new one if it was
+// already in place, and the next attempt succeeds.
 func TestFailingSteps(t *testing.T) {
 	failure := errors.New("the disk burns")
 	for _, step := range []string{stepWrite, stepSync, stepRename, stepSyncDir, stepTruncate, stepRemove} {
@@ -332,7 +332,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// The folder goes between the check and the end.
+// TestMovedWhileStoring moves the folder between the check and the end.
 func TestMovedWhileStoring(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	f := open(t, dir)
@@ -368,7 +368,7 @@ func TestUnusableFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	store(t, f, sample().state) // what Open takes, Store takes
+	store(t, f, sample().state) // Store accepts what Open accepts
 }
 
 func TestConcurrent(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// The environment that makes this test binary the process that is killed: the folder to store in,
-// and the step to die at by itself, if any.
+// Environment variables that make this test binary the process that is killed: the folder to store
+// in, and the step at which it ends itself, if any.
 const (
 	dirEnv  = "SEQD_TEST_STATEFILE_DIR"
 	stepEnv = "SEQD_TEST_STATEFILE_STEP"
 )
 
-// victim stores in a loop and says what it has stored, until it is killed.
+// victim stores in a loop and prints what it has stored, until it is killed.
 func victim(dir, step string) error {
 	f, err := Open(dir, fileName, sample().identity)
 	if err != nil {
@@ -57,8 +57,8 @@ func victim(dir, step string) error {
 	}
 }
 
-// kill runs a victim, kills it once ready and after the given time unless it dies by itself, and
-// returns the last state it confirmed. While it lives, meanwhile is called.
+// kill runs a victim, kills it some time after it is ready unless it ends itself, and returns the
+// last state that it confirmed. It calls meanwhile while the victim runs.
 func kill(t *testing.T, dir, step string, after time.Duration, meanwhile func(pid int)) (confirmed int64) {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^TestKilled$")
@@ -89,7 +89,7 @@ func kill(t *testing.T, dir, step string, after time.Duration, meanwhile func(pi
 	return confirmed
 }
 
-// loaded returns what the file holds after a kill.
+// loaded returns what the file contains after a kill.
 func loaded(t *testing.T, dir string) (State, error) {
 	t.Helper()
 	f := open(t, dir)

@@ -14,15 +14,15 @@ import (
 // Name returns the name of the state file of an instance, without a folder:
 // <app>:<port>:<ip-number>.properties.
 //
-// The number of an IPv4 address, or of one that is mapped into IPv6, is decimal: 10.0.0.1 is
-// 167772161. That of an IPv6 address is hexadecimal, always 32 digits, so that ::1 is not mistaken
-// for 0.0.0.1; its zone is left out. The zero Addr is named like ::.
+// The number of an IPv4 address, or of one mapped into IPv6, is decimal: 10.0.0.1 is 167772161.
+// That of an IPv6 address has 32 hexadecimal digits, so that ::1 is not taken for 0.0.0.1; its zone
+// is left out. The zero Addr has the number of ::.
 //
-// What a file name cannot hold in app (a slash, control characters, bytes that are not UTF-8; on
-// Windows also \:*?"<>|) and the percent sign become %XX for each byte, in upper case; on Windows
-// the two colons become %3A. So different apps have different names, apart from file systems that
-// take upper for lower case or normalize Unicode; there File.Load says ErrForeign. The result may
-// be longer than the file system allows, which Open reports.
+// The percent sign, and characters in app that a file name cannot contain (a slash, control
+// characters, bytes that are not UTF-8; on Windows also \:*?"<>|), become %XX for each byte, in
+// upper case. On Windows the two colons become %3A. So different apps have different names, except
+// on file systems that ignore case or normalize Unicode; there File.Load returns ErrForeign. The
+// result may be longer than the file system allows, which Open reports.
 func Name(app string, port int, ip netip.Addr) string { return nameOn(runtime.GOOS, app, port, ip) }
 
 func nameOn(goos, app string, port int, ip netip.Addr) string {
@@ -33,7 +33,7 @@ func nameOn(goos, app string, port int, ip netip.Addr) string {
 	return escapeName(app, forbidden) + colon + strconv.Itoa(port) + colon + Number(ip) + ".properties"
 }
 
-// Number is an IP address as a number: an IPv4 address in decimal, an IPv6 address as its 32
+// Number returns an IP address as a number: an IPv4 address in decimal, an IPv6 address as 32
 // hexadecimal digits.
 func Number(ip netip.Addr) string {
 	if ip = ip.Unmap(); ip.Is4() {

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// formatVersion is the version of the format that this package writes, and the highest that it
-	// reads.
+	// formatVersion is the version of the format that this package writes, and the highest one that
+	// it reads.
 	formatVersion = 1
-	// maxText is the greatest length of a text, in bytes.
+	// maxText is the largest length of a text, in bytes.
 	maxText = 1024
-	// maxSize is above the size of every file, in bytes: four texts of which each byte may become
-	// six.
+	// maxSize is larger than any file, in bytes: four texts of which each byte may become six.
 	maxSize = 64 << 10
-	// header is a part of the format: a file with another one is refused.
+	// header is part of the format: a file with another one is refused.
 	header = "# The lease of a machine ID: seqd starts from it while the registry of machine IDs cannot be reached.\n" +
 		"# Never copy, edit or restore this file: whoever starts from a copy issues the same numbers once more.\n" +
 		"# All times are in milliseconds since the Unix epoch.\n"
@@ -31,7 +30,7 @@ const (
 // Identity says whom a file belongs to. The texts are UTF-8 of 1 to 1024 bytes.
 type Identity struct {
 	Cluster string // 32 hexadecimal digits in lower case
-	Layout  string // how numbers are made
+	Layout  string // the text of the layout
 	Key     string // app.port.ip
 }
 
@@ -40,30 +39,30 @@ type State struct {
 	MachineID int64  // at least 0
 	Token     string // proves that the lease is the holder's: UTF-8 of 1 to 1024 bytes
 	Lower     int64  // the lease begins above it
-	Until     int64  // the lease ends with it; at least Lower
-	// how far the lease may be extended without the registry; below Until when it may not
+	Until     int64  // the last time of the lease; at least Lower
+	// how far the lease may be extended without the registry; below Until if it may not
 	Reserved int64
-	Progress int64  // the highest time that may have been used without the registry; 0 for none
+	Progress int64  // the highest time that may have been used without the registry; 0 if none
 	Users    string // who may use the lease: UTF-8 of at most 4 KiB
 }
 
-// inode says which file of a file system something is, whatever its name.
+// inode identifies a file of a file system, whatever its name.
 type inode struct {
 	device, number uint64
-	born           int64 // in ns since the Unix epoch; 0 where the file system does not know it
+	born           int64 // in ns since the Unix epoch; 0 if the file system does not know it
 }
 
-// is reports whether both are one inode. A device can have another number after a restart of the
-// machine; with the time of birth it is not needed.
+// is reports whether both are the same inode. The device number may change when the machine
+// restarts. It does not matter if the time of birth is known.
 func (i inode) is(other inode) bool {
 	return i.number == other.number && i.born == other.born && (i.born != 0 || i.device == other.device)
 }
 
-// record is what a file holds.
+// record is the content of a file.
 type record struct {
 	identity Identity
 	state    State
-	inode    inode // of the file that it was written to
+	inode    inode // of the file to which it was written
 }
 
 // encode returns the text of a file, in the format of Java's properties.
@@ -91,15 +90,15 @@ func (r *record) encode() []byte {
 	return seal(out.Bytes())
 }
 
-// seal appends the checksum of a text.
+// seal appends the checksum to a text.
 func seal(text []byte) []byte {
 	sum := sha256.Sum256(text)
 	return append(text, checksumKey+hex.EncodeToString(sum[:])+"\n"...)
 }
 
-// parse reads the text of a file: exactly what encode writes. The error is ErrDamaged or ErrNewer.
-// For files of later formats to be told from damaged ones, every format has to begin with lines of
-// comment and format=, and to end with the checksum.
+// parse parses the text of a file. It accepts exactly what encode writes, and returns ErrDamaged or
+// ErrNewer otherwise. To distinguish files of later formats from damaged ones, every format must
+// begin with comment lines and format=, and end with the checksum.
 func parse(text []byte) (record, error) {
 	var r record
 	if len(text) > maxSize {
@@ -151,7 +150,8 @@ func fields(body string) (map[string]string, error) {
 	return values, nil
 }
 
-// fill sets the record to the values of a file. What is missing has no text or is no number.
+// fill sets the record to the values of a file. A missing value is an empty text, which is not a
+// number either.
 func (r *record) fill(values map[string]string) error {
 	var problems []error
 	text := func(key string) string {
@@ -211,7 +211,7 @@ func (s *State) validate() error {
 	return validText("token", s.Token)
 }
 
-// maxUsers is the size of State.Users, in bytes.
+// maxUsers is the largest length of State.Users, in bytes.
 const maxUsers = 4 << 10
 
 func validText(name, text string) error {
@@ -221,8 +221,8 @@ func validText(name, text string) error {
 	return nil
 }
 
-// escape writes a text the way Java's properties do: a backslash before a backslash and a space in
-// front, \uXXXX (UTF-16) for everything that is not printable ASCII.
+// escape escapes a text as Java's properties do: a backslash before a backslash and a leading
+// space, \uXXXX (UTF-16) for everything that is not printable ASCII.
 func escape(text string) string {
 	var out strings.Builder
 	for i, r := range text {
@@ -240,7 +240,8 @@ func escape(text string) string {
 	return out.String()
 }
 
-// unescape undoes escape. It takes more than escape writes; parse compares.
+// unescape is the inverse of escape. It also accepts texts that escape never writes; parse
+// compares.
 func unescape(text string) (string, error) {
 	var units []uint16
 	for len(text) > 0 {

@@ -1,14 +1,14 @@
 -- Removes the bootstrap part of a registry of machine IDs and keeps its slots.
 --
 -- KEYS[1]  the registry's hash
--- ARGV[1]  the format version this build writes
--- ARGV[2]  the ID of the cluster, as the store has it
+-- ARGV[1]  the format version that this build writes
+-- ARGV[2]  the ID of the cluster in the store
 --
 -- Returns an array that begins with one of
---   'ok'    it was there and is gone.
---   'none'  there is none.
+--   'ok'    it was removed.
+--   'none'  there was none.
 --   'replica', 'newer', 'foreign', 'damaged'  as look.lua.
--- Every answer but 'ok' changed nothing.
+-- Unless it returns 'ok', nothing was changed.
 
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then

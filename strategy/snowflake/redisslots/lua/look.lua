@@ -1,22 +1,24 @@
--- Looks at a registry of machine IDs. It writes nothing.
+-- Reads a registry of machine IDs. It writes nothing.
 --
 -- KEYS[1]   the registry's hash
--- ARGV[1]   the format version this build writes
--- ARGV[2]   the ID of the cluster, as the store has it
--- ARGV[3…]  the machine IDs to look for; none: all
+-- ARGV[1]   the format version that this build writes
+-- ARGV[2]   the ID of the cluster in the store
+-- ARGV[3…]  the machine IDs to read; none means all
 --
 -- Returns an array that begins with one of
---   'ok'       replid, now, state, set, then machine ID and slot of every slot that was found, in no order. replid is the server's replication
---              ID; now is its clock in ms; state is 2 and how many there are when it has replicas, else 1 when it was a replica itself or is told to require replicas,
---              else 0; set is the bootstrap part, nil for none.
---   'replica'  this server is no primary.
---   'newer'    the format version of the hash, which this build does not know.
---   'foreign'  the ID of the cluster that the hash belongs to.
+--   'ok'       followed by replid, now, state, set, and the machine ID and the slot of every slot
+--              found, in no order. replid is the server's replication ID. now is its time in ms.
+--              state is '2 ' and the number of replicas if it has any; else '1' if it was a replica
+--              itself or is configured to require replicas; else '0'. set is the bootstrap part,
+--              nil if there is none.
+--   'replica'  this server is not a primary.
+--   'newer'    followed by the format version of the hash, which this build does not know.
+--   'foreign'  followed by the ID of the cluster that the hash belongs to.
 --   'damaged'  the hash has no format version, or one that cannot be read.
--- All numbers are decimal texts.
+-- All numbers are decimal strings.
 --
--- The fields of the hash: v format version, cluster, set the bootstrap part, and one for each slot, called by its machine ID. The bootstrap part
--- and the slots are texts that only Go reads.
+-- The fields of the hash: v is the format version, cluster the cluster's ID, set the bootstrap part,
+-- and each slot has a field named by its machine ID. Only Go reads the bootstrap part and the slots.
 
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then

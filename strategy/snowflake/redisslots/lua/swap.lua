@@ -1,21 +1,21 @@
--- Changes a registry of machine IDs where everything is as it was seen. It is sent once and never repeated. One atomic step, written by one HSET
--- at the end.
+-- Changes a registry of machine IDs if everything is as the caller saw it. It is sent once and never
+-- repeated. It is one atomic step, written by one HSET at the end.
 --
 -- KEYS[1]  the registry's hash
--- ARGV[1]  the format version this build writes
--- ARGV[2]  the ID of the cluster, as the store has it
+-- ARGV[1]  the format version that this build writes
+-- ARGV[2]  the ID of the cluster in the store
 -- ARGV[3]  the replication ID that the caller saw
--- ARGV[4]  the bootstrap part that the caller saw; '' for none
--- ARGV[5]  the new bootstrap part; '' leaves it
+-- ARGV[4]  the bootstrap part that the caller saw; '' if there was none
+-- ARGV[5]  the new bootstrap part; '' keeps the old one
 -- ARGV[6]  a machine ID; '' changes no slot
--- ARGV[7]  the slot that the caller saw; '' for one that was never granted
+-- ARGV[7]  the slot that the caller saw; '' if it was never granted
 -- ARGV[8]  the new slot
 --
 -- Returns an array that begins with one of
 --   'ok'       the change was made.
 --   'moved'    something is not as the caller saw it.
 --   'replica', 'newer', 'foreign', 'damaged'  as look.lua.
--- Every answer but 'ok' changed nothing.
+-- Unless it returns 'ok', nothing was changed.
 
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then
@@ -36,7 +36,7 @@ if h[1] and h[2] ~= ARGV[2] then
   return {'foreign', h[2] or ''}
 end
 
--- A field that is there but empty is not as anybody saw it.
+-- An empty field is never what a caller saw.
 local function changed(stored, seen)
   if seen == '' then
     return stored ~= false

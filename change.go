@@ -1,0 +1,218 @@
+package seqd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// changes counts the changes under way, so that Close can wait for them.
+type changes struct {
+	ended chan struct{} // closed when no change may begin any more
+
+	mu   sync.Mutex     // guards closing ended
+	work sync.WaitGroup // added to under mu and before ended
+}
+
+// begin reports whether a change may begin; done ends it.
+func (c *changes) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over() {
+		return false
+	}
+	c.work.Add(1)
+	return true
+}
+
+func (c *changes) done() { c.work.Done() }
+
+// over reports whether end was called.
+func (c *changes) over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// end keeps further changes from beginning, and waits for those under way until ctx ends.
+func (c *changes) end(ctx context.Context) {
+	c.mu.Lock()
+	if !c.over() {
+		close(c.ended)
+	}
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() { c.work.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// settled returns what a slot holds after the change under way, and why nothing may issue, if so.
+func (is *Issuer) settled(ctx context.Context, s *slot, name string, w *walk) (content, error) {
+	for {
+		c := s.look()
+		switch c.state {
+		case serving:
+			return c, nil
+		case refusing:
+			return c, c.why
+		case vacant, dropped:
+			return c, unknown(name)
+		}
+		if err := is.wait(ctx, c.change, w); err != nil {
+			return c, err
+		}
+	}
+}
+
+// wait waits until a change has ended, or as long as requests do.
+func (is *Issuer) wait(ctx context.Context, c *change, w *walk) error {
+	patience := w.timer()
+	defer patience.Stop()
+	select {
+	case <-c.ended:
+		return nil
+	case <-is.changes.ended:
+		return errStopping
+	case <-patience.C:
+		return errChanging
+	case <-ctx.Done():
+		return AsError(ctx.Err())
+	}
+}
+
+var errChanging = &Error{Code: CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second}
+
+func unknown(name string) *Error { return Errorf(CodeUnknownBizType, "no biz type is called %q", name) }
+
+// Put adds a biz type or replaces its definition, while all others continue to issue. Callers that
+// come meanwhile wait for it, and those whose numbers had not been made yet get theirs from the new
+// definition. build is called when the previous strategy and plugins are closed, so that it finds
+// free what they held. If it fails, the biz type refuses with that error until the next Put. The
+// new strategy is initialised in the background.
+//
+// Numbers stay unique and keep their order over the change as over a clean stop and a start: the
+// new strategy makes none before the old one has given back what it had left. ctx bounds the
+// closing. An error says that something did not close well; the change counts all the same. After
+// Close it is [CodeStopping], and nothing has changed.
+func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
+	err := is.change(ctx, name, (*instance).close, func(_ *instance, predecessor Strategy) (content, Strategy) {
+		if is.changes.over() {
+			return refuse(errStopping, nil), nil
+		}
+		after, left, err := is.build(name, build, predecessor)
+		if err == nil {
+			return after, left
+		}
+		is.log.Error("biz type cannot issue", "bizType", name, "error", err)
+		if after.instance != nil {
+			after.instance.stop()
+			_ = after.instance.close(ctx) // its plugins
+		}
+		return refuse(AsError(err), nil), predecessor
+	})
+	is.openSoon()
+	return err
+}
+
+// build makes what a slot holds from a definition that is still to be built, and lets its strategy
+// inherit. With an error comes what was built and is not wanted.
+func (is *Issuer) build(name string, build func() (Definition, error), predecessor Strategy) (c content, left Strategy, err error) {
+	defer recoverFrom(CodeInternal, "biz type", name, &err)
+	d, err := build()
+	if err != nil {
+		return c, nil, err
+	}
+	c = is.contentOf(d)
+	if d.BizType.Name != name {
+		return c, nil, fmt.Errorf("biz type %s is called %s", name, d.BizType.Name)
+	}
+	if err := d.check(); err != nil {
+		return c, nil, err
+	}
+	return c, bequeath(c.instance, predecessor), nil
+}
+
+// Remove removes a biz type, as [Issuer.Put] replaces one. From then on callers get why, or that
+// there is no such biz type if why is nil.
+func (is *Issuer) Remove(ctx context.Context, name string, why *Error) error {
+	gone := why == nil || why.Code == CodeUnknownBizType
+	if gone && CheckName(name) == nil && !is.exists(name) {
+		return nil
+	}
+	return is.change(ctx, name, (*instance).close, func(_ *instance, predecessor Strategy) (content, Strategy) {
+		if gone {
+			return content{}, legacyOf(predecessor)
+		}
+		return refuse(why, nil), legacyOf(predecessor)
+	})
+}
+
+// Disable ends issuing as [Issuer.Remove] does, and keeps the plugins, so that [Issuer.Resource]
+// still shows what they know. From then on callers get why. [Issuer.Put] ends this. To disable a
+// biz type with other plugins, use Put with a definition that is Disabled.
+func (is *Issuer) Disable(ctx context.Context, name string, why *Error) error {
+	return is.change(ctx, name, (*instance).closeForRest, func(before *instance, predecessor Strategy) (content, Strategy) {
+		if before == nil {
+			before = &instance{name: name}
+		}
+		return refuse(why, before.atRest()), legacyOf(predecessor)
+	})
+}
+
+// change claims the slot of a name, ends the instance in it, and settles the slot with what next
+// returns: the content, and what a later strategy inherits from.
+func (is *Issuer) change(
+	ctx context.Context, name string,
+	end func(before *instance, ctx context.Context) error,
+	next func(before *instance, predecessor Strategy) (content, Strategy),
+) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if !is.changes.begin() {
+		return errStopping
+	}
+	defer is.changes.done()
+	s, c := is.names.claim(name)
+	before := c.before.instance
+	var err error
+	if before != nil {
+		before.stop() // after the claim: a call that it turns away finds the slot changing
+		err = end(before, ctx)
+	}
+	after, left := next(before, predecessorAfter(before, s.predecessor))
+	s.predecessor = left
+	if unwanted := is.settle(name, s, c, after); unwanted != nil {
+		err = errors.Join(err, unwanted.close(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("close biz type %s: %w", name, err)
+	}
+	return nil
+}
+
+// settle ends a change of a slot. If Close did not wait for that, the slot refuses, and what it was
+// to hold is stopped and returned to be closed.
+func (is *Issuer) settle(name string, s *slot, c *change, after content) (unwanted *instance) {
+	is.changes.mu.Lock()
+	defer is.changes.mu.Unlock()
+	if is.changes.over() {
+		if unwanted = after.instance; unwanted != nil {
+			unwanted.stop()
+		}
+		after = refuse(errStopping, nil)
+	}
+	if after.state == vacant && s.predecessor == nil && is.names.drop(name, s) {
+		after.state = dropped
+	}
+	s.settle(c, after)
+	return unwanted
+}

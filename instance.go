@@ -1,0 +1,273 @@
+package seqd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An instance is one definition at work: a strategy with its chain of plugins. The slot of its name
+// holds it until a change replaces it.
+type instance struct {
+	// First what issuing reads, in one cache line.
+	ready    atomic.Bool // phase is ready
+	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
+	aside    bool        // see Definition
+	chain    []*link
+	strategy Strategy // nil if there are only plugins, which show what they know
+	name     string
+
+	kind     string // the name of the strategy
+	rejected RejectedHandler
+	claim    Claim
+	calls    inflight // calls in the chain, if closes is set
+
+	mu      sync.Mutex // guards what follows
+	phase   phase
+	drained bool     // the plugins were closed, or are in the chain of another instance
+	attempt *attempt // the attempt under way in phases opening and abandoned
+	failure *Error   // why the last attempt failed
+}
+
+// attempt is one call of Init, which callers share.
+type attempt struct {
+	done chan struct{}
+	err  *Error // valid once done is closed
+}
+
+// newInstance returns the instance of a definition.
+func (is *Issuer) newInstance(d Definition) *instance {
+	i := &instance{
+		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
+		rejected: d.Rejected, claim: d.Claim,
+	}
+	if i.rejected == nil {
+		i.rejected = is.rejected
+	}
+	for _, l := range i.chain {
+		if _, ok := l.Plugin.(Closer); ok {
+			i.closes = true
+		}
+	}
+	return i
+}
+
+// atRest returns an instance with the chain of i that cannot issue and shows what its plugins know.
+func (i *instance) atRest() *instance {
+	return &instance{chain: i.chain, closes: i.closes, name: i.name, phase: closed}
+}
+
+// initWait is how long a request waits in all for its biz type to be initialised or changed. The
+// initialisation or the change continues without it.
+const initWait = 2 * time.Second
+
+// timer rings when the request has waited long enough for its biz type.
+func (w *walk) timer() *time.Timer {
+	if w.until.IsZero() {
+		w.until = time.Now().Add(initWait)
+	}
+	return time.NewTimer(time.Until(w.until))
+}
+
+// initialise makes the instance ready. Callers that come while an attempt is under way share it.
+// After a conflict no further attempt is made: only another definition helps.
+func (is *Issuer) initialise(ctx context.Context, i *instance, w *walk) error {
+	a, err := is.begin(ctx, i)
+	if a == nil {
+		return err
+	}
+	patience := w.timer()
+	defer patience.Stop()
+	select {
+	case <-a.done:
+		if a.err != nil {
+			return a.err
+		}
+		return nil
+	case <-patience.C:
+		return errInitialising
+	case <-ctx.Done():
+		return AsError(ctx.Err())
+	}
+}
+
+// begin returns the attempt under way, and starts one if it can help. Without an attempt, err says
+// whether the instance issues.
+func (is *Issuer) begin(ctx context.Context, i *instance) (a *attempt, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch i.phase {
+	case ready:
+		return nil, nil
+	case unusable:
+		return nil, i.failure
+	case stopping, abandoned, closed:
+		return nil, errStopping
+	case fresh, failed:
+		i.phase = i.phase.after(begin)
+		i.attempt = &attempt{done: make(chan struct{})}
+		// Not the caller's context: others share the attempt.
+		go is.try(context.WithoutCancel(ctx), i, i.attempt)
+	}
+	return i.attempt, nil
+}
+
+var (
+	errStopping     = &Error{Code: CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+	errInitialising = &Error{Code: CodeStarting, Detail: "the biz type is still being initialised", RetryAfter: time.Second}
+	errUntried      = &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
+)
+
+// try initialises once. If the instance was stopped meanwhile, try closes the strategy, which never
+// issues.
+func (is *Issuer) try(ctx context.Context, i *instance, a *attempt) {
+	defer close(a.done)
+	if is.tried(i, a, i.open(ctx)) == abandoned {
+		_ = i.callClose(ctx) // it has issued nothing
+		i.on(end)
+	}
+}
+
+// tried notes the outcome of an attempt and returns the phase that follows.
+func (is *Issuer) tried(i *instance, a *attempt, err error) phase {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	outcome := succeed
+	if err != nil {
+		outcome = fail
+		if a.err = AsError(err); a.err.Code == CodeConflict {
+			outcome = conflict
+		}
+		if i.failure == nil || i.failure.Error() != a.err.Error() {
+			is.log.Error("biz type cannot issue", "bizType", i.name, "error", a.err)
+		}
+	}
+	i.phase = i.phase.after(outcome)
+	if i.phase == abandoned {
+		a.err = cmp.Or(a.err, errStopping)
+	} else {
+		i.attempt = nil
+	}
+	i.failure = a.err
+	i.ready.Store(i.phase == ready)
+	return i.phase
+}
+
+// on moves the instance to the phase that follows an event, and returns the phase before, with the
+// attempt that was under way.
+func (i *instance) on(e event) (before phase, a *attempt) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	before, a = i.phase, i.attempt
+	i.phase = before.after(e)
+	i.ready.Store(i.phase == ready)
+	return before, a
+}
+
+// open checks the claim, initialises the strategy and then records the claim. In this order, a
+// recorded claim without the strategy's state means that the state was lost, never that a crash
+// came between the two.
+func (i *instance) open(ctx context.Context) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	first := true
+	if i.claim != nil {
+		if first, err = i.claim.Check(ctx); err != nil {
+			return err
+		}
+	}
+	if err := i.strategy.Init(ctx, first); err != nil {
+		return err
+	}
+	if i.claim != nil && first {
+		return i.claim.Record(ctx)
+	}
+	return nil
+}
+
+// stop ends issuing: no further attempt begins, and calls find the instance not ready.
+func (i *instance) stop() { i.on(stop) }
+
+// close closes the strategy and then the plugins. It comes after stop.
+func (i *instance) close(ctx context.Context) error {
+	failed := []error{i.closeStrategy(ctx)}
+	if !i.drain(ctx) {
+		return failed[0]
+	}
+	for _, l := range i.chain {
+		if err := l.close(ctx); err != nil {
+			failed = append(failed, fmt.Errorf("plugin %s: %w", l.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// closeForRest closes the strategy and leaves the plugins to the instance at rest that gets the
+// chain. It comes after stop.
+func (i *instance) closeForRest(ctx context.Context) error {
+	err := i.closeStrategy(ctx)
+	i.drain(ctx)
+	return err
+}
+
+// closeStrategy closes the strategy, if Init was ever called. An attempt under way closes it at its
+// end, which closeStrategy waits for.
+func (i *instance) closeStrategy(ctx context.Context) error {
+	switch before, a := i.on(shut); before {
+	case stopping:
+		return i.callClose(ctx)
+	case abandoned:
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (i *instance) callClose(ctx context.Context) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	return i.strategy.Close(ctx)
+}
+
+// drain waits for the calls in the chain, and reports whether there are plugins to close. It
+// does so once.
+func (i *instance) drain(ctx context.Context) (due bool) {
+	i.mu.Lock()
+	drained := i.drained
+	i.drained = true
+	i.mu.Unlock()
+	if drained || !i.closes {
+		return false
+	}
+	i.calls.drain(ctx)
+	return true
+}
+
+// enter lets a call into the chain, unless the plugins are closed or about to be. leave ends that.
+func (i *instance) enter() bool { return !i.closes || i.calls.enter() }
+
+func (i *instance) leave() {
+	if i.closes {
+		i.calls.leave()
+	}
+}
+
+// trouble returns why the instance cannot issue.
+func (i *instance) trouble() *Error {
+	if i.ready.Load() {
+		if h, ok := i.strategy.(HealthReporter); ok {
+			if err := h.Health(); err != nil {
+				return AsError(err)
+			}
+		}
+		return nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return cmp.Or(i.failure, errUntried)
+}

@@ -1,0 +1,339 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	driver "go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mongo"
+)
+
+// formerID is the cluster of the databases that these tests write.
+const formerID = "0123456789abcdef0123456789abcdef"
+
+// former is a database as the previous version wrote it.
+type former struct {
+	*testing.T
+	server *testenv.Mongo
+	*driver.Database
+}
+
+// record is a document of the previous version.
+func record(id string, fields bson.D) bson.D {
+	return append(bson.D{{Key: "_id", Value: id}, {Key: "v", Value: 1}, {Key: "bizTag", Value: id}}, fields...)
+}
+
+func formerShape(id, shape string) bson.D {
+	return record(id, bson.D{{Key: "shape", Value: shape}, {Key: "timestamp", Value: int64(1790000000003)}})
+}
+
+func formerCounter(id string, maximum int64) bson.D {
+	return record(id, bson.D{{Key: "max", Value: maximum}, {Key: "step", Value: int64(1000)}, {Key: "timestamp", Value: int64(5)}, {Key: "epoch", Value: ""}})
+}
+
+// newFormer writes a database of the previous version.
+func newFormer(t *testing.T, server *testenv.Mongo) former {
+	t.Helper()
+	f := former{t, server, server.Client().Database("seqd_" + testenv.Unique())}
+	f.insert("clusters", record("cluster", bson.D{{Key: "cluster", Value: formerID}, {Key: "timestamp", Value: int64(1790000000006)}}))
+	f.insert("counters", formerCounter("order", 4200), formerCounter("user@20261120", 7), formerCounter("user@", 20261001))
+	f.insert("shapes", formerShape("order", "segment obfuscate(12)"), formerShape("user", "segment daily UTC"), formerShape("user@20261120", "segment"))
+	return f
+}
+
+func (f former) insert(collection string, documents ...bson.D) {
+	f.Helper()
+	if _, err := f.Collection(collection).InsertMany(f.Context(), documents); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// open opens the store as this version does.
+func (f former) open(change ...func(*mongo.Options)) *mongo.Store {
+	f.Helper()
+	return open(f.T, f.server.URI(), func(o *mongo.Options) {
+		o.Database = f.Name()
+		for _, c := range change {
+			c(o)
+		}
+	})
+}
+
+// version returns the format of a record of the previous version: it refuses what is above 1.
+func (f former) version(collection, id string) int {
+	f.Helper()
+	var stored struct{ V int }
+	if err := f.Collection(collection).FindOne(f.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&stored); err != nil {
+		f.Fatal(err)
+	}
+	return stored.V
+}
+
+// holds checks that a store knows all that the previous version wrote.
+func (f former) holds(s persist.Store) {
+	f.Helper()
+	ctx, documents := f.Context(), s.Documents()
+	if id, err := persist.ClusterID(ctx, s, time.Now); id != formerID || err != nil {
+		f.Errorf("the cluster is %q, %v", id, err)
+	}
+	for bizType, want := range map[string]string{"order": "segment obfuscate(12)", "user": "segment daily UTC"} {
+		if got, err := persist.ShapesIn(documents).Read(ctx, bizType); got.Shape != want || got.Timestamp != 1790000000003 || got.Revision != 1 || err != nil {
+			f.Errorf("the shape of %s is %+v, %v", bizType, got, err)
+		}
+	}
+	if d, err := documents.Read(ctx, persist.PeriodKind, "user@20261120"); d.Body != "segment" || err != nil {
+		f.Errorf("the period is %+v, %v", d, err)
+	}
+	f.purged(s, 20261001)
+	if c, err := s.Counters().Read(ctx, "order"); c.Max != 4200 || err != nil {
+		f.Errorf("the counter is %+v, %v", c, err)
+	}
+}
+
+func (f former) purged(s persist.Store, want int64) {
+	f.Helper()
+	gone, err := s.Documents().Read(f.Context(), persist.PurgedKind, "user")
+	if period, failed := persist.PurgedPeriod(gone); period != want || err != nil || failed != nil {
+		f.Errorf("purged up to %d, %v, %v; want %d", period, err, failed, want)
+	}
+}
+
+// listed returns the keys of all documents of a kind.
+func listed(t *testing.T, s persist.Store, kind string) (keys []string) {
+	t.Helper()
+	for d, err := range persist.EveryDocument(t.Context(), s.Documents(), kind) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, d.Key)
+	}
+	return keys
+}
+
+// Nodes that start at once on a database of the previous version agree, and so do those that start
+// later.
+func TestUpgrade(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	var nodes sync.WaitGroup
+	for range 4 {
+		nodes.Go(func() { f.holds(f.open()) })
+	}
+	nodes.Wait()
+	s := f.open()
+	f.holds(s)
+	if got := listed(t, s, persist.ShapeKind); !slices.Equal(got, []string{"order", "user"}) {
+		t.Errorf("the shapes are those of %q", got)
+	}
+	if got := listed(t, s, persist.PeriodKind); !slices.Equal(got, []string{"user@20261120"}) {
+		t.Errorf("the periods are %q", got)
+	}
+	if v := f.version("clusters", "cluster"); v != 2 {
+		t.Errorf("the record of the cluster has format %d: the previous version would start", v)
+	}
+	if v := f.version("counters", "order"); v != 1 {
+		t.Errorf("a counter has format %d: the nodes of the previous version could not allocate", v)
+	}
+}
+
+// A database that is new keeps the previous version out too.
+func TestNewDatabaseIsRefusedByThePreviousVersion(t *testing.T) {
+	f := former{t, testenv.StartMongo(t), nil}
+	f.Database = f.server.Client().Database("seqd_" + testenv.Unique())
+	first, err := persist.ClusterID(t.Context(), f.open(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := persist.ClusterID(t.Context(), f.open(), time.Now); again != first || err != nil {
+		t.Errorf("the cluster is %q, and then %q, %v", first, again, err)
+	}
+	if v := f.version("clusters", "cluster"); v != 2 {
+		t.Errorf("the record of the cluster has format %d", v)
+	}
+}
+
+// errCut ends an upgrade.
+var errCut = errors.New("cut off")
+
+// Wherever an upgrade was cut off, the next start completes it.
+func TestUpgradeThatIsCutOff(t *testing.T) {
+	server := testenv.StartMongo(t)
+	for steps := range 100 {
+		f := newFormer(t, server)
+		left := steps
+		s, err := mongo.Open(t.Context(), mongo.Options{
+			URI: server.URI(), Database: f.Name(), Timeout: 10 * time.Second, Now: time.Now,
+			Admit: func(context.Context) error {
+				if left--; left < 0 {
+					return errCut
+				}
+				return nil
+			},
+		})
+		switch {
+		case err == nil:
+			_ = s.Close()
+			if steps < 8 {
+				t.Errorf("the upgrade took %d steps", steps)
+			}
+			return
+		case !errors.Is(err, errCut):
+			t.Fatal(err)
+		}
+		f.holds(f.open())
+	}
+	t.Error("the upgrade never ends")
+}
+
+// A database that cannot be upgraded now, because it is only looked at or because this node began
+// without it, is read as it is.
+func TestFormerDatabaseIsRead(t *testing.T) {
+	server := testenv.StartMongo(t)
+	for name, change := range map[string]func(*mongo.Options){
+		"looked at": func(o *mongo.Options) { o.ReadOnly = true },
+		"unreached": func(o *mongo.Options) { o.Unreached = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFormer(t, server)
+			f.holds(f.open(change))
+			if v := f.version("clusters", "cluster"); v != 1 {
+				t.Errorf("the record of the cluster has format %d", v)
+			}
+			f.holds(f.open())
+		})
+	}
+}
+
+// What nodes of the previous version record after the upgrade is seen.
+func TestNodesOfThePreviousVersionThatStillRun(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	s := f.open()
+	ctx, shapes := t.Context(), persist.ShapesIn(s.Documents())
+	f.insert("shapes", formerShape("late", "snowflake"), formerShape("raced", "snowflake"), formerShape("user@20261121", "segment"))
+	if got, err := shapes.Read(ctx, "late"); got.Shape != "snowflake" || err != nil {
+		t.Errorf("the shape is %+v, %v", got, err)
+	}
+	// The shape was not there when this node looked.
+	if err := shapes.Create(ctx, "raced", "segment", time.Now()); !errors.Is(err, persist.ErrExists) {
+		t.Errorf("a second shape: %v", err)
+	}
+	if got, err := shapes.Read(ctx, "raced"); got.Shape != "snowflake" || err != nil {
+		t.Errorf("the shape is %+v, %v", got, err)
+	}
+	if d, err := s.Documents().Read(ctx, persist.PeriodKind, "user@20261121"); err != nil {
+		t.Errorf("the period is %+v, %v", d, err)
+	}
+	if got, err := shapes.Read(ctx, "late"); err == nil {
+		if _, err := shapes.Replace(ctx, got, "segment", time.Now()); err != nil {
+			t.Error(err)
+		}
+	}
+	f.former("shapes", "late", "shape", "segment")
+}
+
+// Nodes of the previous version remove a period. A node of this one whose clock was set back finds
+// out when it finds that it does not know the period.
+func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	f.insert("counters", formerCounter("late@", 20261010))
+	s := f.open()
+	raise := func(bizType string, period int64) {
+		t.Helper()
+		change := bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: period}}}}
+		if _, err := f.Collection("counters").UpdateByID(t.Context(), bizType+"@", change); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := s.Documents().Read(t.Context(), persist.PeriodKind, fmt.Sprint(bizType, "@", period)); !errors.Is(err, persist.ErrNotFound) {
+			t.Errorf("the period is %+v, %v", d, err)
+		}
+		gone, err := s.Documents().Read(t.Context(), persist.PurgedKind, bizType)
+		if gone.Body != fmt.Sprint(period) || err != nil {
+			t.Errorf("purged is %+v, %v; want %d", gone, err, period)
+		}
+	}
+	raise("user", 20261122)
+	raise("user", 20261123)
+	raise("late", 20261123)
+	f.insert("counters", formerCounter("new@", 1))
+	raise("new", 20261123)
+	if err := s.Documents().Update(t.Context(), persist.PurgedDocument("user", 20261201, 4, 8)); err != nil {
+		t.Error(err)
+	}
+	f.former("counters", "user@", "max", 20261201)
+}
+
+// former checks a field of a record where the previous version looks for it; nil for no record.
+func (f former) former(collection, id, field string, want any) {
+	f.Helper()
+	var got bson.M
+	err := f.Collection(collection).FindOne(f.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&got)
+	switch {
+	case want == nil && errors.Is(err, driver.ErrNoDocuments):
+	case err != nil || fmt.Sprint(got[field]) != fmt.Sprint(want) || fmt.Sprint(got["v"]) != "1" || got["bizTag"] != id:
+		f.Errorf("%s %s is %v, %v; want %s %v", collection, id, got, err, field, want)
+	}
+}
+
+// What this version records is seen by nodes of the previous version that still run.
+func TestThePreviousVersionSeesWhatIsRecorded(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	s := f.open()
+	ctx, documents := t.Context(), s.Documents()
+	period := persist.Document{Kind: persist.PeriodKind, Key: "user@20261122", Revision: 1, Body: "segment", Timestamp: 1}
+	err := errors.Join(persist.ShapesIn(documents).Create(ctx, "new", "segment", time.UnixMilli(7)), documents.Create(ctx, period),
+		documents.Update(ctx, persist.PurgedDocument("user", 20261015, 2, 8)), documents.Create(ctx, persist.PurgedDocument("other", 20261016, 1, 8)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.former("shapes", "new", "shape", "segment")
+	f.former("shapes", "user@20261122", "shape", "segment")
+	f.former("counters", "user@", "max", 20261015)
+	f.former("counters", "other@", "max", 20261016)
+	f.purged(s, 20261015)
+	if err := documents.Delete(ctx, persist.PeriodKind, period.Key, 1); err != nil {
+		t.Fatal(err)
+	}
+	f.former("shapes", period.Key, "", nil)
+	if d, err := documents.Read(ctx, persist.PeriodKind, period.Key); !errors.Is(err, persist.ErrNotFound) {
+		t.Errorf("the period is %+v, %v", d, err)
+	}
+}
+
+// A layout that is newer than this build is refused, and stays as it is.
+func TestNewerLayoutIsRefused(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := mongo.Open(t.Context(), mongo.Options{URI: f.server.URI(), Database: f.Name(), Timeout: 10 * time.Second, Now: time.Now})
+	if !errors.Is(err, persist.ErrNewer) {
+		t.Errorf("got %v", err)
+	}
+	if v := f.version("clusters", "cluster"); v != 3 {
+		t.Errorf("the format became %d", v)
+	}
+}
+
+// Shapes that cannot be read keep nothing else from being copied, and are not taken for missing.
+func TestUpgradeOfDamagedShapes(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	f.insert("shapes", record("empty", bson.D{{Key: "shape", Value: ""}}), record("number", bson.D{{Key: "shape", Value: 5}}))
+	s := f.open()
+	f.holds(s)
+	for _, name := range []string{"empty", "number"} {
+		if got, err := persist.ShapesIn(s.Documents()).Read(t.Context(), name); err == nil || errors.Is(err, persist.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if err := persist.ShapesIn(s.Documents()).Create(t.Context(), name, "segment", time.Now()); err == nil {
+			t.Errorf("%s was created", name)
+		}
+	}
+}

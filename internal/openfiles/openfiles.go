@@ -1,0 +1,2 @@
+// Package openfiles says how many files this process may have open.
+package openfiles

@@ -1,0 +1,101 @@
+// Command clockseqd is seqd with a clock that a test can turn while it runs: the environment
+// variable SEQD_TEST_CLOCK names a file that holds how far it is off, in ns, as 8 bytes with the
+// lowest first. SEQD_TEST_NODES says how many nodes it is, 1 unless it says more. It is configured
+// by the environment alone. It stands in the main module, and not beside the tests that run it, so
+// that it is made of the same versions of everything as seqd.
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/logging"
+	"github.com/seqd/seqd/server/ops"
+	_ "github.com/seqd/seqd/standard"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run serves, or does what `seqd restored` and `seqd raise` do.
+func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
+	cfg, err := config.Load(config.Sources{Env: env})
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 1 && args[0] == "restored":
+		return ops.Restored(ctx, cfg, func(bizType, done string) { fmt.Fprintf(out, "%s: %s\n", bizType, done) })
+	case len(args) == 3 && args[0] == "raise":
+		return raise(ctx, cfg, args[1], args[2], out)
+	case len(args) > 0:
+		return errors.New("the only commands are restored, and raise BIZTYPE NUMBER")
+	}
+	now, err := clock(os.Getenv("SEQD_TEST_CLOCK"))
+	if err != nil {
+		return err
+	}
+	nodes := 1
+	if text := os.Getenv("SEQD_TEST_NODES"); text != "" {
+		if nodes, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("SEQD_TEST_NODES: %w", err)
+		}
+	}
+	logger := logging.New(cfg.Log, errs)
+	ended := make(chan error, nodes)
+	for range nodes {
+		go func() { ended <- server.Run(ctx, cfg, server.WithLogger(logger), server.WithClock(now)) }()
+	}
+	for range nodes {
+		err = errors.Join(err, <-ended)
+	}
+	return err
+}
+
+// raise does what `seqd raise` does.
+func raise(ctx context.Context, cfg *config.Config, bizType, text string, out io.Writer) error {
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return err
+	}
+	raised, err := ops.Raise(ctx, cfg, bizType, number)
+	if err == nil {
+		fmt.Fprintf(out, "%s: %s\n", bizType, raised)
+	}
+	return err
+}
+
+// clock returns the time of day, off by what the file says at that moment; the file stays open.
+func clock(path string) (now func() time.Time, err error) {
+	if path == "" {
+		return time.Now, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return func() time.Time {
+		var raw [8]byte
+		if _, err := file.ReadAt(raw[:], 0); err != nil {
+			panic(fmt.Sprintf("the clock's file: %v", err)) // the test has gone
+		}
+		return time.Now().Add(time.Duration(binary.LittleEndian.Uint64(raw[:])))
+	}, nil
+}

@@ -1,0 +1,111 @@
+package seqd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Parsed is what an ID says.
+type Parsed struct {
+	// Number is the number behind the display form.
+	Number int64
+	// Valid is false when the ID carries a check digit that does not fit.
+	Valid bool
+	// Time is when the number was made, the zero time where it does not say.
+	Time time.Time
+	// Period is what the date in the ID says, 0 where there is none.
+	Period Period
+	// MachineID and Sequence are nil where the number does not say.
+	MachineID, Sequence *int64
+}
+
+// Parse reads an ID back. It says whether text has the form of an ID of this biz type, not whether
+// it was issued.
+func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
+	i, err := is.find(context.Background(), bizType, false)
+	if err != nil {
+		return Parsed{}, err
+	}
+	defer i.leave()
+	p, shown, err := i.read(id)
+	if err != nil {
+		return Parsed{}, err
+	}
+	most := MaxNumber
+	parser, ok := i.strategy.(Parser)
+	if ok {
+		most = math.MaxInt64
+	}
+	number, err := strconv.ParseInt(shown, 10, 64)
+	switch {
+	case err != nil && errors.Is(err, strconv.ErrRange), err == nil && (number < 1 || number > most):
+		return Parsed{}, Errorf(CodeInvalidID, "%s is outside 1 to %d, where all numbers of %s are", shorten(shown), most, bizType)
+	case err != nil || strconv.FormatInt(number, 10) != shown:
+		return Parsed{}, Errorf(CodeInvalidID, "%s is no ID of %s: an ID is a decimal number without sign or leading zeros",
+			shorten(shown), bizType)
+	case ok:
+		valid, period := p.Valid, p.Period
+		p, err = parser.Parse(number)
+		p.Valid, p.Period = p.Valid && valid, period
+		return p, err
+	}
+	p.Number = number
+	return p, nil
+}
+
+// read takes back what plugins made of a number, the last one first.
+func (i *instance) read(id string) (p Parsed, shown string, err error) {
+	p.Valid, shown = true, id
+	for _, l := range slices.Backward(i.chain) {
+		reader, ok := l.Plugin.(Reader)
+		switch {
+		case ok:
+			reading, err := l.read(reader, shown)
+			if err != nil {
+				return p, "", err
+			}
+			shown, p.Valid = reading.Shown, p.Valid && !reading.Invalid
+			p.Period = cmp.Or(p.Period, reading.Period)
+		case l.Rewrites:
+			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s has no way to", i.name, l.Name)
+		}
+	}
+	return p, shown, nil
+}
+
+func (l *link) read(reader Reader, shown string) (r Reading, err error) {
+	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	return reader.Read(shown)
+}
+
+// Resource returns what a plugin has to show of a biz type; see [Resource]. It does so as well
+// while the biz type is disabled or cannot issue.
+func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
+	i, err := is.find(ctx, bizType, true)
+	if err != nil {
+		return nil, err
+	}
+	defer i.leave()
+	for _, l := range i.chain {
+		if r, ok := l.Plugin.(Resource); ok && r.ResourceName() == name {
+			defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+			return r.Show(ctx, query)
+		}
+	}
+	return nil, Errorf(CodeNotFound, "the biz type %s has no plugin that shows %s", bizType, shorten(name))
+}
+
+// shorten quotes text of unknown length for an error message.
+func shorten(text string) string {
+	const most = 40
+	if len(text) > most {
+		return strconv.QuoteToASCII(text[:most]) + "…"
+	}
+	return strconv.QuoteToASCII(text)
+}

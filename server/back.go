@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/backends"
+	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/feed"
+	"github.com/seqd/seqd/server/metrics"
+	"github.com/seqd/seqd/server/nodes"
+	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/strategy"
+)
+
+// back is what issuing uses.
+type back struct {
+	base      *base
+	front     *front
+	opening   backends.StoreOptions
+	alone     map[string]bool // biz types that issue without the store, if it cannot be reached
+	store     *backends.Store
+	redis     *backends.Redis // nil if none is configured
+	feed      *feed.Feed
+	handlers  *rejection.Handlers
+	catalogue *definitions.Catalogue
+	issuer    *seqd.Issuer
+	nodes     *nodes.Nodes
+}
+
+// open opens the back ends, builds the biz types and lets requests in. It returns an error if ctx
+// ends before that.
+func (b *back) open(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		b.openStore, b.openRedis, b.openFeed, b.openTokens, b.openIssuer,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	b.openAnswers(ctx)
+	b.openNodes(ctx)
+	b.front.api.Administer(b.catalogue.Editor(), b.nodes)
+	b.base.telemetry.watch(metrics.Source{
+		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure,
+		Feed: func() (number, failures int64) { return b.feed.Number(), b.feed.Failures() },
+	}, b.front.api)
+	b.front.api.Ready(b.issuer)
+	b.base.background.run(ctx, b.issuer.Init)
+	b.base.background.run(ctx, b.follow)
+	b.base.background.run(ctx, b.catalogue.Seed)
+	return nil
+}
+
+// openStore opens the store.
+func (b *back) openStore(ctx context.Context) (err error) {
+	b.opening = backends.StoreOptions{
+		Now: b.base.opts.now, Log: b.base.log, Monitor: b.base.telemetry.mongoMonitor(),
+		Remembered: b.remembered, Waiting: b.front.api.Waiting,
+	}
+	b.store, err = backends.OpenStore(ctx, b.base.cfg.Store, b.opening)
+	if err != nil {
+		return err
+	}
+	b.base.cleanups.add("the store", b.base.cfg.Server.StopTimeout, func(context.Context) error {
+		return b.store.Store.Close()
+	})
+	return nil
+}
+
+// remembered returns the biz types that can issue without the store, and their cluster.
+func (b *back) remembered() (bizTypes []string, cluster string) {
+	b.alone, cluster = definitions.Alone(b.base.cfg.BizTypes, b.env())
+	return slices.Sorted(maps.Keys(b.alone)), cluster
+}
+
+// openRedis opens Redis, if the configuration has one.
+func (b *back) openRedis(ctx context.Context) (err error) {
+	if !b.base.cfg.Redis.Configured() {
+		return nil
+	}
+	b.redis, err = backends.OpenRedis(ctx, b.base.cfg.Redis, backends.RedisOptions{
+		Cluster: b.store.Cluster, AnyCluster: b.base.cfg.Store.Driver == "memory",
+		Hook: b.base.telemetry.redisHook(), Log: b.base.log,
+	})
+	if err != nil {
+		return err
+	}
+	b.base.cleanups.add("Redis", b.base.cfg.Server.StopTimeout, func(context.Context) error {
+		_ = b.redis.Client.Close() // its errors are of connections that were broken anyway
+		return nil
+	})
+	b.base.background.run(ctx, b.redis.Watch)
+	return nil
+}
+
+// openFeed begins to follow changes. What is read from here on is followed.
+func (b *back) openFeed(ctx context.Context) error {
+	b.base.cleanups.add("background work", backgroundPatience, b.base.background.await)
+	store := b.store
+	b.feed = feed.New(feed.Options{
+		Documents: store.Store.Documents(), Shared: store.Store.Shared(), Redis: b.env().Redis,
+		Channel: b.base.cfg.Redis.Changes(store.Cluster), Now: b.base.opts.now, Log: b.base.log,
+	})
+	if store.BeganWithout() {
+		return nil // see catchUp
+	}
+	return b.opening.Await(ctx, b.feed.Begin)
+}
+
+// openTokens reads the tokens of the store. If that fails, biz types are opened all the same, and
+// the tokens are tried again in the background.
+func (b *back) openTokens(ctx context.Context) error {
+	tokens := b.front.tokens
+	b.feed.Add(access.Kind, feed.Follower{Changed: tokens.Apply, Reload: tokens.Reload})
+	tokens.Use(access.Backing{
+		Documents: b.store.Store.Documents(), Announce: b.feed.Announce, Publish: b.feed.Publish,
+	})
+	if tokens.Reload(ctx) != nil {
+		b.base.background.run(ctx, func(ctx context.Context) { loadTokens(ctx, tokens, b.base.log) })
+	}
+	return nil
+}
+
+// openIssuer builds the biz types and the issuer.
+func (b *back) openIssuer(ctx context.Context) error {
+	env := b.env()
+	b.handlers = rejection.New(rejection.Options{
+		Env: plugin.Env(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
+	})
+	b.base.cleanups.add("issuing", b.base.cfg.Server.StopTimeout, b.closeIssuing)
+	opts := definitions.Options{Config: b.base.cfg, Env: env, Handlers: b.handlers, Feed: b.feed}
+	if b.store.BeganWithout() {
+		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
+	}
+	b.catalogue = definitions.New(opts)
+	if follower, ok := b.catalogue.Follower(); ok {
+		b.feed.Add(definitions.Kind, follower)
+	}
+	var list []seqd.Definition
+	err := b.opening.Await(ctx, func(ctx context.Context) (err error) {
+		list, err = b.catalogue.Build(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.issuer, err = seqd.NewIssuer(list, seqd.Options{
+		Rejected: b.base.opts.rejected, Observer: env.Observer, Log: b.base.log, PluginTimeout: b.base.cfg.Server.PluginTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	b.catalogue.Serve(b.issuer)
+	if b.store.BeganWithout() {
+		b.base.background.run(ctx, b.confirm)
+	}
+	return nil
+}
+
+// closeIssuing gives unused numbers back, and closes what biz types use.
+func (b *back) closeIssuing(ctx context.Context) (err error) {
+	if b.issuer != nil {
+		err = b.issuer.Close(ctx)
+	}
+	return errors.Join(err, b.handlers.Close(ctx))
+}
+
+// confirm ends the service if the store, which could not be reached at the start, turns out to be
+// another one.
+func (b *back) confirm(ctx context.Context) {
+	err := b.store.Confirm(ctx, b.catalogue.Confirm)
+	if seqd.CodeOf(err) == seqd.CodeConflict {
+		b.base.failed <- err
+	}
+}
+
+// openNodes counts this node among those of the cluster.
+func (b *back) openNodes(ctx context.Context) {
+	store, opts := b.store.Store, &b.base.opts
+	b.nodes = nodes.New(nodes.Options{
+		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
+		Addr: b.front.addr, Build: opts.build(),
+		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, RedisAway: b.env().RedisAway,
+	})
+	b.base.background.run(ctx, b.nodes.Beat)
+}
+
+// follow follows the changes of other nodes until ctx ends.
+func (b *back) follow(ctx context.Context) {
+	if b.store.BeganWithout() && b.catchUp(ctx) != nil {
+		return
+	}
+	b.feed.Follow(ctx)
+}
+
+// catchUp reads what a start without the store could not. It returns an error if ctx ends before.
+func (b *back) catchUp(ctx context.Context) error {
+	changed := retry.OnChange(func(err error) {
+		b.base.log.Error("what changed before this node could reach the store cannot be read yet", "error", err)
+	})
+	failed := func(err error) {
+		if !b.store.Unreached() { // while it is, that was logged
+			changed(err)
+		}
+	}
+	return retry.Do(ctx, retry.Policy{First: backends.RetryPause, Failed: failed}, func(ctx context.Context) error {
+		if err := b.feed.Begin(ctx); err != nil {
+			return err
+		}
+		return b.catalogue.CatchUp(ctx)
+	})
+}
+
+// env is what strategies and plugins are built from. Before the back ends are open it is without
+// them.
+func (b *back) env() strategy.Env {
+	env := strategy.Env{
+		Now: b.base.opts.now, Log: b.base.log, Observer: b.base.opts.observer,
+		RedisPrefix: b.base.cfg.Redis.KeyPrefix, Addr: b.front.addr,
+	}
+	if b.store != nil {
+		env.Store, env.Cluster = b.store.Store, b.store.Cluster
+	}
+	if b.redis != nil {
+		env.Redis, env.RedisAway = b.redis.Client, b.redis.Away
+	}
+	return env
+}
+
+// tellBackends tells which back ends answered when they were last used. The store is used at every
+// poll of the feed, every few seconds, and by strategies that fetch numbers; so one that no other
+// node uses counts as well until fetching fails.
+func (b *back) tellBackends(tell func(name string, up bool)) {
+	tell("store", !b.feed.Failing() && !b.base.telemetry.metrics.StoreAway() && !b.store.Unreached())
+	if b.redis != nil {
+		_, cause := b.redis.Away()
+		tell("redis", cause == nil)
+	}
+}

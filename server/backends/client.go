@@ -1,0 +1,184 @@
+package backends
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+func init() {
+	// The client writes a line of plain text to standard error at every failed attempt to connect.
+	// What an operator should see is in the errors it returns.
+	redis.SetLogger(silent{})
+}
+
+type silent struct{}
+
+// Printf drops what it is given.
+func (silent) Printf(context.Context, string, ...any) {}
+
+// NewRedis returns a client for what the configuration names: one server, a Cluster, or Sentinels
+// and what they watch. It reads the TLS files and connects to nothing.
+//
+// It sends each command once: a take or an install that was repeated would count twice. (The
+// Cluster client follows MOVED and ASK, by which a server says that it has not run the command;
+// that it repeats nothing else is up to redisonce.Do, which marks its commands.) It sends nothing
+// at connecting but HELLO and SELECT, so that a user with few rights will do.
+func NewRedis(cfg config.Redis) (redis.UniversalClient, error) {
+	dial, err := redisDialer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var client redis.UniversalClient
+	hook := bound{cfg.Timeout}
+	maint := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch {
+	case cfg.MasterName != "":
+		client = redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: cfg.MasterName, SentinelAddrs: cfg.Addrs, SentinelUsername: cfg.SentinelUsername, SentinelPassword: cfg.SentinelPassword,
+			Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
+			MaxRetries: -1, DialerRetries: 1, DialTimeout: askSentinels * cfg.Timeout,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+		})
+	case cfg.Cluster():
+		cluster := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: cfg.Addrs, Username: cfg.Username, Password: cfg.Password, Protocol: protocol, Dialer: dial,
+			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout, DisableRoutingPolicies: true,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+			MaintNotificationsConfig: maint,
+		})
+		// for what it asks them on its own
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
+		client = cluster
+	default:
+		client = redis.NewClient(&redis.Options{
+			Addr: cfg.Addrs[0], Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
+			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+			MaintNotificationsConfig: maint,
+		})
+	}
+	client.AddHook(hook)
+	return client, nil
+}
+
+const (
+	// protocol is RESP2: nothing here needs more, and the client looks for notifications on every
+	// connection that speaks RESP3.
+	protocol = 2
+	// askSentinels is how many times the time-out of a command connecting may take by way of
+	// Sentinels. The client asks the one that it knows, asks it once more and then all at once;
+	// with less time than for that it can stay with one that hangs.
+	askSentinels = 5
+)
+
+// discreet keeps secrets out of errors: a server that does not know a command, as AUTH where it was
+// renamed, repeats what came with it.
+func discreet(err error) error {
+	if err == nil {
+		return nil
+	}
+	text, _, repeats := strings.Cut(err.Error(), ", with args beginning with")
+	if !repeats {
+		return err
+	}
+	return refusedCommand(text)
+}
+
+// refusedCommand is an answer of the server, as [redis.Error].
+type refusedCommand string
+
+// Error implements [error].
+func (e refusedCommand) Error() string { return string(e) }
+
+// RedisError implements [redis.Error].
+func (refusedCommand) RedisError() {}
+
+// bound gives every command the same time from end to end, and keeps secrets out of its error. The
+// client's own time-outs bound only its parts: waiting for a connection, dialling, greeting,
+// writing, reading, and in a Cluster all of them again after every redirection.
+type bound struct{ timeout time.Duration }
+
+var _ redis.Hook = bound{}
+
+// DialHook implements [redis.Hook].
+func (b bound) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (b bound) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, b.timeout)
+		defer cancel()
+		return discreet(next(ctx, cmd))
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (b bound) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		ctx, cancel := context.WithTimeout(ctx, b.timeout)
+		defer cancel()
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			cmd.SetErr(discreet(cmd.Err()))
+		}
+		return discreet(err)
+	}
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// redisDialer returns how to connect to servers and Sentinels alike.
+func redisDialer(cfg config.Redis) (dialer, error) {
+	plain := &net.Dialer{Timeout: cfg.Timeout}
+	if !cfg.TLS.Enabled {
+		return plain.DialContext, nil
+	}
+	settings, err := redisTLS(cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	secure := &tls.Dialer{NetDialer: plain, Config: settings}
+	return secure.DialContext, nil
+}
+
+// redisTLS reads the files that the configuration names.
+func redisTLS(cfg config.RedisTLS) (*tls.Config, error) {
+	settings := &tls.Config{ServerName: cfg.ServerName, MinVersion: tls.VersionTLS12}
+	if cfg.CAFile != "" {
+		authorities, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls.caFile: %w", err)
+		}
+		settings.RootCAs = x509.NewCertPool()
+		if !settings.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("redis.tls.caFile: there is no certificate in %s", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile != "" {
+		certificate, err := os.ReadFile(cfg.CertFile)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls.certFile: %w", err)
+		}
+		key, err := os.ReadFile(cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls.keyFile: %w", err)
+		}
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls.certFile, redis.tls.keyFile: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{pair}
+	}
+	return settings, nil
+}

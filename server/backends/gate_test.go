@@ -1,0 +1,30 @@
+package backends
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// While the gate is shut only the comparison may use the store; after that everything may.
+func TestGate(t *testing.T) {
+	g, other := new(Gate), new(Gate)
+	if err := g.Admit(t.Context()); err != nil {
+		t.Errorf("before it was shut: %v", err)
+	}
+	g.shut.Store(true)
+	if err := g.Admit(t.Context()); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("shut: %v", err)
+	}
+	if err := g.Admit(other.pass(t.Context())); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("with the pass of another gate: %v", err)
+	}
+	if err := g.Admit(g.pass(t.Context())); err != nil {
+		t.Errorf("with a pass: %v", err)
+	}
+	g.shut.Store(false)
+	if err := g.Admit(t.Context()); err != nil {
+		t.Errorf("open: %v", err)
+	}
+}

@@ -1,0 +1,217 @@
+package backends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/bounded"
+	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/server/config"
+)
+
+// closeTimeout bounds the closing of a store that was opened in vain.
+const closeTimeout = 5 * time.Second
+
+// NewStore opens a store, for commands that run beside the service.
+func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
+	return newStore(ctx, cfg, now, mongo.Options{})
+}
+
+// newStore opens a store, with more options for MongoDB.
+func newStore(ctx context.Context, cfg config.Store, now func() time.Time, more mongo.Options) (persist.Store, error) {
+	switch cfg.Driver {
+	case "memory":
+		return memory.New(now), nil
+	case "mongo":
+		more.URI, more.Database, more.Timeout, more.Now = cfg.Mongo.URI, cfg.Mongo.Database, cfg.Mongo.Timeout, now
+		return mongo.Open(ctx, more)
+	case "bolt":
+		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
+	}
+	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
+}
+
+// StoreOptions are how the store of the service is opened.
+type StoreOptions struct {
+	Now func() time.Time
+	Log *slog.Logger
+	// Monitor sees the commands of MongoDB; nil for none.
+	Monitor *event.CommandMonitor
+	// Remembered returns the biz types of this node that can issue without the store, and the
+	// cluster that they remember. Nil if none can.
+	Remembered func() (bizTypes []string, cluster string)
+	// Waiting is called with the reason whenever the store could not be opened and is tried again;
+	// nil for no call.
+	Waiting func(*seqd.Error)
+}
+
+// Store is the store of the service, and the cluster that it belongs to.
+type Store struct {
+	// Store returns [persist.ErrUnavailable] for everything while Unreached is true.
+	Store persist.Store
+	// Cluster is its ID, which data outside the store carries too.
+	Cluster string
+
+	gate         *Gate
+	beganWithout bool // it could not be reached at the start
+	log          *slog.Logger
+}
+
+// OpenStore opens the store. While it is out of reach or out of space, OpenStore tries again until
+// ctx ends; other errors are returned. If biz types of this node can issue without the store,
+// OpenStore does not wait for it: see [Store.Confirm].
+func OpenStore(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store, error) {
+	if opts.Remembered != nil && cfg.Driver == "mongo" {
+		if bizTypes, cluster := opts.Remembered(); len(bizTypes) > 0 {
+			return openOrBeginAlone(ctx, cfg, opts, bizTypes, cluster)
+		}
+	}
+	return openReached(ctx, cfg, opts)
+}
+
+// openReached opens the store and reads its cluster.
+func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store, error) {
+	var store persist.Store
+	err := opts.Await(ctx, func(ctx context.Context) (err error) {
+		store, err = newStore(ctx, cfg, opts.Now, mongo.Options{Monitor: opts.Monitor})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	opts.Log.Info("store open", "promise", store.Describe())
+	s := &Store{Store: store, log: opts.Log}
+	err = opts.Await(ctx, func(ctx context.Context) (err error) {
+		s.Cluster, err = persist.ClusterID(ctx, store, opts.Now)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, discard(store))
+	}
+	return s, nil
+}
+
+// openOrBeginAlone opens the store if it can be reached now, and otherwise returns one that is
+// still to be confirmed to be that of cluster.
+func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, bizTypes []string, cluster string) (*Store, error) {
+	gate := new(Gate)
+	more := mongo.Options{Monitor: opts.Monitor, Admit: gate.Admit}
+	store, err := newStore(ctx, cfg, opts.Now, more)
+	if err == nil {
+		var id string
+		if id, err = persist.ClusterID(ctx, store, opts.Now); err == nil {
+			opts.Log.Info("store open", "promise", store.Describe())
+			return &Store{Store: store, Cluster: id, log: opts.Log}, nil
+		}
+	}
+	if errors.Is(err, persist.ErrUnavailable) && store == nil {
+		more.Unreached = true
+		store, _ = newStore(ctx, cfg, opts.Now, more)
+	}
+	if errors.Is(err, persist.ErrUnavailable) && store != nil {
+		opts.Log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it",
+			"bizTypes", bizTypes, "error", err)
+		return Unconfirmed(store, gate, cluster, opts.Log), nil
+	}
+	if store != nil {
+		if err := discard(store); err != nil {
+			return nil, err
+		}
+	}
+	return openReached(ctx, cfg, opts) // it returns the error, if there still is one
+}
+
+// discard closes a store that was opened in vain.
+func discard(store persist.Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return bounded.Do(ctx, func(context.Context) error { return store.Close() })
+}
+
+// Await calls attempt, which needs the store, until it fails with something else than
+// [persist.ErrUnavailable], or not at all. It logs a reason once, not at every attempt.
+func (o StoreOptions) Await(ctx context.Context, attempt func(context.Context) error) error {
+	logged := retry.OnChange(func(err error) { o.Log.Error("the store cannot be opened yet", "error", err) })
+	failed := func(err error) {
+		logged(err)
+		if o.Waiting != nil {
+			o.Waiting(&seqd.Error{
+				Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be opened yet", RetryAfter: RetryPause, Err: err,
+			})
+		}
+	}
+	return retry.Do(ctx, retry.Policy{First: RetryPause, Failed: failed}, func(ctx context.Context) error {
+		err := attempt(ctx)
+		if errors.Is(err, persist.ErrUnavailable) {
+			return err
+		}
+		return retry.Permanent(err)
+	})
+}
+
+// Unconfirmed returns a store that could not be reached at the start. It shuts the gate, which the
+// store asks, until [Store.Confirm] has found that the store is that of the cluster.
+func Unconfirmed(store persist.Store, gate *Gate, cluster string, log *slog.Logger) *Store {
+	gate.shut.Store(true)
+	return &Store{Store: store, Cluster: cluster, gate: gate, beganWithout: true, log: log}
+}
+
+// BeganWithout reports whether the store could not be reached at the start.
+func (s *Store) BeganWithout() bool { return s.beganWithout }
+
+// Unreached reports whether the store could not be reached at the start, and has not been confirmed
+// since.
+func (s *Store) Unreached() bool { return s.beganWithout && s.gate.shut.Load() }
+
+// Confirm returns nil as soon as the store can be reached, is that of the cluster, and check
+// returns nil, whose context lets it use the store. It returns [seqd.CodeConflict] if the store is
+// another one, or check says so; then the node must stop, because what it keeps elsewhere carries
+// the wrong cluster. While the store is away it tries again, until ctx ends. It writes nothing
+// before it knows that the store is that of the cluster.
+func (s *Store) Confirm(ctx context.Context, check func(context.Context) error) error {
+	if !s.Unreached() {
+		return nil
+	}
+	failed := retry.OnChange(func(err error) {
+		s.log.Error("the store cannot be asked yet whether it is the same as before", "error", err)
+	})
+	err := retry.Do(s.gate.pass(ctx), retry.Policy{First: RetryPause, Failed: failed}, func(ctx context.Context) error {
+		err := s.compare(ctx)
+		if err == nil {
+			err = check(ctx)
+		}
+		if seqd.CodeOf(err) == seqd.CodeConflict {
+			return retry.Permanent(err)
+		}
+		return err
+	})
+	if err == nil {
+		s.gate.shut.Store(false)
+		s.log.Info("store open", "promise", s.Store.Describe())
+	}
+	return err
+}
+
+// compare returns nil if the store is that of the cluster.
+func (s *Store) compare(ctx context.Context) error {
+	known, err := persist.ReadCluster(ctx, s.Store.Documents())
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return seqd.Errorf(seqd.CodeConflict, "the store is new, the reservation on disk is of the cluster %s", s.Cluster)
+	case err != nil:
+		return err
+	case known.ID != s.Cluster:
+		return seqd.Errorf(seqd.CodeConflict, "the store is that of the cluster %s, the reservation on disk is of %s", known.ID, s.Cluster)
+	}
+	return nil
+}

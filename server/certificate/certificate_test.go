@@ -1,0 +1,208 @@
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/server/certificate/certificatetest"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// serveTLS serves with a certificate and returns the address.
+func serveTLS(t *testing.T, c *Certificate) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(httpapi.Listener(l, httpapi.ListenerOptions{TLS: c.Settings()})) }()
+	t.Cleanup(func() { _ = s.Close(); <-served })
+	return l.Addr().String()
+}
+
+// subjectAt makes a connection and returns for whom its certificate is.
+func subjectAt(t *testing.T, addr string) string {
+	t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+func TestCertificateIsReadAgain(t *testing.T) {
+	files, until := certificatetest.Files(t), time.Now().Add(time.Hour)
+	first, firstKey := certificatetest.Pair(t, "first", until)
+	second, secondKey := certificatetest.Pair(t, "second", until)
+	certificatetest.Put(t, files, first, firstKey)
+	var log bytes.Buffer
+	c := &Certificate{files: files, now: time.Now, log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if err := c.load(); err != nil {
+		t.Fatal(err)
+	}
+	addr := serveTLS(t, c)
+
+	standing, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer standing.Close()
+	ask := func() {
+		t.Helper()
+		if _, err := io.WriteString(standing, "GET / HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		var buf [1024]byte
+		if n, err := standing.Read(buf[:]); err != nil || !strings.HasPrefix(string(buf[:n]), "HTTP/1.1 200") {
+			t.Fatalf("the connection of before got %q, %v", buf[:n], err)
+		}
+	}
+	ask()
+	now := func(step, want string, errors int) {
+		t.Helper()
+		for range 3 {
+			c.look()
+		}
+		ask()
+		if got := subjectAt(t, addr); got != want {
+			t.Errorf("%s: new connections see %s, want %s", step, got, want)
+		}
+		if got := strings.Count(log.String(), "\n"); got != errors {
+			t.Errorf("%s: %d lines in the log, want %d: %s", step, got, errors, &log)
+		}
+	}
+	now("nothing changed", "first", 0)
+	certificatetest.Put(t, files, second, secondKey)
+	now("both changed", "second", 0)
+	certificatetest.Put(t, files, first, secondKey)
+	now("a key of another one", "second", 1)
+	certificatetest.Put(t, files, []byte("nothing"), secondKey)
+	now("no certificate", "second", 2)
+	if err := os.Remove(files.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files.CertFile, first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now("no key", "second", 3)
+	certificatetest.Put(t, files, first, firstKey)
+	now("good again", "first", 3)
+	certificatetest.Put(t, files, first, secondKey)
+	now("wrong again", "first", 4)
+}
+
+// What is wrong at the start is told by the key of the configuration, without what the files hold.
+func TestCertificateAtTheStart(t *testing.T) {
+	cert, key := certificatetest.Pair(t, "one", time.Now().Add(time.Hour))
+	_, other := certificatetest.Pair(t, "other", time.Now().Add(time.Hour))
+	const secret = "hunter2"
+	for name, tt := range map[string]struct {
+		cert, key []byte
+		want      string
+	}{
+		"no certificate":       {nil, key, "server.tls.certFile: "},
+		"no key":               {cert, nil, "server.tls.keyFile: "},
+		"text":                 {[]byte(secret), key, "server.tls.certFile: "},
+		"text for a key":       {cert, []byte(secret), "server.tls.keyFile: "},
+		"a damaged one":        {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(secret)}), key, "server.tls.certFile: "},
+		"the files exchanged":  {key, cert, "server.tls.certFile: "},
+		"the key of another":   {cert, other, "server.tls.keyFile: "},
+		"a damaged key":        {cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte(secret)}), "server.tls.keyFile: "},
+		"the key in both":      {append(append([]byte{}, key...), cert...), other, "server.tls.keyFile: "},
+		"a certificate in key": {cert, cert, "server.tls.keyFile: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := certificatetest.Files(t)
+			certificatetest.Put(t, files, tt.cert, tt.key)
+			if tt.cert == nil {
+				_ = os.Remove(files.CertFile)
+			}
+			if tt.key == nil {
+				_ = os.Remove(files.KeyFile)
+			}
+			c := &Certificate{files: files, now: time.Now, log: slog.New(slog.DiscardHandler)}
+			err := c.load()
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestExpiredCertificateIsSaid(t *testing.T) {
+	files := certificatetest.Files(t)
+	cert, key := certificatetest.Pair(t, "old", time.Now().Add(-time.Minute))
+	certificatetest.Put(t, files, cert, key)
+	var log bytes.Buffer
+	c := &Certificate{files: files, now: time.Now, log: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := c.load(); err != nil || !strings.Contains(log.String(), "is not valid now") {
+		t.Errorf("%v; logged %s", err, &log)
+	}
+}
+
+// The files are looked at once in each interval, and not after the end.
+func TestCertificateWatch(t *testing.T) {
+	files := certificatetest.Files(t)
+	synctest.Test(t, func(t *testing.T) {
+		first, firstKey := certificatetest.Pair(t, "first", time.Now().Add(time.Hour))
+		second, secondKey := certificatetest.Pair(t, "second", time.Now().Add(time.Hour))
+		certificatetest.Put(t, files, first, firstKey)
+		c := &Certificate{files: files, now: time.Now, log: slog.New(slog.DiscardHandler)}
+		if err := c.load(); err != nil {
+			t.Fatal(err)
+		}
+		subject := func(want string) {
+			t.Helper()
+			if got := c.current.Load().Leaf.Subject.CommonName; got != want {
+				t.Errorf("it is for %s, want %s", got, want)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { c.Watch(ctx, 5*time.Second); close(ended) }()
+		synctest.Wait()
+		certificatetest.Put(t, files, second, secondKey)
+		time.Sleep(5*time.Second - 1)
+		synctest.Wait()
+		subject("first")
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		subject("second")
+		cancel()
+		<-ended
+	})
+}
+
+func TestOldVersionsOfTLS(t *testing.T) {
+	files := certificatetest.Files(t)
+	cert, key := certificatetest.Pair(t, "one", time.Now().Add(time.Hour))
+	certificatetest.Put(t, files, cert, key)
+	c := &Certificate{files: files, now: time.Now, log: slog.New(slog.DiscardHandler)}
+	if err := c.load(); err != nil {
+		t.Fatal(err)
+	}
+	addr := serveTLS(t, c)
+	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
+		if (err == nil) != want {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
+)
+
+// Clean-ups run last in, first out, each once and also after one that fails, and their errors name
+// them.
+func TestCleanupsRunInReverse(t *testing.T) {
+	var c cleanups
+	var ran []string
+	failure := errors.New("broken")
+	c.add("first", time.Second, func(context.Context) error { ran = append(ran, "first"); return nil })
+	c.add("second", time.Second, func(context.Context) error { ran = append(ran, "second"); return failure })
+	c.add("third", time.Second, func(context.Context) error { ran = append(ran, "third"); return nil })
+	err := c.run()
+	if want := []string{"third", "second", "first"}; !slices.Equal(ran, want) {
+		t.Errorf("ran %q, want %q", ran, want)
+	}
+	if !errors.Is(err, failure) || err.Error() != "close second: broken" {
+		t.Errorf("error %v", err)
+	}
+	if err := c.run(); err != nil || len(ran) != 3 {
+		t.Errorf("the second time: %v, ran %q", err, ran)
+	}
+}
+
+// A clean-up that hangs takes its time and no more, and the others still run.
+func TestCleanupThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c cleanups
+		closed, release := false, make(chan struct{})
+		c.add("the store", time.Second, func(context.Context) error { closed = true; return nil })
+		c.add("Redis", 3*time.Second, func(context.Context) error { <-release; return nil })
+		began := time.Now()
+		err := c.run()
+		close(release)
+		if took := time.Since(began); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if !closed || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Redis did not close within 3s") {
+			t.Errorf("closed %t, %v", closed, err)
+		}
+	})
+}
+
+// A start that fails after the store is open closes it: its file can be opened again. Stop returns
+// the same whenever it is called.
+func TestStartThatFailsHalfWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	text := fmt.Sprintf("server: {addr: '127.0.0.1:0'}\nlog: {level: error}\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)
+	cfg, err := config.LoadYAML([]byte(text), config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	cfg.Redis.Addrs, cfg.Redis.TLS = []string{"127.0.0.1:1"}, config.RedisTLS{Enabled: true, CAFile: missing}
+	s := New(cfg)
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Fatalf("the start returned %v", err)
+	}
+	for range 2 {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatalf("the store is still open: %v", err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,176 @@
+package definitions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/strategy"
+)
+
+// builder makes what the issuer needs of a biz type. It does no I/O except that of the factories of
+// plugins, which may read files.
+type builder struct {
+	cfg      *config.Config
+	env      strategy.Env
+	handlers *rejection.Handlers
+	shapes   *shapes
+	log      *slog.Logger
+}
+
+// decode reads the text of a definition.
+func (b *builder) decode(name string, text []byte) (seqd.BizType, error) {
+	bizType, problems := b.cfg.DecodeDefinition(name, text)
+	if len(problems) > 0 {
+		return bizType, invalid(problems)
+	}
+	return bizType, nil
+}
+
+// build builds a biz type. If its plugins cannot be made, for example because a key file cannot be
+// read, the biz type refuses to issue, and that is no error: the others must not be affected.
+func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
+	d.BizType = bizType
+	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
+		return d, err
+	}
+	c := claim{shapes: b.shapes, name: bizType.Name}
+	if d.Plugins, err = b.plugins(bizType); err == nil {
+		c.shape, err = Shape(bizType)
+	}
+	if err != nil {
+		d.Strategy = unusable{err}
+		return d, nil
+	}
+	factory, err := strategy.Lookup(bizType.Strategy)
+	if err != nil {
+		return d, err
+	}
+	if d.Strategy, err = factory.New(b.env, bizType); err != nil {
+		return d, err
+	}
+	c.own = factory.Shape(bizType)
+	c.keeper, _ = d.Strategy.(strategy.ShapeKeeper)
+	d.Claim = c
+	return d, nil
+}
+
+// buildStored builds what a document says, nil if it says that there is no biz type. What this node
+// cannot build refuses to issue. state is what to remember of it, rejected the bindings of the
+// rejection handlers that are in use now.
+func (b *builder) buildStored(doc persist.Document) (state state, rejected []seqd.RejectedBinding, d *seqd.Definition) {
+	name := doc.Key
+	said, err := decode(doc)
+	state = stateOf(doc.Revision, said)
+	switch {
+	case err == nil && said.Deleted:
+		return state, nil, nil
+	case err == nil && !said.Enabled:
+		return state, nil, b.idle(name, said)
+	}
+	made := seqd.Definition{BizType: seqd.BizType{Name: name}}
+	if err == nil {
+		made.BizType, err = b.decode(name, said.Definition)
+	}
+	if err == nil {
+		made, err = b.build(made.BizType)
+	}
+	if made.Rejected != nil {
+		rejected = made.BizType.Rejected
+	}
+	if c, ok := made.Claim.(claim); ok {
+		c.forced = said.Shape
+		made.Claim = c
+	}
+	if err != nil {
+		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, nil
+	}
+	_, state.unusable = made.Strategy.(unusable)
+	made.Aside = doc.Revision > 1 || said.Source != fromConfig
+	return state, rejected, &made
+}
+
+// idle builds a disabled biz type: its plugins, because of what they have to show.
+func (b *builder) idle(name string, said stored) *seqd.Definition {
+	d := &seqd.Definition{BizType: seqd.BizType{Name: name}, Disabled: disabled(name)}
+	bizType, err := b.decode(name, said.Definition)
+	if err == nil {
+		d.Plugins, err = b.possiblePlugins(bizType)
+	}
+	if err != nil {
+		b.log.Warn("not all plugins of a biz type that is disabled can be made; those show nothing",
+			"bizType", name, "error", err)
+	}
+	return d
+}
+
+// plugins makes the plugins of a biz type.
+func (b *builder) plugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
+	for _, binding := range plugin.Chain(bizType) {
+		made, err := b.plugin(bizType, binding)
+		if err != nil {
+			return bound, err
+		}
+		bound = append(bound, made)
+	}
+	return bound, nil
+}
+
+// possiblePlugins makes those plugins of a biz type that can be made, and returns why the others
+// cannot.
+func (b *builder) possiblePlugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
+	for _, binding := range plugin.Chain(bizType) {
+		made, failed := b.plugin(bizType, binding)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		bound = append(bound, made)
+	}
+	return bound, err
+}
+
+func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (seqd.BoundPlugin, error) {
+	factory, err := plugin.Lookup(binding.Name)
+	if err != nil {
+		return seqd.BoundPlugin{}, err
+	}
+	made, err := factory.New(plugin.Env(b.env), bizType, binding)
+	if err != nil {
+		return seqd.BoundPlugin{}, fmt.Errorf("plugin %s: %w", binding.Name, err)
+	}
+	return seqd.BoundPlugin{
+		Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
+	}, nil
+}
+
+func disabled(name string) *seqd.Error {
+	return seqd.Errorf(seqd.CodeDisabled, "the biz type %s is disabled", name)
+}
+
+// unusable stands in for the strategy of a biz type that cannot be built.
+type unusable struct{ err error }
+
+var _ seqd.Strategy = unusable{}
+
+// Init returns a conflict, which does not pass.
+func (u unusable) Init(context.Context, bool) error {
+	return &seqd.Error{
+		Code:   seqd.CodeConflict,
+		Detail: "the plugins of this biz type cannot be used; the log of the service says more", Err: u.err,
+	}
+}
+
+// Generate returns the same.
+func (u unusable) Generate(ctx context.Context, _ int, _ *seqd.Sequence) error {
+	return u.Init(ctx, false)
+}
+
+// Close implements [seqd.Strategy].
+func (unusable) Close(context.Context) error { return nil }

@@ -1,0 +1,281 @@
+// Package definitions decides which biz types there are. They are documents in the store, which the
+// API changes ([Editor]) and every node follows ([Catalogue]); with bizTypesFrom: config they are
+// what the configuration says.
+//
+//   - stored.go: the documents; what commands such as raise read of them
+//   - seed.go: definitions of the configuration that the store does not have yet
+//   - builder.go, shape.go: from a definition to the strategy and plugins that the issuer runs
+//   - claim.go: invariant U6, a biz type issues in one shape only
+//   - catalogue.go, state.go: this process follows the documents
+//   - editor.go, check.go, patch.go: changes by administrators
+//
+// The package depends on the store's documents, shapes and counters, the feed of changes, the part
+// of the issuer that replaces biz types, a clock and a log: see [Options]. What a definition may
+// contain is decided in package config, what strategies and plugins make of it in their packages. A
+// new field of the stored document goes into stored.go; a new rule for changes into check.go.
+package definitions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/feed"
+	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/strategy"
+)
+
+// Kind is the kind of the documents that hold definitions, for the feed.
+const Kind = kind
+
+// Feed is how changes become known to other nodes. A [feed.Feed] is one.
+type Feed interface {
+	Announce(ctx context.Context, kind, key string) error
+	AnnounceAll(ctx context.Context, kind string, keys []string) error
+	Publish(ctx context.Context, kind, key string)
+	PublishAll(ctx context.Context, kind string)
+}
+
+var _ Feed = (*feed.Feed)(nil)
+
+// Issuer is what a Catalogue changes. A [seqd.Issuer] is one.
+type Issuer interface {
+	// Put replaces a biz type by what build returns, or adds it.
+	Put(ctx context.Context, name string, build func() (seqd.Definition, error)) error
+	Disable(ctx context.Context, name string, reason *seqd.Error) error
+	Remove(ctx context.Context, name string, reason *seqd.Error) error
+}
+
+var _ Issuer = (*seqd.Issuer)(nil)
+
+// Options are what a Catalogue depends on.
+type Options struct {
+	Config *config.Config
+	// Env is what strategies and plugins are built from. The catalogue uses its store, clock and
+	// log too.
+	Env      strategy.Env
+	Handlers *rejection.Handlers
+	Feed     Feed
+	// Unreached reports whether the store could not be reached at the start and has not been since.
+	// Nil if it was reached at the start.
+	Unreached func() bool
+	// Alone are the biz types that issue in spite of that.
+	Alone map[string]bool
+}
+
+// Catalogue is which biz types there are: what the store says, and the biz types of this process,
+// which follow it. It is safe for concurrent use.
+type Catalogue struct {
+	cfg       *config.Config
+	log       *slog.Logger
+	locked    bool // the configuration says what there is, and nothing can change it
+	unreached func() bool
+	alone     map[string]bool
+
+	records records
+	builder *builder
+	seeder  *seeder
+	states  *states
+	issuer  Issuer
+	claims  []claim // of the biz types that were built before the store was reached
+	turns   turns   // one change of a biz type at a time
+}
+
+// New returns a Catalogue without biz types; see [Catalogue.Build].
+func New(opts Options) *Catalogue {
+	env, cfg := opts.Env, opts.Config
+	c := &Catalogue{
+		cfg: cfg, log: env.Log, locked: cfg.BizTypesFrom == config.FromConfig,
+		unreached: opts.Unreached, alone: opts.Alone,
+		records: records{env.Store.Documents(), env.Now},
+		states:  newStates(),
+	}
+	c.seeder = &seeder{cfg: cfg, records: c.records, feed: opts.Feed, log: env.Log}
+	c.builder = &builder{
+		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log,
+		shapes: &shapes{onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, alone: c.isAlone},
+	}
+	return c
+}
+
+// isAlone reports whether a biz type issues without the store, which has not been reached yet.
+func (c *Catalogue) isAlone(name string) bool {
+	return c.unreached != nil && c.alone[name] && c.unreached()
+}
+
+// Build builds every biz type that there is at the start.
+func (c *Catalogue) Build(ctx context.Context) ([]seqd.Definition, error) {
+	documents := map[string]persist.Document{}
+	if !c.locked && c.unreached == nil {
+		var err error
+		if documents, err = c.seeder.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	list, err := c.buildConfigured(documents)
+	if err != nil {
+		return nil, err
+	}
+	for name, doc := range documents {
+		state, rejected, d := c.builder.buildStored(doc)
+		c.states.set(name, state)
+		c.states.setRejected(name, rejected)
+		if d != nil {
+			list = append(list, *d)
+		}
+	}
+	return list, nil
+}
+
+// buildConfigured builds the biz types of the configuration that the store does not have.
+func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list []seqd.Definition, err error) {
+	for _, b := range c.cfg.BizTypes {
+		if _, ok := documents[b.Name]; ok {
+			continue
+		}
+		d, err := c.builder.build(b)
+		if err != nil {
+			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
+		}
+		if claim, ok := d.Claim.(claim); ok && c.unreached != nil {
+			c.claims = append(c.claims, claim)
+		}
+		text, _ := c.cfg.Definition(b.Name)
+		c.states.set(b.Name, stateOf(0, stored{Definition: text, Enabled: true}))
+		c.states.setRejected(b.Name, b.Rejected)
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// Serve sets the issuer that changes are made in. It must be called before the catalogue follows
+// anything.
+func (c *Catalogue) Serve(issuer Issuer) { c.issuer = issuer }
+
+// Count returns how many biz types there are.
+func (c *Catalogue) Count() int { return c.states.count() }
+
+// Follower returns what makes this process do what changed documents say, for the feed. ok is false
+// if the configuration says what there is.
+func (c *Catalogue) Follower() (f feed.Follower, ok bool) {
+	return feed.Follower{Changed: c.changed, Reload: c.reload}, !c.locked
+}
+
+// changed follows the document of one biz type, which may not be written yet.
+func (c *Catalogue) changed(ctx context.Context, name string) error {
+	doc, err := c.records.documents.Read(ctx, kind, name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		c.apply(ctx, doc)
+	}
+	return err
+}
+
+// reload follows all documents.
+func (c *Catalogue) reload(ctx context.Context) error {
+	all, err := c.records.all(ctx)
+	for _, doc := range all {
+		c.apply(ctx, doc)
+	}
+	return err
+}
+
+// apply makes this process do what a document says, unless it has already.
+func (c *Catalogue) apply(ctx context.Context, doc persist.Document) {
+	name := doc.Key
+	defer c.turns.take(name)()
+	before, was := c.states.get(name)
+	if was && doc.Revision <= before.revision {
+		return
+	}
+	said, err := decode(doc)
+	if was && err == nil && said.digest() == before.said {
+		before.revision = doc.Revision
+		c.states.set(name, before)
+		return
+	}
+	// It is done to the end even if the node stops meanwhile: the unused numbers would be lost.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
+	defer cancel()
+	after := stateOf(doc.Revision, said)
+	var rejected []seqd.RejectedBinding
+	switch {
+	case err == nil && said.Deleted:
+		err = c.issuer.Remove(ctx, name, nil)
+	case err == nil && !said.Enabled && was && before.onlyDisabledBy(said):
+		// the plugins have what was counted until now
+		err = c.issuer.Disable(ctx, name, disabled(name))
+	default:
+		err = c.issuer.Put(ctx, name, func() (seqd.Definition, error) {
+			var d *seqd.Definition
+			after, rejected, d = c.builder.buildStored(doc)
+			return *d, nil
+		})
+	}
+	c.builder.handlers.Release(c.states.setRejected(name, rejected))
+	if err != nil {
+		c.log.Error("a biz type was changed, and what it was before did not close well", "bizType", name, "error", err)
+	}
+	c.log.Info("biz type changed", "bizType", name, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
+	c.states.set(name, after)
+}
+
+// Seed writes those definitions of the configuration to the store that could not be written at the
+// start. It returns when all are there or ctx ends.
+func (c *Catalogue) Seed(ctx context.Context) {
+	if !c.locked {
+		c.seeder.rest(ctx, c.unseeded, c.apply)
+	}
+}
+
+// unseeded returns the definitions of the configuration that are not in the store, as far as this
+// process knows.
+func (c *Catalogue) unseeded() (names []string) {
+	for _, b := range c.cfg.BizTypes {
+		_, ok := c.cfg.Definition(b.Name)
+		if known, _ := c.states.get(b.Name); ok && known.revision == 0 {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// CatchUp follows the documents of a store that could not be reached at the start.
+func (c *Catalogue) CatchUp(ctx context.Context) error {
+	if c.locked {
+		return nil
+	}
+	all, err := c.seeder.load(ctx)
+	if err != nil {
+		return err
+	}
+	for _, doc := range all {
+		c.apply(ctx, doc)
+	}
+	return nil
+}
+
+// Confirm compares the shapes of the biz types that began without the store with those on record in
+// the store, which is that of their cluster. It returns [seqd.CodeConflict] if one differs
+// (invariant U6).
+func (c *Catalogue) Confirm(ctx context.Context) error {
+	for _, claim := range c.claims {
+		if !c.alone[claim.name] {
+			continue
+		}
+		fresh, err := claim.compare(ctx)
+		if err == nil && fresh { // an older copy of the store: it has issued all the same
+			err = claim.create(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

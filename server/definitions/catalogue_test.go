@@ -1,0 +1,542 @@
+package definitions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/feed"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/rejection"
+	_ "github.com/seqd/seqd/standard"
+	"github.com/seqd/seqd/strategy"
+)
+
+// faulty is a store in which something can come between.
+type faulty struct {
+	persist.Store
+	shared bool
+	docs   faultyDocuments
+}
+
+func newFaulty(shared bool) *faulty {
+	store := memory.New(time.Now)
+	return &faulty{Store: store, shared: shared, docs: faultyDocuments{Documents: store.Documents()}}
+}
+
+func (f *faulty) Shared() bool                 { return f.shared }
+func (f *faulty) Documents() persist.Documents { return &f.docs }
+
+// faultyDocuments calls update before each update of a definition, and returns what after returns
+// after it.
+type faultyDocuments struct {
+	persist.Documents
+	delay  time.Duration // of every read
+	mu     sync.Mutex    // guards what follows
+	before func(ctx context.Context, doc persist.Document)
+	after  func(ctx context.Context, err error) error
+}
+
+func (f *faultyDocuments) hooks() (before func(context.Context, persist.Document), after func(context.Context, error) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, after = f.before, f.after
+	f.before, f.after = nil, nil
+	return before, after
+}
+
+func (f *faultyDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	doc, err := f.Documents.Read(ctx, kind, key)
+	time.Sleep(f.delay)
+	return doc, err
+}
+
+func (f *faultyDocuments) Update(ctx context.Context, doc persist.Document) error {
+	if doc.Kind != kind {
+		return f.Documents.Update(ctx, doc)
+	}
+	before, after := f.hooks()
+	if before != nil {
+		before(ctx, doc)
+	}
+	err := f.Documents.Update(ctx, doc)
+	if after != nil {
+		err = after(ctx, err)
+	}
+	return err
+}
+
+// node is what a node has to do with definitions.
+type node struct {
+	*Editor
+	issuer *seqd.Issuer
+	feed   *feed.Feed
+}
+
+// newNode returns a node without biz types of its own.
+func newNode(t *testing.T, store persist.Store) *node {
+	t.Helper()
+	cfg := config.Default()
+	cfg.BizTypesFrom = config.FromStore
+	log := slog.New(slog.DiscardHandler)
+	n := &node{feed: feed.New(feed.Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: log})}
+	if err := n.feed.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	env := strategy.Env{
+		Store: store, Now: time.Now, Log: log, Observer: seqd.NopObserver{}, RedisPrefix: cfg.Redis.KeyPrefix,
+		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
+	}
+	handlers := rejection.New(rejection.Options{Env: plugin.Env(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
+	catalogue := New(Options{Config: &cfg, Env: env, Handlers: handlers, Feed: n.feed})
+	follower, _ := catalogue.Follower()
+	n.feed.Add(Kind, follower)
+	definitions, err := catalogue.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	catalogue.Serve(n.issuer)
+	n.Editor = catalogue.Editor()
+	t.Cleanup(func() { _ = n.issuer.Close(context.Background()) })
+	return n
+}
+
+// always is a change that asks for nothing.
+var always = httpapi.Change{Check: func(int64) error { return nil }}
+
+func forced() httpapi.Change {
+	c := always
+	c.Force = true
+	return c
+}
+
+func (c *node) mustPut(t *testing.T, name, definition string, change httpapi.Change) httpapi.BizType {
+	t.Helper()
+	b, _, err := c.Put(t.Context(), name, []byte(definition), change)
+	if err != nil {
+		t.Fatalf("PUT %s %s: %v", name, definition, err)
+	}
+	return b
+}
+
+func (c *node) mustIssue(t *testing.T, name string) string {
+	t.Helper()
+	seq, err := c.issuer.Next(t.Context(), name, 1)
+	if err != nil {
+		t.Fatalf("issue %s: %v", name, err)
+	}
+	return seq.IDs()[0]
+}
+
+const formatted = `{"plugins":[{"name":"format","template":"A-{seq}"}]}`
+
+// A forced change that comes to nothing leaves the shape as it was: otherwise no node could issue
+// after its next start.
+func TestForcedChangeThatIsRefused(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newNode(t, store), newNode(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	store.docs.before = func(context.Context, persist.Document) { // another change comes first
+		doc := other.records.document("order", 2, stored{Definition: []byte(`{"step":7}`), Enabled: true, Source: fromAPI})
+		if err := store.docs.Documents.Update(t.Context(), doc); err != nil {
+			t.Error(err)
+		}
+		other.catalogue.apply(t.Context(), doc)
+		other.mustIssue(t, "order") // the shape that is not to be is not on record
+	}
+	change := forced()
+	change.Check = func(version int64) error {
+		if version != 1 {
+			return seqd.Errorf(seqd.CodePreconditionFailed, "it is %d", version)
+		}
+		return nil
+	}
+	if _, _, err := c.Put(t.Context(), "order", []byte(formatted), change); seqd.CodeOf(err) != seqd.CodePreconditionFailed {
+		t.Fatalf("error %v", err)
+	}
+	newNode(t, store).mustIssue(t, "order")
+	if err := other.feed.Poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	other.mustIssue(t, "order")
+}
+
+// Of changes that are forced at the same time that one counts whose definition does, on every node
+// and after a start.
+func TestForcedAtTheSameTime(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newNode(t, store), newNode(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	store.docs.before = func(context.Context, persist.Document) {
+		other.mustPut(t, "order", `{"plugins":[{"name":"format","template":"B-{seq}"}]}`, forced())
+		other.mustIssue(t, "order")
+	}
+	change := forced()
+	change.Check = func(version int64) error {
+		if version != 1 {
+			return seqd.Errorf(seqd.CodePreconditionFailed, "it is %d", version)
+		}
+		return nil
+	}
+	if _, _, err := c.Put(t.Context(), "order", []byte(formatted), change); seqd.CodeOf(err) != seqd.CodePreconditionFailed {
+		t.Fatalf("error %v", err)
+	}
+	if err := c.catalogue.reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*node{c, other, newNode(t, store)} {
+		if id := node.mustIssue(t, "order"); !strings.HasPrefix(id, "B-") {
+			t.Errorf("issued %s", id)
+		}
+	}
+}
+
+// A strategy that a biz type never had keeps nothing for it yet: forced upon it, it begins. One
+// that it had goes on.
+func TestForceAnotherStrategy(t *testing.T) {
+	store := newFaulty(true)
+	c := newNode(t, store)
+	const daily = `{"reset":"daily","plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]}`
+	c.mustPut(t, "order", daily, always)
+	c.mustIssue(t, "order")
+	c.mustPut(t, "order", `{}`, forced())
+	if id := c.mustIssue(t, "order"); id != "1" {
+		t.Errorf("issued %s", id)
+	}
+	c.mustPut(t, "order", daily, forced())
+	c.mustIssue(t, "order")
+	c.mustPut(t, "order", `{}`, forced())
+	if id := c.mustIssue(t, "order"); id == "1" {
+		t.Errorf("issued %s twice", id)
+	}
+	c.mustPut(t, "order", `{"step":7}`, always)
+	c.mustIssue(t, "order")
+	newNode(t, store).mustIssue(t, "order")
+}
+
+// A counter that is lost stays lost, also under a shape that was forced.
+func TestForceNoLostCounter(t *testing.T) {
+	store := newFaulty(true)
+	c := newNode(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+		t.Fatal(err)
+	}
+	late := newNode(t, store)
+	late.mustPut(t, "order", formatted, forced())
+	if _, err := late.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What a forced change that ended half-way left behind is mended by forcing either definition.
+func TestForceTheDefinitionThatIsThere(t *testing.T) {
+	store := newFaulty(true)
+	c := newNode(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	reshape(t, store)
+	late := newNode(t, store)
+	if _, err := late.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Fatalf("error %v", err)
+	}
+	c.mustPut(t, "order", `{}`, forced())
+	if err := late.catalogue.reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late.mustIssue(t, "order")
+	newNode(t, store).mustIssue(t, "order")
+}
+
+// A change that was written although its writer heard nothing of it counts on this node too, also
+// where there is no feed.
+func TestChangeOfUnknownOutcome(t *testing.T) {
+	store := newFaulty(false)
+	c := newNode(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	store.docs.after = func(context.Context, error) error { return context.DeadlineExceeded }
+	if _, err := c.Enable(t.Context(), "order", false, always); err == nil {
+		t.Fatal("no error")
+	}
+	c.awaitRefusal(t, "order", seqd.CodeDisabled)
+}
+
+func (c *node) awaitRefusal(t *testing.T, name string, code seqd.Code) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, err := c.issuer.Next(t.Context(), name, 1)
+		if seqd.CodeOf(err) == code {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("error %v, want %s", err, code)
+		}
+	}
+}
+
+// The caller of a change may go away while it is written: it is then done all the same.
+func TestChangeWhoseCallerLeaves(t *testing.T) {
+	store := newFaulty(false)
+	c := newNode(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	ctx, cancel := context.WithCancel(t.Context())
+	store.docs.after = func(ctx context.Context, err error) error { // as bolt does
+		cancel()
+		return errors.Join(err, ctx.Err())
+	}
+	_, _ = c.Enable(ctx, "order", false, always)
+	c.awaitRefusal(t, "order", seqd.CodeDisabled)
+}
+
+// What cannot issue can be disabled: that it cannot is no reason against it.
+func TestDisableWhatCannotIssue(t *testing.T) {
+	store := newFaulty(true)
+	c := newNode(t, store)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	reshape(t, store)
+	b, err := c.Enable(t.Context(), "order", false, always)
+	if err != nil || b.Enabled {
+		t.Fatalf("%v, %v", b, err)
+	}
+}
+
+// The last page says that it is the last, also when it is full and only tombstones follow.
+func TestLastPage(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c.mustPut(t, name, `{}`, always)
+	}
+	for _, name := range []string{"b", "d"} {
+		if _, err := c.Delete(t.Context(), name, always); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, next, err := c.List(t.Context(), "", 1)
+	if err != nil || len(list) != 1 || list[0].Name != "a" || next != "a" {
+		t.Errorf("%v, %q, %v", list, next, err)
+	}
+	list, next, err = c.List(t.Context(), "a", 1)
+	if err != nil || len(list) != 1 || list[0].Name != "c" || next != "" {
+		t.Errorf("%v, %q, %v", list, next, err)
+	}
+}
+
+// A name that is used again with a start below its numbers says so, also when the definition is the
+// one from before the delete.
+func TestStartOfWhatIsMadeAgain(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	c.mustPut(t, "order", `{"start":100}`, always)
+	c.mustIssue(t, "order")
+	if _, err := c.Delete(t.Context(), "order", always); err != nil {
+		t.Fatal(err)
+	}
+	if b := c.mustPut(t, "order", `{"start":100}`, always); len(b.Warnings) != 1 {
+		t.Errorf("warnings %q", b.Warnings)
+	}
+}
+
+// A start above what was issued and below what nodes have in hand moves numbers up, so no answer
+// may say that it moves nothing.
+func TestStartWithinWhatNodesHave(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	c.mustPut(t, "order", `{"step":1000}`, always)
+	c.mustIssue(t, "order")
+	b := c.mustPut(t, "order", `{"step":1000,"start":500}`, always)
+	if got := c.mustIssue(t, "order"); got != "500" {
+		t.Errorf("got %s", got)
+	}
+	for _, text := range b.Warnings {
+		if strings.HasSuffix(text, "it moves nothing") {
+			t.Errorf("start is 500, and the answer says: %s", text)
+		}
+	}
+}
+
+// Many biz types of the configuration are put into a store that others write to as well.
+func TestSeedOfMany(t *testing.T) {
+	store := newFaulty(true)
+	c := newNode(t, store)
+	store.docs.delay = time.Millisecond
+	items := ""
+	for i := range 1000 {
+		items += fmt.Sprintf("{name: b%d},", i)
+	}
+	cfg, err := config.LoadYAML([]byte("bizTypes: ["+items+"]"), config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.catalogue.seeder.cfg = cfg
+	if _, err := c.catalogue.seeder.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A key that stands twice in a patch is refused: which of the two counts would be chance.
+func TestPatchWithAKeyTwice(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	c.mustPut(t, "order", `{"step":1}`, always)
+	for _, patch := range []string{`{"step":2,"step":3}`, `{"step":2,"STEP":3}`, `{"a":{"b":1,"B":2}}`} {
+		if _, err := c.Patch(t.Context(), "order", []byte(patch), always); seqd.CodeOf(err) != seqd.CodeInvalidDefinition || !strings.Contains(err.Error(), "twice") && !strings.Contains(err.Error(), "already") {
+			t.Errorf("%s: %v", patch, err)
+		}
+	}
+}
+
+// A definition that is damaged refuses for that reason, on a node that starts too, and can be put
+// right or deleted.
+func TestDamagedDefinition(t *testing.T) {
+	store := newFaulty(true)
+	c := newNode(t, store)
+	damage := func(revision int64) {
+		t.Helper()
+		doc := c.records.document("order", revision, stored{})
+		doc.Body = "}"
+		write := store.docs.Documents.Update
+		if revision == 1 {
+			write = store.docs.Documents.Create
+		}
+		if err := write(t.Context(), doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(1)
+	late := newNode(t, store)
+	if err := c.catalogue.reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []*node{c, late} {
+		node.awaitRefusal(t, "order", seqd.CodeConflict)
+		if b, err := node.Get(t.Context(), "order"); err != nil || len(b.Warnings) == 0 {
+			t.Errorf("%v, %v", b, err)
+		}
+	}
+	late.mustPut(t, "order", `{}`, always)
+	late.mustIssue(t, "order")
+	damage(3)
+	if _, err := c.Delete(t.Context(), "order", always); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitRefusal(t, "order", seqd.CodeUnknownBizType)
+	if list, _, err := late.List(t.Context(), "", 10); len(list) > 0 || err != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// A change that this process follows while it stops loses no numbers.
+func TestChangeWhileStopping(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newNode(t, store), newNode(t, store)
+	c.mustPut(t, "order", `{"step":1000}`, always)
+	c.mustIssue(t, "order")
+	if _, err := other.Patch(t.Context(), "order", []byte(`{"step":1001}`), always); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := store.Documents().Read(t.Context(), kind, "order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.catalogue.apply(ctx, doc)
+	if got := c.mustIssue(t, "order"); got != "2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A dry run, and a change that is refused, make no files.
+func TestRefusedChangesMakeNothing(t *testing.T) {
+	c := newNode(t, newFaulty(false))
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	path := filepath.Join(t.TempDir(), "new.key")
+	definition := []byte(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`)
+	dry, dryForced := always, forced()
+	dry.DryRun, dryForced.DryRun = true, true
+	for _, change := range []httpapi.Change{dry, always, dryForced} {
+		_, _, err := c.Put(t.Context(), "order", definition, change)
+		if !change.Force && seqd.CodeOf(err) != seqd.CodeConflict || change.Force && err != nil {
+			t.Errorf("%+v: %v", change, err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Fatalf("%+v made a file", change)
+		}
+	}
+	c.mustPut(t, "order", string(definition), forced())
+	c.mustIssue(t, "order")
+}
+
+// Where other nodes would make keys of their own, the file of a key must be there.
+func TestKeysOfManyNodes(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	path := filepath.Join(t.TempDir(), "new.key")
+	definition := []byte(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`)
+	for _, change := range []httpapi.Change{always, forced()} {
+		if _, _, err := c.Put(t.Context(), "order", definition, change); seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), "every node") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a file was made")
+	}
+}
+
+// What this node cannot build is refused where that shows beforehand, and the answer says so where
+// it does not.
+func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
+	c := newNode(t, newFaulty(false))
+	damaged := filepath.Join(t.TempDir(), "damaged.key")
+	if err := os.WriteFile(damaged, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	definition := func(path string) string {
+		return `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`
+	}
+	if _, _, err := c.Put(t.Context(), "order", []byte(definition(damaged)), always); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Errorf("error %v", err)
+	}
+	dangling := filepath.Join(t.TempDir(), "dangling.key")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "none", "key"), dangling); err != nil {
+		t.Fatal(err)
+	}
+	if b := c.mustPut(t, "order", definition(dangling), always); len(b.Warnings) != 1 {
+		t.Errorf("warnings %q", b.Warnings)
+	}
+	if b := c.mustPut(t, "order", `{}`, always); len(b.Warnings) > 0 {
+		t.Errorf("warnings %q", b.Warnings)
+	}
+	c.mustIssue(t, "order")
+}
+
+// reshape puts another shape on record.
+func reshape(t *testing.T, store persist.Store) {
+	t.Helper()
+	shapes := persist.ShapesIn(store.Documents())
+	known, err := shapes.Read(t.Context(), "order")
+	if err == nil {
+		_, err = shapes.Replace(t.Context(), known, "another", time.Now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,138 @@
+package definitions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// checker finds out whether a changed definition may be stored.
+type checker struct {
+	decode   func(name string, text []byte) (seqd.BizType, error)
+	shared   bool // other nodes use the store too
+	shapes   persist.Shapes
+	counters persist.Counters
+	now      func() time.Time
+}
+
+// definition returns an error if a definition cannot be used, and warnings of what it does not do
+// although it looks so. shape is the one that its IDs were given by force, by this change if
+// reshaped is true; "" for none.
+func (c *checker) definition(ctx context.Context, name string, before, said stored, change httpapi.Change) (warnings []string, shape string, reshaped bool, err error) {
+	if said.Deleted || !said.Enabled && !change.Force && bytes.Equal(said.Definition, before.Definition) {
+		// a definition that is wrong can still be deleted or disabled
+		return nil, before.Shape, false, nil
+	}
+	b, err := c.decode(name, said.Definition)
+	if err != nil {
+		return nil, "", false, err
+	}
+	if shape, reshaped, err = c.shape(ctx, b, before.Shape, change); err != nil {
+		return nil, "", false, err
+	}
+	if start := keyOf(said.Definition, "start"); start != nil && (before.Deleted || !bytes.Equal(start, keyOf(before.Definition, "start"))) {
+		warnings, err = c.start(ctx, b)
+	}
+	return warnings, shape, reshaped, err
+}
+
+// shape refuses a definition whose IDs could repeat previous ones (invariant U6), unless it is
+// forced, or was forced before: a forced shape is on record only after a node has built it. forced
+// is the shape that was forced, "" for none.
+func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, change httpapi.Change) (forced string, now bool, err error) {
+	makes := maker(b)
+	if makes != "" && c.shared {
+		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, "+
+			"and every node another one: put the file of the key on every node first", makes)
+	}
+	known, err := c.shapes.Read(ctx, b.Name)
+	fresh := errors.Is(err, persist.ErrNotFound)
+	switch {
+	case err != nil && !fresh:
+		return "", false, storeError(err)
+	case makes != "" && (fresh || change.Force && change.DryRun):
+		return "", false, nil // a dry run makes no key
+	case makes != "" && !change.Force:
+		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, "+
+			"with which %s can repeat the IDs of before: put the file of the key on this node, use a new name, "+
+			"or add force=true where you know that none repeats", makes, b.Name)
+	}
+	shape, err := Shape(b)
+	if err != nil {
+		return "", false, &seqd.Error{
+			Code:   seqd.CodeConflict,
+			Detail: "the plugins of the definition cannot be used on this node; its log says more", Err: err,
+		}
+	}
+	switch {
+	case fresh:
+		return "", false, nil
+	case shape == before && (shape == known.Shape || !change.Force):
+		return before, false, nil
+	case shape == known.Shape:
+		return "", false, nil
+	case change.Force:
+		return shape, true, nil
+	}
+	return "", false, &seqd.Error{
+		Code: seqd.CodeConflict,
+		Detail: b.Name + " has issued numbers in another shape than this definition gives them, which could repeat them: " +
+			"use a new name, or add force=true where you know that none repeats",
+		Err: fmt.Errorf("the store has %q, the definition says %q", known.Shape, shape),
+	}
+}
+
+// maker returns the plugin of a biz type that would make something that does not exist, "" if none
+// would.
+func maker(b seqd.BizType) string {
+	for _, binding := range b.Plugins {
+		if maker, ok := binding.Settings.(plugin.Maker); ok && maker.Makes() {
+			return binding.Name
+		}
+	}
+	return ""
+}
+
+// keyOf returns the value of a key of a definition, nil if it has none.
+func keyOf(text []byte, name string) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return nil
+	}
+	for key, value := range fields {
+		if strings.EqualFold(key, name) {
+			return value
+		}
+	}
+	return nil
+}
+
+// start warns of a start that can have no effect. The store knows which numbers were given to
+// nodes, not how many of them were issued.
+func (c *checker) start(ctx context.Context, b seqd.BizType) ([]string, error) {
+	first, _ := seqd.BoundsOf(b)
+	of := b.Name
+	if calendar := seqd.CalendarOf(b); calendar.Reset != seqd.ResetNever {
+		of = calendar.Now(c.now()).Counter(b.Name)
+	}
+	counter, err := c.counters.Read(ctx, of)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, storeError(err)
+	case first <= counter.Max:
+		return []string{fmt.Sprintf("start %d is not above %d, up to which numbers were handed to nodes before: "+
+			"it moves nothing where these are beyond it already", first, counter.Max)}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,379 @@
+package definitions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/feed"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+const (
+	// changeTries bounds how often a change is tried that other changes overtake.
+	changeTries = 20
+	// writeTimeout bounds the writing of a change.
+	writeTimeout = 20 * time.Second
+	// page is how many documents are read at a time if many of them are left out of a list.
+	page = 1000
+)
+
+// Editor is how administrators read and change definitions. It is safe for concurrent use.
+type Editor struct {
+	cfg       *config.Config
+	records   records
+	feed      Feed
+	check     *checker
+	catalogue *Catalogue
+	log       *slog.Logger
+}
+
+var _ httpapi.Catalogue = (*Editor)(nil)
+
+// Editor returns the editor of the same definitions.
+func (c *Catalogue) Editor() *Editor {
+	store := c.builder.env.Store
+	return &Editor{
+		cfg: c.cfg, records: c.records, feed: c.seeder.feed, catalogue: c, log: c.log,
+		check: &checker{
+			decode: c.builder.decode, shared: store.Shared(), shapes: c.builder.shapes.onRecord, counters: store.Counters(),
+			now: c.records.now,
+		},
+	}
+}
+
+// List implements [httpapi.Catalogue].
+func (e *Editor) List(ctx context.Context, after string, limit int) (list []httpapi.BizType, next string, err error) {
+	if e.catalogue.locked {
+		return e.listConfigured(after, limit)
+	}
+	for many := limit + 1; ; many = page { // one more, to know whether this is the last page
+		docs, err := e.records.documents.List(ctx, kind, after, many)
+		if err != nil {
+			return nil, "", storeError(err)
+		}
+		for _, doc := range docs {
+			after = doc.Key
+			said, err := decode(doc)
+			switch {
+			case err == nil && said.Deleted:
+			case len(list) == limit:
+				return list, list[limit-1].Name, nil
+			default:
+				list = append(list, e.shown(doc.Key, doc.Revision, doc.Timestamp, said))
+			}
+		}
+		if len(docs) < many {
+			return list, "", nil
+		}
+	}
+}
+
+// listConfigured lists what the configuration says.
+func (e *Editor) listConfigured(after string, limit int) (list []httpapi.BizType, next string, err error) {
+	var names []string
+	for _, b := range e.cfg.BizTypes {
+		if b.Name > after {
+			names = append(names, b.Name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names[:min(limit, len(names))] {
+		list = append(list, e.configured(name))
+	}
+	if len(names) > limit {
+		next = names[limit-1]
+	}
+	return list, next, nil
+}
+
+// configured is what the configuration says of a biz type.
+func (e *Editor) configured(name string) httpapi.BizType {
+	text, _ := e.cfg.Definition(name)
+	return e.shown(name, 0, 0, stored{Definition: text, Enabled: true, Source: fromConfig})
+}
+
+// Get implements [httpapi.Catalogue].
+func (e *Editor) Get(ctx context.Context, name string) (httpapi.BizType, error) {
+	if e.catalogue.locked {
+		if _, ok := e.catalogue.states.get(name); !ok {
+			return httpapi.BizType{}, noBizType(name)
+		}
+		return e.configured(name), nil
+	}
+	doc, said, err := e.records.read(ctx, name)
+	if errors.Is(err, errDamaged) {
+		return e.shown(name, doc.Revision, doc.Timestamp, said), nil
+	}
+	if err == nil && (doc.Revision == 0 || said.Deleted) {
+		err = noBizType(name)
+	}
+	if err != nil {
+		return httpapi.BizType{}, err
+	}
+	return e.shown(name, doc.Revision, doc.Timestamp, said), nil
+}
+
+func noBizType(name string) error {
+	return seqd.Errorf(seqd.CodeUnknownBizType, "no biz type is called %q", name)
+}
+
+// shown is a biz type as administrators see it.
+func (e *Editor) shown(name string, version, ms int64, said stored) httpapi.BizType {
+	b := httpapi.BizType{Name: name, Version: version, Enabled: said.Enabled, Source: said.Source}
+	if ms > 0 {
+		b.UpdatedAt = httpapi.Time(ms)
+	}
+	var err error
+	if b.Definition, err = e.cfg.Hide(said.Definition); err != nil {
+		b.Definition, b.Warnings = json.RawMessage("{}"), []string{"the definition in the store cannot be read"}
+	}
+	return b
+}
+
+// Put implements [httpapi.Catalogue].
+func (e *Editor) Put(ctx context.Context, name string, definition []byte, change httpapi.Change) (b httpapi.BizType, created bool, err error) {
+	b, err = e.change(ctx, name, change, func(said *stored, there bool) error {
+		created = !there
+		if !there {
+			// a deleted definition reveals no secrets
+			*said = stored{Source: fromAPI, Enabled: true}
+		}
+		text, err := reveal(e.cfg, definition, said.Definition)
+		if err != nil {
+			return err
+		}
+		said.Definition, said.Deleted = text, false
+		return nil
+	})
+	return b, created, err
+}
+
+// Patch implements [httpapi.Catalogue].
+func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change httpapi.Change) (httpapi.BizType, error) {
+	return e.change(ctx, name, change, existing(name, func(said *stored) error {
+		if _, err := e.cfg.Hide(patch); err != nil { // such as a duplicate key
+			return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the patch: " + err.Error()}
+		}
+		merged, err := mergePatch(said.Definition, patch)
+		if err != nil {
+			return err
+		}
+		said.Definition, err = reveal(e.cfg, merged, said.Definition)
+		return err
+	}))
+}
+
+// Enable implements [httpapi.Catalogue].
+func (e *Editor) Enable(ctx context.Context, name string, enabled bool, change httpapi.Change) (httpapi.BizType, error) {
+	return e.change(ctx, name, change, existing(name, func(said *stored) error {
+		said.Enabled = enabled
+		return nil
+	}))
+}
+
+// Delete implements [httpapi.Catalogue].
+func (e *Editor) Delete(ctx context.Context, name string, change httpapi.Change) (httpapi.BizType, error) {
+	return e.change(ctx, name, change, existing(name, func(said *stored) error {
+		said.Deleted = true
+		return nil
+	}))
+}
+
+// edit changes a definition. there is false if there is none, or it was deleted.
+type edit func(said *stored, there bool) error
+
+// existing is an edit of a biz type that must exist.
+func existing(name string, change func(said *stored) error) edit {
+	return func(said *stored, there bool) error {
+		if !there {
+			return noBizType(name)
+		}
+		return change(said)
+	}
+}
+
+// reveal puts the stored secrets into a definition that was read without them.
+func reveal(cfg *config.Config, text, before []byte) ([]byte, error) {
+	revealed, err := cfg.Reveal(text, before)
+	if err != nil {
+		return nil, &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the definition: " + err.Error()}
+	}
+	return revealed, nil
+}
+
+// errLocked refuses changes if the configuration says what there is.
+var errLocked = &seqd.Error{
+	Code: seqd.CodeConflict, Detail: "bizTypesFrom is config: biz types are changed in the configuration of every node",
+}
+
+// change makes one change of one biz type. It tries again, and calls edit again, if another change
+// was written first.
+func (e *Editor) change(ctx context.Context, name string, change httpapi.Change, edit edit) (httpapi.BizType, error) {
+	if e.catalogue.locked {
+		return httpapi.BizType{}, errLocked
+	}
+	for range changeTries {
+		b, err := e.tryChange(ctx, name, change, edit)
+		if !isOvertaken(err) {
+			return b, err
+		}
+	}
+	return httpapi.BizType{}, &seqd.Error{
+		Code: seqd.CodeStoreUnavailable, Detail: "the biz type is being changed by too many at once", RetryAfter: time.Second,
+	}
+}
+
+// tryChange makes one change, and returns persist.ErrConflict or persist.ErrExists if another
+// change was written first.
+func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Change, edit edit) (b httpapi.BizType, err error) {
+	doc, before, err := e.records.read(ctx, name)
+	if errors.Is(err, errDamaged) { // it can be replaced or deleted
+		err, before = nil, stored{Enabled: true, Source: fromAPI}
+	}
+	if err != nil {
+		return b, err
+	}
+	next, err := e.plan(ctx, name, change, doc, before, edit)
+	if err != nil {
+		return b, err
+	}
+	if next.nothing {
+		e.catalogue.apply(ctx, doc) // this node may not have followed it yet
+	}
+	if next.nothing || change.DryRun {
+		return warned(e.shown(name, doc.Revision, doc.Timestamp, next.said), next.warnings), nil
+	}
+	written := e.records.document(name, doc.Revision+1, next.said)
+	if err := written.Validate(); err != nil {
+		return b, &seqd.Error{
+			Code: seqd.CodeInvalidDefinition, Detail: "the definition takes more room than the store has for one", Err: err,
+		}
+	}
+	if err = e.write(ctx, written); err != nil {
+		if isOvertaken(err) {
+			return b, err
+		}
+		return b, storeError(err)
+	}
+	if known, _ := e.catalogue.states.get(name); known.revision == written.Revision && known.unusable {
+		next.warnings = append(next.warnings, "this node cannot use the definition and refuses to issue; its log says more")
+	}
+	return warned(e.shown(name, written.Revision, written.Timestamp, next.said), next.warnings), nil
+}
+
+func warned(b httpapi.BizType, warnings []string) httpapi.BizType {
+	b.Warnings = append(b.Warnings, warnings...)
+	return b
+}
+
+// plan is what a change makes of what is there.
+type plan struct {
+	said     stored
+	warnings []string
+	nothing  bool // the store says so already
+}
+
+// plan returns what a change makes of what is there, or why it must not be made.
+func (e *Editor) plan(ctx context.Context, name string, change httpapi.Change, doc persist.Document, before stored, edit edit) (p plan, err error) {
+	there := doc.Revision > 0 && !before.Deleted
+	version := doc.Revision
+	if !there {
+		version = 0
+	}
+	if err := change.Check(version); err != nil {
+		return p, err
+	}
+	p.said = before
+	if err := edit(&p.said, there); err != nil {
+		return p, err
+	}
+	var reshaped bool
+	if p.warnings, p.said.Shape, reshaped, err = e.check.definition(ctx, name, before, p.said, change); err != nil {
+		return p, err
+	}
+	p.said.Definition = withoutName(p.said.Definition)
+	if reshaped {
+		p.said.Reshaped = doc.Revision + 1
+		e.log.Warn("the IDs of a biz type get another shape, by force: they can repeat previous ones",
+			"bizType", name, "dryRun", change.DryRun)
+	}
+	p.nothing = doc.Revision > 0 && before.equal(p.said)
+	return p, nil
+}
+
+// withoutName drops the name from a definition: it is that of the document.
+func withoutName(text []byte) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return text
+	}
+	maps.DeleteFunc(fields, func(key string, _ json.RawMessage) bool { return strings.EqualFold(key, "name") })
+	without, err := json.Marshal(fields)
+	if err != nil {
+		return text
+	}
+	return without
+}
+
+// write announces a change, writes it, applies it in this process and publishes it. It does not end
+// with ctx: the caller may leave, and what has begun is finished.
+func (e *Editor) write(ctx context.Context, doc persist.Document) error {
+	ctx = context.WithoutCancel(ctx)
+	err := e.record(ctx, doc)
+	if err == nil {
+		e.feed.Publish(ctx, kind, doc.Key)
+		e.catalogue.apply(ctx, doc)
+	}
+	return err
+}
+
+// record announces and writes a change.
+func (e *Editor) record(ctx context.Context, doc persist.Document) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := e.feed.Announce(ctx, kind, doc.Key); err != nil {
+		return err
+	}
+	write := e.records.documents.Update
+	if doc.Revision == 1 {
+		write = e.records.documents.Create
+	}
+	err := write(ctx, doc)
+	if err != nil && !isOvertaken(err) && !errors.Is(err, persist.ErrNotFound) && !errors.Is(err, persist.ErrInvalid) {
+		go e.find(doc) // it may have been written
+	}
+	return err
+}
+
+// isOvertaken reports whether another change was written first.
+func isOvertaken(err error) bool {
+	return errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists)
+}
+
+// find applies a change in this process if it turns out to have been written. Other nodes have its
+// announcement.
+func (e *Editor) find(doc persist.Document) {
+	ctx, cancel := context.WithTimeout(context.Background(), feed.WatchFor)
+	defer cancel()
+	// its only error is the end of ctx
+	_ = retry.Do(ctx, retry.Policy{First: retryPause}, func(ctx context.Context) error {
+		err := e.catalogue.changed(ctx, doc.Key)
+		if known, _ := e.catalogue.states.get(doc.Key); known.revision >= doc.Revision || errors.Is(err, persist.ErrClosed) {
+			return nil
+		}
+		return errUnwritten
+	})
+}
+
+// errUnwritten is why a change is looked for again.
+var errUnwritten = errors.New("the change is not in the store yet")

@@ -1,0 +1,78 @@
+package definitions
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seqd/seqd"
+)
+
+// mergePatch applies a merge patch (RFC 7396).
+func mergePatch(text, patch []byte) ([]byte, error) {
+	var to, with any
+	wrong := json.Unmarshal(patch, &with)
+	if _, ok := with.(map[string]any); wrong != nil || !ok {
+		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch is not one JSON object")
+	}
+	for _, part := range []struct {
+		text []byte
+		to   *any
+	}{{text, &to}, {patch, &with}} {
+		decoder := json.NewDecoder(strings.NewReader(string(part.text)))
+		decoder.UseNumber() // 2^53 − 1 stays what it is
+		if err := decoder.Decode(part.to); err != nil {
+			return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch cannot be applied: %v", err)
+		}
+	}
+	if key := twice(with); key != "" {
+		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch has %.100q twice: keys are the same in any case", key)
+	}
+	return json.Marshal(merged(to, with))
+}
+
+// twice returns a key that stands twice in an object, also in another case, or in one of the
+// objects in it; "" where none does.
+func twice(in any) string {
+	fields, _ := in.(map[string]any)
+	seen := make(map[string]bool, len(fields))
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		folded := strings.ToLower(key)
+		if seen[folded] {
+			return key
+		}
+		seen[folded] = true
+		if within := twice(fields[key]); within != "" {
+			return within
+		}
+	}
+	return ""
+}
+
+func merged(to, with any) any {
+	changes, ok := with.(map[string]any)
+	if !ok {
+		return with
+	}
+	result := make(map[string]any)
+	if fields, ok := to.(map[string]any); ok {
+		for key, value := range fields {
+			result[key] = value
+		}
+	}
+	for key, value := range changes {
+		for known := range result { // keys of a configuration are the same in any case
+			if known != key && strings.EqualFold(known, key) {
+				result[key] = result[known]
+				delete(result, known)
+			}
+		}
+		if value == nil {
+			delete(result, key)
+			continue
+		}
+		result[key] = merged(result[key], value)
+	}
+	return result
+}

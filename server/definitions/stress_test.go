@@ -1,0 +1,129 @@
+package definitions
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Three nodes change the same biz types at once, writes of unknown outcome among them, and hear of
+// each other's changes late: no number comes twice, and in the end all do what the store says.
+func TestChangesOnThreeNodes(t *testing.T) {
+	store := newFaulty(true)
+	nodes := []*node{newNode(t, store), newNode(t, store), newNode(t, store)}
+	names := []string{"a", "b", "c"}
+	stop := make(chan struct{})
+	var (
+		wg, changing sync.WaitGroup
+		mu           sync.Mutex // guards seen
+		seen         = make(map[string]bool)
+	)
+	for _, node := range nodes {
+		for _, name := range names {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+					}
+					seq, err := node.issuer.Next(t.Context(), name, 3)
+					if err != nil {
+						if code := seqd.CodeOf(err); code != seqd.CodeUnknownBizType && code != seqd.CodeDisabled {
+							t.Error(err)
+						}
+						continue
+					}
+					mu.Lock()
+					for _, id := range seq.IDs() {
+						if seen[name+id] {
+							t.Errorf("%s of %s twice", id, name)
+						}
+						seen[name+id] = true
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Duration(rand.N(20)) * time.Millisecond):
+				}
+				if err := node.feed.Poll(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		changing.Go(func() {
+			for i := range 150 {
+				change(t, node, store, names[rand.N(len(names))], i)
+			}
+		})
+	}
+	changing.Wait()
+	close(stop)
+	wg.Wait()
+	for _, node := range nodes {
+		if err := node.feed.Poll(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, name := range names {
+			converged(t, node, name)
+		}
+	}
+}
+
+// change makes a change by chance.
+func change(t *testing.T, node *node, store *faulty, name string, i int) {
+	if rand.N(5) == 0 {
+		store.docs.mu.Lock()
+		store.docs.after = func(context.Context, error) error { return context.DeadlineExceeded }
+		store.docs.mu.Unlock()
+	}
+	var err error
+	switch rand.N(6) {
+	case 0:
+		_, err = node.Delete(t.Context(), name, always)
+	case 1:
+		_, err = node.Enable(t.Context(), name, false, always)
+	case 2:
+		_, err = node.Enable(t.Context(), name, true, always)
+	case 3:
+		_, err = node.Patch(t.Context(), name, fmt.Appendf(nil, `{"step":%d}`, 5+i%7), always)
+	default:
+		_, _, err = node.Put(t.Context(), name, fmt.Appendf(nil, `{"step":%d,"start":%d}`, 5+i%7, 1+i%50), always)
+	}
+	if code := seqd.CodeOf(err); err != nil && code != seqd.CodeUnknownBizType && code != seqd.CodeStoreUnavailable {
+		t.Error(err)
+	}
+}
+
+// converged wants a node to do what the store says.
+func converged(t *testing.T, node *node, name string) {
+	t.Helper()
+	_, said, err := node.records.read(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := seqd.Code("")
+	switch {
+	case said.Deleted || said.Definition == nil:
+		want = seqd.CodeUnknownBizType
+	case !said.Enabled:
+		want = seqd.CodeDisabled
+	}
+	if _, err := node.issuer.Next(t.Context(), name, 1); seqd.CodeOf(err) != want {
+		t.Errorf("%s: error %v, want %q", name, err, want)
+	}
+	if k, _ := node.catalogue.states.get(name); k.said != said.digest() {
+		t.Errorf("%s: the node has %+v, the store says %+v", name, k, said)
+	}
+}

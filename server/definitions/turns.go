@@ -1,0 +1,38 @@
+package definitions
+
+import "sync"
+
+// turns are locks by name. A name that nobody uses takes no memory.
+type turns struct {
+	mu    sync.Mutex // guards what follows
+	names map[string]*turn
+}
+
+type turn struct {
+	sync.Mutex
+	users int // who has it, or waits for it
+}
+
+// take waits for the turn of a name and returns what ends it.
+func (t *turns) take(name string) (end func()) {
+	t.mu.Lock()
+	if t.names == nil {
+		t.names = make(map[string]*turn)
+	}
+	own := t.names[name]
+	if own == nil {
+		own = new(turn)
+		t.names[name] = own
+	}
+	own.users++
+	t.mu.Unlock()
+	own.Lock()
+	return func() {
+		own.Unlock()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if own.users--; own.users == 0 {
+			delete(t.names, name)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+// Package feed lets every node of a cluster follow the documents that others change.
+//
+// A node that changes a document first announces it in the store ([Feed.Announce]), then writes it,
+// then publishes it by Redis ([Feed.Publish]). The others read it at once when they receive the
+// message. They also read it at every poll for a while after they have read the announcement. So a
+// change is found even if its writer ended in between, Redis lost the message, or there is no
+// Redis.
+//
+// The package depends on the documents of the store, on Redis for publish and subscribe, a clock
+// and a log. It does not know what documents say: to follow another kind, [Feed.Add] a [Follower]
+// for it.
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Options are what a Feed depends on.
+type Options struct {
+	Documents persist.Documents
+	// Shared is whether other nodes can use the store. If not, a Feed does nothing.
+	Shared bool
+	// Redis is nil if none is configured.
+	Redis redis.UniversalClient
+	// Channel is the Redis channel that changes are published on.
+	Channel string
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Feed announces changes and follows those of other nodes. It is safe for concurrent use.
+type Feed struct {
+	opts    Options
+	journal journal
+	watched watched
+	reader  reader
+
+	failures atomic.Int64 // polls that failed
+	failed   atomic.Bool  // the last poll failed
+}
+
+// Follower does what documents of one kind say.
+type Follower struct {
+	// Changed reads a document that may have changed, be gone, or be about to be written.
+	Changed func(ctx context.Context, key string) error
+	// Reload reads all documents of the kind.
+	Reload func(ctx context.Context) error
+}
+
+// subject is a document.
+type subject struct {
+	Kind string `json:"kind"`
+	Key  string `json:"key"`
+}
+
+const (
+	// pollInterval is the pause between two polls.
+	pollInterval = 5 * time.Second
+	// WatchFor is for how long an announced document is read again at each poll: longer than a
+	// write to the store can take.
+	WatchFor = 30 * time.Second
+	// allKeys stands for every document of a kind in what is published.
+	allKeys = ""
+)
+
+// New returns a Feed that follows nothing yet.
+func New(opts Options) *Feed {
+	f := &Feed{opts: opts, journal: journal{opts.Documents, opts.Now, opts.Log}}
+	f.watched.until = make(map[subject]time.Time)
+	f.reader.init(f.watched.remove)
+	return f
+}
+
+// Add sets the follower of a kind of documents. It must be called before [Feed.Follow].
+func (f *Feed) Add(kind string, to Follower) { f.reader.followers[kind] = to }
+
+// Begin notes which announcements there are. It must be called before the documents are read for
+// the first time: recent announcements may be of writes that have not finished.
+func (f *Feed) Begin(ctx context.Context) error {
+	if !f.opts.Shared {
+		return nil
+	}
+	list, _, err := f.journal.read(ctx)
+	if err != nil {
+		return err
+	}
+	f.watched.note(list, 0)
+	return nil
+}
+
+// Number returns the number of the newest announcement that was read.
+func (f *Feed) Number() int64 { return f.watched.number() }
+
+// Failing reports whether the last poll failed.
+func (f *Feed) Failing() bool { return f.failed.Load() }
+
+// Failures returns how many polls failed.
+func (f *Feed) Failures() int64 { return f.failures.Load() }
+
+// Follow reads what other nodes change, until ctx ends.
+func (f *Feed) Follow(ctx context.Context) {
+	if !f.opts.Shared {
+		return
+	}
+	if f.opts.Redis != nil {
+		go f.listen(ctx)
+	}
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	logged := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := f.Poll(ctx)
+		f.count(err)
+		switch {
+		case err == nil && logged != "":
+			f.opts.Log.Info("changes can be read from the store again")
+			logged = ""
+		case err != nil && ctx.Err() == nil && logged != err.Error():
+			logged = err.Error()
+			f.opts.Log.Error("changes cannot be read from the store", "error", err)
+		}
+	}
+}
+
+// count counts the outcome of a poll.
+func (f *Feed) count(err error) {
+	f.failed.Store(err != nil)
+	if err != nil {
+		f.failures.Add(1)
+	}
+}
+
+// Poll reads the announcements, and the documents that are watched. [Feed.Follow] calls it.
+func (f *Feed) Poll(ctx context.Context) error {
+	list, _, err := f.journal.read(ctx)
+	if err != nil {
+		return err
+	}
+	seen := f.Number()
+	if !f.watched.note(list, seen) {
+		if err := f.reader.readAll(ctx); err != nil {
+			f.watched.setNumber(seen) // the next poll tries again
+			return err
+		}
+	}
+	return f.reader.read(ctx, f.watched.all())
+}
+
+// listen reads what is published until ctx ends. The client reconnects by itself; the next poll
+// finds what it missed.
+func (f *Feed) listen(ctx context.Context) {
+	subscription := f.opts.Redis.Subscribe(ctx, f.opts.Channel)
+	defer func() { _ = subscription.Close() }()
+	messages := subscription.Channel(redis.WithChannelHealthCheckInterval(pollInterval))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case message, ok := <-messages:
+			if !ok {
+				return
+			}
+			f.hear(ctx, message.Payload)
+		}
+	}
+}
+
+// hear reads the document that a message names. If that fails, the document is watched.
+func (f *Feed) hear(ctx context.Context, message string) {
+	var s subject
+	if json.Unmarshal([]byte(message), &s) != nil {
+		return
+	}
+	f.reader.start(ctx, s, func(err error) {
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		f.opts.Log.Info("a change could not be read yet", "kind", s.Kind, "key", s.Key, "error", err)
+		f.watched.add(s)
+	})
+}
+
+// Announce says that a document is about to change. The caller may change it only after Announce
+// has returned nil.
+func (f *Feed) Announce(ctx context.Context, kind, key string) error {
+	return f.AnnounceAll(ctx, kind, []string{key})
+}
+
+// AnnounceAll announces several documents of a kind in one step: at most [MostRecent].
+func (f *Feed) AnnounceAll(ctx context.Context, kind string, keys []string) error {
+	if !f.opts.Shared {
+		return nil
+	}
+	return f.journal.announce(ctx, kind, keys)
+}
+
+// Publish tells the other nodes that a document has changed. If that fails, they find it at their
+// next polls.
+func (f *Feed) Publish(ctx context.Context, kind, key string) {
+	if f.opts.Redis == nil || !f.opts.Shared {
+		return
+	}
+	message, err := json.Marshal(subject{kind, key})
+	if err == nil {
+		err = f.opts.Redis.Publish(ctx, f.opts.Channel, message).Err()
+	}
+	if err != nil {
+		f.opts.Log.Info("a change could not be published by Redis; other nodes find it within seconds",
+			"kind", kind, "key", key, "error", err)
+	}
+}
+
+// PublishAll tells the other nodes that any document of a kind may have changed.
+func (f *Feed) PublishAll(ctx context.Context, kind string) { f.Publish(ctx, kind, allKeys) }

@@ -1,0 +1,328 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// sharedStore is a memory that several nodes of a test share.
+type sharedStore struct{ persist.Store }
+
+func (sharedStore) Shared() bool { return true }
+
+// away is a store whose documents cannot be read while it is.
+type away struct {
+	persist.Store
+	is atomic.Bool
+}
+
+func (a *away) Documents() persist.Documents { return awayDocuments{a.Store.Documents(), a} }
+
+type awayDocuments struct {
+	persist.Documents
+	store *away
+}
+
+func (d awayDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if d.store.is.Load() {
+		return persist.Document{}, persist.ErrUnavailable
+	}
+	return d.Documents.Read(ctx, kind, key)
+}
+
+func (d awayDocuments) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
+	if d.store.is.Load() {
+		return nil, persist.ErrUnavailable
+	}
+	return d.Documents.List(ctx, kind, after, limit)
+}
+
+// testNode is a node that follows documents of the kind "thing" and keeps what they say.
+type testNode struct {
+	*Feed
+	mu      sync.Mutex
+	things  map[string]string
+	reloads int
+}
+
+func newNode(t *testing.T, store persist.Store) *testNode {
+	r := &testNode{things: make(map[string]string)}
+	r.Feed = New(Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	keep := func(key, body string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.things[key] = body
+	}
+	r.Add("thing", Follower{
+		Changed: func(ctx context.Context, key string) error {
+			doc, err := store.Documents().Read(ctx, "thing", key)
+			if errors.Is(err, persist.ErrNotFound) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				delete(r.things, key)
+				return nil
+			}
+			if err == nil {
+				keep(key, doc.Body)
+			}
+			return err
+		},
+		Reload: func(ctx context.Context) error {
+			r.reloads++
+			docs, err := store.Documents().List(ctx, "thing", "", 10_000)
+			for _, doc := range docs {
+				keep(doc.Key, doc.Body)
+			}
+			return err
+		},
+	})
+	if err := r.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *testNode) thing(key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.things[key]
+}
+
+// putThing announces and writes a document.
+func putThing(t *testing.T, f *Feed, key, body string, revision int64) {
+	t.Helper()
+	if err := f.Announce(t.Context(), "thing", key); err != nil {
+		t.Fatal(err)
+	}
+	writeThing(t, f.opts.Documents, key, body, revision)
+}
+
+func writeThing(t *testing.T, docs persist.Documents, key, body string, revision int64) {
+	t.Helper()
+	doc := persist.Document{Kind: "thing", Key: key, Revision: revision, Body: body}
+	write := docs.Update
+	if revision == 1 {
+		write = docs.Create
+	}
+	if err := write(t.Context(), doc); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without Redis, a change is found by the next poll.
+func TestPollFindsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		a, b := newNode(t, store), newNode(t, store)
+		go b.Follow(t.Context())
+		for i := range 5 {
+			putThing(t, a.Feed, "x", strconv.Itoa(i), int64(i+1))
+			time.Sleep(pollInterval)
+			synctest.Wait()
+			if got := b.thing("x"); got != strconv.Itoa(i) {
+				t.Errorf("x is %q, want %d", got, i)
+			}
+		}
+		if b.reloads > 0 {
+			t.Errorf("everything was read %d times", b.reloads)
+		}
+	})
+}
+
+// A document that is written long after it was announced, by a node that ends before it can say so,
+// is found all the same.
+func TestPollFindsLateWrites(t *testing.T) {
+	for _, late := range []time.Duration{0, pollInterval / 2, 2 * pollInterval, 3*pollInterval + 1, WatchFor - pollInterval} {
+		synctest.Test(t, func(t *testing.T) {
+			store := sharedStore{memory.New(time.Now)}
+			a := newNode(t, store)
+			if late > 0 {
+				go newNode(t, store).Follow(t.Context())
+			}
+			if err := a.Announce(t.Context(), "thing", "x"); err != nil {
+				t.Fatal(err)
+			}
+			// which begin after the announcement
+			b, early := newNode(t, store), newNode(t, store)
+			go b.Follow(t.Context())
+			go early.Follow(t.Context())
+			time.Sleep(late)
+			writeThing(t, store.Documents(), "x", "late", 1)
+			time.Sleep(pollInterval + time.Second)
+			synctest.Wait()
+			if b.thing("x") != "late" || early.thing("x") != "late" {
+				t.Errorf("written %s late: x is %q and %q", late, b.thing("x"), early.thing("x"))
+			}
+		})
+	}
+}
+
+// A node that misses more announcements than are kept reads everything.
+func TestPollAfterManyChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		a, b := newNode(t, store), newNode(t, store)
+		for i := range MostRecent + 1 {
+			putThing(t, a.Feed, fmt.Sprint("x", i), "y", 1)
+		}
+		go b.Follow(t.Context())
+		time.Sleep(pollInterval)
+		synctest.Wait()
+		for i := range MostRecent + 1 {
+			if b.thing(fmt.Sprint("x", i)) != "y" {
+				t.Errorf("x%d was not seen", i)
+			}
+		}
+		if b.reloads != 1 {
+			t.Errorf("everything was read %d times", b.reloads)
+		}
+	})
+}
+
+// Everyone who announces at once is heard.
+func TestAnnouncementsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		b := newNode(t, store)
+		go b.Follow(t.Context())
+		var wg sync.WaitGroup
+		for i := range 20 {
+			a := newNode(t, store)
+			wg.Go(func() { putThing(t, a.Feed, fmt.Sprint("x", i), "y", 1) })
+		}
+		wg.Wait()
+		time.Sleep(pollInterval)
+		synctest.Wait()
+		for i := range 20 {
+			if b.thing(fmt.Sprint("x", i)) != "y" {
+				t.Errorf("x%d was not seen", i)
+			}
+		}
+	})
+}
+
+// What is deleted is seen as well; a store that is away for a while is read afterwards, and nothing
+// that was announced meanwhile is lost.
+func TestPollAfterTheStoreWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		g := &away{Store: store}
+		a, b := newNode(t, store), newNode(t, g)
+		go b.Follow(t.Context())
+		putThing(t, a.Feed, "x", "1", 1)
+		time.Sleep(pollInterval)
+		synctest.Wait()
+		g.is.Store(true)
+		if err := a.Announce(t.Context(), "thing", "x"); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Documents().Delete(t.Context(), "thing", "x", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * WatchFor)
+		synctest.Wait()
+		if b.thing("x") != "1" {
+			t.Errorf("x is %q while the store is away", b.thing("x"))
+		}
+		g.is.Store(false)
+		time.Sleep(pollInterval)
+		synctest.Wait()
+		if _, there := b.things["x"]; there {
+			t.Error("x is still there")
+		}
+	})
+}
+
+// Announcements that cannot be read, or that went back, count as missed; they keep no node from
+// starting, and nobody from changing anything.
+func TestPollOfWrongAnnouncements(t *testing.T) {
+	for name, body := range map[string]string{"damaged": "}", "none": "{}", "older": `{"last":1,"recent":[{"n":1,"kind":"thing","key":"old"}]}`} {
+		t.Run(name, func(t *testing.T) {
+			store := sharedStore{memory.New(time.Now)}
+			writer, running := newNode(t, store), newNode(t, store)
+			for i := range 3 {
+				putThing(t, writer.Feed, strconv.Itoa(i), "here", 1)
+			}
+			if err := running.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			putThing(t, writer.Feed, "missed", "here", 1)
+			doc, err := store.Documents().Read(t.Context(), kind, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc.Revision++
+			doc.Body = body
+			if err := store.Documents().Update(t.Context(), doc); err != nil {
+				t.Fatal(err)
+			}
+			late := newNode(t, store)
+			if err := running.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			putThing(t, writer.Feed, "later", "here", 1)
+			for _, r := range []*testNode{running, late} {
+				if err := r.Poll(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if running.thing("missed") != "here" || running.thing("later") != "here" || late.thing("later") != "here" {
+				t.Errorf("%v and %v", running.things, late.things)
+			}
+		})
+	}
+}
+
+// A change that takes long to follow keeps no other from being followed, and is followed to its
+// end.
+func TestPollPastWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		writer, r := newNode(t, store), newNode(t, store)
+		hangs, seen := make(chan struct{}), make(map[string]int)
+		var mu sync.Mutex // guards seen
+		r.Add("thing", Follower{
+			Changed: func(_ context.Context, key string) error {
+				if key == "slow" {
+					<-hangs
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				seen[key]++
+				return nil
+			},
+			Reload: func(context.Context) error { return nil },
+		})
+		for _, key := range []string{"a", "slow", "b"} {
+			putThing(t, writer.Feed, key, "here", 1)
+		}
+		for range 2 {
+			if err := r.Poll(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		mu.Lock()
+		if seen["a"] != 2 || seen["b"] != 2 || seen["slow"] != 0 {
+			t.Errorf("%v", seen)
+		}
+		mu.Unlock()
+		close(hangs)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if seen["slow"] != 2 { // it was announced again meanwhile
+			t.Errorf("%v", seen)
+		}
+	})
+}

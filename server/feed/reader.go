@@ -1,0 +1,118 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// parallelReads bounds how many documents are read at once.
+const parallelReads = 64
+
+// reader makes the followers read documents. It is safe for concurrent use.
+type reader struct {
+	followers map[string]Follower // by the kind of documents
+	done      func(s subject, began time.Time)
+
+	mu sync.Mutex // guards reading
+	// reading are the documents that are being read. The value is whether to read them again after
+	// that.
+	reading map[subject]bool
+}
+
+// init makes a reader without followers. done is called after a document was read.
+func (r *reader) init(done func(s subject, began time.Time)) {
+	r.followers, r.reading, r.done = make(map[string]Follower), make(map[subject]bool), done
+}
+
+// readAll reads all documents of every kind. The kinds are read at the same time, so that a slow
+// one does not delay the others.
+func (r *reader) readAll(ctx context.Context) error {
+	ended := make(chan error, len(r.followers))
+	for _, to := range r.followers {
+		go func() { ended <- to.Reload(ctx) }()
+	}
+	var failed []error
+	for range r.followers {
+		failed = append(failed, <-ended)
+	}
+	return errors.Join(failed...)
+}
+
+// read reads documents, several at a time. It returns when that is done or the next poll is due:
+// a document that takes long to follow must not keep the others from being read.
+func (r *reader) read(ctx context.Context, subjects []subject) error {
+	patience := time.NewTimer(pollInterval)
+	defer patience.Stop()
+	slots, ended := make(chan struct{}, parallelReads), make(chan error, len(subjects))
+	for _, s := range subjects {
+		select {
+		case slots <- struct{}{}:
+		case <-patience.C:
+			return nil
+		}
+		r.start(ctx, s, func(err error) { <-slots; ended <- err })
+	}
+	var failed []error
+	for range subjects {
+		select {
+		case err := <-ended:
+			failed = append(failed, err)
+		case <-patience.C:
+			return errors.Join(failed...)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// start reads a document in the background and calls done with the outcome. If the document is
+// being read already, start calls done at once, and the document is read once more after that.
+func (r *reader) start(ctx context.Context, s subject, done func(error)) {
+	r.mu.Lock()
+	_, under := r.reading[s]
+	r.reading[s] = under
+	r.mu.Unlock()
+	if under {
+		done(nil)
+		return
+	}
+	go func() {
+		for {
+			began := time.Now()
+			err := r.follow(ctx, s)
+			if err == nil {
+				r.done(s, began)
+			}
+			if r.again(s) && ctx.Err() == nil {
+				continue
+			}
+			done(err)
+			return
+		}
+	}()
+}
+
+// again reports whether a document must be read once more, and forgets it if not.
+func (r *reader) again(s subject) (again bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if again = r.reading[s]; again {
+		r.reading[s] = false
+	} else {
+		delete(r.reading, s)
+	}
+	return again
+}
+
+// follow calls the follower of a document.
+func (r *reader) follow(ctx context.Context, s subject) error {
+	to, ok := r.followers[s.Kind]
+	if !ok {
+		return nil // a kind of a newer version
+	}
+	if s.Key == allKeys {
+		return to.Reload(ctx)
+	}
+	return to.Changed(ctx, s.Key)
+}

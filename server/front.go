@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/certificate"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/metrics"
+)
+
+// front is what callers reach: the port and the API behind it.
+type front struct {
+	base    *base
+	addr    string // what is listened on, "" until then
+	api     *httpapi.API
+	tokens  *access.Tokens
+	answers answers
+	http    *http.Server  // nil until it serves
+	ended   chan struct{} // closed when it no longer serves
+	err     error         // why; known when ended is closed
+}
+
+// listen opens the port and serves in the background. The API answers that the service is starting.
+func (f *front) listen(ctx context.Context) error {
+	if err := f.newAPI(); err != nil {
+		return err
+	}
+	f.base.telemetry.watch(metrics.Source{Backends: notYet}, f.api)
+	encryption, err := f.encryption(ctx)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.base.cfg.Server.Addr)
+	if err != nil {
+		return fmt.Errorf("server.addr: %w", err)
+	}
+	if err := mayListen(f.base.cfg, listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	addr := listener.Addr().String()
+	if err := f.base.trace(f.api, addr); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	f.addr = addr
+	f.base.log.Info("listening", "addr", addr, "tls", encryption != nil, "tokensAskedFor", f.base.cfg.Auth.Enforced())
+	warnOfAccess(f.base.cfg, addr, f.base.log)
+	if f.base.opts.onListen != nil {
+		f.base.opts.onListen(listener.Addr())
+	}
+	f.serve(f.newHTTP(), httpapi.Listener(listener, httpapi.ListenerOptions{
+		TLS: encryption, MaxConnections: maxConnections(f.base.cfg.Server.MaxConnections, f.base.log), API: f.api, Log: f.base.log,
+	}))
+	return nil
+}
+
+// newAPI makes the API and the tokens that it asks for.
+func (f *front) newAPI() (err error) {
+	cfg := f.base.cfg.Server
+	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Now: f.base.opts.now, Log: f.base.log})
+	opts := httpapi.Options{
+		MaxCount:           cfg.MaxCount,
+		MaxBodyBytes:       cfg.MaxBodyBytes,
+		MaxInFlight:        cfg.MaxInFlight,
+		MaxInFlightBytes:   cfg.MaxInFlightBytes,
+		TrustedProxies:     cfg.TrustedProxies,
+		AccessLog:          cfg.AccessLog == "on",
+		AccessLogPerSecond: cfg.AccessLogPerSecond,
+		Hosts:              cfg.HostNames(),
+		PublicMetrics:      f.base.cfg.Auth.PublicMetrics,
+		Tokens:             f.tokens,
+		Answers:            &f.answers,
+		Log:                f.base.log,
+	}
+	if f.base.cfg.Auth.Enforced() {
+		opts.Guard = f.tokens
+	}
+	if f.base.telemetry.metrics != nil {
+		opts.Metrics = f.base.telemetry.metrics
+	}
+	f.api, err = httpapi.New(opts)
+	return err
+}
+
+// newHTTP makes the HTTP server.
+func (f *front) newHTTP() *http.Server {
+	cfg := f.base.cfg.Server
+	return &http.Server{
+		Handler:                      f.api,
+		ReadHeaderTimeout:            cfg.ReadHeaderTimeout,
+		ReadTimeout:                  cfg.ReadTimeout,
+		WriteTimeout:                 cfg.WriteTimeout,
+		IdleTimeout:                  cfg.IdleTimeout,
+		MaxHeaderBytes:               cfg.MaxHeaderBytes,
+		ConnContext:                  httpapi.ConnContext,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(f.base.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// encryption returns how connections are encrypted, nil if they are not.
+func (f *front) encryption(ctx context.Context) (*tls.Config, error) {
+	files := f.base.cfg.Server.TLS
+	if !files.Configured() {
+		return nil, nil
+	}
+	c, err := certificate.Open(files, f.base.opts.now, f.base.log)
+	if err != nil {
+		return nil, err
+	}
+	f.base.background.run(ctx, func(ctx context.Context) { c.Watch(ctx, f.base.opts.certLook) })
+	return c.Settings(), nil
+}
+
+// serve serves in the background.
+func (f *front) serve(server *http.Server, listener net.Listener) {
+	f.http, f.ended = server, make(chan struct{})
+	go func() {
+		f.err = server.Serve(listener)
+		close(f.ended)
+	}()
+}
+
+// close closes the listener and waits for running requests, which it cuts off after patience.
+func (f *front) close(patience time.Duration) error {
+	if f.http == nil {
+		return nil
+	}
+	var known bool // why it no longer serves
+	select {
+	case <-f.ended:
+		known = true
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := f.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("requests were still running after stopTimeout %s: %w", patience, err), f.http.Close())
+	}
+	if <-f.ended; !known && !errors.Is(f.err, http.ErrServerClosed) {
+		err = errors.Join(err, f.err)
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+// Package logging makes the log of the service. [Open] returns a logger whose callers never wait
+// for the output; [New] returns one that writes at once. [Trouble] logs what fails again and again
+// only when that begins and ends.
+//
+// It depends on the configuration's section log and on nothing else. Add here what decides how
+// lines are formatted, written or thinned out; which lines there are is up to the other packages.
+package logging
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+// New returns the logger that the configuration asks for. If w blocks, the callers of the logger
+// block; see [Open].
+func New(cfg config.Log, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		// a configuration that was validated has no such level
+		level = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "text" {
+		return slog.New(slog.NewTextHandler(w, opts))
+	}
+	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+// Open returns a logger that never waits for w, and the writer behind it, which the caller must
+// close.
+func Open(cfg config.Log, w io.Writer) (*slog.Logger, *Writer) {
+	lines := newWriter(w, func(dropped int64) []byte {
+		var line bytes.Buffer
+		New(cfg, &line).Warn("lines of the log were dropped: its output did not take them", "count", dropped)
+		return line.Bytes()
+	})
+	return New(cfg, lines), lines
+}
+
+// Trouble logs a warning when an operation that is repeated begins to fail, and a line when it
+// succeeds again. The failures between are not logged. It is not safe for concurrent use.
+type Trouble struct {
+	Log *slog.Logger
+	// Begins is the warning, Ends the line after it, "" for none.
+	Begins, Ends string
+
+	failing bool
+}
+
+// Note takes the outcome of one attempt.
+func (t *Trouble) Note(err error) {
+	before := t.failing
+	t.failing = err != nil
+	switch {
+	case t.failing && !before:
+		t.Log.Warn(t.Begins, "error", err)
+	case before && !t.failing && t.Ends != "":
+		t.Log.Info(t.Ends)
+	}
+}

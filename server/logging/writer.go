@@ -1,0 +1,139 @@
+package logging
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+// mostWaiting is how many bytes wait to be written. What does not fit is dropped.
+const mostWaiting = 1 << 20
+
+var newline = []byte("\n")
+
+// Writer writes the lines of a log in the background, in their order, so that an output that
+// takes nothing (a pipe that nobody reads, a hung disk) keeps nobody waiting. Lines that there is
+// no room for, and those that the output refuses, are dropped; when it takes lines again, one says
+// how many. It is safe for concurrent use.
+type Writer struct {
+	out    io.Writer
+	notice func(dropped int64) []byte // the line that says how many were dropped; empty for none
+	done   chan struct{}              // closed when nothing is written any more
+	torn   bool                       // the output took a part of a line; known to run alone
+
+	mu      sync.Mutex // guards what follows
+	more    sync.Cond  // there is something to write, or nothing will follow
+	waiting []byte     // whole lines
+	closed  bool
+	dropped int64 // lines, ever
+	unsaid  int64 // those that no line of the log has told of
+}
+
+var _ io.Writer = (*Writer)(nil)
+
+// newWriter begins to write to out what it is given. close ends it.
+func newWriter(out io.Writer, notice func(dropped int64) []byte) *Writer {
+	l := &Writer{out: out, notice: notice, done: make(chan struct{})}
+	l.more.L = &l.mu
+	go l.run()
+	return l
+}
+
+// Write takes one line. It never blocks and never fails.
+func (l *Writer) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || len(l.waiting)+len(line) > mostWaiting {
+		l.lose(1)
+		return len(line), nil
+	}
+	l.waiting = append(l.waiting, line...)
+	l.more.Signal()
+	return len(line), nil
+}
+
+// lose counts lines that were dropped. mu is held.
+func (l *Writer) lose(lines int64) {
+	l.dropped += lines
+	l.unsaid += lines
+}
+
+// Dropped is how many lines were dropped so far.
+func (l *Writer) Dropped() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}
+
+// Close ends the log. It waits until what is left is written, for as long as patience at most;
+// lines that come later are dropped.
+func (l *Writer) Close(patience time.Duration) {
+	l.mu.Lock()
+	l.closed = true
+	l.more.Signal()
+	l.mu.Unlock()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-l.done:
+	case <-late.C: // the output takes nothing, so there is nowhere to tell
+	}
+}
+
+// run writes until the log is closed and nothing is left.
+func (l *Writer) run() {
+	defer close(l.done)
+	var batch []byte
+	for {
+		if batch = l.next(batch[:0]); len(batch) == 0 {
+			return
+		}
+		l.flush(batch)
+	}
+}
+
+// next waits for lines and returns all there are, none when the log is closed. It leaves an empty
+// buffer in their place.
+func (l *Writer) next(empty []byte) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.waiting) == 0 && !l.closed {
+		l.more.Wait()
+	}
+	lines := l.waiting
+	l.waiting = empty
+	return lines
+}
+
+// flush writes lines, and after them how many were dropped before, if they were taken.
+func (l *Writer) flush(lines []byte) {
+	lost := l.write(lines)
+	l.mu.Lock()
+	l.lose(lost)
+	unsaid := l.unsaid
+	l.mu.Unlock()
+	if lost > 0 || unsaid == 0 || l.write(l.notice(unsaid)) > 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsaid -= unsaid
+}
+
+// write returns how many lines the output did not take. Its error is not kept: there is nowhere to
+// tell it.
+func (l *Writer) write(lines []byte) (lost int64) {
+	if l.torn { // the rest of that line is lost: the next one begins on its own
+		if _, err := l.out.Write(newline); err != nil {
+			return int64(bytes.Count(lines, newline))
+		}
+		l.torn = false
+	}
+	n, err := l.out.Write(lines)
+	if err == nil {
+		return 0
+	}
+	l.torn = n > 0 && lines[n-1] != '\n'
+	return int64(bytes.Count(lines[n:], newline))
+}

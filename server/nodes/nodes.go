@@ -1,0 +1,196 @@
+// Package nodes keeps this node among those of its cluster: each writes a document every few
+// seconds and reads those of the others.
+//
+// It depends on the documents of the store, a clock and a log, and asks for what a node says of
+// itself by the functions in [Options]. A new field of GET /nodes is one of [httpapi.Node] and is
+// filled in by [Nodes.self].
+package nodes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/logging"
+)
+
+const (
+	// kind is the kind of the documents.
+	kind = "node"
+	// beatInterval is the pause between two documents of a node, and life how long one counts.
+	beatInterval = 5 * time.Second
+	life         = 4 * beatInterval
+	// mostNodes is how many nodes are listed, and mostListed how many machine IDs of each.
+	mostNodes  = 1000
+	mostListed = 100
+	// leavePatience bounds the removal of the document when the node stops.
+	leavePatience = time.Second
+)
+
+// Options are what Nodes depends on.
+type Options struct {
+	Documents persist.Documents
+	// Shared is whether other nodes can use the store. If not, nothing is written.
+	Shared bool
+	Now    func() time.Time
+	Log    *slog.Logger
+	// Addr is what the node listens on, Build the version of the program.
+	Addr, Build string
+	// Changes returns the number of the newest change that the node has seen, BizTypes how many biz
+	// types it has, and Details what their strategies say of themselves.
+	Changes  func() int64
+	BizTypes func() int
+	Details  func(most int) []seqd.Details
+	// RedisAway returns why Redis cannot be used; nil if none is configured.
+	RedisAway func() (since time.Time, cause error)
+}
+
+// Nodes are the nodes of the cluster. It is safe for concurrent use.
+type Nodes struct {
+	opts    Options
+	id      string
+	host    string
+	started time.Time
+}
+
+var _ httpapi.Nodes = (*Nodes)(nil)
+
+// New returns the nodes, of which this one is not one yet; see [Nodes.Beat].
+func New(opts Options) *Nodes {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	host, _ := os.Hostname()
+	return &Nodes{opts: opts, id: hex.EncodeToString(id[:]), host: host, started: opts.Now()}
+}
+
+// self is what this node says of itself. store is why the store cannot be used, nil if it can.
+func (n *Nodes) self(store error) httpapi.Node {
+	o := &n.opts
+	self := httpapi.Node{
+		ID: n.id, Addr: o.Addr, Host: n.host, Build: o.Build,
+		StartedAt: httpapi.Time(n.started.UnixMilli()), SeenAt: httpapi.Time(o.Now().UnixMilli()),
+		Catalogue: o.Changes(), BizTypes: o.BizTypes(),
+		MachineIDs: make(map[string]int64), Backends: make(map[string]httpapi.Backend),
+	}
+	self.Backends["store"] = backend(store, "the store does not answer")
+	if o.RedisAway != nil {
+		_, cause := o.RedisAway()
+		self.Backends["redis"] = backend(cause, "Redis cannot be used")
+	}
+	for _, of := range o.Details(mostListed) {
+		if id, ok := of.Values["machineId"].(int64); ok {
+			self.MachineIDs[of.BizType] = id
+		}
+	}
+	return self
+}
+
+func backend(err error, detail string) httpapi.Backend {
+	if err == nil {
+		return httpapi.Backend{State: "ok"}
+	}
+	return httpapi.Backend{State: "away", Detail: detail}
+}
+
+// Nodes implements [httpapi.Nodes].
+func (n *Nodes) Nodes(ctx context.Context) (list []httpapi.Node, complete bool) {
+	docs, err := n.opts.Documents.List(ctx, kind, "", mostNodes)
+	self := n.self(err)
+	self.Self = true
+	list = append(list, self)
+	now := n.opts.Now().UnixMilli()
+	for _, doc := range docs {
+		var other httpapi.Node
+		if doc.Key == n.id || doc.Expires < now || json.Unmarshal([]byte(doc.Body), &other) != nil {
+			continue
+		}
+		list = append(list, other)
+	}
+	slices.SortFunc(list, func(a, b httpapi.Node) int { return strings.Compare(a.ID, b.ID) })
+	return list, err == nil
+}
+
+// Beat writes this node's document at every interval until ctx ends, and removes those of nodes
+// that have stopped doing so. If no other node can use the store, it does nothing.
+func (n *Nodes) Beat(ctx context.Context) {
+	if !n.opts.Shared {
+		return
+	}
+	ticker := time.NewTicker(beatInterval)
+	defer ticker.Stop()
+	var revision int64
+	writing := logging.Trouble{Log: n.opts.Log, Begins: "this node cannot say that it is there; it is tried again"}
+	purging := logging.Trouble{Log: n.opts.Log, Begins: "nodes that have gone cannot be removed from the store; it is tried again"}
+	for {
+		var err error
+		revision, err = n.write(ctx, revision)
+		note(ctx, &writing, err)
+		if err == nil {
+			before := n.opts.Now().Add(-life).UnixMilli()
+			_, err = n.opts.Documents.Purge(ctx, kind, before, mostNodes)
+			note(ctx, &purging, err)
+		}
+		select {
+		case <-ctx.Done():
+			n.leave(revision)
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// note notes an outcome, unless it is due to the end of ctx.
+func note(ctx context.Context, t *logging.Trouble, err error) {
+	if ctx.Err() == nil {
+		t.Note(err)
+	}
+}
+
+// write writes this node's document over the revision that it wrote last, 0 for none, and returns
+// the revision that is there now.
+func (n *Nodes) write(ctx context.Context, last int64) (int64, error) {
+	body, err := json.Marshal(n.self(nil))
+	if err != nil {
+		return last, err
+	}
+	now := n.opts.Now()
+	doc := persist.Document{
+		Kind: kind, Key: n.id, Revision: last + 1, Body: string(body),
+		Timestamp: now.UnixMilli(), Expires: now.Add(life).UnixMilli(),
+	}
+	write := n.opts.Documents.Update
+	if last == 0 {
+		write = n.opts.Documents.Create
+	}
+	if err = write(ctx, doc); err == nil {
+		return doc.Revision, nil
+	}
+	// It may have been written, or another node has purged it.
+	known, readErr := n.opts.Documents.Read(ctx, kind, n.id)
+	switch {
+	case readErr == nil:
+		return known.Revision, err
+	case errors.Is(readErr, persist.ErrNotFound):
+		return 0, err
+	}
+	return last, err
+}
+
+// leave removes this node's document.
+func (n *Nodes) leave(revision int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
+	defer cancel()
+	if err := n.opts.Documents.Delete(ctx, kind, n.id, revision); err != nil {
+		n.opts.Log.Debug("this node could not say that it leaves", "error", err)
+	}
+}

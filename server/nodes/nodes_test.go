@@ -1,0 +1,84 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// hoarder is a store that removes no documents while full is true.
+type hoarder struct {
+	persist.Store
+	full atomic.Bool
+}
+
+type hoarderDocuments struct {
+	persist.Documents
+	store *hoarder
+}
+
+func (h *hoarder) Documents() persist.Documents { return hoarderDocuments{h.Store.Documents(), h} }
+
+func (d hoarderDocuments) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
+	if d.store.full.Load() {
+		return 0, errors.New("read only")
+	}
+	return d.Documents.Purge(ctx, kind, before, limit)
+}
+
+// A purge that fails is a warning, once for each row of failures: what is not removed fills the
+// store.
+func TestFailingPurgeIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &hoarder{Store: memory.New(time.Now)}
+		var log lockedText
+		n := New(Options{
+			Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
+			Details: func(int) []seqd.Details { return nil },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); n.Beat(ctx) }()
+		for row := 1; row <= 2; row++ {
+			store.full.Store(true)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if n := strings.Count(log.String(), "\n"); n != row || strings.Count(log.String(), "level=WARN") != row || !strings.Contains(log.String(), "read only") {
+				t.Errorf("after %d rows of failures the log has %d lines: %s", row, n, &log)
+			}
+			store.full.Store(false)
+			time.Sleep(time.Hour)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// lockedText is a log that can be read while it is written.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

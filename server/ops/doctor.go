@@ -1,0 +1,49 @@
+package ops
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/seqd/seqd/internal/openfiles"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/backends"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/doctor"
+)
+
+// Doctor examines a configuration and everything that it names, writes what it finds and
+// recommends, and returns whether something keeps seqd from working. It changes nothing, nodes may
+// be running, and it takes about 11 s at most, also if nothing answers.
+func Doctor(ctx context.Context, cfg *config.Config, w io.Writer) (failed bool) {
+	d := &doctor.Doctor{
+		Config: cfg, Redis: backends.NewRedis, Shape: definitions.Shape,
+		Host: doctor.ThisHost(openfiles.Limit), Now: time.Now,
+		Definitions: func(ctx context.Context, store persist.Store) ([]doctor.Definition, error) {
+			return storedDefinitions(ctx, cfg, store)
+		},
+		Ask: func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
+	}
+	return doctor.Print(w, d.Examine(ctx))
+}
+
+// storedDefinitions returns the biz types that the store has.
+func storedDefinitions(ctx context.Context, cfg *config.Config, store persist.Store) (list []doctor.Definition, err error) {
+	for of, err := range definitions.All(ctx, cfg, store.Documents()) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, storedDefinition(cfg, of))
+	}
+	return list, nil
+}
+
+func storedDefinition(cfg *config.Config, of definitions.Stored) doctor.Definition {
+	d := doctor.Definition{BizType: of.BizType, Err: of.Err, Deleted: of.Deleted}
+	d.BizType.Name = of.Name
+	text, ok := cfg.Definition(of.Name)
+	d.Configured = ok && of.SameAs(text)
+	d.Differs = ok && !d.Configured
+	return d
+}

@@ -1,0 +1,41 @@
+package ops
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+// What has the port counts as seqd when a healthcheck says so, and not because it answers in JSON,
+// or sends us to one that does.
+func TestDoctorTakesNothingElseForSeqd(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"another service": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/healthz" {
+				http.NotFound(w, r)
+			}
+			_, _ = io.WriteString(w, `{"status":"ready"}`)
+		},
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/elsewhere") {
+				_, _ = io.WriteString(w, `{"status":"ok"}`)
+				return
+			}
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: order}]\n"), config.Sources{Flags: map[string]string{"server.addr": stranger(t, h)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var report strings.Builder
+			if failed := Doctor(t.Context(), cfg, &report); !failed || !strings.Contains(report.String(), "not by a seqd that is alive") {
+				t.Errorf("failed is %t, and it says %s", failed, &report)
+			}
+		})
+	}
+}

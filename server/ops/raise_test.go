@@ -1,0 +1,209 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/backends"
+	"github.com/seqd/seqd/server/backends/backendstest"
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
+	"github.com/seqd/seqd/strategy/segment"
+)
+
+// busy is counters that somebody else changes whenever they have been read.
+type busy struct {
+	persist.Counters
+	change func() error
+}
+
+func (b busy) Read(ctx context.Context, id string) (persist.Counter, error) {
+	c, err := b.Counters.Read(ctx, id)
+	return c, errors.Join(err, b.change())
+}
+
+func newCounter(t *testing.T, maximum int64) persist.Counters {
+	t.Helper()
+	counters := memory.New(time.Now).Counters()
+	if err := counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: maximum, Step: 70, Timestamp: 7}); err != nil {
+		t.Fatal(err)
+	}
+	return counters
+}
+
+func TestRaiseCounter(t *testing.T) {
+	for _, test := range []struct {
+		before, number, after int64
+		text                  string
+	}{
+		{5000, 1_000_000, 1_000_000, "5000 → 1000000"},
+		{0, 1, 1, "0 → 1"},
+		{5000, 5000, 5000, "nothing changed, it is at 5000 already"},
+		{5000, 4999, 5000, "nothing changed, it is at 5000 already"},
+		{5000, 1, 5000, "nothing changed, it is at 5000 already"},
+		{5000, persist.MaxNumber, persist.MaxNumber, "5000 → 9007199254740991"},
+		{persist.MaxNumber, persist.MaxNumber, persist.MaxNumber, "nothing changed, it is at 9007199254740991 already"},
+	} {
+		counters := newCounter(t, test.before)
+		for i, want := range []string{test.text, "nothing changed, it is at"} {
+			raised, err := raise(t.Context(), counters, "order", test.number, time.Now())
+			if err != nil || len(raised.String()) < len(want) || raised.String()[:len(want)] != want {
+				t.Errorf("%d to %d, time %d: %q, %v", test.before, test.number, i, raised, err)
+			}
+		}
+		got, err := counters.Read(t.Context(), "order")
+		if want := (persist.Counter{BizTag: "order", Max: test.after, Step: 70, Timestamp: 7}); err != nil || got != want {
+			t.Errorf("%d to %d: the counter is %+v, %v, want %+v", test.before, test.number, got, err, want)
+		}
+	}
+}
+
+func TestRaiseCreates(t *testing.T) {
+	counters := memory.New(time.Now).Counters()
+	raised, err := raise(t.Context(), counters, "order", 500, time.UnixMilli(9))
+	if want := "no counter → 500: the store had none, and has one now"; err != nil || raised.String() != want {
+		t.Errorf("%q, %v", raised, err)
+	}
+	got, err := counters.Read(t.Context(), "order")
+	if want := (persist.Counter{BizTag: "order", Max: 500, Step: 1, Timestamp: 9}); err != nil || got != want {
+		t.Errorf("the counter is %+v, %v", got, err)
+	}
+}
+
+// Nobody shall use the store meanwhile; where somebody does, neither side's numbers are lost.
+func TestRaiseBesideOthers(t *testing.T) {
+	for _, taken := range []int64{10, 10_000} {
+		counters := newCounter(t, 100)
+		var theirs persist.Range
+		beside := busy{counters, func() (err error) {
+			theirs, err = counters.Allocate(context.Background(), persist.Request{BizTag: "order", Size: taken, Step: 5})
+			return err
+		}}
+		raised, err := raise(t.Context(), beside, "order", 1000, time.Now())
+		if err != nil || raised.After < 1000 || raised.After <= theirs.Last {
+			t.Errorf("%+v, %v, theirs are %+v", raised, err, theirs)
+		}
+		if got, err := counters.Read(t.Context(), "order"); err != nil || got.Max != raised.After || got.Step != 5 {
+			t.Errorf("the counter is %+v, %v", got, err)
+		}
+	}
+	// Somebody creates the counter first.
+	store := memory.New(time.Now)
+	first := true
+	beside := busy{store.Counters(), func() error {
+		if !first {
+			return nil
+		}
+		first = false
+		return store.Counters().Create(context.Background(), persist.Counter{BizTag: "order", Max: 7, Step: 1})
+	}}
+	if raised, err := raise(t.Context(), beside, "order", 1000, time.Now()); err != nil || raised != (Raised{Before: 7, After: 1000}) {
+		t.Errorf("%+v, %v", raised, err)
+	}
+}
+
+func TestRaisedTellsWhatWaitsInRedis(t *testing.T) {
+	if got, want := (Raised{Before: 5, After: 3000, Waiting: 3000}).String(), "5 → 3000; numbers up to 3000 wait in Redis"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// answering is a Redis server whose scripts all return the same array of texts.
+func answering(t *testing.T, words ...string) string {
+	reply := fmt.Sprintf("*%d\r\n", len(words))
+	for _, word := range words {
+		reply += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	}
+	addr, _ := backendstest.Redis(t, func(line string) string {
+		switch line {
+		case "hello":
+			return "%0\r\n"
+		case "evalsha":
+			return reply
+		}
+		return ""
+	})
+	return addr
+}
+
+// What was ever in the cursor of a biz type counts as issued; where that cannot be found out,
+// nothing goes on.
+func TestRaiseAsksRedis(t *testing.T) {
+	const strict, perNode = "ordering: strict", "ordering: per-node"
+	const nowhere = "127.0.0.1:1"
+	for name, test := range map[string]struct {
+		addr, ordering, driver string
+		ceil                   int64
+		errs                   string
+	}{
+		"a cursor":            {answering(t, "other", "g", "3000", "e", "r"), strict, "mongo", 3000, ""},
+		"a cursor that waits": {answering(t, "stub", "g", "3000", "1"), strict, "mongo", 3000, ""},
+		"no cursor yet":       {answering(t, "stub", "g", "0", "1"), strict, "mongo", 0, ""},
+		"another cluster's":   {answering(t, "foreign", "x"), strict, "mongo", 0, "belongs to a cluster with another store"},
+		"a newer one":         {answering(t, "newer", "9"), strict, "mongo", 0, "newer version"},
+		"a replica":           {answering(t, "replica"), strict, "mongo", 0, "replica"},
+		"nonsense":            {answering(t, "took"), strict, "mongo", 0, "does not understand"},
+		"nothing there":       {nowhere, strict, "mongo", 0, "redis.addrs: "},
+		"per-node":            {answering(t, "other", "g", "3000", "e", "r"), perNode, "mongo", 3000, ""},
+		"per-node, not there": {nowhere, perNode, "mongo", 0, "redis.addrs: "},
+		"an embedded store":   {nowhere, strict, "bolt", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Sprintf("store: {driver: %s, mongo: {uri: \"mongodb://h\"}}\nredis: {addrs: [%q], timeout: 1s}\nsegment: {%s}\nbizTypes: [{name: order}]\n", test.driver, test.addr, test.ordering)
+			cfg, err := config.LoadYAML([]byte(text), config.Sources{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ceil, err := inCursor(t.Context(), cfg, memory.New(time.Now), "order")
+			if test.errs == "" && (err != nil || ceil != test.ceil) {
+				t.Errorf("%d, %v; want %d", ceil, err, test.ceil)
+			}
+			if test.errs != "" && (err == nil || !strings.Contains(err.Error(), test.errs) || !strings.Contains(err.Error(), "Start Redis; or ")) {
+				t.Errorf("%d, %v; want an error with %q and what to do", ceil, err, test.errs)
+			}
+		})
+	}
+}
+
+// Where numbers begin again, a period is raised.
+func TestRaisePeriod(t *testing.T) {
+	today := &segment.Settings{}
+	*today = segment.DefaultSettings()
+	today.Reset = seqd.ResetDaily
+	never := segment.DefaultSettings()
+	cfg := config.Default()
+	cfg.Store.Bolt.Path = filepath.Join(t.TempDir(), "seqd.db")
+	cfg.BizTypes = []seqd.BizType{{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never}}
+	store, err := backends.NewStore(t.Context(), cfg.Store, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for counter, want := range map[string]string{
+		"order":           "the numbers of order begin again daily: name the period, such as order@20",
+		"order@":          "name the period",
+		"order@202611":    "name the period",
+		"order@20261131":  "name the period",
+		"order@2026-11-2": "name the period",
+		"invite@20261120": "the numbers of invite never begin again",
+		"other@20261120":  "there is no biz type \"other\"",
+	} {
+		if _, err := Raise(t.Context(), &cfg, counter, 7); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", counter, err, want)
+		}
+	}
+	r, err := Raise(t.Context(), &cfg, "order@20261120", 7)
+	if err != nil || !r.Created || r.After != 7 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,83 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/backends"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/strategy"
+)
+
+// Restored does what strategies without a counter need after a backup of the store, or of the Redis
+// that holds their registry, was restored. It calls tell with each biz type and what was done for
+// it. Nodes may be running. It is safe to call again, also after an error.
+func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done string)) (err error) {
+	if err := checkKept(cfg.Store); err != nil {
+		return err
+	}
+	env := strategy.Env{
+		Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
+		RedisPrefix: cfg.Redis.KeyPrefix, Addr: cfg.Server.Addr,
+	}
+	if env.Store, err = backends.NewStore(ctx, cfg.Store, env.Now); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, env.Store.Close()) }()
+	if env.Cluster, err = persist.ClusterID(ctx, env.Store, env.Now); err != nil {
+		return err
+	}
+	if cfg.Redis.Configured() {
+		if env.Redis, err = backends.NewRedis(cfg.Redis); err != nil {
+			return err
+		}
+		defer func() { _ = env.Redis.Close() }()
+	}
+	list, err := allDefined(ctx, cfg, env.Store)
+	if err != nil {
+		return err
+	}
+	for _, b := range list {
+		factory, err := strategy.Lookup(b.Strategy)
+		if err != nil {
+			return err
+		}
+		if factory.Restored == nil {
+			continue
+		}
+		done, err := factory.Restored(ctx, env, b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.Name, err)
+		}
+		tell(b.Name, done)
+	}
+	return nil
+}
+
+// allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.
+func allDefined(ctx context.Context, cfg *config.Config, store persist.Store) (list []seqd.BizType, err error) {
+	seen := make(map[string]bool)
+	if cfg.BizTypesFrom == config.FromStore {
+		for d, err := range definitions.All(ctx, cfg, store.Documents()) {
+			if err != nil {
+				return nil, err
+			}
+			if d.Err != nil {
+				return nil, d.Err
+			}
+			list, seen[d.Name] = append(list, d.BizType), true
+		}
+	}
+	for _, b := range cfg.BizTypes {
+		if !seen[b.Name] {
+			list = append(list, b)
+		}
+	}
+	return list, nil
+}

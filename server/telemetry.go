@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.mongodb.org/mongo-driver/v2/event"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/logging"
+	"github.com/seqd/seqd/server/metrics"
+	"github.com/seqd/seqd/server/tracing"
+)
+
+// tracesPatience is how long a stop waits for the last spans to be sent, at most: no number depends
+// on them.
+const tracesPatience = 3 * time.Second
+
+// telemetry is what the service tells of itself.
+type telemetry struct {
+	metrics *metrics.Metrics // nil if nothing is counted
+	traces  *tracing.Tracing // nil if nothing is traced
+	lines   *logging.Writer  // nil if the program made the log
+}
+
+// count counts what happens, unless the configuration does not want that.
+func (b *base) count() {
+	if !b.cfg.Metrics.Enabled {
+		return
+	}
+	version, revision := b.opts.built()
+	counted := metrics.New(metrics.Options{
+		MaxBizTypes: b.cfg.Metrics.MaxBizTypes, Version: version, Revision: revision, Now: b.opts.now, Log: b.log,
+	})
+	b.telemetry.metrics = counted
+	if _, nobody := b.opts.observer.(seqd.NopObserver); nobody {
+		b.opts.observer = counted
+		return
+	}
+	latency, _ := b.opts.observer.(seqd.LatencyObserver)
+	b.opts.observer = both{Metrics: counted, other: b.opts.observer, latency: latency}
+}
+
+// trace begins to trace requests, if the configuration says so.
+func (b *base) trace(api *httpapi.API, addr string) (err error) {
+	cfg := b.cfg.Tracing
+	if cfg.Endpoint == "" {
+		return nil
+	}
+	version, _ := b.opts.built()
+	traces, err := tracing.New(tracing.Options{
+		Endpoint: cfg.Endpoint, Ratio: cfg.SampleRatio, Version: version, Instance: addr, Log: b.log,
+	})
+	if err != nil {
+		return fmt.Errorf("tracing.endpoint: %w", err)
+	}
+	b.telemetry.traces = traces
+	b.cleanups.add("the traces", min(tracesPatience, b.cfg.Server.StopTimeout), func(ctx context.Context) error {
+		traces.Close(ctx)
+		return nil
+	})
+	api.Trace(traces)
+	return nil
+}
+
+// mongoMonitor sees the commands of MongoDB, nil if nothing is traced.
+func (t *telemetry) mongoMonitor() *event.CommandMonitor {
+	if t.traces == nil {
+		return nil
+	}
+	return t.traces.MongoMonitor()
+}
+
+// redisHook sees the commands of Redis, nil if nothing is traced.
+func (t *telemetry) redisHook() redis.Hook {
+	if t.traces == nil {
+		return nil
+	}
+	return t.traces.RedisHook()
+}
+
+// watch sets what metrics ask at a scrape.
+func (t *telemetry) watch(s metrics.Source, api *httpapi.API) {
+	if t.metrics == nil {
+		return
+	}
+	s.HTTP = func() metrics.HTTP { return metrics.HTTP(api.Load()) }
+	s.LinesSkipped = api.AccessLogSkipped
+	if t.lines != nil {
+		s.LinesDropped = t.lines.Dropped
+	}
+	if t.traces != nil {
+		s.SpansDropped = t.traces.Dropped
+	}
+	t.metrics.Watch(s)
+}
+
+// notYet tells what is known of back ends before they are open.
+func notYet(tell func(name string, up bool)) { tell("store", false) }
+
+// both tells metrics and another observer.
+type both struct {
+	*metrics.Metrics
+	other   seqd.Observer
+	latency seqd.LatencyObserver // the other, nil where it does not want to know
+}
+
+var _ interface {
+	seqd.Observer
+	seqd.LatencyObserver
+} = both{}
+
+func (b both) Issued(bizType string, n int) {
+	b.Metrics.Issued(bizType, n)
+	b.other.Issued(bizType, n)
+}
+
+func (b both) Rejected(bizType string, code seqd.Code) {
+	b.Metrics.Rejected(bizType, code)
+	b.other.Rejected(bizType, code)
+}
+
+func (b both) Event(e seqd.Event) {
+	b.Metrics.Event(e)
+	b.other.Event(e)
+}
+
+func (b both) Took(strategy string, ns int64) {
+	b.Metrics.Took(strategy, ns)
+	if b.latency != nil {
+		b.latency.Took(strategy, ns)
+	}
+}

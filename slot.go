@@ -1,0 +1,169 @@
+package seqd
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A slot is the place of one name in an [Issuer]. It outlives the definitions of the name, so it
+// also keeps what they leave to each other. Only a change moves a slot from one state to another:
+//
+//	vacant ──┐                 ┌── vacant
+//	refusing ┼─ claim ▸ changing ─ settle ▸ refusing
+//	serving ─┘                 ├── serving
+//	                           └── dropped
+type slot struct {
+	// serving is the instance of a slot that serves, else nil. Issuing reads nothing else.
+	serving atomic.Pointer[instance]
+
+	mu sync.Mutex // guards what follows
+	content
+	// predecessor is what the next strategy inherits from, unless the strategy of this instance is
+	// an [Heir] itself. Only the change under way uses it.
+	predecessor Strategy
+}
+
+// content is what a slot holds: its state, and what belongs to that state.
+type content struct {
+	state    slotState
+	instance *instance // serving; or refusing, if there are plugins that show what they know
+	why      *Error    // refusing: the answer to callers
+	change   *change   // changing
+}
+
+// slotState is the state of a slot.
+type slotState uint8
+
+const (
+	vacant   slotState = iota // there is no such biz type
+	changing                  // a change is under way, which callers wait for
+	serving                   // the instance issues, as soon as it is initialised
+	refusing                  // nothing may issue: disabled, failed to be built, or stopping
+	dropped                   // vacant, and no longer the slot of its name
+)
+
+// change is a change under way.
+type change struct {
+	before content
+	began  time.Time
+	ended  chan struct{}
+}
+
+// serve is the content of a slot whose instance issues.
+func serve(i *instance) content { return content{state: serving, instance: i} }
+
+// refuse is the content of a slot that refuses. i may be nil.
+func refuse(why *Error, i *instance) content { return content{state: refusing, why: why, instance: i} }
+
+// hold sets what the slot holds. mu is held, unless nobody else has seen the slot.
+func (s *slot) hold(c content) {
+	s.content = c
+	if c.state == serving {
+		s.serving.Store(c.instance)
+	} else {
+		s.serving.Store(nil)
+	}
+}
+
+// look returns what the slot holds.
+func (s *slot) look() content {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.content
+}
+
+// claim begins a change, after the one under way. It returns nil if the slot was dropped.
+func (s *slot) claim() *change {
+	for {
+		c, ours := s.tryClaim()
+		if ours || c == nil {
+			return c
+		}
+		<-c.ended
+	}
+}
+
+// tryClaim begins a change, or returns the one under way.
+func (s *slot) tryClaim() (c *change, ours bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == changing || s.state == dropped {
+		return s.change, false
+	}
+	c = &change{before: s.content, began: time.Now(), ended: make(chan struct{})}
+	s.hold(content{state: changing, change: c})
+	return c, true
+}
+
+// settle ends a change. Callers who wait for it find what the slot holds now.
+func (s *slot) settle(c *change, after content) {
+	s.mu.Lock()
+	s.hold(after)
+	s.mu.Unlock()
+	close(c.ended)
+}
+
+// strategy returns the name of the strategy that issues, "" if none does.
+func (s *slot) strategy() string {
+	if i := s.serving.Load(); i != nil {
+		return i.kind
+	}
+	return ""
+}
+
+// health returns why nothing can be issued, if that makes the node unready.
+func (c content) health() *Error {
+	if err := c.trouble(); err != nil && !c.bearable(err) {
+		return err
+	}
+	return nil
+}
+
+// degraded returns why the biz type issues, but not as it should; or why it does not, if that does
+// not make the node unready.
+func (c content) degraded() *Error {
+	if err := c.trouble(); err != nil {
+		if c.bearable(err) {
+			return err
+		}
+		return nil
+	}
+	if c.state != serving {
+		return nil
+	}
+	if d, ok := c.instance.strategy.(DegradedReporter); ok {
+		return d.Degraded()
+	}
+	return nil
+}
+
+// bearable reports whether this only degrades a node: see [Definition].Aside.
+func (c content) bearable(err *Error) bool {
+	return c.state == serving && c.instance.aside && err.Code == CodeConflict
+}
+
+// trouble returns why nothing can be issued. A biz type that was removed or disabled is no trouble;
+// neither is a change, unless callers give up waiting for it.
+func (c content) trouble() *Error {
+	switch c.state {
+	case serving:
+		return c.instance.trouble()
+	case refusing:
+		if c.disabled() {
+			return nil
+		}
+		return c.why
+	case changing:
+		if time.Since(c.change.began) >= initWait {
+			return errChanging
+		}
+	}
+	return nil
+}
+
+// disabled reports whether an administrator wants the biz type not to issue.
+func (c content) disabled() bool { return c.state == refusing && c.why.Code == CodeDisabled }
+
+// exists reports whether there is a biz type, as far as callers can tell.
+func (c content) exists() bool { return c.state != vacant && c.state != dropped }

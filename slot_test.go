@@ -1,0 +1,235 @@
+package seqd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLifecycle lists every transition of an instance. What is not listed changes nothing.
+func TestLifecycle(t *testing.T) {
+	phases := []phase{fresh, opening, ready, failed, unusable, stopping, abandoned, closed}
+	events := []event{begin, succeed, fail, conflict, stop, shut, end}
+	table := map[event][]phase{ // what follows each of phases
+		//         fresh    opening    ready     failed    unusable  stopping  abandoned  closed
+		begin:    {opening, opening, ready, opening, unusable, stopping, abandoned, closed},
+		succeed:  {fresh, ready, ready, failed, unusable, stopping, abandoned, closed},
+		fail:     {fresh, failed, ready, failed, unusable, stopping, abandoned, closed},
+		conflict: {fresh, unusable, ready, failed, unusable, stopping, abandoned, closed},
+		stop:     {closed, abandoned, stopping, stopping, stopping, stopping, abandoned, closed},
+		shut:     {fresh, opening, ready, failed, unusable, closed, abandoned, closed},
+		end:      {fresh, opening, ready, failed, unusable, stopping, closed, closed},
+	}
+	for _, e := range events {
+		for i, p := range phases {
+			if got, want := p.after(e), table[e][i]; got != want {
+				t.Errorf("event %d in phase %d leads to %d, want %d", e, p, got, want)
+			}
+		}
+	}
+}
+
+// Whatever happens to an instance, it issues only between a successful Init and stop, and nothing
+// brings it back afterwards.
+func TestLifecycleEnds(t *testing.T) {
+	over := []phase{stopping, abandoned, closed}
+	for _, p := range []phase{fresh, opening, ready, failed, unusable, stopping, abandoned, closed} {
+		if !slices.Contains(over, p.after(stop)) {
+			t.Errorf("phase %d: stop leads to %d", p, p.after(stop))
+		}
+		for _, e := range []event{begin, succeed, fail, conflict, stop, shut, end} {
+			switch next := p.after(e); {
+			case slices.Contains(over, p) && !slices.Contains(over, next):
+				t.Errorf("event %d leads from phase %d back to %d", e, p, next)
+			case next == ready && p != ready && (p != opening || e != succeed):
+				t.Errorf("event %d leads from phase %d to ready", e, p)
+			}
+		}
+	}
+}
+
+// scripted is a strategy whose Init waits for its outcome.
+type scripted struct {
+	Strategy
+	outcome chan error
+	closed  int
+}
+
+func (s *scripted) Init(context.Context, bool) error { return <-s.outcome }
+func (s *scripted) Close(context.Context) error      { s.closed++; return nil }
+
+// TestInstance: what callers and closers of an instance meet in each phase, and how often its
+// strategy is closed.
+func TestInstance(t *testing.T) {
+	away, no := errors.New("away"), Errorf(CodeConflict, "no")
+	for name, test := range map[string]struct {
+		outcomes []error // of the attempts before stop
+		open     bool    // an attempt is under way at stop
+		phase    phase   // before stop
+		code     Code    // what a caller gets in it
+		stopped  phase   // after stop
+		closed   int     // how often Close of the strategy is called
+	}{
+		"fresh":            {nil, false, fresh, "", closed, 0},
+		"opening":          {nil, true, opening, "", abandoned, 1},
+		"ready":            {[]error{nil}, false, ready, "", stopping, 1},
+		"failed":           {[]error{away}, false, failed, "", stopping, 1},
+		"opening again":    {[]error{away}, true, opening, "", abandoned, 1},
+		"ready at last":    {[]error{away, nil}, false, ready, "", stopping, 1},
+		"unusable":         {[]error{no}, false, unusable, CodeConflict, stopping, 1},
+		"unusable at last": {[]error{away, no}, false, unusable, CodeConflict, stopping, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is, _ := NewIssuer(nil, Options{Log: slog.New(slog.DiscardHandler)})
+				s := &scripted{outcome: make(chan error)}
+				i := is.newInstance(Definition{Strategy: s})
+				attempt := func() { go func() { _ = is.initialise(t.Context(), i, &walk{}) }(); synctest.Wait() }
+				for _, outcome := range test.outcomes {
+					attempt()
+					s.outcome <- outcome
+					synctest.Wait()
+				}
+				if test.open {
+					attempt()
+				}
+				wantPhase(t, i, test.phase)
+				if test.code != "" {
+					if got := CodeOf(is.initialise(t.Context(), i, &walk{})); got != test.code {
+						t.Errorf("a caller gets %s", got)
+					}
+				}
+				i.stop()
+				wantPhase(t, i, test.stopped)
+				if got := CodeOf(is.initialise(t.Context(), i, &walk{})); got != CodeStopping {
+					t.Errorf("after stop a caller gets %s", got)
+				}
+				if test.open {
+					go func() { time.Sleep(time.Second); s.outcome <- nil }()
+				}
+				for range 2 {
+					if err := i.close(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				wantPhase(t, i, closed)
+				if s.closed != test.closed {
+					t.Errorf("the strategy was closed %d times, want %d", s.closed, test.closed)
+				}
+			})
+		})
+	}
+}
+
+func wantPhase(t *testing.T, i *instance, want phase) {
+	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != want || i.ready.Load() != (want == ready) {
+		t.Errorf("phase %d, ready %v; want phase %d", i.phase, i.ready.Load(), want)
+	}
+	if under := i.attempt != nil; want != closed && under != (want == opening || want == abandoned) {
+		t.Errorf("phase %d with an attempt: %v", want, under)
+	}
+}
+
+// TestSlot goes from every state to every other: a change claims the slot, and settles it.
+func TestSlot(t *testing.T) {
+	why, i := Errorf(CodeDisabled, "off"), &instance{}
+	contents := map[string]content{
+		"vacant": {}, "serving": serve(i), "refusing": refuse(why, nil), "at rest": refuse(why, i.atRest()),
+	}
+	for from, before := range contents {
+		for to, after := range contents {
+			s := new(slot)
+			s.hold(before)
+			wantHeld(t, from, s, before)
+			c := s.claim()
+			if c.before != before {
+				t.Errorf("%s: the change found %+v", from, c.before)
+			}
+			wantHeld(t, from+", changing", s, content{state: changing, change: c})
+			if other, ours := s.tryClaim(); ours || other != c {
+				t.Errorf("%s: two changes at once", from)
+			}
+			s.settle(c, after)
+			wantHeld(t, from+" to "+to, s, after)
+			select {
+			case <-c.ended:
+			default:
+				t.Errorf("%s to %s: the change has not ended", from, to)
+			}
+		}
+	}
+	s := new(slot)
+	s.settle(s.claim(), content{state: dropped})
+	if c := s.claim(); c != nil {
+		t.Error("a dropped slot was claimed")
+	}
+}
+
+func wantHeld(t *testing.T, what string, s *slot, want content) {
+	t.Helper()
+	if got := s.look(); got != want {
+		t.Errorf("%s: it holds %+v, want %+v", what, got, want)
+	}
+	if i := s.serving.Load(); (i != nil) != (want.state == serving) || i != nil && i != want.instance {
+		t.Errorf("%s: %p serves", what, i)
+	}
+}
+
+// TestDroppedSlot: a name that is removed leaves nothing behind, unless the issuer began with it or
+// there is something to inherit; and who waits to change it gets the slot that is there then.
+func TestDroppedSlot(t *testing.T) {
+	for name, test := range map[string]struct {
+		known bool // at the start
+		heir  bool
+		want  slotState
+		kept  bool
+	}{
+		"added":                {want: dropped},
+		"added, with an heir":  {heir: true, want: vacant, kept: true},
+		"known from the start": {known: true, want: vacant, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Definition{BizType: BizType{Name: "order"}, Strategy: new(scripted)}
+			if test.heir {
+				d.Strategy = heirless{new(scripted)}
+			}
+			var first []Definition
+			if test.known {
+				first = append(first, d)
+			}
+			is, err := NewIssuer(first, Options{Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !test.known {
+				s, c := is.names.claim("order")
+				s.settle(c, is.contentOf(d))
+			}
+			s := is.names.find("order")
+			if err := is.Remove(t.Context(), "order", nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.look().state; got != test.want {
+				t.Errorf("the slot is in state %d, want %d", got, test.want)
+			}
+			if kept := is.names.find("order") == s; kept != test.kept {
+				t.Errorf("the slot is kept: %v", kept)
+			}
+			if again, _ := is.names.claim("order"); (again == s) != test.kept {
+				t.Error("the next change gets another slot than callers")
+			}
+		})
+	}
+}
+
+// heirless is an heir that never inherits.
+type heirless struct{ Strategy }
+
+func (heirless) Inherit(Strategy) {}

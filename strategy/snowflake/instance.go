@@ -1,0 +1,82 @@
+package snowflake
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/redisslots"
+	"github.com/seqd/seqd/strategy/snowflake/statefile"
+)
+
+// instanceOf returns the file name and the key of an instance that listens on an address.
+func instanceOf(addr string, settings *Settings) (file, key string, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", "", fmt.Errorf("the address %q that the node listens on: %w", addr, err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "", "", fmt.Errorf("the address %q that the node listens on: %w", addr, err)
+	}
+	ip := ownIP(settings.AdvertiseIP, host)
+	return statefile.Name(settings.AppName, int(number), ip), settings.AppName + "." + port + "." + statefile.Number(ip), nil
+}
+
+// newMember returns the member for these valid settings, without its key.
+func newMember(env strategy.Env, settings *Settings, l *layout) member {
+	first, last := settings.machineIDs()
+	return member{
+		layout: l.text(), cluster: env.Cluster, first: first, last: last,
+		horizon: settings.Horizon.Milliseconds(), maxSkew: settings.MaxSkew.Milliseconds(), offline: settings.OfflineStart.Milliseconds(),
+		floored: settings.Registry == registryRedis || env.Store.Shared(),
+	}
+}
+
+// registryName returns the name of the registry for a layout. Each layout has its own, because
+// machine IDs only separate the numbers of one layout.
+func registryName(l *layout) string { return "machineIds " + l.text() }
+
+// openRegistry returns the registry in which machine IDs are leased.
+func openRegistry(env strategy.Env, settings *Settings) (persist.SlotStore, error) {
+	if settings.Registry == registryStore {
+		return env.Store.Slots(), nil
+	}
+	if env.Redis == nil {
+		return nil, errors.New("registry: redis needs redis.addrs")
+	}
+	return redisslots.Open(redisslots.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}), nil
+}
+
+// ownIP returns the address that identifies this node: the configured one, else the one it listens
+// on, else the first non-loopback address of the machine, IPv4 before IPv6, else 127.0.0.1.
+func ownIP(configured, host string) netip.Addr {
+	for _, text := range []string{configured, host} {
+		if ip, err := netip.ParseAddr(text); err == nil && !ip.IsUnspecified() {
+			return ip.Unmap().WithZone("")
+		}
+	}
+	best := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return best
+	}
+	for _, a := range addrs {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		switch ip := prefix.Addr().Unmap(); {
+		case ip.IsLoopback() || ip.IsLinkLocalUnicast():
+		case ip.Is4():
+			return ip
+		case best.IsLoopback():
+			best = ip
+		}
+	}
+	return best
+}

@@ -1,0 +1,134 @@
+package snowflake
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+)
+
+// holderKey is equal for strategies that share a holder.
+type holderKey struct {
+	store    persist.Store
+	settings Settings
+}
+
+// registered is the holders, and how many strategies use each.
+type registered struct {
+	sync.Mutex
+	of map[holderKey]*sharedHolder
+}
+
+// holders are the holders of this process.
+var holders = registered{of: make(map[holderKey]*sharedHolder)}
+
+// admit returns an error if a new holder conflicts with an existing one. The lock is held.
+func (r *registered) admit(h *holder) error {
+	for _, other := range r.of {
+		if other.env.Store != h.env.Store {
+			continue
+		}
+		if h.offline > 0 && other.offline > 0 && h.path() == other.path() {
+			return errors.New("offlineStart: biz types that set it share the file of the reservation in stateDir: " +
+				"give them the same settings, or a stateDir each")
+		}
+	}
+	return nil
+}
+
+// reach returns the largest ahead of all holders of this process on the registry of h.
+func (r *registered) reach(h *holder) (most int64) {
+	r.Lock()
+	defer r.Unlock()
+	for _, other := range r.of {
+		if other.name == h.name && other.env.Store == h.env.Store {
+			most = max(most, other.ahead())
+		}
+	}
+	return most
+}
+
+// reserves reports whether a holder keeps its reservation in the file.
+func (r *registered) reserves(path string) bool {
+	r.Lock()
+	defer r.Unlock()
+	for _, other := range r.of {
+		if other.offline > 0 && other.path() == path {
+			return true
+		}
+	}
+	return false
+}
+
+// count counts a strategy as a user of its holder, once. If the holder has ended since New, because
+// its last user was closed, the strategy gets a new one.
+func (r *registered) count(s *Strategy) error {
+	r.Lock()
+	defer r.Unlock()
+	switch {
+	case s.closed.Load():
+		return errStopping
+	case s.counted:
+		return nil
+	}
+	if shared := r.of[s.key]; shared == nil || shared.holder != s.held() {
+		before := s.held()
+		if err := r.bind(s, before.env, before.settings); err != nil {
+			return err
+		}
+		s.held().know(s.name, before)
+	}
+	s.counted = true
+	r.of[s.key].users++
+	return nil
+}
+
+// bind gives a strategy the holder for its settings, which it creates if necessary. The lock is
+// held.
+func (r *registered) bind(s *Strategy, env strategy.Env, settings *Settings) error {
+	shared := r.of[s.key]
+	if shared == nil {
+		h, err := newHolder(env, settings, s.layout)
+		if err != nil {
+			return err
+		}
+		if err := r.admit(h); err != nil {
+			return err
+		}
+		shared = &sharedHolder{holder: h}
+		r.of[s.key] = shared
+	}
+	shared.made++
+	s.bound.Store(shared.holder)
+	shared.serves(s.name)
+	return nil
+}
+
+// leave closes a strategy. It reports whether it was the last user of its holder, which it then
+// removes.
+func (r *registered) leave(s *Strategy) (last bool) {
+	r.Lock()
+	defer r.Unlock()
+	again := s.closed.Swap(true)
+	shared := r.of[s.key]
+	if again || shared == nil || shared.holder != s.held() {
+		return false
+	}
+	shared.made--
+	if s.counted {
+		s.counted = false
+		shared.users--
+		last = shared.users == 0
+	}
+	if last || shared.users == 0 && shared.made == 0 {
+		delete(r.of, s.key)
+	}
+	return last
+}
+
+type sharedHolder struct {
+	*holder
+	made  int // strategies that were created and not closed
+	users int // those of them that were initialised
+}
