@@ -70,8 +70,8 @@ func (m *Machine) drew(epoch string, sent instant) {
 // Believed returns the epoch that the node believes in, and when the question was sent that it is
 // the answer to, the zero time before the first answer.
 func (m *Machine) Believed() (epoch string, asked time.Time) {
-	if b := &m.belief; !b.asked.never() {
-		asked = b.asked.time()
+	if !m.belief.asked.never() {
+		asked = m.belief.asked.time()
 	}
 	return m.belief.epoch, asked
 }
