@@ -24,10 +24,10 @@
 // about 1100 steps (actions.go has the kinds). Then all faults end, and within 3000 further steps
 // every node must issue again. Package worlds says more about seeds.
 //
-//	go test ./model                             10,000 seeds, and the search for each rule
-//	go test ./model -short                      1,000 seeds, and a shorter search
-//	go test ./model -run TestProtocol -model.seeds 100000
-//	go test ./model -run TestProtocol -model.seed 4711 -v
+//	go test ./model                             1,000 seeds, and a search for each rule
+//	SEQD_TEST_LONG=1 go test ./model            10,000 seeds, and longer searches
+//	go test ./model -run TestModel -model.seeds 100000
+//	go test ./model -run TestModel -model.seed 4711 -v
 //
 // The last one prints the schedule of one seed. Each line begins with the number of the step:
 //
