@@ -148,8 +148,8 @@ func (n *node) finish() {
 		return
 	}
 	var rest []persist.Range
-	if n.local != nil {
-		rest, n.local = n.local.ranges, nil
+	if l := n.local; l != nil && !l.closing { // otherwise its rest is about to be dropped
+		rest, n.local = l.ranges, nil
 	}
 	if n.m != nil {
 		rest = append(rest, n.m.Finish()...)
@@ -174,9 +174,10 @@ func (n *node) renew(s settings) {
 	n.m.Stop(n.w.now)
 	n.m.Commands()
 	known, rest := n.m.Known(issued), n.m.Finish()
-	if n.local != nil {
-		rest, n.local = append(rest, n.local.ranges...), nil
+	if l := n.local; l != nil && !l.closing {
+		rest = append(rest, l.ranges...)
 	}
+	n.local = nil
 	n.w.check.died(n)
 	n.cancel()
 	waiting := n.waiting

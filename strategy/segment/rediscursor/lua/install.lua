@@ -22,6 +22,8 @@
 --   'full'     the queue has no room.
 --   'replica', 'newer', 'foreign'  as take.lua.
 -- Every answer but 'ok' changed nothing.
+--
+-- A comment 'without NAME: CODE' takes a rule out in a build for tests (internal/sabotage).
 
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) --[[without role: and false]] then

@@ -31,6 +31,8 @@
 -- the cursor is begun anew, ceil the highest last number ever installed, epoch the sequencer epoch it is live under (empty in a stub),
 -- replaced the epoch that the store held before that one, first, cur and last of buffer 1 (cur is the last number taken), queue the ranges behind it as 'first-last ' each, queued how many they
 -- are, claim until when (ms) a refill is claimed. A hash of format 1 has no epoch: it counts as a stub, and keeps its ceil.
+--
+-- A comment 'without NAME: CODE' takes a rule out in a build for tests (internal/sabotage).
 
 local info = redis.call('INFO', 'replication')
 local primary = string.find(info, 'role:master', 1, true) --[[without role: or true]]
