@@ -357,7 +357,7 @@ func TestStartOfWhatIsMadeAgain(t *testing.T) {
 }
 
 // A start above what was issued and below what nodes have in hand moves numbers up, so no answer
-// may say that it moves nothing.
+// may say that it has no effect.
 func TestStartWithinWhatNodesHave(t *testing.T) {
 	c := newNode(t, newFaulty(true))
 	c.mustPut(t, "order", `{"step":1000}`, always)
@@ -367,7 +367,7 @@ func TestStartWithinWhatNodesHave(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for _, text := range b.Warnings {
-		if strings.HasSuffix(text, "it moves nothing") {
+		if strings.HasSuffix(text, "it has no effect") {
 			t.Errorf("start is 500, and the answer says: %s", text)
 		}
 	}

@@ -34,7 +34,7 @@ func (c configCheck) serverSettings(f *findings) {
 	}
 	if public && s.DrainDelay == 0 {
 		f.add(Warn, "server.drainDelay", "set it to at least twice the pause between two checks of the balancer, if there is one",
-			"0s: a balancer goes on sending requests to a node that has stopped listening")
+			"0s: a balancer continues to send requests to a node that has stopped listening")
 	}
 	if public && !c.d.Config.Auth.Enforced() {
 		f.add(Warn, "auth.mode", "give callers tokens in auth.tokens", "%s: whoever reaches %s takes numbers and changes biz types", c.d.Config.Auth.Mode, s.Addr)
@@ -50,7 +50,7 @@ func (c configCheck) serverSettings(f *findings) {
 func (c configCheck) storeSettings(f *findings) {
 	switch cfg := c.d.Config; {
 	case cfg.Store.Driver == "memory":
-		f.add(Warn, "store.driver", "use bolt or mongo", "memory: numbers begin again at every start")
+		f.add(Warn, "store.driver", "use bolt or mongo", "memory: numbers restart at every start of seqd")
 	case cfg.Store.Driver == "mongo" && cfg.BizTypesFrom == config.FromConfig:
 		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypes; nothing compares them but the shapes of their numbers")
 	}

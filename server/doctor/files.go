@@ -112,7 +112,7 @@ func (c filesCheck) historyFile(f *findings, key, path string) {
 		case !errors.Is(err, fs.ErrNotExist):
 			c.written(f, key, file)
 		case file == path:
-			f.add(Info, key, "if records were kept there before, put the file back before seqd starts", "there is no %s: seqd makes it, without the records of before", path)
+			f.add(Info, key, "if records were kept there before, put the file back before seqd starts", "there is no %s: seqd creates it, without previous records", path)
 		}
 	}
 }

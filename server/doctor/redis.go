@@ -150,17 +150,17 @@ func (c redisCheck) primary(ctx context.Context, f *findings, key string, client
 		case !known:
 			f.add(Info, key, "", "min-replicas-to-write cannot be read by this user")
 		case least == "0":
-			f.add(Warn, key, "set min-replicas-to-write to 1", "min-replicas-to-write is 0: a primary that is cut off goes on, and order over the nodes is suspended for as long")
+			f.add(Warn, key, "set min-replicas-to-write to 1", "min-replicas-to-write is 0: a primary that is cut off continues, and meanwhile order over the nodes is suspended")
 		default:
 			f.ok(key, "min-replicas-to-write is %s", least)
 		}
 		if ttl, known := setting("repl-backlog-ttl"); known && ttl != "0" {
-			f.add(Warn, key, "set repl-backlog-ttl to 0", "repl-backlog-ttl is %s s: when all replicas are away for as long, the replication ID changes and each cursor begins anew", ttl)
+			f.add(Warn, key, "set repl-backlog-ttl to 0", "repl-backlog-ttl is %s s: when all replicas are away for that long, the replication ID changes and each cursor is replaced", ttl)
 		}
 	}
 	if save, known := setting("save"); info["aof_enabled"] == "1" || known && save != "" {
 		f.add(Info, key, "turn it off where seqd has Redis for itself and keeps no Idempotency-Key there",
-			"it writes its data to disk; seqd does not need that: after a restart each cursor begins anew above all before")
+			"it writes its data to disk; seqd does not need that: after a restart each cursor is replaced by one above all previous numbers")
 	}
 }
 
@@ -236,7 +236,7 @@ func (c redisCheck) behindSentinels(ctx context.Context, f *findings, client red
 
 // why is what a right is needed for.
 var why = map[string]string{
-	"hset": "no numbers without it", "del": "for numbers that begin again",
+	"hset": "no numbers without it", "del": "for numbers that reset",
 	"get": "for Idempotency-Key and rate-limit with scope cluster", "set": "for Idempotency-Key and rate-limit with scope cluster",
 	"publish": "changes reach other nodes in 5 s instead of at once", "subscribe": "changes of other nodes come in 5 s instead of at once",
 }

@@ -114,7 +114,7 @@ func (c storeCheck) inUse(ctx context.Context, f *findings, path string) {
 
 // volatile are the file systems that are unfit for a data file, and why.
 var volatile = map[string]string{
-	"tmpfs": "it is memory: all numbers begin again after a restart of the machine", "ramfs": "it is memory: all numbers begin again after a restart of the machine",
+	"tmpfs": "it is memory: all numbers restart with the machine", "ramfs": "it is memory: all numbers restart with the machine",
 	"overlay": "it is the container's own file system, which goes with the container",
 	"nfs":     "locks and fsync over a network do not always hold", "cifs": "locks and fsync over a network do not always hold",
 	"smb2": "locks and fsync over a network do not always hold", "fuse": "whether fsync holds is up to what is behind it", "9p": "whether fsync holds is up to what is behind it",
