@@ -134,8 +134,8 @@ func answering(t *testing.T, words ...string) string {
 	return addr
 }
 
-// What was ever in the cursor of a biz type counts as issued; where that cannot be found out,
-// nothing goes on.
+// Everything that was ever in the cursor of a biz type counts as issued. If Redis cannot be asked,
+// nothing is changed.
 func TestRaiseAsksRedis(t *testing.T) {
 	const strict, perNode = "ordering: strict", "ordering: per-node"
 	const nowhere = "127.0.0.1:1"
