@@ -32,11 +32,12 @@
 //
 // These rules hold for every operation:
 //
-//   - It is safe for concurrent use, and ends when its context does. A driver that talks to a server
-//     gives it a deadline of its own too.
+//   - It is safe for concurrent use, and ends when its context does. A driver that talks to a
+//     server gives it a deadline of its own too.
 //   - A write is durable when it returns nil, and no failover of the server takes it back.
 //   - It returns the errors of this package, wrapped with what they are about. Any other failure
-//     that can pass wraps [ErrUnavailable]. After it a write may have happened, or may happen later.
+//     that can pass wraps [ErrUnavailable]. After it a write may have happened, or may happen
+//     later.
 //   - Names, keys and texts are UTF-8 and may contain any character, including NUL. Numbers are
 //     0 to [MaxNumber].
 //   - Each record carries [FormatVersion]. One of a newer version is refused with [ErrNewer], a

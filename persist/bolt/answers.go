@@ -10,9 +10,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// answers implements [persist.Answers]. Claims are kept in memory: the lock of the store's file keeps
-// other processes out, so a claim of a process that has ended has no owner. Answers are kept in files
-// of their own; see windows.
+// answers implements [persist.Answers]. Claims are kept in memory: the lock of the store's file
+// keeps other processes out, so a claim of a process that has ended has no owner. Answers are kept
+// in files of their own; see windows.
 //
 // One goroutine at a time works on an ID. Its turn lasts until its write ends, even if the caller
 // has stopped waiting.

@@ -1,5 +1,5 @@
-// Package bolt is the embedded store: one file, used by one process. Every range is on disk before a
-// number of it is issued. It needs no server.
+// Package bolt is the embedded store: one file, used by one process. Every range is on disk before
+// a number of it is issued. It needs no server.
 //
 // The file lock keeps a second process out, so the order of one node is the order of the system.
 // Two nodes with a file each are two issuers and would issue the same numbers.

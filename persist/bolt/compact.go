@@ -27,8 +27,8 @@ const compactSuffix = ".compact"
 // compactBatch is how many bytes are copied in one transaction.
 const compactBatch = 16 << 20
 
-// Compact replaces the store's file, and that of the history if there is one, by copies without free
-// pages. Other processes are kept out meanwhile. It returns what it did, even with an error.
+// Compact replaces the store's file, and that of the history if there is one, by copies without
+// free pages. Other processes are kept out meanwhile. It returns what it did, even with an error.
 //
 // A crash at any moment leaves the whole old file or the whole new one, and maybe a file whose name
 // ends in ".compact", which the next call replaces.
@@ -145,8 +145,8 @@ func sameRecords(path string, old *opened) (records int, err error) {
 	return records, err
 }
 
-// equal returns how many records two equal buckets have, nested buckets included, or an error if they
-// differ.
+// equal returns how many records two equal buckets have, nested buckets included, or an error if
+// they differ.
 func equal(a, b *bbolt.Bucket) (records int, err error) {
 	inA, inB := a.Cursor(), b.Cursor()
 	keyA, valueA := inA.First()

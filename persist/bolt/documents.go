@@ -123,8 +123,8 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	return purged, nil
 }
 
-// due returns the expiry keys of at most limit documents that have expired. They are read before any
-// is removed: a cursor must not move while records are deleted.
+// due returns the expiry keys of at most limit documents that have expired. They are read before
+// any is removed: a cursor must not move while records are deleted.
 func due(expiry *bbolt.Bucket, kind string, before int64, limit int) (keys [][]byte) {
 	if expiry == nil {
 		return nil

@@ -85,8 +85,8 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 
 // create makes a complete store under a temporary name and then links it into place. So a crash or
 // a full disk leaves nothing that looks like a store, and of two processes that create at once
-// exactly one wins. With a rename the loser's file would replace the winner's, which would then issue
-// from a file without a name.
+// exactly one wins. With a rename the loser's file would replace the winner's, which would then
+// issue from a file without a name.
 func create(path string, c content) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {

@@ -79,8 +79,8 @@ func (o *opened) view(f func(*bbolt.Tx) error) error {
 // closePatience is how long closing a broken file may take.
 const closePatience = time.Second
 
-// close closes the file. After a panic bbolt may hold a lock for ever: then the file stays open until
-// the process ends.
+// close closes the file. After a panic bbolt may hold a lock for ever: then the file stays open
+// until the process ends.
 func (o *opened) close() error {
 	if o.guard.failed() == nil {
 		return o.db.Close()
@@ -105,7 +105,7 @@ func checkPages(tx *bbolt.Tx) error {
 	for id := 0; id < min(pages, mostChecked); id++ {
 		page, err := tx.Page(id)
 		switch {
-		case errors.Is(err, bolterrors.ErrFreePagesNotLoaded): // it was opened to be read
+		case errors.Is(err, bolterrors.ErrFreePagesNotLoaded): // the file was opened read-only
 			return nil
 		case err != nil:
 			return err

@@ -24,8 +24,8 @@ func historyContent() content {
 }
 
 // history is kept in a file of its own, which is created when it is first used. So ranges do not
-// wait for its writes, the store's file stays small for backups, and numbers are still issued if the
-// history is damaged or its disk is full.
+// wait for its writes, the store's file stays small for backups, and numbers are still issued if
+// the history is damaged or its disk is full.
 type history struct {
 	opts Options
 
@@ -69,8 +69,8 @@ func (h *history) close() error {
 	return h.file.close()
 }
 
-// update runs f in a write transaction and returns when it is on disk. If f returns an error, it has
-// written nothing.
+// update runs f in a write transaction and returns when it is on disk. If f returns an error, it
+// has written nothing.
 func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

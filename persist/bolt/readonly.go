@@ -14,7 +14,8 @@ import (
 // ErrInUse is returned by OpenReadOnly while another process has the file.
 var ErrInUse = errors.New("another process is using the store file")
 
-// ErrOlder is returned by OpenReadOnly for a file that an earlier version wrote. [Open] upgrades it.
+// ErrOlder is returned by OpenReadOnly for a file that an earlier version wrote. [Open] upgrades
+// it.
 var ErrOlder = errors.New("the store file is of an earlier version, and is upgraded when seqd starts")
 
 // OpenReadOnly opens an existing store to read it. It creates and changes nothing, and every write
@@ -63,8 +64,9 @@ func lookAt(opts Options) (o opened, err error) {
 	return o, o.verify(opts.content)
 }
 
-// InspectAnswers opens all files of answers beside a store that was opened read-only. It returns how
-// many there are and how many answers they hold. The error names a file that is missing or damaged.
+// InspectAnswers opens all files of answers beside a store that was opened read-only. It returns
+// how many there are and how many answers they hold. The error names a file that is missing or
+// damaged.
 func (s *Store) InspectAnswers() (files, answers int, err error) {
 	w := &windows{opts: s.answers.windows.opts}
 	numbers, err := w.numbers()

@@ -147,8 +147,8 @@ func (w *window) get(id string) (text string, err error) {
 	return text, nil
 }
 
-// An answer is stored as one byte for the format, four for the CRC-32 (IEEE) of ID and text, and the
-// text.
+// An answer is stored as one byte for the format, four for the CRC-32 (IEEE) of ID and text, and
+// the text.
 const (
 	answerFormat = 1
 	answerHead   = 5

@@ -36,8 +36,8 @@ const (
 	openPause = time.Second
 )
 
-// windows keeps answers in files of the folder <path>-answers. Each file, a window, takes the answers
-// of some time, and is removed as a whole when the last of them has expired.
+// windows keeps answers in files of the folder <path>-answers. Each file, a window, takes the
+// answers of some time, and is removed as a whole when the last of them has expired.
 //
 // The clock of the windows starts with the time of day when the first window is created. From then
 // on it advances with [Options.Elapsed], only while the windows are open; the newest window stores

@@ -47,8 +47,9 @@ func startWriter(o *opened, twice bool) *writer {
 	return w
 }
 
-// do runs f in a transaction and returns when it is on disk. If the context ends first, it is unknown
-// whether f took effect: forget what f would have returned, and do not read what f writes to.
+// do runs f in a transaction and returns when it is on disk. If the context ends first, it is
+// unknown whether f took effect: forget what f would have returned, and do not read what f writes
+// to.
 func (w *writer) do(ctx context.Context, f func(*bbolt.Tx) error) error {
 	op := &write{ctx: ctx, f: f, done: make(chan struct{})}
 	select {
@@ -132,8 +133,8 @@ func (w *writer) transact(batch []*write) (err error) {
 		return err
 	}
 	// bbolt writes two meta pages in turn. If the newer one is damaged, it silently opens the state
-	// of the older one, and the last ranges would be issued again. After a second, empty transaction
-	// both pages point to them.
+	// of the older one, and the last ranges would be issued again. After a second, empty
+	// transaction both pages point to them.
 	if w.twice {
 		if err := w.run(func(*bbolt.Tx) error { return nil }); err != nil {
 			return err
@@ -150,8 +151,8 @@ func (w *writer) run(f func(*bbolt.Tx) error) error {
 // harmless reports whether a failed transaction certainly left the file as it was: there was no
 // space to write a page or to grow the file, or the file was removed. Any other failure may be a
 // failed sync, after which the kernel treats pages as written that never reached the disk. Later
-// transactions would build on them, so the writer stops for good. bbolt returns a failed resize only
-// as text.
+// transactions would build on them, so the writer stops for good. bbolt returns a failed resize
+// only as text.
 func harmless(err error) bool {
 	if path, ok := errors.AsType[*fs.PathError](err); ok && path.Op == "write" {
 		return noSpace(err)

@@ -1,6 +1,6 @@
-// Package memory keeps everything in the process. Its promises end with the process: after a restart
-// numbers start from the beginning. It is for tests, and for numbers that need to be unique within
-// one run only.
+// Package memory keeps everything in the process. Its promises end with the process: after a
+// restart numbers start from the beginning. It is for tests, and for numbers that need to be unique
+// within one run only.
 package memory
 
 import (
