@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 // shelf is what strategies of one biz type leave to each other: the next number, as a store keeps
@@ -151,7 +151,7 @@ func churn(t *testing.T, change func(t *testing.T, round int, is *seqd.Issuer, f
 		}
 		first, _ := fresh()
 		is := newIssuer(t, seqd.Options{}, first)
-		h := history.New()
+		h := ordercheck.New()
 		var callers sync.WaitGroup
 		var over atomic.Bool
 		var issued atomic.Int64

@@ -1,8 +1,22 @@
 # shellcheck shell=bash
 # What the scripts share; sourced, not run.
 
-# say prints a heading.
-say() { printf '\n== %s\n' "$*"; }
+# say prints a heading and notes when its section began, for took and the table of .ci/run.
+section=
+section_began=0
+say() {
+	took
+	section=$* section_began=$SECONDS
+	printf '\n== %s\n' "$*"
+}
+
+# took ends the section, and appends its seconds to the file that SEQD_TIMINGS names, if any.
+took() {
+	[ -n "$section" ] || return 0
+	[ -z "${SEQD_TIMINGS:-}" ] ||
+		printf '%s\t%s\t%s\n' $((SECONDS - section_began)) "${0##*/}" "$section" >>"$SEQD_TIMINGS"
+	section=
+}
 
 # die ends the script with a message.
 die() {
@@ -10,21 +24,25 @@ die() {
 	exit 1
 }
 
-# need COMMAND PACKAGE... makes sure a command is there and installs the Debian packages when it is not.
+# need COMMAND PACKAGE... makes sure that a command exists, and installs the Debian packages if it
+# does not.
 need() {
 	local command=$1
 	shift
 	command -v "$command" >/dev/null && return
 	local sudo=()
 	if [ "$(id -u)" -ne 0 ]; then
-		command -v sudo >/dev/null || die "$command is missing; install the packages $* (this user may not)"
+		command -v sudo >/dev/null ||
+			die "$command is missing, and there is no sudo to install it; install the Debian packages: $*"
 		sudo=(sudo)
 	fi
-	command -v apt-get >/dev/null || die "$command is missing and there is no apt-get; install what Debian calls $*"
-	say "install $*"
-	"${sudo[@]}" apt-get update -qq || die "apt-get update failed; $command is missing (packages $*)"
+	command -v apt-get >/dev/null ||
+		die "$command is missing, and there is no apt-get to install it; install what Debian calls: $*"
+	printf '\n== install %s\n' "$*"
+	"${sudo[@]}" apt-get update -qq ||
+		die "$command is missing, and apt-get update failed; install the Debian packages: $*"
 	DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
-		die "the packages $* cannot be installed; $command is missing"
+		die "$command is missing, and apt-get could not install the packages: $*"
 }
 
 # fetch PACKAGE FOLDER unpacks a Debian package into FOLDER/files.
@@ -35,14 +53,16 @@ fetch() (
 		dpkg-deb --extract ./*.deb files
 )
 
-# unpacked PACKAGE prints the folder that holds the files of a Debian package, which is fetched once and not installed: nothing of it is started.
+# unpacked PACKAGE prints the folder that holds the files of a Debian package. The package is
+# downloaded once and not installed, so none of its services start.
 unpacked() {
 	local folder=${XDG_CACHE_HOME:-$HOME/.cache}/seqd/$1
 	if [ ! -d "$folder" ]; then
-		command -v apt-get >/dev/null || die "the files of Debian's package $1 are needed, and there is no apt-get"
+		command -v apt-get >/dev/null ||
+			die "the Debian package $1 is needed, and there is no apt-get to download it"
 		local fresh
 		fresh=$(mktemp -d)
-		fetch "$1" "$fresh" || die "Debian's package $1 cannot be fetched"
+		fetch "$1" "$fresh" || die "apt-get could not download the Debian package $1"
 		mkdir -p "${folder%/*}"
 		mv "$fresh/files" "$folder"
 		rm -rf "$fresh"
@@ -50,4 +70,42 @@ unpacked() {
 	echo "$folder"
 }
 
-command -v go >/dev/null || die "Go is missing; install Go 1.26 or later"
+# as_root is the prefix of commands that mount file systems: nothing for root, otherwise a user
+# namespace.
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	as_root=(unshare --user --map-root-user --mount)
+fi
+need_mounts() {
+	[ "$(id -u)" -ne 0 ] || return 0
+	need unshare util-linux
+	"${as_root[@]}" true 2>/dev/null ||
+		die "some tests mount file systems: run this as root, or allow user namespaces"
+}
+
+# build_binaries builds the programs that tests run as processes, once for all of them, unless
+# another script has done so. The caller removes $binaries at its end.
+binaries=
+build_binaries() {
+	[ -z "${SEQD_TEST_BINARIES:-}" ] || return 0
+	binaries=$(mktemp -d)
+	go build -o "$binaries/" ./cmd/seqd ./internal/testing/clockseqd
+	go -C integration build -tags ferretdb_no_postgresql -o "$binaries/" ./cmd/mongostandin
+	export SEQD_TEST_BINARIES=$binaries
+}
+
+# pure prints the packages whose tests have no concurrency: the race detector would only slow them.
+pure() {
+	go list ./deploy ./plugin/format ./plugin/obfuscate ./server/config ./server/openapi
+}
+
+# fuzz_targets prints the packages and names of all fuzz targets.
+fuzz_targets() {
+	grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do
+		grep -oE '^func Fuzz[A-Za-z0-9]+' "$file" | while read -r _ target; do
+			echo "./$(dirname "${file#./}") $target"
+		done
+	done | sort
+}
+
+command -v go >/dev/null || die "Go is missing; install Go 1.26 or later: https://go.dev/dl"

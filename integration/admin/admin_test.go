@@ -1,4 +1,4 @@
-// Package admin changes biz types of real nodes while they issue.
+// Package admin tests changes of biz types while several nodes issue them.
 package admin
 
 import (
@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -159,6 +160,7 @@ func TestConcurrentChanges(t *testing.T) {
 
 // While the store is away numbers go on and administrators get 503; afterwards all is as before.
 func TestStoreAway(t *testing.T) {
+	longtest.Only(t)
 	s := newSystem(t)
 	for _, n := range s.nodes[:2] { // one that has never issued does not know which cursor counts
 		s.do(n, http.StatusOK, "GET", "/seq/order", "")
@@ -225,7 +227,7 @@ func TestNodes(t *testing.T) {
 // for.
 func TestChangesUnderLoad(t *testing.T) {
 	s := newSystem(t)
-	h := history.New()
+	h := ordercheck.New()
 	var traffic []*node.Traffic
 	for i, n := range s.nodes {
 		traffic = append(traffic, node.StartTraffic(n, "order", h, fmt.Sprint("node-", i), node.Pace{Callers: 3, Pause: 2 * time.Millisecond, Largest: 40}))
@@ -274,8 +276,9 @@ func TestChangesUnderLoad(t *testing.T) {
 // The ordering, the size of segments and what is in advance change under load, also while one node
 // is cut off from Redis: no number twice, and each node's numbers only go up.
 func TestOrderingChangesUnderLoad(t *testing.T) {
+	longtest.Only(t)
 	s := newSystem(t)
-	h := history.New()
+	h := ordercheck.New()
 	var traffic []*node.Traffic
 	for i, n := range s.nodes {
 		traffic = append(traffic, node.StartTraffic(n, "order", h, fmt.Sprint("node-", i), node.Pace{Callers: 3, Pause: 2 * time.Millisecond, Largest: 40}))
@@ -302,7 +305,7 @@ func TestOrderingChangesUnderLoad(t *testing.T) {
 	if err := h.Duplicates(); err != nil {
 		t.Error(err)
 	}
-	for who, own := range h.Split(func(c history.Call) string { return strings.Fields(c.Who)[0] }) {
+	for who, own := range h.Split(func(c ordercheck.Call) string { return strings.Fields(c.Who)[0] }) {
 		if err := own.Order(); err != nil {
 			t.Errorf("%s: %v", who, err)
 		}

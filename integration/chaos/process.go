@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // process is one life of a program.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -102,7 +103,7 @@ func withinHalfAnHour(seed int64) (all []placed) {
 // Slow faults leave room for the others, come with most seeds, and never more often than their
 // class says.
 func TestSlowFaultsHaveTheirShare(t *testing.T) {
-	const seeds = 200
+	seeds := longtest.Or(40, 200)
 	for _, duration := range []time.Duration{2 * time.Minute, 30 * time.Minute} {
 		with := map[string]int{}
 		for seed := range int64(seeds) {
@@ -187,7 +188,7 @@ func TestClassesAreDescribed(t *testing.T) {
 }
 
 func TestFaultsBesideEachOtherShareNothing(t *testing.T) {
-	schedule := plan(7, 2*time.Hour, nil)
+	schedule := plan(7, longtest.Or(30*time.Minute, 2*time.Hour), nil)
 	for i, p := range schedule {
 		for _, other := range schedule[i+1:] {
 			if other.at < p.ends() && collide(p, other) {

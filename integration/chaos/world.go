@@ -16,7 +16,7 @@ import (
 
 // Binaries are the programs of the system under test.
 type Binaries struct {
-	Seqd    string // internal/clockseqd
+	Seqd    string // internal/testing/clockseqd
 	StandIn string // integration/cmd/mongostandin
 }
 

@@ -1,4 +1,5 @@
-// Package cluster runs several real seqd processes against shared back ends and breaks these.
+// Package cluster tests several nodes that share MongoDB and Redis, which it breaks: numbers stay
+// unique and in order.
 package cluster
 
 import (
@@ -8,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -19,11 +20,11 @@ type system struct {
 	t     *testing.T
 	mongo *testenv.Mongo
 	env   []string
-	each  map[string]*history.History // by life of a node, whose order must hold
+	each  map[string]*ordercheck.Record // by life of a node, whose order must hold
 }
 
 func newSystem(t *testing.T, settings ...string) *system {
-	s := &system{t: t, mongo: testenv.StartMongo(t), each: make(map[string]*history.History)}
+	s := &system{t: t, mongo: testenv.StartMongo(t), each: make(map[string]*ordercheck.Record)}
 	s.env = append([]string{
 		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + s.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + s.mongo.Database(),
 		"SEQD_SEGMENT_ORDERING=per-node",
@@ -32,7 +33,7 @@ func newSystem(t *testing.T, settings ...string) *system {
 }
 
 func (s *system) start(name string) *node.Node {
-	s.each[name] = history.New()
+	s.each[name] = ordercheck.New()
 	return node.StartReady(s.t, s.t.TempDir(), s.env...)
 }
 
@@ -53,7 +54,7 @@ func (s *system) load(n *node.Node, name string) *node.Load {
 // check looks at every number of every load and call, after all have ended.
 func (s *system) check() {
 	s.t.Helper()
-	all := history.New()
+	all := ordercheck.New()
 	for name, h := range s.each {
 		if err := h.Check(); err != nil {
 			s.t.Errorf("node %s: %v", name, err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // The documented way back from a backup: stop every seqd, restore, raise, start. No number comes a

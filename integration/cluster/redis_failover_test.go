@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // role waits until a server says that it is a master or a slave.
@@ -28,6 +29,9 @@ func TestSentinelFailoverWithLostWrites(t *testing.T) {
 	t.Parallel()
 	for old, nodes := range map[string]string{"dies": "live", "is paused and resumed": "live", "dies with the nodes": "new"} {
 		t.Run("the old master "+old, func(t *testing.T) {
+			if old != "dies" {
+				longtest.Only(t)
+			}
 			underBoth(t, func(f *fleet) {
 				a := testenv.StartRedis(f.t)
 				b := testenv.StartReplica(f.t, a)
@@ -85,6 +89,7 @@ func (f *fleet) cutOff(replica *testenv.Redis) {
 // Sentinels change the master while all live, twice. For a moment there are two, and nodes may ask
 // either.
 func TestSentinelFailoverByHand(t *testing.T) {
+	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
 		f.guarded = true
@@ -134,6 +139,7 @@ func (f *fleet) awaitOrder(r *testenv.Redis) {
 // Two servers take turns as master without any restart: the run ID that the cursor was written
 // under returns, its replication ID never does.
 func TestDoubleFailover(t *testing.T) {
+	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
 		b := testenv.StartReplica(f.t, a)
@@ -210,6 +216,7 @@ func TestBackToAMasterThatStoodStill(t *testing.T) {
 // fails. The cursor of the master that stood still counts for nobody when they come back: the store
 // believes in the other one.
 func TestTwoMastersTakeTurns(t *testing.T) {
+	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
 		b := testenv.StartReplica(f.t, a)
@@ -424,6 +431,7 @@ func TestRedisCluster(t *testing.T) {
 
 // The cursor is lost while its slot is on the way to another server.
 func TestCursorLostDuringMigration(t *testing.T) {
+	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		c := testenv.StartCluster(f.t)
 		f.sail("a b", redisAt(c.Addrs()...))

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -47,7 +48,7 @@ type fleet struct {
 	mongo   *testenv.Mongo
 	env     []string
 	pace    node.Pace
-	history *history.History
+	history *ordercheck.Record
 	members []*member
 	began   time.Time
 	lost    int64        // numbers that refused calls asked for, of lives that have ended
@@ -57,14 +58,14 @@ type fleet struct {
 	storeRestarted bool
 	// Order over all nodes is not demanded within the windows, nor since suspended unless that is
 	// 0.
-	windows   []history.Window
+	windows   []ordercheck.Window
 	suspended int64
 }
 
 // newFleet prepares a fleet without nodes.
 func newFleet(t *testing.T, policy string, settings ...string) *fleet {
 	f := &fleet{
-		t: t, policy: policy, mongo: testenv.StartMongo(t), history: history.New(), began: time.Now(),
+		t: t, policy: policy, mongo: testenv.StartMongo(t), history: ordercheck.New(), began: time.Now(),
 		pace: node.Pace{Callers: 4, Pause: 5 * time.Millisecond, Largest: 50},
 	}
 	f.env = append([]string{
@@ -75,10 +76,15 @@ func newFleet(t *testing.T, policy string, settings ...string) *fleet {
 	return f
 }
 
-// underBoth runs a test under both policies, at the same time as all other tests.
+// underBoth runs a test at the same time as all other tests: under both policies in the long run,
+// otherwise under one of them, which is always the same for a test.
 func underBoth(t *testing.T, test func(f *fleet), settings ...string) {
 	t.Parallel()
-	for _, policy := range []string{degrade, reject} {
+	policies := []string{degrade, reject}
+	if !longtest.Tests() {
+		policies = policies[len(t.Name())%2:][:1]
+	}
+	for _, policy := range policies {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			test(newFleet(t, policy, settings...))
@@ -312,7 +318,7 @@ func (f *fleet) suspendAlways() { f.suspended = f.history.Now() }
 // resume says that order over all nodes is demanded again, of calls that begin from now on.
 func (f *fleet) resume() {
 	if f.suspended != 0 {
-		f.windows = append(f.windows, history.Window{From: f.suspended, To: f.history.Now()})
+		f.windows = append(f.windows, ordercheck.Window{From: f.suspended, To: f.history.Now()})
 		f.suspended = 0
 	}
 }
@@ -357,7 +363,7 @@ func (f *fleet) check(skips int64) {
 	if err := f.history.Duplicates(); err != nil {
 		f.t.Error(err)
 	}
-	for life, h := range f.history.Split(func(c history.Call) string { return strings.Fields(c.Who)[0] }) {
+	for life, h := range f.history.Split(func(c ordercheck.Call) string { return strings.Fields(c.Who)[0] }) {
 		if err := h.Order(); err != nil {
 			f.t.Errorf("node %s: %v", life, err)
 		}

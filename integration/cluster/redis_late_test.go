@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 )
 
 // A range that a node sends to the cursor is held up on the way and arrives when the others have
 // long gone on: nobody may get a number of it.
 func TestRangeArrivesLate(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	for _, meanwhile := range []string{"the others go on", "the cursor is lost and begun anew"} {
 		t.Run(meanwhile, func(t *testing.T) {
@@ -80,7 +82,7 @@ func TestRangeArrivesLate(t *testing.T) {
 			f.mongo.Resume()
 			f.awaitWell()
 			f.more(step)
-			f.history.Each(func(c history.Call) {
+			f.history.Each(func(c ordercheck.Call) {
 				if slices.ContainsFunc(c.Numbers, func(n int64) bool { return late.First <= n && n <= late.Last }) {
 					t.Errorf("%v is of the range %d to %d, which came late", c, late.First, late.Last)
 				}

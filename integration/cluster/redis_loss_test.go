@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // Redis goes away and comes back with less than it had, or as it was.
@@ -80,6 +81,9 @@ func TestRedisAwayAndBack(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			if test.name == "paused for 10 seconds" {
+				longtest.Only(t)
+			}
 			underBoth(t, func(f *fleet) {
 				settings := []string{"save \"\""}
 				if strings.Contains(test.name, "with its data") {
@@ -242,6 +246,7 @@ func TestNodeDiesWhileOnItsOwn(t *testing.T) {
 
 // All nodes lose their links at different times and get them back at different times.
 func TestLinksFlap(t *testing.T) {
+	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
 		links := make([]*testenv.Link, 3)

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // Settings change while the service runs, one node after another: the ones in between work with
 // each other.
 func TestRollingChangeOfStepAndReserve(t *testing.T) {
+	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
 		f.sail("a b c", redisAt(r.Addr()))
@@ -90,6 +92,7 @@ func TestAllNodesRestart(t *testing.T) {
 // A node's give-back reaches the store and the answer is lost: it does not try again, and what it
 // gave back is the others'.
 func TestGiveBackWithoutAnAnswer(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	for _, ordering := range []string{"strict", "per-node"} {
 		t.Run(ordering, func(t *testing.T) {
@@ -127,6 +130,7 @@ func TestGiveBackWithoutAnAnswer(t *testing.T) {
 // A node stands still in the middle of a refill for so long that the others have long gone on
 // without it, and then goes on where it was.
 func TestNodePausedInARefill(t *testing.T) {
+	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
 		link := testenv.NewLink(f.t, f.mongo.Addr())

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // The store dies and comes back: nobody notices while numbers are in hand, in strict order, and no

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // A node with a reservation starts while its store is away, and goes on with the store when that is
 // back; a store that is another one by then ends it.
 func TestSnowflakeWithoutTheStore(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	mongo := testenv.StartMongo(t)
 	mongo.Kill()

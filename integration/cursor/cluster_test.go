@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // A failover that both nodes agree on, and one that loses the last numbers.
 func TestClusterFailover(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	client := connectCluster(t, cluster, second, nil)

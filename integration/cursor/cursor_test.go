@@ -1,4 +1,4 @@
-// Package cursor tests package rediscursor on real Redis servers.
+// Package cursor tests strategy/segment/rediscursor, the cursor in Redis, on real servers.
 package cursor
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -33,6 +34,11 @@ func TestMain(m *testing.M) {
 	// What fails is in the output, with the seed to see it again.
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
 		panic(err)
+	}
+	if !longtest.Tests() {
+		if err := flag.Set("rapid.checks", "25"); err != nil {
+			panic(err)
+		}
 	}
 	m.Run()
 }

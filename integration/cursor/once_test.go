@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -186,6 +187,7 @@ func TestLostReply(t *testing.T) {
 // The same in a Cluster, whose client repeats by its redirect loop, however few retries it is told:
 // at the owner, after MOVED and after ASK.
 func TestClusterLostReply(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	links := map[string]*testenv.Link{}

@@ -1,5 +1,5 @@
-// Package deploy checks what is in ../../deploy and needs more than the product's own modules: the
-// types of Kubernetes, and real servers.
+// Package deploy tests the files in deploy/: the Kubernetes manifests, and Docker Compose with
+// Redis.
 package deploy
 
 import (

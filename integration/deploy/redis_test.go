@@ -17,7 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -112,6 +113,7 @@ func eventually(t *testing.T, what string, condition func() error) {
 // the Sentinels, a lost one is replaced, and comes back as a replica although its own arguments say
 // otherwise.
 func TestComposeRedis(t *testing.T) {
+	longtest.Only(t)
 	mongo := testenv.StartMongo(t)
 	primary := newServer(t, "", "server", "127.0.0.1")
 	replica := newServer(t, primary.port, "server", "127.0.0.1", "127.0.0.1")

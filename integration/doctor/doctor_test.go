@@ -1,4 +1,4 @@
-// Package doctor runs seqd doctor against real servers that are well, wrong, silent and not there.
+// Package doctor tests seqd doctor on servers that are well, misconfigured, silent or absent.
 package doctor
 
 import (
@@ -14,7 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -218,6 +219,7 @@ func TestNothingThere(t *testing.T) {
 
 // Addresses that accept and say nothing hold nobody up for long.
 func TestSilence(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	silent := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

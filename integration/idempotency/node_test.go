@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -153,6 +154,7 @@ func TestNodes(t *testing.T) {
 // Nodes are asked with the same keys at once while one of them is killed: whatever the order of
 // things, each key has one answer.
 func TestKilledUnderLoad(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	for name, withRedis := range map[string]bool{"Redis": true, "store": false} {
 		t.Run(name, func(t *testing.T) {
@@ -249,6 +251,7 @@ func TestKilledWhileIssuing(t *testing.T) {
 // A node that is alive keeps its claim, however long issuing takes: others wait, then are told to
 // come back.
 func TestSlowIssuing(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	f := newFleet(t, true)
 	b := f.node()
@@ -273,6 +276,7 @@ func TestSlowIssuing(t *testing.T) {
 // A node stands still in the middle of issuing for longer than its claim holds. It never answers
 // numbers of its own then.
 func TestPausedWhileIssuing(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	f := newFleet(t, true)
 	b := f.node()

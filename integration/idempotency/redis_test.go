@@ -1,5 +1,5 @@
-// Package idempotency tests package idempotency of the server on real Redis servers, MongoDB and
-// real nodes.
+// Package idempotency tests Idempotency-Key on real servers: answers in Redis, in MongoDB and in
+// the bolt file.
 package idempotency
 
 import (

@@ -3,7 +3,7 @@ package model
 import (
 	"testing"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
 // shorten returns the steps of a failing seed that are needed for it to fail before its faults end,

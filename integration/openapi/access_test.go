@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // pages drives what web pages of other origins get from a node that asks nobody for a token.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // bizTypes are one of each kind of answer.

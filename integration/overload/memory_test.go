@@ -1,4 +1,4 @@
-// Package overload asks more of a real node than it can give.
+// Package overload tests the memory of a node whose clients do not read their answers.
 package overload
 
 import (
@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -24,8 +25,11 @@ func TestMain(m *testing.M) { node.Main(m) }
 const (
 	// clients are nearly as many as server.maxInFlight lets in.
 	clients = 4090
-	// most is what the node may take, as in ADR 21.
-	most = 256 << 20
+	// mostHeld is what the node may hold at once, as in ADR 21.
+	mostHeld = 256 << 20
+	// most is what it may take from the system, with garbage that is not collected yet. That
+	// depends on how busy the machine is; without a bound on answers it takes 1.7 GB and more.
+	most = 640 << 20
 	// mostSockets is what the system may take for them.
 	mostSockets = 128 << 20
 	patience    = 2 * time.Minute
@@ -36,6 +40,7 @@ type attack struct {
 	bizType string // as its definition says
 	first   []string
 	request string
+	always  bool // not in the long run alone
 }
 
 // bizType is a definition whose numbers do not end.
@@ -59,14 +64,19 @@ const (
 // are gone.
 func TestClientsThatDoNotRead(t *testing.T) {
 	for name, a := range map[string]attack{
-		"formatted":        {bizType: format(short), request: get},
+		"formatted":        {bizType: format(short), request: get, always: true},
 		"long":             {bizType: format(strings.Repeat("LONG", 57) + short), request: get},
 		"as text":          {bizType: format(short), request: get + "Accept: text/plain\r\n"},
 		"numbers":          {bizType: bizType(""), request: get},
 		"answers repeated": {bizType: format(short), first: []string{keyed}, request: keyed},
-		"history":          {bizType: bizType(`{"name":"history","flushInterval":"1ms"}`), request: history},
+		"history":          {bizType: bizType(`{"name":"history","flushInterval":"1ms"}`), request: history, always: true},
 	} {
-		t.Run(name, func(t *testing.T) { a.run(t) })
+		t.Run(name, func(t *testing.T) {
+			if !a.always {
+				longtest.Only(t)
+			}
+			a.run(t)
+		})
 	}
 }
 
@@ -81,7 +91,9 @@ func (a attack) run(t *testing.T) {
 	}
 	before := socketMemory(t)
 	crowd, served := enter(t, n, a.request)
-	t.Logf("%d of %d were served; the node took %d MiB at most, sockets %d MiB", served, clients, n.PeakMemory()>>20, (socketMemory(t)-before)>>20)
+	held := heldMemory(t, n)
+	t.Logf("%d of %d were served; the node holds %d MiB and took %d MiB at most, sockets %d MiB",
+		served, clients, held>>20, n.PeakMemory()>>20, (socketMemory(t)-before)>>20)
 	if served == 0 || served == clients {
 		t.Errorf("%d of %d were served, want some", served, clients)
 	}
@@ -92,6 +104,9 @@ func (a attack) run(t *testing.T) {
 		if status, body := n.Status(target); status != http.StatusOK {
 			t.Errorf("%s meanwhile: %d %s", target, status, body)
 		}
+	}
+	if held > mostHeld {
+		t.Errorf("the node holds %d MiB, want at most %d", held>>20, mostHeld>>20)
 	}
 	if peak := n.PeakMemory(); peak > most {
 		t.Errorf("the node took %d MiB, want at most %d", peak>>20, most>>20)
@@ -189,6 +204,32 @@ func ask(c net.Conn, request string) (status int, err error) {
 		return 0, err
 	}
 	return strconv.Atoi(string(begin[len("HTTP/1.1 "):]))
+}
+
+// heldMemory returns the bytes of the node's heap and stacks that are in use. Garbage counts, as far
+// as it is not collected yet, so the smallest of some looks is returned: each makes garbage too, until
+// it is collected.
+func heldMemory(t *testing.T, n *node.Node) int64 {
+	var held int64
+	for range 20 {
+		_, body := n.Status("/metrics")
+		now := metric(t, body, "go_memstats_heap_alloc_bytes") + metric(t, body, "go_memstats_stack_inuse_bytes")
+		if held == 0 || now < held {
+			held = now
+		}
+	}
+	return held
+}
+
+// metric returns a value of /metrics.
+func metric(t *testing.T, body, name string) int64 {
+	_, rest, _ := strings.Cut(body, "\n"+name+" ")
+	text, _, _ := strings.Cut(rest, "\n")
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatalf("%s in /metrics: %v", name, err)
+	}
+	return int64(value)
 }
 
 // needFiles fails if the system does not let a process have a file for each client.

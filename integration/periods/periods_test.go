@@ -1,5 +1,4 @@
-// Package periods runs several real seqd processes whose clocks are apart, over a midnight, with
-// faults.
+// Package periods tests counters that reset at midnight, on nodes whose clocks differ.
 package periods
 
 import (
@@ -13,11 +12,11 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-func TestMain(m *testing.M) { node.MainOf(m, "./internal/clockseqd") }
+func TestMain(m *testing.M) { node.MainOf(m, "./internal/testing/clockseqd") }
 
 // bizTypes has IDs that are numbers themselves: the date, and nine digits.
 const bizTypes = `SEQD_BIZTYPES=[{"name":"order","reset":"daily","timeZone":"Asia/Shanghai","step":100,"maxStep":100,` +
@@ -32,7 +31,7 @@ var midnight = time.Date(2027, 3, 14, 16, 0, 0, 0, time.UTC)
 type fleet struct {
 	t       *testing.T
 	env     []string
-	history *history.History
+	history *ordercheck.Record
 	nodes   []*life
 }
 
@@ -92,7 +91,7 @@ func TestOverMidnight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mongo, redis := testenv.StartMongo(t), testenv.StartRedis(t)
-			f := &fleet{t: t, history: history.New()}
+			f := &fleet{t: t, history: ordercheck.New()}
 			f.env = slices.Concat([]string{
 				bizTypes, "SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + mongo.Database(),
 				"SEQD_REDIS_ADDRS=" + redis.Addr(), "SEQD_SEGMENT_ACQUIRETIMEOUT=10s",
@@ -141,8 +140,8 @@ func (f *fleet) more2(a, b int, n int64) {
 }
 
 // days are the calls of each day.
-func (f *fleet) days() map[string]*history.History {
-	return f.history.Split(func(c history.Call) string { return fmt.Sprint(c.Numbers[0] / perDay) })
+func (f *fleet) days() map[string]*ordercheck.Record {
+	return f.history.Split(func(c ordercheck.Call) string { return fmt.Sprint(c.Numbers[0] / perDay) })
 }
 
 // checkOrder checks that on each day a call that began after another had ended has larger numbers.
@@ -172,7 +171,7 @@ func (f *fleet) checkOnce() {
 		f.t.Errorf("%d days", len(days))
 	}
 	for day, h := range days {
-		for who, own := range h.Split(func(c history.Call) string { return c.Who }) {
+		for who, own := range h.Split(func(c ordercheck.Call) string { return c.Who }) {
 			if err := own.Order(); err != nil {
 				f.t.Errorf("%s, %s: %v", day, who, err)
 			}

@@ -1,4 +1,4 @@
-// Package ratelimit tests the scope cluster of plugin rate-limit on real Redis servers.
+// Package ratelimit tests the scope cluster of the plugin rate-limit on real Redis servers.
 package ratelimit
 
 import (

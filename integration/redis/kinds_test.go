@@ -9,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 func TestCluster(t *testing.T) {
@@ -70,6 +71,7 @@ func TestSentinels(t *testing.T) {
 // The Sentinel that seqd listens to hangs while the others make the replica the primary: seqd turns
 // to them.
 func TestSentinelHangs(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	// so that it is not well until there is another
 	master := testenv.StartRedis(t, "min-replicas-to-write 5")

@@ -1,5 +1,5 @@
-// Package redis runs real seqd processes against real Redis servers that are well, wrong and not
-// there.
+// Package redis tests how a node accepts or refuses each kind of Redis server: alone, Sentinel,
+// Cluster, TLS, unfit.
 package redis
 
 import (
@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -234,6 +235,7 @@ func TestAwayAndBack(t *testing.T) {
 
 // A server that turns out unfit only when it comes back is complained of, and seqd goes on.
 func TestUnfitWhenItComes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartRedis(t, "maxmemory-policy allkeys-lru")
 	server.Pause()

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 // restored runs what follows the restoring of a backup.
@@ -187,7 +188,7 @@ func TestClockSetBackAcrossRestart(t *testing.T) {
 				}
 				a.AwaitReadiness(200, "")
 				a.traffic.More(t, 100)
-				a.history.Each(func(c history.Call) {
+				a.history.Each(func(c ordercheck.Call) {
 					if c.Numbers[0] <= highest {
 						t.Errorf("got %d; the life before issued %d", c.Numbers[0], highest)
 					}
@@ -226,6 +227,7 @@ func TestClockSetBackAcrossRestartWithOtherIDs(t *testing.T) {
 
 // Biz types with the same settings share a generator: no number twice among them.
 func TestBizTypes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	f := newOnMongo(t, 10, `SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"},{"name":"user","strategy":"snowflake"},{"name":"refund","strategy":"snowflake"}]`)
 	f.pace = node.Pace{Callers: 8, Pause: 0, Largest: 2000}

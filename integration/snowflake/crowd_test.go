@@ -7,13 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 // A hundred nodes register at once: each gets a machine ID of its own. They are as many runtimes in
 // one process, which is all that they share.
 func TestHundredNodes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	const nodes = 100
 	onBoth(t, 10, func(s system) {
@@ -24,7 +26,7 @@ func TestHundredNodes(t *testing.T) {
 		s.await("all listen", func() bool { urls = listening(crowd.Log()); return len(urls) == nodes })
 		had := make(map[int64]bool)
 		for i, url := range urls {
-			l := &life{Node: crowd.At(url), f: s.fleet, name: fmt.Sprint("node ", i), history: history.New(), watched: make(chan struct{})}
+			l := &life{Node: crowd.At(url), f: s.fleet, name: fmt.Sprint("node ", i), history: ordercheck.New(), watched: make(chan struct{})}
 			close(l.watched) // a hundred that are watched all the time would be too slow
 			s.lives = append(s.lives, l)
 			l.AwaitReadiness(200, "")

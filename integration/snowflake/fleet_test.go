@@ -1,5 +1,5 @@
-// Package snowflake runs several real seqd processes with the strategy snowflake, breaks their
-// registry and turns their clocks.
+// Package snowflake tests machine IDs: the registry in Redis, nodes that lose theirs, and clocks
+// that jump.
 package snowflake
 
 import (
@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/history"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-func TestMain(m *testing.M) { node.MainOf(m, "./internal/clockseqd") }
+func TestMain(m *testing.M) { node.MainOf(m, "./internal/testing/clockseqd") }
 
 // What the nodes are told, unless a test says otherwise.
 const (
@@ -77,7 +77,7 @@ type life struct {
 	f       *fleet
 	name    string
 	dir     string
-	history *history.History
+	history *ordercheck.Record
 	traffic *node.Traffic
 	watched chan struct{} // closed when nobody looks at /readyz any more
 	clean   bool          // it was stopped and not killed
@@ -90,7 +90,7 @@ type life struct {
 // port is open. Later settings win.
 func (f *fleet) launch(name, dir string, settings ...string) *life {
 	f.t.Helper()
-	l := &life{f: f, name: name, dir: dir, history: history.New(), watched: make(chan struct{})}
+	l := &life{f: f, name: name, dir: dir, history: ordercheck.New(), watched: make(chan struct{})}
 	if l.dir == "" {
 		l.dir = f.t.TempDir()
 	}
@@ -283,7 +283,7 @@ func (f *fleet) parse(number int64) (ms, machine int64) {
 
 // latest is the latest time of a machine ID's numbers of a life, 0 for none.
 func (l *life) latest(machine int64) (latest int64) {
-	l.history.Each(func(c history.Call) {
+	l.history.Each(func(c ordercheck.Call) {
 		for _, n := range c.Numbers {
 			if ms, m := l.f.parse(n); m == machine {
 				latest = max(latest, ms)
@@ -308,7 +308,7 @@ func (f *fleet) finish() {
 		<-l.watched
 		l.readLeases()
 	}
-	all := history.New()
+	all := ordercheck.New()
 	for _, l := range f.lives {
 		if err := l.history.Order(); err != nil {
 			f.t.Errorf("%s: %v", l.name, err)
@@ -326,7 +326,7 @@ func (f *fleet) finish() {
 // checkSpans checks that every number lies in a lease.
 func (l *life) checkSpans() {
 	bad := 0
-	l.history.Each(func(c history.Call) {
+	l.history.Each(func(c ordercheck.Call) {
 		for _, n := range c.Numbers {
 			ms, machine := l.f.parse(n)
 			if !slices.ContainsFunc(l.spans, func(s span) bool { return s.machine == machine && s.from <= ms && ms <= s.until }) {

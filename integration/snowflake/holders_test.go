@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"fmt"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,7 @@ func TestPausedAndSucceeded(t *testing.T) {
 
 // The same with a pause that ends a minute after the lease.
 func TestPausedForAMinute(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	m := newOnMongo(t, 1, pausedSettings...)
 	system{m.fleet, m}.pauseAndSucceed(time.Minute)
@@ -101,6 +103,7 @@ func (l *life) machineKept() int64 {
 // Four machine IDs: the fifth node stands by, and takes over from one that stops, and from one that
 // dies.
 func TestStandBy(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	const standByHorizon = 4 * time.Second
 	onBoth(t, 2, func(s system) {

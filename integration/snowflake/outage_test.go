@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // linked is a system whose registry is reached through a link.
@@ -162,6 +163,7 @@ func TestGoesOnAlone(t *testing.T) {
 // issued before. When the registry is back, it is the same lease still. MongoDB is the store as
 // well: there the node starts without that, too.
 func TestStartsAlone(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
 		a, b := s.start("a0", ""), s.start("b", "", s.direct...)
@@ -277,6 +279,7 @@ func (r forgetful) wipe() { r.redis.RestartEmpty() }
 // The registry loses everything while a node is cut off: that one goes on to the end of its lease,
 // and nobody else issues with its machine ID before that.
 func TestWipedWhileOneIsCutOff(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	onBothLinked(t, 1, func(s linked) {
 		a := s.start("a", "")
@@ -302,6 +305,7 @@ func TestWipedWhileOneIsCutOff(t *testing.T) {
 // Redis fails over and has not replicated what it granted last. Who holds that is cut off; the
 // others get all machine IDs, and so its own, too.
 func TestRedisFailsOver(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	const lag = "min-replicas-max-lag 1"
 	primary := testenv.StartRedis(t, "min-replicas-to-write 0", lag)
@@ -353,6 +357,7 @@ func TestRedisFailsOver(t *testing.T) {
 // The store is restored from an older copy by the documented steps, while nodes that are kept from
 // it issue: what it grants from then on begins above all that it does not know of.
 func TestRestored(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	m := newOnMongo(t, 3, "SEQD_SNOWFLAKE_HORIZON=4s")
 	link := testenv.NewLink(t, m.mongo.Addr())
@@ -413,6 +418,7 @@ func (m *onMongo) restore(copied testenv.MongoSnapshot) {
 // The store is put back to an older copy, and nobody says so. A holder notices; nodes that come
 // then, one for each machine ID that the copy takes for free, get nothing that was granted since.
 func TestPutBackUntold(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	m := newOnMongo(t, 3, "SEQD_SNOWFLAKE_HORIZON=4s")
 	a, b := m.start("a", ""), m.start("b", "")

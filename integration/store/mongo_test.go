@@ -1,4 +1,4 @@
-// Package store tests the drivers of package persist that need a server.
+// Package store tests persist/mongo, the driver for MongoDB, on a real server.
 package store
 
 import (
@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -57,6 +58,7 @@ func TestConformance(t *testing.T) {
 
 // Connections that a burst of operations opened are closed when they are idle.
 func TestIdleConnectionsAreClosed(t *testing.T) {
+	longtest.Only(t)
 	var opened, closed atomic.Int64
 	s := open(t, testenv.StartMongo(t).URI()+"/?maxIdleTimeMS=100", func(o *mongo.Options) {
 		o.Configure = func(c *options.ClientOptions) {

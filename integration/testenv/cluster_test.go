@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 func TestClusterFailover(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	c := testenv.StartCluster(t)
 	client := c.Client()

@@ -10,12 +10,18 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// standIn builds the stand-in once in a test binary's life and returns a path to run it from. The
-// file has no name any more, so that nothing is left behind however the test ends.
+// standIn returns a path to run the stand-in from. Unless [node.BinariesEnv] says where it is, it is
+// built once in a test binary's life, and its file is removed at once, so that nothing is left behind
+// however the test ends.
 func standIn(t testing.TB) string {
 	t.Helper()
+	if folder := os.Getenv(node.BinariesEnv); folder != "" {
+		return filepath.Join(folder, "mongostandin")
+	}
 	path, err := build()
 	if err != nil {
 		t.Fatalf("build the MongoDB stand-in: %v", err)

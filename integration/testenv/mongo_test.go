@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // counter is a document as a sequence has one.
@@ -91,12 +92,14 @@ func hammer(t *testing.T, m *testenv.Mongo, clients []*mongo.Client) {
 }
 
 func TestMongoCountsThroughOneClient(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	m := testenv.StartMongo(t)
 	hammer(t, m, []*mongo.Client{m.Client()})
 }
 
 func TestMongoCountsThroughManyClients(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	m := testenv.StartMongo(t)
 	var clients []*mongo.Client
@@ -161,6 +164,7 @@ func TestMongoConcurrentInserts(t *testing.T) {
 }
 
 func TestMongoLargeMessages(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	m := testenv.StartMongo(t)
 	c := counters(m, m.Client())

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // orphanEnv makes this test binary the one that is killed.
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestServersEndWithAKilledTest(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	if os.Getenv(orphanEnv) != "" {
 		_, _ = fmt.Printf("servers %s %s\n", testenv.StartRedis(t).Addr(), testenv.StartMongo(t).Addr())

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // output collects what a server writes in all its lives.

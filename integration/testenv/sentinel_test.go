@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 func TestSentinels(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	a := testenv.StartRedis(t)
 	b := testenv.StartReplica(t, a)
@@ -39,6 +41,7 @@ func TestSentinels(t *testing.T) {
 }
 
 func TestSentinelsWithoutOne(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	a := testenv.StartRedis(t)
 	b := testenv.StartReplica(t, a)

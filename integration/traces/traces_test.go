@@ -1,4 +1,4 @@
-// Package traces tests the traces of the real binary with real servers.
+// Package traces tests the traces of a node that uses Redis and MongoDB.
 package traces
 
 import (
@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/node"
+	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
 

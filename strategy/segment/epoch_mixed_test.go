@@ -13,10 +13,11 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -91,10 +92,10 @@ func mixed(t *testing.T, seed uint64) {
 		storeWait, redisWait := 1+n(60), 1+n(40)
 		store := jitterStore{memory.New(time.Now), func() { time.Sleep(time.Duration(n(storeWait*1000)) * time.Microsecond) }}
 		servers := []*redisModel{{}, {}}
-		all, o := history.New(), &observer{}
+		all, o := ordercheck.New(), &observer{}
 		type life struct {
 			seqd.Strategy
-			h    *history.History
+			h    *ordercheck.Record
 			good bool // strict and on server 0
 		}
 		const count = 4
@@ -106,7 +107,7 @@ func mixed(t *testing.T, seed uint64) {
 			settings.ReserveSegments = n(3)
 			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
 			b := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
-			l := &life{h: history.New(), good: true}
+			l := &life{h: ordercheck.New(), good: true}
 			if !good && n(2) == 0 {
 				s, err := New(env, b)
 				if err != nil {
@@ -144,7 +145,7 @@ func mixed(t *testing.T, seed uint64) {
 		}
 		stop := make(chan struct{})
 		var settled atomic.Bool
-		after := history.New()
+		after := ordercheck.New()
 		var wg sync.WaitGroup
 		pauses := []int{5, 50, 500, 3000, 9000}
 		for i := range nodes {
@@ -163,7 +164,7 @@ func mixed(t *testing.T, seed uint64) {
 						if err := l.Generate(context.Background(), 1+n(20), &seq); err != nil {
 							continue
 						}
-						call := history.Call{Start: began, End: all.Now(), Who: fmt.Sprint(i), Numbers: slices.Collect(seq.Numbers())}
+						call := ordercheck.Call{Start: began, End: all.Now(), Who: fmt.Sprint(i), Numbers: slices.Collect(seq.Numbers())}
 						all.AddCall(call)
 						l.h.AddCall(call)
 						if counts {
@@ -189,7 +190,7 @@ func mixed(t *testing.T, seed uint64) {
 				change(i, true)
 			}
 		}
-		time.Sleep(trustEpoch + 100*time.Millisecond) // and what the calls take
+		time.Sleep(cursor.TrustEpoch + 100*time.Millisecond) // and what the calls take
 		top := all.Highest()
 		settled.Store(true)
 		time.Sleep(time.Minute)
@@ -209,7 +210,7 @@ func mixed(t *testing.T, seed uint64) {
 		if err := after.Order(); err != nil {
 			t.Error("after all: ", err)
 		}
-		after.Each(func(c history.Call) {
+		after.Each(func(c ordercheck.Call) {
 			if c.Numbers[0] <= top {
 				t.Errorf("%v, up to %d came before", c, top)
 			}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -185,7 +185,7 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, c := memory.New(time.Now), clockAt("2026-12-30T22:30:00Z")
-				histories := map[string]*history.History{}
+				histories := map[string]*ordercheck.Record{}
 				var mu sync.Mutex
 				skews := []time.Duration{-time.Hour, -time.Second, 0, 3 * time.Second, time.Hour}
 				nodes := make([]*Periodic, len(skews))
@@ -213,7 +213,7 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 									mu.Lock()
 									p := seq.Period().String()
 									if histories[p] == nil {
-										histories[p] = history.New()
+										histories[p] = ordercheck.New()
 									}
 									histories[p].Add(began[p], fmt.Sprint("node ", i, " worker ", worker), slices.Collect(seq.Numbers()))
 									mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -360,7 +360,7 @@ func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
 func TestRandomFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Store: memory.New(time.Now)}
-		h := history.New()
+		h := ordercheck.New()
 		for round := range 100 {
 			s, _ := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 5, 50, 20*time.Millisecond })
 			start(t, s, round == 0)

@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -99,30 +100,29 @@ func (f *faults) quiet(nodes []atomic.Pointer[nodeLife]) int {
 
 // onItsOwn reports whether the order over the nodes is suspended because of this one.
 func (n *nodeLife) onItsOwn() bool {
-	n.s.mu.Lock()
-	defer n.s.mu.Unlock()
-	return n.s.outage.reason != nil
+	reason := n.s.Degraded()
+	return reason != nil && reason.Code == seqd.CodeRedisUnavailable
 }
 
 // checkOrder checks that calls which began and ended while nobody was on its own got larger numbers
 // than everybody before them, those included that nodes had issued on their own, but for nodes that
 // ended without having come back.
-func checkOrder(all, ordered *history.History, lives []*nodeLife) error {
+func checkOrder(all, ordered *ordercheck.Record, lives []*nodeLife) error {
 	lost := map[string]bool{}
 	for _, n := range lives {
 		lost[n.name] = n.onItsOwn()
 	}
-	var before []history.Call
-	all.Each(func(c history.Call) {
+	var before []ordercheck.Call
+	all.Each(func(c ordercheck.Call) {
 		if !lost[c.Who] {
 			before = append(before, c)
 		}
 	})
-	slices.SortFunc(before, func(a, b history.Call) int { return cmp.Compare(a.End, b.End) })
-	var calls []history.Call
-	ordered.Each(func(c history.Call) { calls = append(calls, c) })
-	slices.SortFunc(calls, func(a, b history.Call) int { return cmp.Compare(a.Start, b.Start) })
-	var highest history.Call
+	slices.SortFunc(before, func(a, b ordercheck.Call) int { return cmp.Compare(a.End, b.End) })
+	var calls []ordercheck.Call
+	ordered.Each(func(c ordercheck.Call) { calls = append(calls, c) })
+	slices.SortFunc(calls, func(a, b ordercheck.Call) int { return cmp.Compare(a.Start, b.Start) })
+	var highest ordercheck.Call
 	var top int64
 	for _, c := range calls {
 		for len(before) > 0 && before[0].End < c.Start {
@@ -145,7 +145,7 @@ type nodeLife struct {
 	s    *Shared
 	dead atomic.Bool // crashed: whatever it still does reaches nobody
 	cut  atomic.Bool // from Redis
-	h    *history.History
+	h    *ordercheck.Record
 }
 
 func (n *nodeLife) gone() bool { return n.dead.Load() || n.cut.Load() }
@@ -192,7 +192,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		if *oneSeed >= 0 {
 			log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
-		all := history.New() // its clock is everybody's
+		all := ordercheck.New() // its clock is everybody's
 		var lives []*nodeLife
 		live := func(i int, before *nodeLife) *nodeLife {
 			settings := DefaultSettings()
@@ -201,7 +201,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 			settings.MaxStep = settings.Step * int64(1+f.n(4))
 			settings.ReserveSegments = f.n(3)
 			settings.AcquireTimeout = time.Duration(50+f.n(2000)) * time.Millisecond
-			n := &nodeLife{faults: f, name: fmt.Sprintf("%d.%d", i, len(lives)), h: history.New()}
+			n := &nodeLife{faults: f, name: fmt.Sprintf("%d.%d", i, len(lives)), h: ordercheck.New()}
 			env := strategy.Env{Store: storeOf{f.store, n}, Now: time.Now, Log: log.With("node", n.name), Observer: &f.events}
 			s, err := NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, n)
 			if err != nil {
@@ -227,7 +227,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		stop := make(chan struct{})
 		var callers sync.WaitGroup
 		var settled atomic.Bool
-		after, ordered := history.New(), history.New()
+		after, ordered := ordercheck.New(), ordercheck.New()
 		for i := range nodes {
 			for range 4 {
 				callers.Go(func() {
@@ -254,7 +254,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 						if len(got) != count {
 							t.Errorf("%d numbers instead of %d", len(got), count)
 						}
-						call := history.Call{Start: began, End: all.Now(), Who: n.name, Numbers: got}
+						call := ordercheck.Call{Start: began, End: all.Now(), Who: n.name, Numbers: got}
 						if quiet > 0 && quiet == f.quiet(nodes[:]) {
 							ordered.AddCall(call)
 						}
@@ -323,7 +323,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		background.Wait()
 		f.redis.change(func(r *redisModel) { r.down = nil })
 		f.away.Store(false)
-		time.Sleep(3 * lastHold)
+		time.Sleep(3 * cursor.LastHold)
 		for i := range nodes {
 			n := nodes[i].Load()
 			n.cut.Store(false)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/history"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -92,7 +92,7 @@ func TestSharedStartIsRaisedOnSomeNodes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, redis := memory.New(time.Now), &redisModel{}
 				redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
-				h := history.New()
+				h := ordercheck.New()
 				events := &observer{}
 				var callers sync.WaitGroup
 				life := func(name string, start int64) {
@@ -139,7 +139,7 @@ func TestSharedStartIsRaisedEverywhere(t *testing.T) {
 		synctest.Wait()
 		closeAll(t, old)
 		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
-		h := history.New()
+		h := ordercheck.New()
 		var nodes sync.WaitGroup
 		for i := range 5 {
 			nodes.Go(func() {

@@ -1,6 +1,6 @@
 package snowflake
 
-import "github.com/seqd/seqd/internal/worlds"
+import "github.com/seqd/seqd/internal/testing/worlds"
 
 import "slices"
 

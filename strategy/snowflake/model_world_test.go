@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/seqd/seqd/internal/worlds"
+	"github.com/seqd/seqd/internal/testing/worlds"
 	"github.com/seqd/seqd/persist"
 )
 

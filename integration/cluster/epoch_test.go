@@ -1,0 +1,413 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
+)
+
+// relay is nodes on one MongoDB, and what each life of a node has issued of one biz type.
+type relay struct {
+	*testing.T
+	mongo   *testenv.Mongo
+	bizType string
+	env     []string
+	lives   int
+	history *ordercheck.Record
+}
+
+// process is one life of a node.
+type process struct {
+	*node.Node
+	relay *relay
+	life  string
+}
+
+// newRelay prepares a system whose nodes are configured with these biz types. The first is the one
+// that take issues.
+func newRelay(t *testing.T, bizTypes string, settings ...string) *relay {
+	t.Parallel()
+	_, name, _ := strings.Cut(bizTypes, `"name":"`)
+	name, _, _ = strings.Cut(name, `"`)
+	s := &relay{T: t, mongo: testenv.StartMongo(t), bizType: name, history: ordercheck.New()}
+	s.env = append([]string{
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + s.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + s.mongo.Database(),
+		"SEQD_STORE_MONGO_TIMEOUT=2s", "SEQD_BIZTYPES=" + bizTypes,
+	}, settings...)
+	return s
+}
+
+// start starts a node and waits until it is ready.
+func (s *relay) start(settings ...string) *process {
+	s.Helper()
+	s.lives++
+	p := &process{Node: node.StartReady(s.T, s.TempDir(), append(slices.Clone(s.env), settings...)...), relay: s, life: fmt.Sprint("life ", s.lives)}
+	s.Cleanup(func() {
+		if s.Failed() {
+			log := p.Log()
+			s.Logf("log of %s:\n%s", p.life, log[max(0, len(log)-4000):])
+		}
+	})
+	return p
+}
+
+// take takes count numbers, in calls of at most 100.
+func (p *process) take(count int) (last int64) {
+	p.relay.Helper()
+	for count > 0 {
+		n := min(count, 100)
+		began := p.relay.history.Now()
+		ids, err := p.Take(p.relay.bizType, n)
+		if err != nil {
+			p.relay.Fatalf("%s: %v", p.life, err)
+		}
+		p.relay.history.Add(began, p.life, ids)
+		last, count = ids[n-1], count-n
+	}
+	return last
+}
+
+// do sends a request and fails unless it is answered with this status.
+func (p *process) do(want int, method, path, body string) node.Answer {
+	p.relay.Helper()
+	a, err := p.Do(method, path, body)
+	if err != nil || a.Status != want {
+		p.relay.Fatalf("%s: %s %s %s: %d, %v, want %d: %s", p.life, method, path, body, a.Status, err, want, a.Body)
+	}
+	return a
+}
+
+// order changes the ordering and waits until all processes have it.
+func (s *relay) order(ordering string, all ...*process) {
+	s.Helper()
+	all[0].do(http.StatusOK, "PATCH", "/biz-types/"+s.bizType, `{"ordering":"`+ordering+`"}`)
+	for _, p := range all {
+		s.await(p.life+" is "+ordering, func() bool {
+			a, err := p.Do("GET", "/biz-types/"+s.bizType, "")
+			return err == nil && strings.Contains(a.Body, `"ordering":"`+ordering+`"`)
+		})
+	}
+}
+
+// await waits until a condition holds.
+func (s *relay) await(what string, condition func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// awaitFull waits until the cursor in a Redis waits with more than buffer 1, so that something is
+// left behind.
+func (s *relay) awaitFull(r *testenv.Redis, prefix string) {
+	s.Helper()
+	s.await("the cursor is filled", func() bool {
+		return r.Client().HGet(s.Context(), prefix+"{"+s.bizType+"}", "queued").Val() > "0"
+	})
+}
+
+// backup stops the store for a moment and returns what puts it back as it is now. All nodes must be
+// stopped for both.
+func (s *relay) backup() (restore func()) {
+	s.mongo.Kill()
+	snapshot := s.mongo.Snapshot()
+	s.mongo.Restart()
+	return func() {
+		s.mongo.Kill()
+		s.mongo.RestoreSnapshot(snapshot)
+		s.mongo.Restart()
+	}
+}
+
+// raise runs the documented step after a restore.
+func (s *relay) raise(number int64, want string, settings ...string) {
+	s.Helper()
+	out, code := node.Command(s.T, s.TempDir(), append(slices.Clone(s.env), settings...), "raise", s.bizType, strconv.FormatInt(number, 10))
+	if code != 0 || !strings.Contains(out, want) {
+		s.Fatalf("raise ended with %d, %q; want %q", code, out, want)
+	}
+}
+
+// doctor runs doctor, and wants this exit code and text.
+func (s *relay) doctor(want int, text string) {
+	s.Helper()
+	if out, code := node.Command(s.T, s.TempDir(), s.env, "doctor"); code != want || !strings.Contains(out, text) {
+		s.Errorf("doctor ended with %d, want %d and %q:\n%s", code, want, text, out)
+	}
+}
+
+// check finds numbers that came twice, and order that was broken over all nodes outside of the
+// windows, or in one life.
+func (s *relay) check(windows ...ordercheck.Window) {
+	s.Helper()
+	if err := s.history.Duplicates(); err != nil {
+		s.Error(err)
+	}
+	if err := s.history.OrderOutside(windows...); err != nil {
+		s.Error(err)
+	}
+	for _, life := range s.history.Split(func(c ordercheck.Call) string { return c.Who }) {
+		if err := life.Order(); err != nil {
+			s.Errorf("in one process: %v", err)
+		}
+	}
+}
+
+const perNode = `[{"name":"order","ordering":"per-node","step":100,"maxStep":100}]`
+
+// The backup is of a time when the order was per node. What the cursor got since then waits in
+// Redis until the order is strict again.
+func TestRestoredPerNodeThenStrict(t *testing.T) {
+	r := testenv.StartRedis(t)
+	s := newRelay(t, perNode, redisAt(r.Addr()))
+	a := s.start()
+	a.take(5)
+	a.Stop()
+	restore := s.backup()
+	a, b := s.start(), s.start()
+	s.order("strict", a, b)
+	a.take(50)
+	highest := b.take(1)
+	s.awaitFull(r, "seqd:")
+	a.Stop()
+	b.Stop()
+	restore()
+	s.doctor(1, "the counter of order stands at ")
+	s.raise(highest, "wait in Redis", redisAt(r.Addr()))
+	s.doctor(0, "no counter stands below its cursor in Redis")
+	a, b = s.start(), s.start()
+	began := s.history.Now()
+	a.take(100)
+	b.take(30)
+	s.order("strict", a, b)
+	perNode := ordercheck.Window{From: began, To: s.history.Now()}
+	for range 4 {
+		b.take(100)
+		a.take(100)
+	}
+	s.check(ordercheck.Window{From: 0, To: 0}, perNode)
+}
+
+// The same, raised by a configuration without Redis, as where Redis is lost: what waits there
+// counts for nobody.
+func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
+	r := testenv.StartRedis(t)
+	s := newRelay(t, `[{"name":"order","ordering":"strict","step":100,"maxStep":100}]`)
+	with := redisAt(r.Addr())
+	a := s.start(with)
+	a.take(5)
+	a.Stop()
+	restore := s.backup()
+	a = s.start(with)
+	highest := a.take(130)
+	s.awaitFull(r, "seqd:")
+	a.Stop()
+	restore()
+	s.raise(highest, "→ "+strconv.FormatInt(highest, 10), "SEQD_SEGMENT_ORDERING=per-node", `SEQD_BIZTYPES=[{"name":"order"}]`)
+	link := testenv.NewLink(t, r.Addr())
+	a, b := s.start(with), s.start(redisAt(link.Addr()))
+	link.Cut()
+	began := s.history.Now()
+	for range 4 {
+		s.await("b issues on its own", func() bool { _, err := b.Take("order", 1); return err == nil })
+		b.take(100)
+		a.take(100)
+	}
+	link.Restore()
+	b.AwaitReady("back on the cursor", func(r node.Readiness) bool {
+		return r.Status == http.StatusOK && !strings.Contains(fmt.Sprint(r), "redis_unavailable")
+	})
+	alone := ordercheck.Window{From: began, To: s.history.Now()}
+	for range 4 {
+		b.take(100)
+		a.take(100)
+	}
+	s.check(alone)
+}
+
+// A biz type that was made after the backup is made again, above all that it issued. A node that
+// cannot reach Redis gets from the store what waits in the cursor of before.
+func TestRemadeAfterRestore(t *testing.T) {
+	r := testenv.StartRedis(t)
+	s := newRelay(t, `[{"name":"other"}]`)
+	s.bizType = "late"
+	link := testenv.NewLink(t, r.Addr())
+	with := redisAt(r.Addr())
+	s.start(with).Stop()
+	restore := s.backup()
+	a := s.start(with)
+	a.do(http.StatusCreated, "PUT", "/biz-types/late", `{"step":100,"maxStep":100}`)
+	highest := a.take(50)
+	s.awaitFull(r, "seqd:")
+	a.Stop()
+	restore()
+	a, b := s.start(with), s.start(redisAt(link.Addr()))
+	link.Cut()
+	began := s.history.Now()
+	a.do(http.StatusCreated, "PUT", "/biz-types/late", fmt.Sprintf(`{"step":100,"maxStep":100,"start":%d}`, highest+1))
+	s.await("b issues on its own", func() bool {
+		began := s.history.Now()
+		ids, err := b.Take("late", 10)
+		if err == nil {
+			s.history.Add(began, b.life, ids)
+		}
+		return err == nil
+	})
+	b.take(300)
+	a.take(300)
+	s.check(ordercheck.Window{From: began, To: s.history.Now()})
+}
+
+// The order is strict, per node, and strict again. Nobody goes back to what was left in the cursor.
+func TestOrderingThereAndBack(t *testing.T) {
+	r := testenv.StartRedis(t)
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
+	a, b, c := s.start(), s.start(), s.start()
+	for _, p := range []*process{a, b, c} {
+		p.take(10)
+	}
+	s.awaitFull(r, "seqd:")
+	began := s.history.Now()
+	s.order("per-node", a, b, c)
+	a.take(500)
+	s.order("strict", a, b, c)
+	perNode := ordercheck.Window{From: began, To: s.history.Now()}
+	for range 4 {
+		c.take(10)
+		a.take(10)
+		b.take(10)
+	}
+	s.check(perNode)
+}
+
+// The same by nodes that are started with another setting: nobody remembers anything, and nothing
+// is changed by the API.
+func TestOrderingThereAndBackByRestarts(t *testing.T) {
+	r := testenv.StartRedis(t)
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
+	var windows []ordercheck.Window
+	for _, ordering := range []string{"strict", "per-node", "strict"} {
+		began := s.history.Now()
+		a, b := s.start("SEQD_SEGMENT_ORDERING="+ordering), s.start("SEQD_SEGMENT_ORDERING="+ordering)
+		for range 3 {
+			a.take(40)
+			b.take(1)
+		}
+		if ordering == "strict" {
+			s.awaitFull(r, "seqd:")
+		} else {
+			windows = append(windows, ordercheck.Window{From: began, To: s.history.Now()})
+		}
+		a.Stop()
+		b.Stop()
+	}
+	s.check(windows...)
+}
+
+// All nodes are stopped, and started with another place for cursors; and later with the first
+// again.
+func TestRedisMovedThereAndBack(t *testing.T) {
+	for name, settings := range map[string][2]string{
+		"server":    {"", ""},
+		"keyPrefix": {"SEQD_REDIS_KEYPREFIX=one:", "SEQD_REDIS_KEYPREFIX=two:"},
+		"db":        {"SEQD_REDIS_DB=0", "SEQD_REDIS_DB=3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			places := [2][]string{}
+			r := testenv.StartRedis(t)
+			for i, setting := range settings {
+				if setting == "" {
+					places[i] = []string{redisAt(testenv.StartRedis(t).Addr())}
+				} else {
+					places[i] = []string{redisAt(r.Addr()), setting}
+				}
+			}
+			s := newRelay(t, `[{"name":"`+name+`","step":100,"maxStep":100}]`)
+			for life := range 4 {
+				at := places[life%2]
+				a, b := s.start(at...), s.start(at...)
+				a.take(10)
+				b.take(200)
+				a.take(10)
+				a.Stop()
+				b.Stop()
+			}
+			s.check()
+		})
+	}
+}
+
+// Two nodes use different Redis servers by mistake. No number comes twice, both servers' nodes say
+// that something is wrong, and once they use the same, order holds.
+func TestTwoRedisServers(t *testing.T) {
+	longtest.Only(t)
+	r1, r2 := testenv.StartRedis(t), testenv.StartRedis(t)
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`)
+	a := s.start(redisAt(r1.Addr()))
+	a.take(30)
+	s.awaitFull(r1, "seqd:")
+	began := s.history.Now()
+	b := s.start(redisAt(r2.Addr()))
+	contested := func(p *process) bool {
+		_, body := p.Status("/readyz")
+		return strings.Contains(body, "cursor_contested")
+	}
+	told := map[*process]bool{}
+	s.await("both report it", func() bool {
+		for _, p := range []*process{a, b} {
+			p.take(1)
+			told[p] = told[p] || contested(p)
+		}
+		return told[a] && told[b]
+	})
+	b.Stop()
+	b = s.start(redisAt(r1.Addr()))
+	b.take(1)
+	time.Sleep(6 * time.Second) // the oldest belief that a take is sent under is 5 s old
+	mistake := ordercheck.Window{From: began, To: s.history.Now()}
+	for range 10 {
+		a.take(30)
+		b.take(30)
+	}
+	s.check(mistake)
+}
+
+// A cursor that a version without epochs left behind counts for nobody; numbers go on above it.
+func TestHashWithoutEpoch(t *testing.T) {
+	r := testenv.StartRedis(t)
+	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
+	a := s.start()
+	a.take(30)
+	s.awaitFull(r, "seqd:")
+	a.Stop()
+	key, ctx := "seqd:{order}", t.Context()
+	if err := r.Client().HSet(ctx, key, "v", "1", "live", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client().HDel(ctx, key, "epoch").Err(); err != nil {
+		t.Fatal(err)
+	}
+	ceil, err := r.Client().HGet(ctx, key, "ceil").Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.start(), s.start()
+	for range 3 {
+		if last := a.take(10); last <= ceil {
+			t.Errorf("%d, the cursor had up to %d", last, ceil)
+		}
+		b.take(10)
+	}
+	s.check()
+}

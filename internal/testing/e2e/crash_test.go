@@ -1,0 +1,75 @@
+// Package e2e runs the real binary on its embedded store and ends it in all the ways a process can
+// end.
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+// Kill -9 under load, twenty times: no number twice, every number after a restart larger than every
+// one acknowledged before it, and no more skipped than two segments and what was on its way to
+// callers.
+func TestKill9(t *testing.T) {
+	const step = 1000
+	dir := t.TempDir()
+	h := ordercheck.New()
+	for round := range 20 {
+		before := h.Highest()
+		n := node.StartReady(t, dir, fmt.Sprintf("SEQD_SEGMENT_STEP=%d", step), fmt.Sprintf("SEQD_SEGMENT_MAXSTEP=%d", step))
+		began := h.Now()
+		first, err := n.Take("order", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Add(began, "first caller", first)
+		if before > 0 && first[0] > before+2*step+node.Callers*50 {
+			t.Errorf("round %d: after %d came %d: more was skipped than two segments and %d requests", round, before, first[0], node.Callers)
+		}
+		l := node.StartLoad(n, "order", h, fmt.Sprint("round ", round))
+		l.Await(t, int64(500+round*157)) // a different place in the segments each time
+		n.Kill()
+		l.Wait()
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d numbers were acknowledged over 20 kills", h.Numbers())
+}
+
+// A clean stop under load skips nothing: every number from the first to the last was acknowledged.
+func TestCleanStopUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	h := ordercheck.New()
+	for round := range 5 {
+		n := node.StartReady(t, dir, "SEQD_SEGMENT_STEP=100")
+		l := node.StartLoad(n, "order", h, fmt.Sprint("round ", round))
+		l.Await(t, int64(300+round*333))
+		n.Stop()
+		l.Wait()
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+		if issued, highest := int64(h.Numbers()), h.Highest(); highest != 100+issued-1 {
+			t.Errorf("round %d: %d numbers were acknowledged, but the highest is %d: %d were skipped", round, issued, highest, highest-99-issued)
+		}
+	}
+}
+
+// Two processes on one file: the second refuses and names the file, the first goes on.
+func TestTwoProcessesOnOneFile(t *testing.T) {
+	dir := t.TempDir()
+	first := node.StartReady(t, dir)
+	wantText(t, node.Launch(t, dir, "SEQD_STORE_BOLT_LOCKTIMEOUT=100ms").Fails(), "data/seqd.db", "another process is using it")
+	if numbers, err := first.Take("order", 1); err != nil || numbers[0] != 100 {
+		t.Errorf("the first process gives %v, %v", numbers, err)
+	}
+	// The file is free as soon as its holder is dead.
+	first.Kill()
+	node.Start(t, dir).Await("/seq/order", 200)
+}

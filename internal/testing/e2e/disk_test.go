@@ -1,0 +1,180 @@
+//go:build integration
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
+)
+
+// These tests mount small file systems, which needs root.
+
+// tmpfs mounts a file system of the given size.
+func tmpfs(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatalf("mount a tmpfs (these tests need root): %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill writes a file until nothing more fits.
+func fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bizTypes are so many that their records need pages the file does not have yet.
+func bizTypes(n int) (names []string, env string) {
+	list := make([]map[string]string, n)
+	for i := range list {
+		name := fmt.Sprintf("t%03d%s", i, strings.Repeat("x", 56))
+		names = append(names, name)
+		list[i] = map[string]string{"name": name}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err)
+	}
+	return names, "SEQD_BIZTYPES=" + string(text)
+}
+
+// The disk is full before the store exists: the process stays up and says why it is not ready; it
+// recovers by itself.
+func TestDiskFullAtFirstStart(t *testing.T) {
+	dir := tmpfs(t, "512k")
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	free := fill(t, dir)
+	n := node.Start(t, dir)
+	if status, body := n.Status("/healthz"); status != 200 {
+		t.Errorf("healthz says %d: %s", status, body)
+	}
+	wantText(t, n.Await("/readyz", 503), "store_unavailable")
+	wantText(t, n.Await("/seq/order", 503), "store_unavailable")
+	wantText(t, n.Log(), "no space left on device", "data/seqd.db")
+	free()
+	n.Await("/readyz", 200)
+	if numbers, err := n.Take("order", 1); err != nil || numbers[0] != 100 {
+		t.Errorf("got %v, %v", numbers, err)
+	}
+	n.Stop()
+}
+
+// The disk fills up while numbers are issued, and the process is killed meanwhile: nothing that was
+// not on disk is issued, what can go on goes on, and when there is space again so does the rest.
+func TestDiskFullWhileIssuing(t *testing.T) {
+	dir := tmpfs(t, "1m")
+	names, env := bizTypes(300)
+	histories := make(map[string]*ordercheck.Record)
+	for _, name := range names {
+		histories[name] = ordercheck.New()
+	}
+	// A time-out of nothing: a refused request does not wait for the retry.
+	settings := []string{env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3", "SEQD_SEGMENT_ACQUIRETIMEOUT=100ms"}
+	issue := func(n *node.Node) (refused int) {
+		for _, name := range names {
+			h := histories[name]
+			began := h.Now()
+			numbers, err := n.Take(name, 7)
+			switch {
+			case err == nil:
+				h.Add(began, name, numbers)
+			case errors.Is(err, node.ErrStatus) && strings.Contains(err.Error(), "store_unavailable"):
+				refused++
+			default:
+				t.Fatalf("%s: %v\n%s", name, err, n.Log())
+			}
+		}
+		return refused
+	}
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The store exists, with one biz type; then the disk is full.
+	node.StartReady(t, dir).Stop()
+	free := fill(t, dir)
+	n := node.Start(t, dir, settings...)
+	n.Await("/seq/unknown", 404) // the store is open
+	n.Await("/readyz", 503)
+	refused := issue(n)
+	if refused == 0 {
+		t.Fatal("nobody was refused: the disk was not full for the store")
+	}
+	wantText(t, n.Log(), "no space left on device")
+	free()
+	n.Await("/readyz", 200)
+	if again := issue(n); again != 0 {
+		t.Errorf("%d were refused with space on the disk", again)
+	}
+	for range 3 {
+		free = fill(t, dir)
+		issue(n)
+		n.Kill()
+		free()
+		n = node.StartReady(t, dir, settings...)
+		if again := issue(n); again != 0 {
+			t.Errorf("%d were refused after a restart with space on the disk", again)
+		}
+	}
+	n.Stop()
+	total := 0
+	for _, h := range histories {
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+		total += h.Numbers()
+	}
+	t.Logf("%d of %d biz types were refused at first, %d numbers issued in all", refused, len(names), total)
+}
+
+// A data folder that cannot be written: an error that names the file, and no process that pretends.
+func TestReadOnlyDataFolder(t *testing.T) {
+	for _, existing := range []bool{false, true} {
+		t.Run(fmt.Sprintf("existing store %v", existing), func(t *testing.T) {
+			dir := tmpfs(t, "1m")
+			if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if existing {
+				node.StartReady(t, dir).Stop()
+			}
+			if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			wantText(t, node.Launch(t, dir).Fails(), "data/seqd.db", "read-only file system")
+		})
+	}
+}

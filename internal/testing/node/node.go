@@ -1,0 +1,425 @@
+// Package node runs the real binary as child processes for tests: starts it, loads it, ends it in
+// all the ways a process can end.
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	patience     = time.Minute // how long anything may take
+	stopPatience = time.Minute // a clean stop has two phases of 15 s each
+	interval     = 5 * time.Millisecond
+)
+
+// BinariesEnv names the environment variable with the folder of binaries to use instead of building
+// them: seqd, clockseqd and mongostandin. scripts/test builds them once for all packages.
+const BinariesEnv = "SEQD_TEST_BINARIES"
+
+// program is the package of the binary.
+var program = "./cmd/seqd"
+
+// built is the folder that build made, if it made one.
+var built string
+
+// build returns the binary, and makes it once per test process if it does not exist yet.
+var build = sync.OnceValues(func() (string, error) {
+	name := filepath.Base(program)
+	if folder := os.Getenv(BinariesEnv); folder != "" {
+		return filepath.Join(folder, name), nil
+	}
+	var err error
+	if built, err = os.MkdirTemp("", "seqd-node-"); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(built, name)
+	_, here, _, _ := runtime.Caller(0)
+	cmd := exec.Command("go", "build", "-o", binary, program)
+	// the tests may be those of another module
+	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build seqd: %w: %s", err, out)
+	}
+	return binary, nil
+})
+
+// Main runs tests and removes what they built; a TestMain calls it.
+func Main(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// MainOf is Main for tests that run another program than seqd itself: a package, by its path from
+// the root of this module, such as ./cmd/seqd.
+func MainOf(m *testing.M, pkg string) {
+	program = pkg
+	Main(m)
+}
+
+// Node is one seqd process.
+type Node struct {
+	// URL is where it listens.
+	URL    string
+	t      testing.TB
+	cmd    *exec.Cmd
+	log    *logBuffer
+	client *http.Client
+	exited chan struct{} // closed when the process has ended and err is set
+	err    error
+}
+
+// logBuffer collects what the process writes.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// command prepares seqd in dir with settings as environment variables.
+func command(binary, dir string, env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "SEQD_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "SEQD_SERVER_ADDR=127.0.0.1:0", `SEQD_BIZTYPES=[{"name":"order","start":100}]`)
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// Command runs a sub-command of seqd to its end, and returns what it wrote to either output and its
+// exit code.
+func Command(t testing.TB, dir string, env []string, args ...string) (output string, code int) {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(binary, dir, env, args...)
+	out, err := cmd.CombinedOutput()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Launch starts seqd in dir with settings as environment variables and does not wait for anything.
+func Launch(t testing.TB, dir string, env ...string) *Node {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{t: t, cmd: command(binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
+		Timeout:   2 * time.Minute, // longer than any node is paused
+	}}
+	n.cmd.Stderr = n.log
+	if err := n.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { n.err = n.cmd.Wait(); close(n.exited) }()
+	t.Cleanup(func() { n.Kill(); n.client.CloseIdleConnections() })
+	return n
+}
+
+// Start is launch and waits until the port is open. The process may have ended since.
+func Start(t testing.TB, dir string, env ...string) *Node {
+	t.Helper()
+	n := Launch(t, dir, env...)
+	for n.URL == "" {
+		ended := n.Ended() // what it wrote before is in the log then
+		for line := range strings.SplitSeq(n.log.String(), "\n") {
+			var entry struct{ Msg, Addr string }
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
+				n.URL = "http://" + entry.Addr
+			}
+		}
+		switch {
+		case n.URL != "":
+		case ended:
+			t.Fatalf("seqd ended: %v\n%s", n.err, n.log)
+		default:
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return n
+}
+
+// StartReady is start and waits until the node is ready.
+func StartReady(t testing.TB, dir string, env ...string) *Node {
+	t.Helper()
+	n := Start(t, dir, env...)
+	n.Await("/readyz", http.StatusOK)
+	return n
+}
+
+// At is the same process at another of the addresses that it listens on.
+func (n *Node) At(url string) *Node {
+	return &Node{URL: url, t: n.t, cmd: n.cmd, client: n.client, exited: n.exited, log: n.log}
+}
+
+// Kill ends the process as kill -9 does.
+func (n *Node) Kill() {
+	_ = n.cmd.Process.Kill()
+	<-n.exited
+}
+
+// Stop asks the process to end and waits for it.
+func (n *Node) Stop() {
+	n.t.Helper()
+	if err := n.End(); err != nil {
+		n.t.Fatalf("a clean stop ended with %v\n%s", err, n.tail())
+	}
+}
+
+// End is Stop for a process that may not end well; it returns how it ended.
+func (n *Node) End() error {
+	n.t.Helper()
+	n.signal(syscall.SIGTERM)
+	select {
+	case <-n.exited:
+	case <-time.After(stopPatience):
+		n.t.Fatalf("seqd does not stop\n%s", n.tail())
+	}
+	return n.err
+}
+
+// Pause stops the process in its tracks (SIGSTOP): connections stay, nothing is answered.
+func (n *Node) Pause() {
+	n.t.Helper()
+	n.signal(syscall.SIGSTOP)
+	if err := AwaitHalt(n.cmd.Process.Pid); err != nil {
+		n.t.Fatalf("%v\n%s", err, n.tail())
+	}
+}
+
+// Resume lets a paused process go on (SIGCONT).
+func (n *Node) Resume() {
+	n.t.Helper()
+	n.signal(syscall.SIGCONT)
+}
+
+func (n *Node) signal(signal syscall.Signal) {
+	n.t.Helper()
+	if err := n.cmd.Process.Signal(signal); err != nil {
+		n.t.Fatalf("%v: %v\n%s", signal, err, n.tail())
+	}
+}
+
+// Ended reports whether the process has ended.
+func (n *Node) Ended() bool {
+	select {
+	case <-n.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Fails waits for the process to end with an error and returns what it wrote.
+func (n *Node) Fails() string {
+	n.t.Helper()
+	select {
+	case <-n.exited:
+	case <-time.After(20 * time.Second):
+		n.t.Fatalf("seqd goes on\n%s", n.log)
+	}
+	if n.err == nil {
+		n.t.Errorf("seqd ended without an error\n%s", n.log)
+	}
+	return n.log.String()
+}
+
+// ErrStatus is returned by Take for an answer that is no 200.
+var ErrStatus = errors.New("not 200")
+
+// Take asks for count numbers. A status other than 200 is ErrStatus with the body.
+func (n *Node) Take(bizType string, count int) ([]int64, error) {
+	resp, err := n.client.Get(fmt.Sprintf("%s/seq/%s?count=%d", n.URL, bizType, count))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%w but %d: %s", ErrStatus, resp.StatusCode, body)
+	}
+	var answer struct{ IDs []string }
+	if err := json.Unmarshal(body, &answer); err != nil || len(answer.IDs) != count {
+		return nil, fmt.Errorf("asked for %d and got %s: %w", count, body, err)
+	}
+	numbers := make([]int64, count)
+	for i, id := range answer.IDs {
+		if numbers[i], err = strconv.ParseInt(id, 10, 64); err != nil {
+			return nil, err
+		}
+	}
+	return numbers, nil
+}
+
+// Status asks a route for its status.
+func (n *Node) Status(path string) (int, string) {
+	n.t.Helper()
+	status, body, err := n.TryStatus(path)
+	if err != nil {
+		n.t.Fatalf("%v\n%s", err, n.tail())
+	}
+	return status, body
+}
+
+// TryStatus is Status for a process that may have ended.
+func (n *Node) TryStatus(path string) (int, string, error) {
+	resp, err := n.client.Get(n.URL + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
+// Await asks a route until it has the status.
+func (n *Node) Await(path string, want int) string {
+	n.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		got, body := n.Status(path)
+		if got == want {
+			return body
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("%s still says %d: %s\n%s", path, got, body, n.tail())
+		}
+		time.Sleep(interval)
+	}
+}
+
+// Readiness is what /readyz says of the biz type order.
+type Readiness struct {
+	// Status is the HTTP status.
+	Status int
+	// Code is why it cannot issue, or how it is degraded while it can; "" when all is well.
+	Code string
+	// Body is the whole answer.
+	Body string
+}
+
+// Readiness asks /readyz.
+func (n *Node) Readiness() Readiness {
+	n.t.Helper()
+	r := Readiness{}
+	r.Status, r.Body = n.Status("/readyz")
+	var answer struct {
+		Status   any // a word when ready, the number when not
+		Code     string
+		BizTypes []struct{ Name, Code string }
+	}
+	if err := json.Unmarshal([]byte(r.Body), &answer); err != nil {
+		n.t.Fatalf("readyz says %s: %v", r.Body, err)
+	}
+	r.Code = answer.Code
+	for _, b := range answer.BizTypes {
+		if b.Name == "order" {
+			r.Code = b.Code
+		}
+	}
+	if answer.Status == "degraded" && r.Code == "" {
+		n.t.Fatalf("readyz does not say how it is degraded: %s", r.Body)
+	}
+	return r
+}
+
+// AwaitReadiness asks /readyz until it has the status and the code.
+func (n *Node) AwaitReadiness(status int, code string) {
+	n.t.Helper()
+	n.AwaitReady(fmt.Sprintf("%d %q", status, code), func(r Readiness) bool { return r.Status == status && r.Code == code })
+}
+
+// AwaitReady asks /readyz until it says what is wanted.
+func (n *Node) AwaitReady(what string, condition func(Readiness) bool) {
+	n.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(interval) {
+		r := n.Readiness()
+		if condition(r) {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("readyz is not %s but says %d: %s\n%s", what, r.Status, r.Body, n.tail())
+		}
+	}
+}
+
+// tail is the end of the log, for messages.
+func (n *Node) tail() string {
+	const most = 8000
+	log := n.log.String()
+	if len(log) > most {
+		return "…" + log[len(log)-most:]
+	}
+	return log
+}
+
+// Log is what the process has written so far.
+func (n *Node) Log() string { return n.log.String() }
+
+// Answer is what a route answered.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Do sends a request with a JSON body, "" for none, and headers as pairs of name and value.
+func (n *Node) Do(method, path, body string, headers ...string) (Answer, error) {
+	req, err := http.NewRequest(method, n.URL+path, strings.NewReader(body))
+	if err != nil {
+		return Answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := n.client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return Answer{resp.StatusCode, resp.Header, string(text)}, err
+}

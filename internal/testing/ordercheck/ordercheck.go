@@ -1,0 +1,169 @@
+// Package ordercheck records what concurrent callers were given and finds violations: a number that
+// was given twice, or one that is smaller than a number given to a call that had ended before this
+// one began.
+package ordercheck
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Call is one answered call. Start and End are read from one monotonic clock, before sending and
+// after receiving.
+type Call struct {
+	Start, End int64
+	// Who made or answered the call, for messages.
+	Who     string
+	Numbers []int64
+}
+
+// Record collects calls; it is safe for concurrent use.
+type Record struct {
+	clock atomic.Int64
+	mu    sync.Mutex
+	calls []Call
+}
+
+// New returns an empty record.
+func New() *Record { return &Record{} }
+
+// Now is the time to give as Start of a call. The clock counts how often it was read: no two events
+// have the same time, so nothing that happened one after another looks concurrent.
+func (r *Record) Now() int64 { return r.clock.Add(1) }
+
+// Add records a call that ends now.
+func (r *Record) Add(start int64, who string, numbers []int64) {
+	r.AddCall(Call{Start: start, End: r.Now(), Who: who, Numbers: numbers})
+}
+
+// AddCall records a call.
+func (r *Record) AddCall(c Call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, c)
+}
+
+// Each hands every recorded call to f.
+func (r *Record) Each(f func(Call)) {
+	r.mu.Lock()
+	calls := slices.Clone(r.calls)
+	r.mu.Unlock()
+	for _, c := range calls {
+		f(c)
+	}
+}
+
+// Numbers is how many numbers were recorded.
+func (r *Record) Numbers() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, c := range r.calls {
+		n += len(c.Numbers)
+	}
+	return n
+}
+
+// Highest is the largest number recorded, 0 for none.
+func (r *Record) Highest() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var highest int64
+	for _, c := range r.calls {
+		for _, n := range c.Numbers {
+			highest = max(highest, n)
+		}
+	}
+	return highest
+}
+
+// Check returns an error when there are duplicates or the order is broken.
+func (r *Record) Check() error { return errors.Join(r.Duplicates(), r.Order()) }
+
+// Duplicates returns an error that names a number that was given twice.
+func (r *Record) Duplicates() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := make(map[int64]int)
+	for i, c := range r.calls {
+		for _, n := range c.Numbers {
+			if first, twice := seen[n]; twice {
+				return fmt.Errorf("%d was given twice: to %s and to %s", n, r.calls[first], c)
+			}
+			seen[n] = i
+		}
+	}
+	return nil
+}
+
+// Window is a span of time, by the clock of the record.
+type Window struct{ From, To int64 }
+
+// touches reports whether a call was under way at some time within the window.
+func (w Window) touches(c Call) bool { return c.End >= w.From && c.Start <= w.To }
+
+// Order returns an error for the first violation of strict order: within a call numbers increase,
+// and a call that begins after another ended gets only larger numbers (linearizability of an
+// increasing counter).
+func (r *Record) Order() error { return r.OrderOutside() }
+
+// OrderOutside is Order for spans in which order is suspended: a call that touches a window may get
+// numbers below those of earlier calls. It still is an earlier call for those that begin after the
+// window.
+func (r *Record) OrderOutside(windows ...Window) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.calls {
+		if !slices.IsSorted(c.Numbers) {
+			return fmt.Errorf("%s: the numbers do not increase", c)
+		}
+	}
+	byStart, byEnd := slices.Clone(r.calls), slices.Clone(r.calls)
+	slices.SortFunc(byStart, func(a, b Call) int { return int(a.Start - b.Start) })
+	slices.SortFunc(byEnd, func(a, b Call) int { return int(a.End - b.End) })
+	var highest Call // of the calls that ended before the present one began
+	ended := 0
+	for _, c := range byStart {
+		for ; ended < len(byEnd) && byEnd[ended].End < c.Start; ended++ {
+			if last(byEnd[ended]) > last(highest) {
+				highest = byEnd[ended]
+			}
+		}
+		excused := slices.ContainsFunc(windows, func(w Window) bool { return w.touches(c) })
+		if len(c.Numbers) > 0 && c.Numbers[0] <= last(highest) && !excused {
+			return fmt.Errorf("%s began after %s had ended", c, highest)
+		}
+	}
+	return nil
+}
+
+// Split returns a record for each key that calls have, such as the process that answered.
+func (r *Record) Split(key func(Call) string) map[string]*Record {
+	parts := make(map[string]*Record)
+	r.Each(func(c Call) {
+		k := key(c)
+		if parts[k] == nil {
+			parts[k] = New()
+		}
+		parts[k].AddCall(c)
+	})
+	return parts
+}
+
+func last(c Call) int64 {
+	if len(c.Numbers) == 0 {
+		return 0
+	}
+	return c.Numbers[len(c.Numbers)-1]
+}
+
+// String shortens a call for a message.
+func (c Call) String() string {
+	if len(c.Numbers) == 0 {
+		return fmt.Sprintf("%s [%d, %d] nothing", c.Who, c.Start, c.End)
+	}
+	return fmt.Sprintf("%s [%d, %d] %d numbers %d … %d", c.Who, c.Start, c.End, len(c.Numbers), c.Numbers[0], last(c))
+}
