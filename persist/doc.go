@@ -43,8 +43,8 @@
 //   - Each record carries [FormatVersion]. One of a newer version is refused with [ErrNewer], a
 //     damaged one with [ErrInvalid], and neither is changed.
 //
-// Then add the driver to server/config and to the function of package server that opens stores, and
-// name it in docs/CONFIGURATION.md. A driver for a server takes a function Admit in its options and
-// calls it before every operation: a node that began without its store uses none of it before it
-// knows that it is the right one. persist/mongo shows how.
+// Then add the driver to server/config and server/backends. A driver for a server takes a function
+// Admit in its options and calls it before every operation: a node that began without its store must
+// not use it until it knows that it is the right one. persist/memory is the shortest driver,
+// persist/mongo one for a server.
 package persist
