@@ -45,7 +45,7 @@ var (
 	quotation = regexp.MustCompile(`\b([A-Z]{3,})(?:\.md)?,?(?: §[\d.]+)?:? "([^"]+)"`)
 	ruleName  = regexp.MustCompile(`\bRule[A-Z]\w+`)
 	testName  = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
-	goFile    = regexp.MustCompile(`(?:^|[\s("])([a-z][a-z0-9_]*\.(?:go|lua))\b`)
+	goFile    = regexp.MustCompile(`(?:^|[\s("])([a-z][a-z0-9_]*\.(?:go|lua))(?:[^.\w]|\.?(?:\s|$))`)
 	markup    = regexp.MustCompile(`<[^>]*>`)
 )
 

@@ -108,6 +108,7 @@ func TestChecker(t *testing.T) {
 		{"docs/a.md", "`go test -run TestSt`", "`go test -run TestX`", "TestX"},
 		{"a.go", "package a // see server/server.go", "package a // see server/gone.go", "server/gone.go"},
 		{"a.go", "package a // see server.go", "package a // see gone.go", "gone.go"},
+		{"a.go", "package a // see pkg.go.dev, server.go.", "package a // see pkg.go.dev, gone.go.", "gone.go"},
 		{"a.go", `package a // (README "Two nodes")`, `package a // (README "Three nodes")`, "Three nodes"},
 		{"a.go", "package a\n\n// README \"share a\n// store\"", "package a // README \"share no store\"", "share no store"},
 		{"a.yaml", "# docs/API.md", "# docs/APU.md", "docs/APU.md"},
