@@ -43,8 +43,8 @@ var rules = map[string]rule{
 		why: "a driver depends on the interface, not on a strategy",
 	},
 	"persist/persisttest": {
-		may: "persist",
-		why: "a suite for drivers uses the interface only",
+		may: "internal/testing/longtest persist",
+		why: "a suite for drivers uses the interface only, and a switch for tests that take long",
 	},
 
 	// Strategies. They do not depend on who runs them, nor on each other.
