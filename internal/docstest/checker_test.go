@@ -33,7 +33,7 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 	heading   = regexp.MustCompile(`^#{1,6} +(.*?) *$`)
 	section   = regexp.MustCompile(`(?m)^#{2,4} +(\d+(?:\.\d+)*)\.? `)
-	invariant = regexp.MustCompile(`(?m)^\| \*\*([A-Z]\d+[a-z]?)\*\* \|`)
+	invariant = regexp.MustCompile(`(?m)^\*\*([A-Z]\d+[a-z]?)\.\*\* `)
 
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 	link       = regexp.MustCompile(`\[[^\]\[]*\]\(([^()\s]+(?:\([^()]*\))?)\)`)

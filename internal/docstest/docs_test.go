@@ -74,7 +74,7 @@ func TestMapChecker(t *testing.T) {
 func TestChecker(t *testing.T) {
 	repo := map[string]string{
 		"README.md":             "# Project\n\n## Two nodes\n\nNodes *share* a\nstore.\n",
-		"docs/DESIGN.md":        "# Design\n\n## 1. House\n\n### 1.2 Rooms\n\n| **U1** | a range |\n| **U3b** | epochs |\n",
+		"docs/DESIGN.md":        "# Design\n\n## 1. House\n\n### 1.2 Rooms\n\n**U1.** A range.\n\n**U3b.** Epochs.\n",
 		"docs/adr/0020-x.md":    "# 20. X\n",
 		"server/server.go":      "package server\n\nconst RuleGuard = 1\n",
 		"server/server_test.go": "package server\n\nfunc TestStart(t *testing.T) {}\n",
