@@ -88,7 +88,7 @@ func Run(ctx context.Context, job Job) (Report, error) {
 
 // event is what became of one request, in ns since the beginning.
 type event struct {
-	due, sent, done int64 // done is when patience ended where there was no answer
+	due, sent, done int64 // done is when patience ended if there was no answer
 	status          int   // 0 for no answer
 	waited          bool  // for a connection
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stalling answers at once, but for one stall: from a while after the first request on, every
+// stalling answers at once, except for one stall: from a while after the first request on, every
 // request waits until it is over.
 type stalling struct {
 	after, length time.Duration

@@ -25,12 +25,12 @@ import (
 //     a second on each node, of at most ten seconds' numbers, or 100 (DESIGN §3 "Redis away");
 //   - a node that was on its own: its own two buffers besides (README "Several nodes": "its own
 //     range or two segments");
-//   - a cursor that was begun anew or moved up: what it held, at most 2 + reserveSegments segments,
-//     and the range that another node had brought for the same (README "A lost Redis skips what the
-//     cursor held");
+//   - a cursor that was started anew or moved up: what it held, at most 2 + reserveSegments
+//     segments, and the range that another node had brought for the same (README "A lost Redis
+//     skips what the cursor held");
 //   - a range of unknown outcome: one of the smallest size for each attempt while a back end fails,
-//     in each place that fetches ranges on each node, and attempts are a second apart but for the
-//     first ones (DESIGN §3 "Any error or time-out means the range is abandoned");
+//     in each place that fetches ranges on each node, and attempts are a second apart except for
+//     the first ones (DESIGN §3 "Any error or time-out means the range is abandoned");
 //   - start was raised by a change;
 //   - the store was put back to an older copy: what was in hand, and what the cursor held (README
 //     "Restore a backup": what waits counts as issued);
