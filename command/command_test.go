@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -157,35 +156,12 @@ func TestVersion(t *testing.T) {
 	if got := (outcome{code, out.String(), errs.String()}); got != (outcome{ExitOK, want, ""}) {
 		t.Errorf("got %+v, want the output %q alone", got, want)
 	}
+	if got := runWith(t, nil, "--version"); got != runWith(t, nil, "version") {
+		t.Errorf("seqd --version says %+v", got)
+	}
 	// A test binary is built without one.
 	if got := runWith(t, nil, "version"); got.code != ExitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
 		t.Errorf("got %+v, want a line that says something in place of the version", got)
-	}
-}
-
-// A program with plugins of its own says both versions.
-func TestVersionOfACustomBuild(t *testing.T) {
-	seqd := func(version string, replace *debug.Module) []*debug.Module {
-		return []*debug.Module{{Path: "other", Version: "v9"}, {Path: module, Version: version, Replace: replace}}
-	}
-	for name, test := range map[string]struct {
-		given string
-		info  debug.BuildInfo
-		want  string
-	}{
-		"seqd":          {"", debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "v1.2.3"},
-		"nothing known": {"", debug.BuildInfo{}, "development build"},
-		"given":         {"v1", debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "v1"},
-		"custom":        {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "v7"}, Deps: seqd("v1.2.3", nil)}, "v1.2.3 in acme/seqd v7"},
-		"custom, given": {"v8", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "v7"}, Deps: seqd("v1.2.3", nil)}, "v1.2.3 in acme/seqd v8"},
-		"replaced": {"", debug.BuildInfo{Main: debug.Module{Path: "acme/seqd", Version: "(devel)"}, Deps: seqd("v1.2.3", &debug.Module{Path: "../seqd"})},
-			"development build in acme/seqd"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := versionOf(test.given, &test.info); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
 	}
 }
 

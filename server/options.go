@@ -1,16 +1,15 @@
 package server
 
 import (
-	"cmp"
 	"io"
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/version"
 )
 
 // Option changes how a Server works.
@@ -72,22 +71,11 @@ func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListe
 
 // build is the version of the program, and what it was built from if that is known.
 func (o *options) build() string {
-	version, revision := o.built()
-	return strings.TrimSpace(version + " " + revision)
+	number, revision := o.built()
+	return strings.TrimSpace(number + " " + revision)
 }
 
-// built returns the version of the program and the revision that it was built from, "" if they are
-// not known.
-func (o *options) built() (version, revision string) {
-	version, revision = o.version, o.revision
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version, revision
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = cmp.Or(revision, s.Value)
-		}
-	}
-	return cmp.Or(version, info.Main.Version), revision
+// built returns the version of the program and the revision that it was built from.
+func (o *options) built() (number, revision string) {
+	return version.Of(o.version), version.Revision(o.revision)
 }

@@ -1,4 +1,4 @@
-// Command seqd issues numbers over HTTP. See the README for its configuration. Its command line is
+// Command seqd issues numbers over HTTP. docs/CONFIGURATION.md lists its settings. Its command line is
 // package command; what it comes with is package standard.
 package main
 
@@ -7,9 +7,4 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// version and revision are set by the linker, or else what Go knows:
-//
-//	-ldflags "-X main.version=v1.2.3 -X main.revision=0a1b2c"
-var version, revision string
-
-func main() { command.Main(command.WithVersion(version, revision)) }
+func main() { command.Main() }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// allKnow is how long it takes at most until every node knows of a change, if nothing keeps
-	// it from the store (README "Biz types at run time": 5 s).
+	// allKnow is how long it takes at most until every node knows of a change, where nothing keeps
+	// it from the store (docs/API.md "Biz types at run time": 5 s).
 	allKnow = 6 * time.Second
 	// allSettle is how long nodes may take to notice that there was another cursor.
 	allSettle = 6 * time.Second

@@ -75,7 +75,7 @@ func (l *laboratory) makeLateOnce(t *trouble) error {
 	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, nil))
 }
 
-// endRestore does what README "Restore a backup" says. Redis is left as it is.
+// endRestore does what docs/OPERATIONS.md "Backup and restore" says. Redis is left as it is.
 func endRestore(l *laboratory, t *trouble) error {
 	var issued map[string]int64
 	return inOrder(

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/internal/version"
 )
 
 const (
@@ -79,7 +80,7 @@ func (w *Webhook) attempt(body []byte) error {
 		return retry.Permanent(quiet(err))
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "seqd")
+	req.Header.Set("User-Agent", version.UserAgent())
 	if w.settings.Secret != "" {
 		req.Header.Set(signatureHeader, sign(body, w.settings.Secret))
 	}

@@ -1,22 +1,12 @@
-// Package config reads the configuration once into a struct that is not changed afterwards. File <
-// environment < flags; every key has a default; whatever is unknown, of a wrong type or out of its
-// range is an error that names the key.
+// Package config reads the configuration once into a struct that does not change afterwards. File <
+// environment < flags. Every key has a default. A key that is unknown, of a wrong type or out of
+// its range is an error that names the key.
 package config
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist/mongo"
-	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -27,10 +17,10 @@ type Config struct {
 	Store  Store  `config:"store"`
 	Redis  Redis  `config:"redis"`
 	Auth   Auth   `config:"auth"`
-	// BizTypesFrom is where definitions of biz types come from: store (BizTypes are only the first
-	// ones, what the store says wins from then on) or config (BizTypes are all, and nothing can
-	// change them but the configuration).
-	BizTypesFrom string `config:"bizTypesFrom"`
+	// BizTypesFrom is where definitions of biz types come from. `store`: `bizTypes` are only the
+	// first ones, and from then on the store decides. `config`: `bizTypes` are all of them, and
+	// only the configuration changes them.
+	BizTypesFrom string `config:"bizTypesFrom" range:"store, config"`
 	// Idempotency is what is remembered of requests with an Idempotency-Key.
 	Idempotency Idempotency `config:"idempotency"`
 	// Metrics is what /metrics shows.
@@ -42,10 +32,10 @@ type Config struct {
 
 	definitions map[string]definition // what the configuration says of each biz type
 	defaults    []defaults            // the sections of the strategies
-	repair      bool                  // see ForRepair
+	repair      bool                  // see [Config.ForRepair]
 }
 
-// ForRepair returns the configuration for a command that issues nothing. It takes definitions of
+// ForRepair returns the configuration for a command that issues nothing. It accepts definitions of
 // the store that this configuration could not issue for: strict ones although Redis is lost.
 func (c *Config) ForRepair() *Config {
 	repair := *c
@@ -55,59 +45,64 @@ func (c *Config) ForRepair() *Config {
 
 // Server is how the HTTP side behaves.
 type Server struct {
-	// Addr is host:port to listen on; port 0 takes a free one.
+	// Addr is the address to listen on, as host:port. Port 0 takes a free port.
 	Addr string `config:"addr"`
-	// MaxCount is the largest ?count=, 1 to 1,000,000.
-	MaxCount int `config:"maxCount"`
-	// DrainDelay is how long /readyz says 503 before the listener closes, so that balancers notice;
-	// 0 for not at all.
-	DrainDelay time.Duration `config:"drainDelay"`
-	// StopTimeout bounds each of the two phases after DrainDelay: ending running requests, and
-	// giving numbers back.
-	StopTimeout time.Duration `config:"stopTimeout"`
-	// AccessLog is on or off: log lines of requests.
-	AccessLog string `config:"accessLog"`
-	// AccessLogPerSecond is how many lines a second it has at most, and as many again for answers
-	// of 500 and above; 0 for a line per request, to 1,000,000.
-	AccessLogPerSecond int `config:"accessLogPerSecond"`
-	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed; empty trusts
-	// nobody.
+	// MaxCount is the largest `?count=`.
+	MaxCount int `config:"maxCount" range:"1 to 1,000,000"`
+	// DrainDelay is how long a stopping node answers `/readyz` with 503, and ends each connection
+	// with its answer, before the listener closes: balancers notice meanwhile.
+	DrainDelay time.Duration `config:"drainDelay" range:"0s to 1h" zero:"close the listener at once"`
+	// StopTimeout is the bound of each of the two phases after `server.drainDelay`: ending running
+	// requests, and giving numbers back.
+	StopTimeout time.Duration `config:"stopTimeout" range:"1s to 1h"`
+	// AccessLog is `on` if requests are logged. See [the log](OPERATIONS.md#log).
+	AccessLog string `config:"accessLog" range:"off, on"`
+	// AccessLogPerSecond is the most lines a second that the access log has, and as many again for
+	// answers of 500 and above.
+	AccessLogPerSecond int `config:"accessLogPerSecond" range:"0 to 1,000,000" zero:"a line for each request"`
+	// TrustedProxies are the addresses or networks whose `X-Forwarded-For` is believed. Empty
+	// trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
-	// Hosts are names, without a port, that requests may have as their Host while callers need no
-	// token; IP addresses, localhost and the name in Addr always are.
+	// Hosts are the names, without a port, that a request may have as its `Host`
+	// [while callers need no token](API.md#web-pages). IP addresses, `localhost` and the name in
+	// `server.addr` always pass.
 	Hosts []string `config:"hosts"`
-	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout bound the phases of a
-	// connection.
-	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout"`
-	ReadTimeout       time.Duration `config:"readTimeout"`
-	WriteTimeout      time.Duration `config:"writeTimeout"`
-	IdleTimeout       time.Duration `config:"idleTimeout"`
-	// PluginTimeout is how long a request waits in all for plugins that may block, 100ms to 1m.
-	PluginTimeout time.Duration `config:"pluginTimeout"`
-	// MaxHeaderBytes is how large the request line and headers may be, 1 KiB to 1 MiB; about 4 KiB
-	// more are tolerated.
-	MaxHeaderBytes int `config:"maxHeaderBytes"`
-	// MaxBodyBytes is how large a request's body may be; 0 allows none, and so no change by the
-	// API.
-	MaxBodyBytes int64 `config:"maxBodyBytes"`
+	// ReadHeaderTimeout is the bound of reading a request's headers.
+	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout" range:"100ms to 1h"`
+	// ReadTimeout is the bound of reading a whole request.
+	ReadTimeout time.Duration `config:"readTimeout" range:"100ms to 1h"`
+	// WriteTimeout is the bound from reading a request to the end of its answer. It must be 3s
+	// longer than every wait for numbers (`segment.acquireTimeout` and plugins), and with Redis
+	// 2 × `redis.timeout` more.
+	WriteTimeout time.Duration `config:"writeTimeout" range:"3s to 1h"`
+	// IdleTimeout is how long an idle connection is kept.
+	IdleTimeout time.Duration `config:"idleTimeout" range:"100ms to 24h"`
+	// PluginTimeout is how long a request waits, in all, for plugins that may block.
+	PluginTimeout time.Duration `config:"pluginTimeout" range:"100ms to 1m"`
+	// MaxHeaderBytes is the largest request line with headers. About 4 KiB more are tolerated.
+	MaxHeaderBytes int `config:"maxHeaderBytes" range:"1,024 to 1,048,576" unit:"bytes"`
+	// MaxBodyBytes is the largest request body.
+	MaxBodyBytes int64 `config:"maxBodyBytes" range:"0 to 1,073,741,824" unit:"bytes" zero:"no bodies, and so no changes by the API"`
 	TLS          TLS   `config:"tls"`
-	// MaxInFlight is how many requests are answered at once, 0 for no bound, to 1,000,000. More are
-	// refused at once.
-	MaxInFlight int `config:"maxInFlight"`
-	// MaxInFlightBytes is how much memory answers of many IDs, and those of lists, take at once; 0
-	// for no bound, else 1 MiB to 1 TiB. Requests that find no room are refused at once.
-	MaxInFlightBytes int64 `config:"maxInFlightBytes"`
-	// MaxConnections is how many connections are open at once, 0 for no bound, to 10,000,000. More
-	// are closed at once.
-	MaxConnections int `config:"maxConnections"`
+	// MaxInFlight is the most requests that are answered at once. Further ones get 503 `overloaded`
+	// at once. See [overload](OPERATIONS.md#overload).
+	MaxInFlight int `config:"maxInFlight" range:"0 to 1,000,000" zero:"no bound"`
+	// MaxInFlightBytes is the most memory that large answers (more than 16 IDs, lists, history)
+	// take at once. Requests that find no room get 503 `overloaded`. See
+	// [overload](OPERATIONS.md#overload).
+	MaxInFlightBytes int64 `config:"maxInFlightBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
+	// MaxConnections is the most open connections. Further ones are closed at once.
+	MaxConnections int `config:"maxConnections" range:"0 to 10,000,000" zero:"no bound"`
 }
 
 // TLS is what the service shows to callers. Without files connections are not encrypted.
 type TLS struct {
-	// CertFile and KeyFile are PEM: the certificate with those between it and its root, and its
-	// key. Both or none. They are read again when they change.
+	// CertFile is the service's certificate, with those between it and its root, as PEM. With
+	// `server.tls.keyFile` connections are encrypted (TLS 1.2 or newer). It is read again when it
+	// changes.
 	CertFile string `config:"certFile"`
-	KeyFile  string `config:"keyFile"`
+	// KeyFile is the key of the certificate, as PEM. It is read again when it changes.
+	KeyFile string `config:"keyFile"`
 }
 
 // Configured reports whether connections are encrypted.
@@ -115,46 +110,48 @@ func (t *TLS) Configured() bool { return t.CertFile != "" && t.KeyFile != "" }
 
 // Log is what is logged and how.
 type Log struct {
-	// Level is debug, info, warn or error.
-	Level string `config:"level"`
-	// Format is json or text.
-	Format string `config:"format"`
+	// Level is the lowest level that is logged.
+	Level string `config:"level" range:"debug, info, warn, error"`
+	// Format is the format of the lines on standard error.
+	Format string `config:"format" range:"json, text"`
 }
 
 // Store is where ranges come from.
 type Store struct {
-	// Driver is bolt, mongo or memory.
-	Driver string `config:"driver"`
+	// Driver is the kind of store: `bolt` is one file on one node, `mongo` is shared by nodes, and
+	// `memory` keeps nothing when the process ends.
+	Driver string `config:"driver" range:"bolt, mongo, memory"`
 	Bolt   Bolt   `config:"bolt"`
 	Mongo  Mongo  `config:"mongo"`
 }
 
 // Mongo is the store that nodes share.
 type Mongo struct {
-	// URI is the connection string, with credentials and TLS where needed. It is never logged.
+	// URI is the connection string, with credentials and TLS if needed. It may not set a weaker
+	// write concern than majority and journal, nor read from secondaries. It is never logged.
 	URI string `config:"uri" secret:"true"`
 	// Database is the name of the database.
-	Database string `config:"database"`
-	// Timeout bounds every operation, 100ms to 10s.
-	Timeout time.Duration `config:"timeout"`
+	Database string `config:"database" range:"1 to 63 characters"`
+	// Timeout is the bound of every operation.
+	Timeout time.Duration `config:"timeout" range:"100ms to 10s"`
 }
 
 // Bolt is the embedded store.
 type Bolt struct {
-	// Path of the data file.
+	// Path is the data file. It and its folder are created. The file `…-history` and the folder
+	// `…-answers` are created beside it if they are needed.
 	Path string `config:"path"`
-	// LockTimeout is how long to wait for another process to let go of the file, above 0 and at
-	// most 1m.
-	LockTimeout time.Duration `config:"lockTimeout"`
+	// LockTimeout is how long to wait for another process to release the file.
+	LockTimeout time.Duration `config:"lockTimeout" range:"1ms to 1m"`
 }
 
 // Auth is who may call.
 type Auth struct {
-	// Mode is auto (tokens are asked for when Tokens has some; without, only a loopback address is
-	// opened), token (they are always asked for) or none (open to everybody who can reach the
-	// address).
-	Mode string `config:"mode"`
-	// PublicMetrics opens what describes the service: /metrics, /openapi.json and /docs.
+	// Mode is who may call. `auto`: if `auth.tokens` has tokens, every caller needs one; without
+	// tokens only a loopback address is opened. `token`: every caller needs a token. `none`: open
+	// to everybody who can reach the address.
+	Mode string `config:"mode" range:"auto, token, none"`
+	// PublicMetrics is true if `/metrics`, `/openapi.json` and `/docs` need no token.
 	PublicMetrics bool `config:"publicMetrics"`
 	// Tokens are those that the configuration gives; others come from the store.
 	Tokens []access.Token
@@ -167,38 +164,30 @@ func (a *Auth) Enforced() bool {
 
 // Idempotency is what is remembered of requests with an Idempotency-Key.
 type Idempotency struct {
-	// TTL is how long the same key gets the same numbers, 1m to 168h.
-	TTL time.Duration `config:"ttl"`
+	// TTL is how long the same [`Idempotency-Key`](IDEMPOTENCY.md) gets the same numbers.
+	TTL time.Duration `config:"ttl" range:"1m to 168h"`
 }
 
 // Metrics is what /metrics shows.
 type Metrics struct {
-	// Enabled is false where nothing is counted and there is no /metrics.
+	// Enabled is true if [metrics](METRICS.md) are counted and shown at `/metrics`.
 	Enabled bool `config:"enabled"`
-	// MaxBizTypes is how many biz types have a label of their own, 0 to 10,000; the others are
-	// shown together as _other.
-	MaxBizTypes int `config:"maxBizTypes"`
+	// MaxBizTypes is how many biz types have a label of their own. The others are shown together as
+	// `_other`.
+	MaxBizTypes int `config:"maxBizTypes" range:"0 to 10,000" zero:"all are shown together as _other"`
 }
 
 // Tracing is which requests are traced, and where their spans go.
 type Tracing struct {
-	// Endpoint is the URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318; without a path,
-	// /v1/traces is meant. "" traces nothing.
+	// Endpoint is the URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`. Without a
+	// path it means `/v1/traces`. Empty traces nothing.
 	Endpoint string `config:"endpoint"`
-	// SampleRatio is the share of requests without a traceparent that is traced, 0 to 1.
-	SampleRatio float64 `config:"sampleRatio"`
+	// SampleRatio is the share of the requests without a `traceparent` that is traced. See
+	// [traces](OPERATIONS.md#traces) for the others.
+	SampleRatio float64 `config:"sampleRatio" range:"0 to 1" zero:"traces only requests whose traceparent is sampled"`
 }
 
-func (t *Tracing) validate(p *problems) {
-	u, err := url.Parse(t.Endpoint)
-	good := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
-	// It is not shown: what does not belong there may be a secret.
-	p.check(t.Endpoint == "" || good, "tracing.endpoint", "it is not http(s)://host:port, or with a path behind it")
-	p.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "tracing.sampleRatio", "%v is outside 0 to 1", t.SampleRatio)
-}
-
-// Default returns the configuration of a program that was told nothing, but for biz types, of which
-// there are none.
+// Default returns the default of every key. It has no biz types.
 func Default() Config {
 	return Config{
 		Server: Server{
@@ -236,273 +225,4 @@ func Default() Config {
 		Metrics:      Metrics{Enabled: true, MaxBizTypes: 1000},
 		Tracing:      Tracing{SampleRatio: 0.01},
 	}
-}
-
-// problems collects what is wrong, one line a key.
-type problems []seqd.Problem
-
-// check notes a problem unless ok is true or the key has one already.
-func (p *problems) check(ok bool, key, format string, args ...any) {
-	if ok || p.has(key) {
-		return
-	}
-	*p = append(*p, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-}
-
-func (p *problems) has(key string) bool {
-	return slices.ContainsFunc(*p, func(known seqd.Problem) bool { return known.Key == key })
-}
-
-// hasBelow reports whether one of the keys, or of those below them, has a problem already.
-func (p *problems) hasBelow(keys ...string) bool {
-	return slices.ContainsFunc(*p, func(known seqd.Problem) bool {
-		return slices.ContainsFunc(keys, func(key string) bool { return known.Key == key || strings.HasPrefix(known.Key, key+".") })
-	})
-}
-
-func (p *problems) add(key string, err error) {
-	if err != nil {
-		p.check(false, key, "%s", err.Error())
-	}
-}
-
-// settings notes what a strategy or plugin finds wrong with its settings.
-func (p *problems) settings(prefix string, settings any) {
-	if v, ok := settings.(seqd.Validator); ok {
-		for _, problem := range v.Validate() {
-			p.check(false, prefix+problem.Key, "%s", problem.Text)
-		}
-	}
-}
-
-func (p *problems) err() error {
-	var list []error
-	for _, problem := range *p {
-		list = append(list, fmt.Errorf("%s: %s", problem.Key, problem.Text))
-	}
-	return errors.Join(list...)
-}
-
-func (p *problems) oneOf(key, value string, allowed ...string) {
-	for _, a := range allowed {
-		if value == a {
-			return
-		}
-	}
-	p.check(false, key, "%q is not one of %q", value, allowed)
-}
-
-func (p *problems) duration(key string, value, least, most time.Duration) {
-	p.check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
-}
-
-// Validate returns an error that names every key that is wrong, nil when none is. [Load] has called
-// it already.
-func (c *Config) Validate() error {
-	var p problems
-	c.validate(&p)
-	for i, b := range c.BizTypes {
-		path := bizTypePath(i)
-		p.name(path, b.Name)
-		p.settings(path+".", b.Settings)
-		for j, binding := range b.Plugins {
-			p.settings(pluginPath(path, j)+".", binding.Settings)
-		}
-		for j, binding := range b.Rejected {
-			p.settings(rejectedPath(path, j)+".", binding.Settings)
-		}
-		if len(p) == 0 {
-			p.chain(path, b)
-		}
-	}
-	return p.err()
-}
-
-// noBizTypes is said of a configuration without biz types, unless it says that they are in the
-// store: it is more likely to be a mistake.
-const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or say bizTypesFrom: store where the store has all of them"
-
-// validate checks everything but each biz type by itself.
-func (c *Config) validate(p *problems) {
-	c.Server.validate(p)
-	p.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	p.oneOf("log.format", c.Log.Format, "json", "text")
-	c.Store.validate(p)
-	c.Redis.validate(p)
-	c.Tracing.validate(p)
-	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
-	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
-	c.Auth.validate(p)
-	p.check(c.Auth.Mode != "auto" || c.Auth.Enforced() || IsLoopback(c.Server.Addr), "server.addr", "%s %s", c.Server.Addr, NotLoopback)
-	p.duration("idempotency.ttl", c.Idempotency.TTL, time.Minute, 168*time.Hour)
-	p.check(c.Metrics.MaxBizTypes >= 0 && c.Metrics.MaxBizTypes <= 10_000, "metrics.maxBizTypes", "%d is outside 0 to 10000", c.Metrics.MaxBizTypes)
-	names := make(map[string]int, len(c.BizTypes))
-	for i, b := range c.BizTypes {
-		first, twice := names[b.Name]
-		p.check(!twice, bizTypePath(i)+".name", "%s is the name of %s already", b.Name, bizTypePath(first))
-		names[b.Name] = i
-		c.validateBizType(p, bizTypePath(i), b)
-	}
-}
-
-// mostBindings is how many plugins a biz type can have, and how many rejection handlers: each may
-// keep a queue.
-const mostBindings = 32
-
-// validateBizType checks how a biz type goes together with the rest of the configuration.
-func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
-	if o, ok := b.Settings.(seqd.Orderer); ok {
-		p.check(c.repair || !o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), path+".ordering",
-			"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
-	}
-	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
-		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
-	}
-	p.check(len(b.Plugins) <= mostBindings, path+"."+pluginsKey, "there are %d, more than %d", len(b.Plugins), mostBindings)
-	p.check(len(b.Rejected) <= mostBindings, path+"."+rejectedKey, "there are %d, more than %d", len(b.Rejected), mostBindings)
-	for j, binding := range b.Plugins {
-		if u, ok := binding.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
-			p.check(c.Redis.Configured(), pluginPath(path, j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
-		}
-	}
-	// A sum explains nothing if a part of it is wrong.
-	if wait, may := c.wait(b); may && !p.hasBelow("redis.timeout", "server.pluginTimeout", path, b.Strategy) {
-		spare := c.spareTime()
-		p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
-			"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
-	}
-}
-
-// wait returns how long a request may wait for numbers and plugins, if it may at all.
-func (c *Config) wait(b seqd.BizType) (wait time.Duration, may bool) {
-	settings := []any{b.Settings}
-	for _, binding := range b.Plugins {
-		settings = append(settings, binding.Settings)
-	}
-	for _, s := range settings {
-		if w, ok := s.(seqd.Waiter); ok {
-			wait, may = wait+w.MaxWait(), true
-		}
-	}
-	if may && mayBlock(b) {
-		wait += c.Server.PluginTimeout
-	}
-	return wait, may
-}
-
-// mayBlock reports whether a request may have to wait for a plugin of the biz type.
-func mayBlock(b seqd.BizType) bool {
-	return slices.ContainsFunc(b.Plugins, func(binding seqd.PluginBinding) bool {
-		factory, err := plugin.Lookup(binding.Name)
-		return err == nil && !factory.Quick
-	})
-}
-
-// chain checks how the plugins of a biz type go together. Everything is valid by itself.
-func (p *problems) chain(path string, b seqd.BizType) {
-	shown := false
-	for i, binding := range b.Plugins {
-		factory, err := plugin.Lookup(binding.Name)
-		if err != nil {
-			p.add(pluginPath(path, i)+".name", err)
-			continue
-		}
-		if factory.Check != nil {
-			for _, problem := range factory.Check(b, binding) {
-				p.check(false, pluginPath(path, i)+"."+problem.Key, "%s", problem.Text)
-			}
-		}
-		shown = shown || factory.ShowsPeriod != nil && factory.ShowsPeriod(b, binding)
-	}
-	reset := seqd.CalendarOf(b).Reset
-	p.check(shown || reset == seqd.ResetNever, path+".reset",
-		"%s makes numbers begin again, so IDs would repeat: it needs a plugin that shows the date, such as format with {date:20060102}", reset)
-}
-
-// spareTime is what writeTimeout must leave after the longest wait: else numbers would be taken
-// whose answer cannot be written.
-const spareTime = 3 * time.Second
-
-// spareTime is spareTime and, where there is a Redis, the time of two commands that get no answer:
-// one before and one after the wait.
-func (c *Config) spareTime() time.Duration {
-	if !c.Redis.Configured() {
-		return spareTime
-	}
-	return spareTime + 2*c.Redis.Timeout
-}
-
-func bizTypePath(i int) string { return fmt.Sprintf("%s[%d]", bizTypesKey, i) }
-
-func pluginPath(bizType string, i int) string { return fmt.Sprintf("%s.plugins[%d]", bizType, i) }
-
-func rejectedAt(owner string) string { return owner + "." + rejectedKey }
-
-func rejectedPath(owner string, i int) string { return fmt.Sprintf("%s[%d]", rejectedAt(owner), i) }
-
-func tokenPath(i int) string { return fmt.Sprintf("%s[%d]", tokensKey, i) }
-
-func (p *problems) name(path, name string) {
-	if err := seqd.CheckName(name); err != nil {
-		p.check(false, path+".name", "%s", seqd.AsError(err).Detail)
-	}
-}
-
-func (s *Store) validate(p *problems) {
-	p.oneOf("store.driver", s.Driver, "bolt", "mongo", "memory")
-	p.check(s.Driver != "bolt" || s.Bolt.Path != "", "store.bolt.path", "it is empty")
-	p.duration("store.bolt.lockTimeout", s.Bolt.LockTimeout, time.Millisecond, time.Minute)
-	p.add("store.mongo.uri", mongo.CheckURI(s.Mongo.URI))
-	p.check(s.Mongo.Database != "" && !strings.ContainsAny(s.Mongo.Database, "/\\. \"$\x00") && len(s.Mongo.Database) < 64,
-		"store.mongo.database", "%q cannot be the name of a database", s.Mongo.Database)
-	p.duration("store.mongo.timeout", s.Mongo.Timeout, 100*time.Millisecond, 10*time.Second)
-}
-
-func (s *Server) validate(p *problems) {
-	_, port, err := net.SplitHostPort(s.Addr)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	p.check(err == nil, "server.addr", "%q is not host:port with a port from 0 to 65535", s.Addr)
-	p.check(s.MaxCount >= 1 && s.MaxCount <= seqd.MaxCount, "server.maxCount", "%d is outside 1 to %d", s.MaxCount, seqd.MaxCount)
-	p.duration("server.drainDelay", s.DrainDelay, 0, time.Hour)
-	p.duration("server.stopTimeout", s.StopTimeout, time.Second, time.Hour)
-	p.oneOf("server.accessLog", s.AccessLog, "off", "on")
-	p.check(s.AccessLogPerSecond >= 0 && s.AccessLogPerSecond <= 1_000_000, "server.accessLogPerSecond", "%d is outside 0 to 1000000", s.AccessLogPerSecond)
-	for i, proxy := range s.TrustedProxies {
-		_, prefixErr := netip.ParsePrefix(proxy)
-		addr, addrErr := netip.ParseAddr(proxy)
-		p.check(prefixErr == nil || addrErr == nil && addr.Zone() == "", fmt.Sprintf("server.trustedProxies[%d]", i), "%q is neither an IP address nor a network", proxy)
-	}
-	s.validateHosts(p)
-	p.duration("server.readHeaderTimeout", s.ReadHeaderTimeout, 100*time.Millisecond, time.Hour)
-	p.duration("server.readTimeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
-	p.duration("server.writeTimeout", s.WriteTimeout, spareTime, time.Hour)
-	p.duration("server.idleTimeout", s.IdleTimeout, 100*time.Millisecond, 24*time.Hour)
-	p.duration("server.pluginTimeout", s.PluginTimeout, 100*time.Millisecond, time.Minute)
-	p.check(s.MaxHeaderBytes >= 1<<10 && s.MaxHeaderBytes <= 1<<20, "server.maxHeaderBytes", "%d is outside 1024 to 1048576", s.MaxHeaderBytes)
-	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)
-	p.check(s.TLS.CertFile == "" || s.TLS.KeyFile != "", "server.tls.keyFile", "it is empty, and server.tls.certFile needs it")
-	p.check(s.TLS.KeyFile == "" || s.TLS.CertFile != "", "server.tls.certFile", "it is empty, and server.tls.keyFile needs it")
-	p.check(s.MaxInFlight >= 0 && s.MaxInFlight <= 1_000_000, "server.maxInFlight", "%d is outside 0 to 1000000", s.MaxInFlight)
-	p.check(s.MaxInFlightBytes == 0 || s.MaxInFlightBytes >= 1<<20 && s.MaxInFlightBytes <= 1<<40, "server.maxInFlightBytes",
-		"%d is neither 0, for no bound, nor from 1048576 to 1099511627776", s.MaxInFlightBytes)
-	p.check(s.MaxConnections >= 0 && s.MaxConnections <= 10_000_000, "server.maxConnections", "%d is outside 0 to 10000000", s.MaxConnections)
-}
-
-// NotLoopback says what to do about an address that auth.mode auto does not open.
-const NotLoopback = "can be reached from other machines, and there are no tokens, without which auth.mode auto opens only a loopback address: " +
-	"give callers tokens in auth.tokens, or set auth.mode to none to open it to everybody who can reach it"
-
-// IsLoopback reports whether addr, host:port, can only be reached from this machine.
-func IsLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

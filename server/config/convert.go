@@ -12,8 +12,8 @@ import (
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// assign sets field to raw, a value as a configuration file gives it, without guessing: text is no
-// number, a number has no fraction where none belongs, a duration has a unit.
+// assign sets field to raw, a value as a configuration file gives it, without guessing: text is not
+// a number, a whole number has no fraction, a duration has a unit.
 func assign(field reflect.Value, raw any) error {
 	if field.Type() == durationType {
 		return assignDuration(field, raw)
@@ -57,8 +57,8 @@ func assign(field reflect.Value, raw any) error {
 	return nil
 }
 
-// assignWord gives text to a field that takes it in a form of its own, also where YAML took it for
-// a number or a time.
+// assignWord gives text to a field that parses it itself, also if YAML read it as a number or a
+// time.
 func assignWord(field encoding.TextUnmarshaler, raw any) error {
 	var text string
 	switch v := raw.(type) {
@@ -76,7 +76,7 @@ func assignWord(field encoding.TextUnmarshaler, raw any) error {
 	return field.UnmarshalText([]byte(text))
 }
 
-// wrongType says what a setting that holds no secret is not. Of sections and lists it shows
+// wrongType says which type a setting without secrets must have. Of sections and lists it shows
 // nothing: there may be secrets in them.
 func wrongType(want string, raw any) error {
 	switch v := raw.(type) {
@@ -88,8 +88,7 @@ func wrongType(want string, raw any) error {
 	return wrongKind(want, raw)
 }
 
-// wrongKind is wrongType for a place where a section with secrets can stand: whatever stands there
-// is not shown.
+// wrongKind is wrongType for a place that can have a section with secrets: its value is not shown.
 func wrongKind(want string, raw any) error {
 	if raw == nil {
 		return fmt.Errorf("it has no value; %s is needed", want)

@@ -22,11 +22,11 @@ const (
 // Hidden is what the value of a secret setting reads as.
 const Hidden = "(secret)"
 
-// definitionPath stands before the keys of a definition while it is decoded.
+// definitionPath precedes the keys of a definition while it is decoded.
 const definitionPath = "definition"
 
 // Definition returns what the configuration says of a biz type, as a JSON object without its name.
-// ok is false for a biz type that did not come by way of a file or the environment.
+// ok is false for a biz type that is in neither a file nor the environment.
 func (c *Config) Definition(name string) (text []byte, ok bool) {
 	d, ok := c.definitions[name]
 	return []byte(d), ok
@@ -45,8 +45,7 @@ type defaults struct {
 	rejected []seqd.RejectedBinding
 }
 
-// sections returns the sections as they were configured, without their keys: nothing can be wrong
-// with them any more.
+// sections returns the sections as they were configured, without their keys: they were checked.
 func (c *Config) sections() []section {
 	list := keyless()
 	for i := range list {
@@ -59,9 +58,9 @@ func (c *Config) sections() []section {
 	return list
 }
 
-// DecodeDefinition reads the definition of a biz type, a JSON object as an item of bizTypes is;
-// what it leaves out is as the section of its strategy says. It returns every problem, none for a
-// good one. It opens nothing.
+// DecodeDefinition reads the definition of a biz type, a JSON object as an item of bizTypes is. A
+// key that it leaves out has the default of its strategy's section. It returns every problem, and
+// opens nothing.
 func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seqd.Problem) {
 	l := &loader{}
 	var b seqd.BizType
@@ -88,8 +87,8 @@ func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seq
 	return b, l.problems
 }
 
-// object reads one JSON object without keys that stand twice. Numbers are as YAML gives them: whole
-// ones exact.
+// object reads one JSON object without keys that appear twice. Numbers are as YAML gives them:
+// whole ones exact.
 func object(text []byte) (map[string]any, error) {
 	value, err := readJSON(text)
 	if err != nil {
@@ -140,7 +139,7 @@ func readObject(from *json.Decoder) (any, error) {
 		}
 		key, _ := token.(string)
 		if _, twice := tree[key]; twice {
-			return nil, fmt.Errorf("the key %.100q stands twice", key)
+			return nil, fmt.Errorf("the key %.100q appears twice", key)
 		}
 		if tree[key], err = readValue(from); err != nil {
 			return nil, err
@@ -179,7 +178,7 @@ func readNumber(text string) any {
 
 var errNoObject = fmt.Errorf("it is not one JSON object")
 
-// Hide returns a definition with [Hidden] in the place of every secret.
+// Hide returns a definition with [Hidden] in place of every secret.
 func (c *Config) Hide(text []byte) ([]byte, error) {
 	tree, err := object(text)
 	if err != nil {
@@ -189,8 +188,8 @@ func (c *Config) Hide(text []byte) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// Reveal returns a definition in which every secret that reads [Hidden] has the value that stands
-// at the same place in before; the path of a secret that has none there is an error.
+// Reveal returns a definition in which every secret that reads [Hidden] has the value from the same
+// place in before. A secret that has none there is an error with its path.
 func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 	tree, err := object(text)
 	if err != nil {
@@ -219,15 +218,15 @@ func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 		section[key] = value
 	})
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s reads %s, which stands for the value that is stored at this place, and none is, or it can be that of another item of the same name: "+
+		return nil, fmt.Errorf("%s reads %s, which means the stored value; but none is stored at this place, or it could be that of another item of the same name: "+
 			"give the value", strings.Join(missing, ", "), Hidden)
 	}
 	return json.Marshal(tree)
 }
 
-// lookAlikes returns the paths of the items of which it is not clear whether they are those of
-// before, which is given without its secrets: those that share their name with others, unless there
-// are as many as before and this one is as it was.
+// lookAlikes returns the paths of the items that may not be the same items as in before, which is
+// given without its secrets: those that share their name with others, unless there are as many as
+// in before and this one is unchanged.
 func lookAlikes(tree, before map[string]any) map[string]bool {
 	unclear := make(map[string]bool)
 	for _, list := range []string{pluginsKey, rejectedKey} {
@@ -247,8 +246,7 @@ func lookAlikes(tree, before map[string]any) map[string]bool {
 	return unclear
 }
 
-// eachSecret calls f with every secret in a definition: its path, the section that it stands in and
-// its key there.
+// eachSecret calls f with every secret in a definition: its path, its section and its key there.
 func eachSecret(tree map[string]any, f func(path string, section map[string]any, key string)) {
 	name, _ := anyCase(tree, "strategy").(string)
 	if name == "" {
@@ -284,8 +282,8 @@ func eachItem(tree map[string]any, list string, f func(path, name string, item m
 	}
 }
 
-// allOf calls f with everything but the name in the section of something that this program does not
-// know, such as a plugin of a newer one: any of it can be secret.
+// allOf calls f with everything except the name in the section of something that this program does
+// not have, such as a plugin of a newer one: any of it can be secret.
 func allOf(path string, item map[string]any, f func(path string, section map[string]any, key string)) {
 	for _, key := range sortedKeys(item) {
 		if !strings.EqualFold(key, "name") {

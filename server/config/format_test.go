@@ -11,7 +11,7 @@ const invoice = `bizTypes: [{name: invoice, reset: daily, timeZone: Asia/Shangha
   plugins: [{name: format, template: "INV-{date:20060102}-{seq:06}{check}", check: luhn}]}]
 `
 
-// Serials that begin again each day load with a template that shows the day.
+// Serials that reset each day load with a template that shows the day.
 func TestFormat(t *testing.T) {
 	b := mustLoad(t, invoice, config.Sources{}).BizTypes[0]
 	factory, err := plugin.Lookup("format")
@@ -25,7 +25,7 @@ func TestFormat(t *testing.T) {
 
 func TestWrongFormat(t *testing.T) {
 	for yaml, want := range map[string]string{
-		`reset: daily, plugins: [{name: format, template: "{seq}"}]`:                  "bizTypes[0].reset: daily makes numbers begin again",
+		`reset: daily, plugins: [{name: format, template: "{seq}"}]`:                  "bizTypes[0].reset: daily resets the numbers",
 		`reset: daily, plugins: [{name: format, template: "A{date:200601}{seq}"}]`:    "bizTypes[0].plugins[0].template: byte 1: daily needs year, month and day",
 		`reset: monthly, plugins: [{name: format, template: "{date:20060102}{seq}"}]`: "bizTypes[0].plugins[0].template: byte 0: {date:20060102} shows more than the month",
 		`plugins: [{name: format}]`:                                                         "bizTypes[0].plugins[0].template: byte 0: the template ends without {seq}",

@@ -38,8 +38,13 @@ type Key struct {
 	Path string
 	// Default is its value when nothing sets it.
 	Default any
-	field   reflect.Value
-	secret  bool // no message may show its value
+	// Owner is the struct that Field, the field that holds the value, belongs to. Together with the
+	// comment of the field, the tags range, unit and zero are what docs/CONFIGURATION.md says.
+	Owner reflect.Type
+	Field reflect.StructField
+
+	field  reflect.Value
+	secret bool // no message may show its value
 }
 
 // assign sets field, which is of the key's type, to raw, a value as a configuration file gives it.
@@ -121,7 +126,7 @@ func sections() []section {
 	return list
 }
 
-// keyless is sections for those who do not need the keys: listing them is most of the work.
+// keyless is sections without the keys: listing those is most of the work.
 func keyless() []section {
 	var list []section
 	for _, name := range strategy.Names() {
@@ -138,15 +143,17 @@ func keyless() []section {
 func keysOf(prefix string, v reflect.Value) []Key {
 	var keys []Key
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("config")
-		field := v.Field(i)
+		info, field := v.Type().Field(i), v.Field(i)
+		name := info.Tag.Get("config")
 		switch {
 		case name == "":
 		case field.Kind() == reflect.Struct:
 			keys = append(keys, keysOf(prefix+name+".", field)...)
 		default:
-			secret := v.Type().Field(i).Tag.Get("secret") == "true"
-			keys = append(keys, Key{Path: prefix + name, Default: field.Interface(), field: field, secret: secret})
+			keys = append(keys, Key{
+				Path: prefix + name, Default: field.Interface(), Owner: v.Type(), Field: info,
+				field: field, secret: info.Tag.Get("secret") == "true",
+			})
 		}
 	}
 	return keys

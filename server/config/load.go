@@ -63,14 +63,14 @@ type loader struct {
 	lists    []list
 }
 
-// list is a list of sections that stands in a section, as the strongest source gives it: tokens, or
-// the rejection handlers of a strategy.
+// list is a list of sections inside a section, as the strongest source gives it: tokens, or the
+// rejection handlers of a strategy.
 type list struct {
 	path string
 	raw  any
 }
 
-// listAt returns where the list with this path goes, nil when there is none.
+// listAt returns where the list with this path goes, or nil.
 func (l *loader) listAt(path string) *any {
 	for i := range l.lists {
 		if strings.EqualFold(l.lists[i].path, path) {
@@ -122,8 +122,7 @@ func (l *loader) key(path string) (Key, bool) {
 	return l.keys[i], true
 }
 
-// environment applies the variables that begin with SEQD_; one that sets nothing is a typing
-// mistake and an error.
+// environment applies the variables that begin with SEQD_. One that sets nothing is an error.
 func (l *loader) environment(env []string) {
 	byName := make(map[string]Key, len(l.keys))
 	for _, k := range l.keys {
@@ -149,7 +148,7 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// listOf returns where the list goes that an environment variable gives as JSON, nil when it gives
+// listOf returns where the list goes that an environment variable gives as JSON, or nil if it gives
 // none.
 func (l *loader) listOf(env string) *any {
 	if env == EnvPrefix+strings.ToUpper(bizTypesKey) {
@@ -174,8 +173,7 @@ func (l *loader) flags(flags map[string]string) {
 	}
 }
 
-// set gives a key the value that text says, which is checked here so that the message names where
-// it came from.
+// set gives a key the value in text. It is checked here so that the message names its source.
 func (l *loader) set(k Key, source, text string) {
 	raw, err := fromText(k.field, text)
 	if err == nil {
@@ -300,8 +298,7 @@ func (l *loader) fill(values map[string]any, path, owner string, settings any) {
 	}
 }
 
-// flatten puts what stands in a nested section, such as file: {path: x}, where a key with a dot is
-// looked for.
+// flatten moves the keys of a nested section, such as file: {path: x}, to their names with a dot.
 func (l *loader) flatten(values map[string]any, path string, keys []Key) {
 	for _, k := range keys {
 		section, _, nested := strings.Cut(k.Path, ".")
@@ -347,7 +344,7 @@ func (l *loader) plugin(path string, raw any) (b seqd.PluginBinding) {
 	return b
 }
 
-// rest reports what nobody took out of a section.
+// rest reports the keys that are left in a section.
 func (l *loader) rest(values map[string]any, path, owner string) {
 	for _, key := range sortedKeys(values) {
 		l.check(false, path+"."+key, "there is no such key for %s", owner)

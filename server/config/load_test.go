@@ -387,29 +387,3 @@ func TestShippedCluster(t *testing.T) {
 		}
 	}
 }
-
-// The README is where users look for keys: each must be there with its default, in a table row |
-// `key` | `default` | …
-func TestReadmeNamesEveryKey(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := make(map[string]string)
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 || strings.TrimSpace(cells[0]) != "" {
-			continue
-		}
-		key := strings.TrimSpace(cells[1])
-		rows[key] = strings.TrimSpace(cells[2])
-	}
-	for _, k := range config.Keys() {
-		got, there := rows["`"+k.Path+"`"]
-		if want := "`" + k.Text() + "`"; !there {
-			t.Errorf("no row for %s; want | `%s` | %s | …", k.Path, k.Path, want)
-		} else if got != want {
-			t.Errorf("%s: the default is given as %s, want %s", k.Path, got, want)
-		}
-	}
-}

@@ -128,18 +128,18 @@ func TestPluginNeedsRedis(t *testing.T) {
 	wantError(t, c.Validate(), "bizTypes[1].plugins[1].text: it needs Redis")
 }
 
-// Numbers begin again only where IDs show the date.
+// Numbers reset only if IDs show the date.
 func TestResetNeedsADate(t *testing.T) {
 	for _, plugins := range []string{"", ", plugins: [{name: stamp}]"} {
 		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, reset: daily"+plugins+"}]\n"), config.Sources{})
-		wantError(t, err, "bizTypes[0].reset: daily makes numbers begin again")
+		wantError(t, err, "bizTypes[0].reset: daily resets the numbers")
 	}
 	c := mustLoad(t, "bizTypes: [{name: order, reset: daily, timeZone: Asia/Shanghai, plugins: [{name: stamp, text: date}]}]\n", config.Sources{})
 	if calendar := seqd.CalendarOf(c.BizTypes[0]); calendar.Reset != seqd.ResetDaily || calendar.Zone.String() != "Asia/Shanghai" {
 		t.Errorf("calendar %+v", calendar)
 	}
 	c.BizTypes[0].Plugins = nil
-	wantError(t, c.Validate(), "bizTypes[0].reset: daily makes numbers begin again")
+	wantError(t, c.Validate(), "bizTypes[0].reset: daily resets the numbers")
 }
 
 // A biz type has the handlers of its strategy's section unless it names its own; those of the

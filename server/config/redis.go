@@ -10,37 +10,42 @@ import (
 
 // Redis is where nodes keep what they share at every request. Without addresses there is none.
 type Redis struct {
-	// Addrs are host:port: none means no Redis, one a single server, several a Redis Cluster; with
-	// MasterName they are the Sentinels.
+	// Addrs are the servers, as host:port. None means no Redis, one a single server, several a
+	// Redis Cluster. With `redis.masterName` they are the Sentinels.
 	Addrs []string `config:"addrs" secret:"true"` // somebody may write redis://user:password@host
-	// MasterName is what the Sentinels call the primary; "" for no Sentinels.
+	// MasterName is what the Sentinels call the primary. Empty means no Sentinels.
 	MasterName string `config:"masterName"`
-	// Username and Password are those of the servers; "" for none. They are never logged.
+	// Username is the user of the servers. It needs a password.
 	Username string `config:"username"`
+	// Password is the password of the servers. It is never logged.
 	Password string `config:"password" secret:"true"`
-	// SentinelUsername and SentinelPassword are those of the Sentinels.
+	// SentinelUsername is the user of the Sentinels.
 	SentinelUsername string `config:"sentinelUsername"`
+	// SentinelPassword is the password of the Sentinels. It is never logged.
 	SentinelPassword string `config:"sentinelPassword" secret:"true"`
-	// DB is the number of the database, 0 to 15; a Redis Cluster has only 0.
-	DB  int      `config:"db"`
+	// DB is the number of the database. A Redis Cluster has only 0.
+	DB  int      `config:"db" range:"0 to 15" zero:"the default database"`
 	TLS RedisTLS `config:"tls"`
-	// KeyPrefix begins every key: printable ASCII without spaces and braces, at most 64 bytes.
-	KeyPrefix string `config:"keyPrefix"`
-	// Timeout bounds every command, 50ms to 5s.
-	Timeout time.Duration `config:"timeout"`
+	// KeyPrefix is the beginning of every key: printable ASCII without spaces and braces.
+	KeyPrefix string `config:"keyPrefix" range:"0 to 64 bytes"`
+	// Timeout is the bound of every command.
+	Timeout time.Duration `config:"timeout" range:"50ms to 5s"`
 }
 
 // RedisTLS is how connections to Redis and its Sentinels are encrypted. The files are PEM and are
 // read when Redis is opened.
 type RedisTLS struct {
+	// Enabled is true if connections to servers and Sentinels are encrypted.
 	Enabled bool `config:"enabled"`
-	// CAFile holds the certificates that the servers' must be signed by; "" for those of the
+	// CAFile is the PEM file with the certificates that sign the servers'. Empty means those of the
 	// system.
 	CAFile string `config:"caFile"`
-	// CertFile and KeyFile are the client's own certificate; "" for none.
+	// CertFile is the PEM file with the client's certificate. Empty means none.
 	CertFile string `config:"certFile"`
-	KeyFile  string `config:"keyFile"`
-	// ServerName is what the servers' certificates must be for; "" for the host of each address.
+	// KeyFile is the PEM file with the key of the client's certificate.
+	KeyFile string `config:"keyFile"`
+	// ServerName is the name that the servers' certificates must be for. Empty means the host of
+	// each address.
 	ServerName string `config:"serverName"`
 }
 
@@ -50,7 +55,7 @@ func (r *Redis) Configured() bool { return len(r.Addrs) > 0 }
 // Cluster reports whether the addresses are those of a Redis Cluster.
 func (r *Redis) Cluster() bool { return len(r.Addrs) > 1 && r.MasterName == "" }
 
-// Changes is the channel where nodes of a cluster tell each other what changes.
+// Changes is the channel on which nodes of a cluster announce changes.
 func (r *Redis) Changes(cluster string) string { return r.KeyPrefix + "changes:" + cluster }
 
 const (
@@ -75,8 +80,7 @@ func (r *Redis) validate(p *problems) {
 	p.duration("redis.timeout", r.Timeout, 50*time.Millisecond, 5*time.Second)
 }
 
-// validateUsers checks what is said about access. A setting that would do nothing is a mistake
-// worth telling.
+// validateUsers checks what is said about access. A setting that would do nothing is a mistake.
 func (r *Redis) validateUsers(p *problems) {
 	needs := func(key string, set, met bool, why string) { p.check(!set || met, key, "it is set, but %s", why) }
 	const noServer, noSentinel = "redis.addrs names no server", "there are no Sentinels without redis.masterName"
@@ -110,8 +114,8 @@ func isHostPort(addr string) bool {
 	return err == nil && n > 0
 }
 
-// isKeyPrefix reports whether keys may begin with prefix. Braces say in a Redis Cluster which part
-// of a key decides its place: those are seqd's own.
+// isKeyPrefix reports whether keys may begin with prefix. In a Redis Cluster braces mark the part
+// of a key that decides its slot: seqd sets them itself.
 func isKeyPrefix(prefix string) bool {
 	outside := func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }
 	return len(prefix) <= mostKeyPrefix && !strings.ContainsFunc(prefix, outside)

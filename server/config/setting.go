@@ -6,8 +6,8 @@ import (
 )
 
 // Setting returns the value of a key in settings, a struct with `config` tags or a pointer to one;
-// a key in a nested section is written with a dot. ok is false where there is no such key, or its
-// values are of another kind. It is for those who look at settings without knowing whose they are.
+// a key in a nested section is written with a dot. ok is false if there is no such key, or if its
+// values are of another kind. It is for callers that do not know the type of the settings.
 func Setting[T any](settings any, key string) (value T, ok bool) {
 	section := reflect.Indirect(reflect.ValueOf(settings))
 	if section.Kind() != reflect.Struct {
@@ -24,7 +24,7 @@ func Setting[T any](settings any, key string) (value T, ok bool) {
 }
 
 // WriteTimeLeft returns how much of server.writeTimeout is left, beyond what writing an answer
-// needs, to a request for the biz type that may wait longest, and its name; "" where none waits.
+// needs, to a request for the biz type that may wait longest, and its name; "" if none waits.
 func (c *Config) WriteTimeLeft() (left time.Duration, bizType string) {
 	left = c.Server.WriteTimeout
 	for _, b := range c.BizTypes {

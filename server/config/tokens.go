@@ -6,8 +6,8 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// tokens decodes the list of tokens. No message shows a value of it: one that is out of place may
-// be a secret.
+// tokens decodes the list of tokens. No message shows a value of it: a misplaced one may be a
+// secret.
 func (l *loader) tokens(raw any) (tokens []access.Token) {
 	l.list(tokensKey, raw, func(i int, item any) {
 		tokens = append(tokens, l.token(tokenPath(i), item))
@@ -56,7 +56,7 @@ func (l *loader) takeQuietly(values map[string]any, path, name string, field any
 	}
 }
 
-// validate checks who may call. Its messages show no values either, but for names that are good.
+// validate checks who may call. Its messages show no values either, except good names.
 func (a *Auth) validate(p *problems) {
 	p.oneOf("auth.mode", a.Mode, "auto", "token", "none")
 	names, digests := make(map[string]int, len(a.Tokens)), make(map[access.Digest]int, len(a.Tokens))
@@ -65,10 +65,10 @@ func (a *Auth) validate(p *problems) {
 			p.settings(tokenPath(i)+".", t)
 		}
 		if first, twice := names[t.Name]; twice && t.Name != "" {
-			p.check(false, tokenPath(i)+".name", "it is the name of %s already", tokenPath(first))
+			p.check(false, tokenPath(i)+".name", "it is already the name of %s", tokenPath(first))
 		}
 		if first, twice := digests[t.Sha256]; twice && t.Sha256 != (access.Digest{}) {
-			p.check(false, tokenPath(i)+".sha256", "it is that of %s already: each token needs a secret of its own", tokenPath(first))
+			p.check(false, tokenPath(i)+".sha256", "it is already that of %s: each token needs a secret of its own", tokenPath(first))
 		}
 		names[t.Name], digests[t.Sha256] = i, i
 	}

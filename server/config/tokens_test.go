@@ -66,13 +66,13 @@ func TestWrongTokens(t *testing.T) {
 		"the zero time":        {"[{" + good + ", expires: \"0001-01-01T00:00:00Z\"}]", "auth.tokens[0].expires: its year"},
 		"text for enabled":     {"[{" + good + ", enabled: " + secret + "}]", "auth.tokens[0].enabled: its value, which is not shown, is not true or false"},
 		"an unknown key":       {"[{" + good + ", secret: " + secret + "}]", "auth.tokens[0].secret: there is no such key for a token"},
-		"a key twice":          {"[{" + good + ", Sha256: " + secret + "}]", "it stands there twice"},
+		"a key twice":          {"[{" + good + ", Sha256: " + secret + "}]", "it appears twice"},
 		"no section":           {"[" + secret + "]", "auth.tokens[0]: a value is not a section"},
 		"no list":              {"{" + good + "}", "auth.tokens: a section is not a list"},
 		"a value":              {secret, "auth.tokens: a value is not a list"},
 		"nothing":              {"", "auth.tokens: it has no value; a list is needed"},
-		"a name twice":         {"[{" + good + "}, {name: shop, sha256: \"" + digestOfB + "\", scopes: [read]}]", "auth.tokens[1].name: it is the name of auth.tokens[0] already"},
-		"a secret twice":       {"[{" + good + "}, {name: ops, sha256: \"" + strings.ToUpper(digestOfA) + "\", scopes: [read]}]", "auth.tokens[1].sha256: it is that of auth.tokens[0] already"},
+		"a name twice":         {"[{" + good + "}, {name: shop, sha256: \"" + digestOfB + "\", scopes: [read]}]", "auth.tokens[1].name: it is already the name of auth.tokens[0]"},
+		"a secret twice":       {"[{" + good + "}, {name: ops, sha256: \"" + strings.ToUpper(digestOfA) + "\", scopes: [read]}]", "auth.tokens[1].sha256: it is already that of auth.tokens[0]"},
 		"a value in an anchor": {"[{name: shop, sha256: *" + secret + "}]", "unknown anchor"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decode reads one YAML document, of which JSON is a part. A key that stands twice in one spelling
-// is an error already here.
+// decode reads one YAML document; JSON is YAML. A key that appears twice in one spelling is an
+// error here already.
 func decode(text []byte) (map[string]any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var tree map[string]any
@@ -28,10 +28,10 @@ func decode(text []byte) (map[string]any, error) {
 	return tree, nil
 }
 
-// quoted are the places where an error of the YAML package shows values.
+// quoted matches the places where an error of the YAML package shows values.
 var quoted = regexp.MustCompile("(?s)( `.*`|(anchor) '.*'|(invalid map key): .*)")
 
-// quiet takes values out of an error of the YAML package: any of them can be a secret.
+// quiet removes values from an error of the YAML package: any of them can be a secret.
 func quiet(err error) error { return errors.New(quoted.ReplaceAllString(err.Error(), "$2$3")) }
 
 // jsonList reads a JSON list.
@@ -47,9 +47,9 @@ func jsonList(text string) ([]any, error) {
 	return list, nil
 }
 
-// file checks the tree of a file against the known keys and hands its values to viper. viper takes
-// keys in any case, splits them at dots and drops what has no value, and where a key stands twice
-// chance decides: so all of these are refused before it sees them.
+// file checks the tree of a file against the known keys and passes its values to viper. viper takes
+// keys in any case, splits them at dots and drops those without a value, and picks one at random if
+// a key appears twice. So all of these are refused before viper sees them.
 func (l *loader) file(tree map[string]any) {
 	if values := l.section("", tree); len(values) > 0 {
 		l.add("configuration", l.viper.MergeConfigMap(values))
@@ -101,7 +101,7 @@ func (l *loader) below(path string) (example string, ok bool) {
 	return "", false
 }
 
-// unknown reports a key that nobody reads, by its innermost names.
+// unknown reports a key that does not exist, by its innermost names.
 func (l *loader) unknown(path string, raw any) {
 	inner, _ := raw.(map[string]any)
 	for _, name := range sortedKeys(inner) {
@@ -110,14 +110,14 @@ func (l *loader) unknown(path string, raw any) {
 	l.check(len(inner) > 0, path, "there is no such key")
 }
 
-// once returns a copy without keys that stand twice in different case, which are reported.
+// once returns a copy without keys that appear twice in different case, which are reported.
 func (l *loader) once(prefix string, tree map[string]any) map[string]any {
 	kept := make(map[string]any, len(tree))
 	seen := make(map[string]string, len(tree))
 	for _, name := range sortedKeys(tree) {
 		lower := strings.ToLower(name)
 		if first, twice := seen[lower]; twice {
-			l.check(false, prefix+name, "it stands there twice, also as %s", first)
+			l.check(false, prefix+name, "it appears twice, also as %s", first)
 			continue
 		}
 		seen[lower] = name

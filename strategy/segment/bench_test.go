@@ -1,10 +1,17 @@
 package segment
 
 import (
+	"context"
+	"log/slog"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // The benchmarks come in pairs: what seqd does, and the cheapest thing that could hand out distinct
@@ -66,6 +73,69 @@ func BenchmarkNext10000(b *testing.B) {
 	for b.Loop() {
 		seq.Reset()
 		if err := s.Generate(b.Context(), 10_000, &seq); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// endless is a cursor that costs nothing: what is left is the path of a strict biz type within the
+// process.
+type endless struct{ last atomic.Int64 }
+
+// Take implements sharedCursor.
+func (e *endless) Take(_ context.Context, t rediscursor.Take) (rediscursor.Taken, error) {
+	last := e.last.Add(t.Count)
+	return rediscursor.Taken{Epoch: t.Epoch, Ceil: 1 << 50, Runs: []persist.Range{{First: last - t.Count + 1, Last: last}}}, nil
+}
+
+// Install implements sharedCursor.
+func (*endless) Install(context.Context, rediscursor.Install) (rediscursor.Answer, error) {
+	return rediscursor.Answer{}, errDown
+}
+
+func benchmarkShared(b *testing.B) *Shared {
+	s := node(b, memory.New(time.Now), &endless{}, &observer{}, nil)
+	b.Cleanup(func() { _ = s.Close(context.Background()) })
+	numbers(b, s, 1)
+	return s
+}
+
+func BenchmarkSharedNext(b *testing.B) {
+	s := benchmarkShared(b)
+	var seq seqd.Sequence
+	b.ReportAllocs()
+	for b.Loop() {
+		seq.Reset()
+		if err := s.Generate(b.Context(), 1, &seq); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSharedNextParallel(b *testing.B) {
+	s := benchmarkShared(b)
+	b.ReportAllocs()
+	b.SetParallelism(16)
+	b.RunParallel(func(pb *testing.PB) {
+		var seq seqd.Sequence
+		for pb.Next() {
+			seq.Reset()
+			if err := s.Generate(b.Context(), 1, &seq); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkSharedIdle shows what a strict biz type takes that nobody uses.
+func BenchmarkSharedIdle(b *testing.B) {
+	settings := DefaultSettings()
+	env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
+	cursor := &endless{}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, cursor); err != nil {
 			b.Fatal(err)
 		}
 	}

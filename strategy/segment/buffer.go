@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // closedBy is added to a block's cursor when it is closed: far above any last number, far below
@@ -37,25 +38,12 @@ func newBlock(r persist.Range, threshold float64) *block {
 // spent is the buffer 1 of a buffer that never held a number. It is shared and never gives any.
 var spent = &block{first: math.MaxInt64, last: -1, mark: -1}
 
-// reason is why a range is fetched.
-type reason int
-
-const (
-	filling  reason = iota // a buffer gets its first range, which says nothing about consumption
-	consumed               // buffer 1 was used up to its mark, or altogether
-	// an attempt failed; its range may have been taken all the same, or was lost on its way to
-	// Redis
-	retrying
-	// for the case that the back ends go away: exactly as many numbers as wanted
-	standing
-)
-
 // fetcher gets ranges for a buffer.
 type fetcher interface {
 	// fetch returns a range of at least want numbers where the counter has them, all above floor.
 	// It is bounded in time by itself: nobody cancels it, because a range whose fate is unknown is
 	// lost.
-	fetch(want, floor int64, why reason) (persist.Range, error)
+	fetch(want, floor int64, why cursor.Reason) (persist.Range, error)
 	// report tells of something rare.
 	report(seqd.Event)
 }
@@ -211,7 +199,7 @@ func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan s
 	if b.closed {
 		return nil, nil, b.ended
 	}
-	if isFinal(b.failure) {
+	if cursor.IsFinal(b.failure) {
 		return nil, nil, refusal(b.failure)
 	}
 	b.wanted += missing
@@ -242,7 +230,7 @@ func (b *buffer) outOfPatience() error {
 func (b *buffer) openSecond() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.second == nil && !b.closed && !isFinal(b.failure) {
+	if b.second == nil && !b.closed && !cursor.IsFinal(b.failure) {
 		b.startRefill()
 	}
 }
@@ -263,22 +251,15 @@ func (b *buffer) startRefill() {
 	go b.refill(b.refilling, b.closing)
 }
 
-// Pauses between two attempts to refill. A store that is away is asked often enough to go on
-// quickly when it is back, and not in a loop.
-const (
-	firstPause = 20 * time.Millisecond
-	lastPause  = time.Second
-)
-
 // refill fetches until buffer 2 is full, the counter is at its end, or the buffer is closed. A
 // failed attempt is repeated even when no caller waits: a node that is taken out of rotation
 // because it cannot issue must notice by itself that it can again.
 func (b *buffer) refill(done, closing chan struct{}) {
-	why := filling
+	why := cursor.Filling
 	if b.current.Load() != spent {
-		why = consumed
+		why = cursor.Consumed
 	}
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pause := cursor.FirstPause; ; pause = min(2*pause, cursor.LastPause) {
 		b.mu.Lock()
 		want, floor := b.wanted, b.highest
 		b.mu.Unlock()
@@ -294,7 +275,7 @@ func (b *buffer) refill(done, closing chan struct{}) {
 			return
 		case <-time.After(pause):
 		}
-		why = retrying
+		why = cursor.Retrying
 	}
 }
 
@@ -322,9 +303,9 @@ func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over b
 	case err == nil:
 		b.second, b.highest = newBlock(r, b.threshold), r.Last
 	}
-	if over = err == nil || isExhausted(err) || b.closed; over {
+	if over = err == nil || cursor.IsExhausted(err) || b.closed; over {
 		b.finish(done)
-	} else if isFinal(err) {
+	} else if cursor.IsFinal(err) {
 		b.wake() // they are refused until the counter is there again
 	}
 	return over
@@ -349,21 +330,17 @@ func (b *buffer) wake() {
 func (b *buffer) health() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if blk := b.current.Load(); blk.next.Load() <= blk.last || b.second != nil || isExhausted(b.failure) {
+	if blk := b.current.Load(); blk.next.Load() <= blk.last || b.second != nil || cursor.IsExhausted(b.failure) {
 		return nil
 	}
 	if b.failure != nil {
 		return refusal(b.failure)
 	}
-	if b.refilling != nil && time.Since(b.began) > b.wait+hangs {
+	if b.refilling != nil && time.Since(b.began) > b.wait+cursor.Hangs {
 		return b.late()
 	}
 	return nil
 }
-
-// hangs is how much longer than the patience of a caller a refill may take before the store counts
-// as hanging.
-const hangs = time.Second
 
 // late is the refusal of a caller whose patience ended.
 func (b *buffer) late() error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // A count that would overflow the cursor is refused and leaves nothing behind, in this buffer or in
@@ -97,7 +98,7 @@ func TestHealthOfAHangingStore(t *testing.T) {
 		if err := b.health(); err != nil {
 			t.Errorf("unhealthy after the first refusal: %v", err)
 		}
-		time.Sleep(2 * hangs)
+		time.Sleep(2 * cursor.Hangs)
 		wantCode(t, b.health(), seqd.CodeTimeout)
 		time.Sleep(time.Hour)
 		if err := b.health(); err != nil {
@@ -134,7 +135,7 @@ type floors struct {
 	floors []int64
 }
 
-func (f *floors) fetch(want, floor int64, why reason) (persist.Range, error) {
+func (f *floors) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
 	f.floors = append(f.floors, floor)
 	return f.source.fetch(want, floor, why)
 }

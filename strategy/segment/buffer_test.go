@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // source is a store that tests steer: ranges of one size, one after another, each after a delay.
@@ -24,11 +25,11 @@ type source struct {
 	delay   time.Duration
 	fail    error
 	fetched []persist.Range
-	why     []reason
+	why     []cursor.Reason
 	events  []seqd.Event
 }
 
-func (s *source) fetch(want, _ int64, why reason) (persist.Range, error) {
+func (s *source) fetch(want, _ int64, why cursor.Reason) (persist.Range, error) {
 	s.mu.Lock()
 	delay := s.delay
 	s.mu.Unlock()
@@ -142,7 +143,7 @@ func TestSecondBufferOpensAtThreshold(t *testing.T) {
 						t.Fatalf("after number %d there were %d fetches, want %d", i, s.fetches(), want)
 					}
 				}
-				if !slices.Equal(s.why, []reason{filling, consumed}) {
+				if !slices.Equal(s.why, []cursor.Reason{cursor.Filling, cursor.Consumed}) {
 					t.Errorf("the reasons were %v", s.why)
 				}
 			})
@@ -227,7 +228,7 @@ func TestStoreComesBack(t *testing.T) {
 		wantCode(t, b.health(), seqd.CodeStoreUnavailable)
 		time.Sleep(time.Hour)
 		s.set(func(s *source) { s.fail = nil })
-		time.Sleep(lastPause)
+		time.Sleep(cursor.LastPause)
 		synctest.Wait()
 		if err := b.health(); err != nil {
 			t.Errorf("still unhealthy: %v", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -189,7 +190,7 @@ func mixed(t *testing.T, seed uint64) {
 				change(i, true)
 			}
 		}
-		time.Sleep(trustEpoch + 100*time.Millisecond) // and what the calls take
+		time.Sleep(cursor.TrustEpoch + 100*time.Millisecond) // and what the calls take
 		top := all.Highest()
 		settled.Store(true)
 		time.Sleep(time.Minute)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -111,7 +112,7 @@ func TestEpochOneFailedQuestion(t *testing.T) {
 		s := node(t, store, redis, &observer{}, nil)
 		numbers(t, s, 1)
 		synctest.Wait()
-		time.Sleep(recheckEpoch)
+		time.Sleep(cursor.RecheckEpoch)
 		numbers(t, s, 1) // asks in the background
 		synctest.Wait()
 		store.fail.Store(1)
@@ -124,7 +125,7 @@ func TestEpochOneFailedQuestion(t *testing.T) {
 				worst = time.Since(began)
 			}
 		}
-		if worst > trustEpoch {
+		if worst > cursor.TrustEpoch {
 			t.Errorf("%s after", worst)
 		}
 		closeAll(t, s)
@@ -143,13 +144,13 @@ func TestEpochDrawnLongAgo(t *testing.T) {
 		wg.Go(func() { time.Sleep(time.Second); theirs = own(t, store.Store, 10); at = time.Now() })
 		n := numbers(t, s, 1)[0]
 		wg.Wait()
-		if n <= theirs.Last && time.Since(at) > trustEpoch {
+		if n <= theirs.Last && time.Since(at) > cursor.TrustEpoch {
 			t.Errorf("%d %s after %d", n, time.Since(at), theirs.Last)
 		}
 		store.alloc.Store(0)
 		for range 100 {
 			began := time.Since(at)
-			if n := numbers(t, s, 1)[0]; n <= theirs.Last && began > trustEpoch {
+			if n := numbers(t, s, 1)[0]; n <= theirs.Last && began > cursor.TrustEpoch {
 				t.Errorf("%d %s after %d", n, began, theirs.Last)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -164,7 +165,7 @@ func TestEpochCloseAndHangingQuestion(t *testing.T) {
 		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
 		s := node(t, store, redis, &observer{}, nil)
 		numbers(t, s, 1)
-		time.Sleep(recheckEpoch)
+		time.Sleep(cursor.RecheckEpoch)
 		store.slow.Store(int64(time.Minute))
 		numbers(t, s, 1)
 		began := time.Now()

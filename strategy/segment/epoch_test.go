@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -76,7 +77,7 @@ func TestEpochIsReread(t *testing.T) {
 					if n > theirs.Last {
 						break
 					}
-					if pause > time.Minute || time.Since(began) > trustEpoch {
+					if pause > time.Minute || time.Since(began) > cursor.TrustEpoch {
 						t.Fatalf("%d %s after %d was handed out", n, time.Since(began), theirs.Last)
 					}
 					time.Sleep(pause)
@@ -142,7 +143,7 @@ func TestEpochIsAskedSeldom(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if most := int64(time.Minute/recheckEpoch) + 1; store.asked.Load() > most {
+		if most := int64(time.Minute/cursor.RecheckEpoch) + 1; store.asked.Load() > most {
 			t.Errorf("asked %d times in a minute, %d expected", store.asked.Load(), most)
 		}
 		closeAll(t, s)
@@ -225,7 +226,7 @@ func TestEpochOfTwoRedisServers(t *testing.T) {
 			t.Error("no event")
 		}
 		closeAll(t, b)
-		time.Sleep(contestedFor)
+		time.Sleep(cursor.ContestedFor)
 		before := numbers(t, a, 1)[0]
 		if d := a.Degraded(); d != nil {
 			t.Errorf("a minute after the other has gone: %v", d)
@@ -309,33 +310,5 @@ func TestStaleReadIsNoRestore(t *testing.T) {
 			t.Error("nothing was read")
 		}
 		closeAll(t, s)
-	})
-}
-
-// The answer to the allocation that drew an epoch comes after the answer to a later question: the
-// later one counts. One that is no news to the node is no reason to wait for anybody.
-func TestEpochAnswersOvertakeEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := node(t, memory.New(time.Now), &redisModel{}, &observer{}, small)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		sent := time.Now()
-		time.Sleep(time.Second)
-		s.believe("theirs", time.Now())
-		s.drew("mine", sent)
-		if s.belief.epoch != "theirs" {
-			t.Error("a late answer counts")
-		}
-		s.believe("old", sent)
-		if s.belief.epoch != "theirs" {
-			t.Error("an overtaken answer counts")
-		}
-		sent = time.Now()
-		time.Sleep(time.Second)
-		s.believe("mine", time.Now())
-		s.drew("mine", sent)
-		if s.awaitsSeed() {
-			t.Error("it waits for its own seed")
-		}
 	})
 }

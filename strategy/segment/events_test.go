@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // wantEvents compares how many events of each kind there were, how many numbers they had together,
@@ -45,7 +46,7 @@ func TestEventsOfOwnBuffer(t *testing.T) {
 			t.Errorf("refused as %s", code)
 		}
 		store.set(nil)
-		time.Sleep(firstPause) // it tries again
+		time.Sleep(cursor.FirstPause) // it tries again
 		synctest.Wait()
 		generate(t, s, 1)
 		synctest.Wait()
@@ -77,7 +78,7 @@ func TestEventsOfRemovedPeriod(t *testing.T) {
 	s, o := newStrategy(t, memory.New(time.Now), small)
 	start(t, s, true)
 	s.watch(func(context.Context) error { return errPurged })
-	if _, err := s.fetch(0, 0, filling); !errors.Is(err, errPurged) {
+	if _, err := s.fetch(0, 0, cursor.Filling); !errors.Is(err, errPurged) {
 		t.Errorf("got %v", err)
 	}
 	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventRefilled: {1, 10}, seqd.EventAbandoned: {1, 10}, seqd.EventRefillFailed: {1, 0}}, errPurged)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // known is what a process knows of a counter beyond what the store says: a store that was restored
@@ -150,24 +151,14 @@ func (s *Shared) knows() known {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.heritage
-	if s.highest > s.floor {
-		k.issued = s.highest
-	}
-	if s.outage.ahead {
-		alone = max(alone, s.highest)
-	}
-	return known{issued: max(k.issued, alone), alone: max(k.alone, alone), ceil: max(k.ceil, s.ceil)}
+	k := s.machine.Known(alone)
+	return known{issued: k.Issued, alone: k.Alone, ceil: k.Ceil}
 }
 
 func (s *Shared) inherit(k known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heritage = k
-	s.floor = max(s.floor, k.alone)
-	s.highest = max(s.highest, s.floor, k.issued)
-	s.see(s.highest)
-	s.seeCeil(k.ceil)
+	s.machine.Inherit(cursor.Known{Issued: k.issued, Alone: k.alone, Ceil: k.ceil})
 }
 
 // What a process keeps of periods that it has closed, or knows from the previous strategy, is

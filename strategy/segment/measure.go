@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 var (
@@ -72,35 +71,18 @@ func (s *Shared) Measure(tell func(seqd.Measurement)) { s.tell(s.measure(), tell
 func (s *Shared) measure() values {
 	local := s.local.Load()
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	seen := s.machine.Measure()
+	s.mu.Unlock()
 	if local != nil {
 		v := local.measure()
-		v.highest = max(v.highest, s.seen)
+		v.highest = max(v.highest, seen.Seen)
 		return v
 	}
-	v := values{step: int64(s.step), newest: int64(s.step), highest: s.seen}
-	if s.next > 0 {
-		v.inHand = max(0, s.ceil-max(s.next-1, s.highest))
-	}
+	v := values{step: seen.Step, newest: seen.Step, highest: seen.Seen, inHand: seen.Cursor + seen.Standby}
 	if v.step > 0 {
-		v.fill = min(1, float64(v.inHand)/float64(2*v.step))
-	}
-	if s.outage.standby.First > 0 {
-		v.inHand += s.outage.standby.Size()
+		v.fill = min(1, float64(seen.Cursor)/float64(2*v.step))
 	}
 	return v
-}
-
-// seeNext notes where the next take would begin, as an answer of the cursor says. mu is held.
-func (s *Shared) seeNext(t rediscursor.Taken) {
-	switch {
-	case len(t.Runs) > 0:
-		s.next = max(s.next, t.Runs[len(t.Runs)-1].Last+1)
-	case t.Next > 0:
-		s.next = max(s.next, t.Next)
-	default:
-		s.next = 0
-	}
 }
 
 // Measure implements [seqd.Measurer]: the present period, and how long it lasts. A period that this

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // gauges asks a measurer.
@@ -194,7 +195,7 @@ func TestMeasureCursor(t *testing.T) {
 		wantGauges(t, a, map[seqd.Gauge]float64{seqd.GaugeInHand: 0, seqd.GaugeStep: 0, seqd.GaugeFill: missing, seqd.GaugeHighest: missing, seqd.GaugeRate: 0})
 		numbers(t, a, 20)
 		synctest.Wait() // buffer 2 and a standby range of 100 are there
-		standby := float64(a.outage.standby.Size())
+		standby := float64(a.machine.Measure().Standby)
 		if standby < 1 {
 			t.Fatal("there is no standby range")
 		}
@@ -210,11 +211,13 @@ func TestMeasureCursor(t *testing.T) {
 		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: 0}) // it has not looked yet
 		b.prepare()
 		synctest.Wait()
-		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: before[seqd.GaugeInHand] - 30 - standby, seqd.GaugeHighest: float64(a.ceil), seqd.GaugeStep: 0, seqd.GaugeFill: missing})
+		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: before[seqd.GaugeInHand] - 30 - standby, seqd.GaugeHighest: float64(a.machine.Known(0).Ceil), seqd.GaugeStep: 0, seqd.GaugeFill: missing})
 		redis.lose()
-		if _, err := b.peek(t.Context(), false); err != nil {
+		gone, err := redis.Take(t.Context(), rediscursor.Take{})
+		if err != nil {
 			t.Fatal(err)
 		}
+		b.machine.Took(time.Now(), time.Now(), 0, gone, nil)
 		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: 0})
 		closeAll(t, a, b)
 	})

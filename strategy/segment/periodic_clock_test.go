@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // A node on its own whose clock goes days ahead and comes back remembers what it issued of a day,
@@ -134,7 +135,7 @@ func reopens(t *testing.T, test func(t *testing.T, s *Periodic, until func(time.
 		until := func(d time.Duration) { time.Sleep(time.Until(midnight.Add(d))) }
 		test(t, s, until, &down)
 		down.Store(false)
-		time.Sleep(2 * lastPause)
+		time.Sleep(2 * cursor.LastPause)
 		until(0)
 		if err := s.Health(); err != nil {
 			t.Errorf("the store is back, and health is %v", err)

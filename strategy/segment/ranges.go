@@ -7,15 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // fetchDeadline bounds one attempt to get a range.
-const fetchDeadline = 10 * time.Second
+const fetchDeadline = cursor.FetchDeadline
 
 // gapSteps is how many steps the gap above a restored store is at least: others may hold that many
 // ranges this process knows nothing of.
@@ -33,9 +33,8 @@ type ranges struct {
 	// alive is asked after a range was taken whether the counter is still the one that it was
 	// opened as; nil where counters are never removed. An error abandons the range.
 	alive func(ctx context.Context) error
-	// passed returns the highest number that this process has issued. It is set if floors also come
-	// from a cursor that may not count.
-	passed func() int64
+	// shared is set if the counter has a cursor: floors then also come from one that may not count.
+	shared *Shared
 
 	noteMu  sync.Mutex // guards what follows
 	failure string     // what was last logged as wrong, "" when all is well
@@ -104,12 +103,12 @@ func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 }
 
 // fetch implements [fetcher].
-func (s *ranges) fetch(want, floor int64, why reason) (persist.Range, error) {
+func (s *ranges) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
 	return s.fetchFor(s.own, want, floor, why)
 }
 
 // fetchFor is fetch for a range that goes to a target.
-func (s *ranges) fetchFor(to persist.Target, want, floor int64, why reason) (persist.Range, error) {
+func (s *ranges) fetchFor(to persist.Target, want, floor int64, why cursor.Reason) (persist.Range, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
 	defer cancel()
 	r, err := s.allocate(ctx, to, want, floor, why)
@@ -126,7 +125,7 @@ func (s *ranges) fetchFor(to persist.Target, want, floor int64, why reason) (per
 // A counter whose maximum is below numbers that were seen was restored from an older copy. Others
 // may have seen higher numbers still, so the range begins a gap further up. Only the allocation
 // itself can tell: a read may say what the counter was a moment ago.
-func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor int64, why reason) (persist.Range, error) {
+func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor int64, why cursor.Reason) (persist.Range, error) {
 	counters := s.env.Store.Counters()
 	for {
 		counter, err := counters.Read(ctx, s.name)
@@ -139,7 +138,7 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		}
 		// Raise, a new record and a node per-node empty the epoch, and say where numbers go on.
 		// What an old cursor had is skipped, but says nothing about the store.
-		if epoch, ok := to.Cursor(); ok && epoch == "" && s.passed != nil && counter.Max >= s.passed() {
+		if epoch, ok := to.Cursor(); ok && epoch == "" && s.shared != nil && counter.Max >= s.shared.passed() {
 			req.Gap = 0
 		}
 		base, behind := counter.Max, counter.Max < floor
@@ -152,14 +151,14 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		}
 		step := s.settings.step(counter.Step, 0, 0)
 		switch {
-		case why == retrying, why != standing && s.storeAway() != nil:
+		case why == cursor.Retrying, why != cursor.Standing && s.storeAway() != nil:
 			// A store that takes ranges but cannot say so would burn a segment an attempt. So would
 			// a Redis that takes none.
 			step = s.settings.Step
-		case why == consumed:
+		case why == cursor.Consumed:
 			step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
 			req.Step = step
-		case why == standing:
+		case why == cursor.Standing:
 			step = 1
 		}
 		req.Size = min(max(step, want), left)
@@ -167,7 +166,7 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
 			continue // another node took some of what was left: look again
 		}
-		if err == nil && why == consumed {
+		if err == nil && why == cursor.Consumed {
 			s.keepPace(counter.Max, base, r)
 		}
 		if err == nil {
@@ -210,13 +209,16 @@ func (s *ranges) note(r persist.Range, err error) {
 	if err != nil {
 		now = err.Error()
 	}
-	if isFinal(err) {
+	if cursor.IsFinal(err) {
 		away = nil
 	}
 	s.noteMu.Lock()
 	before, wasAway := s.failure, s.away
 	s.failure, s.away = now, away
 	s.noteMu.Unlock()
+	if s.shared != nil && (away != nil || wasAway != nil) {
+		s.shared.storeChanged()
+	}
 	switch {
 	case err != nil && now != before:
 		s.env.Log.Error("no range from the store", "bizType", s.name, "error", err)
@@ -243,12 +245,17 @@ func (s *ranges) note(r persist.Range, err error) {
 
 // storeAway returns why the store gives no ranges, nil while it does.
 func (s *ranges) storeAway() *seqd.Error {
-	s.noteMu.Lock()
-	defer s.noteMu.Unlock()
-	if s.away == nil {
+	away := s.whyAway()
+	if away == nil {
 		return nil
 	}
-	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; what is in hand carries on", Err: s.away}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; what is in hand carries on", Err: away}
+}
+
+func (s *ranges) whyAway() error {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	return s.away
 }
 
 // storeUnknown forgets that the store was away: another node got ranges from it, or it answers.
@@ -257,6 +264,9 @@ func (s *ranges) storeUnknown() {
 	was := s.away
 	s.failure, s.away = "", nil
 	s.noteMu.Unlock()
+	if s.shared != nil {
+		s.shared.storeChanged()
+	}
 	if was != nil {
 		s.env.Log.Info("the store is no longer known to be away", "bizType", s.name)
 		s.report(seqd.Event{Kind: seqd.EventStoreBack})

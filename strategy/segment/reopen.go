@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // failure is why a period could not be opened, and when that was tried.
@@ -30,7 +31,7 @@ func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
 // out of rotation because it cannot issue is asked for nothing, and must notice by itself that it
 // can again.
 func (s *Periodic) reopen() {
-	for pause := openPause; s.pause(pause); pause = min(2*pause, lastPause) {
+	for pause := openPause; s.pause(pause); pause = min(2*pause, cursor.LastPause) {
 		due := s.due()
 		if len(due) == 0 {
 			return

@@ -12,42 +12,41 @@ import (
 // Settings are the settings of one biz type; the section "segment" of the configuration gives their
 // defaults.
 type Settings struct {
-	// Start is the first number of a new counter, 1 to 2^53 − 1. On a counter that exists it has no
-	// effect below the numbers that were handed out, and moves the counter up when it is above
-	// them.
-	Start int64 `config:"start"`
-	// Ordering is strict (a call that starts after another ended gets a larger number, on all
-	// nodes) or per-node. One node on an embedded store is always strict.
-	Ordering string `config:"ordering"`
-	// Step is the smallest number of numbers fetched at a time, 1 to MaxStep.
-	Step int64 `config:"step"`
-	// MaxStep is the largest number of numbers fetched at a time, Step to 10^12. A crash skips at
-	// most two steps.
-	MaxStep int64 `config:"maxStep"`
-	// Threshold is the share of buffer 1 that is used when buffer 2 is filled, above 0 and at most
-	// 1.
-	Threshold float64 `config:"threshold"`
-	// TargetDuration is how long a segment shall last: one that lasted less than half of it doubles
-	// the step, one that lasted more than twice halves it. At least 1s.
-	TargetDuration time.Duration `config:"targetDuration"`
-	// AcquireTimeout is how long a request waits when nothing is in hand, 0 (not at all) to 1m.
-	AcquireTimeout time.Duration `config:"acquireTimeout"`
-	// OnRedisDown is what a node does while Redis is away under strict ordering: degrade (it issues
-	// from ranges of its own, and order over the nodes is suspended until it is back) or reject.
-	OnRedisDown string `config:"onRedisDown"`
-	// ReserveSegments is how many segments wait in Redis behind buffer 2 for the case that the
-	// store goes away, 0 to 100.
-	ReserveSegments int `config:"reserveSegments"`
-	// RestoreGap is how far above all numbers seen a range begins when the store turns out to be
-	// older than they are, 0 to 10^12; ten steps where that is more.
-	RestoreGap int64 `config:"restoreGap"`
-	// Reset is when numbers begin at Start again: never, daily, monthly or yearly.
-	Reset seqd.Reset `config:"reset"`
-	// TimeZone is where days begin and end, a name of the IANA database such as Asia/Shanghai.
+	// Start is the first number of a new counter. Raising it later moves the counter up, if it is
+	// above the numbers that were handed out. Lowering it does nothing.
+	Start int64 `config:"start" range:"1 to 9,007,199,254,740,991"`
+	// Ordering is the order that is promised. `strict`: a call that starts after another ended gets
+	// a larger number, on all nodes. `per-node`: numbers increase on each node and are unique over
+	// all. `strict` on `mongo` needs `redis.addrs`. One node on an embedded store is always strict.
+	Ordering string `config:"ordering" range:"strict, per-node"`
+	// Step is the smallest number of numbers that leave the store at a time.
+	Step int64 `config:"step" range:"1 to segment.maxStep"`
+	// MaxStep is the largest number of numbers that leave the store at a time. A batch that waits
+	// may ask for more.
+	MaxStep int64 `config:"maxStep" range:"1 to 1,000,000,000,000" unit:"numbers"`
+	// Threshold is the share of a segment that is used when the next one is fetched.
+	Threshold float64 `config:"threshold" range:"above 0, at most 1"`
+	// TargetDuration is how long a segment should last. One that lasted less than half as long
+	// doubles the step, one that lasted more than twice as long halves it.
+	TargetDuration time.Duration `config:"targetDuration" range:"at least 1s"`
+	// AcquireTimeout is how long a request waits if no numbers are in hand.
+	AcquireTimeout time.Duration `config:"acquireTimeout" range:"0s to 1m" zero:"does not wait"`
+	// OnRedisDown is what a node does under `strict` while Redis is away. `degrade`: it issues from
+	// ranges of its own, and order over the nodes is suspended until Redis is back. `reject`: it
+	// answers 503.
+	OnRedisDown string `config:"onRedisDown" range:"degrade, reject"`
+	// ReserveSegments is how many segments wait in Redis behind the two buffers, for an outage of
+	// the store.
+	ReserveSegments int `config:"reserveSegments" range:"0 to 100" zero:"no reserve"`
+	// RestoreGap is how far above all numbers seen the next range begins if the store turns out to
+	// be older than they are; ten steps if that is more.
+	RestoreGap int64 `config:"restoreGap" range:"0 to 1,000,000,000,000" unit:"numbers" zero:"ten steps"`
+	// Reset is when numbers begin at `start` again.
+	Reset seqd.Reset `config:"reset" range:"never, daily, monthly, yearly"`
+	// TimeZone is where days begin and end: a name of the IANA database, such as `Asia/Shanghai`.
 	TimeZone string `config:"timeZone"`
-	// PeriodRetention is how long after its end the counter of a period is kept, 0 (for ever) or
-	// 48h to 10 years.
-	PeriodRetention time.Duration `config:"periodRetention"`
+	// PeriodRetention is how long the counter of a period is kept after the period's end.
+	PeriodRetention time.Duration `config:"periodRetention" range:"0s, or 48h to 87600h" zero:"keeps it for ever"`
 }
 
 // DefaultSettings are the settings of a biz type that says nothing.

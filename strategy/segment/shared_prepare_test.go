@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -21,7 +22,7 @@ func hangable(redis *redisModel) (*rcursor, *atomic.Bool) {
 		}
 		timeout := time.Second // redis.timeout
 		if t.Count == 0 {
-			timeout = peekTimeout
+			timeout = cursor.PeekTimeout
 		}
 		time.Sleep(timeout)
 		return context.DeadlineExceeded

@@ -20,6 +20,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -99,9 +100,8 @@ func (f *faults) quiet(nodes []atomic.Pointer[nodeLife]) int {
 
 // onItsOwn reports whether the order over the nodes is suspended because of this one.
 func (n *nodeLife) onItsOwn() bool {
-	n.s.mu.Lock()
-	defer n.s.mu.Unlock()
-	return n.s.outage.reason != nil
+	reason := n.s.Degraded()
+	return reason != nil && reason.Code == seqd.CodeRedisUnavailable
 }
 
 // checkOrder checks that calls which began and ended while nobody was on its own got larger numbers
@@ -323,7 +323,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		background.Wait()
 		f.redis.change(func(r *redisModel) { r.down = nil })
 		f.away.Store(false)
-		time.Sleep(3 * lastHold)
+		time.Sleep(3 * cursor.LastHold)
 		for i := range nodes {
 			n := nodes[i].Load()
 			n.cut.Store(false)

@@ -268,8 +268,8 @@ func TestSharedLooksBeforeTheFirstStandby(t *testing.T) {
 		numbers(t, s, 1)
 		synctest.Wait()
 		s.mu.Lock()
-		if s.outage.standby.First <= theirs {
-			t.Errorf("the standby range is %+v, the cursor goes up to %d", s.outage.standby, theirs)
+		if rest := s.machine.Finish(); len(rest) != 1 || rest[0].First <= theirs {
+			t.Errorf("the standby range is %+v, the cursor goes up to %d", rest, theirs)
 		}
 		s.mu.Unlock()
 		closeAll(t, s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -78,10 +79,10 @@ func TestSharedFailureEndsWithTheMending(t *testing.T) {
 		h.hang.Store(false)
 		time.Sleep(time.Hour)
 		a.mu.Lock()
-		failure, mending := a.failure, a.mending != nil
+		late, mode := a.machine.Late(), a.machine.Mode()
 		a.mu.Unlock()
-		if failure != nil && !mending {
-			t.Errorf("an hour after all is well: %v", failure)
+		if late.Code != seqd.CodeTimeout || mode != cursor.Online {
+			t.Errorf("an hour after all is well: %v, %v", mode, late)
 		}
 		closeAll(t, a, b)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -24,7 +25,7 @@ func newShared(t testing.TB, store persist.Store, redis *redisModel, change func
 	return node(t, store, redis, o, change), o
 }
 
-func node(t testing.TB, store persist.Store, c cursor, o seqd.Observer, change func(*Settings)) *Shared {
+func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, change func(*Settings)) *Shared {
 	t.Helper()
 	settings := DefaultSettings()
 	if change != nil {
@@ -223,10 +224,10 @@ func TestRedisAwayDegrade(t *testing.T) {
 		redis.change(func(r *redisModel) { r.down = errDown })
 		began := time.Now()
 		got := numbers(t, a, 1)[0]
-		if waited := time.Since(began); waited < redisPatience || waited > 2*redisPatience {
+		if waited := time.Since(began); waited < cursor.RedisPatience || waited > 2*cursor.RedisPatience {
 			t.Errorf("the node left the cursor after %v", waited)
 		}
-		if standby := int64(leastStandby); got != 1001 && got != 1001+standby {
+		if standby := int64(cursor.LeastStandby); got != 1001 && got != 1001+standby {
 			t.Errorf("on its own the node began with %d, not with its standby range", got)
 		}
 		got = numbers(t, a, 5000)[4999]

@@ -18,43 +18,49 @@ type Settings struct {
 	// Epoch is the time that numbers count from, as RFC 3339, in whole milliseconds and not in the
 	// future.
 	Epoch Plain `config:"epoch"`
-	// BitsMachine and BitsSequence are how many bits of a number the machine ID has, 1 to 16, and
-	// the sequence within a millisecond. The time has the rest of 63.
-	BitsMachine  int `config:"bitsMachine"`
-	BitsSequence int `config:"bitsSequence"`
-	// BitsRack is how many of the machine ID's bits, the highest, are the rack; 0 for none.
-	BitsRack int `config:"bitsRack"`
-	// Registry is where machine IDs are leased: store or redis.
-	Registry string `config:"registry"`
-	// MachineID is auto, or the machine ID to use; with BitsRack, the worker within the rack.
+	// BitsMachine is how many bits of a number the machine ID has.
+	BitsMachine int `config:"bitsMachine" range:"1 to 16"`
+	// BitsSequence is how many bits the sequence within a millisecond has. The time has the rest of
+	// 63 bits.
+	BitsSequence int `config:"bitsSequence" range:"1 to 31 less snowflake.bitsMachine"`
+	// BitsRack is how many bits of the machine ID, the highest ones, are the rack.
+	BitsRack int `config:"bitsRack" range:"0 to snowflake.bitsMachine" zero:"no racks"`
+	// Registry is where machine IDs are leased. See [the registry](SNOWFLAKE.md#the-registry) for
+	// when to use `redis`.
+	Registry string `config:"registry" range:"store, redis"`
+	// MachineID is `auto`, or the machine ID to use, which is leased all the same. With
+	// `snowflake.bitsRack` it is the worker within the rack.
 	MachineID Plain `config:"machineId"`
-	// Rack is none, or the number of the rack, below 2^BitsRack.
+	// Rack is `none`, or the number of this node's rack, below 2^`bitsRack`.
 	Rack Plain `config:"rack"`
-	// Horizon is how far ahead of the clock a lease reaches, 500ms to 1h: for how long issuing goes
-	// on when the registry cannot be reached, and how long the machine ID of a node that died stays
-	// taken.
-	Horizon time.Duration `config:"horizon"`
-	// RenewInterval is the pause between two renewals, 50ms to a third of Horizon.
-	RenewInterval time.Duration `config:"renewInterval"`
-	// PollInterval is the pause between two attempts to get a machine ID, 50ms to 1h.
-	PollInterval time.Duration `config:"pollInterval"`
-	// MaxWait is the longest wait for a clock that was set back, 0 to 1s.
-	MaxWaitRollback time.Duration `config:"maxWait"`
-	// MaxSkew is how far the clock may be off the registry's, 100ms to 1m.
-	MaxSkew time.Duration `config:"maxSkew"`
-	// RandomStart begins the sequence of each millisecond at a random value instead of 0, so that
-	// low traffic does not leave bits constant. It costs what lies below: up to a half of a
-	// millisecond's numbers, a quarter on average.
+	// Horizon is how far ahead of the clock a lease reaches: how long issuing continues without the
+	// registry, and how long the machine ID of a node that died stays taken.
+	Horizon time.Duration `config:"horizon" range:"500ms to 1h"`
+	// RenewInterval is the pause between two renewals.
+	RenewInterval time.Duration `config:"renewInterval" range:"50ms to a third of snowflake.horizon"`
+	// PollInterval is the pause between two attempts to get a machine ID.
+	PollInterval time.Duration `config:"pollInterval" range:"50ms to 1h"`
+	// MaxWaitRollback is the longest wait for a clock that was set back. A clock that was set back
+	// further is refused with `clock_rollback`.
+	MaxWaitRollback time.Duration `config:"maxWait" range:"0s to 1s" zero:"does not wait"`
+	// MaxSkew is how far the clock may be off the registry's to get or renew a lease. At most half
+	// of `snowflake.horizon`.
+	MaxSkew time.Duration `config:"maxSkew" range:"100ms to 1m"`
+	// RandomStart is true if the sequence of each millisecond begins at a random value instead of
+	// 0, so that low traffic leaves no bits constant. It costs the numbers below that value: up to
+	// half of a millisecond's, a quarter on average.
 	RandomStart bool `config:"randomStart"`
-	// OfflineStart is for how long a node may issue without the registry, also after a restart; 0
-	// or 1s to 30 days. For that long nobody else can use the machine ID of a node that died.
-	OfflineStart time.Duration `config:"offlineStart"`
-	// StateDir is the folder of the file that OfflineStart needs.
+	// OfflineStart is how long a node may issue without the registry, also after a restart. For
+	// that long nobody else can use the machine ID of a node that died.
+	OfflineStart time.Duration `config:"offlineStart" range:"0s, or 1s to 720h" zero:"not at all"`
+	// StateDir is the folder of the file that `snowflake.offlineStart` needs. It must not be copied
+	// or shared.
 	StateDir string `config:"stateDir"`
-	// AppName is the first part of the key app.port.ip that an instance is known by.
-	AppName string `config:"appName"`
-	// AdvertiseIP is the last part; "" finds it: the address that is listened on, else the first
-	// one of the machine that is no loopback address.
+	// AppName is the first part of the key `app.port.ip` that an instance is known by: letters,
+	// digits, `-` and `_`.
+	AppName string `config:"appName" range:"1 to 64 characters"`
+	// AdvertiseIP is the last part of that key. Empty finds it: the address that is listened on, or
+	// else the machine's first address that is not loopback, IPv4 before IPv6.
 	AdvertiseIP string `config:"advertiseIp"`
 }
 

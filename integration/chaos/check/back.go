@@ -9,11 +9,11 @@ import (
 )
 
 // staysAway is how long a node may stay on its own while nothing is broken, in all: one that left
-// the cursor again and again stays away for up to a minute (README "Several nodes"), and what was
+// the cursor again and again stays away for up to a minute (docs/CLUSTER.md), and what was
 // broken just before may take half as long to be well again.
 const staysAway = 90 * time.Second
 
-// checkBack demands that a node that is on its own goes back to the cursor (README "Several nodes":
+// checkBack demands that a node that is on its own goes back to the cursor (docs/CLUSTER.md
 // "until the node is back on the cursor"). Else order over nodes would be suspended for good, which
 // checkOverNodes excuses.
 func (h *history) checkBack(r *Report) {

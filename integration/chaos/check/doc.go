@@ -1,6 +1,6 @@
 // Package check finds out whether what the fault laboratory recorded is what seqd promises. It
-// knows the promises from DESIGN.md and README.md and the record from package record, and imports
-// nothing of seqd.
+// knows the promises from docs/DESIGN.md and docs/PROMISES.md and the record from package record,
+// and imports nothing of seqd.
 //
 // Each rule is a function whose comment says what it demands, where that is promised, and what it
 // excuses. A rule counts all violations and shows the first ones with the calls involved and the

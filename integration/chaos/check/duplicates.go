@@ -24,7 +24,7 @@ type pool struct {
 
 // checkDuplicates demands that no number comes twice: over all nodes, processes, faults and changes
 // of a biz type, also after it was deleted and made again; and no display form, also of an answer
-// that broke off half-way (DESIGN §2 "unique: always", U1, U2, U5, U6; README "What it promises").
+// that broke off half-way (DESIGN §2: unique always; U1, U2, U5, U6; docs/PROMISES.md).
 // Nothing excuses a duplicate. Numbers that begin again with each period are different numbers in
 // each; biz types that share machine IDs share numbers.
 func (h *history) checkDuplicates(r *Report, issues []issue) {

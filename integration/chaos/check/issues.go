@@ -33,7 +33,7 @@ func (i *issue) counter() counter { return counter{i.bizType, i.period} }
 // issues returns what was issued, by start, and checks idempotency on the way.
 //
 // Idempotency: for the same key of a biz type all answers are equal, on every node, as long as
-// Redis does not lose it (docs/IDEMPOTENCY.md, README "Repeat a request"). So of two answers that
+// Redis does not lose it (docs/IDEMPOTENCY.md, docs/API.md). So of two answers that
 // differ the second must have come after Redis may have lost the first: its server died or was
 // started anew, was flushed, was failed over, or was one of two primaries. An answer that says that
 // it was given before must be equal to one that was, unless that one never arrived.
@@ -121,8 +121,8 @@ func (h *history) keyLost(from, to int64) bool {
 	return touches(h.changesOfPrimary(), from, to)
 }
 
-// checkForms demands that every answer has as many IDs as were asked for (README "Use it"), each of
-// the form that its biz type shows (README "Shapes of numbers"), and all of one period.
+// checkForms demands that every answer has as many IDs as were asked for (docs/API.md "Issue
+// numbers"), each of the form that its biz type shows (docs/PLUGINS.md), and all of one period.
 func (h *history) checkForms(r *Report) {
 	for _, b := range h.badForms {
 		h.fail(r, RuleForm, b.bizType, 1, 0, b.why)
@@ -148,7 +148,7 @@ func (h *history) checkForms(r *Report) {
 const greatest = 1<<53 - 1
 
 // wrong says what is wrong with an answer by itself: it could not be read as one of its biz type,
-// or has numbers that the biz type does not have (README "segment.start").
+// or has numbers that the biz type does not have (docs/CONFIGURATION.md "segment.start").
 func (c *call) wrong() string {
 	if c.code != "" {
 		return "an answer that is " + c.code

@@ -86,7 +86,7 @@ func (h *history) checkPerNode(r *Report, all []*issue) {
 
 // checkOverNodes demands that a call that starts after another one ended, on whichever node, gets
 // only larger numbers (DESIGN §2: "strictly increasing over all nodes and linearizable"; "after a
-// loss it continues higher"; README "Several nodes"). A call that touches a time in which order is
+// loss it continues higher"; docs/CLUSTER.md). A call that touches a time in which order is
 // suspended (see suspended) is excused; it is not excused for those that start after it.
 func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
 	owns, splits := h.owns(c.bizType), h.splits()

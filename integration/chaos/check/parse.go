@@ -16,11 +16,11 @@ type told struct {
 	call       *call
 }
 
-// checkParse demands that parse gives back what was issued (README "Use it", DESIGN §6): the number
-// of the ID, its period, and of snowflake what the layout says; that it calls an ID valid that was
-// issued, and does not refuse it as none; and that where the ID does not tell its number, the same
-// ID always has the same number, and no two IDs of a period have the same one (U6, "injective").
-// The laboratory asks only of IDs that it was given.
+// checkParse demands that parse gives back what was issued (docs/API.md "Issue numbers", DESIGN
+// §6): the number of the ID, its period, and of snowflake what the layout says; that it calls an ID
+// valid that was issued, and does not refuse it as none; and that where the ID does not tell its
+// number, the same ID always has the same number, and no two IDs of a period have the same one (U6,
+// "injective"). The laboratory asks only of IDs that it was given.
 func (h *history) checkParse(r *Report, issues []issue) {
 	byBizType := make(map[*bizType][]told)
 	for n := range h.parses {

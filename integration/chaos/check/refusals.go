@@ -3,8 +3,8 @@ package check
 import "fmt"
 
 // refusals are the codes that a node may refuse what the load asks for with, and their statuses
-// (DESIGN §6 "errors", README). All else is a defect, such as internal and plugin_panic, or refuses
-// a request as wrong that is none.
+// (DESIGN §6, docs/API.md "Errors"). All else is a defect, such as internal and plugin_panic, or
+// refuses a request as wrong that is none.
 var refusals = map[string]int{
 	"starting": 503, "stopping": 503, "overloaded": 503, "store_unavailable": 503, "redis_unavailable": 503, "clock_rollback": 503, "no_machine_id": 503, "timeout": 503,
 	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404,

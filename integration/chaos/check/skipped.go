@@ -16,24 +16,24 @@ import (
 // for one of these reasons:
 //
 //   - a call that asked for numbers and got none, or a replay, may have cost what it asked for
-//     (README "How many numbers does a crash skip?": "what was in flight");
+//     (docs/PROMISES.md "what was in flight");
 //   - a process that ended: its two buffers with ordering per-node, its standby range and the one
 //     that waits to begin the cursor with strict; after a clean stop only what could not be given
-//     back, because another node took some since (README "What it promises"); a change of a biz
+//     back, because another node took some since (docs/PROMISES.md); a change of a biz
 //     type ends its strategy likewise, on each node;
 //   - with degrade: standby ranges, which are replaced when the cursor has passed them, at most one
 //     a second on each node, of at most ten seconds' numbers, or 100 (DESIGN §3 "Redis away");
-//   - a node that was on its own: its own two buffers besides (README "Several nodes": "its own
-//     range or two segments");
-//   - a cursor that was started anew or moved up: what it held, at most 2 + reserveSegments
-//     segments, and the range that another node had brought for the same (README "A lost Redis
+//   - a node that was on its own: its own two buffers besides (docs/CLUSTER.md "its own range or
+//     two segments");
+//   - a cursor that was begun anew or moved up: what it held, at most 2 + reserveSegments segments,
+//     and the range that another node had brought for the same (docs/CLUSTER.md "A lost Redis
 //     skips what the cursor held");
 //   - a range of unknown outcome: one of the smallest size for each attempt while a back end fails,
-//     in each place that fetches ranges on each node, and attempts are a second apart except for
-//     the first ones (DESIGN §3 "Any error or time-out means the range is abandoned");
+//     in each place that fetches ranges on each node, and attempts are a second apart but for the
+//     first ones (DESIGN §3 "Any error or time-out means the range is abandoned");
 //   - start was raised by a change;
-//   - the store was put back to an older copy: what was in hand, and what the cursor held (README
-//     "Restore a backup": what waits counts as issued);
+//   - the store was put back to an older copy: what was in hand, and what the cursor held
+//     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
 //   - what is in hand at the end of the run: as for a process that ended, and the cursor.
 //
 // A segment is at most maxStep, or what callers that waited together asked for. The bound is made

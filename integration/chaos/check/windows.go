@@ -43,7 +43,7 @@ type own struct {
 }
 
 // suspended returns when order over all nodes is suspended for a counter, by reason. Documented
-// (DESIGN §2, README "Several nodes") are these reasons:
+// (DESIGN §2, docs/CLUSTER.md) are these reasons:
 //
 // Under onRedisDown: degrade, "from the first number a node issues on its own until each such node
 // has had its advance answered; if it died meanwhile, until the cursor passes its range". A node

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"math/big"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+func TestDocumentIsUpToDate(t *testing.T) {
+	want, err := document("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../docs/CONFIGURATION.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("docs/CONFIGURATION.md is not what the settings say: run go run ./internal/configdoc >docs/CONFIGURATION.md")
+	}
+}
+
+// Each number and duration has a range, and says what zero means if zero is in it.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	for _, k := range config.Keys() {
+		limits, zero := k.Field.Tag.Get("range"), k.Field.Tag.Get("zero")
+		switch k.Field.Type.Kind() {
+		case reflect.Int, reflect.Int64, reflect.Float64:
+		default:
+			continue
+		}
+		if limits == "" {
+			t.Errorf("%s has no range", k.Path)
+		}
+		if takesZero := strings.HasPrefix(limits, "0"); takesZero != (zero != "") {
+			t.Errorf("%s: the range is %q, and zero is %q", k.Path, limits, zero)
+		}
+	}
+}
+
+var bounds = regexp.MustCompile(`^(0s?, or )?(\S+) to (\S+)$`)
+
+// The ranges are those that the configuration checks: a value just outside is refused.
+func TestRangesAreChecked(t *testing.T) {
+	tried := 0
+	for _, k := range config.Keys() {
+		m := bounds.FindStringSubmatch(k.Field.Tag.Get("range"))
+		if m == nil {
+			continue
+		}
+		for i, step := range []int64{-1, 1} {
+			outside, ok := beside(k, m[2+i], step)
+			if !ok {
+				continue
+			}
+			tried++
+			if problem := load(k, outside); problem == "" {
+				t.Errorf("%s %s is outside %q, and taken", k.Path, outside, m[0])
+			}
+			if problem := load(k, m[2+i]); strings.Contains(problem, " outside ") {
+				t.Errorf("%s %s is inside %q: %s", k.Path, m[2+i], m[0], problem)
+			}
+		}
+	}
+	if tried < 50 {
+		t.Errorf("only %d values were tried", tried)
+	}
+}
+
+// beside returns the value next to bound, below (-1) or above (1). It is not ok for a bound that
+// names another key.
+func beside(k config.Key, bound string, step int64) (text string, ok bool) {
+	switch k.Field.Type {
+	case reflect.TypeFor[time.Duration]():
+		d, err := time.ParseDuration(bound)
+		return (d + time.Duration(step)).String(), err == nil
+	case reflect.TypeFor[int](), reflect.TypeFor[int64]():
+		n, ok := new(big.Int).SetString(strings.ReplaceAll(bound, ",", ""), 10)
+		if !ok {
+			return "", false
+		}
+		return n.Add(n, big.NewInt(step)).String(), true
+	}
+	return "", false
+}
+
+// load reads a configuration with one biz type of each strategy and one key set, and returns what is
+// wrong with that key.
+func load(k config.Key, value string) (problem string) {
+	_, err := config.Load(config.Sources{
+		Env:   []string{`SEQD_BIZTYPES=[{"name":"a"},{"name":"b","strategy":"snowflake"}]`},
+		Flags: map[string]string{k.Path: strings.ReplaceAll(value, ",", "")},
+	})
+	name := k.Path[strings.LastIndex(k.Path, ".")+1:]
+	for line := range strings.Lines(fmt.Sprint(err)) {
+		if key, text, _ := strings.Cut(line, ": "); strings.HasSuffix(key, "."+name) {
+			return text
+		}
+	}
+	return ""
+}
+
+// What is wrong with a comment is an error that names the key.
+func TestWrongComments(t *testing.T) {
+	for name, test := range map[string]struct{ comment, want string }{
+		"good":        {"Addr is the address.", ""},
+		"none":        {"", "server.addr"},
+		"no name":     {"It is the address.", "server.addr"},
+		"ends a cell": {"Addr is a | b.", "server.addr"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := config.Keys()[0]
+			c := comments{ofType: map[string]map[string]string{
+				k.Owner.PkgPath() + "." + k.Owner.Name(): {k.Field.Name: test.comment},
+			}}
+			text, err := c.of(k)
+			if got := fmt.Sprint(err); test.want != "" && !strings.Contains(got, test.want) || test.want == "" && text != "The address." {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
+	}
+}

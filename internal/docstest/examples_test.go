@@ -1,0 +1,157 @@
+package docstest
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/command"
+	"github.com/seqd/seqd/server"
+	_ "github.com/seqd/seqd/standard"
+)
+
+// The documents whose examples are true for a service that was just started with configs/seqd.yaml:
+// each curl line is sent, in order, and its answer compared.
+func TestExamples(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document, least := range map[string]int{"README.md": 7, "docs/API.md": 9, "docs/SNOWFLAKE.md": 2} {
+		t.Run(document, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(root, document))
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr := serve(t, root)
+			tried := 0
+			for _, e := range examplesOf(string(text)) {
+				if strings.Contains(e.command, "Bearer") || strings.Contains(e.command, ":8081") {
+					continue // needs tokens, or another node
+				}
+				tried++
+				if got := e.send(t, addr); !same(got, e.want) {
+					t.Errorf("%s\ngot  %s\nwant %s", e.command, got, e.want)
+				}
+			}
+			if tried < least {
+				t.Errorf("only %d examples were tried", tried)
+			}
+		})
+	}
+}
+
+// serve starts the service of the first example, in a folder of its own.
+func serve(t *testing.T, root string) (addr string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	listening, ended := make(chan string, 1), make(chan int, 1)
+	onListen := server.WithOnListen(func(addr net.Addr) { listening <- addr.String() })
+	args := []string{"--config", filepath.Join(root, "configs/seqd.yaml"), "--server.addr", "127.0.0.1:0", "--log.level", "error"}
+	go func() { ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListen)) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	select {
+	case addr = <-listening:
+	case code := <-ended:
+		ended <- code
+		t.Fatalf("the service ended with %d", code)
+	}
+	for range 3000 { // until it is ready
+		time.Sleep(10 * time.Millisecond)
+		resp, err := http.Get("http://" + addr + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			break
+		}
+	}
+	return addr
+}
+
+// example is a command and what it prints.
+type example struct{ command, want string }
+
+var console = regexp.MustCompile("(?s)```console\n(.*?)```")
+
+// examplesOf returns the examples of a document that call the service with curl. A line of an answer
+// that begins with two spaces continues the line before it.
+func examplesOf(text string) (list []example) {
+	for _, block := range console.FindAllStringSubmatch(text, -1) {
+		for _, part := range strings.Split("\n"+strings.ReplaceAll(block[1], "\\\n", ""), "\n$ ")[1:] {
+			command, want, _ := strings.Cut(part, "\n")
+			if strings.HasPrefix(command, "curl ") {
+				list = append(list, example{command, strings.TrimSpace(strings.ReplaceAll(want, "\n  ", ""))})
+			}
+		}
+	}
+	return list
+}
+
+var word = regexp.MustCompile(`'([^']*)'|(\S+)`)
+
+// send does what the curl of an example does.
+func (e example) send(t *testing.T, addr string) string {
+	t.Helper()
+	var words []string
+	for _, m := range word.FindAllStringSubmatch(e.command, -1) {
+		words = append(words, m[1]+m[2])
+	}
+	method, url, body, header := http.MethodGet, "", "", http.Header{}
+	for i := 1; i < len(words); i++ {
+		switch words[i] {
+		case "-X":
+			i++
+			method = words[i]
+		case "-d":
+			i++
+			body = words[i]
+		case "-H":
+			i++
+			name, value, _ := strings.Cut(words[i], ": ")
+			header.Set(name, value)
+		default:
+			url = "http://" + strings.Replace(words[i], "localhost:8080", addr, 1)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(answer))
+}
+
+// passing is what differs from run to run: request IDs, times, and numbers made of the time.
+var passing = regexp.MustCompile(`"(requestId|updatedAt)":"[^"]*"|"bizType":"user","id":"\d+"}`)
+
+// same compares answers. An example with … is compared up to there.
+func same(got, want string) bool {
+	got, want = passing.ReplaceAllString(got, "$1"), passing.ReplaceAllString(want, "$1")
+	if begin, _, shortened := strings.Cut(want, "…"); shortened {
+		begin = begin[:min(len(begin), strings.Index(begin+`"details"`, `"details"`))]
+		return strings.HasPrefix(got, begin)
+	}
+	return got == want
+}

@@ -1,0 +1,293 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/plugin"
+)
+
+// problems collects what is wrong: one problem for each key.
+type problems []seqd.Problem
+
+// check adds a problem unless ok is true or the key has one already.
+func (p *problems) check(ok bool, key, format string, args ...any) {
+	if ok || p.has(key) {
+		return
+	}
+	*p = append(*p, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
+func (p *problems) has(key string) bool {
+	return slices.ContainsFunc(*p, func(known seqd.Problem) bool { return known.Key == key })
+}
+
+// hasBelow reports whether one of the keys, or of those below them, has a problem already.
+func (p *problems) hasBelow(keys ...string) bool {
+	return slices.ContainsFunc(*p, func(known seqd.Problem) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return known.Key == key || strings.HasPrefix(known.Key, key+".") })
+	})
+}
+
+func (p *problems) add(key string, err error) {
+	if err != nil {
+		p.check(false, key, "%s", err.Error())
+	}
+}
+
+// settings adds what a strategy or plugin finds wrong with its settings.
+func (p *problems) settings(prefix string, settings any) {
+	if v, ok := settings.(seqd.Validator); ok {
+		for _, problem := range v.Validate() {
+			p.check(false, prefix+problem.Key, "%s", problem.Text)
+		}
+	}
+}
+
+func (p *problems) err() error {
+	var list []error
+	for _, problem := range *p {
+		list = append(list, fmt.Errorf("%s: %s", problem.Key, problem.Text))
+	}
+	return errors.Join(list...)
+}
+
+func (p *problems) oneOf(key, value string, allowed ...string) {
+	for _, a := range allowed {
+		if value == a {
+			return
+		}
+	}
+	p.check(false, key, "%q is not one of %q", value, allowed)
+}
+
+func (p *problems) duration(key string, value, least, most time.Duration) {
+	p.check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
+}
+
+// Validate returns an error that names every key that is wrong, or nil. [Load] has called it.
+func (c *Config) Validate() error {
+	var p problems
+	c.validate(&p)
+	for i, b := range c.BizTypes {
+		path := bizTypePath(i)
+		p.name(path, b.Name)
+		p.settings(path+".", b.Settings)
+		for j, binding := range b.Plugins {
+			p.settings(pluginPath(path, j)+".", binding.Settings)
+		}
+		for j, binding := range b.Rejected {
+			p.settings(rejectedPath(path, j)+".", binding.Settings)
+		}
+		if len(p) == 0 {
+			p.chain(path, b)
+		}
+	}
+	return p.err()
+}
+
+// noBizTypes is the problem of a configuration without biz types, which is more likely a mistake,
+// unless bizTypesFrom is set.
+const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or set bizTypesFrom: store if the store has all of them"
+
+// validate checks everything but each biz type by itself.
+func (c *Config) validate(p *problems) {
+	c.Server.validate(p)
+	p.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	p.oneOf("log.format", c.Log.Format, "json", "text")
+	c.Store.validate(p)
+	c.Redis.validate(p)
+	c.Tracing.validate(p)
+	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
+	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
+	c.Auth.validate(p)
+	p.check(c.Auth.Mode != "auto" || c.Auth.Enforced() || IsLoopback(c.Server.Addr), "server.addr", "%s %s", c.Server.Addr, NotLoopback)
+	p.duration("idempotency.ttl", c.Idempotency.TTL, time.Minute, 168*time.Hour)
+	p.check(c.Metrics.MaxBizTypes >= 0 && c.Metrics.MaxBizTypes <= 10_000, "metrics.maxBizTypes", "%d is outside 0 to 10000", c.Metrics.MaxBizTypes)
+	names := make(map[string]int, len(c.BizTypes))
+	for i, b := range c.BizTypes {
+		first, twice := names[b.Name]
+		p.check(!twice, bizTypePath(i)+".name", "%s is the name of %s already", b.Name, bizTypePath(first))
+		names[b.Name] = i
+		c.validateBizType(p, bizTypePath(i), b)
+	}
+}
+
+// mostBindings is how many plugins a biz type can have, and how many rejection handlers: each may
+// keep a queue.
+const mostBindings = 32
+
+// validateBizType checks that a biz type fits the rest of the configuration.
+func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
+	if o, ok := b.Settings.(seqd.Orderer); ok {
+		p.check(c.repair || !o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), path+".ordering",
+			"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
+	}
+	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
+		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
+	}
+	p.check(len(b.Plugins) <= mostBindings, path+"."+pluginsKey, "there are %d, more than %d", len(b.Plugins), mostBindings)
+	p.check(len(b.Rejected) <= mostBindings, path+"."+rejectedKey, "there are %d, more than %d", len(b.Rejected), mostBindings)
+	for j, binding := range b.Plugins {
+		if u, ok := binding.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
+			p.check(c.Redis.Configured(), pluginPath(path, j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
+		}
+	}
+	// A sum explains nothing if a part of it is wrong.
+	if wait, may := c.wait(b); may && !p.hasBelow("redis.timeout", "server.pluginTimeout", path, b.Strategy) {
+		spare := c.spareTime()
+		p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
+			"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
+	}
+}
+
+// wait returns how long a request may wait for numbers and plugins, if it may at all.
+func (c *Config) wait(b seqd.BizType) (wait time.Duration, may bool) {
+	settings := []any{b.Settings}
+	for _, binding := range b.Plugins {
+		settings = append(settings, binding.Settings)
+	}
+	for _, s := range settings {
+		if w, ok := s.(seqd.Waiter); ok {
+			wait, may = wait+w.MaxWait(), true
+		}
+	}
+	if may && mayBlock(b) {
+		wait += c.Server.PluginTimeout
+	}
+	return wait, may
+}
+
+// mayBlock reports whether a request may have to wait for a plugin of the biz type.
+func mayBlock(b seqd.BizType) bool {
+	return slices.ContainsFunc(b.Plugins, func(binding seqd.PluginBinding) bool {
+		factory, err := plugin.Lookup(binding.Name)
+		return err == nil && !factory.Quick
+	})
+}
+
+// chain checks that the plugins of a biz type fit each other. Everything is valid by itself.
+func (p *problems) chain(path string, b seqd.BizType) {
+	shown := false
+	for i, binding := range b.Plugins {
+		factory, err := plugin.Lookup(binding.Name)
+		if err != nil {
+			p.add(pluginPath(path, i)+".name", err)
+			continue
+		}
+		if factory.Check != nil {
+			for _, problem := range factory.Check(b, binding) {
+				p.check(false, pluginPath(path, i)+"."+problem.Key, "%s", problem.Text)
+			}
+		}
+		shown = shown || factory.ShowsPeriod != nil && factory.ShowsPeriod(b, binding)
+	}
+	reset := seqd.CalendarOf(b).Reset
+	p.check(shown || reset == seqd.ResetNever, path+".reset",
+		"%s resets the numbers, so IDs would repeat: it needs a plugin that shows the date, such as format with {date:20060102}", reset)
+}
+
+// spareTime is what writeTimeout must leave after the longest wait. Otherwise numbers would be
+// taken whose answer cannot be written.
+const spareTime = 3 * time.Second
+
+// spareTime is the constant and, if there is a Redis, the time of two commands that get no answer:
+// one before and one after the wait.
+func (c *Config) spareTime() time.Duration {
+	if !c.Redis.Configured() {
+		return spareTime
+	}
+	return spareTime + 2*c.Redis.Timeout
+}
+
+func bizTypePath(i int) string { return fmt.Sprintf("%s[%d]", bizTypesKey, i) }
+
+func pluginPath(bizType string, i int) string { return fmt.Sprintf("%s.plugins[%d]", bizType, i) }
+
+func rejectedAt(owner string) string { return owner + "." + rejectedKey }
+
+func rejectedPath(owner string, i int) string { return fmt.Sprintf("%s[%d]", rejectedAt(owner), i) }
+
+func tokenPath(i int) string { return fmt.Sprintf("%s[%d]", tokensKey, i) }
+
+func (p *problems) name(path, name string) {
+	if err := seqd.CheckName(name); err != nil {
+		p.check(false, path+".name", "%s", seqd.AsError(err).Detail)
+	}
+}
+
+func (t *Tracing) validate(p *problems) {
+	u, err := url.Parse(t.Endpoint)
+	good := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	// It is not shown: what does not belong there may be a secret.
+	p.check(t.Endpoint == "" || good, "tracing.endpoint", "it is not http(s)://host:port, or with a path behind it")
+	p.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "tracing.sampleRatio", "%v is outside 0 to 1", t.SampleRatio)
+}
+
+func (s *Store) validate(p *problems) {
+	p.oneOf("store.driver", s.Driver, "bolt", "mongo", "memory")
+	p.check(s.Driver != "bolt" || s.Bolt.Path != "", "store.bolt.path", "it is empty")
+	p.duration("store.bolt.lockTimeout", s.Bolt.LockTimeout, time.Millisecond, time.Minute)
+	p.add("store.mongo.uri", mongo.CheckURI(s.Mongo.URI))
+	p.check(s.Mongo.Database != "" && !strings.ContainsAny(s.Mongo.Database, "/\\. \"$\x00") && len(s.Mongo.Database) < 64,
+		"store.mongo.database", "%q cannot be the name of a database", s.Mongo.Database)
+	p.duration("store.mongo.timeout", s.Mongo.Timeout, 100*time.Millisecond, 10*time.Second)
+}
+
+func (s *Server) validate(p *problems) {
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	p.check(err == nil, "server.addr", "%q is not host:port with a port from 0 to 65535", s.Addr)
+	p.check(s.MaxCount >= 1 && s.MaxCount <= seqd.MaxCount, "server.maxCount", "%d is outside 1 to %d", s.MaxCount, seqd.MaxCount)
+	p.duration("server.drainDelay", s.DrainDelay, 0, time.Hour)
+	p.duration("server.stopTimeout", s.StopTimeout, time.Second, time.Hour)
+	p.oneOf("server.accessLog", s.AccessLog, "off", "on")
+	p.check(s.AccessLogPerSecond >= 0 && s.AccessLogPerSecond <= 1_000_000, "server.accessLogPerSecond", "%d is outside 0 to 1000000", s.AccessLogPerSecond)
+	for i, proxy := range s.TrustedProxies {
+		_, prefixErr := netip.ParsePrefix(proxy)
+		addr, addrErr := netip.ParseAddr(proxy)
+		p.check(prefixErr == nil || addrErr == nil && addr.Zone() == "", fmt.Sprintf("server.trustedProxies[%d]", i), "%q is neither an IP address nor a network", proxy)
+	}
+	s.validateHosts(p)
+	p.duration("server.readHeaderTimeout", s.ReadHeaderTimeout, 100*time.Millisecond, time.Hour)
+	p.duration("server.readTimeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
+	p.duration("server.writeTimeout", s.WriteTimeout, spareTime, time.Hour)
+	p.duration("server.idleTimeout", s.IdleTimeout, 100*time.Millisecond, 24*time.Hour)
+	p.duration("server.pluginTimeout", s.PluginTimeout, 100*time.Millisecond, time.Minute)
+	p.check(s.MaxHeaderBytes >= 1<<10 && s.MaxHeaderBytes <= 1<<20, "server.maxHeaderBytes", "%d is outside 1024 to 1048576", s.MaxHeaderBytes)
+	p.check(s.MaxBodyBytes >= 0 && s.MaxBodyBytes <= 1<<30, "server.maxBodyBytes", "%d is outside 0 to 1073741824", s.MaxBodyBytes)
+	p.check(s.TLS.CertFile == "" || s.TLS.KeyFile != "", "server.tls.keyFile", "it is empty, and server.tls.certFile needs it")
+	p.check(s.TLS.KeyFile == "" || s.TLS.CertFile != "", "server.tls.certFile", "it is empty, and server.tls.keyFile needs it")
+	p.check(s.MaxInFlight >= 0 && s.MaxInFlight <= 1_000_000, "server.maxInFlight", "%d is outside 0 to 1000000", s.MaxInFlight)
+	p.check(s.MaxInFlightBytes == 0 || s.MaxInFlightBytes >= 1<<20 && s.MaxInFlightBytes <= 1<<40, "server.maxInFlightBytes",
+		"%d is neither 0, for no bound, nor from 1048576 to 1099511627776", s.MaxInFlightBytes)
+	p.check(s.MaxConnections >= 0 && s.MaxConnections <= 10_000_000, "server.maxConnections", "%d is outside 0 to 10000000", s.MaxConnections)
+}
+
+// NotLoopback is the problem of an address that auth.mode auto does not open.
+const NotLoopback = "can be reached from other machines, and there are no tokens, without which auth.mode auto opens only a loopback address: " +
+	"give callers tokens in auth.tokens, or set auth.mode to none to open it to everybody who can reach it"
+
+// IsLoopback reports whether addr, host:port, can only be reached from this machine.
+func IsLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,219 @@
+package cursor
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// A cursor counts only under the sequencer epoch that the store holds (invariant U3b):
+// docs/adr/0020-sequencer-epochs.md.
+
+// belief is which cursor counts, as the store last said.
+type belief struct {
+	epoch  string  // empty for none, also before the store was asked
+	asked  instant // when the question was sent that this answers, zero before the first
+	tried  instant // when the last question was sent
+	missed instant // when a take last waited for an answer in vain
+	// learnt is when an answer last changed epoch, zero for never or if this node drew it.
+	learnt instant
+
+	// seeds counts seeds over live cursors of other epochs, each within ContestedFor of the
+	// previous one, and seeded is when the last of them was.
+	seeds  int32
+	seeded instant
+
+	without RuleSet
+}
+
+// Began notes the epoch that the store held when the process began to use the counter, as the
+// answer to a question that was sent at asked ([RuleFreshAsks]). It is not called if the store could
+// not be read.
+func (m *Machine) Began(when, asked time.Time, epoch string) {
+	if !m.without(RuleFreshAsks) {
+		m.belief.believe(at(when), epoch, at(asked))
+	}
+}
+
+// inOrder reports whether the answer to a question that was sent at asked counts: answers that
+// overtook each other count by their questions ([RuleAnswersInOrder]).
+func (b *belief) inOrder(asked instant) bool {
+	return asked >= b.asked || b.without.Has(RuleAnswersInOrder)
+}
+
+// believe notes what the store said to a question that was sent at asked.
+func (b *belief) believe(now instant, epoch string, asked instant) {
+	if !b.inOrder(asked) {
+		return
+	}
+	if epoch != b.epoch && !b.asked.never() {
+		b.learnt = now
+	}
+	b.epoch, b.asked, b.tried = epoch, asked, asked
+}
+
+// drew notes that the store has made an epoch of this node the counter's, by an allocation that was
+// sent at sent. The answer may be late: what the store said to a later question counts, and is no
+// news if it is this epoch.
+func (b *belief) drew(epoch string, sent instant) {
+	if b.inOrder(sent) {
+		b.epoch, b.asked = epoch, sent
+	}
+	if b.epoch == epoch {
+		b.learnt = 0
+	}
+}
+
+// Believed returns the epoch that the node believes in, and when the question was sent that it is
+// the answer to, the zero time before the first answer.
+func (m *Machine) Believed() (epoch string, asked time.Time) {
+	if !m.belief.asked.never() {
+		asked = m.belief.asked.time()
+	}
+	return m.belief.epoch, asked
+}
+
+// outdated reports whether a take must not be sent before the store was asked again
+// ([RuleBeliefsAge]). A store that was waited for in vain is not waited for again for a while, and
+// a process that knows nothing may take: it names no epoch, and gets nothing.
+func (b *belief) outdated(now instant, storeAway bool) bool {
+	return now.sub(b.asked) > TrustEpoch && now.sub(b.missed) > TrustEpoch && !b.asked.never() && !storeAway &&
+		!b.without.Has(RuleBeliefsAge)
+}
+
+// ask is the question in the background. A take may wait for its answer, until wake.
+type ask struct{ work }
+
+// awaitAnswer has a take wait for the store's answer, for up to askPatience. The question itself
+// may take longer.
+func (m *Machine) awaitAnswer(now instant) bool {
+	m.startAsking(now)
+	if m.mode == Closing {
+		return false
+	}
+	m.find(Ask).base().wake = now.add(askPatience)
+	return true
+}
+
+// startRecheck asks the store in the background if the last question was a while ago.
+func (m *Machine) startRecheck(now instant) {
+	if now.sub(m.belief.tried) >= RecheckEpoch {
+		m.startAsking(now)
+	}
+}
+
+func (m *Machine) startAsking(now instant) {
+	if t := new(ask); m.begin(Ask, t) {
+		t.question(now, FetchDeadline)
+	}
+}
+
+// tick ends the patience of the take that waits.
+func (t *ask) tick(now instant) { t.resume(now) }
+
+// resume lets the take be sent that waits, whatever the answer: after an error the last belief
+// stands.
+func (t *ask) resume(now instant) {
+	if now.sub(t.belief.asked) > TrustEpoch {
+		t.belief.missed = now
+	}
+	t.emit(Resume{})
+}
+
+func (t *ask) asked(now instant, _ error) {
+	waits := !t.wake.never()
+	t.end(now, &t.work)
+	if waits {
+		t.resume(now)
+	}
+}
+
+// target is where a range goes that is to begin the cursor that a look saw. A seed is for an epoch
+// of its own ([RuleDrawnAnew]).
+func (m *Machine) target(look *rediscursor.Taken) persist.Target {
+	believed := m.belief.epoch
+	switch {
+	case !look.Stub && !look.Other:
+		return persist.ToCursor(look.Epoch)
+	case believed != "" && m.without(RuleDrawnAnew):
+		return persist.NewCursor(believed, believed)
+	}
+	return persist.NewCursor(believed, m.cfg.NewEpoch())
+}
+
+// awaitsSeed reports whether another node has drawn an epoch just now, and may still install its
+// seed ([RulePatience]).
+func (b *belief) awaitsSeed(now instant) bool {
+	patience := SeedPatience * time.Duration(1+min(b.seeds, mostPatience))
+	return b.epoch != "" && !b.learnt.never() && now.sub(b.learnt) < patience && !b.without.Has(RulePatience)
+}
+
+// inquiry is a question about a cursor that is live under another epoch than the node believes in.
+type inquiry struct {
+	epoch   string // of the cursor
+	before  string // the epoch that the node believed in
+	follows bool   // the cursor's epoch replaced that in the store
+}
+
+// inquire asks the store about a cursor that is live under another epoch ([RuleAskToAdopt]).
+// asked is called on the task with the answer.
+func (w *work) inquire(now instant, t task, look *rediscursor.Taken) inquiry {
+	q := inquiry{epoch: look.Epoch, before: w.belief.epoch}
+	q.follows = q.before != "" && look.Replaced == q.before
+	if w.without(RuleAskToAdopt) || w.without(RuleFreshAsks) && w.belief.asked.never() {
+		w.belief.epoch, w.belief.asked = look.Epoch, now
+		t.asked(now, nil)
+		return q
+	}
+	patience := FetchDeadline
+	switch {
+	case q.follows && w.away != nil:
+		patience = awayPatience
+	case q.follows:
+		patience = askPatience
+	}
+	w.question(now, patience)
+	return q
+}
+
+// answered returns what came of an inquiry.
+//
+// If the store does not answer, the node believes in the epoch of the cursor if it replaced the one
+// that the node believes in: then the store held it after that one, and all its ranges are unique
+// (U1). It may have been replaced too by now, as every belief may while the store is away. Of any
+// other cursor the node cannot tell whether it was left behind.
+func (b *belief) answered(q inquiry, err error) error {
+	if err == nil || !q.follows || IsFinal(err) {
+		return err
+	}
+	if b.epoch == q.before { // nothing else was learnt meanwhile
+		b.epoch = q.epoch
+	}
+	return nil
+}
+
+// contest counts a seed over a cursor that was live under another epoch.
+func (m *Machine) contest(now instant) {
+	b := &m.belief
+	if now.sub(b.seeded) > ContestedFor {
+		b.seeds = 0
+	}
+	b.seeds, b.seeded = b.seeds+1, now
+	m.log(slog.LevelWarn, "the cursor did not count any more, so another one was begun; what was left in it is skipped")
+	if b.seeds >= manySeeds {
+		m.log(slog.LevelError, "cursors alternate: nodes are configured with different Redis servers or orderings, or two Redis servers are primaries", "times", b.seeds)
+		m.event(seqd.EventCursorContested, int64(b.seeds), nil)
+	}
+}
+
+// contested returns that cursors alternate, nil if they do not.
+func (b *belief) contested(now instant) *seqd.Error {
+	if b.seeds < manySeeds || now.sub(b.seeded) > ContestedFor {
+		return nil
+	}
+	return &seqd.Error{Code: seqd.CodeCursorContested,
+		Detail: "cursors alternate, and order over the nodes does not hold: nodes are configured with different Redis servers or orderings, or two Redis servers are primaries"}
+}

@@ -1,0 +1,114 @@
+package cursor
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// Command is what a machine wants done: one of the types of this file.
+type Command interface{ command() }
+
+// Take runs the take script for a task. A Count of 0 only looks; otherwise the numbers are skipped.
+// The result goes to [Machine.Looked].
+type Take struct {
+	Task Task
+	Take rediscursor.Take
+	// Timeout bounds it; 0 for as long as the client lets it last.
+	Timeout time.Duration
+}
+
+// Install runs the install script for a task, once (invariant U2). The result goes to
+// [Machine.Installed].
+type Install struct {
+	Task    Task
+	Install rediscursor.Install
+}
+
+// Allocate takes a range from the store. The result goes to [Machine.Allocated].
+type Allocate struct {
+	Task Task
+	// To is where the range goes.
+	To persist.Target
+	// Want is how many numbers waiting callers lack.
+	Want int64
+	// Floor is what the range must begin above.
+	Floor int64
+	Why   Reason
+}
+
+// Question asks the store which cursor counts. The result goes to [Machine.Asked].
+type Question struct {
+	Task    Task
+	Timeout time.Duration
+}
+
+// ReadStore reads the counter, to find out whether the store answers. The result goes to
+// [Machine.Read].
+type ReadStore struct {
+	Task    Task
+	Timeout time.Duration
+}
+
+// OpenLocal opens the local buffer with some ranges, ascending. What it fetches must be above
+// Floor. The mode is Alone from here on.
+type OpenLocal struct {
+	Ranges []persist.Range
+	Floor  int64
+}
+
+// CloseLocal closes the local buffer and drops what is left in it. The result goes to
+// [Machine.Closed].
+type CloseLocal struct{}
+
+// Wake lets all callers who wait look again.
+type Wake struct{}
+
+// Resume lets the take be sent that [Machine.Send] held back.
+type Resume struct{}
+
+// Event is to be reported to the observer.
+type Event struct{ seqd.Event }
+
+// Log is to be logged.
+type Log struct {
+	Level slog.Level
+	Text  string
+	Args  []any
+}
+
+// StoreAnswers says that the store is no longer known to be away: another node got a range from it,
+// or it was read.
+type StoreAnswers struct{}
+
+func (Take) command()         {}
+func (Install) command()      {}
+func (Allocate) command()     {}
+func (Question) command()     {}
+func (ReadStore) command()    {}
+func (OpenLocal) command()    {}
+func (CloseLocal) command()   {}
+func (Wake) command()         {}
+func (Resume) command()       {}
+func (Event) command()        {}
+func (Log) command()          {}
+func (StoreAnswers) command() {}
+
+// Reason is why a range is allocated.
+type Reason uint8
+
+// The reasons.
+const (
+	// Filling: a buffer gets its first range, which says nothing about consumption.
+	Filling Reason = iota
+	// Consumed: buffer 1 was used up to its mark.
+	Consumed
+	// Retrying: an attempt failed. Its range may have been taken all the same, or was lost on its
+	// way to Redis.
+	Retrying
+	// Standing: the range is kept for an outage. It has exactly as many numbers as wanted.
+	Standing
+)

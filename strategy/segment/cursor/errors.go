@@ -1,0 +1,48 @@
+package cursor
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// Why numbers are skipped or callers refused.
+var (
+	ErrStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+	ErrBelow    = errors.New("numbers above it have been issued since")
+	ErrPurged   = errors.New("the period was removed")
+)
+
+// IsExhausted reports whether a counter is at its end.
+func IsExhausted(err error) bool { return errors.Is(err, persist.ErrExhausted) }
+
+// IsFinal reports whether it is pointless to ask the store again.
+func IsFinal(err error) bool {
+	return IsExhausted(err) || errors.Is(err, persist.ErrNotFound) || errors.Is(err, ErrPurged)
+}
+
+// StoreError gives an error of the store the form that callers see. err is not nil.
+func StoreError(err error) *seqd.Error {
+	switch {
+	case errors.Is(err, ErrPurged):
+		return seqd.AsError(err)
+	case IsExhausted(err):
+		return &seqd.Error{Code: seqd.CodeExhausted, Detail: "all numbers up to 2^53 − 1 have been handed out", Err: err}
+	case errors.Is(err, persist.ErrNotFound):
+		return &seqd.Error{
+			Code:   seqd.CodeConflict,
+			Detail: "the store has lost the counter of this biz type; it does not begin again by itself, restore the store",
+			Err:    err,
+		}
+	case errors.Is(err, persist.ErrClosed):
+		return ErrStopping
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no numbers now", RetryAfter: time.Second, Err: err}
+}
+
+// RedisError is the refusal for a Redis that does not serve the cursor.
+func RedisError(cause error) *seqd.Error {
+	return &seqd.Error{Code: seqd.CodeRedisUnavailable, Detail: "Redis does not serve the cursor", RetryAfter: time.Second, Err: cause}
+}

@@ -1,0 +1,354 @@
+package cursor
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// The first take finds nothing: the cursor is seeded, and callers take again.
+func TestModesOnlineMendingOnline(t *testing.T) {
+	w := newWorld(t, nil)
+	w.is(Online)
+	if got := w.takeOnce(3); got != 0 {
+		t.Errorf("%d numbers came from nowhere", got)
+	}
+	w.is(Mending)
+	w.settle()
+	w.is(Online)
+	if w.wakes != 1 || w.count(seqd.EventSeeded) != 1 {
+		t.Errorf("%d wakes, %d seeds", w.wakes, w.count(seqd.EventSeeded))
+	}
+	if got := w.issue(3, 0); got != 3 {
+		t.Errorf("the last number is %d", got)
+	}
+}
+
+// goAlone brings a machine into the mode Alone.
+func goAlone(t *testing.T, change func(*Config)) *world {
+	t.Helper()
+	w := newWorld(t, change)
+	w.issue(3, time.Second)
+	w.pass(2 * time.Second)
+	w.redis.down = true
+	w.takeOnce(1)
+	w.is(Mending)
+	w.pass(RedisPatience)
+	w.is(Mending)
+	w.pass(RedisPatience)
+	w.is(Alone)
+	return w
+}
+
+func TestModesMendingAloneMendingOnline(t *testing.T) {
+	w := goAlone(t, nil)
+	if w.count(seqd.EventRedisAway) != 1 || !w.local.open || len(w.local.ranges) != 1 {
+		t.Errorf("%d × redis_away, local buffer %+v", w.count(seqd.EventRedisAway), w.local)
+	}
+	alone := w.issue(25, 0)
+	w.redis.down = false
+	w.pass(2*time.Second, Mend, Standby, Refill, Spare, Watch, Ask) // the return does not look
+	w.is(Alone)
+	for w.m.Mode() == Alone {
+		w.do(w.next(Comeback), well)
+	}
+	w.is(Mending)
+	if d := w.m.Degraded(w.now, RedisAway{}); d == nil || d.Code != seqd.CodeRedisUnavailable {
+		t.Errorf("while it goes back it is degraded by %v", d)
+	}
+	w.settle()
+	w.is(Online)
+	if got := w.issue(1, 0); got <= alone || w.count(seqd.EventAdvanced) != 1 || w.count(seqd.EventRedisBack) != 1 {
+		t.Errorf("%d after %d, events %v", got, alone, w.events)
+	}
+	if d := w.m.Degraded(w.now, RedisAway{}); d != nil {
+		t.Errorf("still degraded: %v", d)
+	}
+}
+
+// A node that is configured to reject stays in the mode Mending while Redis is away.
+func TestModesReject(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Degrade = false })
+	w.issue(3, time.Second)
+	w.redis.down = true
+	w.takeOnce(1)
+	w.pass(time.Minute)
+	w.is(Mending)
+	if r := w.m.Refusal(); r == nil || r.Code != seqd.CodeRedisUnavailable || w.m.Health(w.now, RedisAway{}) != r {
+		t.Errorf("refusal %v, health %v", r, w.m.Health(w.now, RedisAway{}))
+	}
+	if n := w.count(seqd.EventRedisAway); n != 1 {
+		t.Errorf("%d × redis_away", n)
+	}
+	w.redis.down = false
+	w.pass(2 * time.Second)
+	w.is(Online)
+	if got := w.issue(1, 0); got != 4 || w.count(seqd.EventRedisBack) != 1 {
+		t.Errorf("number %d, %d × redis_back", got, w.count(seqd.EventRedisBack))
+	}
+}
+
+// Stop ends every mode, and whatever was in hand comes back once.
+func TestModesClosing(t *testing.T) {
+	for mode, make := range map[Mode]func() *world{
+		Online:  func() *world { w := newWorld(t, nil); w.issue(3, time.Second); return w },
+		Mending: func() *world { w := newWorld(t, nil); w.takeOnce(1); return w },
+		Alone:   func() *world { return goAlone(t, nil) },
+		Closing: func() *world { w := newWorld(t, nil); w.m.Stop(w.now); return w },
+	} {
+		w := make()
+		w.is(mode)
+		w.m.Stop(w.now)
+		w.is(Closing)
+		w.pass(time.Hour)
+		if len(w.waiting) > 0 {
+			t.Errorf("%s: under way are %v", mode, w.waiting)
+		}
+		w.is(Closing)
+		for _, r := range w.m.Finish() {
+			w.offer(r, "the store")
+		}
+		if rest := w.m.Finish(); rest != nil {
+			t.Errorf("%s: %v came back twice", mode, rest)
+		}
+		w.m.Prepare(w.now)
+		if c := w.m.Commands(); c != nil || !w.m.Deadline().IsZero() {
+			t.Errorf("%s: after the end %v", mode, c)
+		}
+	}
+}
+
+// Results that come in after Finish reach nobody.
+func TestAfterFinish(t *testing.T) {
+	w := newWorld(t, nil)
+	w.takeOnce(1)
+	w.fetch()
+	for w.next(Spare) < 0 {
+		w.do(0, well)
+	}
+	w.m.Stop(w.now)
+	w.fetch()
+	if rest := w.m.Finish(); rest != nil {
+		t.Errorf("in hand were %v", rest)
+	}
+	w.settle()
+	if rest := w.m.Finish(); rest != nil || w.count(seqd.EventAbandoned) != 1 {
+		t.Errorf("what came late was kept: %v, %v", rest, w.events)
+	}
+	out := w.m.Took(w.now, w.now, 2, rediscursor.Taken{Runs: []persist.Range{{First: 50, Last: 51}}}, nil)
+	if w.fetch(); len(out.Runs) > 0 || w.count(seqd.EventAbandoned) != 2 {
+		t.Errorf("%v was issued", out.Runs)
+	}
+}
+
+// remedy decides by what was seen alone.
+func TestRemedy(t *testing.T) {
+	spare := spareRange{Range: persist.Range{First: 200, Last: 300}, gen: "g", epoch: "e"}
+	for name, c := range map[string]struct {
+		look    rediscursor.Taken
+		change  func(m *Machine)
+		patient bool
+		want    remedy
+	}{
+		"numbers above all issued":       {look: rediscursor.Taken{Next: 101, Hand: 5}, want: useIt},
+		"used up":                        {look: rediscursor.Taken{}, want: fillIt},
+		"used up, another node fills":    {look: rediscursor.Taken{}, patient: true, want: waitForOther},
+		"used up, this node fills":       {look: rediscursor.Taken{}, patient: true, change: func(m *Machine) { m.begin(Refill, &refill{}) }, want: fillIt},
+		"used up, and issued on its own": {look: rediscursor.Taken{}, change: func(m *Machine) { m.outage.ahead = true }, want: advanceIt},
+		"behind":                         {look: rediscursor.Taken{Next: 100, Hand: 5}, want: advanceIt},
+		"behind what is skipped":         {look: rediscursor.Taken{Next: 81, Hand: 50}, change: func(m *Machine) { m.floor = 100 }, want: skipSome},
+		"wholly behind what is skipped":  {look: rediscursor.Taken{Next: 81, Hand: 20}, change: func(m *Machine) { m.floor = 100 }, want: advanceIt},
+		"behind, and start is below":     {look: rediscursor.Taken{Next: 81, Hand: 50}, change: func(m *Machine) { m.floor = 90 }, want: advanceIt},
+		"a stub":                         {look: rediscursor.Taken{Stub: true, Gen: "g"}, want: seedIt},
+		"a stub that another node seeds": {look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, want: waitForOther},
+		"a stub that this node seeds":    {look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, change: func(m *Machine) { m.spare = spare }, want: seedIt},
+		"a stub, and another node drew":  {look: rediscursor.Taken{Stub: true, Gen: "g"}, change: func(m *Machine) { m.belief.learnt = at(began) }, want: waitForOther},
+		"another epoch":                  {look: rediscursor.Taken{Other: true, Gen: "g", Epoch: "f"}, want: settleEpoch},
+	} {
+		m := New(Config{Start: 1})
+		m.highest, m.belief.epoch = 100, "e"
+		if c.change != nil {
+			c.change(m)
+		}
+		if got := m.remedy(at(began), &c.look, c.patient); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// Callers who wait count toward the range that is allocated for them.
+func TestWantedNumbersAreAllocated(t *testing.T) {
+	w := newWorld(t, nil)
+	w.takeOnce(50)
+	w.settle()
+	w.is(Online)
+	if got := w.redis.last - w.redis.cur; got != 50 {
+		t.Errorf("the cursor has %d numbers for a caller who wants 50", got)
+	}
+}
+
+// A look while callers wait is bounded, unless Redis was slow when the node decided to come back.
+func TestLooksAreBounded(t *testing.T) {
+	for _, slow := range []time.Duration{0, time.Second} {
+		w := goAlone(t, nil)
+		w.redis.down = false
+		for w.next(Comeback) < 0 {
+			w.pass(10*time.Millisecond, Mend, Standby, Watch)
+		}
+		w.now = w.now.Add(slow)
+		for w.m.Mode() == Alone {
+			w.do(w.next(Comeback), well)
+		}
+		w.do(w.next(Comeback), well) // the buffer is closed
+		look, ok := w.waiting[w.next(Mend)].(Take)
+		if want := map[bool]time.Duration{false: PeekTimeout}[slow > 0]; !ok || look.Timeout != want {
+			t.Errorf("after %v: %+v", slow, look)
+		}
+	}
+}
+
+// A take waits for the store's answer for a second at most, and not again for a while.
+func TestSendWaitsForTheStore(t *testing.T) {
+	for name, answer := range map[string]func(w *world){
+		"an answer": func(w *world) { w.do(w.next(Ask), well) },
+		"an error":  func(w *world) { w.do(w.next(Ask), never) },
+		"no answer": func(w *world) { w.pass(askPatience, Mend) },
+		"a stop":    func(w *world) { w.m.Stop(w.now); w.fetch() },
+	} {
+		w := newWorld(t, nil)
+		w.issue(3, time.Second)
+		w.pass(time.Minute)
+		if _, wait := w.m.Send(w.now, 1); !wait {
+			t.Fatal("a take is sent under an old belief")
+		}
+		w.fetch()
+		resumes := w.resumes
+		answer(w)
+		if w.resumes != resumes+1 {
+			t.Errorf("%s: resumed %d times", name, w.resumes-resumes)
+		}
+		if _, wait := w.m.Send(w.now, 1); wait {
+			t.Errorf("%s: the take waits again", name)
+		}
+	}
+}
+
+// What was learnt counts by when it was asked.
+func TestEpochAnswersOvertakeEachOther(t *testing.T) {
+	m := New(Config{Start: 1})
+	second := func(s int) instant { return at(began).add(time.Duration(s) * time.Second) }
+	m.Began(began, began, "first")
+	m.belief.believe(second(2), "theirs", second(2))
+	m.belief.drew("mine", second(1))
+	if m.belief.epoch != "theirs" {
+		t.Error("the answer to an earlier allocation counts")
+	}
+	m.belief.believe(second(3), "old", second(1))
+	if m.belief.epoch != "theirs" {
+		t.Error("the answer to an earlier question counts")
+	}
+	m.belief.believe(second(4), "mine", second(4))
+	m.belief.drew("mine", second(3))
+	if m.belief.awaitsSeed(second(4)) {
+		t.Error("it waits for its own seed")
+	}
+}
+
+// A refill that brings the last numbers of the counter, and then finds that there are no more, does
+// not have callers refused who wait for what it brought.
+func TestLastRangeIsIssued(t *testing.T) {
+	w := newWorld(t, nil)
+	w.issue(5, time.Second)
+	w.redis.cur, w.redis.room = w.redis.last, 1
+	w.takeOnce(1) // the cursor is used up
+	w.is(Mending)
+	w.do(w.next(Refill), well) // it allocates
+	w.do(w.next(Refill), well) // and installs, and there is room for more
+	w.is(Mending)
+	w.waiting = slices.Delete(w.waiting, w.next(Refill), w.next(Refill)+1)
+	w.m.Allocated(w.now, Refill, persist.Range{}, persist.ErrExhausted)
+	if r := w.m.Refusal(); r != nil {
+		t.Errorf("callers are refused: %v", r)
+	}
+	w.pass(time.Second, Mend)
+	w.is(Online)
+}
+
+// If the store does not answer, only the epoch that followed the node's own is believed in.
+func TestInquiryWithoutAnAnswer(t *testing.T) {
+	for _, follows := range []bool{true, false} {
+		w := newWorld(t, nil)
+		w.issue(3, time.Second)
+		before := w.m.belief.epoch
+		w.redis.epoch, w.redis.gen = "theirs", w.redis.gen+1
+		w.redis.cur, w.redis.last, w.redis.ceil = 100, 200, 200
+		if follows {
+			w.redis.replaced = before
+		}
+		w.store.down = true
+		w.m.Store(errDown)
+		w.takeOnce(1)
+		w.pass(time.Second)
+		if believed := w.m.belief.epoch == "theirs"; believed != follows {
+			t.Errorf("follows %t: believed %t", follows, believed)
+		}
+		if (w.m.Mode() == Online) != follows {
+			t.Errorf("follows %t: %s", follows, w.m.Mode())
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	exhausted := StoreError(persist.ErrExhausted)
+	refused := RedisError(errDown)
+	since := began.Add(-time.Minute)
+	for name, c := range map[string]struct {
+		change func(m *Machine)
+		away   RedisAway
+		want   seqd.Code
+	}{
+		"well":                       {},
+		"exhausted":                  {change: func(m *Machine) { m.refusal = exhausted }},
+		"refused":                    {change: func(m *Machine) { m.refusal = refused }, want: seqd.CodeRedisUnavailable},
+		"mending":                    {change: func(m *Machine) { m.mode, m.mendBegan = Mending, at(began.Add(-time.Second)) }},
+		"mending for long":           {change: func(m *Machine) { m.mode, m.mendBegan = Mending, at(since) }, want: seqd.CodeTimeout},
+		"mending, and it is known":   {change: func(m *Machine) { m.mode, m.mendBegan, m.failure = Mending, at(since), refused }, want: seqd.CodeRedisUnavailable},
+		"mending, store away":        {change: func(m *Machine) { m.mode, m.mendBegan, m.away = Mending, at(began.Add(-2*time.Second)), errDown }, want: seqd.CodeStoreUnavailable},
+		"Redis away, nobody asked":   {away: RedisAway{since, errDown}, want: seqd.CodeRedisUnavailable},
+		"Redis away, but it served":  {away: RedisAway{since, errDown}, change: func(m *Machine) { m.redis.served = at(began) }},
+		"Redis away, looked at":      {away: RedisAway{since, errDown}, change: func(m *Machine) { m.redis.served, m.redis.unwell = at(began), refused }, want: seqd.CodeRedisUnavailable},
+		"Redis away, node may do so": {away: RedisAway{since, errDown}, change: func(m *Machine) { m.cfg.Degrade = true }},
+	} {
+		m := New(Config{Start: 1, Patience: 2 * time.Second})
+		if c.change != nil {
+			c.change(m)
+		}
+		if got := m.Health(began, c.away); (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
+			t.Errorf("%s: %v, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	if Online.String() != "online" || Closing.String() != "closing" || Mend.String() != "mend" || Check.String() != "check" {
+		t.Error(Online, Closing, Mend, Check)
+	}
+	var all RuleSet
+	for r := range rules {
+		set, err := ParseRules(r.String())
+		if err != nil || set != Rules(r) || r.String() == "" {
+			t.Errorf("%d %q: %b %v", r, r, set, err)
+		}
+		all |= set
+	}
+	if set, err := ParseRules("guard,,floor"); err != nil || set != Rules(RuleGuard, RuleFloor) || all.Has(rules) {
+		t.Error(set, err)
+	}
+	if set, err := ParseRules("gard"); err == nil || set != 0 {
+		t.Error("no error for a rule that there is not")
+	}
+}

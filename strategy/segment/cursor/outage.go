@@ -1,0 +1,152 @@
+package cursor
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// outage is what a node keeps for the case that Redis goes away, and how it stands while it is.
+type outage struct {
+	// standby is what the node would issue first on its own; the zero range while there is none.
+	standby persist.Range
+	fetched instant     // when the last standby range came
+	issued  int64       // numbers taken since then
+	reason  *seqd.Error // why the node left the cursor, nil when it takes from it again
+	left    instant     // when it left the cursor last
+	// returned is when it took from it again last.
+	returned instant
+	// rejected is set when callers were refused for want of Redis since numbers last came from it.
+	rejected bool
+	// ahead is set while numbers have been issued on its own that the cursor has not been seen above
+	// of.
+	ahead bool
+	hold  time.Duration // how long the node stays on its own at least
+}
+
+// hand returns the ranges in hand, once, the lower one first.
+func (m *Machine) hand() (rest []persist.Range) {
+	for _, r := range []*persist.Range{&m.outage.standby, &m.spare.Range} {
+		if r.First > 0 {
+			rest = append(rest, *r)
+			*r = persist.Range{}
+		}
+	}
+	slices.SortFunc(rest, func(a, b persist.Range) int { return cmp.Compare(a.First, b.First) })
+	return rest
+}
+
+// standing allocates a standby range, and tries until it has one.
+type standing struct{ work }
+
+// startStandby replaces the standby range if there is none, or if the cursor has passed it.
+func (m *Machine) startStandby(now instant) {
+	o := &m.outage
+	if !m.cfg.Degrade || o.standby.First > max(m.ceil, m.highest) || m.under(Standby) || now.sub(o.fetched) < standbyPause {
+		return
+	}
+	if t := new(standing); m.begin(Standby, t) {
+		t.tick(now)
+	}
+}
+
+// tick looks first: what this node has seen may be old by now, and a store that was restored
+// meanwhile must not go below what others have.
+func (t *standing) tick(now instant) { t.peek(now, false, 0) }
+
+func (t *standing) looked(now instant, _ rediscursor.Taken, err error) {
+	if err != nil {
+		t.pauses(now, pausing, LastPause)
+		return
+	}
+	t.allocate(now, persist.Beside, min(t.standbySize(now), t.cfg.MaxStep), t.seen, Standing)
+}
+
+// standbySize is how many numbers last for standbyLasts at the present rate.
+func (m *Machine) standbySize(now instant) int64 {
+	o := &m.outage
+	size := min(LeastStandby, m.cfg.Step)
+	if lasted := now.sub(o.fetched); !o.fetched.never() && lasted > 0 {
+		size = max(size, int64(float64(o.issued)*float64(standbyLasts)/float64(lasted)))
+	}
+	return size
+}
+
+func (t *standing) allocated(now instant, r persist.Range, err error) {
+	o := &t.outage
+	switch {
+	case err != nil && !IsFinal(err):
+		t.pauses(now, pausing, LastPause)
+		return
+	case t.over:
+		t.drop(r, ErrStopping) // Finish has returned what there was
+	default:
+		t.drop(o.standby, ErrBelow)
+		o.standby, o.fetched, o.issued = r, now, 0
+	}
+	t.end(now, &t.work)
+}
+
+// leave does without Redis: on numbers of the node's own, or by refusing.
+func (t *mend) leave(now instant, cause error) {
+	if !t.cfg.Degrade {
+		t.reject(now, cause)
+		return
+	}
+	t.end(now, &t.work)
+	if t.mode == Closing {
+		return
+	}
+	t.goAlone(now, cause)
+}
+
+// reject refuses callers, and looks again later.
+func (t *mend) reject(now instant, cause error) {
+	known := t.outage.rejected
+	t.outage.rejected, t.refusal = true, RedisError(cause)
+	t.emit(Wake{})
+	t.redis.failing, t.redis.failures = 0, 0 // otherwise it would never take again
+	if !known {
+		t.redisGone("Redis does not serve the cursor; requests are rejected", cause)
+	}
+	t.later(now)
+}
+
+// goAlone lets callers take from the node's own buffer, which begins with what is in hand.
+func (m *Machine) goAlone(now instant, cause error) {
+	var keep, dropped []persist.Range
+	for _, r := range m.hand() {
+		if m.mayIssueAlone(r) {
+			keep = append(keep, r)
+		} else {
+			dropped = append(dropped, r)
+		}
+	}
+	o := &m.outage
+	if o.hold = min(max(2*o.hold, firstHold), LastHold); o.reason == nil && now.sub(o.returned) > steady {
+		o.hold = 0
+	}
+	reason := RedisError(cause)
+	reason.Detail += "; this node issues on its own, and order over the nodes is suspended"
+	o.reason, o.left, m.refusal = reason, now, nil
+	m.emit(OpenLocal{keep, m.seen})
+	m.enter(Alone)
+	m.startComeback(now)
+	m.dropAll(dropped, ErrBelow)
+	m.redisGone("Redis does not serve the cursor; the node issues on its own", cause)
+}
+
+// mayIssueAlone reports whether a node on its own may issue from a range that was kept. It must not
+// be below what has been in the cursor either: if the store was restored in between, others may
+// have issued it ([RuleStandbyAboveCeil]).
+func (m *Machine) mayIssueAlone(r persist.Range) bool {
+	least := max(m.highest, m.ceil)
+	if m.without(RuleStandbyAboveCeil) {
+		least = m.highest
+	}
+	return r.First > least
+}

@@ -1,0 +1,108 @@
+package cursor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Rule is a rule of the protocol that a machine keeps. Tests take rules out to show that each is
+// needed, and that they would notice.
+type Rule uint8
+
+// The rules.
+const (
+	// RuleGuard: a node never issues a number that is not above all it has issued.
+	RuleGuard Rule = iota
+	// RuleFloor: an allocation names the highest number that this process has seen, which the range
+	// must begin above (U1, for a store that was restored).
+	RuleFloor
+	// RuleAbandonUnknown: a range whose install has an unknown outcome is forgotten (U2).
+	RuleAbandonUnknown
+	// RuleYoungSpare: a range is installed only into the beginning of the cursor that was seen
+	// before it was allocated (U3).
+	RuleYoungSpare
+	// RuleAdvanceFirst: a node that issued on its own moves the cursor above that before it takes
+	// from it again.
+	RuleAdvanceFirst
+	// RuleAheadKept: it does so, and does not just append, also if an earlier return failed
+	// half-way.
+	RuleAheadKept
+	// RuleStandbyAboveCeil: a range that was kept for an outage is not issued from if a higher
+	// number has been seen in the cursor.
+	RuleStandbyAboveCeil
+	// RuleAskToAdopt: a node believes in a cursor because the store says so, not because it is
+	// there (U3b).
+	RuleAskToAdopt
+	// RuleFreshAsks: so does a process that has just begun (U3b).
+	RuleFreshAsks
+	// RuleAnswersInOrder: an answer of the store does not count after the answer to a later
+	// question (U3b).
+	RuleAnswersInOrder
+	// RuleBeliefsAge: a take is not sent under an old belief, unless the store is away (U3b).
+	RuleBeliefsAge
+	// RuleDrawnAnew: every seed of a cursor draws an epoch (U3b).
+	RuleDrawnAnew
+	// RuleSpareEpoch: a range is installed only under the epoch that it was allocated for (U3b).
+	RuleSpareEpoch
+	// RulePatience: a node that loses the race for an epoch gives the winner time to install its
+	// seed. No promise needs this; without it more epochs are drawn.
+	RulePatience
+	rules
+)
+
+var ruleNames = [rules]string{
+	RuleGuard:            "guard",
+	RuleFloor:            "floor",
+	RuleAbandonUnknown:   "abandon-unknown",
+	RuleYoungSpare:       "young-spare",
+	RuleAdvanceFirst:     "advance-first",
+	RuleAheadKept:        "ahead-kept",
+	RuleStandbyAboveCeil: "standby-above-ceil",
+	RuleAskToAdopt:       "ask-to-adopt",
+	RuleFreshAsks:        "fresh-asks",
+	RuleAnswersInOrder:   "answers-in-order",
+	RuleBeliefsAge:       "beliefs-age",
+	RuleDrawnAnew:        "drawn-anew",
+	RuleSpareEpoch:       "spare-epoch",
+	RulePatience:         "patience",
+}
+
+// String returns the name of the rule, such as "young-spare".
+func (r Rule) String() string { return ruleNames[r] }
+
+// AllRules returns every rule.
+func AllRules() (all []Rule) {
+	for r := range rules {
+		all = append(all, r)
+	}
+	return all
+}
+
+// RuleSet is a set of rules; the zero value is empty.
+type RuleSet uint32
+
+// Rules returns the set of some rules.
+func Rules(list ...Rule) (set RuleSet) {
+	for _, r := range list {
+		set |= 1 << r
+	}
+	return set
+}
+
+// Has reports whether a rule is in the set.
+func (s RuleSet) Has(r Rule) bool { return s&(1<<r) != 0 }
+
+// ParseRules returns the rules whose names are in a text, separated by commas.
+func ParseRules(text string) (set RuleSet, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		i := slices.Index(ruleNames[:], name)
+		switch {
+		case i >= 0:
+			set |= Rules(Rule(i))
+		case name != "":
+			return 0, fmt.Errorf("no rule is called %q; there are %s", name, strings.Join(ruleNames[:], ", "))
+		}
+	}
+	return set, nil
+}

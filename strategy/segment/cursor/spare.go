@@ -1,0 +1,93 @@
+package cursor
+
+import (
+	"errors"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// spareRange is a range that was allocated to begin the cursor with; the zero range while there is
+// none.
+type spareRange struct {
+	persist.Range
+	gen string // the beginning of the cursor that had been seen before it was allocated
+	// epoch is what it was allocated for, replaced what the store held before.
+	epoch, replaced string
+}
+
+// spareFits reports whether the spare range can begin the cursor that a look saw, above the numbers
+// up to issued. It must have been allocated for this beginning of the cursor: others may have
+// issued higher numbers since an older one (invariant U3, [RuleYoungSpare]). It must have been
+// allocated for the epoch that the node believes in (invariant U3b, [RuleSpareEpoch]).
+func (m *Machine) spareFits(look *rediscursor.Taken, issued int64) bool {
+	s := &m.spare
+	young := s.gen == look.Gen || m.without(RuleYoungSpare)
+	seed := look.Stub || look.Other
+	present := s.epoch == m.belief.epoch && seed == (s.epoch != look.Epoch) || m.without(RuleSpareEpoch)
+	return s.First > issued && young && present
+}
+
+// spareFor takes out the range that was allocated for a beginning of the cursor. If it was not
+// allocated for this one, it is dropped.
+func (m *Machine) spareFor(look *rediscursor.Taken) (in rediscursor.Install, ok bool) {
+	s := m.spare
+	ok = m.spareFits(look, m.highest)
+	m.spare = spareRange{}
+	if !ok {
+		m.drop(s.Range, ErrBelow)
+		return in, false
+	}
+	in = rediscursor.Install{Gen: look.Gen, Epoch: s.epoch, Replaced: s.replaced, Range: s.Range}
+	if m.without(RuleSpareEpoch) {
+		in.Epoch = m.belief.epoch
+	}
+	return in, true
+}
+
+// keepSpare keeps a range for a beginning of the cursor; of two the higher one stays.
+func (m *Machine) keepSpare(r persist.Range, gen string, to persist.Target) {
+	switch {
+	case m.over:
+		m.drop(r, ErrStopping)
+	case r.First > m.spare.First:
+		m.drop(m.spare.Range, ErrBelow)
+		replaced, _ := to.Cursor()
+		m.spare = spareRange{Range: r, gen: gen, epoch: to.Epoch(), replaced: replaced}
+	default:
+		m.drop(r, ErrBelow)
+	}
+}
+
+// sparing allocates a spare range that is large enough for all waiting callers.
+type sparing struct {
+	work
+	gen string
+}
+
+// startSpare allocates the range that the cursor lacks which a look saw, unless that is under way.
+func (m *Machine) startSpare(now instant, look *rediscursor.Taken) {
+	t := &sparing{gen: look.Gen}
+	if !m.begin(Spare, t) {
+		return
+	}
+	why := Filling
+	if m.redis.spoiled || m.belief.contested(now) != nil {
+		why = Retrying
+	}
+	t.allocate(now, m.target(look), m.wanted, m.seen, why)
+}
+
+func (t *sparing) allocated(now instant, r persist.Range, err error) {
+	switch {
+	case err == nil:
+		t.keepSpare(r, t.gen, t.to)
+	case t.mode != Mending || errors.Is(err, persist.ErrEpoch):
+	default:
+		t.failure = StoreError(err)
+		if IsFinal(err) {
+			t.refuse(t.failure)
+		}
+	}
+	t.end(now, &t.work)
+}

@@ -1,0 +1,228 @@
+package segment
+
+import (
+	"context"
+	"time"
+
+	"github.com/seqd/seqd/strategy/segment/cursor"
+)
+
+// happens passes an event on to the machine and executes what follows from it.
+func (s *Shared) happens(event func(now time.Time)) {
+	s.mu.Lock()
+	now := time.Now()
+	event(now)
+	then := s.execute(now)
+	s.mu.Unlock()
+	run(then)
+}
+
+func run(then []func()) {
+	for _, f := range then {
+		f()
+	}
+}
+
+// execute begins what the machine commands and sets the timer. It returns what is left to be done,
+// in order, without the lock: whoever is told of something may ask back. mu is held.
+func (s *Shared) execute(now time.Time) (then []func()) {
+	for _, c := range s.machine.Commands() {
+		if f := s.perform(c); f != nil {
+			then = append(then, f)
+		}
+	}
+	s.setTimer(now)
+	return then
+}
+
+// perform begins a command, or returns what is to be done without the lock. mu is held.
+func (s *Shared) perform(c cursor.Command) (then func()) {
+	switch c := c.(type) {
+	case cursor.Take:
+		s.work.Go(func() { s.look(c) })
+	case cursor.Install:
+		s.work.Go(func() { s.install(c) })
+	case cursor.Allocate:
+		s.work.Go(func() { s.allocateFor(c) })
+	case cursor.Question:
+		stopping := s.untilClose()
+		s.work.Go(func() { s.question(c, stopping) })
+	case cursor.ReadStore:
+		stopping := s.untilClose()
+		s.work.Go(func() { s.readStore(c, stopping) })
+	case cursor.OpenLocal:
+		s.openLocal(c)
+	case cursor.CloseLocal:
+		local := s.local.Swap(nil)
+		return func() { s.closeLocal(local) }
+	case cursor.Wake:
+		return s.wake()
+	case cursor.Resume:
+		s.resume()
+	case cursor.Event:
+		return func() { s.report(c.Event) }
+	case cursor.Log:
+		return func() {
+			s.env.Log.Log(context.Background(), c.Level, c.Text, append([]any{"bizType", s.name}, c.Args...)...)
+		}
+	case cursor.StoreAnswers:
+		return s.storeUnknown
+	}
+	return nil
+}
+
+// wake returns what lets the callers look again who wait now.
+func (s *Shared) wake() (then func()) {
+	woken := s.woken
+	if woken == nil {
+		return nil
+	}
+	s.woken = nil
+	return func() { close(woken) }
+}
+
+func (s *Shared) resume() {
+	if s.resumed != nil {
+		close(s.resumed)
+		s.resumed = nil
+	}
+}
+
+// setTimer has tick called when the machine waits for a time. mu is held.
+func (s *Shared) setTimer(now time.Time) {
+	due := s.machine.Deadline()
+	if due == s.due {
+		return
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	if s.due = due; !due.IsZero() {
+		s.timer = time.AfterFunc(due.Sub(now), s.tick)
+	}
+}
+
+// tick passes on that a time has come. Close waits for what follows.
+func (s *Shared) tick() {
+	s.mu.Lock()
+	if s.machine.Mode() == cursor.Closing {
+		s.mu.Unlock()
+		return
+	}
+	s.work.Add(1)
+	defer s.work.Done()
+	now := time.Now()
+	s.due = time.Time{} // the timer has rung
+	s.machine.Tick(now)
+	then := s.execute(now)
+	s.mu.Unlock()
+	run(then)
+}
+
+// within returns a context for a call that lasts at most as long as timeout, 0 for no limit.
+func within(timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout == 0 {
+		return context.Background(), func() {}
+	}
+	return context.WithTimeout(context.Background(), timeout)
+}
+
+// untilClose returns what Close closes. mu is held.
+func (s *Shared) untilClose() <-chan struct{} {
+	if s.stopping == nil {
+		s.stopping = make(chan struct{})
+	}
+	return s.stopping
+}
+
+// cancelled returns a context for a call that lasts at most as long as timeout, or until stopping
+// is closed.
+func cancelled(timeout time.Duration, stopping <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := within(timeout)
+	go func() {
+		select {
+		case <-stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// result passes on what came of a command of a task.
+func (s *Shared) result(task cursor.Task, event func(now time.Time)) {
+	s.happens(func(now time.Time) {
+		if local := s.local.Load(); task == cursor.Comeback && local != nil {
+			s.machine.Local(local.issued(), local.top())
+		}
+		event(now)
+	})
+}
+
+func (s *Shared) look(c cursor.Take) {
+	ctx, cancel := within(c.Timeout)
+	taken, err := s.cursor.Take(ctx, c.Take)
+	cancel()
+	s.result(c.Task, func(now time.Time) { s.machine.Looked(now, c.Task, taken, err) })
+}
+
+// install is never cancelled and never repeated (invariant U2).
+func (s *Shared) install(c cursor.Install) {
+	answer, err := s.cursor.Install(context.Background(), c.Install)
+	s.result(c.Task, func(now time.Time) { s.machine.Installed(now, c.Task, answer, err) })
+}
+
+func (s *Shared) allocateFor(c cursor.Allocate) {
+	r, err := s.fetchFor(c.To, c.Want, c.Floor, c.Why)
+	s.result(c.Task, func(now time.Time) { s.machine.Allocated(now, c.Task, r, err) })
+}
+
+func (s *Shared) question(c cursor.Question, stopping <-chan struct{}) {
+	ctx, cancel := cancelled(c.Timeout, stopping)
+	epoch, err := s.env.Store.Counters().Epoch(ctx, s.name)
+	cancel()
+	s.result(c.Task, func(now time.Time) { s.machine.Asked(now, c.Task, epoch, err) })
+}
+
+func (s *Shared) readStore(c cursor.ReadStore, stopping <-chan struct{}) {
+	ctx, cancel := cancelled(c.Timeout, stopping)
+	_, err := s.env.Store.Counters().Read(ctx, s.name)
+	cancel()
+	s.result(c.Task, func(now time.Time) { s.machine.Read(now, c.Task, err) })
+}
+
+// openLocal opens the local buffer. mu is held: callers find it as soon as the mode has changed.
+func (s *Shared) openLocal(c cursor.OpenLocal) {
+	local := &buffer{}
+	local.init(&s.ranges, s.settings.Threshold, s.settings.AcquireTimeout, c.Floor)
+	for _, r := range c.Ranges {
+		local.adopt(r)
+	}
+	s.local.Store(local)
+}
+
+// closeLocal closes the local buffer, without waiting for its refill, and drops what is left.
+func (s *Shared) closeLocal(local *buffer) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, r := range local.close(now, errLeft) {
+		s.skipped(r.Size(), errLeft)
+	}
+	issued, top := local.issued(), local.top()
+	s.happens(func(now time.Time) { s.machine.Closed(now, issued, top) })
+}
+
+// storeChanged passes on whether the store gives ranges.
+func (s *Shared) storeChanged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.machine.Store(s.whyAway())
+}
+
+// passed returns the highest number that this process has issued from the cursor.
+func (s *Shared) passed() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machine.Issued()
+}
