@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -38,6 +39,9 @@ const rounds = 10
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	if err := req.Validate(); err != nil {
 		return persist.Range{}, err
+	}
+	if sabotage.Off(sabotage.RangeOnce) {
+		return c.readThenWrite(ctx, req)
 	}
 	for range rounds {
 		r, err := c.take(ctx, req)
@@ -94,11 +98,28 @@ func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range
 	return r, r.Validate()
 }
 
+// readThenWrite allocates in two steps, between which others may do the same: that is what Allocate
+// must never do.
+func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (persist.Range, error) {
+	stored, err := c.Read(ctx, req.BizTag)
+	if err != nil {
+		return persist.Range{}, err
+	}
+	next, r, err := stored.Allocated(req, c.now().UnixMilli())
+	if err != nil {
+		return persist.Range{}, err
+	}
+	time.Sleep(50 * time.Millisecond)
+	change := bson.D{{Key: "max", Value: next.Max}, {Key: "epoch", Value: next.Epoch}, {Key: "step", Value: next.Step}, {Key: "timestamp", Value: next.Timestamp}}
+	_, err = c.collection.UpdateOne(ctx, known(req.BizTag), bson.D{{Key: "$set", Value: change}})
+	return r, err
+}
+
 // believing selects the counter of a request, if it believes in the cursor that the range is for.
 func believing(req persist.Request) bson.D {
 	filter := known(req.BizTag)
 	switch epoch, ok := req.To.Cursor(); {
-	case !ok:
+	case !ok || sabotage.Off(sabotage.EpochHeld):
 		return filter
 	case epoch == "": // a record that is older than epochs lacks the field, which null selects
 		return append(filter, bson.E{Key: "epoch", Value: bson.D{{Key: "$in", Value: bson.A{"", nil}}}})
@@ -137,6 +158,9 @@ func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range)
 		return false, err
 	}
 	filter := append(known(bizTag), bson.E{Key: "max", Value: r.Last})
+	if sabotage.Off(sabotage.GiveBackSwap) {
+		filter = known(bizTag)
+	}
 	result, err := c.collection.UpdateOne(bounded, filter, bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: r.First - 1}}}})
 	if err != nil {
 		return false, about(bizTag, translate(err))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 )
@@ -138,6 +139,9 @@ func (s *Periodic) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 			// the clock has jumped back to a period that was just closed
 			s.view.CompareAndSwap(v, nil)
 			continue
+		}
+		if sabotage.Off(sabotage.Period) {
+			v = &view{span: &span{period: s.calendar.Now(s.env.Now().Add(500 * time.Millisecond))}}
 		}
 		seq.In(v.period)
 		return err

@@ -37,16 +37,15 @@ func run() (int, error) {
 	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; without it a temporary one, which is kept when there is a violation")
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/testing/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
-	flag.BoolVar(&o.Sabotaged, "sabotaged", false, "that seqd lacks a rule: only violations of what is promised of numbers count")
+	lacking := flag.String("sabotage", "", "the rules that seqd, built with the tag "+sabotage.Tag+", lacks: only violations of what is promised of numbers count")
 	only := flag.String("only", "", "the classes of faults, separated by commas; without it all")
 	record := flag.String("check", "", "check this record of an earlier run, print the report and end")
 	plan := flag.Bool("plan", false, "print the schedule and end")
-	overlay := flag.String("overlay", "", "folder to write the overlay of a sabotage to, whose name is the argument; print its path and end")
 	flag.Parse()
-	if *overlay != "" {
-		return 0, writeOverlay(flag.Arg(0), *overlay)
-	}
 	var err error
+	if o.Sabotaged, err = takeOut(*lacking); err != nil {
+		return 2, err
+	}
 	if o.Only, err = chaos.Classes(*only); err != nil {
 		return 2, err
 	}
@@ -86,18 +85,17 @@ func checkRecord(path string) (int, error) {
 	return 0, nil
 }
 
-// writeOverlay writes what `go build -overlay` needs to build a seqd without one of its rules; it
-// is called in the root of the repository.
-func writeOverlay(name, folder string) error {
+// takeOut has every seqd lack the rules of a sabotage, and reports whether a name was given.
+func takeOut(name string) (sabotaged bool, err error) {
+	if name == "" {
+		return false, os.Unsetenv(sabotage.Env)
+	}
 	s, err := sabotage.Find(name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	path, err := s.Overlay(".", folder)
-	if err != nil {
-		return err
+	if chaos.Inside() { // print it once
+		fmt.Fprintf(os.Stderr, "%s takes out: %s\nexpected: %s\n", s.Name, s.Lacks, s.Caught)
 	}
-	fmt.Fprintf(os.Stderr, "%s takes out: %s\nexpected: %s\n", s.Name, s.Rule, s.Caught)
-	fmt.Println(path)
-	return nil
+	return true, os.Setenv(sabotage.Env, s.Environment())
 }
