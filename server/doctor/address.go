@@ -83,5 +83,5 @@ func (c addressCheck) certificate(f *findings) {
 	if !files.Configured() {
 		return
 	}
-	filesCheck{c.d}.pair(f, "server.tls", files.CertFile, files.KeyFile)
+	filesCheck(c).pair(f, "server.tls", files.CertFile, files.KeyFile)
 }

@@ -21,7 +21,7 @@ const (
 // cursors compares each counter in the store with its cursor in Redis. A cursor never holds numbers
 // above the store's maximum, except after the store was restored from an older copy.
 func (c redisCheck) cursors(ctx context.Context, f *findings, client redis.UniversalClient) {
-	store, err := storeCheck{c.d}.look(ctx)
+	store, err := storeCheck(c).look(ctx)
 	if err != nil {
 		return // said elsewhere
 	}

@@ -260,7 +260,7 @@ func judgeRights(f *findings, rights rediscursor.Rights) {
 
 // cluster returns the ID of the cluster, "" if the store cannot be asked.
 func (c redisCheck) cluster(ctx context.Context) string {
-	store, err := storeCheck{c.d}.look(ctx)
+	store, err := storeCheck(c).look(ctx)
 	if err != nil {
 		return ""
 	}

@@ -64,7 +64,7 @@ const (
 
 func (c storeCheck) boltFile(ctx context.Context, f *findings) {
 	path := c.d.Config.Store.Bolt.Path
-	filesCheck{c.d}.folder(f, boltKey, filepath.Dir(path))
+	filesCheck(c).folder(f, boltKey, filepath.Dir(path))
 	c.fileSystem(f, path)
 	info, err := os.Stat(path)
 	switch {
@@ -77,7 +77,7 @@ func (c storeCheck) boltFile(ctx context.Context, f *findings) {
 	case info.Mode().Perm()&0o077 != 0:
 		f.add(Warn, boltKey, "chmod 600 "+path, "%s can be used by others than its owner (mode %#o)", path, info.Mode().Perm())
 	}
-	filesCheck{c.d}.written(f, boltKey, path)
+	filesCheck(c).written(f, boltKey, path)
 	store, err := c.openBolt()
 	switch {
 	case errors.Is(err, bolt.ErrInUse):
@@ -251,13 +251,13 @@ func (c storeCheck) definitions(ctx context.Context, f *findings, store persist.
 		}
 		defined[name] = s.BizType
 		if !s.Configured { // else it was looked at with the configuration
-			configCheck{c.d}.segmentSettings(f, s.BizType)
-			configCheck{c.d}.snowflakeSettings(f, s.BizType)
+			configCheck(c).segmentSettings(f, s.BizType)
+			configCheck(c).snowflakeSettings(f, s.BizType)
 			others = append(others, s.BizType)
 		}
 	}
-	filesCheck{c.d}.bizTypeFiles(f, others)
-	hostsCheck{c.d}.reach(ctx, f, webhooks(others))
+	filesCheck(c).bizTypeFiles(f, others)
+	hostsCheck(c).reach(ctx, f, webhooks(others))
 	if len(differ) > 0 {
 		f.add(Warn, "definitions", "change them by the API, or bring the configuration up to date", "the store says something else than the configuration, and that counts: %s", some(differ))
 	}
