@@ -1,6 +1,6 @@
-// Package command is the command line of seqd: the service and every sub-command. A program with
-// plugins and strategies of its own imports them, package standard, and this one, and calls [Main];
-// each sub-command then knows them too.
+// Package command is the command line of seqd: the service and every sub-command. To build seqd
+// with more plugins and strategies, write a program that imports them, package standard and this
+// package, and calls [Main]. They are then available in every sub-command.
 //
 //	import (
 //		_ "example.com/acme/numbers" // registers plugins and strategies in init functions
@@ -38,39 +38,48 @@ import (
 const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 
 Usage:
-  seqd [serve] --config FILE [--KEY VALUE ...]   run the service
-  seqd check-config --config FILE                check the configuration and exit
-  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, hosts, clocks), and say what to change.
-                                                 It changes nothing. It ends with 1 where something keeps seqd from working.
-  seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
-                                                 Every seqd must be stopped from before the restore until it has returned.
-                                                 It never lowers anything. What waits in Redis counts as issued.
-  seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
-                                                 a machine ID but those that stand begin above all that may have been granted
-  seqd compact --config FILE                     with store.driver bolt: write the store's files anew without the space that is free in them. seqd must
-                                                 be stopped. Whenever it is ended, the files are whole.
-  seqd healthcheck --config FILE                 ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at most, and
-                                                 print what it says of its readiness; opens neither store nor Redis
-  seqd token                                     make a secret, and the token that the configuration needs for it
-  seqd version                                   print the version and exit; also seqd --version
+  seqd [serve] --config FILE [--KEY VALUE ...]
+        Run the service.
+  seqd check-config --config FILE
+        Check the configuration.
+  seqd doctor --config FILE
+        Check the configuration and everything that it names (files, stores, Redis, hosts, clocks),
+        and suggest changes. It changes nothing. It exits with 1 if something keeps seqd from working.
+  seqd raise BIZTYPE NUMBER --config FILE
+        After restoring a backup of the store: make BIZTYPE continue above NUMBER. Stop every seqd
+        before the restore, and start them after this command has returned. It never lowers a
+        counter. Numbers reserved in Redis count as issued.
+  seqd restored --config FILE
+        After restoring a backup of the store, or of the Redis that holds machine IDs: make every new
+        lease of a machine ID begin above all that may have been granted. Current leases stay.
+  seqd compact --config FILE
+        With store.driver bolt: rewrite the files of the store without their free space. Stop seqd
+        first. If this command is interrupted, the files stay intact.
+  seqd healthcheck --config FILE
+        Ask the node that runs with this configuration whether it is alive, for at most 2 s, and
+        print its readiness. It exits with 0 or 1. It opens neither the store nor Redis.
+  seqd token
+        Generate a secret, and the token for the configuration that belongs to it.
+  seqd version
+        Print the version; also seqd --version.
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
-(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file.
+(SEQD_SERVER_ADDR). Flags override the environment, and the environment overrides the file.
 
-Exit codes: 0 done, 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG). The keys are:
+Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).
+The keys are:
 `
 
-// The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a
-// supervisor restarts that one.
+// The exit codes. None of them is 2, because a Go program exits with 2 if it panics, and a
+// supervisor must restart it then.
 const (
-	// ExitOK is the code of a command that did what it was to do, and of a service that stopped
-	// when it was asked to.
+	// ExitOK is the code of a command that succeeded, and of a service that stopped on a signal.
 	ExitOK = 0
-	// ExitFailed is the code of everything else that failed; another try may succeed.
+	// ExitFailed is the code of every other failure. Another try may succeed.
 	ExitFailed = 1
-	// ExitConfig is the code for a mistake in the configuration or on the command line, which stays
-	// until somebody mends it: EX_CONFIG of sysexits.h. deploy/seqd.service does not restart a
-	// service that ends with it.
+	// ExitConfig is the code for a mistake in the configuration or on the command line. It is
+	// EX_CONFIG of sysexits.h. Another try cannot succeed, so deploy/seqd.service does not restart
+	// a service that exits with it.
 	ExitConfig = 78
 )
 
@@ -84,8 +93,8 @@ type program struct {
 	serve             []server.Option
 }
 
-// WithVersion says which version of the program is running, and which commit, instead of what Go
-// knows of it. "" says nothing.
+// WithVersion sets the version and the commit of the program, in place of those that Go recorded in
+// the binary. "" sets nothing.
 func WithVersion(version, revision string) Option {
 	return func(p *program) { p.version, p.revision = version, revision }
 }
@@ -98,21 +107,21 @@ func WithServer(opts ...server.Option) Option {
 	return func(p *program) { p.serve = append(p.serve, opts...) }
 }
 
-// Main runs the command line of this process until it is done or told to stop by SIGINT or SIGTERM,
-// and ends the process with its exit code.
+// Main runs the command line of this process until it is done or stopped by SIGINT or SIGTERM, and
+// exits with its exit code.
 func Main(opts ...Option) {
 	gcpace.Start()
-	// Who reads the log may end. Go ends a program that goes on writing to it, unless told
-	// otherwise.
+	// The reader of the log may end. By default Go ends a program that writes to a broken standard
+	// output.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal ends the process at once: whoever sends it does not want to wait.
+	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, opts...))
 }
 
-// Run runs one command line, without the name of the program, and returns its exit code. What was
-// asked for goes to out, mistakes and the log to errs. The end of ctx stops the service cleanly.
+// Run runs one command line, without the name of the program, and returns its exit code. It writes
+// results to out, and errors and the log to errs. The service stops cleanly when ctx ends.
 func Run(ctx context.Context, args []string, out, errs io.Writer, opts ...Option) int {
 	p := program{env: os.Environ()}
 	for _, opt := range opts {
@@ -130,7 +139,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 		command, args = args[0], args[1:]
 	}
 	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "compact", "healthcheck", "token", "version", "help"}, command) {
-		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
+		fmt.Fprintf(errs, "seqd: no command %q; see seqd help\n", command)
 		return ExitConfig
 	}
 	src, operands, err := parseFlags(command, args, p.env)
@@ -155,7 +164,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	}
 	switch command {
 	case "check-config":
-		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
+		fmt.Fprintf(out, "the configuration is valid: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
 		return ExitOK
 	case "doctor":
 		if ops.Doctor(ctx, cfg, out) {
@@ -179,13 +188,13 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	return ExitOK
 }
 
-// sayInTime writes the last words of a service, unless the output takes nothing: the process must
-// end all the same.
+// sayInTime writes the final message of a service. It gives up after a second, so that the process
+// ends even if nobody reads the output.
 func sayInTime(errs io.Writer, text string) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		_, _ = io.WriteString(errs, text) // there is nowhere to tell its error
+		_, _ = io.WriteString(errs, text) // an error cannot be reported anywhere
 	}()
 	select {
 	case <-said:
@@ -193,15 +202,14 @@ func sayInTime(errs io.Writer, text string) {
 	}
 }
 
-// printToken makes a token. It reads no configuration and changes nothing: what it prints is yours
-// to put into place.
+// printToken prints a new token. It reads no configuration and changes nothing.
 func printToken(w io.Writer) {
 	secret, digest := access.NewSecret()
-	fmt.Fprintf(w, `The caller gets the secret, which is kept nowhere and shown only now:
+	fmt.Fprintf(w, `The secret is for the caller. It is shown only now and stored nowhere:
 
   %s
 
-The configuration gets its SHA-256; change name and scopes (issue:<biz type> with * for any characters, read, admin):
+Its SHA-256 is for the configuration. Change name and scopes (issue:<biz type> with * for any characters, read, admin):
 
 auth:
   tokens:
@@ -209,7 +217,7 @@ auth:
 `, secret, digest.Hex())
 }
 
-// raise lets a biz type go on above a number.
+// raise makes a biz type continue above a number.
 func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs io.Writer) int {
 	number, err := strconv.ParseInt(operands[1], 10, 64)
 	if err != nil {
@@ -229,7 +237,7 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 	return ExitOK
 }
 
-// restored does what follows the restoring of a backup for the biz types that have no counter to
+// restored does what is needed after restoring a backup, for the biz types that have no counter to
 // raise.
 func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	any := false
@@ -245,12 +253,12 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 		fmt.Fprintf(errs, "seqd: restored: %v\n", err)
 		return ExitFailed
 	case !any:
-		fmt.Fprintln(out, "no biz type leases machine IDs; for those with counters see seqd raise")
+		fmt.Fprintln(out, "no biz type leases machine IDs; for biz types with counters see seqd raise")
 	}
 	return ExitOK
 }
 
-// compact writes the files of the store anew.
+// compact rewrites the files of the store.
 func compact(cfg *config.Config, out, errs io.Writer) int {
 	err := ops.Compact(cfg, out)
 	switch {
@@ -264,7 +272,7 @@ func compact(cfg *config.Config, out, errs io.Writer) int {
 	return ExitOK
 }
 
-// healthcheck asks the node that runs with this configuration.
+// healthcheck asks the node that runs with this configuration whether it is alive.
 func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	said, err := ops.Healthcheck(ctx, cfg)
 	switch {
@@ -279,11 +287,10 @@ func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) i
 	return ExitOK
 }
 
-// operandsOf says what stands beside the flags of a command, where anything does.
+// operandsOf has the operands of the commands that take any.
 var operandsOf = map[string][]string{"raise": {"BIZTYPE", "NUMBER"}}
 
-// parseFlags reads --config and a flag for each key, and the operands that stand before, between
-// and behind them.
+// parseFlags parses --config, a flag for each key, and the operands before, between and after them.
 func parseFlags(command string, args, env []string) (src config.Sources, operands []string, err error) {
 	src = config.Sources{Env: env, Flags: make(map[string]string)}
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
@@ -319,7 +326,7 @@ func printUsage(w io.Writer) {
 	}
 }
 
-// versionLine says what was built from what.
+// versionLine returns the output of seqd version.
 func (p *program) versionLine() string {
 	return fmt.Sprintf("seqd %s (%s, %s/%s)", version.Of(p.version), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
