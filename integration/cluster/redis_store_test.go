@@ -163,8 +163,7 @@ func TestRedisAndStoreAway(t *testing.T) {
 				f.sail("a b", redisAt(r.Addr()))
 				f.more(step)
 				f.unload()
-				// what the first round has refilled, the second sees, and replaces standby ranges
-				// for
+				// the second round sees what the first has refilled, and replaces standby ranges
 				for range 2 {
 					f.awaitQuiet()
 					f.each(func(m *member) { m.burn(1) })

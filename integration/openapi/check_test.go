@@ -149,7 +149,7 @@ func (c *checker) operations() map[string]*v3.Operation {
 	return all
 }
 
-// on sends a call to a node. It returns the zero answer if the request could not be sent.
+// on sends a call to a node, and checks the request and the answer.
 func (c *checker) on(url string, call call) (a answer) {
 	c.Helper()
 	what := fmt.Sprintf("%s %s %s: ", call.op, cut(call.target), call.part)
