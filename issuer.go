@@ -29,8 +29,8 @@ type Definition struct {
 	Disabled *Error
 }
 
-// Claim makes sure that the numbers of a biz type are only ever made in one shape (strategy, layout,
-// display), so that a changed configuration cannot repeat an ID (invariant U6).
+// Claim makes sure that the numbers of a biz type are only ever made in one shape (strategy,
+// layout, display), so that a changed configuration cannot repeat an ID (invariant U6).
 type Claim interface {
 	// Check returns fresh = true if the store has no record of the biz type, and [CodeConflict] if
 	// it has one of another shape.

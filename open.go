@@ -12,8 +12,8 @@ import (
 )
 
 // Init initialises every biz type, and retries those that failed for a reason that can pass, until
-// ctx ends. It returns when each is ready or cannot become ready. Requests need not wait for it: the
-// first request of a biz type initialises it.
+// ctx ends. It returns when each is ready or cannot become ready. Requests need not wait for it:
+// the first request of a biz type initialises it.
 func (is *Issuer) Init(ctx context.Context) {
 	pause := 50 * time.Millisecond
 	for {
