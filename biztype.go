@@ -63,7 +63,7 @@ func CheckName(name string) error {
 			continue
 		}
 		return Errorf(CodeInvalidBizType,
-			"the biz type %q has a character at byte %d that is not allowed: it starts with a letter and goes on with letters, digits, '.', '_' or '-'",
+			"the biz type %q has a character at byte %d that is not allowed: it starts with a letter and continues with letters, digits, '.', '_' or '-'",
 			name, i)
 	}
 	return nil

@@ -269,7 +269,7 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 		}
 		if err := call.Sequence.check(count, sum); err != nil {
 			is.abandoned(i, count, err)
-			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", l.Name, err)
+			return entered, fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
 		}
 	}
 	return entered, nil
@@ -296,7 +296,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, call *Call, w *walk, 
 			continue
 		}
 		if err := w.rejected(ctx, l, call, refusal); err != nil {
-			is.log.Error("plugin was not told of a refusal", "bizType", call.BizType, "error", err)
+			is.log.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
 		}
 	}
 	return is.conclude(ctx, i.rejected, call, refusal)

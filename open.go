@@ -133,7 +133,7 @@ func (is *Issuer) Close(ctx context.Context) error {
 		}
 	})
 	if total > mostFailed {
-		failed = append(failed, fmt.Errorf("%d biz types more did not close well", total-mostFailed))
+		failed = append(failed, fmt.Errorf("%d more biz types did not close well", total-mostFailed))
 	}
 	return errors.Join(failed...)
 }
