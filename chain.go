@@ -16,8 +16,8 @@ type link struct {
 	abandoned atomic.Int64    // calls that have not returned and that nobody waits for
 }
 
-// mostAbandoned is how many calls of one plugin may hang. Further calls are refused, so that a plugin
-// that blocks forever does not use up the memory.
+// mostAbandoned is how many calls of one plugin may hang. Further calls are refused, so that a
+// plugin that blocks forever does not use up the memory.
 const mostAbandoned = 100
 
 // newChain sorts plugins by their order.
@@ -97,8 +97,8 @@ const (
 	left
 )
 
-// apart runs f in a goroutine of its own, on a copy of call, and waits for it until the deadline. If
-// f returns in time, call gets what f made of the copy.
+// apart runs f in a goroutine of its own, on a copy of call, and waits for it until the deadline.
+// If f returns in time, call gets what f made of the copy.
 func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Context, *Call) error) error {
 	if l.abandoned.Load() >= mostAbandoned {
 		return &Error{Code: CodeTimeout, Detail: "plugin " + l.Name + " hangs", RetryAfter: time.Second}

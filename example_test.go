@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// orderOf returns a biz type that takes ranges of numbers from a store in memory. Over another store,
-// such as persist/bolt, the numbers continue after a restart.
+// orderOf returns a biz type that takes ranges of numbers from a store in memory. Over another
+// store, such as persist/bolt, the numbers continue after a restart.
 func orderOf(start int64) (seqd.Definition, error) {
 	env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.Default(), Observer: seqd.NopObserver{}}
 	settings := segment.DefaultSettings()

@@ -29,8 +29,8 @@ type Definition struct {
 	Disabled *Error
 }
 
-// Claim makes sure that the numbers of a biz type are only ever made in one shape (strategy, layout,
-// display), so that a changed configuration cannot repeat an ID (invariant U6).
+// Claim makes sure that the numbers of a biz type are only ever made in one shape (strategy,
+// layout, display), so that a changed configuration cannot repeat an ID (invariant U6).
 type Claim interface {
 	// Check returns fresh = true if the store has no record of the biz type, and [CodeConflict] if
 	// it has one of another shape.
@@ -269,7 +269,7 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 		}
 		if err := call.Sequence.check(count, sum); err != nil {
 			is.abandoned(i, count, err)
-			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", l.Name, err)
+			return entered, fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
 		}
 	}
 	return entered, nil
@@ -296,7 +296,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, call *Call, w *walk, 
 			continue
 		}
 		if err := w.rejected(ctx, l, call, refusal); err != nil {
-			is.log.Error("plugin was not told of a refusal", "bizType", call.BizType, "error", err)
+			is.log.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
 		}
 	}
 	return is.conclude(ctx, i.rejected, call, refusal)

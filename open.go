@@ -12,8 +12,8 @@ import (
 )
 
 // Init initialises every biz type, and retries those that failed for a reason that can pass, until
-// ctx ends. It returns when each is ready or cannot become ready. Requests need not wait for it: the
-// first request of a biz type initialises it.
+// ctx ends. It returns when each is ready or cannot become ready. Requests need not wait for it:
+// the first request of a biz type initialises it.
 func (is *Issuer) Init(ctx context.Context) {
 	pause := 50 * time.Millisecond
 	for {
@@ -133,7 +133,7 @@ func (is *Issuer) Close(ctx context.Context) error {
 		}
 	})
 	if total > mostFailed {
-		failed = append(failed, fmt.Errorf("%d biz types more did not close well", total-mostFailed))
+		failed = append(failed, fmt.Errorf("%d more biz types did not close well", total-mostFailed))
 	}
 	return errors.Join(failed...)
 }

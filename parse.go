@@ -73,7 +73,7 @@ func (i *instance) read(id string) (p Parsed, shown string, err error) {
 			shown, p.Valid = reading.Shown, p.Valid && !reading.Invalid
 			p.Period = cmp.Or(p.Period, reading.Period)
 		case l.Rewrites:
-			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s has no way to", i.name, l.Name)
+			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s cannot read them", i.name, l.Name)
 		}
 	}
 	return p, shown, nil

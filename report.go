@@ -17,8 +17,8 @@ type Details struct {
 	Values  map[string]any
 }
 
-// Details returns what the strategies report to operators, sorted by biz type, at most that many. It
-// does no I/O and is safe for concurrent use.
+// Details returns what the strategies report to operators, sorted by biz type, at most that many.
+// It does no I/O and is safe for concurrent use.
 func (is *Issuer) Details(most int) (list []Details) {
 	for i := range is.serving() {
 		if d, ok := i.strategy.(DetailReporter); ok {
@@ -38,8 +38,8 @@ func (is *Issuer) Health(most int) (unready []Unready, total int) {
 
 // Degraded returns the biz types that issue, but not as they should, and those that are
 // [Definition].Aside and cannot be used here, sorted by name, at most that many; total is how many
-// there are. It contains none that [Issuer.Health] returns. It does no I/O and is safe for concurrent
-// use.
+// there are. It contains none that [Issuer.Health] returns. It does no I/O and is safe for
+// concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	return is.list(most, content.degraded)
 }
