@@ -36,6 +36,15 @@ type world struct {
 	// offered is where each range went that the store gave, by its first number (invariant U2).
 	offered map[int64]string
 	highest int64 // that was issued
+	mode    Mode  // at the last check
+}
+
+// allowed are the changes of the mode, see Machine.enter.
+var allowed = map[Mode][]Mode{
+	Online:  {Online, Mending, Closing},
+	Mending: {Mending, Online, Alone, Closing},
+	Alone:   {Alone, Mending, Closing},
+	Closing: {Closing},
 }
 
 // redis holds one cursor, without a queue.
@@ -122,7 +131,11 @@ func (w *world) check() {
 			w.t.Fatalf("%s has %d commands under way", task, n)
 		}
 	}
-	if due := w.m.Deadline(); w.m.Mode() == Closing && !due.IsZero() {
+	if next := w.m.Mode(); !slices.Contains(allowed[w.mode], next) {
+		w.t.Errorf("the mode changes from %s to %s", w.mode, next)
+	}
+	w.mode = w.m.Mode()
+	if due := w.m.Deadline(); w.mode == Closing && !due.IsZero() {
 		w.t.Errorf("closing, and Tick is due at %v", due)
 	}
 }
