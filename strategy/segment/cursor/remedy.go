@@ -24,7 +24,7 @@ const (
 // left to another node.
 func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) remedy {
 	switch {
-	case look.Stub && !m.spareFits(look, m.highest) && (patient || m.awaitsSeed(now)):
+	case look.Stub && !m.spareFits(look, m.highest) && (patient || m.belief.awaitsSeed(now)):
 		return waitForOther // if the spare range were ready, the claim would be this node's own
 	case look.Stub:
 		return seedIt
