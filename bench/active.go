@@ -18,7 +18,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// benchActive asks for numbers of very many biz types at random, under strict ordering.
+// benchActive asks 10,000 strict biz types for numbers, at random.
 func benchActive(ctx context.Context, o options) (results []result, err error) {
 	const many = 10_000
 	b := &backends{}
@@ -53,7 +53,7 @@ func benchActive(ctx context.Context, o options) (results []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// the first is of the round that warms up
+	// the first value is from the warm-up round
 	calls := pairs{base: oneCalls[1:], value: allCalls[1:]}
 	return []result{
 		p.report("strict, 10,000 biz types, all asked for at random, 64 connections", "1 biz type, same load script", perSecond),
@@ -61,16 +61,16 @@ func benchActive(ctx context.Context, o options) (results []result, err error) {
 	}, nil
 }
 
-// sharedMemory is a store in memory that a biz type takes for one that nodes share.
+// sharedMemory is a store in memory that claims to be shared by nodes.
 type sharedMemory struct{ persist.Store }
 
 // Shared implements [persist.Store].
 func (sharedMemory) Shared() bool { return true }
 
-// withoutStore serves biz types over Redis and a store in memory. So many first ranges take the
-// stand-in for MongoDB an hour: it reads every document to change one. No request of this figure
-// waits for the store, and so which one it is does not matter. At most maxInFlight requests are
-// answered at once, 0 for no bound.
+// withoutStore serves biz types over Redis and a store in memory. The stand-in for MongoDB would
+// need an hour to allocate this many first ranges, because it reads every document to change one.
+// No request of this figure waits for the store, so the kind of store does not matter. At most
+// maxInFlight requests are answered at once; 0 means no limit.
 func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seqd.BizType, maxInFlight int) (url string, err error) {
 	client := redis.NewClient(&redis.Options{ // as the runtime makes it
 		Addr: b.redisAddr, Protocol: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
@@ -101,7 +101,7 @@ func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seq
 	return b.issue(ctx, definitions, maxInFlight)
 }
 
-// issue serves biz types over seqd's HTTP side alone.
+// issue serves biz types with seqd's HTTP handlers only.
 func (b *backends) issue(ctx context.Context, definitions []seqd.Definition, maxInFlight int) (url string, err error) {
 	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: discard()})
 	if err != nil {

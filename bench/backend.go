@@ -24,21 +24,20 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// mongoEnv names the environment variable with the URI of a MongoDB server to use instead of the
+// mongoEnv is the environment variable with the URI of a MongoDB server to use instead of the
 // stand-in.
 const mongoEnv = "SEQD_TEST_MONGO_URI"
 
-// backends are a Redis server without persistence and a MongoDB server or the stand-in for one, for
-// one figure.
+// backends are the servers of one figure: Redis without persistence, and MongoDB or its stand-in.
 type backends struct {
 	redisAddr string
-	redis     *redis.Client // for looking at the server
+	redis     *redis.Client // to inspect the server
 	mongoURI  string
-	databases []string // that are used on it
+	databases []string // used on the MongoDB server
 	cleanUps  []func() error
 }
 
-// startBackends starts both servers. Where ownStore is set the store is the stand-in in any case.
+// startBackends starts both servers. If ownStore is set, the store is always the stand-in.
 func startBackends(ctx context.Context, o options, ownStore bool) (b *backends, err error) {
 	b = &backends{mongoURI: os.Getenv(mongoEnv)}
 	defer func() {
@@ -96,7 +95,7 @@ func (b *backends) startStandIn(ctx context.Context, o options) error {
 		return err
 	}
 	b.mongoURI = "mongodb://" + addr
-	// How fast the disk is, is not measured here.
+	// The speed of the disk is not measured here.
 	return b.start(ctx, addr, nil, o.standIn, "-listen", addr, "-dir", data, "-synchronous", "off")
 }
 
@@ -110,7 +109,7 @@ func (b *backends) start(ctx context.Context, addr string, env []string, path st
 	return c.await(ctx, addr)
 }
 
-// stop ends everything, the last that was started first.
+// stop stops everything in reverse order.
 func (b *backends) stop() error {
 	var failed []error
 	for _, f := range slices.Backward(b.cleanUps) {
@@ -120,7 +119,8 @@ func (b *backends) stop() error {
 	return errors.Join(failed...)
 }
 
-// config is what a seqd on these servers has. Those of the same name share their counters.
+// config returns the configuration of a seqd on these servers. Nodes with the same name share their
+// counters.
 func (b *backends) config(name string, bizTypes []seqd.BizType) *config.Config {
 	cfg := config.Default()
 	cfg.Store.Driver = "mongo"
@@ -130,15 +130,15 @@ func (b *backends) config(name string, bizTypes []seqd.BizType) *config.Config {
 	return &cfg
 }
 
-// databaseFor returns the name of a database of this run, which is dropped at the end where the
-// server stays.
+// databaseFor returns the name of a database of this run. If the server outlives the run, the
+// database is dropped at the end.
 func (b *backends) databaseFor(name string) string {
 	database := fmt.Sprintf("seqdbench%d%s", os.Getpid(), name)
 	b.databases = append(b.databases, database)
 	return database
 }
 
-// seqd runs seqd in this process on these servers until stop.
+// seqd runs seqd in this process on these servers until stop is called.
 func (b *backends) seqd(ctx context.Context, cfg *config.Config, opts ...server.Option) (url string, err error) {
 	url, stop, err := runSeqd(ctx, cfg, opts...)
 	if err != nil {
@@ -148,13 +148,13 @@ func (b *backends) seqd(ctx context.Context, cfg *config.Config, opts ...server.
 	return url, nil
 }
 
-// work is what a Redis server has done so far.
+// work is what a Redis server has done since its start.
 type work struct {
-	scripts float64 // calls of EVALSHA: each take and each install is one
+	scripts float64 // calls of EVALSHA, one for each take and each install
 	cpu     float64 // seconds
 }
 
-// work asks the server.
+// work asks the server what it has done.
 func (b *backends) work(ctx context.Context) (w work, err error) {
 	commands, err := b.redis.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *backends) work(ctx context.Context) (w work, err error) {
 	return w, nil
 }
 
-// during returns what a load made the server do per ID, one ID per request.
+// during returns what the server did per ID during a load of one ID per request.
 func (b *backends) during(ctx context.Context, run func() (load, error)) (l load, perID work, err error) {
 	before, err := b.work(ctx)
 	if err != nil {
@@ -195,12 +195,12 @@ func (b *backends) during(ctx context.Context, run func() (load, error)) (l load
 	return l, work{scripts: (after.scripts - before.scripts) / l.requests, cpu: (after.cpu - before.cpu) / l.requests}, err
 }
 
-// child is a process that ends with this one at the latest.
+// child is a process that ends with this one, if not before.
 type child struct {
 	cmd    *exec.Cmd
 	end    context.CancelFunc
-	out    bytes.Buffer  // to be read once it has ended
-	exited chan struct{} // closed when it has ended and err is set
+	out    bytes.Buffer  // read only after the process has ended
+	exited chan struct{} // closed after the process has ended and err is set
 	err    error
 }
 
@@ -211,7 +211,7 @@ func startChild(ctx context.Context, dir string, env []string, path string, args
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.out
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
 	c.cmd.WaitDelay = 10 * time.Minute
-	// The kernel ends it with the thread that started it: that thread is kept until then.
+	// The kernel ends the child with the thread that started it, so that thread is kept.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
@@ -248,7 +248,7 @@ func (c *child) await(ctx context.Context, addr string) error {
 	}
 }
 
-// stop asks the process to end and waits until it has.
+// stop asks the process to end and waits for it.
 func (c *child) stop() error {
 	c.end()
 	<-c.exited
@@ -258,12 +258,12 @@ func (c *child) stop() error {
 	return nil
 }
 
-// environ is the environment without the configuration of a seqd.
+// environ returns the environment without the settings of seqd.
 func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SEQD_") })
 }
 
-// freeAddr returns an address that nobody listens on.
+// freeAddr returns an unused address.
 func freeAddr() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// chartFolder is where charts are, beside the document that shows them.
+// chartFolder is the folder of the charts, next to the document that shows them.
 const chartFolder = "performance"
 
-// chart is how costs grow with one quantity.
+// chart shows how costs grow with one quantity.
 type chart struct {
 	Name   string    `json:"name"`
 	Title  string    `json:"title"`
@@ -33,7 +33,7 @@ type panel struct {
 	unit unit
 }
 
-// series is one line: the values of each round for every x.
+// series is one line: for every x, the values of all rounds.
 type series struct {
 	Name   string      `json:"name"`
 	Values [][]float64 `json:"values"`
@@ -41,7 +41,7 @@ type series struct {
 
 func (c chart) path() string { return path.Join(chartFolder, c.Name+".svg") }
 
-// newPanel has a line of len(x) places for each name.
+// newPanel returns a panel with an empty line of len(x) points for each name.
 func newPanel(title string, u unit, logY bool, x []float64, names ...string) panel {
 	p := panel{Title: title, Unit: u.name, LogY: logY, unit: u}
 	for _, name := range names {
@@ -61,7 +61,7 @@ func (d *document) growth(out io.Writer) {
 	if len(d.Growth) == 0 {
 		return
 	}
-	fmt.Fprint(out, "\n## How costs grow\n\nEach point is the median of the rounds, each bar from the lowest to the highest of them.\n")
+	fmt.Fprint(out, "\n## How costs grow\n\nEach point is the median of the rounds. Each bar spans the lowest to the highest value.\n")
 	for _, c := range d.Growth {
 		fmt.Fprintf(out, "\n### %s\n\n![%s](%s)\n\n", c.Title, c.Title, c.path())
 		c.table(out)
@@ -96,8 +96,8 @@ func thousands(n float64) string {
 	return text
 }
 
-// A panel in pixels: the plot has margins for titles and numbers, and all panels stand side by side
-// over their legends.
+// The layout in pixels. Panels stand side by side. Each plot has margins for titles and numbers,
+// and a legend below.
 const (
 	panelWidth, panelHeight = 330, 250
 	leftMargin, rightMargin = 66, 16
@@ -105,8 +105,8 @@ const (
 	legendLine              = 18
 )
 
-// style makes a chart readable on light and on dark pages: GitHub and browsers apply the media
-// query to images too.
+// style makes a chart readable on light and dark pages. GitHub and browsers apply the media query
+// to images too.
 const style = `<style>
 text { font: 12px system-ui, sans-serif; fill: #24292f } .title { font-weight: 600 } .axis { stroke: #8c959f } .grid { stroke: #8c959f; opacity: .3 }
 .line { fill: none; stroke-width: 2 } .bar { stroke-width: 1.5; opacity: .6 } .dot { stroke: none }
@@ -134,8 +134,8 @@ func (c chart) svg() []byte {
 	return out.Bytes()
 }
 
-// legend returns the names of a panel's lines, unless it has but one without a name or those of the
-// panel before.
+// legend returns the names of a panel's lines. It returns nil for a single line without a name, and
+// if the previous panel has the same names.
 func (c chart) legend(i int) (names []string) {
 	same := i > 0 && len(c.Panels[i].Series) == len(c.Panels[i-1].Series)
 	for j, s := range c.Panels[i].Series {
@@ -176,7 +176,7 @@ func (s scale) at(value float64) float64 {
 	return s.start + (s.end-s.start)*(value-from)/(to-from)
 }
 
-// ticks are the values that get a grid line.
+// ticks returns the values that get a grid line.
 func (s scale) ticks() (list []float64) {
 	if s.log {
 		for v := s.from; v <= s.to*1.001; v *= 10 {
@@ -190,7 +190,7 @@ func (s scale) ticks() (list []float64) {
 	return list
 }
 
-// nice is the next of 1, 2, 2.5 and 5 times a power of ten.
+// nice rounds a step up to 1, 2, 2.5 or 5 times a power of ten.
 func nice(step float64) float64 {
 	if step <= 0 {
 		return 1
@@ -204,7 +204,7 @@ func nice(step float64) float64 {
 	return 10 * base
 }
 
-// scales fit all values of a panel.
+// scales returns scales that fit all values of a panel.
 func (c chart) scales(p panel) (x, y scale) {
 	var all []float64
 	for _, s := range p.Series {
@@ -244,7 +244,7 @@ func (c chart) plot(out io.Writer, p panel) {
 	}
 }
 
-// short writes a number of the axis in little room.
+// short formats a number of the axis in few characters.
 func short(n float64) string {
 	switch {
 	case n >= 1e6:

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// client sends one GET over one keep-alive connection again and again. It does as little as it can,
-// because what it costs is part of every latency it takes and would make a ratio of two look better
-// than it is.
+// client sends the same GET repeatedly over one keep-alive connection. It does as little as
+// possible: its own cost is part of every latency it measures, and would hide part of the
+// difference between two services.
 type client struct {
 	conn    net.Conn
 	reader  *bufio.Reader
 	request []byte
 }
 
-// patience bounds everything a client does, so that a server that hangs ends the run.
+// patience limits every operation of a client, so that a server that hangs fails the run.
 const patience = 10 * time.Minute
 
 func newClient(url string) (*client, error) {
@@ -41,7 +41,7 @@ var (
 	contentLength     = []byte("Content-Length: ")
 )
 
-// get sends the request and reads the answer. Any answer but 200 is an error.
+// get sends the request and reads the answer. Any status except 200 is an error.
 func (c *client) get() error {
 	served, err := c.try()
 	if err == nil && !served {
@@ -50,7 +50,7 @@ func (c *client) get() error {
 	return err
 }
 
-// try is get for a service that may be overloaded: served is false for 503.
+// try is like get, for a service that may be overloaded: served is false for 503.
 func (c *client) try() (served bool, err error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return false, err
@@ -85,29 +85,29 @@ func (c *client) try() (served bool, err error) {
 
 func (c *client) close() error { return c.conn.Close() }
 
-// timed is get and how long it took.
+// timed is like get and returns how long it took.
 func (c *client) timed() (time.Duration, error) {
 	began := time.Now()
 	err := c.get()
 	return time.Since(began), err
 }
 
-// pace is a load that does not wait for answers: request after request at fixed times, spread over
-// connections in turn.
+// pace is a load that sends requests at fixed times, whether or not earlier ones were answered. It
+// uses its connections in turn.
 type pace struct {
 	perSecond   int
 	requests    int
 	connections int
 }
 
-// run returns how long each request took. A request whose connection is still busy when its time
-// comes has waited since then, so that a pause of the server counts for all requests that it kept
-// waiting. One whose connection is idle begins when it is sent: that timers of this process are
-// late is not the server's doing.
+// run returns how long each request took. If the connection is busy when a request is due, its time
+// counts from then, so a pause of the server counts for all requests that it delayed. If the
+// connection is idle, the time counts from sending, because a late timer in this process is not the
+// server's fault.
 func (p pace) run(url string) ([]time.Duration, error) {
 	took := make([]time.Duration, p.requests)
 	failed := make([]error, p.connections)
-	begin := time.Now().Add(50 * time.Millisecond) // all are connected by then
+	begin := time.Now().Add(50 * time.Millisecond) // time for all to connect
 	var all sync.WaitGroup
 	for i := range p.connections {
 		all.Go(func() {
@@ -132,7 +132,7 @@ func (p pace) run(url string) ([]time.Duration, error) {
 	return took, errors.Join(failed...)
 }
 
-// permille returns the value that n of 1000 are not above, of a sorted list, in microseconds.
+// permille returns the n/1000 quantile of a sorted list, in microseconds.
 func permille(sorted []time.Duration, n int) float64 {
 	return float64(sorted[(len(sorted)-1)*n/1000].Nanoseconds()) / 1000
 }

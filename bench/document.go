@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd/bench/openloop"
 )
 
-// document is everything that a run came to.
+// document is the outcome of a run.
 type document struct {
 	Began    time.Time         `json:"began"`
 	Took     string            `json:"took"`
@@ -24,8 +24,8 @@ type document struct {
 	Rounds   int               `json:"rounds"`
 	Duration string            `json:"duration"`
 	Figures  []line            `json:"figures"`
-	Short    []string          `json:"fallShort"` // what misses its target
-	Failed   []string          `json:"failed"`    // what could not be measured, and why
+	Short    []string          `json:"fallShort"` // results that miss their targets
+	Failed   []string          `json:"failed"`    // figures that could not be measured, and why
 	Loads    []loadLine        `json:"percentiles"`
 	Growth   []chart           `json:"growth"`
 
@@ -94,7 +94,7 @@ func (d *document) fail(figure string, err error) {
 	d.Failed = append(d.Failed, figure+": "+reason)
 }
 
-// write prints the run as Markdown, and puts it where the options say.
+// write prints the run as Markdown, and writes it to the files in the options.
 func (d *document) write(o options) error {
 	took := time.Since(d.Began).Round(time.Second)
 	d.Took = took.String()
@@ -110,7 +110,7 @@ func (d *document) write(o options) error {
 	return err
 }
 
-// draw writes the charts to where the text says they are.
+// draw writes the charts to the paths in the text.
 func (d *document) draw(dir string) error {
 	if len(d.Growth) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (d *document) markdown() string {
 	return out.String()
 }
 
-// shortfalls lists first what misses its target.
+// shortfalls lists the results that miss their targets.
 func (d *document) shortfalls(out io.Writer) {
 	var missed []result
 	with := 0
@@ -212,7 +212,7 @@ func (l latency) row() string {
 	return "| " + strings.Join(append(cells, l.remark()), " | ") + " |"
 }
 
-// remark says where a load was not what it should be.
+// remark says how a load differed from the plan.
 func (l latency) remark() string {
 	var remarks []string
 	reached := median(l.column(func(r openloop.Report) float64 { return r.Rate }))
@@ -232,7 +232,7 @@ func (l latency) remark() string {
 	return strings.Join(remarks, "; ")
 }
 
-// replaceTable puts text between the two comments of a document.
+// replaceTable replaces the text between the two bench comments of a document.
 func replaceTable(path, text string) error {
 	const begin, end = "<!-- bench -->\n", "<!-- /bench -->"
 	data, err := os.ReadFile(path)
@@ -242,7 +242,7 @@ func replaceTable(path, text string) error {
 	before, rest, found := strings.Cut(string(data), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		return fmt.Errorf("%s has no place for the table", path)
+		return fmt.Errorf("%s has no comments that mark the place of the table", path)
 	}
 	return os.WriteFile(path, []byte(before+begin+text+end+after), 0o644)
 }

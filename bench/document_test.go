@@ -13,7 +13,7 @@ import (
 	"github.com/seqd/seqd/bench/openloop"
 )
 
-// sample is a run in which one of two targets was missed and one figure failed.
+// sample returns a run that missed one of two targets and in which one figure failed.
 func sample() *document {
 	d := newDocument(context.Background(), options{rounds: 2})
 	d.add("a", outcome{results: []result{
@@ -51,7 +51,7 @@ func TestWhatFallsShortComesFirst(t *testing.T) {
 	} {
 		at := strings.Index(text, want)
 		if at <= last {
-			t.Errorf("%q stands at %d, after what stands at %d, in\n%s", want, at, last, text)
+			t.Errorf("%q is at %d; want it after %d, in\n%s", want, at, last, text)
 		}
 		last = at
 	}
@@ -68,7 +68,7 @@ func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(path); string(text) != "before\n<!-- bench -->\nnew\n<!-- /bench -->\nafter\n" {
-		t.Errorf("the document is now %s", text)
+		t.Errorf("the document is %s", text)
 	}
 	f, err := os.Open(filepath.Join(dir, "performance", "chart.svg"))
 	if err != nil {
@@ -82,7 +82,7 @@ func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 		t.Errorf("the chart is not XML: %v", err)
 	}
 	if err := replaceTable(filepath.Join(dir, "performance", "chart.svg"), ""); err == nil {
-		t.Error("a document without the comments is written to")
+		t.Error("a document without the comments was changed")
 	}
 }
 
@@ -91,6 +91,6 @@ func TestOnly(t *testing.T) {
 		t.Errorf("%d figures, %v", len(list), err)
 	}
 	if _, err := chosen("singel"); err == nil {
-		t.Error("a figure that there is not is taken")
+		t.Error("an unknown figure is accepted")
 	}
 }

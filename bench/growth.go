@@ -16,12 +16,12 @@ import (
 // The units of charts, short enough for an axis.
 var (
 	idsPerSecond = unit{"IDs/s", func(n float64) string { return siUnit(n) + "/s" }}
-	megabytes    = unit{"bytes", formatted("%.0f MB", 1e6)} // whose powers of ten are round
+	megabytes    = unit{"bytes", formatted("%.0f MB", 1e6)} // powers of ten, to match the axis
 	seconds      = unit{"µs", formatted("%.2f s", 1e6)}
 	percent      = unit{"%", formatted("%.1f %%", 1)}
 )
 
-// siUnit writes a large number in little room.
+// siUnit formats a large number in few characters.
 func siUnit(n float64) string {
 	switch {
 	case n >= 1e6:
@@ -43,8 +43,8 @@ func upTo(most float64) (list []float64) {
 	return list
 }
 
-// steadyRate is what charts take p99 at: far below what any of the services can do, also over one
-// connection.
+// steadyRate is the rate at which charts measure p99. It is far below the capacity of every
+// service, even over one connection.
 const steadyRate = 2000
 
 // growConnections loads from 1 to 1,000 connections.
@@ -99,7 +99,7 @@ func growNodes(ctx context.Context, o options) (out outcome, err error) {
 	cpu, calls := newPanel("CPU of Redis per ID", hundredths, false, c.X, ""), newPanel("Redis calls per ID", ratio, false, c.X, "")
 	err = inTurn(o.rounds+1, len(c.X), func(round, i int) error {
 		l, perID, err := b.during(ctx, func() (load, error) { return saturateAll(ctx, urls[:i+1], o.duration) })
-		if round > 0 { // the first round warms up
+		if round > 0 { // round 0 is the warm-up
 			most.note(0, i, l.rate)
 			cpu.note(0, i, perID.cpu*1e6)
 			calls.note(0, i, perID.scripts)
@@ -110,7 +110,7 @@ func growNodes(ctx context.Context, o options) (out outcome, err error) {
 	return only(c, err)
 }
 
-// saturateAll loads all URLs at the same time, each from connections of its own.
+// saturateAll loads all URLs at the same time, each over its own connections.
 func saturateAll(ctx context.Context, urls []string, duration time.Duration) (sum load, err error) {
 	reports, failed := make([]openloop.Report, len(urls)), make([]error, len(urls))
 	var all sync.WaitGroup
@@ -155,9 +155,10 @@ func growBatch(ctx context.Context, o options) (out outcome, err error) {
 	return only(c, err)
 }
 
-// growStoreLatency has the store answer later and later, under counters that ask it all the time.
+// growStoreLatency delays the replies of the store more and more, while counters fetch ranges all
+// the time.
 func growStoreLatency(ctx context.Context, o options) (out outcome, err error) {
-	b, err := startBackends(ctx, o, true) // a replica set would lead the driver around the proxy
+	b, err := startBackends(ctx, o, true) // with a replica set the driver would bypass the proxy
 	if err != nil {
 		return out, err
 	}
@@ -174,7 +175,7 @@ func growStoreLatency(ctx context.Context, o options) (out outcome, err error) {
 		return out, err
 	}
 	lines := []string{
-		fmt.Sprintf("strict, a range lasts %s", joinEvery), fmt.Sprintf("per-node, a range lasts %s", joinEvery), "strict, a counter that begins",
+		fmt.Sprintf("strict, a range lasts %s", joinEvery), fmt.Sprintf("per-node, a range lasts %s", joinEvery), "strict, a new counter",
 	}
 	answered := newPanel(fmt.Sprintf("answered, of %s a second", thousands(steadyRate)), perSecond, false, c.X, lines...)
 	slowest, refused := newPanel("p99", milliseconds, false, c.X, lines...), newPanel("refused", percent, false, c.X, lines...)
@@ -199,8 +200,8 @@ func growStoreLatency(ctx context.Context, o options) (out outcome, err error) {
 	return only(c, err)
 }
 
-// slowTypes are a strict and a per-node biz type whose ranges last joinEvery at the steady rate,
-// and so many that nobody has asked for yet, with default settings.
+// slowTypes returns a strict and a per-node biz type whose ranges last joinEvery at the steady
+// rate, and the given number of unused biz types with default settings.
 func slowTypes(fresh int) (list []seqd.BizType) {
 	const step = steadyRate * int64(joinEvery) / int64(time.Second)
 	strict := fixedStep(step)
@@ -215,8 +216,8 @@ func slowTypes(fresh int) (list []seqd.BizType) {
 	return list
 }
 
-// together puts the steady rate on several URLs at once, from so many connections that callers wait
-// in seqd and not for a connection.
+// together loads several URLs at once at the steady rate. It uses enough connections that callers
+// wait in seqd and not for a connection.
 func together(ctx context.Context, o options, urls ...string) ([]openloop.Report, error) {
 	reports, failed := make([]openloop.Report, len(urls)), make([]error, len(urls))
 	var all sync.WaitGroup

@@ -15,8 +15,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// growBizTypes starts the real binary on stores with 1 to 1,000,000 biz types, none of which is in
-// the configuration.
+// growBizTypes starts the real binary on stores with 1 to 1,000,000 biz types, none of them in the
+// configuration.
 func growBizTypes(ctx context.Context, o options) (out outcome, err error) {
 	if o.binary == "" {
 		return out, errors.New("-binary is needed")
@@ -52,7 +52,7 @@ func growBizTypes(ctx context.Context, o options) (out outcome, err error) {
 	return only(c, nil)
 }
 
-// manyTypes is what a process with very many biz types came to.
+// manyTypes is what a process with very many biz types cost.
 type manyTypes struct{ start, ready, resident, one, spread float64 }
 
 func loadMany(ctx context.Context, o options, dir string, n int) (m manyTypes, err error) {
@@ -80,8 +80,8 @@ func loadMany(ctx context.Context, o options, dir string, n int) (m manyTypes, e
 	return m, err
 }
 
-// awaitAll waits until every biz type can issue. It asks less and less often: the answer lists
-// those that cannot, and making it takes time of the process.
+// awaitAll waits until every biz type can issue. It asks less and less often, because the answer
+// lists those that cannot, and building it costs the process time.
 func (p process) awaitAll(ctx context.Context) error {
 	for {
 		_, err := get(p.url + "/readyz")
@@ -95,8 +95,8 @@ func (p process) awaitAll(ctx context.Context) error {
 	}
 }
 
-// fillStore writes what a seqd leaves behind that was told of the biz types by its API: their
-// definitions, their counters and the shapes of their numbers.
+// fillStore writes what seqd stores for biz types created through its API: definitions, counters
+// and the shapes of their numbers.
 func fillStore(ctx context.Context, dir string, n int) (err error) {
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
 		return err

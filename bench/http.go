@@ -26,17 +26,17 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// firstNumber makes all IDs of a run equally long.
+// firstNumber gives all IDs of a run the same length.
 const firstNumber = 1_000_000_000
 
-// bizType is a segment biz type that begins where all numbers have the same length.
+// bizType returns a segment biz type that starts at firstNumber.
 func bizType(name string) seqd.BizType {
 	settings := segment.DefaultSettings()
 	settings.Start = firstNumber
 	return seqd.BizType{Name: name, Strategy: segment.Name, Settings: &settings}
 }
 
-// startSeqd runs the runtime in this process on a bolt store in dir, as the shipped configuration
+// startSeqd runs the server in this process on a bolt store in dir, as the shipped configuration
 // does, and returns its URL.
 func startSeqd(ctx context.Context, dir string, bizTypes []seqd.BizType) (url string, stop func() error, err error) {
 	cfg := config.Default()
@@ -45,11 +45,11 @@ func startSeqd(ctx context.Context, dir string, bizTypes []seqd.BizType) (url st
 	return runSeqd(ctx, &cfg)
 }
 
-// runSeqd runs the runtime in this process on a free port and waits until all its biz types are
+// runSeqd runs the server in this process on a free port and waits until all its biz types are
 // initialised.
 func runSeqd(ctx context.Context, cfg *config.Config, opts ...server.Option) (url string, stop func() error, err error) {
 	cfg.Server.Addr = "127.0.0.1:0"
-	// 100,000 biz types give their numbers back, and that is not measured
+	// time for 100,000 biz types to return their numbers; this is not measured
 	cfg.Server.StopTimeout = 10 * time.Minute
 	if err := cfg.Validate(); err != nil {
 		return "", nil, err
@@ -83,8 +83,8 @@ func awaitReady(ctx context.Context, url string) error {
 	return ctx.Err()
 }
 
-// startConstant serves ready-made bodies from a bare gin engine in this process: the fastest an
-// HTTP answer of that size can be with the same framework.
+// startConstant serves constant bodies from a bare gin engine in this process. This is the fastest
+// HTTP answer of that size with the same framework.
 func startConstant(bodies map[string][]byte) (url string, stop func() error, err error) {
 	engine := newEngine()
 	for path, body := range bodies {
@@ -148,13 +148,13 @@ var (
 	requestsInAll     = regexp.MustCompile(`(\d+) requests in`)
 )
 
-// load is what a run of wrk came to.
+// load is the result of a run of wrk.
 type load struct {
 	rate     float64 // requests per second
 	requests float64
 }
 
-// wrk loads a URL from 64 connections and returns requests per second. Any answer but 2xx is an
+// wrk loads a URL over 64 connections and returns requests per second. Any status except 2xx is an
 // error.
 func wrk(ctx context.Context, o options, url string, more ...string) (float64, error) {
 	l, err := runWrk(ctx, o, url, more...)
@@ -220,6 +220,6 @@ func benchBatch(ctx context.Context, o options) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := p.result("`count=10000` as text, 64 connections", "the same bytes ready-made", perSecond, true, 0.40)
+	r := p.result("`count=10000` as text, 64 connections", "the same bytes as a constant", perSecond, true, 0.40)
 	return []result{r}, nil
 }

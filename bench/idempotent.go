@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// benchIdempotent loads POST with an Idempotency-Key of its own for each request, strict over Redis
-// and MongoDB, beside a route that does one INCR under the same load.
+// benchIdempotent compares POST requests, each with a new Idempotency-Key, with a route that does
+// one INCR. The biz type is strict, over Redis and MongoDB.
 func benchIdempotent(ctx context.Context, o options) (results []result, err error) {
 	b, err := startBackends(ctx, o, false)
 	if err != nil {
@@ -43,7 +43,7 @@ func benchIdempotent(ctx context.Context, o options) (results []result, err erro
 	}, nil
 }
 
-// runWrkKeys is runWrk with POST requests that each carry another key.
+// runWrkKeys is like runWrk, with POST requests that each carry a new key.
 func runWrkKeys(ctx context.Context, o options, url string) (l load, err error) {
 	script, err := os.CreateTemp("", "seqd-bench-*.lua")
 	if err != nil {

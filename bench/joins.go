@@ -16,22 +16,22 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// The load of the figure joins: a segment lasts joinEvery, and getting the next takes two replies
+// The load of the figure joins: a segment lasts joinEvery, and fetching the next takes two replies
 // of the store.
 const (
 	joinEvery  = 150 * time.Millisecond
 	storeDelay = 50 * time.Millisecond
 )
 
-// A round is slices of both loads in turn, so that a bad while of the machine falls on both.
+// A round alternates short slices of both loads, so that a slow spell of the machine affects both.
 const joinSlices = 5
 
 var joinSlice = pace{perSecond: 2000, requests: 4000, connections: 32}
 
-// benchJoins compares the slowest requests of a counter that joins segment to segment all the time,
-// on a slow store, with those of one that never does.
+// benchJoins compares the slowest requests of two counters on a slow store: one switches segments
+// all the time, the other never.
 func benchJoins(ctx context.Context, o options) (results []result, err error) {
-	b, err := startBackends(ctx, o, true) // a replica set would lead the driver around the proxy
+	b, err := startBackends(ctx, o, true) // with a replica set the driver would bypass the proxy
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +60,11 @@ func benchJoins(ctx context.Context, o options) (results []result, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// the last are still under way
+		// the last refills are still under way
 		if joins, needed := refills.Load()-before, int64(joinSlices*joinSlice.requests)/step; joins < needed*9/10 {
-			return nil, fmt.Errorf("the store gave %d ranges, and the load needs %d: joins did not come as they should", joins, needed)
+			return nil, fmt.Errorf("the store allocated %d ranges, and the load needs %d", joins, needed)
 		}
-		if round > 0 { // the first round warms up
+		if round > 0 { // round 0 is the warm-up
 			p.base, p.value = append(p.base, base), append(p.value, value)
 		}
 	}
@@ -73,8 +73,7 @@ func benchJoins(ctx context.Context, o options) (results []result, err error) {
 		"the same without joins", milliseconds, false, 1.2)}, nil
 }
 
-// slowest loads both in turn and returns the latency of each that 999 of 1000 requests stay below,
-// in microseconds.
+// slowest loads both in turn and returns the p99.9 latency of each, in microseconds.
 func slowest(ctx context.Context, base, value string) (b, v float64, err error) {
 	var took [2][]time.Duration
 	for range joinSlices {
@@ -91,14 +90,14 @@ func slowest(ctx context.Context, base, value string) (b, v float64, err error) 
 	return permille(took[0], 999), permille(took[1], 999), nil
 }
 
-// fixedStep is a biz type whose segments are all of one size.
+// fixedStep returns a biz type whose segments all have the same size.
 func fixedStep(step int64) seqd.BizType {
 	settings := segment.DefaultSettings()
 	settings.Start, settings.Step, settings.MaxStep = firstNumber, step, step
 	return seqd.BizType{Name: "order", Strategy: segment.Name, Settings: &settings}
 }
 
-// refills counts the ranges that the store gave.
+// refills counts the ranges that the store allocated.
 type refills struct {
 	seqd.NopObserver
 	atomic.Int64
@@ -113,13 +112,13 @@ func (r *refills) Event(e seqd.Event) {
 	}
 }
 
-// link is a TCP proxy that passes on everything that comes back from upstream later than it came.
+// link is a TCP proxy that delays everything that comes from upstream.
 type link struct {
 	addr     string
 	upstream string
 	by       atomic.Int64 // nanoseconds
 	listener net.Listener
-	ctx      context.Context // ends with stop
+	ctx      context.Context // ended by stop
 	end      context.CancelFunc
 }
 

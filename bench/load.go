@@ -12,11 +12,11 @@ import (
 	"github.com/seqd/seqd/bench/openloop"
 )
 
-// loadCommand makes this program a load generator, as a process of its own: a pause of the process
-// with the servers does not stop its clock.
+// loadCommand makes this program a load generator. The generator is a separate process, so that a
+// pause of the process with the servers does not stop its clock.
 const loadCommand = "openloop"
 
-// generate is that: a job comes in, a report goes out.
+// generate reads a job from standard input, runs it and writes a report to standard output.
 func generate(ctx context.Context) error {
 	var job openloop.Job
 	if err := json.NewDecoder(os.Stdin).Decode(&job); err != nil {
@@ -29,7 +29,7 @@ func generate(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(report)
 }
 
-// runLoad runs a load in a process of its own.
+// runLoad runs a load in a separate process.
 func runLoad(ctx context.Context, job openloop.Job) (report openloop.Report, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -41,7 +41,7 @@ func runLoad(ctx context.Context, job openloop.Job) (report openloop.Report, err
 	}
 	var out, complaints bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, loadCommand)
-	cmd.Env = append(os.Environ(), "GOGC=off") // it keeps what it measures and little else
+	cmd.Env = append(os.Environ(), "GOGC=off") // it keeps nearly everything it allocates
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &complaints
 	if err := cmd.Run(); err != nil {
 		return report, fmt.Errorf("the load generator: %w: %s", err, complaints.Bytes())
@@ -49,7 +49,7 @@ func runLoad(ctx context.Context, job openloop.Job) (report openloop.Report, err
 	return report, json.Unmarshal(out.Bytes(), &report)
 }
 
-// mustGood runs a load of which every request must be answered with a number.
+// mustGood runs a load and returns an error unless every request got a number.
 func mustGood(ctx context.Context, job openloop.Job) (openloop.Report, error) {
 	r, err := runLoad(ctx, job)
 	if err == nil && r.Good() != r.Sent {
@@ -58,7 +58,7 @@ func mustGood(ctx context.Context, job openloop.Job) (openloop.Report, error) {
 	return r, err
 }
 
-// saturated is the most that a closed loop gets through.
+// saturated returns the rate of a closed loop.
 func saturated(ctx context.Context, job openloop.Job, duration time.Duration) (float64, error) {
 	job.Rate, job.Warm, job.Duration = 0, duration/5, duration
 	r, err := mustGood(ctx, job)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// machine is what was measured on.
+// machine describes the machine of a run.
 type machine struct {
 	Cores     int    `json:"cores"`
 	Processor string `json:"processor"`
@@ -26,14 +26,14 @@ func thisMachine() machine {
 	}
 }
 
-// totalMemory is that of the machine in KiB, 0 when it is not known.
+// totalMemory returns the memory of the machine in KiB, 0 if unknown.
 func totalMemory() int {
 	number, _, _ := strings.Cut(field("/proc/meminfo", "MemTotal"), " ")
 	n, _ := strconv.Atoi(number)
 	return n
 }
 
-// field returns what a file says after a name and a colon.
+// field returns the text after a name and a colon in a file.
 func field(path, name string) string {
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -54,13 +54,13 @@ func firstLine(data []byte, err error) string {
 	return strings.TrimSpace(line)
 }
 
-// versions are those of what takes part.
+// versions returns the versions of the programs and libraries involved.
 func versions(ctx context.Context) map[string]string {
 	v := map[string]string{"go": runtime.Version(), "redis": "unknown", "wrk": "unknown"}
 	if words := strings.Fields(firstLine(exec.CommandContext(ctx, "redis-server", "--version").Output())); len(words) > 2 {
 		v["redis"] = strings.TrimPrefix(words[2], "v=")
 	}
-	out, _ := exec.CommandContext(ctx, "wrk", "--version").Output() // it says so and fails
+	out, _ := exec.CommandContext(ctx, "wrk", "--version").Output() // prints its version and fails
 	if words := strings.Fields(firstLine(out, nil)); len(words) > 1 {
 		v["wrk"] = words[1]
 	}
@@ -74,7 +74,7 @@ func versions(ctx context.Context) map[string]string {
 	}
 	v["mongodb"] = "stand-in: FerretDB on SQLite"
 	if os.Getenv(mongoEnv) != "" {
-		v["mongodb"] = "the server that " + mongoEnv + " names"
+		v["mongodb"] = "the server in " + mongoEnv
 	}
 	return v
 }

@@ -1,7 +1,8 @@
-// Command bench measures what docs/PERFORMANCE.md promises, each figure beside its baseline in the
-// same process and the same run, and prints it as Markdown; -write puts that into the document. It
-// is a module of its own so that the product does not depend on what is only compared with. Run it
-// by scripts/bench, which installs wrk and Redis and builds seqd and the stand-in for MongoDB.
+// Command bench measures the figures of docs/PERFORMANCE.md and prints them as Markdown. Each
+// figure and its baseline are measured in the same process and the same run. The flag -write puts
+// the output into the document. bench is a separate module so that seqd does not depend on the
+// libraries it is compared with. Run it with scripts/bench, which installs wrk and Redis and builds
+// seqd and the stand-in for MongoDB.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	"time"
 )
 
-// options are the command line.
+// options are the flags of the command line.
 type options struct {
 	rounds   int
 	duration time.Duration
@@ -32,7 +33,7 @@ type options struct {
 	write    string
 }
 
-// outcome is what a figure came to.
+// outcome is the result of a figure.
 type outcome struct {
 	results   []result
 	latencies []latency
@@ -45,7 +46,7 @@ type figure struct {
 	run  func(context.Context, options) (outcome, error)
 }
 
-// lines is a figure that has nothing but lines of the table.
+// lines returns a figure that has only lines of the table.
 func lines(f func(context.Context, options) ([]result, error)) func(context.Context, options) (outcome, error) {
 	return func(ctx context.Context, o options) (outcome, error) {
 		results, err := f(ctx, o)
@@ -81,11 +82,11 @@ var figures = []figure{
 func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; medians are over these")
-	flag.DurationVar(&o.duration, "duration", time.Second, "length of one load run, in whole seconds: wrk knows no others")
-	flag.BoolVar(&o.quick, "quick", false, "let growth stop at 10,000 biz types and 100 connections")
+	flag.DurationVar(&o.duration, "duration", time.Second, "length of one load run, in whole seconds: wrk takes no fractions")
+	flag.BoolVar(&o.quick, "quick", false, "stop growth at 10,000 biz types and 100 connections")
 	flag.StringVar(&o.binary, "binary", "", "the built seqd, for the figures that start processes")
 	flag.StringVar(&o.standIn, "standin", "", "the built stand-in for MongoDB, for the figures of strict ordering")
-	flag.StringVar(&o.commit, "commit", "unknown", "what is measured, for the output")
+	flag.StringVar(&o.commit, "commit", "unknown", "the commit that is measured, for the output")
 	flag.StringVar(&o.only, "only", "", "run only these figures: "+strings.Join(names(), ", "))
 	flag.StringVar(&o.json, "json", "", "write every round's values to this file")
 	flag.StringVar(&o.write, "write", "", "put the output into this document, between its two bench comments, and the charts into the folder performance beside it")
@@ -110,7 +111,7 @@ func names() (list []string) {
 	return list
 }
 
-// chosen returns the figures that -only names; growth is all that begin so.
+// chosen returns the figures in -only; growth stands for all figures whose names begin with it.
 func chosen(only string) (list []figure, err error) {
 	if only == "" {
 		return figures, nil
@@ -154,7 +155,7 @@ func run(ctx context.Context, o options) error {
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
-		case err != nil: // the others are still worth having
+		case err != nil: // continue with the others
 			d.fail(f.name, err)
 		default:
 			d.add(f.name, out)
@@ -168,7 +169,7 @@ func run(ctx context.Context, o options) error {
 	return err
 }
 
-// startProfile profiles the processor's time until stop.
+// startProfile writes a CPU profile until stop is called.
 func startProfile(path string) (stop func(), err error) {
 	f, err := os.Create(path)
 	if err != nil {

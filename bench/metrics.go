@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// benchMetrics loads seqd with and without metrics, then with very many biz types while it is
+// benchMetrics loads seqd with and without metrics, and then with 10,000 biz types while it is
 // scraped far too often.
 func benchMetrics(ctx context.Context, o options) ([]result, error) {
 	cost, err := benchCounting(ctx, o)
@@ -44,7 +44,7 @@ func benchCounting(ctx context.Context, o options) (results []result, err error)
 	return []result{p.result("metrics on, one ID per request, 64 connections", "metrics off", perSecond, true, 0.95)}, nil
 }
 
-// startMeasured runs seqd with or without metrics on a store of its own.
+// startMeasured runs seqd with or without metrics on a new store.
 func startMeasured(ctx context.Context, enabled bool) (url string, stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "seqd-bench-")
 	if err != nil {
@@ -59,8 +59,8 @@ func startMeasured(ctx context.Context, enabled bool) (url string, stop func() e
 	return url, func() error { return errors.Join(stopSeqd(), os.RemoveAll(dir)) }, nil
 }
 
-// benchScrapes measures /metrics of 10,000 biz types that all have issued, and issuing while it is
-// asked for 100 times a second.
+// benchScrapes measures /metrics with 10,000 biz types that have all issued, and issuing while
+// /metrics is requested 100 times a second.
 func benchScrapes(ctx context.Context, o options) (results []result, err error) {
 	const many = 10_000
 	var bizTypes []seqd.BizType
@@ -93,11 +93,11 @@ func benchScrapes(ctx context.Context, o options) (results []result, err error) 
 	}, nil
 }
 
-// collectPause is longer than what was collected is shown for, with so many biz types.
+// collectPause is longer than /metrics caches its values with so many biz types.
 const collectPause = 4 * time.Second
 
-// freshScrapes returns how long scrapes take in µs that have everything collected anew, and the
-// bytes of each, not compressed.
+// freshScrapes returns the time in µs and the uncompressed size in bytes of scrapes that find
+// nothing cached.
 func freshScrapes(rounds int, url string) (took, sizes []float64, err error) {
 	for range rounds {
 		time.Sleep(collectPause)
@@ -111,7 +111,7 @@ func freshScrapes(rounds int, url string) (took, sizes []float64, err error) {
 	return took, sizes, nil
 }
 
-// scraped measures while /metrics is asked for 100 times a second, compressed as Prometheus does.
+// scraped calls run while /metrics is requested 100 times a second, compressed as for Prometheus.
 func scraped(url string, run func() (float64, error)) (value float64, err error) {
 	c, err := newClient(url + "/metrics")
 	if err != nil {

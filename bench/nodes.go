@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// startNodes starts seqd processes on these servers and returns where each issues numbers of the
-// biz type order.
+// startNodes starts seqd processes on these servers and returns the URL of each for the biz type
+// order.
 func (b *backends) startNodes(ctx context.Context, o options, n int) (urls []string, err error) {
 	if o.binary == "" {
 		return nil, errors.New("-binary is needed")

@@ -15,13 +15,12 @@ import (
 
 const (
 	places       = 64                   // server.maxInFlight
-	crowd        = 4 * places           // connections of the overload
-	backEndTakes = 5 * time.Millisecond // of the strategy that waits
-	retryAfter   = time.Second          // what the answer says
+	crowd        = 4 * places           // connections under overload
+	backEndTakes = 5 * time.Millisecond // how long a call of the slow strategy takes
+	retryAfter   = time.Second          // as in the answer's Retry-After
 )
 
-// waiting is a strategy whose numbers come from something that takes its time, and does nothing
-// meanwhile.
+// waiting is a strategy that sleeps in every call, as if it waited for a back end.
 type waiting struct{ next int64 }
 
 func (*waiting) Init(context.Context, bool) error { return nil }
@@ -32,7 +31,7 @@ func (w *waiting) Generate(ctx context.Context, n int, seq *seqd.Sequence) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	seq.Add(w.next, n, 1) // always the same: this is about time
+	seq.Add(w.next, n, 1) // always the same numbers; only the time matters
 	return nil
 }
 
@@ -40,15 +39,14 @@ func (*waiting) Close(context.Context) error { return nil }
 
 var _ seqd.Strategy = (*waiting)(nil)
 
-// served is what a crowd came to.
+// served is the result of a load.
 type served struct {
 	rate    float64 // good answers a second
 	p99     float64 // of the good ones, in microseconds
 	refused float64 // answers without a number a second
 }
 
-// press loads a URL from so many connections. A client that is refused comes back after pause, and
-// at once for 0.
+// press loads a URL over the given number of connections. A rejected client retries after pause.
 func press(ctx context.Context, url string, connections int, pause, duration time.Duration) (served, error) {
 	took := make([][]time.Duration, connections)
 	refused := make([]int, connections)
@@ -94,8 +92,8 @@ func press(ctx context.Context, url string, connections int, pause, duration tim
 	return s, nil
 }
 
-// benchOverload compares as many clients as there are places with four times as many: where
-// requests wait for a back end, over Redis, and where they wait for nothing but the processor.
+// benchOverload compares a load at the limit of requests in flight with four times as many clients.
+// It does so for a slow back end, for Redis, and for requests that need only the processor.
 func benchOverload(ctx context.Context, o options) (results []result, err error) {
 	b := &backends{}
 	defer func() { err = errors.Join(err, b.stop()) }()
@@ -124,7 +122,7 @@ func benchOverload(ctx context.Context, o options) (results []result, err error)
 	}
 	for _, load := range []struct {
 		what, url string
-		promised  bool // nothing is refused where nothing waits, so nothing is promised there
+		promised  bool // false if nothing waits: then nothing is rejected, and there is no target
 	}{
 		{fmt.Sprintf("a back end that takes %s", backEndTakes), slow, true},
 		{"strict over Redis", strict, true},
@@ -139,15 +137,15 @@ func benchOverload(ctx context.Context, o options) (results []result, err error)
 	return results, nil
 }
 
-// benchCrowd measures one load: at the bound, then four times as many clients that pause as they
-// are told, then as many that do not.
+// benchCrowd measures three loads: clients at the limit, four times as many that obey Retry-After,
+// and four times as many that retry at once.
 func benchCrowd(ctx context.Context, o options, what, url string, promised bool) (results []result, err error) {
-	duration := max(o.duration, 2*retryAfter) // else those that are told to come back do not
+	duration := max(o.duration, 2*retryAfter) // long enough for clients to retry
 	kinds := []struct {
 		how         string
 		connections int
 		pause       time.Duration
-	}{{"", places, 0}, {"that come back when told", crowd, retryAfter}, {"that come back at once", crowd, 0}}
+	}{{"", places, 0}, {"that obey Retry-After", crowd, retryAfter}, {"that retry at once", crowd, 0}}
 	measured := make([][]served, len(kinds))
 	for round := range o.rounds + 1 {
 		for i := range kinds {
@@ -156,7 +154,7 @@ func benchCrowd(ctx context.Context, o options, what, url string, promised bool)
 			if err != nil {
 				return nil, err
 			}
-			if round > 0 { // the first round warms up
+			if round > 0 { // round 0 is the warm-up
 				measured[n] = append(measured[n], s)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// inPackage is a bound that one of seqd's own Go benchmarks must keep. Where it has several parts,
-// the slowest counts.
+// inPackage is a limit for one of seqd's own Go benchmarks. If the benchmark has several parts, the
+// slowest counts.
 type inPackage struct {
 	what, pkg, name string
 	bound           float64 // ns
@@ -23,8 +23,8 @@ var inPackages = []inPackage{
 	{"check a token, 0 allocations", "./server/access", "^BenchmarkAllow$", 300, 0},
 }
 
-// benchPackages runs seqd's own Go benchmarks and its test of how fast changes reach all nodes; it
-// runs in seqd's folder.
+// benchPackages runs seqd's own Go benchmarks, and its test of how fast changes reach all nodes. It
+// must run in seqd's folder.
 func benchPackages(ctx context.Context, o options) (results []result, err error) {
 	for _, p := range inPackages {
 		values, err := p.run(ctx, o)
@@ -41,7 +41,7 @@ func benchPackages(ctx context.Context, o options) (results []result, err error)
 
 var benchmarkLine = regexp.MustCompile(`(?m)^(Benchmark\S+)\s+\d+\s+([0-9.]+) ns/op.*?([0-9]+) allocs/op`)
 
-// run returns ns per operation of each round. More allocations than allowed are an error.
+// run returns ns per operation for each round. More allocations than allowed are an error.
 func (p inPackage) run(ctx context.Context, o options) ([]float64, error) {
 	rounds := strconv.Itoa(o.rounds)
 	out, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", p.name, "-benchmem", "-benchtime", "100ms", "-count", rounds, p.pkg).CombinedOutput()
@@ -67,8 +67,8 @@ func (p inPackage) run(ctx context.Context, o options) ([]float64, error) {
 
 var reached = regexp.MustCompile(`median (\S+), slowest (\S+)`)
 
-// changesReach returns, of each round, the median and the longest time in µs until a change is seen
-// by all nodes.
+// changesReach returns, for each round, the median and the longest time in µs until all nodes see a
+// change.
 func changesReach(ctx context.Context, o options) (typical, slowest []float64, err error) {
 	args := []string{"test", "-count", strconv.Itoa(o.rounds), "-v", "-run", "^TestChangesReachEveryNode$", "./admin"}
 	cmd := exec.CommandContext(ctx, "go", args...)

@@ -11,34 +11,33 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// The loads of the figure percentiles: shares of what the same requests come to in a closed loop in
-// the same run.
+// The loads of the figure percentiles, as shares of the rate in a closed loop in the same run.
 var shares = []float64{0.25, 0.50, 0.75, 0.90}
 
-// openConnections is the pool of these loads.
+// openConnections is the number of connections of these loads.
 const openConnections = 64
 
-// way is one kind of request, and what the same rate of requests is put on to compare.
+// way is one kind of request, and the baselines that get the same rate.
 type way struct {
 	name      string
 	job       openloop.Job
 	baselines []contender
 }
 
-// contender is who a load is put on.
+// contender is a service under load.
 type contender struct{ name, url string }
 
-// latency is what a way, or what it is compared with, came to under one load.
+// latency is the result of a way or a baseline under one load.
 type latency struct {
 	way    string
 	who    string
-	share  float64 // of what the way comes to in a closed loop
-	rate   float64 // requests a second that were due
+	share  float64 // of the way's rate in a closed loop
+	rate   float64 // requests due a second
 	rounds []openloop.Report
 }
 
-// benchPercentiles takes the percentiles of every kind of request at fixed rates, beside those of
-// the baselines at the same rates.
+// benchPercentiles measures the percentiles of every kind of request and its baselines at fixed
+// rates.
 func benchPercentiles(ctx context.Context, o options) (out outcome, err error) {
 	b, err := startBackends(ctx, o, false)
 	if err != nil {
@@ -60,7 +59,7 @@ func benchPercentiles(ctx context.Context, o options) (out outcome, err error) {
 	return out, nil
 }
 
-// ways starts everything that the figure asks.
+// ways starts all services of the figure.
 func (b *backends) ways(ctx context.Context) (ways []way, err error) {
 	embedded, stop, err := startWith(ctx, []seqd.BizType{bizType("order"), flake("user")})
 	if err != nil {
@@ -103,8 +102,8 @@ func (b *backends) ways(ctx context.Context) (ways []way, err error) {
 	return ways, nil
 }
 
-// measure finds out how much a way gets through in a closed loop, and puts shares of that on it and
-// its baselines in turn.
+// measure measures the rate of a way in a closed loop, and then loads the way and its baselines in
+// turn at shares of that rate.
 func (w way) measure(ctx context.Context, o options) (rows []latency, most []float64, err error) {
 	for range o.rounds {
 		rate, err := saturated(ctx, w.on(w.job.URL), o.duration)
@@ -129,8 +128,7 @@ func (w way) measure(ctx context.Context, o options) (rows []latency, most []flo
 	return rows, most, err
 }
 
-// on is the way's request to a URL, with the pool of this figure, and with keys that were never
-// used.
+// on returns a job that sends the way's request to a URL, with keys that were never used.
 func (w way) on(url string) openloop.Job {
 	job := w.job
 	job.URL, job.Connections = url, openConnections
@@ -140,7 +138,7 @@ func (w way) on(url string) openloop.Job {
 	return job
 }
 
-// column is one of the percentiles of all rounds.
+// column returns one of the percentiles for all rounds.
 func (l latency) column(of func(openloop.Report) float64) (values []float64) {
 	for _, r := range l.rounds {
 		values = append(values, of(r))

@@ -8,7 +8,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// withPlugins are a biz type without plugins, and the same with some.
+// withPlugins has one biz type without plugins and the same with some.
 const withPlugins = `
 bizTypes:
   - {name: plain}

@@ -20,9 +20,9 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// perOp runs a Go benchmark and returns nanoseconds per operation; one that allocates is an error.
+// perOp runs a Go benchmark and returns nanoseconds per operation. Allocations are an error.
 func perOp(f func(*testing.B)) (float64, error) {
-	testing.Init() // its flags, the first time
+	testing.Init() // registers the flags, once
 	if err := flag.Set("test.benchtime", "300ms"); err != nil {
 		return 0, err
 	}
@@ -36,7 +36,7 @@ func perOp(f func(*testing.B)) (float64, error) {
 	return float64(r.T.Nanoseconds()) / float64(r.N), nil
 }
 
-// benchNext compares taking a number in process with the atomic add that it cannot do without.
+// benchNext compares taking a number in process with the atomic add that it needs at least.
 func benchNext(ctx context.Context, o options) (results []result, err error) {
 	dir, err := os.MkdirTemp("", "seqd-bench-")
 	if err != nil {
@@ -111,8 +111,8 @@ func benchNext(ctx context.Context, o options) (results []result, err error) {
 	}, nil
 }
 
-// benchBizTypes loads seqd with 1, 1,000 and 100,000 biz types in the store. The last is asked for
-// one of them and for all in turn.
+// benchBizTypes loads seqd with 1, 1,000 and 100,000 biz types in the store. With 100,000, one biz
+// type is loaded, and then all at random.
 func benchBizTypes(ctx context.Context, o options) (results []result, err error) {
 	const many = 100_000
 	names := func(n int) (list []seqd.BizType) {
@@ -164,8 +164,8 @@ func benchBizTypes(ctx context.Context, o options) (results []result, err error)
 	return append(results, within("memory per idle biz type beyond its definition", idle, bytesEach, 1024)), nil
 }
 
-// startIdle starts seqd with so many biz types again and again, and returns the last one and what
-// each has cost in memory per biz type.
+// startIdle starts seqd once per round with the given biz types. It returns the URL of the last one
+// and the memory per biz type of each.
 func startIdle(ctx context.Context, rounds int, bizTypes []seqd.BizType) (url string, idle []float64, stop func() error, err error) {
 	for len(idle) < rounds {
 		if stop != nil {
@@ -183,7 +183,7 @@ func startIdle(ctx context.Context, rounds int, bizTypes []seqd.BizType) (url st
 	return url, idle, stop, nil
 }
 
-// startWith runs seqd on a store of its own.
+// startWith runs seqd on a new store.
 func startWith(ctx context.Context, bizTypes []seqd.BizType) (url string, stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "seqd-bench-")
 	if err != nil {
@@ -196,7 +196,7 @@ func startWith(ctx context.Context, bizTypes []seqd.BizType) (url string, stop f
 	return url, func() error { return errors.Join(stopSeqd(), os.RemoveAll(dir)) }, nil
 }
 
-// wrkSpread is wrk asking for random ones of the first n biz types.
+// wrkSpread is like wrk, for random biz types among the first n.
 func wrkSpread(ctx context.Context, o options, url string, n int) (float64, error) {
 	l, err := runWrkSpread(ctx, o, url, n)
 	return l.rate, err
@@ -218,8 +218,7 @@ request = function() return wrk.format("GET", string.format("/seq/type%%06d", ma
 	return runWrk(ctx, o, url, "-s", script.Name())
 }
 
-// warmAll asks for every biz type once, so that the load that is measured is issuing and not
-// opening.
+// warmAll asks for every biz type once, so that the measured load does not include opening them.
 func warmAll(ctx context.Context, url string, n int) error {
 	return errors.Join(ctx.Err(), inParallel(n, 64, func(i int) error {
 		_, err := get(fmt.Sprintf("%s/seq/type%06d", url, i))
@@ -227,7 +226,7 @@ func warmAll(ctx context.Context, url string, n int) error {
 	}))
 }
 
-// inParallel does n things, several at a time.
+// inParallel calls do n times, several at a time.
 func inParallel(n, atOnce int, do func(i int) error) error {
 	var next atomic.Int64
 	failed := make([]error, atOnce)
@@ -243,7 +242,7 @@ func inParallel(n, atOnce int, do func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// heap is the memory in use after a collection.
+// heap returns the memory in use after a collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -252,7 +251,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// benchStart starts the real binary on an empty folder and takes the time to its first ID.
+// benchStart starts the real binary on an empty folder and measures the time to its first ID.
 func benchStart(ctx context.Context, o options) ([]result, error) {
 	if o.binary == "" {
 		return nil, errors.New("-binary is needed")
@@ -292,15 +291,15 @@ func startOnce(ctx context.Context, binary, dir string) (took, rss float64, err 
 	return p.took, rss, errors.Join(err, p.stop())
 }
 
-// process is a seqd of its own.
+// process is a seqd process.
 type process struct {
 	*child
 	url   string
 	began time.Time
-	took  float64 // from then to the first ID, in µs
+	took  float64 // from the start to the first ID, in µs
 }
 
-// patient is how long a process may take to its first ID.
+// patient is how long a process may take until its first ID.
 const patient = 5 * time.Minute
 
 // startFirst starts the real binary in a folder and waits for its first ID.
@@ -330,7 +329,7 @@ func startFirst(ctx context.Context, binary, dir, path string, env ...string) (p
 	}
 }
 
-// resident is how much memory the process has, in bytes.
+// resident returns the resident memory of the process in bytes.
 func (c *child) resident() (float64, error) {
 	var kib float64
 	_, err := fmt.Sscan(field(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid), "VmRSS"), &kib)

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// profileRate is how many bytes are allocated between two samples.
+// profileRate is the average number of bytes allocated between two samples.
 const profileRate = 4096
 
-// writeProfiles profiles this process, with its seqd, under a closed loop on each hot path in turn.
-// Allocations are counted from the start of the process, so there is a file of before and one of
-// after.
+// writeProfiles profiles this process, which includes seqd, under a closed loop on each hot path in
+// turn. Allocations are counted from the start of the process, so there is one file from before the
+// load and one from after it.
 func writeProfiles(ctx context.Context, o options) (err error) {
 	runtime.MemProfileRate = profileRate
 	if err := os.MkdirAll(o.profiles, 0o755); err != nil {
@@ -68,7 +68,7 @@ func (w way) profile(ctx context.Context, o options) error {
 	return errors.Join(err, writeAllocations(file+".allocs"))
 }
 
-// fileName makes a name fit for a file.
+// fileName maps a character to one that is allowed in file names.
 func fileName(r rune) rune {
 	if r == ' ' || r == ',' {
 		return '-'
@@ -77,7 +77,7 @@ func fileName(r rune) rune {
 }
 
 func writeAllocations(path string) error {
-	runtime.GC() // what was allocated is known up to the last collection
+	runtime.GC() // the profile is complete up to the last collection
 	f, err := os.Create(path)
 	if err != nil {
 		return err

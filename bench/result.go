@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// unit is what values are counted in, and how one is written.
+// unit is the unit of values and their format.
 type unit struct {
 	name string
 	text func(float64) string
@@ -15,8 +15,8 @@ func formatted(format string, divisor float64) func(float64) string {
 	return func(n float64) string { return fmt.Sprintf(format, n/divisor) }
 }
 
-// The units of all figures. Times are taken in microseconds or nanoseconds and written as what
-// reads best.
+// The units of all figures. Times are measured in microseconds or nanoseconds and written in the
+// unit that reads best.
 var (
 	perSecond      = unit{"requests/s", formatted("%.1f k/s", 1000)}
 	perMillisecond = unit{"IDs/ms", formatted("%.0f/ms", 1)}
@@ -30,19 +30,18 @@ var (
 	ratio          = unit{"", formatted("%.3f", 1)}
 )
 
-// result is one line of the table: what was measured in each round, beside what it is compared
-// with.
+// result is one line of the table: the values of each round and of its baseline.
 type result struct {
 	what     string
 	baseline string // what it is compared with, "" for nothing
 	unit     unit
-	base     []float64 // of the rounds, as long as values or empty
+	base     []float64 // one per round, or empty
 	values   []float64
 	target   string // "" for none
 	reached  bool
 }
 
-// median of a list that is not empty.
+// median returns the median of a list that is not empty.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
@@ -52,7 +51,7 @@ func median(values []float64) float64 {
 // pairs are two measurements taken in turn.
 type pairs struct{ base, value []float64 }
 
-// measure takes baseline and value in turn.
+// measure measures baseline and value in turn.
 func measure(rounds int, base, value func() (float64, error)) (pairs, error) {
 	lists, err := turns(rounds, base, value)
 	if err != nil {
@@ -61,8 +60,8 @@ func measure(rounds int, base, value func() (float64, error)) (pairs, error) {
 	return pairs{base: lists[0], value: lists[1]}, nil
 }
 
-// turns takes several measurements in turn and returns a list of each. One round more than asked
-// for comes first, to warm up, and does not count.
+// turns takes several measurements in turn and returns the values of each. An extra round comes
+// first as a warm-up and does not count.
 func turns(rounds int, measurements ...func() (float64, error)) ([][]float64, error) {
 	lists := make([][]float64, len(measurements))
 	err := inTurn(rounds+1, len(measurements), func(round, n int) error {
@@ -75,8 +74,8 @@ func turns(rounds int, measurements ...func() (float64, error)) ([][]float64, er
 	return lists, err
 }
 
-// inTurn does n things round after round. Every round begins with the next of them, so that none
-// always runs on the warmest machine.
+// inTurn calls do for n things in every round. Each round begins with the next thing, so that none
+// is always last.
 func inTurn(rounds, n int, do func(round, i int) error) error {
 	for round := range rounds {
 		for i := range n {
@@ -88,7 +87,7 @@ func inTurn(rounds, n int, do func(round, i int) error) error {
 	return nil
 }
 
-// ratios are value/base of each round.
+// ratios returns value/base of each round.
 func (p pairs) ratios() []float64 {
 	ratios := make([]float64, len(p.base))
 	for i := range ratios {
@@ -97,7 +96,8 @@ func (p pairs) ratios() []float64 {
 	return ratios
 }
 
-// result fills a line. atLeast is whether the ratio shall be at least the target, else at most.
+// result returns a line with a target. If atLeast is set the ratio must be at least the target,
+// otherwise at most.
 func (p pairs) result(what, baseline string, u unit, atLeast bool, target float64) result {
 	r := p.report(what, baseline, u)
 	ratio := median(p.ratios())
@@ -110,24 +110,24 @@ func (p pairs) result(what, baseline string, u unit, atLeast bool, target float6
 	return r
 }
 
-// report is result without a target.
+// report returns a line without a target.
 func (p pairs) report(what, baseline string, u unit) result {
 	return result{what: what, baseline: baseline, unit: u, base: p.base, values: p.value}
 }
 
-// report fills a line that stands alone.
+// report returns a line without a baseline.
 func report(what string, values []float64, u unit) result {
 	return result{what: what, unit: u, values: values}
 }
 
-// within is report with a bound for the median.
+// within is like report, with a limit for the median.
 func within(what string, values []float64, u unit, bound float64) result {
 	r := report(what, values, u)
 	r.target, r.reached = "≤ "+u.text(bound), median(values) <= bound
 	return r
 }
 
-// spread is the lowest and the highest of a list.
+// spread formats the lowest and the highest value of a list.
 func spread(values []float64, u unit) string {
 	return u.text(slices.Min(values)) + "–" + u.text(slices.Max(values))
 }

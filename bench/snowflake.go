@@ -18,22 +18,22 @@ import (
 	seqdflake "github.com/seqd/seqd/strategy/snowflake"
 )
 
-// What the layout of all three generators allows, and for how long it is asked for.
+// The limit of the layout of all three generators, and how long each is measured.
 const (
 	perMilli  = 4096
 	sustained = 10 * time.Second
-	// flakeRounds is how many rounds of that there are at most.
+	// flakeRounds is the largest number of rounds.
 	flakeRounds = 5
 )
 
-// flake is a biz type with snowflake's default settings.
+// flake returns a biz type with snowflake's default settings.
 func flake(name string) seqd.BizType {
 	settings := seqdflake.DefaultSettings()
 	return seqd.BizType{Name: name, Strategy: seqdflake.Name, Settings: &settings}
 }
 
-// rate takes numbers for a while and returns how many came per millisecond. take returns how many
-// it took.
+// rate calls take for the length of window and returns the numbers per millisecond. take returns
+// how many numbers it took.
 func rate(window time.Duration, take func() (int, error)) (float64, error) {
 	n, began := 0, time.Now()
 	for {
@@ -50,7 +50,8 @@ func rate(window time.Duration, take func() (int, error)) (float64, error) {
 	}
 }
 
-// openFlake opens a generator on a new bolt store, and says how long it took to get a machine ID.
+// openFlake opens a generator on a new bolt store and returns how long it took to lease a machine
+// ID.
 func openFlake(ctx context.Context) (s *seqdflake.Strategy, took time.Duration, stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "seqd-bench-")
 	if err != nil {
@@ -132,7 +133,7 @@ func benchSnowflake(ctx context.Context, o options) (results []result, err error
 	}, nil
 }
 
-// benchSnowflakeHTTP measures what stands around the generator.
+// benchSnowflakeHTTP measures the generator behind HTTP.
 func benchSnowflakeHTTP(ctx context.Context, o options) ([]result, error) {
 	p, err := beside(ctx, o, []seqd.BizType{flake("order")}, "/seq/order", "/json")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// startINCR serves what one would write in an afternoon: one INCR per request, with the client's
-// defaults and a connection for everybody.
+// startINCR serves a simple counter for comparison: one INCR per request, with the client's default
+// settings.
 func (b *backends) startINCR(ctx context.Context) (url string, err error) {
 	const key = "incr"
 	client := redis.NewClient(&redis.Options{Addr: b.redisAddr, PoolSize: 64})
@@ -43,8 +43,8 @@ func (b *backends) startINCR(ctx context.Context) (url string, err error) {
 	return url + "/incr", nil
 }
 
-// benchStrict loads strict ordering over Redis and MongoDB, beside a route that does nothing and
-// one that does one INCR.
+// benchStrict compares strict ordering over Redis and MongoDB with a constant route and a route
+// that does one INCR.
 func benchStrict(ctx context.Context, o options) (results []result, err error) {
 	b, err := startBackends(ctx, o, false)
 	if err != nil {
@@ -82,7 +82,7 @@ func benchStrict(ctx context.Context, o options) (results []result, err error) {
 		return nil, err
 	}
 	const what = "strict over Redis, one ID per request, 64 connections"
-	// the first is of the round that warms up
+	// the first value is from the warm-up round
 	perID := report("strict: Redis calls per ID at that load", calls[1:], ratio)
 	perID.target, perID.reached = "≤ 0.08", median(calls[1:]) <= 0.08
 	return []result{
@@ -92,7 +92,7 @@ func benchStrict(ctx context.Context, o options) (results []result, err error) {
 	}, nil
 }
 
-// benchLatency takes the latency of single requests on an idle system.
+// benchLatency measures the latency of single requests on an idle system.
 func benchLatency(ctx context.Context, o options) (results []result, err error) {
 	b, err := startBackends(ctx, o, false)
 	if err != nil {
@@ -123,7 +123,7 @@ func benchLatency(ctx context.Context, o options) (results []result, err error) 
 		if err != nil {
 			return nil, err
 		}
-		if round > 0 { // the first round warms up
+		if round > 0 { // round 0 is the warm-up
 			p.base, p.value = append(p.base, base), append(p.value, value)
 		}
 	}

@@ -38,26 +38,37 @@ import (
 const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 
 Usage:
-  seqd [serve] --config FILE [--KEY VALUE ...]   run the service
-  seqd check-config --config FILE                check the configuration and exit
-  seqd doctor --config FILE                      look at the configuration and at all that it names (files, stores, Redis, hosts, clocks), and say what to change.
-                                                 It changes nothing. It ends with 1 where something keeps seqd from working.
-  seqd raise BIZTYPE NUMBER --config FILE        after restoring a backup of the store: let BIZTYPE go on above NUMBER.
-                                                 Every seqd must be stopped from before the restore until it has returned.
-                                                 It never lowers anything. What waits in Redis counts as issued.
-  seqd restored --config FILE                    after restoring a backup of the store, or of the Redis that holds machine IDs: let every lease of
-                                                 a machine ID but those that stand begin above all that may have been granted
-  seqd compact --config FILE                     with store.driver bolt: write the store's files anew without the space that is free in them. seqd must
-                                                 be stopped. Whenever it is ended, the files are whole.
-  seqd healthcheck --config FILE                 ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at most, and
-                                                 print what it says of its readiness; opens neither store nor Redis
-  seqd token                                     make a secret, and the token that the configuration needs for it
-  seqd version                                   print the version and exit; also seqd --version
+  seqd [serve] --config FILE [--KEY VALUE ...]
+      Run the service.
+  seqd check-config --config FILE
+      Check the configuration and exit.
+  seqd doctor --config FILE
+      Look at the configuration and everything that it names (files, stores, Redis, hosts, clocks),
+      and say what to change. It changes nothing, and exits with 1 if something keeps seqd from
+      working.
+  seqd raise BIZTYPE NUMBER --config FILE
+      After restoring a backup of the store: let BIZTYPE continue above NUMBER. Every seqd must be
+      stopped, from before the restore until raise has returned. It never lowers anything. What
+      waits in Redis counts as issued.
+  seqd restored --config FILE
+      After restoring a backup of the store, or of the Redis that holds machine IDs: let every lease
+      of a machine ID, except those that stand, begin above all that may have been granted.
+  seqd compact --config FILE
+      With store.driver bolt: write the store's files anew, without their free space. seqd must be
+      stopped. Whenever compact is ended, the files are whole.
+  seqd healthcheck --config FILE
+      Ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at
+      most, and print its readiness. It opens neither store nor Redis.
+  seqd token
+      Make a secret, and the token that the configuration needs for it.
+  seqd version, seqd --version
+      Print the version and exit.
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
 (SEQD_SERVER_ADDR); flags win over the environment, the environment over the file.
 
-Exit codes: 0 done, 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG). The keys are:
+Exit codes: 0 done, 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG).
+docs/CONFIGURATION.md explains the keys:
 `
 
 // The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a

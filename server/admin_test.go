@@ -310,6 +310,7 @@ func TestOneMistakeStopsOneBizType(t *testing.T) {
 
 // The commands for a restored backup know the biz types that only the store has, deleted ones too.
 func TestRaiseWhatTheStoreHas(t *testing.T) {
+	t.Parallel()
 	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state, horizon: 500ms, renewInterval: 100ms, maxSkew: 200ms}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))
 	s := start(t, cfg)
 	s.await("/readyz", http.StatusOK)

@@ -178,6 +178,7 @@ bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: 
 
 // A biz type that is disabled stays; one that is deleted loses its series.
 func TestMetricsFollowBizTypes(t *testing.T) {
+	t.Parallel()
 	s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}, {name: user}]", filepath.Join(t.TempDir(), "seqd.db"))))
 	s.await("/readyz", http.StatusOK)
 	s.get("/seq/order")
@@ -230,6 +231,7 @@ func TestMetricsWhileStarting(t *testing.T) {
 // What hangs is seen, and not waited for: a store that takes connections and never answers, and a
 // request that does not end.
 func TestMetricsWhileHanging(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,13 +1,13 @@
-// Package openloop loads an HTTP server at a fixed rate, whether or not answers come, and says how
-// long each request took from the moment at which it was due.
+// Package openloop loads an HTTP server at a fixed rate, whether or not answers come, and measures
+// how long each request took from the moment it was due.
 //
-// A closed loop sends the next request when the last answer is here: while the server stalls it
-// sends nothing, and so a stall of a second that would have kept a thousand requests waiting is one
-// slow request of a thousand and one ("coordinated omission", Gil Tene). Here request n is due at
-// n/rate, is sent over whichever connection of the pool is idle, first due first sent, and its time
-// runs from when it was due: what it waited for a connection is part of it. So is what the
-// generator itself is late by; [Report.Late] says how much that was, and to keep it small one
-// thread does everything, by epoll and a timer.
+// A closed loop sends a request only after the previous answer. While the server stalls, it sends
+// nothing: a stall of one second that would have delayed a thousand requests shows up as one slow
+// request ("coordinated omission", Gil Tene). In an open loop, request n is due at n/rate. It is
+// sent over an idle connection of the pool, in the order in which requests were due. Its time
+// counts from when it was due, and so includes the wait for a connection and the lateness of the
+// generator itself. [Report.Late] is that lateness. To keep it small, one thread does everything,
+// with epoll and a timer.
 package openloop
 
 import (
@@ -26,38 +26,40 @@ type Job struct {
 	URL     string
 	Method  string   // "" for GET
 	Headers []string // such as "Accept: text/plain"
-	// Keys gives each request an Idempotency-Key of its own, which begins with this; "" for none.
+	// Keys is the beginning of the Idempotency-Key of each request. All keys differ. "" sends none.
 	Keys string
-	// Spread, where above 0, has each request ask for another path: the six digits that the URL
-	// ends with become those of a random number below it.
+	// Spread varies the path of the requests if it is above 0: the six digits at the end of the URL
+	// are replaced by a random number below Spread.
 	Spread int
-	// Rate is requests a second, 0 for a closed loop: every connection sends its next request when
-	// it has its answer.
+	// Rate is the number of requests a second. 0 is a closed loop: every connection sends its next
+	// request after the answer to the previous one.
 	Rate        float64
 	Connections int
-	// Duration is how long requests become due, after Warm, in which they do too but do not count.
+	// Duration is how long requests are sent. It starts after Warm, during which requests are sent
+	// but do not count.
 	Warm, Duration time.Duration
-	// Patience is how long after that answers are waited for; 10 s for 0. A request without an
-	// answer took at least until then.
+	// Patience is how long to wait for answers after Duration; 0 means 10 s. A request without an
+	// answer counts as if answered at the end of Patience.
 	Patience time.Duration
 }
 
-// Report is what came of a load.
+// Report is the result of a load.
 type Report struct {
-	Sent       int         `json:"sent"`   // requests that count: each was due within Duration
-	Status     map[int]int `json:"status"` // how many were answered with which status
+	Sent       int         `json:"sent"`   // requests that were due within Duration
+	Status     map[int]int `json:"status"` // number of answers by status
 	Unanswered int         `json:"unanswered"`
-	// Rate is answers a second, from the first that was due to the last answer.
+	// Rate is the number of answers a second, from when the first request was due to the last
+	// answer.
 	Rate float64 `json:"rate"`
-	// Took are the times of the answers with a status below 400, or of all requests where there was
-	// none; Late is what requests were sent after their time although a connection was idle.
+	// Took are the times of the answers with a status below 400, or of all requests if there was no
+	// such answer. Late is how late requests were sent although a connection was idle.
 	Took Percentiles `json:"took"`
 	Late Percentiles `json:"late"`
-	// CPU is how many seconds of a processor the generator used.
+	// CPU is the processor time that the generator used, in seconds.
 	CPU float64 `json:"cpu"`
 }
 
-// Percentiles of exactly what was measured: each request is kept. In µs.
+// Percentiles are exact percentiles in µs: every value is kept.
 type Percentiles struct {
 	N    int     `json:"n"`
 	P50  float64 `json:"p50"`
@@ -67,7 +69,7 @@ type Percentiles struct {
 	Most float64 `json:"slowest"`
 }
 
-// Good is how many requests were answered with a status below 400.
+// Good returns the number of answers with a status below 400.
 func (r Report) Good() (n int) {
 	for status, times := range r.Status {
 		if status < 400 {
@@ -77,7 +79,7 @@ func (r Report) Good() (n int) {
 	return n
 }
 
-// Run puts a load on a server. It takes the thread it runs on for itself.
+// Run runs a load. It keeps its thread to itself.
 func Run(ctx context.Context, job Job) (Report, error) {
 	history, err := record(ctx, job)
 	if err != nil {
@@ -86,14 +88,14 @@ func Run(ctx context.Context, job Job) (Report, error) {
 	return history.report(), nil
 }
 
-// event is what became of one request, in ns since the beginning.
+// event is the outcome of one request. Times are in ns since the beginning.
 type event struct {
-	due, sent, done int64 // done is when patience ended where there was no answer
+	due, sent, done int64 // without an answer, done is when patience ended
 	status          int   // 0 for no answer
-	waited          bool  // for a connection
+	waited          bool  // it waited for a connection
 }
 
-// history is every request of a load that counts.
+// history has every request of a load that counts.
 type history struct {
 	begin  time.Time
 	events []event
@@ -104,7 +106,7 @@ func record(ctx context.Context, job Job) (h history, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if job.Connections < 1 || job.Duration <= 0 || job.Rate < 0 {
-		return h, fmt.Errorf("a load of %d connections for %s at %g a second", job.Connections, job.Duration, job.Rate)
+		return h, fmt.Errorf("invalid load: %d connections for %s at %g a second", job.Connections, job.Duration, job.Rate)
 	}
 	target, err := url.Parse(job.URL)
 	if err != nil {
@@ -163,7 +165,7 @@ func percentiles(values []int64) Percentiles {
 	return p
 }
 
-// cpuTime is what this process has used, in seconds.
+// cpuTime returns the processor time that this process has used, in seconds.
 func cpuTime() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// stalling answers at once, but for one stall: from a while after the first request on, every
-// request waits until it is over.
+// stalling answers at once, except during one stall. The stall begins some time after the first
+// request; requests wait until it is over.
 type stalling struct {
 	after, length time.Duration
 
@@ -51,21 +51,21 @@ func load(t *testing.T, job Job) (*stalling, history) {
 	return s, h
 }
 
-// Every request that became due during the stall must have waited until its end, also those that no
-// connection was free for.
+// Every request that was due during the stall must have waited until its end, even if no connection
+// was free for it.
 func TestStallCountsForAllItKeptWaiting(t *testing.T) {
 	const rate = 1000
 	s, h := load(t, Job{Rate: rate})
 	during := 0
 	for _, e := range h.events {
 		due := h.begin.Add(time.Duration(e.due))
-		// one that is sent as the stall begins may just get through
+		// a request sent just as the stall begins may pass
 		if due.Before(s.begin.Add(20*time.Millisecond)) || due.After(s.end) {
 			continue
 		}
 		during++
 		if took, least := time.Duration(e.done-e.due), s.end.Sub(due); took < least {
-			t.Fatalf("due %s into a stall of %s, it is said to have taken %s", due.Sub(s.begin), s.length, took)
+			t.Fatalf("due %s into a stall of %s, a request took %s", due.Sub(s.begin), s.length, took)
 		}
 	}
 	if during < rate*45/100 {
@@ -73,15 +73,15 @@ func TestStallCountsForAllItKeptWaiting(t *testing.T) {
 	}
 	r := h.report()
 	if r.Took.P90 < 100_000 || r.Took.Most < 400_000 {
-		t.Errorf("two fifths of all requests waited for up to 500 ms, and the percentiles are %+v", r.Took)
+		t.Errorf("two fifths of all requests waited up to 500 ms, and the percentiles are %+v", r.Took)
 	}
 	if want := rate * 12 / 10; r.Sent != want || r.Status[http.StatusOK] != want || r.Unanswered != 0 {
-		t.Errorf("%d requests were sent, not %d, and answered with %v", r.Sent, want, r.Status)
+		t.Errorf("%d requests were sent, want %d; the answers are %v", r.Sent, want, r.Status)
 	}
 }
 
-// What this package is for: a closed loop on the same server hides the stall from all percentiles
-// but the last.
+// A closed loop on the same server hides the stall from all percentiles except the last. That is
+// why this package exists.
 func TestClosedLoopHidesTheStall(t *testing.T) {
 	_, h := load(t, Job{})
 	slow := 0
@@ -104,15 +104,15 @@ func TestUnansweredCount(t *testing.T) {
 	}
 	r := h.report()
 	if r.Sent != 20 || r.Unanswered != 20 || r.Took.N != 20 || r.Took.P50 < 150_000 {
-		t.Errorf("of 20 requests without an answer it says %+v", r)
+		t.Errorf("20 requests without an answer are reported as %+v", r)
 	}
 }
 
-func TestRefusalsAndKeys(t *testing.T) {
+func TestRejectionsAndKeys(t *testing.T) {
 	s, h := load(t, Job{Rate: 500, URL: "/refuse", Method: "POST", Keys: "run-"})
 	r := h.report()
 	if r.Status[http.StatusServiceUnavailable] != 600 || r.Good() != 0 {
-		t.Errorf("600 refusals are reported as %v, %d good", r.Status, r.Good())
+		t.Errorf("600 rejections are reported as %v, %d good", r.Status, r.Good())
 	}
 	for key, times := range s.keys {
 		if times != 1 || len(key) != len("run-")+keyDigits {
@@ -124,11 +124,11 @@ func TestRefusalsAndKeys(t *testing.T) {
 func TestWarmUpDoesNotCount(t *testing.T) {
 	_, h := load(t, Job{Rate: 100, Warm: 500 * time.Millisecond})
 	if r := h.report(); r.Sent != 120 {
-		t.Errorf("%d requests count, of 120 and 50 to warm up", r.Sent)
+		t.Errorf("%d requests count, want 120 without the 50 of the warm-up", r.Sent)
 	}
 }
 
-// An answer may come in any pieces.
+// An answer may arrive in any pieces.
 func TestPieces(t *testing.T) {
 	const answer = "HTTP/1.1 503 Service Unavailable\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
 	for at := range len(answer) {
@@ -154,7 +154,7 @@ func TestNotAnAnswer(t *testing.T) {
 	for _, text := range []string{"HTTP/1.1 200 OK\r\n\r\n", "SSH-2.0\r\n\r\n", "HTTP/1.1 x\r\nContent-Length: 1\r\n\r\n"} {
 		c := &conn{header: []byte(text)}
 		if _, err := c.parse(); err == nil {
-			t.Errorf("%q passes for an answer", text)
+			t.Errorf("%q is accepted as an answer", text)
 		}
 	}
 }

@@ -16,31 +16,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pool is the connections of a load and the one loop that serves them. Times are ns since begin.
+// pool has the connections of a load and the loop that serves them. Times are in ns since begin.
 type pool struct {
 	job    Job
 	begin  time.Time
 	epoll  int
 	timer  int
 	conns  []*conn
-	idle   []*conn // a ring: the one that has been idle for longest is at first
+	idle   []*conn // a ring; the one that has been idle longest is at first
 	first  int
 	idles  int
-	since  int64 // when the first of them became idle, after a time when none was
+	since  int64 // when the ring last became non-empty
 	events []event
-	next   int // the request that is due next; how many were sent
-	keyAt  int // where the digits of the key stand in a request, 0 for none
-	pathAt int // and those of the path
+	next   int // the next request that is due, and so the number sent
+	keyAt  int // offset of the key's digits in a request, 0 for none
+	pathAt int // offset of the path's digits, 0 for none
 }
 
-// conn is one connection, and the answer that it is waiting for.
+// conn is one connection and the answer that it waits for.
 type conn struct {
 	fd      int
 	request []byte
-	header  []byte // what is here of it
+	header  []byte // the part that has arrived
 	body    bool   // the header is complete
-	missing int    // bytes of the body
-	at      int    // which event
+	missing int    // bytes of the body that have not arrived
+	at      int    // index of the event
 	status  int
 }
 
@@ -87,7 +87,7 @@ func open(target *url.URL, job Job) (p *pool, err error) {
 	return p, nil
 }
 
-// dial connects without Go's poller, which this loop stands in for.
+// dial connects without Go's poller, because the loop of the pool does its work.
 func dial(addr netip.AddrPort) (*conn, error) {
 	if !addr.Addr().Is4() {
 		return nil, fmt.Errorf("%s is not an IPv4 address", addr)
@@ -107,7 +107,7 @@ func dial(addr netip.AddrPort) (*conn, error) {
 	return c, nil
 }
 
-// request is a ready-made request, and where the digits of its path and its key are.
+// request returns the bytes of a request, and the offsets of the digits in its path and its key.
 func request(target *url.URL, job Job) (text []byte, pathAt, keyAt int) {
 	method := job.Method
 	if method == "" {
@@ -151,11 +151,10 @@ func (p *pool) close() error {
 
 func (p *pool) now() int64 { return time.Since(p.begin).Nanoseconds() }
 
-// due is when request n is due, in an open loop.
+// due returns when request n is due in an open loop.
 func (p *pool) due(n int) int64 { return int64(float64(n) / p.job.Rate * 1e9) }
 
-// run sends requests until they are no longer due and reads until all are answered or patience
-// ends.
+// run sends requests until the end of the load, and reads until all are answered or patience ends.
 func (p *pool) run(ctx context.Context) error {
 	end := (p.job.Warm + p.job.Duration).Nanoseconds()
 	patience := p.job.Patience
@@ -183,7 +182,7 @@ func (p *pool) run(ctx context.Context) error {
 		}
 		for _, e := range ready[:max(n, 0)] {
 			if e.Fd < 0 {
-				// it is level-triggered; an error says that it was read already
+				// the timer is level-triggered; an error means that it was read already
 				_, _ = unix.Read(p.timer, body[:8])
 			} else if err := p.read(p.conns[e.Fd], body); err != nil {
 				return err
@@ -192,8 +191,8 @@ func (p *pool) run(ctx context.Context) error {
 	}
 }
 
-// send sends what is due as far as connections are idle, and sets the timer for what will be. It
-// reports whether nothing is left to send.
+// send sends the requests that are due while connections are idle, and sets the timer for the next
+// one. It reports whether nothing is left to send.
 func (p *pool) send(now, end int64) (all bool, err error) {
 	for p.idles > 0 {
 		due := now
@@ -231,12 +230,12 @@ func (p *pool) write(c *conn) error {
 	}
 	n, err := unix.Write(c.fd, c.request)
 	if err == nil && n < len(c.request) {
-		err = errors.New("the system took only a part of a request")
+		err = errors.New("a request was written only in part")
 	}
 	return err
 }
 
-// overwrite fills text with the last digits of a number.
+// overwrite fills text with the last digits of n.
 func overwrite(text []byte, n int) {
 	for i := range text {
 		text[len(text)-1-i] = byte('0' + n%10)
@@ -244,7 +243,7 @@ func overwrite(text []byte, n int) {
 	}
 }
 
-// read takes what has come on a connection.
+// read reads what has arrived on a connection.
 func (p *pool) read(c *conn, body []byte) error {
 	n, err := unix.Read(c.fd, body)
 	switch {
@@ -287,12 +286,12 @@ var (
 	contentLength = []byte("\r\nContent-Length: ")
 )
 
-// parse reads the header when it is complete, and returns how many bytes of the body are here.
+// parse reads the header if it is complete, and returns how many bytes of the body have arrived.
 func (c *conn) parse() (body int, err error) {
 	end := bytes.Index(c.header, headerEnd)
 	switch {
 	case end < 0 && len(c.header) > longestHeader:
-		return 0, errors.New("the header of an answer does not end")
+		return 0, errors.New("the header of an answer is too long")
 	case end < 0:
 		return 0, nil
 	}
@@ -304,13 +303,13 @@ func (c *conn) parse() (body int, err error) {
 	length, _, _ := bytes.Cut(rest, headerEnd[:2])
 	c.missing, lengthErr = strconv.Atoi(string(length))
 	if string(protocol) != "HTTP/1.1" || statusErr != nil || lengthErr != nil {
-		return 0, fmt.Errorf("not an answer, or one that does not say how long it is: %q", head)
+		return 0, fmt.Errorf("not an answer, or one without its length: %q", head)
 	}
 	c.body = true
 	return len(c.header) - end - len(headerEnd), nil
 }
 
-// giveUp ends the wait for answers, and takes note of what was due and could not even be sent.
+// giveUp ends the wait for answers, and records the requests that were due and could not be sent.
 func (p *pool) giveUp(now, end int64) {
 	for i := range p.events {
 		if p.events[i].status == 0 {

@@ -41,7 +41,7 @@ type content struct {
 }
 
 func storeContent() content {
-	return content{[][]byte{countersBucket, slotsBucket, documentsBucket}, Format, counterAdvice}
+	return content{[][]byte{countersBucket, slotsBucket, documentsBucket, shapesBucket}, Format, counterAdvice}
 }
 
 func formatValue(version int) []byte { return []byte(strconv.Itoa(version)) }

@@ -17,7 +17,7 @@ import (
 type counters struct {
 	repository[persist.Counter, storedCounter]
 	now    func() time.Time
-	epochs *epochs
+	epochs *persist.Epochs
 }
 
 var _ persist.Counters = (*counters)(nil)
@@ -144,7 +144,7 @@ func (c *counters) raise(ctx context.Context, req persist.Request) error {
 
 // Epoch implements [persist.Counters].
 func (c *counters) Epoch(ctx context.Context, bizTag string) (string, error) {
-	return c.epochs.read(ctx, bizTag)
+	return c.epochs.Read(ctx, bizTag)
 }
 
 // GiveBack implements [persist.Counters].

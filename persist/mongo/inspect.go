@@ -3,10 +3,13 @@ package mongo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/seqd/seqd/persist"
 )
 
 // Server is what a MongoDB server says of itself.
@@ -23,6 +26,9 @@ type Server struct {
 	Primary bool
 	// Offset is its clock less ours, to half of RoundTrip.
 	Offset, RoundTrip time.Duration
+	// Former is true for a database that was not upgraded yet, because it is new or because only
+	// earlier versions used it.
+	Former bool
 	// User is who we are to it, "" where it asks nobody.
 	User string
 	// Missing are rights that the user lacks, such as "update on seqd.counters"; they are known
@@ -52,6 +58,10 @@ func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 		return found, err
 	}
 	found.Version = build.Version
+	record, err := s.documents.former.readCluster(ctx)
+	if err == nil || errors.Is(err, persist.ErrNotFound) { // else Missing says why
+		found.Former = !record.Upgraded
+	}
 	var status connectionStatus
 	if err := s.ask(ctx, bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}, &status); err != nil {
 		return found, err

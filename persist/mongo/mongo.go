@@ -149,7 +149,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{client: client, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
 	l := &link{timeout: opts.Timeout, admit: opts.Admit}
 	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
-	s.counters.epochs = &epochs{find: s.counters.findEpochs}
+	s.counters.epochs = persist.NewEpochs(s.counters.findEpochs)
 	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection("documents")}
 	s.documents.former = former{link: l, clusters: db.Collection("clusters"), shapes: db.Collection("shapes"), counters: s.counters.collection, readOnly: opts.ReadOnly}
 	s.history = history{l, db.Collection("history")}

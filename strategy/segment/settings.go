@@ -20,7 +20,7 @@ type Settings struct {
 	// all. `strict` on `mongo` needs `redis.addrs`. One node on an embedded store is always strict.
 	Ordering string `config:"ordering" range:"strict, per-node"`
 	// Step is the smallest number of numbers that leave the store at a time.
-	Step int64 `config:"step" range:"1 to segment.maxStep" unit:"numbers"`
+	Step int64 `config:"step" range:"1 to segment.maxStep"`
 	// MaxStep is the largest number of numbers that leave the store at a time. A batch that waits
 	// may ask for more.
 	MaxStep int64 `config:"maxStep" range:"1 to 1,000,000,000,000" unit:"numbers"`
