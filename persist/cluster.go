@@ -68,8 +68,8 @@ func isRandom(text string) bool {
 // NewEpoch draws a sequencer epoch: 32 hexadecimal digits. It is safe for concurrent use.
 func NewEpoch() string { return drawn() }
 
-// ClusterID returns the ID of the cluster that the store belongs to. If there is none, it draws one.
-// Concurrent calls return the same ID. now is the clock of the timestamp. If the error wraps
+// ClusterID returns the ID of the cluster that the store belongs to. If there is none, it draws
+// one. Concurrent calls return the same ID. now is the clock of the timestamp. If the error wraps
 // ErrUnavailable, call again; that is always safe.
 func ClusterID(ctx context.Context, store Store, now func() time.Time) (string, error) {
 	for range 2 {

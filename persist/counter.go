@@ -76,8 +76,8 @@ type Request struct {
 }
 
 // Target is where a range goes, and so what happens to the counter's epoch (invariant U3b). It is
-// [Beside], the result of [ToCursor] or [NewCursor], or the zero Target: the buffer of a node, which
-// empties the epoch and so retires the cursor.
+// [Beside], the result of [ToCursor] or [NewCursor], or the zero Target: the buffer of a node,
+// which empties the epoch and so retires the cursor.
 type Target struct {
 	kind        targetKind
 	epoch, next string
@@ -99,8 +99,8 @@ var Beside = Target{kind: beside}
 func ToCursor(epoch string) Target { return Target{cursor, epoch, epoch} }
 
 // NewCursor is a cursor that begins with the epoch next. Allocate replaces the counter's epoch by
-// next if it still is epoch, and returns ErrEpoch otherwise. Of concurrent calls with the same epoch
-// at most one succeeds.
+// next if it still is epoch, and returns ErrEpoch otherwise. Of concurrent calls with the same
+// epoch at most one succeeds.
 func NewCursor(epoch, next string) Target { return Target{cursor, epoch, next} }
 
 // Epoch is the epoch of the cursor that the range goes to, "" if it goes to none.

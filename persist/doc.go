@@ -32,18 +32,19 @@
 //
 // These rules hold for every operation:
 //
-//   - It is safe for concurrent use, and ends when its context does. A driver that talks to a server
-//     gives it a deadline of its own too.
+//   - It is safe for concurrent use, and ends when its context does. A driver that talks to a
+//     server gives it a deadline of its own too.
 //   - A write is durable when it returns nil, and no failover of the server takes it back.
 //   - It returns the errors of this package, wrapped with what they are about. Any other failure
-//     that can pass wraps [ErrUnavailable]. After it a write may have happened, or may happen later.
+//     that can pass wraps [ErrUnavailable]. After it a write may have happened, or may happen
+//     later.
 //   - Names, keys and texts are UTF-8 and may contain any character, including NUL. Numbers are
 //     0 to [MaxNumber].
 //   - Each record carries [FormatVersion]. One of a newer version is refused with [ErrNewer], a
 //     damaged one with [ErrInvalid], and neither is changed.
 //
-// Then add the driver to server/config and to the function of package server that opens stores, and
-// name it in docs/CONFIGURATION.md. A driver for a server takes a function Admit in its options and
-// calls it before every operation: a node that began without its store uses none of it before it
-// knows that it is the right one. persist/mongo shows how.
+// Then add the driver to server/config and server/backends. A driver for a server takes a function
+// Admit in its options and calls it before every operation: a node that began without its store must
+// not use it until it knows that it is the right one. persist/memory is the shortest driver,
+// persist/mongo one for a server.
 package persist

@@ -100,9 +100,9 @@ func CheckDocuments(kind, after string) error {
 	return nil
 }
 
-// Documents keeps documents. It is safe for concurrent use. Every change is atomic, and durable when
-// the operation returns nil. After an error other than those named here it may have happened, or may
-// happen later.
+// Documents keeps documents. It is safe for concurrent use. Every change is atomic, and durable
+// when the operation returns nil. After an error other than those named here it may have happened,
+// or may happen later.
 type Documents interface {
 	// Create stores a new document, of revision 1, or returns ErrExists.
 	Create(ctx context.Context, d Document) error

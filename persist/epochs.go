@@ -40,7 +40,8 @@ type epochQuery struct {
 	err     error
 }
 
-// Read returns the epoch of a counter, by a query that is sent after the call began, or ErrNotFound.
+// Read returns the epoch of a counter, by a query that is sent after the call began, or
+// ErrNotFound.
 func (e *Epochs) Read(ctx context.Context, bizTag string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -167,15 +167,15 @@ const historyAbove = "g"
 // HistoryStore keeps what was issued to whom. It is safe for concurrent use. It keeps records until
 // they are purged, unless a driver says otherwise.
 type HistoryStore interface {
-	// Append stores records. A record whose ID exists stays as it is. After an error any of them may
-	// be stored: append all of them again. When Append returns nil, they are durable.
+	// Append stores records. A record whose ID exists stays as it is. After an error any of them
+	// may be stored: append all of them again. When Append returns nil, they are durable.
 	Append(ctx context.Context, records []HistoryRecord) error
 	// List returns records in descending order of their IDs: the newest first. A caller that reads
 	// page after page sees every record once that existed when the first page was read, whatever is
 	// appended meanwhile.
 	List(ctx context.Context, query HistoryQuery) ([]HistoryRecord, error)
-	// Purge removes the oldest records of a biz type from before a time, in ms since the Unix epoch:
-	// at most limit of them. It returns how many it removed: fewer than limit if there are no more.
-	// Several processes may purge at once.
+	// Purge removes the oldest records of a biz type from before a time, in ms since the Unix
+	// epoch: at most limit of them. It returns how many it removed: fewer than limit if there are
+	// no more. Several processes may purge at once.
 	Purge(ctx context.Context, bizType string, before int64, limit int) (int, error)
 }

@@ -89,10 +89,11 @@ type SlotTable struct {
 	Set *SlotSet
 	// Slots are those that were asked for and were ever granted, ascending by ID.
 	Slots []Slot
-	// Now is the time of the registry's own clock, in ms since the Unix epoch, read after the slots.
+	// Now is the time of the registry's own clock, in ms since the Unix epoch, read after the
+	// slots.
 	Now int64
-	// Source identifies a server that can lose writes that it has confirmed: the replication ID of a
-	// Redis server. It is "" for other servers.
+	// Source identifies a server that can lose writes that it has confirmed: the replication ID of
+	// a Redis server. It is "" for other servers.
 	Source string
 	// Lag is how old writes can be that such a server loses, in ms; 0 if Source is "".
 	Lag int64

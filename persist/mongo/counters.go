@@ -27,15 +27,14 @@ func between(field string, least, most int64) bson.E {
 	return bson.E{Key: field, Value: bson.D{{Key: "$gte", Value: least}, {Key: "$lte", Value: most}}}
 }
 
-// rounds is how often Allocate looks again when other nodes change the counter in between.
+// rounds is how often an operation tries again that other nodes interfere with.
 const rounds = 10
 
-// Allocate implements [persist.Counters]: one findAndModify whose filter holds what must be true
-// of the counter, so that the common case is one round trip. When nothing matches, the counter is
-// read to see why; a maximum below the floor is raised first. Raising and taking are two steps,
-// which is safe: a maximum never goes down but by a give-back, and then the filter fails once more.
-// What was read decides nothing but which error is returned: a new primary may answer with what the
-// counter was a moment ago.
+// Allocate implements [persist.Counters] by one findAndModify. Its filter holds the conditions on
+// the counter, so the common case is one round trip. If nothing matches, the counter is read to see
+// why, and a maximum below the floor is raised first. To raise and to take are two steps, which is
+// safe: only a give-back lowers a maximum, and then the filter fails again. The read decides only
+// which error is returned, because a new primary may return an older state.
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	if err := req.Validate(); err != nil {
 		return persist.Range{}, err
@@ -62,8 +61,8 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 	return persist.Range{}, fmt.Errorf("%q: %w: the counter changes too often", req.BizTag, persist.ErrUnavailable)
 }
 
-// take allocates above the maximum as it is, or returns ErrNotFound when that is below the floor or
-// too near to the end.
+// take allocates above the present maximum. It returns ErrNotFound if that is below the floor or
+// too near the end.
 func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range, error) {
 	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
@@ -98,8 +97,8 @@ func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range
 	return r, r.Validate()
 }
 
-// readThenWrite allocates in two steps, between which others may do the same: that is what Allocate
-// must never do.
+// readThenWrite allocates in two steps, between which another node may do the same. Allocate must
+// never do that: only a sabotaged build for tests calls it.
 func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (persist.Range, error) {
 	stored, err := c.Read(ctx, req.BizTag)
 	if err != nil {
@@ -115,21 +114,21 @@ func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (pers
 	return r, err
 }
 
-// believing selects the counter of a request, if it believes in the cursor that the range is for.
+// believing selects the counter of a request, if it has the epoch that the request needs.
 func believing(req persist.Request) bson.D {
 	filter := known(req.BizTag)
 	switch epoch, ok := req.To.Cursor(); {
 	case !ok || sabotage.Off(sabotage.EpochHeld):
 		return filter
-	case epoch == "": // a record that is older than epochs lacks the field, which null selects
+	case epoch == "": // records of the first versions lack the field, which null selects
 		return append(filter, bson.E{Key: "epoch", Value: bson.D{{Key: "$in", Value: bson.A{"", nil}}}})
 	default:
 		return append(filter, bson.E{Key: "epoch", Value: epoch})
 	}
 }
 
-// raise lifts a maximum that is below the floor to the gap above it. It changes nothing else: not a
-// field that is missing or no number.
+// raise sets a maximum that is below the floor to the floor plus the gap. It leaves a field that is
+// missing or not a number as it is.
 func (c *counters) raise(ctx context.Context, req persist.Request) error {
 	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
@@ -166,7 +165,7 @@ func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range)
 		return false, about(bizTag, translate(err))
 	}
 	if result.MatchedCount == 0 {
-		// a counter that is gone or of another format is worth an error
+		// a counter that is missing or of another format is an error
 		_, err := c.Read(ctx, bizTag)
 		return false, err
 	}

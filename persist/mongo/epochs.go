@@ -13,12 +13,12 @@ import (
 type storedEpoch struct {
 	ID      string        `bson:"_id"`
 	Version bson.RawValue `bson:"v"`
-	// taken as it stands: one damaged record must not spoil the answer for all others
+	// raw: one damaged record must not fail the query for all others
 	BizTag bson.RawValue `bson:"bizTag"`
 	Epoch  bson.RawValue `bson:"epoch"`
 }
 
-// found returns what the record says. One of the first versions has no epoch.
+// found returns the epoch. Records of the first versions have none.
 func (e storedEpoch) found() persist.FoundEpoch {
 	bizTag, _ := e.BizTag.StringValueOK()
 	epoch, ok := e.Epoch.StringValueOK()
