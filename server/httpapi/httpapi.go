@@ -21,10 +21,7 @@ import (
 
 // Options are the options of [New].
 type Options struct {
-	// MaxCount is the largest ?count=.
-	MaxCount int
-	// MaxBodyBytes is the largest request body.
-	MaxBodyBytes int64
+	Limits
 	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
 	TrustedProxies []string
 	// Guard decides who may call. Without it everybody may, except web pages of other origins.
@@ -36,13 +33,6 @@ type Options struct {
 	PublicMetrics bool
 	// Tokens is what /tokens manages. If it is nil, there are no such routes.
 	Tokens Tokens
-	// MaxInFlight is how many requests are answered at once; 0 means no limit. Further requests are
-	// refused at once with [seqd.CodeOverloaded], except /healthz, /readyz and /metrics, which are
-	// neither refused nor counted.
-	MaxInFlight int
-	// MaxInFlightBytes is how much memory large answers may take in total; 0 means no limit.
-	// Further requests for large answers are refused as those above MaxInFlight are.
-	MaxInFlightBytes int64
 	// AccessLog logs requests: per second at most AccessLogPerSecond with a status below 500, and
 	// as many with a higher one. If that is 0, it logs all.
 	AccessLog          bool
@@ -53,6 +43,21 @@ type Options struct {
 	// Metrics counts requests and serves /metrics. If it is nil, there is no such route.
 	Metrics Metrics
 	Log     *slog.Logger
+}
+
+// Limits are the limits of requests and answers.
+type Limits struct {
+	// MaxCount is the largest ?count=.
+	MaxCount int
+	// MaxBodyBytes is the largest request body.
+	MaxBodyBytes int64
+	// MaxInFlight is how many requests are answered at once; 0 means no limit. Further requests are
+	// refused at once with [seqd.CodeOverloaded], except /healthz, /readyz and /metrics, which are
+	// neither refused nor counted.
+	MaxInFlight int
+	// MaxInFlightBytes is how much memory large answers may take in total; 0 means no limit.
+	// Further requests for large answers are refused as those above MaxInFlight are.
+	MaxInFlightBytes int64
 }
 
 // API is the handler of all requests. It answers that the service is starting until [API.Ready] is

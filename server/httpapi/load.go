@@ -5,7 +5,7 @@ type Load struct {
 	// InFlight are the requests being answered, except probes and scrapes. Connections are the open
 	// connections, 0 if they are not known.
 	InFlight, Connections int64
-	// Shed are the requests refused because of Options.MaxInFlight or MaxInFlightBytes. Refused are
+	// Shed are the requests refused because of Limits.MaxInFlight or MaxInFlightBytes. Refused are
 	// the connections closed because of ListenerOptions.MaxConnections.
 	Shed, Refused int64
 	// Issued, Replayed and Failed count requests with an Idempotency-Key by outcome.
