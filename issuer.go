@@ -86,7 +86,7 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 		is.rejected = LogRejected(is.log)
 	}
 	is.names.first = make(map[string]*slot, len(definitions))
-	slots := make([]slot, len(definitions)) // close together in memory: issuing reads one of them
+	slots := make([]slot, len(definitions))
 	for n, d := range definitions {
 		if _, twice := is.names.first[d.BizType.Name]; twice {
 			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
@@ -94,7 +94,7 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
-		slots[n].hold(is.contentOf(d))
+		slots[n].fill(is.contentOf(d))
 		is.names.first[d.BizType.Name] = &slots[n]
 	}
 	return is, nil
@@ -155,9 +155,12 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 func (is *Issuer) issue(ctx context.Context, s *slot, call *Call) error {
 	w := walk{patience: is.patience}
 	for {
-		i, err := is.admit(ctx, s, call.BizType, &w)
-		if err != nil {
-			return is.refuse(ctx, call, AsError(err))
+		i := s.serving.Load()
+		if i == nil || !i.enter() {
+			var err error
+			if i, err = is.admit(ctx, s, call.BizType, &w, false); err != nil {
+				return is.refuse(ctx, call, AsError(err))
+			}
 		}
 		replaced, err := is.issueFrom(ctx, s, i, call, &w)
 		i.leave()
@@ -209,26 +212,18 @@ func (is *Issuer) exists(name string) bool {
 	return s != nil && s.look().exists()
 }
 
-// find returns the instance of a name and enters it; the caller must leave it. If show is set, it
-// may be an instance at rest.
+// find returns the instance of a name, as admit does.
 func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
 	s := is.names.find(name)
 	if s == nil {
 		return nil, noSlot(name)
 	}
-	return is.admitAfterChange(ctx, s, name, &walk{}, show)
+	return is.admit(ctx, s, name, &walk{}, show)
 }
 
-// admit returns the instance that serves and enters it; the caller must leave it.
-func (is *Issuer) admit(ctx context.Context, s *slot, name string, w *walk) (*instance, error) {
-	if i := s.serving.Load(); i != nil && i.enter() {
-		return i, nil
-	}
-	return is.admitAfterChange(ctx, s, name, w, false)
-}
-
-// admitAfterChange is admit after the change under way.
-func (is *Issuer) admitAfterChange(ctx context.Context, s *slot, name string, w *walk, show bool) (*instance, error) {
+// admit returns the instance in a slot, after the change under way, and enters it; the caller must
+// leave it. If show is set, it may be an instance at rest.
+func (is *Issuer) admit(ctx context.Context, s *slot, name string, w *walk, show bool) (*instance, error) {
 	for {
 		c, err := is.settled(ctx, s, name, w)
 		switch {

@@ -74,14 +74,13 @@ docs/CONFIGURATION.md explains the keys:
 // The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a
 // supervisor restarts that one.
 const (
-	// ExitOK is the code of a command that did what it was to do, and of a service that stopped
-	// when it was asked to.
+	// ExitOK is the code of a command that succeeded, and of a service that stopped cleanly.
 	ExitOK = 0
-	// ExitFailed is the code of everything else that failed; another try may succeed.
+	// ExitFailed is the code of every other failure. Trying again may succeed.
 	ExitFailed = 1
-	// ExitConfig is the code for a mistake in the configuration or on the command line, which stays
-	// until somebody mends it: EX_CONFIG of sysexits.h. deploy/seqd.service does not restart a
-	// service that ends with it.
+	// ExitConfig is the code for a mistake in the configuration or on the command line, which
+	// somebody must correct: EX_CONFIG of sysexits.h. deploy/seqd.service does not restart a
+	// service that exits with it.
 	ExitConfig = 78
 )
 
@@ -113,17 +112,16 @@ func WithServer(opts ...server.Option) Option {
 // and ends the process with its exit code.
 func Main(opts ...Option) {
 	gcpace.Start()
-	// Who reads the log may end. Go ends a program that goes on writing to it, unless told
-	// otherwise.
+	// The reader of the log may end. By default Go ends a program that continues to write to it.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal ends the process at once: whoever sends it does not want to wait.
+	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, opts...))
 }
 
-// Run runs one command line, without the name of the program, and returns its exit code. What was
-// asked for goes to out, mistakes and the log to errs. The end of ctx stops the service cleanly.
+// Run runs one command line, without the name of the program, and returns its exit code. Results go
+// to out, mistakes and the log to errs. The end of ctx stops the service cleanly.
 func Run(ctx context.Context, args []string, out, errs io.Writer, opts ...Option) int {
 	p := program{env: os.Environ()}
 	for _, opt := range opts {
@@ -190,13 +188,13 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	return ExitOK
 }
 
-// sayInTime writes the last words of a service, unless the output takes nothing: the process must
-// end all the same.
+// sayInTime writes the last message of a service. It gives up if the output blocks: the process
+// must end.
 func sayInTime(errs io.Writer, text string) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		_, _ = io.WriteString(errs, text) // there is nowhere to tell its error
+		_, _ = io.WriteString(errs, text) // there is nowhere to report its error
 	}()
 	select {
 	case <-said:
@@ -204,8 +202,7 @@ func sayInTime(errs io.Writer, text string) {
 	}
 }
 
-// printToken makes a token. It reads no configuration and changes nothing: what it prints is yours
-// to put into place.
+// printToken makes a token and prints it. It reads no configuration and stores nothing.
 func printToken(w io.Writer) {
 	secret, digest := access.NewSecret()
 	fmt.Fprintf(w, `The caller gets the secret, which is kept nowhere and shown only now:
@@ -220,7 +217,7 @@ auth:
 `, secret, digest.Hex())
 }
 
-// raise lets a biz type go on above a number.
+// raise makes a biz type continue above a number.
 func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs io.Writer) int {
 	number, err := strconv.ParseInt(operands[1], 10, 64)
 	if err != nil {
@@ -240,8 +237,7 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 	return ExitOK
 }
 
-// restored does what follows the restoring of a backup for the biz types that have no counter to
-// raise.
+// restored does for biz types without a counter what must follow after a backup was restored.
 func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	any := false
 	err := ops.Restored(ctx, cfg, func(bizType, done string) {
@@ -261,7 +257,7 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 	return ExitOK
 }
 
-// compact writes the files of the store anew.
+// compact rewrites the files of the store.
 func compact(cfg *config.Config, out, errs io.Writer) int {
 	err := ops.Compact(cfg, out)
 	switch {
@@ -290,11 +286,11 @@ func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) i
 	return ExitOK
 }
 
-// operandsOf says what stands beside the flags of a command, where anything does.
+// operandsOf are the operands of the commands that have any.
 var operandsOf = map[string][]string{"raise": {"BIZTYPE", "NUMBER"}}
 
-// parseFlags reads --config and a flag for each key, and the operands that stand before, between
-// and behind them.
+// parseFlags reads --config, a flag for each key, and the operands, which may be before, between
+// and after the flags.
 func parseFlags(command string, args, env []string) (src config.Sources, operands []string, err error) {
 	src = config.Sources{Env: env, Flags: make(map[string]string)}
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)

@@ -294,7 +294,7 @@ func TestServeOnAPortInUse(t *testing.T) {
 	}
 }
 
-// A service whose error output takes nothing ends all the same, with the code of a failure.
+// A service whose error output blocks ends nevertheless, with the code of a failure.
 func TestLastWordsThatNobodyReads(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Who reads the log may end, as journald does when it is restarted: seqd loses lines and goes on.
+// The reader of the log may end, as journald does when it restarts: seqd loses lines and continues.
 func TestLogReaderEnds(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

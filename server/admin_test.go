@@ -209,7 +209,7 @@ func TestWrongDefinitions(t *testing.T) {
 	s.do(413, "PUT", "/biz-types/order", `{"x":"`+strings.Repeat("x", 70_000)+`"}`)
 }
 
-// A definition whose IDs could repeat those of before is refused unless it is forced (U6).
+// A definition whose IDs could repeat previous ones is refused unless it is forced (U6).
 func TestShapeOfADefinition(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/seq/order", http.StatusOK)

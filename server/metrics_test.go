@@ -262,7 +262,7 @@ func TestMetricsOff(t *testing.T) {
 	wantCode(t, body, seqd.CodeNotFound)
 }
 
-// Without any observer numbers are issued all the same.
+// Numbers are issued without any observer too.
 func TestNobodyObserves(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nmetrics: {enabled: %t}\nbizTypes: [{name: order}]", enabled)), server.WithObserver(nil))
@@ -273,7 +273,7 @@ func TestNobodyObserves(t *testing.T) {
 	}
 }
 
-// observed counts what it is told.
+// observed counts the calls of an observer.
 type observed struct {
 	seqd.NopObserver
 	issued, rejected, took atomic.Int64

@@ -393,7 +393,7 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// A counter that is gone from the store does not begin again.
+// A counter that was removed from the store does not restart.
 func TestLostCounterIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path))
@@ -539,8 +539,8 @@ func TestRedisThatIsNone(t *testing.T) {
 	}
 }
 
-// A server that refuses certificates ends the start, also where its hanging up overtakes its answer
-// at first.
+// A server that refuses the certificate ends the start, even if the client first sees that it hung
+// up.
 func TestRedisThatHangsUp(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()

@@ -1,5 +1,5 @@
-// Command seqd issues numbers over HTTP. docs/CONFIGURATION.md lists its settings. Its command line is
-// package command; what it comes with is package standard.
+// Command seqd issues numbers over HTTP. docs/CONFIGURATION.md lists its settings. Its command line
+// is package command; what it comes with is package standard.
 package main
 
 import (

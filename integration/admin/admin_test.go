@@ -158,7 +158,7 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// While the store is away numbers go on and administrators get 503; afterwards all is as before.
+// While the store is away numbers continue and administrators get 503; afterwards all is as before.
 func TestStoreAway(t *testing.T) {
 	longtest.Only(t)
 	s := newSystem(t)
@@ -223,8 +223,8 @@ func TestNodes(t *testing.T) {
 }
 
 // Definitions change, are disabled, deleted and made again under load on all nodes: no number
-// twice, in strict order over all of them, and nobody is refused but for the reason that was asked
-// for.
+// twice, in strict order over all of them, and nobody is refused except for the reason that was
+// asked for.
 func TestChangesUnderLoad(t *testing.T) {
 	s := newSystem(t)
 	h := ordercheck.New()

@@ -53,7 +53,7 @@ func (l *laboratory) untilDone(ctx context.Context, r *rand.Rand, name, method, 
 	}
 }
 
-// definition is that of a biz type as it is configured, without its name, but for some settings.
+// definition is that of a biz type as it is configured, without its name, except for some settings.
 func (l *laboratory) definition(name string, but settings) string {
 	for i := range l.shapes {
 		if l.shapes[i].Name == name {

@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	return l.conclude(report)
 }
 
-// conclude prints the report and keeps the record where there is a violation or a folder was asked
+// conclude prints the report and keeps the record if there is a violation or a folder was asked
 // for.
 func (l *laboratory) conclude(report *check.Report) (code int, err error) {
 	text := report.String()

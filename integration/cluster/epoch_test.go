@@ -237,7 +237,7 @@ func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 }
 
 // A biz type that was made after the backup is made again, above all that it issued. A node that
-// cannot reach Redis gets from the store what waits in the cursor of before.
+// cannot reach Redis gets from the store what waits in the previous cursor.
 func TestRemadeAfterRestore(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, `[{"name":"other"}]`)
@@ -383,7 +383,7 @@ func TestTwoRedisServers(t *testing.T) {
 	s.check(mistake)
 }
 
-// A cursor that a version without epochs left behind counts for nobody; numbers go on above it.
+// A cursor that a version without epochs left behind counts for nobody; numbers continue above it.
 func TestHashWithoutEpoch(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))

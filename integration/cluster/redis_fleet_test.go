@@ -324,7 +324,7 @@ func (f *fleet) resume() {
 }
 
 // outage takes Redis from some of the nodes under load, waits until they have noticed, and gives it
-// back. The others go on.
+// back. The others continue.
 func (f *fleet) outage(from []*member, lose, mend func()) {
 	f.t.Helper()
 	f.suspend()

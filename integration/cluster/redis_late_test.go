@@ -18,7 +18,7 @@ import (
 )
 
 // A range that a node sends to the cursor is held up on the way and arrives when the others have
-// long gone on: nobody may get a number of it.
+// long continued: nobody may get a number of it.
 func TestRangeArrivesLate(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

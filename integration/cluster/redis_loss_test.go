@@ -170,7 +170,7 @@ func TestCursorLost(t *testing.T) {
 	}
 }
 
-// A node whose link to Redis breaks retreats and returns; the others go on and are not degraded.
+// A node whose link to Redis breaks retreats and returns; the others continue and are not degraded.
 func TestLinkToRedisBreaksForOneNode(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

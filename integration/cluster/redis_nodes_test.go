@@ -36,8 +36,8 @@ func TestRollingChangeOfStepAndReserve(t *testing.T) {
 	})
 }
 
-// Nodes are killed under load and come back: the others go on in strict order, and what is skipped
-// is what the dead had taken for their callers and their standby ranges.
+// Nodes are killed under load and come back: the others continue in strict order, and what is
+// skipped is what the dead had taken for their callers and their standby ranges.
 func TestNodesAreKilled(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -127,8 +127,8 @@ func TestGiveBackWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A node stands still in the middle of a refill for so long that the others have long gone on
-// without it, and then goes on where it was.
+// A node stands still in the middle of a refill for so long that the others have long continued
+// without it, and then continues where it was.
 func TestNodePausedInARefill(t *testing.T) {
 	longtest.Only(t)
 	underBoth(t, func(f *fleet) {

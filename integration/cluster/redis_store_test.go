@@ -36,7 +36,7 @@ func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 }
 
 // The store stays away: what is in hand is issued to the end, then nodes refuse and say why, and
-// when the store is back they go on by themselves.
+// when the store is back they continue by themselves.
 func TestStoreAwayPastTheReserve(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -153,7 +153,7 @@ func (f *fleet) raise(to int64) {
 }
 
 // Redis and the store are away: every node serves its standby range under degrade, then refuses;
-// when both are back, in either order, all goes on.
+// when both are back, in either order, all continues.
 func TestRedisAndStoreAway(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"Redis", "store"} {

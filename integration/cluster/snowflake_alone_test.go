@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// A node with a reservation starts while its store is away, and goes on with the store when that is
-// back; a store that is another one by then ends it.
+// A node with a reservation starts while its store is away, and continues with the store when that
+// is back; a store that is another one by then ends it.
 func TestSnowflakeWithoutTheStore(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

@@ -298,7 +298,7 @@ func (n *node) once(count int64) (rediscursor.Taken, error) {
 	return taken, err
 }
 
-// take goes on until it has so many numbers, and fails when it gets none for long.
+// take continues until it has so many numbers, and fails when it gets none for long.
 func (n *node) take(t testing.TB, count int64) {
 	t.Helper()
 	for count > 0 {

@@ -61,7 +61,7 @@ func field(t testing.TB, server *testenv.Redis, key, name string) int64 {
 	return n
 }
 
-// After every kind of loss the cursor is a stub: installs of before no longer count, nothing is
+// After every kind of loss the cursor is a stub: earlier installs no longer count, nothing is
 // handed out again, and ceil is there if the hash is.
 func TestLoss(t *testing.T) {
 	t.Parallel()

@@ -205,7 +205,7 @@ func (r *modelRun) believed() string {
 	return r.model.epoch
 }
 
-// adopt checks a gen and takes it over when the cursor begins anew.
+// adopt checks a gen and takes it over when the cursor starts anew.
 func (r *modelRun) adopt(gen string, anew bool) string {
 	if anew {
 		if r.gens[gen] {

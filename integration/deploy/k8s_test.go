@@ -84,7 +84,7 @@ func nodeConfig(t *testing.T) *config.Config {
 	return cfg
 }
 
-// Every manifest is among the resources, but for the example, and each says what it is.
+// Every manifest is among the resources, except for the example, and each says what it is.
 func TestKustomization(t *testing.T) {
 	var k struct {
 		Namespace          string
@@ -175,8 +175,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Without tokens, callers would go on to reach the Service by each of its names, and probes the pod
-// by its address.
+// Without tokens, callers would continue to reach the Service by each of its names, and probes the
+// pod by its address.
 func TestNames(t *testing.T) {
 	service, namespace := object[core.Service](t, "service.yaml", "v1", "Service").Name, object[core.Namespace](t, "namespace.yaml", "v1", "Namespace").Name
 	hosts := nodeConfig(t).Server.Hosts

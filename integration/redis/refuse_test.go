@@ -233,7 +233,7 @@ func TestAwayAndBack(t *testing.T) {
 	}
 }
 
-// A server that turns out unfit only when it comes back is complained of, and seqd goes on.
+// A server that turns out unfit only when it comes back is reported, and seqd continues.
 func TestUnfitWhenItComes(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

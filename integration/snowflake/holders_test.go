@@ -32,7 +32,7 @@ func TestRobbed(t *testing.T) {
 	}, long)
 }
 
-// A node is paused beyond its lease, and goes on.
+// A node is paused beyond its lease, and continues.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 10, func(s system) {
@@ -50,7 +50,7 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// A node is paused beyond its lease, another one takes its machine ID, and it goes on: it issues
+// A node is paused beyond its lease, another one takes its machine ID, and it continues: it issues
 // nothing with that ID.
 func TestPausedAndSucceeded(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestPausedForAMinute(t *testing.T) {
 	system{m.fleet, m}.pauseAndSucceed(time.Minute)
 }
 
-// pausedSettings let what is asked of a paused node be answered when it goes on.
+// pausedSettings let what is asked of a paused node be answered when it continues.
 var pausedSettings = []string{"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SERVER_WRITETIMEOUT=5m"}
 
 // pauseAndSucceed pauses a node until another one has its machine ID, and for some time more.

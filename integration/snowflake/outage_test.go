@@ -77,8 +77,8 @@ func TestRegistryAwayForAMoment(t *testing.T) {
 	}, long)
 }
 
-// The registry goes away: issuing goes on until the lease ends, then it is refused; when the
-// registry is back, it goes on by itself.
+// The registry goes away: issuing continues until the lease ends, then it is refused; when the
+// registry is back, it continues by itself.
 func TestRegistryAway(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(l *testenv.Link){"cut": (*testenv.Link).Cut, "hangs": (*testenv.Link).Hang}
@@ -134,7 +134,7 @@ func TestOwnMachineIDBack(t *testing.T) {
 	}, longReserved)
 }
 
-// The registry is away for longer than the horizon: a node with a reservation goes on, and stops
+// The registry is away for longer than the horizon: a node with a reservation continues, and stops
 // when that ends. A start does not help then.
 func TestGoesOnAlone(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestGoesOnAlone(t *testing.T) {
 	}, reserved)
 }
 
-// A node with a reservation starts while the registry is away, twice, and goes on above what it
+// A node with a reservation starts while the registry is away, twice, and continues above what it
 // issued before. When the registry is back, it is the same lease still. MongoDB is the store as
 // well: there the node starts without that, too.
 func TestStartsAlone(t *testing.T) {
@@ -212,7 +212,7 @@ func (f *fleet) startAlone(name string, earlier *life) *life {
 	return l
 }
 
-// While a node goes on alone, another one takes its machine ID, whose lease is over: it begins
+// While a node continues alone, another one takes its machine ID, whose lease is over: it begins
 // above the reservation.
 func TestSucceededWhileAlone(t *testing.T) {
 	t.Parallel()
@@ -276,8 +276,8 @@ type forgetful struct{ *onRedis }
 
 func (r forgetful) wipe() { r.redis.RestartEmpty() }
 
-// The registry loses everything while a node is cut off: that one goes on to the end of its lease,
-// and nobody else issues with its machine ID before that.
+// The registry loses everything while a node is cut off: that one continues to the end of its
+// lease, and nobody else issues with its machine ID before that.
 func TestWipedWhileOneIsCutOff(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

@@ -125,7 +125,7 @@ func (m *Mongo) Pause() {
 	must(m.t, m, "pause MongoDB", m.process.pause())
 }
 
-// Resume lets a paused server go on (SIGCONT); it then serves what was sent meanwhile.
+// Resume lets a paused server continue (SIGCONT); it then serves what was sent meanwhile.
 func (m *Mongo) Resume() {
 	m.t.Helper()
 	m.own("Resume")

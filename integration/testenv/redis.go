@@ -135,7 +135,7 @@ func (r *Redis) Pause() {
 	must(r.t, r, "pause "+r.name, r.process.pause())
 }
 
-// Resume lets a paused server go on (SIGCONT); it then serves what was sent meanwhile.
+// Resume lets a paused server continue (SIGCONT); it then serves what was sent meanwhile.
 func (r *Redis) Resume() {
 	r.t.Helper()
 	must(r.t, r, "resume "+r.name, r.process.resume())

@@ -33,7 +33,7 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 	heading   = regexp.MustCompile(`^#{1,6} +(.*?) *$`)
 	section   = regexp.MustCompile(`(?m)^#{2,4} +(\d+(?:\.\d+)*)\.? `)
-	invariant = regexp.MustCompile(`(?m)^\| \*\*([A-Z]\d+[a-z]?)\*\* \|`)
+	invariant = regexp.MustCompile(`(?m)^\*\*([A-Z]\d+[a-z]?)\.\*\* `)
 
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 	link       = regexp.MustCompile(`\[[^\]\[]*\]\(([^()\s]+(?:\([^()]*\))?)\)`)
@@ -45,7 +45,7 @@ var (
 	quotation = regexp.MustCompile(`\b([A-Z]{3,})(?:\.md)?,?(?: §[\d.]+)?:? "([^"]+)"`)
 	ruleName  = regexp.MustCompile(`\bRule[A-Z]\w+`)
 	testName  = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
-	goFile    = regexp.MustCompile(`(?:^|[\s("])([a-z][a-z0-9_]*\.(?:go|lua))\b`)
+	goFile    = regexp.MustCompile(`(?:^|[\s("])([a-z][a-z0-9_]*\.(?:go|lua))(?:[^.\w]|\.?(?:\s|$))`)
 	markup    = regexp.MustCompile(`<[^>]*>`)
 )
 

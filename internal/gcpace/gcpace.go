@@ -1,5 +1,5 @@
 // Package gcpace makes the garbage collector run less often than usual while little lives, and as
-// often as usual otherwise. What seqd keeps is small as a rule, and collecting it each time it has
+// often as usual otherwise. What seqd keeps is usually small, and collecting it each time it has
 // doubled costs a twelfth of all requests. When it is large, five times as much would be.
 package gcpace
 

@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// A store that cannot be reached is opened all the same if biz types can issue without it, and then
+// If biz types can issue without the store, one that cannot be reached is opened nevertheless, and
 // refuses every operation.
 func TestBeginWithoutTheStore(t *testing.T) {
 	cfg := config.Default().Store

@@ -137,9 +137,9 @@ func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, co
 	reset := seqd.CalendarOf(b).Reset
 	switch _, ok := reset.Parse(digits); {
 	case reset == seqd.ResetNever && period:
-		return fmt.Errorf("%w: the numbers of %s never begin again: it has no periods", ErrRaise, bizType)
+		return fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, bizType)
 	case reset != seqd.ResetNever && !ok:
-		return fmt.Errorf("%w: the numbers of %s begin again %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
+		return fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
 	}
 	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
 		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)

@@ -49,7 +49,7 @@ type Settings struct {
 	PeriodRetention time.Duration `config:"periodRetention" range:"0s, or 48h to 87600h" zero:"keeps it for ever"`
 }
 
-// DefaultSettings are the settings of a biz type that says nothing.
+// DefaultSettings returns the settings of a biz type that sets none.
 func DefaultSettings() Settings {
 	return Settings{
 		Start:          1,
@@ -155,8 +155,8 @@ var (
 )
 
 // step returns how many numbers to fetch next, from what the store recorded: all nodes that share
-// the store come to the same answer without talking. now and timestamp are in ms since the Unix
-// epoch; a timestamp that is not in the past says nothing.
+// the store come to the same answer without talking to each other. now and timestamp are in ms
+// since the Unix epoch. A timestamp that is not in the past is ignored.
 func (s *Settings) step(recorded, timestamp, now int64) int64 {
 	step := min(max(recorded, s.Step), s.MaxStep)
 	lasted, target := now-timestamp, s.TargetDuration.Milliseconds()

@@ -35,7 +35,7 @@ func (i *issue) counter() counter { return counter{i.bizType, i.period} }
 // Idempotency: for the same key of a biz type all answers are equal, on every node, as long as
 // Redis does not lose it (docs/IDEMPOTENCY.md, docs/API.md). So of two answers that
 // differ the second must have come after Redis may have lost the first: its server died or was
-// begun anew, was flushed, was failed over, or was one of two primaries. An answer that says that
+// started anew, was flushed, was failed over, or was one of two primaries. An answer that says that
 // it was given before must be equal to one that was, unless that one never arrived.
 func (h *history) issues(r *Report) []issue {
 	var all []issue

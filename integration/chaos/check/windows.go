@@ -310,7 +310,7 @@ func (h *history) changesOfPrimary() (all []window) {
 	return merge(append(append(all, h.restarts()...), h.splits()...))
 }
 
-// restarts returns when a primary may have begun anew without having been seen as anything else:
+// restarts returns when a primary may have started anew without having been seen as anything else:
 // its replication ID changed.
 func (h *history) restarts() (all []window) {
 	known := make(map[string]record.Server)

@@ -61,7 +61,7 @@ func TestCleanStopUnderLoad(t *testing.T) {
 	}
 }
 
-// Two processes on one file: the second refuses and names the file, the first goes on.
+// Two processes on one file: the second refuses and names the file, the first continues.
 func TestTwoProcessesOnOneFile(t *testing.T) {
 	dir := t.TempDir()
 	first := node.StartReady(t, dir)

@@ -94,7 +94,8 @@ func TestDiskFullAtFirstStart(t *testing.T) {
 }
 
 // The disk fills up while numbers are issued, and the process is killed meanwhile: nothing that was
-// not on disk is issued, what can go on goes on, and when there is space again so does the rest.
+// not on disk is issued, what can continue continues, and when there is space again so does the
+// rest.
 func TestDiskFullWhileIssuing(t *testing.T) {
 	dir := tmpfs(t, "1m")
 	names, env := bizTypes(300)

@@ -225,7 +225,7 @@ func (n *Node) Pause() {
 	}
 }
 
-// Resume lets a paused process go on (SIGCONT).
+// Resume lets a paused process continue (SIGCONT).
 func (n *Node) Resume() {
 	n.t.Helper()
 	n.signal(syscall.SIGCONT)

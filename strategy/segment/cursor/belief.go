@@ -30,8 +30,8 @@ type belief struct {
 }
 
 // Began notes the epoch that the store held when the process began to use the counter, as the
-// answer to a question that was sent at asked ([RuleFreshAsks]). It is not called if the store could
-// not be read.
+// answer to a question that was sent at asked ([RuleFreshAsks]). It is not called if the store
+// could not be read.
 func (m *Machine) Began(when, asked time.Time, epoch string) {
 	if !m.without(RuleFreshAsks) {
 		m.belief.believe(at(when), epoch, at(asked))

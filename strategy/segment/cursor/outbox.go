@@ -27,14 +27,14 @@ func (o *outbox) event(kind seqd.EventKind, numbers int64, err error) {
 	o.emit(Event{seqd.Event{Kind: kind, Numbers: numbers, Err: err}})
 }
 
-// skipped tells of numbers that left the store and that nobody gets.
+// skipped reports numbers that left the store and that nobody gets.
 func (o *outbox) skipped(n int64, why error) {
 	if n > 0 {
 		o.event(seqd.EventAbandoned, n, why)
 	}
 }
 
-// drop tells of a range that nobody gets. Nothing is told of an empty one.
+// drop reports a range that nobody gets, unless it is empty.
 func (o *outbox) drop(r persist.Range, why error) {
 	if r.First > 0 {
 		o.skipped(r.Size(), why)
@@ -47,13 +47,13 @@ func (o *outbox) dropAll(ranges []persist.Range, why error) {
 	}
 }
 
-// redisBack tells that the node takes from the cursor again.
+// redisBack reports that the node takes from the cursor again.
 func (o *outbox) redisBack() {
 	o.log(slog.LevelInfo, "Redis serves the cursor again; the node takes from it")
 	o.event(seqd.EventRedisBack, 0, nil)
 }
 
-// redisGone tells that the node does without Redis.
+// redisGone reports that the node does without Redis.
 func (o *outbox) redisGone(text string, cause error) {
 	o.log(slog.LevelError, text, "error", cause)
 	o.event(seqd.EventRedisAway, 0, cause)

@@ -16,8 +16,9 @@ type redisHealth struct {
 	spoiled  bool    // the last install failed: the next range may be lost likewise
 	// served is when the last take that brought numbers was sent, or a Check that was answered.
 	served  instant
-	checked instant     // when the last Check began
-	unwell  *seqd.Error // what it found wrong, nil if nothing or if a take has brought numbers since
+	checked instant // when the last Check began
+	// what it found wrong, nil if nothing or if a take has brought numbers since
+	unwell *seqd.Error
 }
 
 // servedAt notes a take that brought numbers.

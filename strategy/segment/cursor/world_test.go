@@ -304,7 +304,8 @@ func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 // lose makes Redis forget everything.
 func (w *world) lose() { w.redis = redis{gen: w.redis.gen + 1} }
 
-// pass lets time pass, with what becomes due, and executes the commands of some tasks, all for none.
+// pass lets time pass, with what becomes due, and executes the commands of some tasks, all for
+// none.
 func (w *world) pass(d time.Duration, only ...Task) {
 	w.t.Helper()
 	for end := w.now.Add(d); ; {
