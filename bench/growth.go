@@ -16,7 +16,7 @@ import (
 // The units of charts, short enough for an axis.
 var (
 	idsPerSecond = unit{"IDs/s", func(n float64) string { return siUnit(n) + "/s" }}
-	megabytes    = unit{"bytes", formatted("%.0f MB", 1e6)} // powers of ten, to match the axis
+	megabytes    = unit{"bytes", formatted("%.0f MB", 1e6)} // decimal, so that the ticks of the axis are round
 	seconds      = unit{"µs", formatted("%.2f s", 1e6)}
 	percent      = unit{"%", formatted("%.1f %%", 1)}
 )

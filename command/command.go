@@ -1,6 +1,6 @@
-// Package command is the command line of seqd: the service and every sub-command. A program with
-// plugins and strategies of its own imports them, package standard, and this one, and calls [Main];
-// each sub-command then knows them too.
+// Package command is the command line of seqd: the service and every sub-command. To build seqd
+// with more plugins and strategies, write a program that imports them, package standard and this
+// package, and calls [Main]. They are then available in every sub-command.
 //
 //	import (
 //		_ "example.com/acme/numbers" // registers plugins and strategies in init functions
@@ -39,48 +39,47 @@ const usage = `seqd issues numbers over HTTP: GET /seq/{bizType}
 
 Usage:
   seqd [serve] --config FILE [--KEY VALUE ...]
-      Run the service.
+        Run the service.
   seqd check-config --config FILE
-      Check the configuration and exit.
+        Check the configuration.
   seqd doctor --config FILE
-      Look at the configuration and everything that it names (files, stores, Redis, hosts, clocks),
-      and say what to change. It changes nothing, and exits with 1 if something keeps seqd from
-      working.
+        Check the configuration and everything that it names (files, stores, Redis, hosts, clocks),
+        and suggest changes. It changes nothing. It exits with 1 if something keeps seqd from working.
   seqd raise BIZTYPE NUMBER --config FILE
-      After restoring a backup of the store: let BIZTYPE continue above NUMBER. Every seqd must be
-      stopped, from before the restore until raise has returned. It never lowers anything. What
-      waits in Redis counts as issued.
+        After restoring a backup of the store: make BIZTYPE continue above NUMBER. Stop every seqd
+        before the restore, and start them after this command has returned. It never lowers a
+        counter. Numbers reserved in Redis count as issued.
   seqd restored --config FILE
-      After restoring a backup of the store, or of the Redis that holds machine IDs: let every lease
-      of a machine ID, except those that stand, begin above all that may have been granted.
+        After restoring a backup of the store, or of the Redis that holds machine IDs: make every new
+        lease of a machine ID begin above all that may have been granted. Current leases stay.
   seqd compact --config FILE
-      With store.driver bolt: write the store's files anew, without their free space. seqd must be
-      stopped. Whenever compact is ended, the files are whole.
+        With store.driver bolt: rewrite the files of the store without their free space. Stop seqd
+        first. If this command is interrupted, the files stay intact.
   seqd healthcheck --config FILE
-      Ask the node that runs with this configuration whether it is alive (0) or not (1), for 2 s at
-      most, and print its readiness. It opens neither store nor Redis.
+        Ask the node that runs with this configuration whether it is alive, for at most 2 s, and
+        print its readiness. It exits with 0 or 1. It opens neither the store nor Redis.
   seqd token
-      Make a secret, and the token that the configuration needs for it.
-  seqd version, seqd --version
-      Print the version and exit.
+        Generate a secret, and the token for the configuration that belongs to it.
+  seqd version
+        Print the version; also seqd --version.
 
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
-(SEQD_SERVER_ADDR); flags win over the environment, the environment over the file.
+(SEQD_SERVER_ADDR). Flags override the environment, and the environment overrides the file.
 
-Exit codes: 0 done, 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG).
+Exit codes: 0 done; 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG).
 docs/CONFIGURATION.md explains the keys:
 `
 
-// The exit codes. None of them is 2: the Go runtime ends a process with 2 that panicked, and a
-// supervisor restarts that one.
+// The exit codes. None of them is 2, because a Go program exits with 2 if it panics, and a
+// supervisor must restart it then.
 const (
-	// ExitOK is the code of a command that succeeded, and of a service that stopped cleanly.
+	// ExitOK is the code of a command that succeeded, and of a service that stopped on a signal.
 	ExitOK = 0
-	// ExitFailed is the code of every other failure. Trying again may succeed.
+	// ExitFailed is the code of every other failure. Another try may succeed.
 	ExitFailed = 1
-	// ExitConfig is the code for a mistake in the configuration or on the command line, which
-	// somebody must correct: EX_CONFIG of sysexits.h. deploy/seqd.service does not restart a
-	// service that exits with it.
+	// ExitConfig is the code for a mistake in the configuration or on the command line. It is
+	// EX_CONFIG of sysexits.h. Another try cannot succeed, so deploy/seqd.service does not restart
+	// a service that exits with it.
 	ExitConfig = 78
 )
 
@@ -94,8 +93,8 @@ type program struct {
 	serve             []server.Option
 }
 
-// WithVersion says which version of the program is running, and which commit, instead of what Go
-// knows of it. "" says nothing.
+// WithVersion sets the version and the commit of the program, in place of those that Go recorded in
+// the binary. "" sets nothing.
 func WithVersion(version, revision string) Option {
 	return func(p *program) { p.version, p.revision = version, revision }
 }
@@ -108,11 +107,12 @@ func WithServer(opts ...server.Option) Option {
 	return func(p *program) { p.serve = append(p.serve, opts...) }
 }
 
-// Main runs the command line of this process until it is done or told to stop by SIGINT or SIGTERM,
-// and ends the process with its exit code.
+// Main runs the command line of this process until it is done or stopped by SIGINT or SIGTERM, and
+// exits with its exit code.
 func Main(opts ...Option) {
 	gcpace.Start()
-	// The reader of the log may end. By default Go ends a program that continues to write to it.
+	// The reader of the log may end. By default Go ends a program that writes to a broken standard
+	// output.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process at once.
@@ -120,8 +120,8 @@ func Main(opts ...Option) {
 	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, opts...))
 }
 
-// Run runs one command line, without the name of the program, and returns its exit code. Results go
-// to out, mistakes and the log to errs. The end of ctx stops the service cleanly.
+// Run runs one command line, without the name of the program, and returns its exit code. It writes
+// results to out, and errors and the log to errs. The service stops cleanly when ctx ends.
 func Run(ctx context.Context, args []string, out, errs io.Writer, opts ...Option) int {
 	p := program{env: os.Environ()}
 	for _, opt := range opts {
@@ -139,7 +139,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 		command, args = args[0], args[1:]
 	}
 	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "compact", "healthcheck", "token", "version", "help"}, command) {
-		fmt.Fprintf(errs, "seqd: there is no command %q; see seqd help\n", command)
+		fmt.Fprintf(errs, "seqd: no command %q; see seqd help\n", command)
 		return ExitConfig
 	}
 	src, operands, err := parseFlags(command, args, p.env)
@@ -188,13 +188,13 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	return ExitOK
 }
 
-// sayInTime writes the last message of a service. It gives up if the output blocks: the process
-// must end.
+// sayInTime writes the final message of a service. It gives up after a second, so that the process
+// ends even if nobody reads the output.
 func sayInTime(errs io.Writer, text string) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		_, _ = io.WriteString(errs, text) // there is nowhere to report its error
+		_, _ = io.WriteString(errs, text) // an error cannot be reported anywhere
 	}()
 	select {
 	case <-said:
@@ -202,14 +202,14 @@ func sayInTime(errs io.Writer, text string) {
 	}
 }
 
-// printToken makes a token and prints it. It reads no configuration and stores nothing.
+// printToken prints a new token. It reads no configuration and changes nothing.
 func printToken(w io.Writer) {
 	secret, digest := access.NewSecret()
-	fmt.Fprintf(w, `The caller gets the secret, which is kept nowhere and shown only now:
+	fmt.Fprintf(w, `The secret is for the caller. It is shown only now and stored nowhere:
 
   %s
 
-The configuration gets its SHA-256; change name and scopes (issue:<biz type> with * for any characters, read, admin):
+Its SHA-256 is for the configuration. Change name and scopes (issue:<biz type> with * for any characters, read, admin):
 
 auth:
   tokens:
@@ -237,7 +237,8 @@ func raise(ctx context.Context, cfg *config.Config, operands []string, out, errs
 	return ExitOK
 }
 
-// restored does for biz types without a counter what must follow after a backup was restored.
+// restored does what is needed after restoring a backup, for the biz types that have no counter to
+// raise.
 func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	any := false
 	err := ops.Restored(ctx, cfg, func(bizType, done string) {
@@ -252,7 +253,7 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 		fmt.Fprintf(errs, "seqd: restored: %v\n", err)
 		return ExitFailed
 	case !any:
-		fmt.Fprintln(out, "no biz type leases machine IDs; for those with counters see seqd raise")
+		fmt.Fprintln(out, "no biz type leases machine IDs; for biz types with counters see seqd raise")
 	}
 	return ExitOK
 }
@@ -271,7 +272,7 @@ func compact(cfg *config.Config, out, errs io.Writer) int {
 	return ExitOK
 }
 
-// healthcheck asks the node that runs with this configuration.
+// healthcheck asks the node that runs with this configuration whether it is alive.
 func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) int {
 	said, err := ops.Healthcheck(ctx, cfg)
 	switch {
@@ -286,11 +287,10 @@ func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) i
 	return ExitOK
 }
 
-// operandsOf are the operands of the commands that have any.
+// operandsOf has the operands of the commands that take any.
 var operandsOf = map[string][]string{"raise": {"BIZTYPE", "NUMBER"}}
 
-// parseFlags reads --config, a flag for each key, and the operands, which may be before, between
-// and after the flags.
+// parseFlags parses --config, a flag for each key, and the operands before, between and after them.
 func parseFlags(command string, args, env []string) (src config.Sources, operands []string, err error) {
 	src = config.Sources{Env: env, Flags: make(map[string]string)}
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
@@ -326,7 +326,7 @@ func printUsage(w io.Writer) {
 	}
 }
 
-// versionLine says what was built from what.
+// versionLine returns the output of seqd version.
 func (p *program) versionLine() string {
 	return fmt.Sprintf("seqd %s (%s, %s/%s)", version.Of(p.version), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

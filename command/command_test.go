@@ -22,7 +22,7 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// outcome is what a run of the program left behind.
+// outcome is the output and the exit code of a run.
 type outcome struct {
 	code      int
 	out, errs string
@@ -46,8 +46,8 @@ func write(t *testing.T, text string) string {
 
 const good = "store: {driver: memory}\nbizTypes: [{name: order, start: 100}, {name: invite}]\n"
 
-// Mistakes of use end with ExitConfig, say what is wrong on the error output and nothing on the
-// other.
+// A usage mistake exits with ExitConfig, and writes a message to the error output and nothing to
+// the other.
 func TestUsageMistakes(t *testing.T) {
 	file, missing := write(t, good), filepath.Join(t.TempDir(), "missing.yaml")
 	tests := []struct {
@@ -120,7 +120,7 @@ func TestUsageMistakes(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}, {"serve", "-h"}, {"check-config", "--help"}, {"version", "-h"}, {"help", "--help"}, {"raise", "-h"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			// help helps with a wrong environment too
+			// help must work with a wrong environment
 			got := runWith(t, []string{"SEQD_NOPE=1"}, args...)
 			if got.code != ExitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
@@ -159,13 +159,13 @@ func TestVersion(t *testing.T) {
 	if got := runWith(t, nil, "--version"); got != runWith(t, nil, "version") {
 		t.Errorf("seqd --version says %+v", got)
 	}
-	// A test binary is built without one.
+	// A test binary has no version.
 	if got := runWith(t, nil, "version"); got.code != ExitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
-		t.Errorf("got %+v, want a line that says something in place of the version", got)
+		t.Errorf("got %+v, want a line with a placeholder for the version", got)
 	}
 }
 
-// What seqd token prints is a configuration, and the token in it is that of the secret.
+// The output of seqd token contains a configuration, and its token is the hash of the secret.
 func TestToken(t *testing.T) {
 	got := runWith(t, []string{"SEQD_NOPE=1"}, "token")
 	if got.code != ExitOK || got.errs != "" {
@@ -184,7 +184,7 @@ func TestToken(t *testing.T) {
 		t.Errorf("printed %s", got.out)
 	}
 	if again := runWith(t, nil, "token"); again.out == got.out {
-		t.Error("the second one is the same")
+		t.Error("the second secret is the same")
 	}
 }
 
@@ -215,7 +215,7 @@ func TestCheckConfig(t *testing.T) {
 					t.Errorf("the output is %q and does not contain %q", got.out, part)
 				}
 			}
-			// The data file must not come to be by checking.
+			// Checking must not create the data file.
 			if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
 				t.Errorf("checking left %v behind (%v)", made, err)
 			}
@@ -268,7 +268,7 @@ func TestRestored(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it is safe to do again
+	for range 2 { // it is safe to repeat
 		const want = "user: leases that are granted from now on begin at 20"
 		if got := runWith(t, nil, "restored", "--config", file); got.code != ExitOK || !strings.HasPrefix(got.out, want) || got.errs != "" {
 			t.Errorf("%+v, want %q", got, want)
@@ -294,14 +294,14 @@ func TestServeOnAPortInUse(t *testing.T) {
 	}
 }
 
-// A service whose error output blocks ends nevertheless, with the code of a failure.
-func TestLastWordsThatNobodyReads(t *testing.T) {
+// A service ends, with the code of a failure, even if nobody reads its error output.
+func TestErrorOutputIsNotRead(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	r, w := io.Pipe() // which takes nothing before somebody reads
+	r, w := io.Pipe() // blocks writers until it is read
 	defer r.Close()
 	args := []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}
 	ended := make(chan int, 1)
@@ -324,8 +324,8 @@ func TestServeWithABrokenDataFile(t *testing.T) {
 	}
 }
 
-// serve by name and by default: the port opens, numbers are issued, and a signal, which ends the
-// context, ends it with 0.
+// serve works by name and by default: the port opens, numbers are issued, and the end of the
+// context, as after a signal, ends it with 0.
 func TestServe(t *testing.T) {
 	for name, command := range map[string][]string{"by name": {"serve"}, "by default": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -360,8 +360,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Nobody there is 1, and neither the store nor its folder is touched.
-func TestHealthcheckOfNobody(t *testing.T) {
+// Without a node the exit code is 1, and neither the store nor its folder is created.
+func TestHealthcheckWithoutANode(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -373,11 +373,11 @@ func TestHealthcheckOfNobody(t *testing.T) {
 		t.Errorf("got %+v, want %d and a message that names the address", got, ExitFailed)
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
-		t.Errorf("the folder of the store is there: %v", err)
+		t.Errorf("the folder of the store was created: %v", err)
 	}
 }
 
-// A signal that comes before the port is open is a stop like any other.
+// A signal before the port is open is an ordinary stop.
 func TestStopBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -388,7 +388,7 @@ func TestStopBeforeStart(t *testing.T) {
 	}
 }
 
-// get asks until there is an answer other than "starting": the port opens before the store does.
+// get repeats a request until the answer is not "starting": the port opens before the store does.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -407,12 +407,12 @@ func get(t *testing.T, url string) string {
 	}
 }
 
-// logs is where a running program writes its log.
+// logs reads the log of a running program.
 type logs struct {
 	r, w *os.File
 }
 
-// logPipe catches the log, which goes to the process's own error output.
+// logPipe redirects the error output of this process, which gets the log.
 func logPipe(t *testing.T) logs {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -428,8 +428,7 @@ func logPipe(t *testing.T) logs {
 	return logs{r, w}
 }
 
-// address reads the log up to the line that says where the port is, and lets the rest of it flow
-// off.
+// address reads the log up to the line with the address, and discards the rest.
 func (l logs) address(t *testing.T) string {
 	t.Helper()
 	lines := bufio.NewScanner(l.r)
@@ -444,7 +443,7 @@ func (l logs) address(t *testing.T) string {
 	return ""
 }
 
-// The doctor says what it finds, and ends with 1 only where something keeps seqd from working.
+// The doctor exits with 1 only if something keeps seqd from working.
 func TestDoctor(t *testing.T) {
 	got := runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0")
 	if got.code != ExitOK || got.errs != "" || !strings.Contains(got.out, "warn  store.driver: memory") || !strings.HasSuffix(got.out, "nothing was changed\n") {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// beSeqd is set where the test program is to be seqd itself.
+// beSeqd is the environment variable that makes the test program run as seqd.
 const beSeqd = "BE_SEQD"
 
 func TestMain(m *testing.M) {
@@ -19,7 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The reader of the log may end, as journald does when it restarts: seqd loses lines and continues.
+// The reader of the log may end, as journald does when it restarts. Then seqd drops lines and
+// continues.
 func TestLogReaderEnds(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -33,14 +34,14 @@ func TestLogReaderEnds(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- seqd.Wait() }()
-	t.Cleanup(func() { _ = seqd.Process.Kill() }) // where it has ended already that does nothing
+	t.Cleanup(func() { _ = seqd.Process.Kill() }) // does nothing if it has ended
 	w.Close()
 	url := "http://" + logs{r: r}.address(t)
 	r.Close()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		get(t, url+"/seq/order")
 		if metrics := get(t, url+"/metrics"); !strings.Contains(metrics, "\nseqd_log_lines_dropped_total 0\n") {
-			break // a line was refused
+			break // a line was dropped
 		}
 		if time.Now().After(end) {
 			t.Fatal("no line of the log was dropped")

@@ -17,7 +17,7 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// service is what is checked of a service of compose.yaml.
+// service has the fields of a service of compose.yaml that are checked.
 type service struct {
 	Image       string
 	ReadOnly    bool     `yaml:"read_only"`
@@ -42,14 +42,14 @@ func compose(t *testing.T) (parsed composition) {
 		t.Fatal(err)
 	}
 	if len(parsed.Services) < 10 {
-		t.Fatalf("there are %d services, too few to be believed", len(parsed.Services))
+		t.Fatalf("only %d services were parsed", len(parsed.Services))
 	}
 	return parsed
 }
 
 var variable = regexp.MustCompile(`\$\{([A-Z_]+)`)
 
-// environment is what compose/env makes, as docker compose reads it.
+// environment returns the output of compose/env as variables, parsed as docker compose does.
 func environment(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.Command("compose/env").Output()
@@ -69,37 +69,37 @@ func lines(t *testing.T, text string) map[string]string {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
-			t.Errorf("%q is no variable", line)
+			t.Errorf("%q is not a variable", line)
 		}
 		env[name] = strings.Trim(value, "'")
 	}
 	return env
 }
 
-// The variables of the composition, of the example and of the program that makes them are the same;
-// the example holds no secret.
+// The composition, the example and the program that generates them have the same variables. The
+// example has no secrets.
 func TestComposeVariables(t *testing.T) {
 	example, made := lines(t, read(t, ".env.example")), environment(t)
-	delete(example, "COMPOSE_PROJECT_NAME") // which docker compose itself reads
+	delete(example, "COMPOSE_PROJECT_NAME") // read by docker compose itself
 	for _, found := range variable.FindAllStringSubmatch(read(t, "compose.yaml"), -1) {
 		if _, ok := example[found[1]]; !ok {
-			t.Errorf("compose.yaml wants %s, which .env.example does not have", found[1])
+			t.Errorf("compose.yaml needs %s, which .env.example does not have", found[1])
 		}
 		if made[found[1]] == "" {
-			t.Errorf("compose.yaml wants %s, which compose/env does not make", found[1])
+			t.Errorf("compose.yaml needs %s, which compose/env does not write", found[1])
 		}
 	}
 	for name, value := range example {
 		if !strings.Contains(read(t, "compose.yaml"), "${"+name) {
-			t.Errorf(".env.example has %s, which nobody reads", name)
+			t.Errorf(".env.example has %s, which nothing reads", name)
 		}
 		if value != "" && name != "VERSION" {
-			t.Errorf(".env.example has a value for %s: whoever copies it runs with a secret that all know", name)
+			t.Errorf(".env.example has a value for %s: a copy of it would run with a public secret", name)
 		}
 	}
 }
 
-// What stands open stands open to this machine only, and what runs is closed.
+// Ports are open to this machine only, and containers are hardened.
 func TestComposeIsClosed(t *testing.T) {
 	for name, s := range compose(t).Services {
 		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
@@ -110,13 +110,13 @@ func TestComposeIsClosed(t *testing.T) {
 				t.Errorf("%s opens %s to other machines", name, port)
 			}
 		}
-		if s.Healthcheck == nil && !strings.HasPrefix(name, "seqd-") { // whose image brings one
+		if s.Healthcheck == nil && !strings.HasPrefix(name, "seqd-") { // its image has one
 			t.Errorf("%s has no healthcheck", name)
 		}
 	}
 }
 
-// What is mounted is there, and what is waited for is too and can be waited for.
+// Mounted files exist. Services that others wait for exist too, and have a health check.
 func TestComposeRefers(t *testing.T) {
 	c := compose(t)
 	used := make(map[string]bool)
@@ -138,12 +138,12 @@ func TestComposeRefers(t *testing.T) {
 	}
 	for volume := range c.Volumes {
 		if !used[volume] {
-			t.Errorf("nobody uses the volume %s", volume)
+			t.Errorf("nothing uses the volume %s", volume)
 		}
 	}
 }
 
-// withValues puts the values of variables into a text.
+// withValues replaces variables in a text with their values.
 func withValues(text string, env map[string]string) string {
 	return regexp.MustCompile(`\$\{([A-Z_]+)[^}]*\}`).ReplaceAllStringFunc(text, func(found string) string { return env[variable.FindStringSubmatch(found)[1]] })
 }
@@ -157,7 +157,7 @@ func imageEnv(t *testing.T) (env []string) {
 	return env
 }
 
-// configOf is the configuration of a node of the composition.
+// configOf returns the configuration of a node of the composition.
 func configOf(t *testing.T, s service) *config.Config {
 	t.Helper()
 	values, env := environment(t), imageEnv(t)
@@ -171,29 +171,29 @@ func configOf(t *testing.T, s service) *config.Config {
 	return cfg
 }
 
-// Both nodes start with their configuration, share everything, are stopped with patience, and are
-// where Prometheus looks for them.
+// Both nodes start with their configuration, share everything, have enough time to stop, and are
+// scraped by Prometheus.
 func TestComposeNodes(t *testing.T) {
 	c := compose(t)
 	for _, name := range []string{"seqd-1", "seqd-2"} {
 		s := c.Services[name]
 		cfg := configOf(t, s)
 		if least := cfg.Server.DrainDelay + 2*cfg.Server.StopTimeout; s.StopGrace < least {
-			t.Errorf("%s is given %s to stop, want at least %s", name, s.StopGrace, least)
+			t.Errorf("%s has %s to stop, want at least %s", name, s.StopGrace, least)
 		}
 		if cfg.Server.Addr != "0.0.0.0:8080" || !cfg.Auth.Enforced() || len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8080") {
 			t.Errorf("%s listens on %s, publishes %q, asks for tokens: %t", name, cfg.Server.Addr, s.Ports, cfg.Auth.Enforced())
 		}
 		if !strings.Contains(read(t, "prometheus.yml"), `"`+name+`:8080"`) {
-			t.Errorf("Prometheus does not look at %s", name)
+			t.Errorf("Prometheus does not scrape %s", name)
 		}
 		if !slices.Contains(cfg.Server.Hosts, name) {
-			t.Errorf("%s is not in server.hosts, so without tokens Prometheus would be refused", name)
+			t.Errorf("%s is not in server.hosts, so without tokens Prometheus would be rejected", name)
 		}
 		for _, addr := range cfg.Redis.Addrs {
 			host, port, _ := strings.Cut(addr, ":")
 			if _, known := c.Services[host]; !known || port != "26379" {
-				t.Errorf("%s asks a Sentinel at %s, which is not there", name, addr)
+				t.Errorf("%s uses a Sentinel at %s, which does not exist", name, addr)
 			}
 		}
 		if !strings.Contains(read(t, "compose/redis.sh"), "sentinel monitor "+cfg.Redis.MasterName+" ") {
@@ -215,7 +215,7 @@ func TestComposeWatches(t *testing.T) {
 	}
 }
 
-// What compose/env says of the callers' secrets is true, and no two runs make the same.
+// The secrets of callers in compose/env match their tokens, and every run generates new ones.
 func TestComposeSecrets(t *testing.T) {
 	first, second := environment(t), environment(t)
 	var tokens []struct{ Name string }

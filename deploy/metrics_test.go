@@ -1,4 +1,4 @@
-// Package deploy holds files for running seqd, and tests that they fit the program and each other.
+// Package deploy has files for running seqd, and tests that they fit the program and each other.
 package deploy
 
 import (
@@ -21,26 +21,27 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Names of metrics. Those of seqd end neither in the parts of a histogram nor in an underscore.
+// Names of metrics. Names of seqd's metrics are matched without the suffixes of histograms, and do
+// not end in an underscore.
 var (
 	ours   = regexp.MustCompile(`\bseqd_[a-z_]*[a-z]\b`)
 	others = regexp.MustCompile(`\b(?:go|process)_[a-z_]*[a-z]\b`)
 	part   = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// collected are the metrics of the Go runtime and of the process that may be used: Prometheus'
+// collected are the metrics of the Go runtime and of the process that may be used. Prometheus'
 // client for Go has them on every system that seqd is deployed on.
 var collected = []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "process_cpu_seconds_total", "process_max_fds", "process_open_fds",
 	"process_resident_memory_bytes"}
 
-// What is watched exists.
+// Every metric that is used exists.
 func TestMetricsExist(t *testing.T) {
 	documented := ours.FindAllString(read(t, "../docs/METRICS.md"), -1)
 	for _, file := range []string{"alerts.yaml", "alerts_test.yaml", "dashboard.json"} {
 		text := read(t, file)
 		used := ours.FindAllString(text, -1)
 		if len(used) < 20 {
-			t.Errorf("%s uses %d metrics of seqd, too few to be believed", file, len(used))
+			t.Errorf("%s uses only %d metrics of seqd", file, len(used))
 		}
 		for _, name := range used {
 			if !slices.Contains(documented, name) && !slices.Contains(documented, part.ReplaceAllString(name, "")) {
@@ -55,7 +56,7 @@ func TestMetricsExist(t *testing.T) {
 	}
 }
 
-// rules are those of alerts.yaml.
+// rules returns the rules of alerts.yaml.
 type rules struct {
 	Groups []struct {
 		Name  string
@@ -76,7 +77,8 @@ func alerts(t *testing.T) (parsed rules) {
 	return parsed
 }
 
-// Every alert says how urgent it is, what it means and where to read on, and is tested both ways.
+// Every alert has a severity, a description and a runbook, and tests in which it fires and does not
+// fire.
 func TestAlerts(t *testing.T) {
 	tests := read(t, "alerts_test.yaml")
 	operations, err := os.ReadFile("../docs/OPERATIONS.md")
@@ -88,7 +90,7 @@ func TestAlerts(t *testing.T) {
 	for _, group := range alerts(t).Groups {
 		for _, r := range group.Rules {
 			if seen[r.Alert] {
-				t.Errorf("%s is there twice", r.Alert)
+				t.Errorf("%s is defined twice", r.Alert)
 			}
 			seen[r.Alert] = true
 			if !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
@@ -108,11 +110,11 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("there are %d alerts, too few to be believed", len(seen))
+		t.Errorf("there are only %d alerts", len(seen))
 	}
 }
 
-// dashboard is what is checked of dashboard.json.
+// dashboard has the fields of dashboard.json that are checked.
 type dashboard struct {
 	Templating struct{ List []struct{ Name string } }
 	Panels     []panel
@@ -130,7 +132,8 @@ type panel struct {
 	}
 }
 
-// Every panel explains itself, asks the chosen data source, and only for what was chosen above.
+// Every panel has a description, uses the chosen data source, and selects the chosen job and
+// instance.
 func TestDashboard(t *testing.T) {
 	var d dashboard
 	if err := json.Unmarshal([]byte(read(t, "dashboard.json")), &d); err != nil {
@@ -146,7 +149,7 @@ func TestDashboard(t *testing.T) {
 	ids := make(map[int]bool)
 	for i, p := range d.Panels {
 		if ids[p.ID] || p.ID == 0 {
-			t.Errorf("%s: the id %d is there twice, or none", p.Title, p.ID)
+			t.Errorf("%s: the id %d is missing or not unique", p.Title, p.ID)
 		}
 		ids[p.ID] = true
 		if i > 0 && overlap(d.Panels[:i], p) {
@@ -163,7 +166,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// overlap reports whether a panel stands on one of those, or reaches over the 24 columns.
+// overlap reports whether a panel overlaps one of the others, or exceeds the 24 columns.
 func overlap(before []panel, p panel) bool {
 	a := p.GridPos
 	return a.W < 1 || a.H < 1 || a.X < 0 || a.X+a.W > 24 || slices.ContainsFunc(before, func(other panel) bool {
@@ -172,7 +175,7 @@ func overlap(before []panel, p panel) bool {
 	})
 }
 
-// selector finds what stands behind each name of a metric.
+// selector matches the name of a metric and what follows it.
 var selector = regexp.MustCompile(`\b(?:seqd|go|process)_[a-z_]+(\{[^}]*\})?`)
 
 func checkPanel(t *testing.T, p panel) {
@@ -182,11 +185,11 @@ func checkPanel(t *testing.T, p panel) {
 	}
 	for _, target := range p.Targets {
 		if target.Datasource.UID != "${datasource}" {
-			t.Errorf("%s: %s does not ask the chosen data source", p.Title, target.Expr)
+			t.Errorf("%s: %s does not use the chosen data source", p.Title, target.Expr)
 		}
 		for _, found := range selector.FindAllStringSubmatch(target.Expr, -1) {
 			if !strings.Contains(found[1], `job=~"$job",instance=~"$instance"`) {
-				t.Errorf("%s: %s is not narrowed to the chosen job and instance", p.Title, found[0])
+				t.Errorf("%s: %s does not select the chosen job and instance", p.Title, found[0])
 			}
 		}
 	}

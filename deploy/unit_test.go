@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd/command"
 )
 
-// beCrash is set where the test program is to panic, as seqd would: in a goroutine that nobody
-// watches.
+// beCrash is the environment variable that makes the test program panic in a goroutine, as seqd
+// could.
 const beCrash = "BE_CRASH"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func crashed(t *testing.T) int {
 	return exit.ExitCode()
 }
 
-// setting returns the words of a setting of the unit.
+// setting returns the values of a setting of the unit.
 func setting(t *testing.T, name string) (words []string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "seqd.service")) {
@@ -48,8 +48,7 @@ func setting(t *testing.T, name string) (words []string) {
 	return words
 }
 
-// systemd restarts a seqd that crashed or failed, and leaves one alone whose configuration is
-// wrong.
+// systemd restarts seqd if it crashed or failed, but not if its configuration is wrong.
 func TestUnitRestarts(t *testing.T) {
 	if policy := setting(t, "Restart"); !slices.Equal(policy, []string{"on-failure"}) {
 		t.Errorf("Restart is %q, want on-failure, which is after every exit code but those below, and after signals", policy)

@@ -81,11 +81,11 @@ func (r Report) Good() (n int) {
 
 // Run runs a load. It keeps its thread to itself.
 func Run(ctx context.Context, job Job) (Report, error) {
-	history, err := record(ctx, job)
+	recording, err := record(ctx, job)
 	if err != nil {
 		return Report{}, err
 	}
-	return history.report(), nil
+	return recording.report(), nil
 }
 
 // event is the outcome of one request. Times are in ns since the beginning.
@@ -95,14 +95,14 @@ type event struct {
 	waited          bool  // it waited for a connection
 }
 
-// history has every request of a load that counts.
-type history struct {
+// recording has every request of a load that counts.
+type recording struct {
 	begin  time.Time
 	events []event
 	cpu    float64
 }
 
-func record(ctx context.Context, job Job) (h history, err error) {
+func record(ctx context.Context, job Job) (h recording, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if job.Connections < 1 || job.Duration <= 0 || job.Rate < 0 {
@@ -122,10 +122,10 @@ func record(ctx context.Context, job Job) (h history, err error) {
 		return h, fmt.Errorf("load %s: %w", job.URL, err)
 	}
 	counted := slices.DeleteFunc(p.events, func(e event) bool { return e.due < job.Warm.Nanoseconds() })
-	return history{begin: p.begin, events: counted, cpu: cpuTime() - before}, nil
+	return recording{begin: p.begin, events: counted, cpu: cpuTime() - before}, nil
 }
 
-func (h history) report() Report {
+func (h recording) report() Report {
 	r := Report{Sent: len(h.events), Status: make(map[int]int), CPU: h.cpu}
 	var good, all, late []int64
 	var last int64

@@ -38,7 +38,7 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // load records a load on a server that stalls for half a second.
-func load(t *testing.T, job Job) (*stalling, history) {
+func load(t *testing.T, job Job) (*stalling, recording) {
 	t.Helper()
 	s := &stalling{after: 300 * time.Millisecond, length: 500 * time.Millisecond}
 	server := httptest.NewServer(s)

@@ -1,5 +1,5 @@
-// Command seqd issues numbers over HTTP. docs/CONFIGURATION.md lists its settings. Its command line
-// is package command; what it comes with is package standard.
+// Command seqd issues numbers over HTTP. docs/CONFIGURATION.md lists its settings. The command line
+// is in package command. Package standard imports the built-in strategies and plugins.
 package main
 
 import (

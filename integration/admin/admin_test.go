@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// system is a store, a Redis and three nodes, of which the last has a link of its own to Redis.
+// system is a store, a Redis and three nodes. The last node has its own link to Redis.
 type system struct {
 	*testing.T
 	mongo *testenv.Mongo
@@ -52,7 +52,7 @@ func newSystem(t *testing.T) *system {
 	return s
 }
 
-// do sends a request to a node and fails unless it is answered with this status.
+// do sends a request to a node and fails unless the answer has this status.
 func (s *system) do(n *node.Node, want int, method, path, body string, headers ...string) node.Answer {
 	s.Helper()
 	a, err := n.Do(method, path, body, headers...)
@@ -78,14 +78,14 @@ func (s *system) issues(n *node.Node, name, want string) bool {
 	return err == nil && a.Status == http.StatusOK && strings.Contains(a.Body, want)
 }
 
-// refuses reports whether a node refuses numbers of a biz type with this code.
-func (s *system) refuses(n *node.Node, name, code string) bool {
+// rejects reports whether a node rejects requests for numbers of a biz type with this code.
+func (s *system) rejects(n *node.Node, name, code string) bool {
 	a, err := n.Do("GET", "/seq/"+name, "")
 	return err == nil && a.Status != http.StatusOK && strings.Contains(a.Body, `"`+code+`"`)
 }
 
-// A change made on one node is seen on all; how long that takes, from before the request until the
-// last node does what it says, is printed.
+// A change on one node reaches all nodes. The test logs how long that takes, from before the
+// request until the last node obeys.
 func TestChangesReachEveryNode(t *testing.T) {
 	s := newSystem(t)
 	var took []time.Duration
@@ -98,12 +98,12 @@ func TestChangesReachEveryNode(t *testing.T) {
 			}
 			took = append(took, time.Since(began))
 		}
-		change("disable", func(n *node.Node) bool { return s.refuses(n, "order", "disabled") })
+		change("disable", func(n *node.Node) bool { return s.rejects(n, "order", "disabled") })
 		change("enable", func(n *node.Node) bool { return s.issues(n, "order", `"id"`) })
 	}
 	slices.Sort(took)
 	t.Logf("%d changes on 3 nodes by Redis: median %s, slowest %s", len(took), took[len(took)/2], took[len(took)-1])
-	// A new one is there on all nodes, and every number of it is issued once.
+	// A new biz type exists on all nodes, and every number of it is issued once.
 	s.do(s.nodes[1], http.StatusCreated, "PUT", "/biz-types/new", `{"start":7}`)
 	seen := map[string]bool{}
 	for _, n := range s.nodes {
@@ -118,7 +118,7 @@ func TestChangesReachEveryNode(t *testing.T) {
 	}
 }
 
-// A node that is cut off from Redis while a change is made finds it in the store.
+// A node that is cut off from Redis during a change finds the change in the store.
 func TestChangeWithoutRedis(t *testing.T) {
 	s := newSystem(t)
 	s.link.Cut()
@@ -127,10 +127,10 @@ func TestChangeWithoutRedis(t *testing.T) {
 	s.await("the change is seen", func() bool { return s.issues(s.nodes[2], "late", `"id"`) })
 	t.Logf("seen after %s", time.Since(began))
 	s.do(s.nodes[2], http.StatusOK, "POST", "/biz-types/late/disable", "")
-	s.await("the change is seen", func() bool { return s.refuses(s.nodes[0], "late", "disabled") })
+	s.await("the change is seen", func() bool { return s.rejects(s.nodes[0], "late", "disabled") })
 }
 
-// Of changes of one version that are made at once on all nodes exactly one wins.
+// If all nodes change one version at once, exactly one change succeeds.
 func TestConcurrentChanges(t *testing.T) {
 	s := newSystem(t)
 	s.do(s.nodes[0], http.StatusCreated, "PUT", "/biz-types/fought", `{}`)
@@ -158,11 +158,11 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// While the store is away numbers continue and administrators get 503; afterwards all is as before.
+// While the store is away, nodes issue numbers and changes get 503. Afterwards everything works.
 func TestStoreAway(t *testing.T) {
 	longtest.Only(t)
 	s := newSystem(t)
-	for _, n := range s.nodes[:2] { // one that has never issued does not know which cursor counts
+	for _, n := range s.nodes[:2] { // a node that has never issued does not know the current epoch
 		s.do(n, http.StatusOK, "GET", "/seq/order", "")
 	}
 	s.mongo.Kill()
@@ -187,7 +187,7 @@ func TestStoreAway(t *testing.T) {
 	s.await("the change is seen", func() bool { return s.issues(s.nodes[2], "back", `"id"`) })
 }
 
-// All nodes are in the list, with who they are; one that ended is gone from it.
+// All nodes are in the list with their details. A node that ended is not.
 func TestNodes(t *testing.T) {
 	s := newSystem(t)
 	list := func() (ids []string, self int) {
@@ -222,9 +222,8 @@ func TestNodes(t *testing.T) {
 	s.await("two nodes", func() bool { ids, _ := list(); return len(ids) == 2 })
 }
 
-// Definitions change, are disabled, deleted and made again under load on all nodes: no number
-// twice, in strict order over all of them, and nobody is refused except for the reason that was
-// asked for.
+// Definitions are changed, disabled, deleted and created again under load on all nodes. No number
+// is issued twice, strict order holds over all nodes, and calls fail only for the expected reason.
 func TestChangesUnderLoad(t *testing.T) {
 	s := newSystem(t)
 	h := ordercheck.New()
@@ -266,15 +265,15 @@ func TestChangesUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	// What was there in between does not matter: the highest number is near what was issued and
-	// asked for.
+	// Skipped numbers do not matter, but the highest number must be near what was issued and
+	// requested.
 	if end := h.Highest(); end > raised+200_000 {
 		t.Errorf("the numbers end at %d, far above %d", end, raised)
 	}
 }
 
-// The ordering, the size of segments and what is in advance change under load, also while one node
-// is cut off from Redis: no number twice, and each node's numbers only go up.
+// The ordering, the step and the reserve change under load, also while one node is cut off from
+// Redis. No number is issued twice, and the numbers of each node increase.
 func TestOrderingChangesUnderLoad(t *testing.T) {
 	longtest.Only(t)
 	s := newSystem(t)

@@ -15,7 +15,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-// relay is nodes on one MongoDB, and what each life of a node has issued of one biz type.
+// relay is a set of nodes on one MongoDB, with the numbers of one biz type that each life of a node
+// has issued.
 type relay struct {
 	*testing.T
 	mongo   *testenv.Mongo
@@ -32,8 +33,8 @@ type process struct {
 	life  string
 }
 
-// newRelay prepares a system whose nodes are configured with these biz types. The first is the one
-// that take issues.
+// newRelay prepares nodes that are configured with these biz types. take issues numbers of the
+// first.
 func newRelay(t *testing.T, bizTypes string, settings ...string) *relay {
 	t.Parallel()
 	_, name, _ := strings.Cut(bizTypes, `"name":"`)
@@ -76,7 +77,7 @@ func (p *process) take(count int) (last int64) {
 	return last
 }
 
-// do sends a request and fails unless it is answered with this status.
+// do sends a request and fails unless the answer has this status.
 func (p *process) do(want int, method, path, body string) node.Answer {
 	p.relay.Helper()
 	a, err := p.Do(method, path, body)
@@ -108,8 +109,8 @@ func (s *relay) await(what string, condition func() bool) {
 	}
 }
 
-// awaitFull waits until the cursor in a Redis waits with more than buffer 1, so that something is
-// left behind.
+// awaitFull waits until the cursor in a Redis has more than buffer 1, so that numbers are left
+// behind.
 func (s *relay) awaitFull(r *testenv.Redis, prefix string) {
 	s.Helper()
 	s.await("the cursor is filled", func() bool {
@@ -117,8 +118,8 @@ func (s *relay) awaitFull(r *testenv.Redis, prefix string) {
 	})
 }
 
-// backup stops the store for a moment and returns what puts it back as it is now. All nodes must be
-// stopped for both.
+// backup copies the store, which is stopped meanwhile, and returns a function that restores the
+// copy. All nodes must be stopped for both.
 func (s *relay) backup() (restore func()) {
 	s.mongo.Kill()
 	snapshot := s.mongo.Snapshot()
@@ -139,7 +140,7 @@ func (s *relay) raise(number int64, want string, settings ...string) {
 	}
 }
 
-// doctor runs doctor, and wants this exit code and text.
+// doctor runs seqd doctor and checks its exit code and its output.
 func (s *relay) doctor(want int, text string) {
 	s.Helper()
 	if out, code := node.Command(s.T, s.TempDir(), s.env, "doctor"); code != want || !strings.Contains(out, text) {
@@ -147,8 +148,8 @@ func (s *relay) doctor(want int, text string) {
 	}
 }
 
-// check finds numbers that came twice, and order that was broken over all nodes outside of the
-// windows, or in one life.
+// check reports numbers that were issued twice, and broken order: over all nodes outside of the
+// windows, or within one life.
 func (s *relay) check(windows ...ordercheck.Window) {
 	s.Helper()
 	if err := s.history.Duplicates(); err != nil {
@@ -166,8 +167,8 @@ func (s *relay) check(windows ...ordercheck.Window) {
 
 const perNode = `[{"name":"order","ordering":"per-node","step":100,"maxStep":100}]`
 
-// The backup is of a time when the order was per node. What the cursor got since then waits in
-// Redis until the order is strict again.
+// The backup is from when the order was per node. Since then the cursor in Redis got ranges, which
+// stay there until the order is strict again.
 func TestRestoredPerNodeThenStrict(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, perNode, redisAt(r.Addr()))
@@ -199,8 +200,8 @@ func TestRestoredPerNodeThenStrict(t *testing.T) {
 	s.check(ordercheck.Window{From: 0, To: 0}, perNode)
 }
 
-// The same, raised by a configuration without Redis, as where Redis is lost: what waits there
-// counts for nobody.
+// The same, but raise runs with a configuration without Redis, as if Redis were lost. The ranges in
+// Redis are never issued.
 func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, `[{"name":"order","ordering":"strict","step":100,"maxStep":100}]`)
@@ -236,8 +237,9 @@ func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	s.check(alone)
 }
 
-// A biz type that was made after the backup is made again, above all that it issued. A node that
-// cannot reach Redis gets from the store what waits in the previous cursor.
+// A biz type that was created after the backup is created again, above all numbers that it issued.
+// A node that cannot reach Redis allocates ranges from the store that are also in the previous
+// cursor.
 func TestRemadeAfterRestore(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, `[{"name":"other"}]`)
@@ -269,7 +271,8 @@ func TestRemadeAfterRestore(t *testing.T) {
 	s.check(ordercheck.Window{From: began, To: s.history.Now()})
 }
 
-// The order is strict, per node, and strict again. Nobody goes back to what was left in the cursor.
+// The order is strict, then per node, then strict again. No node issues what was left in the
+// cursor.
 func TestOrderingThereAndBack(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
@@ -291,8 +294,7 @@ func TestOrderingThereAndBack(t *testing.T) {
 	s.check(perNode)
 }
 
-// The same by nodes that are started with another setting: nobody remembers anything, and nothing
-// is changed by the API.
+// The same by restarts with another setting, without a change by the API.
 func TestOrderingThereAndBackByRestarts(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))
@@ -315,8 +317,7 @@ func TestOrderingThereAndBackByRestarts(t *testing.T) {
 	s.check(windows...)
 }
 
-// All nodes are stopped, and started with another place for cursors; and later with the first
-// again.
+// All nodes are stopped and started with another Redis, and later with the first one again.
 func TestRedisMovedThereAndBack(t *testing.T) {
 	for name, settings := range map[string][2]string{
 		"server":    {"", ""},
@@ -348,8 +349,8 @@ func TestRedisMovedThereAndBack(t *testing.T) {
 	}
 }
 
-// Two nodes use different Redis servers by mistake. No number comes twice, both servers' nodes say
-// that something is wrong, and once they use the same, order holds.
+// Two nodes use different Redis servers by mistake. No number is issued twice, both nodes report
+// the mistake, and order holds once they use the same server.
 func TestTwoRedisServers(t *testing.T) {
 	longtest.Only(t)
 	r1, r2 := testenv.StartRedis(t), testenv.StartRedis(t)
@@ -374,7 +375,7 @@ func TestTwoRedisServers(t *testing.T) {
 	b.Stop()
 	b = s.start(redisAt(r1.Addr()))
 	b.take(1)
-	time.Sleep(6 * time.Second) // the oldest belief that a take is sent under is 5 s old
+	time.Sleep(6 * time.Second) // a take is sent with an epoch that was read at most 5 s ago
 	mistake := ordercheck.Window{From: began, To: s.history.Now()}
 	for range 10 {
 		a.take(30)
@@ -383,7 +384,7 @@ func TestTwoRedisServers(t *testing.T) {
 	s.check(mistake)
 }
 
-// A cursor that a version without epochs left behind counts for nobody; numbers continue above it.
+// A cursor that was left by a version without epochs is not used. Numbers continue above it.
 func TestHashWithoutEpoch(t *testing.T) {
 	r := testenv.StartRedis(t)
 	s := newRelay(t, `[{"name":"order","step":100,"maxStep":100}]`, redisAt(r.Addr()))

@@ -1,5 +1,5 @@
-// Package cluster tests several nodes that share MongoDB and Redis, which it breaks: numbers stay
-// unique and in order.
+// Package cluster tests several nodes that share MongoDB and Redis. The tests break both, and check
+// that numbers stay unique and in order.
 package cluster
 
 import (
@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// system is seqd nodes on one MongoDB with order per node.
+// system is a set of nodes on one MongoDB with order per node.
 type system struct {
 	t     *testing.T
 	mongo *testenv.Mongo
@@ -37,7 +37,7 @@ func (s *system) start(name string) *node.Node {
 	return node.StartReady(s.t, s.t.TempDir(), s.env...)
 }
 
-// take asks a node and records the answer.
+// take requests numbers from a node and records the answer.
 func (s *system) take(n *node.Node, name string, count int) error {
 	began := s.each[name].Now()
 	numbers, err := n.Take("order", count)
@@ -51,7 +51,7 @@ func (s *system) load(n *node.Node, name string) *node.Load {
 	return node.StartLoad(n, "order", s.each[name], name)
 }
 
-// check looks at every number of every load and call, after all have ended.
+// check checks every number of every load and call, after all have ended.
 func (s *system) check() {
 	s.t.Helper()
 	all := ordercheck.New()
@@ -67,8 +67,8 @@ func (s *system) check() {
 	s.t.Logf("%d numbers from %d lives of nodes", all.Numbers(), len(s.each))
 }
 
-// Three nodes under load, each killed, stopped and started again in turn: no number twice, order
-// per node.
+// Three nodes under load are killed, stopped and started in turn. No number is issued twice, and
+// order holds per node.
 func TestNodesComeAndGo(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, "SEQD_SEGMENT_STEP=200", "SEQD_SEGMENT_MAXSTEP=1000")
@@ -101,8 +101,8 @@ func TestNodesComeAndGo(t *testing.T) {
 	s.check()
 }
 
-// The store dies: numbers in hand carry on, then 503 with the reason in readyz; the store returns
-// and so do the numbers, by themselves.
+// The store dies: the numbers in hand are issued, then requests get 503, and readyz has the reason.
+// When the store returns, issuing resumes.
 func TestStoreDownAndBack(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, "SEQD_SEGMENT_STEP=100", "SEQD_SEGMENT_MAXSTEP=100", "SEQD_SEGMENT_ACQUIRETIMEOUT=200ms", "SEQD_STORE_MONGO_TIMEOUT=500ms")
@@ -145,8 +145,8 @@ func TestStoreDownAndBack(t *testing.T) {
 	s.check()
 }
 
-// A node that starts without the store opens its port, says why it is not ready, and becomes ready
-// when the store comes.
+// A node that starts without the store opens its port, reports why it is not ready, and becomes
+// ready when the store is there.
 func TestStartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, "SEQD_STORE_MONGO_TIMEOUT=300ms")

@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// The documented way back from a backup: stop every seqd, restore, raise, start. No number comes a
-// second time.
+// The documented steps for a restore: stop every seqd, restore, raise, start. No number is issued
+// twice.
 func TestRestoredBackup(t *testing.T) {
 	s := newSystem(t, "SEQD_STORE_MONGO_TIMEOUT=500ms")
 	life := 0
@@ -47,9 +47,9 @@ func TestRestoredBackup(t *testing.T) {
 	s.check()
 }
 
-// Redis keeps its cursor while the store is restored and raised to exactly what was issued. What
-// waits in Redis comes from there only: not also, from the store, to a node that starts without
-// Redis.
+// Redis keeps its cursor while the store is restored and raised to exactly what was issued. The
+// ranges in Redis are issued from there only. A node that starts without Redis does not get them
+// from the store.
 func TestRestoredBackupBesideRedis(t *testing.T) {
 	const nowhere = "127.0.0.1:1"
 	r := testenv.StartRedis(t)

@@ -24,7 +24,7 @@ func (f *fleet) role(r *testenv.Redis, want string) {
 }
 
 // Sentinels promote a replica that lacks the last numbers. The old master is dead, or comes back
-// and still takes itself for the master.
+// and still acts as the master.
 func TestSentinelFailoverWithLostWrites(t *testing.T) {
 	t.Parallel()
 	for old, nodes := range map[string]string{"dies": "live", "is paused and resumed": "live", "dies with the nodes": "new"} {
@@ -38,8 +38,8 @@ func TestSentinelFailoverWithLostWrites(t *testing.T) {
 				s := testenv.StartSentinels(f.t, a, b)
 				f.sail("a b", redisAt(s.Addrs()...), "SEQD_REDIS_MASTERNAME="+s.Name)
 				f.more(step)
-				f.cutOff(b)             // Sentinel mends that only after five seconds
-				f.members[0].burn(5000) // b never hears of these
+				f.cutOff(b)             // Sentinel repairs that only after five seconds
+				f.members[0].burn(5000) // these are never replicated to b
 				f.suspend()
 				if old == "is paused and resumed" {
 					a.Pause()
@@ -60,7 +60,7 @@ func TestSentinelFailoverWithLostWrites(t *testing.T) {
 				f.resume()
 				f.more(phase)
 				if old == "is paused and resumed" {
-					// it serves what was sent to it, and still takes itself for the master
+					// it serves what was sent to it, and still acts as the master
 					a.Resume()
 					f.more(step)
 					f.role(a, "slave")
@@ -72,7 +72,7 @@ func TestSentinelFailoverWithLostWrites(t *testing.T) {
 	}
 }
 
-// cutOff ends replication to a replica, which stays one: its master's address leads nowhere.
+// cutOff ends replication to a replica, which stays a replica of an address where nothing listens.
 func (f *fleet) cutOff(replica *testenv.Redis) {
 	f.t.Helper()
 	nowhere := testenv.NewLink(f.t, "127.0.0.1:1")
@@ -86,8 +86,8 @@ func (f *fleet) cutOff(replica *testenv.Redis) {
 	}
 }
 
-// Sentinels change the master while all live, twice. For a moment there are two, and nodes may ask
-// either.
+// Sentinels change the master twice while all servers are alive. For a moment there are two
+// masters, and nodes may use either.
 func TestSentinelFailoverByHand(t *testing.T) {
 	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
@@ -118,7 +118,7 @@ func TestSentinelFailoverByHand(t *testing.T) {
 	})
 }
 
-// awaitOrder waits until all nodes are well and issue from a certain server, each above all that
+// awaitOrder waits until all nodes are well and issue from the given server, each above all that
 // was issued before.
 func (f *fleet) awaitOrder(r *testenv.Redis) {
 	f.t.Helper()
@@ -136,8 +136,8 @@ func (f *fleet) awaitOrder(r *testenv.Redis) {
 	f.awaitWell()
 }
 
-// Two servers take turns as master without any restart: the run ID that the cursor was written
-// under returns, its replication ID never does.
+// Two servers alternate as master without a restart. The run ID that the cursor was written under
+// returns; its replication ID never does.
 func TestDoubleFailover(t *testing.T) {
 	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
@@ -159,9 +159,9 @@ func TestDoubleFailover(t *testing.T) {
 	})
 }
 
-// A promoted replica lacks the last numbers, and the old master, which never stopped, is made its
-// replica and master again before any node has asked the other: what is left is a cursor that the
-// old master itself has written, as it stood long ago.
+// A promoted replica lacks the last numbers. The old master, which never stopped, becomes its
+// replica and then master again before any node has used the other. What is left is an old state of
+// a cursor that the old master itself wrote.
 func TestDoubleFailoverLosesWrites(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []string{"live", "new"} {
@@ -191,8 +191,8 @@ func TestDoubleFailoverLosesWrites(t *testing.T) {
 	}
 }
 
-// The nodes are led to a promoted replica and back to the old master, which knows nothing of it:
-// its cursor stands where it stood.
+// The nodes are led to a promoted replica and back to the old master. The cursor of the old master
+// has not moved meanwhile.
 func TestBackToAMasterThatStoodStill(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
@@ -205,23 +205,23 @@ func TestBackToAMasterThatStoodStill(t *testing.T) {
 			b.Promote()
 			lead(links, b)
 		})
-		f.more(step) // each node has issued numbers that the cursor at a has not
+		f.more(step) // each node has issued numbers above the cursor at a
 		f.outage(f.members, func() { cut(links) }, func() { lead(links, a) })
 		f.more(step)
 		f.finish(2 * (lossOf(2) + 2*retreatOf))
 	})
 }
 
-// Nodes are led to and fro between two masters of which each stands still meanwhile, and no call
-// fails. The cursor of the master that stood still counts for nobody when they come back: the store
-// believes in the other one.
+// Nodes are led back and forth between two masters, and the cursor of the unused one does not move.
+// No call fails. When nodes return to a master, its cursor is not used, because the store has the
+// epoch of the other.
 func TestTwoMastersTakeTurns(t *testing.T) {
 	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
 		a := testenv.StartRedis(f.t)
 		b := testenv.StartReplica(f.t, a)
 		f.guarded = true
-		// mostly no take is under way when a link is switched, so none fails
+		// usually no take is under way when a link is switched, so none fails
 		f.pace.Callers, f.pace.Pause = 1, 20*time.Millisecond
 		links := f.linked("a b", a)
 		f.more(step)
@@ -246,7 +246,7 @@ func TestTwoMastersTakeTurns(t *testing.T) {
 	})
 }
 
-// linked starts nodes with a link of their own to a server, and puts load on them.
+// linked starts nodes, each with its own link to a server, and puts load on them.
 func (f *fleet) linked(names string, r *testenv.Redis) []*testenv.Link {
 	f.t.Helper()
 	var links []*testenv.Link
@@ -266,7 +266,7 @@ func cut(links []*testenv.Link) {
 	}
 }
 
-// lead leads all links to a server, none of them before the last one was cut.
+// lead cuts all links and then points them to a server.
 func lead(links []*testenv.Link, to *testenv.Redis) {
 	cut(links)
 	for _, link := range links {
@@ -277,7 +277,7 @@ func lead(links []*testenv.Link, to *testenv.Redis) {
 	}
 }
 
-// inStep waits until a replica has everything its master has, while nobody writes.
+// inStep waits until a replica has everything that its master has. Nobody may write meanwhile.
 func (f *fleet) inStep(master, replica *testenv.Redis) {
 	f.t.Helper()
 	f.eventually("the replica is in step", func() error {
@@ -289,9 +289,9 @@ func (f *fleet) inStep(master, replica *testenv.Redis) {
 	})
 }
 
-// Two servers take themselves for the master, and each has a node. No number is given twice and
-// each node is in order; over both nodes there can be none until the surviving cursor has passed
-// what the other gave.
+// Two servers act as the master, and each has a node. No number is issued twice, and order holds on
+// each node. Over both nodes order is not possible until the surviving cursor has passed the
+// numbers of the other.
 func TestSplitBrain(t *testing.T) {
 	t.Parallel()
 	for _, survivor := range []string{"old", "new"} {
@@ -303,7 +303,7 @@ func TestSplitBrain(t *testing.T) {
 				links := f.linked("a b", a)
 				f.more(step)
 				f.suspendAlways()
-				b.Promote() // and a stays one
+				b.Promote() // a stays a master too
 				links[1].Switch(b.Addr())
 				f.members[1].awaitWell()
 				f.more(3 * step) // both refill meanwhile, from the same store
@@ -327,9 +327,8 @@ func TestSplitBrain(t *testing.T) {
 	}
 }
 
-// A replica that accepts writes has the same replication ID and the same numbers as its master:
-// nothing may be issued from it, neither by a node that is started on it nor by one that is led to
-// it.
+// A replica that accepts writes has the same replication ID and the same numbers as its master.
+// Nothing may be issued from it, neither by a node that starts on it nor by one that is led to it.
 func TestWritableReplica(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		master := testenv.StartRedis(f.t)
@@ -355,7 +354,7 @@ func TestWritableReplica(t *testing.T) {
 		}
 		links[0].Switch(master.Addr())
 		f.awaitWell()
-		f.passes(f.history.Highest()) // the stray node had no way to say what it gave
+		f.passes(f.history.Highest()) // above what the stray node may have issued
 		f.resume()
 		f.more(phase)
 		f.unload()
@@ -371,8 +370,8 @@ func TestWritableReplica(t *testing.T) {
 	})
 }
 
-// stray starts a node that does not belong to the fleet's members and never gets well, and waits
-// until it has ended or says what it lacks.
+// stray starts a node outside the fleet that never becomes ready, and waits until it has ended or
+// reports what is wrong.
 func (f *fleet) stray(name string, settings ...string) *member {
 	f.t.Helper()
 	m := f.add(name, settings...)
@@ -394,8 +393,8 @@ func (f *fleet) stray(name string, settings ...string) *member {
 	return m
 }
 
-// A Redis Cluster fails over in agreement, without it, and moves the cursor's slot step by step,
-// under load.
+// Under load, a Redis Cluster fails over with and without agreement of the old master, and moves
+// the slot of the cursor step by step.
 func TestRedisCluster(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		c := testenv.StartCluster(f.t)
@@ -407,7 +406,7 @@ func TestRedisCluster(t *testing.T) {
 		f.resume()
 		f.more(phase)
 
-		for range 2 { // there and, from a server that has seen the key before, on or back
+		for range 2 { // there, and then on or back from a server that has seen the key before
 			f.suspend()
 			m := c.BeginMigration(key)
 			f.more(phase)
@@ -429,7 +428,7 @@ func TestRedisCluster(t *testing.T) {
 	})
 }
 
-// The cursor is lost while its slot is on the way to another server.
+// The cursor is lost while its slot moves to another server.
 func TestCursorLostDuringMigration(t *testing.T) {
 	longtest.Only(t)
 	underBoth(t, func(f *fleet) {

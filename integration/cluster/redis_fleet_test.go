@@ -22,11 +22,11 @@ const (
 	reject  = "reject"
 )
 
-// What readyz calls the troubles.
+// The codes of degraded states in readyz.
 const (
 	noRedis = "redis_unavailable"
 	noStore = "store_unavailable"
-	// contested is what it says after two masters took turns.
+	// contested is the code after two masters alternated.
 	contested = "cursor_contested"
 )
 
@@ -37,11 +37,11 @@ const (
 	phase   = 200  // numbers that each node issues before, during and after a fault
 )
 
-// key is where the cursor of the biz type lies.
+// key is the Redis key of the cursor.
 var key = rediscursor.Key("seqd:", "order")
 
-// fleet is seqd nodes that issue one biz type in strict order under load, and what their callers
-// were given.
+// fleet is a set of nodes that issue one biz type in strict order under load, and a record of the
+// numbers that their callers got.
 type fleet struct {
 	t       *testing.T
 	policy  string
@@ -51,13 +51,12 @@ type fleet struct {
 	history *ordercheck.Record
 	members []*member
 	began   time.Time
-	lost    int64        // numbers that refused calls asked for, of lives that have ended
+	lost    int64        // numbers that failed calls asked for, in lives that have ended
 	ended   []*node.Node // lives that have ended
 	guarded bool         // a cursor may fall behind what nodes have issued
 
 	storeRestarted bool
-	// Order over all nodes is not demanded within the windows, nor since suspended unless that is
-	// 0.
+	// Order over all nodes is not checked within the windows, nor since suspended unless that is 0.
 	windows   []ordercheck.Window
 	suspended int64
 }
@@ -76,8 +75,8 @@ func newFleet(t *testing.T, policy string, settings ...string) *fleet {
 	return f
 }
 
-// underBoth runs a test at the same time as all other tests: under both policies in the long run,
-// otherwise under one of them, which is always the same for a test.
+// underBoth runs a test in parallel with other tests. In a long run it uses both policies,
+// otherwise one of them, which is always the same for a test.
 func underBoth(t *testing.T, test func(f *fleet), settings ...string) {
 	t.Parallel()
 	policies := []string{degrade, reject}
@@ -96,7 +95,7 @@ func redisAt(addrs ...string) string { return "SEQD_REDIS_ADDRS=" + strings.Join
 
 // member is one node of a fleet over all its lives.
 type member struct {
-	*node.Node // the present life
+	*node.Node // the current life
 	fleet      *fleet
 	name       string
 	dir        string
@@ -139,7 +138,7 @@ func (m *member) start() {
 	m.Node = node.Start(m.fleet.t, m.dir, append(append([]string{}, m.fleet.env...), m.env...)...)
 }
 
-// life names the present life in the history.
+// life names the current life in the record.
 func (m *member) life() string { return fmt.Sprintf("%s.%d", m.name, m.lives) }
 
 // load puts load on a node.
@@ -147,7 +146,7 @@ func (m *member) load() {
 	m.traffic = node.StartTraffic(m.Node, "order", m.fleet.history, m.life(), m.fleet.pace)
 }
 
-// unload ends the load; every call of it has been answered then.
+// unload ends the load and returns when every call has been answered.
 func (m *member) unload() {
 	if m.traffic == nil {
 		return
@@ -158,7 +157,7 @@ func (m *member) unload() {
 		switch code {
 		case noRedis, noStore, "timeout", "starting", "stopping", "connection":
 		default:
-			m.fleet.t.Errorf("node %s refused with %s", m.name, code)
+			m.fleet.t.Errorf("node %s rejected calls with %s", m.name, code)
 		}
 	}
 	m.traffic = nil
@@ -197,7 +196,7 @@ func (m *member) burn(n int) {
 	}
 }
 
-// awaitOutage waits until a node says that it has lost Redis, in the way of its policy.
+// awaitOutage waits until a node reports, as its policy says, that it has lost Redis.
 func (m *member) awaitOutage() {
 	m.fleet.t.Helper()
 	if m.fleet.policy == degrade {
@@ -207,14 +206,14 @@ func (m *member) awaitOutage() {
 	}
 }
 
-// awaitWell waits until a node says that nothing is amiss.
+// awaitWell waits until a node is ready and not degraded.
 func (m *member) awaitWell() {
 	m.fleet.t.Helper()
 	m.AwaitReadiness(200, "")
 }
 
-// awaitServed waits until every node takes from the cursor, also if it says that cursors alternated
-// a moment ago.
+// awaitServed waits until every node takes from the cursor. A node may still report that cursors
+// alternated recently.
 func (f *fleet) awaitServed() {
 	f.t.Helper()
 	f.each(func(m *member) {
@@ -222,8 +221,8 @@ func (f *fleet) awaitServed() {
 	})
 }
 
-// renew kills all nodes, does something and starts them again: of all that was issued they know
-// nothing but what the back ends say.
+// renew kills all nodes, calls a function and starts them again. The new nodes know only what the
+// back ends have.
 func (f *fleet) renew(meanwhile func()) {
 	f.t.Helper()
 	for _, m := range f.members {
@@ -267,7 +266,7 @@ func (f *fleet) load() {
 
 func (f *fleet) unload() { f.each((*member).unload) }
 
-// more waits until every node under load has issued n more numbers. They do so at the same time.
+// more waits until every node under load has issued n more numbers, all at the same time.
 func (f *fleet) more(n int64) {
 	f.t.Helper()
 	want := map[*member]int64{}
@@ -284,7 +283,7 @@ func (f *fleet) more(n int64) {
 	}
 }
 
-// noRefusals says that no call of the present load was refused.
+// noRefusals checks that no call of the current load was rejected.
 func (f *fleet) noRefusals() {
 	f.t.Helper()
 	f.each(func(m *member) {
@@ -304,18 +303,19 @@ func (f *fleet) passes(number int64) {
 	})
 }
 
-// suspend says that nodes may issue on their own from now on. Where the policy is to reject they
-// must not, and order is demanded all the time.
+// suspend allows nodes to issue on their own from now on. If the policy is reject they must not,
+// and order is always checked.
 func (f *fleet) suspend() {
 	if f.policy == degrade {
 		f.suspendAlways()
 	}
 }
 
-// suspendAlways is suspend for faults that break the order over all nodes under either policy.
+// suspendAlways is like suspend, for faults that break the order over all nodes under either
+// policy.
 func (f *fleet) suspendAlways() { f.suspended = f.history.Now() }
 
-// resume says that order over all nodes is demanded again, of calls that begin from now on.
+// resume ends suspend: order over all nodes is checked again for calls that begin from now on.
 func (f *fleet) resume() {
 	if f.suspended != 0 {
 		f.windows = append(f.windows, ordercheck.Window{From: f.suspended, To: f.history.Now()})
@@ -323,8 +323,8 @@ func (f *fleet) resume() {
 	}
 }
 
-// outage takes Redis from some of the nodes under load, waits until they have noticed, and gives it
-// back. The others continue.
+// outage cuts some of the nodes under load off from Redis, waits until they have noticed, and
+// reconnects them. The others continue.
 func (f *fleet) outage(from []*member, lose, mend func()) {
 	f.t.Helper()
 	f.suspend()
@@ -341,14 +341,15 @@ func (f *fleet) outage(from []*member, lose, mend func()) {
 	f.more(phase)
 }
 
-// finish ends all nodes and checks every number that any of them issued. No more than skips may be
-// missing between the first and the highest one, beside those that refused calls asked for.
+// finish ends all nodes and checks every number that any of them issued. At most skips numbers may
+// be missing between the first and the highest one, in addition to those that failed calls asked
+// for.
 func (f *fleet) finish(skips int64) {
 	f.t.Helper()
 	f.each((*member).unload)
 	f.each(func(m *member) {
-		// A node that has not asked the store since that was restarted finds out when it gives back
-		// what it has: such numbers are skipped.
+		// A node that has not used the store since its restart notices the restart only when it
+		// returns its numbers. They are then skipped.
 		if err := m.End(); err != nil && !(f.storeRestarted && strings.Contains(m.Log(), "give back")) {
 			f.t.Errorf("a clean stop of %s ended with %v", m.name, err)
 		}
@@ -356,7 +357,7 @@ func (f *fleet) finish(skips int64) {
 	f.check(skips)
 }
 
-// check is finish after all nodes have ended.
+// check is like finish, after all nodes have ended.
 func (f *fleet) check(skips int64) {
 	f.t.Helper()
 	f.resume()
@@ -379,12 +380,12 @@ func (f *fleet) check(skips int64) {
 	f.checkSkips(skips)
 }
 
-// guardAlarm is in the line that a node logs when the cursor offers it numbers below those it has
+// guardAlarm is part of the line that a node logs if the cursor offers numbers below those it has
 // issued.
 const guardAlarm = "the cursor offered numbers that are not above"
 
-// checkSkips looks for more numbers missing than may be: those given, those that refused calls
-// asked for, and under degrade a standby range that is replaced at most once a second.
+// checkSkips checks how many numbers are missing. Allowed are skips, the numbers that failed calls
+// asked for, and under degrade the standby ranges, which are replaced at most once a second.
 func (f *fleet) checkSkips(skips int64) {
 	f.t.Helper()
 	standbys := int64(0)
@@ -393,7 +394,7 @@ func (f *fleet) checkSkips(skips int64) {
 	}
 	issued, highest := int64(f.history.Numbers()), f.history.Highest()
 	skipped := highest - start + 1 - issued
-	of := fmt.Sprintf("%d may be, %d of refused calls and %d of standby ranges", skips, f.lost, standbys)
+	of := fmt.Sprintf("allowed are %d, %d of failed calls and %d of standby ranges", skips, f.lost, standbys)
 	if skipped > skips+f.lost+standbys {
 		f.t.Errorf("%d numbers were skipped; %s", skipped, of)
 	}
@@ -413,16 +414,16 @@ func (f *fleet) logged(text string) (n int) {
 	return n
 }
 
-// lossOf is how many numbers one loss of the cursor may skip: the whole queue of 2 buffers and the
-// reserve, and a range of every node, of which one begins the new cursor; and as much again of
-// every node for the beginning of the first one.
+// lossOf returns how many numbers one loss of the cursor may skip: the queue of two buffers and the
+// reserve, and a range of every node, one of which starts the new cursor. The start of the first
+// cursor may skip another range of every node.
 func lossOf(nodes int) int64 { return int64(2+reserve+2*nodes) * step }
 
-// retreatOf is how many numbers one node may skip that issued on its own and returns: two buffers,
-// a standby range, and a range to return with that came too late.
+// retreatOf is how many numbers a node may skip if it issued on its own and returned to the cursor:
+// two buffers, a standby range, and a range for the return that came too late.
 const retreatOf = 4 * step
 
-// counter is what the store has.
+// counter returns the highest number that the store has allocated.
 func (f *fleet) counter() persist.Counter {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
@@ -438,8 +439,8 @@ func (f *fleet) counter() persist.Counter {
 	return persist.Counter{BizTag: "order", Max: doc.Max, Step: doc.Step}
 }
 
-// awaitQuiet waits until a fleet without load has refilled all that it wants to have in hand: the
-// store has given nothing for a while.
+// awaitQuiet waits until a fleet without load has refilled everything: the store has allocated
+// nothing for a while.
 func (f *fleet) awaitQuiet() {
 	f.t.Helper()
 	const calm = time.Second
@@ -457,7 +458,7 @@ func (f *fleet) restartStore() {
 	f.storeRestarted = true
 }
 
-// awaitFull waits until the cursor has all that it wants behind buffer 1.
+// awaitFull waits until the queue behind buffer 1 is full.
 func (f *fleet) awaitFull(r *testenv.Redis) {
 	f.t.Helper()
 	f.eventually("the queue is full", func() error {
@@ -469,7 +470,7 @@ func (f *fleet) awaitFull(r *testenv.Redis) {
 	})
 }
 
-// eventually waits until a check has no complaint.
+// eventually waits until a check returns no error.
 func (f *fleet) eventually(what string, check func() error) {
 	f.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {

@@ -17,12 +17,12 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// A range that a node sends to the cursor is held up on the way and arrives when the others have
-// long continued: nobody may get a number of it.
+// A range that a node sends to the cursor is delayed and arrives long after the others have moved
+// on. None of its numbers may be issued.
 func TestRangeArrivesLate(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
-	for _, meanwhile := range []string{"the others go on", "the cursor is lost and begun anew"} {
+	for _, meanwhile := range []string{"the others continue", "the cursor is lost and started again"} {
 		t.Run(meanwhile, func(t *testing.T) {
 			t.Parallel()
 			// without standby ranges, so that a range of the store is a range for the cursor
@@ -35,11 +35,11 @@ func TestRangeArrivesLate(t *testing.T) {
 			a.start()
 			b.start()
 			f.awaitWell()
-			a.connect(toRedis, r, spare) // a link that hangs opens no new ones
+			a.connect(toRedis, r, spare) // no connection can be opened through a link that hangs
 			a.load()
 			a.traffic.More(t, 2*step)
 
-			toStore.Latency(300 * time.Millisecond) // two questions are asked for a range
+			toStore.Latency(300 * time.Millisecond) // a range takes two requests
 			f.eventually("a refill is over", func() error {
 				if f.claimed(r) == nil {
 					return errors.New("it is not")
@@ -48,7 +48,7 @@ func TestRangeArrivesLate(t *testing.T) {
 			})
 			known := a.ranges()
 			f.eventually("a brings a range", func() error { return f.claimed(r) })
-			// so a has the answer by which it knows
+			// so a has received the answer with its claim
 			a.traffic.More(t, int64(f.pace.Callers*f.pace.Largest))
 			toRedis.Hang()
 			f.eventually("a has the range", func() error {
@@ -59,7 +59,7 @@ func TestRangeArrivesLate(t *testing.T) {
 			})
 			late := a.ranges()[len(known)]
 			toStore.Latency(0)
-			if meanwhile != "the others go on" {
+			if meanwhile != "the others continue" {
 				if err := r.Client().FlushAll(t.Context()).Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -101,8 +101,8 @@ func moreBizTypes(n int) string {
 	return "SEQD_BIZTYPES=[" + list + "]"
 }
 
-// connect has a node open as many connections to Redis, through a link, as it has spare biz types:
-// it asks for a number of each while the link hangs.
+// connect makes a node open as many connections to Redis, through a link, as it has spare biz
+// types. It asks for a number of each while the link hangs.
 func (m *member) connect(link *testenv.Link, r *testenv.Redis, spare int) {
 	m.fleet.t.Helper()
 	connected := func() int {
@@ -120,7 +120,7 @@ func (m *member) connect(link *testenv.Link, r *testenv.Redis, spare int) {
 	}
 	m.fleet.eventually("connections are opened", func() error {
 		if now := connected(); now < before+spare-2 {
-			return fmt.Errorf("%d were open before, and %d are", before, now)
+			return fmt.Errorf("%d were open before, %d are open now", before, now)
 		}
 		return nil
 	})
@@ -129,7 +129,7 @@ func (m *member) connect(link *testenv.Link, r *testenv.Redis, spare int) {
 	m.awaitWell()
 }
 
-// ranges are what a node got from the store, by its log.
+// ranges returns the ranges that a node got from the store, from its log.
 func (m *member) ranges() (list []persist.Range) {
 	for line := range strings.Lines(m.Log()) {
 		var entry struct {
@@ -143,7 +143,7 @@ func (m *member) ranges() (list []persist.Range) {
 	return list
 }
 
-// record has Redis note every command.
+// record makes Redis log every command.
 func record(f *fleet, r *testenv.Redis) {
 	f.t.Helper()
 	for setting, value := range map[string]string{"slowlog-log-slower-than": "0", "slowlog-max-len": "100000"} {
@@ -153,7 +153,7 @@ func record(f *fleet, r *testenv.Redis) {
 	}
 }
 
-// arrived complains while Redis has not noted a command that brings a range.
+// arrived returns an error until Redis has logged a command with the range.
 func arrived(f *fleet, r *testenv.Redis, late persist.Range) error {
 	commands, err := r.Client().SlowLogGet(f.t.Context(), 100_000).Result()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
-// Redis goes away and comes back with less than it had, or as it was.
+// Redis goes away and comes back unchanged or with less data.
 func TestRedisAwayAndBack(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		// fault breaks a fleet of two nodes under load; it says how many more numbers may be
-		// skipped than by one loss of the cursor.
+		// fault breaks a fleet of two nodes under load. It returns how many numbers may be skipped
+		// in addition to those of one loss of the cursor.
 		fault func(f *fleet, r *testenv.Redis) (skips int64)
 	}{
 		{"killed, back empty", func(f *fleet, r *testenv.Redis) int64 {
@@ -41,7 +41,7 @@ func TestRedisAwayAndBack(t *testing.T) {
 			f.renew(func() { r.RestartFrom(snapshot) })
 			return 0
 		}},
-		{"back on a snapshot of a life before", func(f *fleet, r *testenv.Redis) int64 {
+		{"back on a snapshot of a previous life", func(f *fleet, r *testenv.Redis) int64 {
 			snapshot := r.SaveSnapshot()
 			f.outage(f.members, r.Kill, r.RestartEmpty)
 			f.outage(f.members, r.Kill, func() { r.RestartFrom(snapshot) })
@@ -76,7 +76,7 @@ func TestRedisAwayAndBack(t *testing.T) {
 			f.awaitWell()
 			f.resume()
 			f.more(phase)
-			return 2 * retreatOf // it is tried again and again meanwhile
+			return 2 * retreatOf // nodes retry meanwhile
 		}},
 	}
 	for _, test := range tests {
@@ -100,7 +100,7 @@ func TestRedisAwayAndBack(t *testing.T) {
 	}
 }
 
-// refuseWrites has Redis answer what only reads, and nothing else, for a while.
+// refuseWrites makes Redis reject writes for a while.
 func refuseWrites(f *fleet, r *testenv.Redis, setting, no, yes string) int64 {
 	set := func(value string) {
 		if err := r.Client().ConfigSet(f.t.Context(), setting, value).Err(); err != nil {
@@ -111,14 +111,14 @@ func refuseWrites(f *fleet, r *testenv.Redis, setting, no, yes string) int64 {
 	return 0
 }
 
-// Redis loses the cursor and nothing else: no node is degraded, and order holds throughout under
-// either policy.
+// Redis loses only the cursor. No node is degraded, and order holds all the time under either
+// policy.
 func TestCursorLost(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
 		lose   func(f *fleet, r *testenv.Redis) error
-		losses int64 // of what is in hand
+		losses int64 // of the cursor
 	}{
 		{"FLUSHALL", func(f *fleet, r *testenv.Redis) error { return r.Client().FlushAll(f.t.Context()).Err() }, 1},
 		{"evicted", func(f *fleet, r *testenv.Redis) error { return r.Client().Unlink(f.t.Context(), key).Err() }, 1},
@@ -151,7 +151,7 @@ func TestCursorLost(t *testing.T) {
 				f.sail("a b c", redisAt(r.Addr()))
 				f.more(step)
 				if test.name == "connections killed" {
-					f.suspend() // to a client that is a Redis that went away
+					f.suspend() // to a client, this looks as if Redis went away
 				}
 				if err := test.lose(f, r); err != nil {
 					f.t.Fatal(err)
@@ -170,7 +170,8 @@ func TestCursorLost(t *testing.T) {
 	}
 }
 
-// A node whose link to Redis breaks retreats and returns; the others continue and are not degraded.
+// A node whose link to Redis breaks issues on its own and then returns. The others continue and are
+// not degraded.
 func TestLinkToRedisBreaksForOneNode(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -179,7 +180,7 @@ func TestLinkToRedisBreaksForOneNode(t *testing.T) {
 	}{
 		{"cut", (*testenv.Link).Cut},
 		{"hangs", (*testenv.Link).Hang},
-		// Numbers are taken, and nobody learns which: they are skipped.
+		// Numbers are taken and their replies are lost. They are skipped.
 		{"replies lost", (*testenv.Link).DropReplies},
 	}
 	for _, test := range tests {
@@ -207,15 +208,15 @@ func TestLinkToRedisBreaksForOneNode(t *testing.T) {
 					}
 				}
 				f.more(step)
-				// one take an outage that nobody was answered
+				// one unanswered take per outage
 				f.finish(4*retreatOf + int64(2*f.pace.Callers*f.pace.Largest))
 			})
 		})
 	}
 }
 
-// A node on its own dies: what it had is skipped, its next life is in order, and order over all
-// holds again once the cursor passes its numbers.
+// A node that issues on its own dies. Its numbers are skipped, its next life is in order, and order
+// over all nodes holds again once the cursor has passed its numbers.
 func TestNodeDiesWhileOnItsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, degrade)

@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// Settings change while the service runs, one node after another: the ones in between work with
-// each other.
+// Settings change one node after another while the service runs. Nodes with old and new settings
+// work together.
 func TestRollingChangeOfStepAndReserve(t *testing.T) {
 	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
@@ -31,13 +31,13 @@ func TestRollingChangeOfStepAndReserve(t *testing.T) {
 			f.more(step)
 		}
 		f.noRefusals()
-		// the standby range of every life, and an install that a node did not wait for
+		// the standby range of every life, and an install without an answer
 		f.finish(9 * 6000)
 	})
 }
 
-// Nodes are killed under load and come back: the others continue in strict order, and what is
-// skipped is what the dead had taken for their callers and their standby ranges.
+// Nodes are killed under load and come back. The others continue in strict order. Only the numbers
+// that the killed nodes had taken for their callers, and their standby ranges, are skipped.
 func TestNodesAreKilled(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -55,12 +55,12 @@ func TestNodesAreKilled(t *testing.T) {
 		}
 		f.more(phase)
 		f.noRefusals()
-		// a standby range and a range on its way to the cursor a life
+		// for each life a standby range, and a range on its way to the cursor
 		f.finish(rounds * 3 * 2 * step)
 	})
 }
 
-// All nodes end under load and start again together: the cursor is still there, and order holds
+// All nodes end under load and start again together. The cursor is still there, and order holds
 // over all lives.
 func TestAllNodesRestart(t *testing.T) {
 	t.Parallel()
@@ -89,8 +89,8 @@ func TestAllNodesRestart(t *testing.T) {
 	}
 }
 
-// A node's give-back reaches the store and the answer is lost: it does not try again, and what it
-// gave back is the others'.
+// A node returns its numbers to the store and the answer is lost. It does not try again, and the
+// other nodes issue the numbers.
 func TestGiveBackWithoutAnAnswer(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -110,11 +110,11 @@ func TestGiveBackWithoutAnAnswer(t *testing.T) {
 			for range 3 {
 				a.start()
 				a.awaitWell()
-				a.burn(step / 4) // more than what asks for a refill
+				a.burn(step / 4) // enough to start a refill
 				f.awaitQuiet()
 				link.DropReplies()
 				if err := a.End(); err == nil {
-					t.Log("a stop whose give-back was not answered ended well")
+					t.Log("the stop succeeded although the return of numbers was not answered")
 				}
 				link.Restore()
 				b.start()
@@ -127,8 +127,8 @@ func TestGiveBackWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A node stands still in the middle of a refill for so long that the others have long continued
-// without it, and then continues where it was.
+// A node is paused in the middle of a refill until the others have long finished without it. Then
+// it resumes.
 func TestNodePausedInARefill(t *testing.T) {
 	longtest.Only(t)
 	underBoth(t, func(f *fleet) {
@@ -141,8 +141,7 @@ func TestNodePausedInARefill(t *testing.T) {
 		a.load()
 		a.traffic.More(f.t, step)
 		link.Latency(time.Second)
-		// Only a asks for numbers, so the claim is its own, and its range is on the way for a
-		// second.
+		// Only a asks for numbers, so it has the claim, and its range is on the way for a second.
 		f.eventually("a refill is under way", func() error { return f.claimed(r) })
 		f.suspend()
 		a.Pause()
@@ -154,7 +153,7 @@ func TestNodePausedInARefill(t *testing.T) {
 			b.traffic.More(f.t, phase)
 		}
 		if b.traffic.Failed() > 0 {
-			f.t.Errorf("the other node refused: %v", b.traffic.Failures())
+			f.t.Errorf("the other node rejected calls: %v", b.traffic.Failures())
 		}
 		a.Resume()
 		f.more(phase)
@@ -165,7 +164,7 @@ func TestNodePausedInARefill(t *testing.T) {
 	})
 }
 
-// claimed complains while no node has claimed a refill of the cursor.
+// claimed returns an error until a node has claimed a refill of the cursor.
 func (f *fleet) claimed(r *testenv.Redis) error {
 	fields, err := r.Client().HMGet(f.t.Context(), key, "claim", "queued").Result()
 	if err != nil {
@@ -179,8 +178,8 @@ func (f *fleet) claimed(r *testenv.Redis) error {
 	return nil
 }
 
-// A node with another store is led to the Redis of a cluster by mistake: it issues nothing, and the
-// cluster notices nothing.
+// A node with another store uses the Redis of a cluster by mistake. It issues nothing, and the
+// cluster is not disturbed.
 func TestRedisOfAnotherCluster(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -202,7 +201,8 @@ func TestRedisOfAnotherCluster(t *testing.T) {
 	})
 }
 
-// Back ends are away when nodes start. A node that cannot issue says so and needs no restart.
+// Back ends are away when nodes start. A node that cannot issue reports it, and recovers without a
+// restart.
 func TestStartWithoutBackEnds(t *testing.T) {
 	t.Parallel()
 	settings := []string{"SEQD_STORE_MONGO_TIMEOUT=1s", "SEQD_SEGMENT_ACQUIRETIMEOUT=300ms"}
@@ -241,11 +241,11 @@ func TestStartWithoutBackEnds(t *testing.T) {
 	})
 	t.Run("store", func(t *testing.T) {
 		underBoth(t, func(f *fleet) {
-			const large = 20_000 // in hand is enough for as long as the store is away
+			const large = 20_000 // enough in hand while the store is away
 			f.env = append(f.env, fmt.Sprint("SEQD_SEGMENT_STEP=", large), fmt.Sprint("SEQD_SEGMENT_MAXSTEP=", large), "SEQD_SEGMENT_ACQUIRETIMEOUT=10s")
 			r := testenv.StartRedis(f.t)
 			f.sail("old", redisAt(r.Addr()))
-			f.members[0].burn(large / 2) // and a refill is over
+			f.members[0].burn(large / 2) // and wait for a refill
 			f.awaitQuiet()
 			f.mongo.Kill()
 			fresh := f.add("fresh", redisAt(r.Addr()))
@@ -254,11 +254,11 @@ func TestStartWithoutBackEnds(t *testing.T) {
 			if _, err := fresh.take(1); err == nil {
 				f.t.Error("a node that never saw the store issues")
 			}
-			f.members[0].traffic.More(f.t, phase) // from what is in hand
+			f.members[0].traffic.More(f.t, phase) // numbers in hand
 			f.restartStore()
 			f.awaitWell()
 			f.load()
-			f.members[0].burn(2 * large) // from ranges that came after
+			f.members[0].burn(2 * large) // from ranges allocated since
 			if failed := f.members[0].traffic.Failed(); failed > 0 {
 				f.t.Errorf("the old node refused: %v", f.members[0].traffic.Failures())
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// The store dies and comes back: nobody notices while numbers are in hand, in strict order, and no
-// node is on its own.
+// The store dies and comes back. Callers do not notice while numbers are in hand. Order is strict,
+// and no node issues on its own.
 func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -31,12 +31,12 @@ func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 			f.awaitWell()
 		}
 		f.noRefusals()
-		f.finish(3 * 2 * step) // ranges whose answer was lost
-	}, "SEQD_SEGMENT_ACQUIRETIMEOUT=10s") // for those who wait when the store is back
+		f.finish(3 * 2 * step) // ranges whose answers were lost
+	}, "SEQD_SEGMENT_ACQUIRETIMEOUT=10s") // for callers that wait when the store is back
 }
 
-// The store stays away: what is in hand is issued to the end, then nodes refuse and say why, and
-// when the store is back they continue by themselves.
+// The store stays away. Nodes issue all numbers in hand, then reject calls and report the reason.
+// When the store is back they resume.
 func TestStoreAwayPastTheReserve(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -49,15 +49,15 @@ func TestStoreAwayPastTheReserve(t *testing.T) {
 		f.load()
 		f.each(func(m *member) { m.AwaitReadiness(503, noStore) })
 		inHand := f.history.Numbers() - before
-		// At least the reserve behind a buffer that does not ask for a refill; no more than two
-		// buffers, the reserve and a standby range a node.
+		// At least the reserve and a buffer that has not reached the refill threshold; at most two
+		// buffers, the reserve and a standby range for each node.
 		least, most := int(0.7*step)+reserve*step, (2+reserve+len(f.members))*step
 		if inHand < least || inHand > most {
 			f.t.Errorf("%d numbers were issued without the store, want %d to %d", inHand, least, most)
 		}
 		f.each(func(m *member) {
 			if _, err := m.take(1); err == nil {
-				f.t.Errorf("%s issues what nobody allocated", m.name)
+				f.t.Errorf("%s issues numbers that were not allocated", m.name)
 			}
 		})
 		f.restartStore()
@@ -69,8 +69,8 @@ func TestStoreAwayPastTheReserve(t *testing.T) {
 
 const gap = 50_000 // restoreGap of the tests that restore a store
 
-// The store comes back as it was long ago and Redis is as it was: that is noticed, alarmed about,
-// and left behind.
+// The store is restored from an old copy and Redis keeps its data. Nodes notice it, log an alarm,
+// and continue above all numbers issued.
 func TestStoreRestoredFromAnOldCopy(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -84,18 +84,18 @@ func TestStoreRestoredFromAnOldCopy(t *testing.T) {
 		known := f.history.Highest()
 		f.mongo.RestoreSnapshot(old)
 		f.restartStore()
-		// what was in hand first, then numbers beyond all that anybody has seen
+		// first the numbers in hand, then numbers above all that any node has seen
 		f.passes(known + gap)
 		f.awaitWell()
 		if f.logged(restoredAlarm) == 0 {
-			f.t.Error("no node raised an alarm")
+			f.t.Error("no node logged an alarm")
 		}
 		f.more(step)
 		f.finish(gap + int64(len(f.members)-1)*gap + 3*lossOf(2))
 	}, "SEQD_SEGMENT_RESTOREGAP="+strconv.Itoa(gap))
 }
 
-// restoredAlarm is in the line that a node logs when the store is behind.
+// restoredAlarm is part of the line that a node logs if the store is behind.
 const restoredAlarm = `"level":"ERROR","msg":"the store was restored from an older copy`
 
 // snapshot kills the store, copies it and starts it again.
@@ -106,8 +106,8 @@ func (f *fleet) snapshot() testenv.MongoSnapshot {
 	return s
 }
 
-// The store is restored and Redis lost with all nodes down: nobody is left who knows. The
-// documented step makes up for it.
+// The store is restored and Redis is lost while all nodes are down, so nothing remembers the
+// numbers issued. The documented step, raise, makes up for it.
 func TestStoreRestoredAndRedisLost(t *testing.T) {
 	underBoth(t, func(f *fleet) {
 		r := testenv.StartRedis(f.t)
@@ -152,8 +152,8 @@ func (f *fleet) raise(to int64) {
 	f.t.Logf("seqd raise: %s", out)
 }
 
-// Redis and the store are away: every node serves its standby range under degrade, then refuses;
-// when both are back, in either order, all continues.
+// Redis and the store are away. Under degrade, every node issues its standby range and then rejects
+// calls. When both are back, in either order, all nodes resume.
 func TestRedisAndStoreAway(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"Redis", "store"} {
@@ -163,8 +163,7 @@ func TestRedisAndStoreAway(t *testing.T) {
 				f.sail("a b", redisAt(r.Addr()))
 				f.more(step)
 				f.unload()
-				// what the first round has refilled, the second sees, and replaces standby ranges
-				// for
+				// the second round sees what the first has refilled, and replaces standby ranges
 				for range 2 {
 					f.awaitQuiet()
 					f.each(func(m *member) { m.burn(1) })

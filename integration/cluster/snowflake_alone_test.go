@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// A node with a reservation starts while its store is away, and continues with the store when that
-// is back; a store that is another one by then ends it.
+// A node with a reservation starts while its store is away, and uses the store once it is back. If
+// it is then another store, the node ends.
 func TestSnowflakeWithoutTheStore(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -65,8 +65,7 @@ func TestSnowflakeWithoutTheStore(t *testing.T) {
 	}
 }
 
-// freeAddr returns an address that nobody listens on, for a node that must have the same one after
-// a restart.
+// freeAddr returns an unused address, for a node that must have the same one after a restart.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

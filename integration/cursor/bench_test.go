@@ -21,15 +21,15 @@ const (
 	readInfo = "redis.call('INFO', 'replication')"
 )
 
-// What a take costs on one connection, beside a plain INCR and beside the same script without INFO.
-// server-µs/op is what the server says it spent on the command itself.
+// The cost of a take on one connection, next to a plain INCR and to the same script without INFO.
+// server-µs/op is the time that the server reports for the command itself.
 func BenchmarkTake(b *testing.B) {
 	ctx := context.Background()
 	server := testenv.StartRedis(b)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, PoolSize: 1})
 	b.Cleanup(func() { _ = client.Close() })
 	c := open(b, client)
-	// as usual: buffer 2 is full
+	// the usual case: buffer 2 is full
 	c.fill(fmt.Sprintf("1-%d %d-%d", persist.MaxNumber/2, persist.MaxNumber/2+1, persist.MaxNumber), 0)
 	without := withoutInfo(b, client, server)
 	s := &spy{}
@@ -60,7 +60,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// withoutInfo loads take.lua with the answer of INFO written into it.
+// withoutInfo loads take.lua with the reply of INFO as a constant.
 func withoutInfo(b *testing.B, client *redis.Client, server *testenv.Redis) (hash string) {
 	b.Helper()
 	source, err := os.ReadFile(takeFile)
@@ -78,7 +78,7 @@ func withoutInfo(b *testing.B, client *redis.Client, server *testenv.Redis) (has
 	return hex.EncodeToString(sum[:])
 }
 
-// measure runs a call and asks the server for its own time.
+// measure runs a call and reports the server's own time.
 func measure(b *testing.B, client *redis.Client, command string, call func() error) {
 	b.Helper()
 	if err := client.ConfigResetStat(context.Background()).Err(); err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// A hash that somebody damaged yields an error and no numbers. Damage that does not show yields
-// only numbers that were installed, once.
+// A visibly damaged hash yields an error and no numbers. Invisible damage yields only numbers that
+// were installed, each once.
 func TestDamagedHash(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -85,7 +85,7 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// A range that is none would lower ceil or leave the exact numbers. It is not even sent.
+// An invalid range would lower ceil or exceed the exact numbers. It is not even sent.
 func TestInstallRefusesWhatIsNoRange(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -105,7 +105,7 @@ func TestInstallRefusesWhatIsNoRange(t *testing.T) {
 	}
 }
 
-// fake answers every script with the same text, as a server would that is not as it should be.
+// fake answers every script with the same text, as a broken server could.
 type fake struct {
 	addr  string
 	reply string
@@ -180,8 +180,8 @@ func readLength(in *bufio.Reader) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(line[1:]))
 }
 
-// array writes a reply of bulk strings; a word that begins with a sign of the protocol is taken as
-// it is.
+// array writes a reply of bulk strings. A word that begins with a type byte of the protocol is
+// copied unchanged.
 func array(words string) string {
 	list := strings.Fields(words)
 	text := fmt.Sprintf("*%d", len(list))
@@ -195,7 +195,7 @@ func array(words string) string {
 	return text
 }
 
-// Whatever a server answers, only what the scripts can say counts.
+// Any reply that the scripts cannot give is an error.
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	for _, reply := range []string{
@@ -221,8 +221,8 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// Errors by which a server says "not now" come back at once and are not tried again, though
-// go-redis would try most of them.
+// Temporary errors of a server are returned at once and not retried, although go-redis would retry
+// most of them.
 func TestErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -233,7 +233,7 @@ func TestErrorsAreReturned(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			f := startFake(t, "-"+text)
-			retrying := redis.NewClient(&redis.Options{Addr: f.addr}) // the marker alone is enough
+			retrying := redis.NewClient(&redis.Options{Addr: f.addr}) // the marker alone must be enough
 			defer func() { _ = retrying.Close() }()
 			inCluster := redis.NewClusterClient(&redis.ClusterOptions{
 				MaxRetries: -1, DialerRetries: 1, DisableRoutingPolicies: true,
@@ -245,9 +245,9 @@ func TestErrorsAreReturned(t *testing.T) {
 			for name, client := range map[string]redis.UniversalClient{"single": connect(t, f.addr, calm), "retrying": retrying, "Cluster": inCluster} {
 				want := int64(2)
 				if name == "Cluster" && strings.HasPrefix(text, "READONLY") {
-					// The one error that a Cluster client follows like MOVED, marked or not: up to
-					// MaxRedirects times each. A server that says so has refused the only write of
-					// the script.
+					// A Cluster client follows this error like MOVED, with or without the marker,
+					// up to MaxRedirects times. A server that answers so has rejected the only
+					// write of the script.
 					want = 8
 				}
 				before := f.runs.Load()
@@ -267,7 +267,7 @@ func TestErrorsAreReturned(t *testing.T) {
 	}
 }
 
-// Real servers that cannot serve: an error, nothing changed, and all is well afterwards.
+// Real servers that cannot serve return an error and change nothing, and work again afterwards.
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
 	admin := func(t *testing.T, server *testenv.Redis, command string) {
@@ -284,7 +284,7 @@ func TestServerRefuses(t *testing.T) {
 		"NOREPLICAS": {"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
 		"OOM":        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
 		"NOPERM":     {"ACL SETUSER default -evalsha", "ACL SETUSER default +@all"},
-		// Within the script. Redis says the one, Valkey the other.
+		// An error within the script, from Redis and from Valkey.
 		"can't run|no permissions": {"ACL SETUSER default -info", "ACL SETUSER default +@all"},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// calls are a take and an install of each mode.
+// calls returns a take and an install of each mode.
 func (c *cursor) calls(count int64, r persist.Range) map[string]func() error {
 	ctx := context.Background()
 	calls := map[string]func() error{"take": func() error {
@@ -349,7 +349,7 @@ func TestServerIsLoading(t *testing.T) {
 	reloaded := make(chan error)
 	go func() { reloaded <- connect(t, server.Addr(), calm).Do(ctx, "DEBUG", "RELOAD").Err() }()
 	eventually(t, "the server loads", func() error {
-		if err := c.refusal(); !redis.HasErrorPrefix(err, "LOADING") {
+		if err := c.errorOf(); !redis.HasErrorPrefix(err, "LOADING") {
 			return fmt.Errorf("it says %w", err)
 		}
 		return nil
@@ -362,8 +362,8 @@ func TestServerIsLoading(t *testing.T) {
 	}
 }
 
-// refusal peeks and returns the error.
-func (c *cursor) refusal() error {
+// errorOf peeks and returns the error.
+func (c *cursor) errorOf() error {
 	_, err := c.Take(context.Background(), rediscursor.Take{Threshold: 0.5})
 	if err == nil {
 		return errors.New("nothing")
@@ -371,7 +371,7 @@ func (c *cursor) refusal() error {
 	return err
 }
 
-// While another script runs for too long the server says BUSY.
+// While another script runs for too long the server answers BUSY.
 func TestServerIsBusy(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "lua-time-limit 10")
@@ -381,7 +381,7 @@ func TestServerIsBusy(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- connect(t, server.Addr(), calm).Eval(ctx, "while true do end", nil).Err() }()
 	eventually(t, "the server is busy", func() error {
-		if err := c.refusal(); !redis.HasErrorPrefix(err, "BUSY") {
+		if err := c.errorOf(); !redis.HasErrorPrefix(err, "BUSY") {
 			return fmt.Errorf("it says %w", err)
 		}
 		return nil
@@ -397,8 +397,8 @@ func TestServerIsBusy(t *testing.T) {
 	}
 }
 
-// A reply that comes after the client gave up is nobody's: not that of the next call, which may be
-// of another cursor.
+// A reply that comes after the client gave up is discarded. It is not taken for the reply to the
+// next call, which may be about another cursor.
 func TestLateReply(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

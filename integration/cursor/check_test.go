@@ -16,12 +16,12 @@ func check(client redis.UniversalClient) error {
 	return rediscursor.Check(context.Background(), rediscursor.Options{Client: client, Prefix: prefix, Cluster: clusterID})
 }
 
-// What waiting does not mend is told from what it does.
+// Permanent problems are told from temporary ones.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		arrange func(t *testing.T, server *testenv.Redis)
-		want    string // nothing: no error
+		want    string // "" for no error
 	}{
 		"fit": {func(*testing.T, *testenv.Redis) {}, ""},
 		"evicts": {func(t *testing.T, r *testenv.Redis) {
@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Refusals that pass are no reason to give up; Redis 6 wraps those that happen within a script.
+// Temporary errors are no reason to give up. Redis 6 wraps errors from within a script.
 func TestCheckMayTryAgain(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

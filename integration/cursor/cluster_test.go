@@ -10,7 +10,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// A failover that both nodes agree on, and one that loses the last numbers.
+// A failover with the agreement of both nodes, and one that loses the last numbers.
 func TestClusterFailover(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -26,7 +26,7 @@ func TestClusterFailover(t *testing.T) {
 		t.Errorf("the heir: %+v", got)
 	}
 	n.take(t, 100)
-	// Each node has what was sent to it before it lost its connection.
+	// The replica has what was sent to it before it lost its connection.
 	cutReplication(t, heir)
 	n.take(t, 100)
 	if at := replicaField(t, old, c.key); at >= seen.last {
@@ -42,7 +42,7 @@ func TestClusterFailover(t *testing.T) {
 	n.take(t, 100)
 }
 
-// replicaField reads cur in the copy that a replica in a Cluster has.
+// replicaField reads cur in the copy of a replica in a Cluster.
 func replicaField(t *testing.T, replica *testenv.Redis, key string) int64 {
 	t.Helper()
 	conn := replica.Client().Conn()
@@ -64,7 +64,7 @@ func TestClusterMigration(t *testing.T) {
 	client := connectCluster(t, cluster, calm, nil)
 	s, seen := &store{}, newLedger(t)
 	c := open(t, client)
-	for cluster.Master(c.key) != cluster.Nodes[1] { // from there testenv moves slots to and fro
+	for cluster.Master(c.key) != cluster.Nodes[1] { // from there testenv moves slots back and forth
 		c = open(t, client)
 	}
 	n := newNode(c, s, seen)
@@ -90,15 +90,15 @@ func TestClusterMigration(t *testing.T) {
 			t.Errorf("%s: the old owner: %v", way, err)
 		}
 		expect(way+": under ASK", true)
-		n.take(t, 100) // seeds and appends under ASK
+		n.take(t, 100) // seeds and appends through ASK
 		c.peek()
 		expect(way+": still", false)
 		m.Finish()
 		expect(way+": at the end", false)
 		n.take(t, 100)
 	}
-	// There and back with no take in between: it is the very same hash, and nobody else handed
-	// anything out of it.
+	// There and back without a take in between: it is the same hash, and no other server issued
+	// from it.
 	c.peek()
 	cluster.MigrateSlot(c.key)
 	if got := cluster.MigrateSlot(c.key); got != cluster.Nodes[1] {
@@ -107,7 +107,7 @@ func TestClusterMigration(t *testing.T) {
 	expect("there and back", false)
 	n.take(t, 100)
 
-	// What is not there yet is made at the new owner.
+	// A key that does not exist yet is created at the new owner.
 	fresh := open(t, client)
 	m := cluster.BeginMigration(fresh.key)
 	fresh.fill("1-10", 0)

@@ -23,15 +23,15 @@ import (
 const (
 	clusterID = "a cluster"
 	prefix    = "seqd:"
-	// A client of the product waits for second. Where nothing is broken on purpose a test waits
-	// longer: the machine may be busy.
+	// A client of the product waits for second. If nothing is broken on purpose a test waits
+	// longer, because the machine may be busy.
 	second = time.Second
 	calm   = 20 * time.Second
-	claim  = time.Minute // one that does not expire during a test
+	claim  = time.Minute // long enough not to expire during a test
 )
 
 func TestMain(m *testing.M) {
-	// What fails is in the output, with the seed to see it again.
+	// A failure is in the output, with its seed.
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
 		panic(err)
 	}
@@ -53,8 +53,8 @@ func connect(t testing.TB, addr string, timeout time.Duration) *redis.Client {
 	return client
 }
 
-// connectCluster returns a client as the product builds it. It reaches every node through its link,
-// if there is one.
+// connectCluster returns a client as the product builds it. It reaches a node through the node's
+// link, if it has one.
 func connectCluster(t testing.TB, c *testenv.Cluster, timeout time.Duration, links map[string]*testenv.Link) *redis.ClusterClient {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{
@@ -71,7 +71,7 @@ func connectCluster(t testing.TB, c *testenv.Cluster, timeout time.Duration, lin
 	return client
 }
 
-// cursor is a cursor under test that remembers which gen it saw last. An error ends the test.
+// cursor is a cursor under test with the gen it saw last. An error ends the test.
 type cursor struct {
 	*rediscursor.Cursor
 	t      tester
@@ -86,7 +86,7 @@ func open(t tester, client redis.UniversalClient) *cursor {
 	return reopen(t, client, testenv.Unique())
 }
 
-// reopen opens the cursor of a counter that there may be already.
+// reopen opens the cursor of a counter that may exist already.
 func reopen(t tester, client redis.UniversalClient, name string) *cursor {
 	return &cursor{
 		Cursor: rediscursor.Open(rediscursor.Options{Client: client, Prefix: prefix, Cluster: clusterID}, name),
@@ -94,16 +94,16 @@ func reopen(t tester, client redis.UniversalClient, name string) *cursor {
 	}
 }
 
-// epoch is the one that all tests believe in, except those that are about epochs.
+// epoch is the sequencer epoch in all tests except those about epochs.
 const epoch = "0123456789abcdef0123456789abcdef"
 
-// Take is that of the cursor under epoch, unless the take names one.
+// Take calls Take of the cursor. It sets epoch unless the take has one.
 func (c *cursor) Take(ctx context.Context, take rediscursor.Take) (rediscursor.Taken, error) {
 	take.Epoch = cmp.Or(take.Epoch, epoch)
 	return c.Cursor.Take(ctx, take)
 }
 
-// Install is that of the cursor under epoch, unless the install names one.
+// Install calls Install of the cursor. It sets epoch unless the install has one.
 func (c *cursor) Install(ctx context.Context, in rediscursor.Install) (rediscursor.Answer, error) {
 	in.Epoch = cmp.Or(in.Epoch, epoch)
 	return c.Cursor.Install(ctx, in)
@@ -117,7 +117,7 @@ func (c *cursor) set(field, value string) {
 	}
 }
 
-// hash returns what lies in Redis.
+// hash returns the hash in Redis.
 func (c *cursor) hash() map[string]string {
 	c.t.Helper()
 	fields, err := c.client.HGetAll(context.Background(), c.key).Result()
@@ -139,8 +139,8 @@ func (c *cursor) take(take rediscursor.Take) rediscursor.Taken {
 	return taken
 }
 
-// peek looks without claiming a refill, again where no answer comes: it changes nothing, and
-// servers on a busy machine may be slow.
+// peek reads the cursor without claiming a refill. It retries if no answer comes: it changes
+// nothing, and servers on a busy machine may be slow.
 func (c *cursor) peek() (taken rediscursor.Taken) {
 	c.t.Helper()
 	eventually(c.t, "look", func() (err error) {
@@ -153,7 +153,7 @@ func (c *cursor) peek() (taken rediscursor.Taken) {
 	return taken
 }
 
-// install installs under the gen that was seen last.
+// install installs with the gen that was seen last.
 func (c *cursor) install(mode rediscursor.Mode, first, last int64, reserve int) rediscursor.Answer {
 	c.t.Helper()
 	in := rediscursor.Install{Mode: mode, Gen: c.gen, Range: persist.Range{First: first, Last: last}, Reserve: reserve}
@@ -206,13 +206,13 @@ func show(taken rediscursor.Taken) string {
 		runs = append(runs, fmt.Sprintf("%d-%d", r.First, r.Last))
 	}
 	if taken.Gen == "" {
-		return strings.Join(runs, " ") // all it wanted, and no range is wanted
+		return strings.Join(runs, " ") // it got everything, and no refill is needed
 	}
 	low := map[rediscursor.Low]string{rediscursor.Enough: "enough", rediscursor.Claimed: "claimed", rediscursor.WantsRefill: "low"}[taken.Low]
 	return fmt.Sprintf("%s; ceil %d %s free %d next %d hand %d", strings.Join(runs, " "), taken.Ceil, low, taken.Free, taken.Next, taken.Hand)
 }
 
-// eventually tries until there is no error.
+// eventually repeats f until it returns no error.
 func eventually(t tester, what string, try func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -226,7 +226,7 @@ func eventually(t tester, what string, try func() error) {
 	}
 }
 
-// store allocates as the real one does: every range once.
+// store allocates every range once, as the real store does.
 type store struct {
 	mu  sync.Mutex
 	max int64
@@ -240,7 +240,7 @@ func (s *store) allocate(size, floor int64) persist.Range {
 	return persist.Range{First: first, Last: s.max}
 }
 
-// ledger finds numbers that were handed out twice.
+// ledger finds numbers that were issued twice.
 type ledger struct {
 	t    tester
 	mu   sync.Mutex
@@ -256,7 +256,7 @@ func (l *ledger) add(runs []persist.Range) (count int64) {
 	for _, r := range runs {
 		for n := r.First; n <= r.Last; n++ {
 			if l.seen[n] {
-				l.t.Errorf("%d was handed out twice", n)
+				l.t.Errorf("%d was issued twice", n)
 			}
 			l.seen[n] = true
 			count++
@@ -298,7 +298,7 @@ func (n *node) once(count int64) (rediscursor.Taken, error) {
 	return taken, err
 }
 
-// take continues until it has so many numbers, and fails when it gets none for long.
+// take takes until it has the given count of numbers. It fails if it gets none for long.
 func (n *node) take(t testing.TB, count int64) {
 	t.Helper()
 	for count > 0 {
@@ -315,7 +315,7 @@ func (n *node) take(t testing.TB, count int64) {
 	}
 }
 
-// tester is a test, or one of package rapid.
+// tester is a test of package testing or of package rapid.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)

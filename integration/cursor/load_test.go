@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// shared is what many who take from one cursor have in common.
+// shared is the state that the callers of one cursor share.
 type shared struct {
 	name    string
 	store   store
@@ -22,7 +22,7 @@ type shared struct {
 	highest atomic.Int64 // number of a take that has ended
 }
 
-// take takes once, refills when it is its turn, and checks the order: a take that starts after
+// take takes once, refills if it has the claim, and checks the order: a take that starts after
 // another ended gets larger numbers.
 func (s *shared) take(t *testing.T, c *cursor, r *rand.Rand) {
 	const reserve = 2
@@ -30,8 +30,8 @@ func (s *shared) take(t *testing.T, c *cursor, r *rand.Rand) {
 	floor := s.highest.Load()
 	taken, err := c.Take(ctx, rediscursor.Take{Count: r.Int64N(30), Threshold: 0.5, Reserve: reserve, UseReserve: r.IntN(2) == 0, Claim: 50 * time.Millisecond})
 	if err != nil {
-		// On a busy machine servers of a Cluster lose sight of each other for a moment. Whatever
-		// was taken is skipped.
+		// On a busy machine servers of a Cluster may lose contact for a moment. The numbers of the
+		// take are skipped.
 		t.Log(err)
 		return
 	}
@@ -71,7 +71,8 @@ func (s *shared) take(t *testing.T, c *cursor, r *rand.Rand) {
 	}
 }
 
-// Many take from and refill the same cursors: no number twice, and in the order of time.
+// Many callers take from the same cursors and refill them. No number is issued twice, and order
+// holds.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -88,7 +89,7 @@ func TestLoad(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for i := range 8 {
-				client := connect() // a node each
+				client := connect() // one per node
 				wg.Go(func() {
 					r := rand.New(rand.NewPCG(1, uint64(i)))
 					for range 1200 {

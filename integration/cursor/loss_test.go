@@ -24,7 +24,7 @@ func command(t testing.TB, client redis.UniversalClient, args ...any) {
 	}
 }
 
-// inStep waits until a replica has what its master has of a hash.
+// inStep waits until a replica has the same hash as its master.
 func inStep(t testing.TB, master, replica *testenv.Redis, key string) {
 	t.Helper()
 	eventually(t, "the replica is in step", func() error {
@@ -36,8 +36,8 @@ func inStep(t testing.TB, master, replica *testenv.Redis, key string) {
 	})
 }
 
-// cutReplication throws the replicas of a master out and lets none in again: what it does from now
-// on is lost with it.
+// cutReplication disconnects the replicas of a master and keeps them out. Later writes exist only
+// on the master.
 func cutReplication(t testing.TB, master *testenv.Redis) {
 	t.Helper()
 	command(t, master.Client(), "ACL", "SETUSER", "default", "-psync", "-sync")
@@ -50,7 +50,7 @@ func cutReplication(t testing.TB, master *testenv.Redis) {
 	})
 }
 
-// field is a number in a server's own copy of the hash, whatever its role.
+// field returns a number from a server's own copy of the hash, whatever its role.
 func field(t testing.TB, server *testenv.Redis, key, name string) int64 {
 	t.Helper()
 	text, err := server.Client().HGet(context.Background(), key, name).Result()
@@ -62,7 +62,7 @@ func field(t testing.TB, server *testenv.Redis, key, name string) int64 {
 }
 
 // After every kind of loss the cursor is a stub: earlier installs no longer count, nothing is
-// handed out again, and ceil is there if the hash is.
+// issued again, and ceil is kept if the hash is.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -114,7 +114,7 @@ func TestLoss(t *testing.T) {
 			return heir
 		}},
 		"to be a replica for a moment": {ceil: 200, lose: func(t *testing.T, r *testenv.Redis, _ testenv.RedisSnapshot, _ string) *testenv.Redis {
-			// nobody is there, and nothing is lost
+			// the address is unused, and nothing is lost
 			command(t, r.Client(), "REPLICAOF", "127.0.0.1", "1")
 			command(t, r.Client(), "REPLICAOF", "NO", "ONE")
 			return r
@@ -167,9 +167,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A promoted replica that missed the last numbers, and then the old master again (A → B → A),
-// without a restart: the run ID of A is the same all the time, and its hash could repeat what B
-// handed out.
+// A promoted replica that missed the last numbers is master, and then the old master again (A → B →
+// A), without a restart. The run ID of A never changes, and its hash could repeat what B issued.
 func TestBackAndForth(t *testing.T) {
 	t.Parallel()
 	for _, loses := range []bool{false, true} {
@@ -198,7 +197,7 @@ func TestBackAndForth(t *testing.T) {
 			if got := onB.peek(); !got.Stub || got.Ceil == 0 {
 				t.Errorf("b after its promotion: %+v", got)
 			}
-			for range 10 { // both take themselves for the master
+			for range 10 { // both act as the master
 				viaA.take(t, 10)
 				viaB.take(t, 10)
 			}
@@ -219,7 +218,7 @@ func TestBackAndForth(t *testing.T) {
 				t.Errorf("a once more: %+v", got)
 			}
 			viaA.take(t, 100)
-			viaB.take(t, 10) // nobody has told b
+			viaB.take(t, 10) // b has not been reconfigured
 			b.Follow(a)
 			viaA.take(t, 100)
 			if got := a.Info("server")["run_id"]; got != runID {
@@ -229,7 +228,7 @@ func TestBackAndForth(t *testing.T) {
 	}
 }
 
-// A replica that takes writes is still none to take numbers from.
+// No numbers are taken from a replica, even if it accepts writes.
 func TestWritableReplica(t *testing.T) {
 	t.Parallel()
 	a := testenv.StartRedis(t)
@@ -254,14 +253,14 @@ func TestWritableReplica(t *testing.T) {
 	if got := show(onA.peek()); got != "; ceil 10 enough free 1 next 1 hand 10" {
 		t.Errorf("a has %s", got)
 	}
-	a.Kill() // without its master it is a replica all the same
+	a.Kill() // without its master it is still a replica
 	if _, err := onB.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.5}); !errors.Is(err, rediscursor.ErrReplica) {
 		t.Errorf("without a master: %v", err)
 	}
 }
 
-// The Sentinels promote a replica that missed the last numbers; the old master comes back to life
-// and still takes itself for the master.
+// The Sentinels promote a replica that missed the last numbers. The old master comes back and still
+// acts as the master.
 func TestSentinelFailover(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

@@ -15,14 +15,15 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// model is what a cursor should be. What the scripts draw at random is taken over from them.
+// model is the expected state of a cursor. Random values are copied from the replies of the
+// scripts.
 type model struct {
 	exists  bool
-	trusted bool // written under the server's replication ID
+	trusted bool // written with the server's replication ID
 	gen     string
 	epoch   string // empty in a stub
 
-	replaced *string // what a seed said that it replaced; nil before the first
+	replaced *string // the epoch that a seed replaced; nil before the first
 	ceil     int64
 	buffer   persist.Range
 	cur      int64
@@ -67,7 +68,7 @@ func (m *model) take(t rediscursor.Take) rediscursor.Taken {
 		taken.Low = m.claim(t)
 	}
 	if len(taken.Runs) > 0 && wanted == 0 {
-		return taken // it does not look further
+		return taken // the script reads no further
 	}
 	rest := m.queue
 	if m.cur < m.buffer.Last {
@@ -112,7 +113,7 @@ func (m *model) install(in rediscursor.Install) rediscursor.Answer {
 	return rediscursor.Answer{Verdict: rediscursor.Installed, Gen: m.gen, Free: 1 + in.Reserve - len(m.queue)}
 }
 
-// fields is the hash, without what is drawn at random or by the clock.
+// fields returns the hash, without random values and times.
 func (m *model) fields() map[string]string {
 	if !m.exists {
 		return map[string]string{}
@@ -131,8 +132,8 @@ func (m *model) fields() map[string]string {
 	return fields
 }
 
-// Any operations on a cursor do what they do on the model, answer by answer and field by field, and
-// each writes at most once.
+// Random operations on a cursor have the same results as on the model, in every reply and field.
+// Each writes at most once.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -140,7 +141,7 @@ func TestModel(t *testing.T) {
 	replid := server.ReplicationID()
 	rapid.Check(t, func(t *rapid.T) {
 		run := &modelRun{t: t, client: client, cursor: open(t, client), gens: map[string]bool{"": true}, seen: newLedger(t), replid: replid}
-		// Begin low, where decimal texts grow longer, where Lua would write exponents, or near the
+		// Start low, where decimal numbers get longer, where Lua would write exponents, or near the
 		// end.
 		run.max = rapid.SampledFrom([]int64{0, 0, 90, 99999999999950, 999999999999950, persist.MaxNumber - 150}).Draw(t, "max")
 		t.Repeat(map[string]func(*rapid.T){
@@ -162,7 +163,7 @@ type modelRun struct {
 	model  model
 	gens   map[string]bool // all so far
 	seen   *ledger
-	max    int64 // of the store
+	max    int64 // the highest allocated number
 	replid string
 }
 
@@ -196,7 +197,7 @@ func (r *modelRun) take(*rapid.T) {
 	r.seen.add(got.Runs)
 }
 
-// believed is an epoch that a node may believe in, mostly the right one.
+// believed returns an epoch that a node may have, usually the right one.
 func (r *modelRun) believed() string {
 	other := []string{epoch, strings.Repeat("e", 32)}
 	if r.model.epoch == "" || rapid.IntRange(0, 4).Draw(r.t, "other epoch") == 0 {
@@ -205,7 +206,7 @@ func (r *modelRun) believed() string {
 	return r.model.epoch
 }
 
-// adopt checks a gen and takes it over when the cursor starts anew.
+// adopt checks a gen, and copies it to the model if the cursor starts again.
 func (r *modelRun) adopt(gen string, anew bool) string {
 	if anew {
 		if r.gens[gen] {
@@ -223,8 +224,8 @@ func (r *modelRun) install(mode rediscursor.Mode) {
 		gen = "other"
 	}
 	in := rediscursor.Install{Mode: mode, Gen: gen, Epoch: r.believed(), Replaced: r.believed(), Reserve: rapid.IntRange(0, 3).Draw(r.t, "reserve")}
-	// Mostly a new range, sometimes one that comes too late. Only ceil can tell; without it the
-	// caller must be right.
+	// Usually a new range, sometimes one that comes too late. Only ceil detects that; without it
+	// the caller must be right.
 	gaps := []int64{1, 1, 1, 1, 5}
 	if r.model.ceil == r.max {
 		gaps = append(gaps, 0, -10)
@@ -254,7 +255,7 @@ func (r *modelRun) install(mode rediscursor.Mode) {
 	}
 }
 
-// lose loses the hash, or makes it one of another replication ID.
+// lose deletes the hash, or changes its replication ID.
 func (r *modelRun) lose() {
 	switch rapid.IntRange(0, 5).Draw(r.t, "loss") {
 	case 0:
@@ -270,7 +271,7 @@ func (r *modelRun) lose() {
 	}
 }
 
-// compare compares the hash.
+// compare compares the hash with the model.
 func (r *modelRun) compare(*rapid.T) {
 	got, want := r.cursor.hash(), r.model.fields()
 	if len(got) > 0 {
@@ -288,7 +289,7 @@ func (r *modelRun) compare(*rapid.T) {
 	}
 }
 
-// writes is how often something was written to a hash.
+// writes returns how often a hash was written.
 func (r *modelRun) writes() int64 {
 	return calls(r.t, r.client, "hset")
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// guarded is a cursor on a real server that a test can get in the way of.
+// guarded is a cursor on a real server whose calls a test can intercept.
 type guarded struct {
 	*rediscursor.Cursor
 	cut     atomic.Bool
 	looks   atomic.Int64
-	install func(rediscursor.Install) // runs ahead of each install; nil for nothing
+	install func(rediscursor.Install) // runs before each install; may be nil
 }
 
 func (c *guarded) Take(ctx context.Context, t rediscursor.Take) (rediscursor.Taken, error) {
@@ -47,7 +47,7 @@ func (c *guarded) Install(ctx context.Context, in rediscursor.Install) (rediscur
 	return c.Cursor.Install(ctx, in)
 }
 
-// issuer returns one node's strategy over a server.
+// issuer returns the strategy of a node that uses a server.
 func issuer(t *testing.T, store persist.Store, server *testenv.Redis, name string, change func(*segment.Settings)) (*segment.Shared, *guarded) {
 	t.Helper()
 	settings := segment.DefaultSettings()
@@ -84,8 +84,9 @@ func readCounter(t *testing.T, store persist.Store, name string) persist.Counter
 	return counter
 }
 
-// All nodes were stopped, the store restored and raised above what was issued, Redis kept: a new
-// node learns from its first take what waits in Redis, and keeps a range above that for an outage.
+// All nodes were stopped, the store was restored and raised above what was issued, and Redis kept
+// its data. A new node learns the queue in Redis from its first take, and keeps a range above it
+// for an outage.
 func TestStandbyAfterARestore(t *testing.T) {
 	ctx := t.Context()
 	server, store, name := testenv.StartRedis(t), memory.New(time.Now), testenv.Unique()
@@ -117,15 +118,15 @@ func TestStandbyAfterARestore(t *testing.T) {
 	}
 	link.cut.Store(true)
 	if n := numbers(t, a, 1)[0]; given[n] {
-		t.Errorf("%d was given twice", n)
+		t.Errorf("%d was issued twice", n)
 	}
 	if err := errors.Join(a.Close(ctx), b.Close(ctx)); err != nil {
 		t.Error(err)
 	}
 }
 
-// Redis is out of memory from the moment at which a refill for waiting callers is on its way: the
-// store is not asked again and again.
+// Redis runs out of memory while a refill for waiting callers is under way. The store is not asked
+// repeatedly.
 func TestOutOfMemoryBurnsNoRanges(t *testing.T) {
 	server, store, name := testenv.StartRedis(t), memory.New(time.Now), testenv.Unique()
 	s, c := issuer(t, store, server, name, func(s *segment.Settings) { s.ReserveSegments, s.OnRedisDown = 0, segment.Reject })
@@ -144,7 +145,7 @@ func TestOutOfMemoryBurnsNoRanges(t *testing.T) {
 	}
 	after := readCounter(t, store, name)
 	if burned := after.Max - before.Max; burned > 20*before.Step || !full {
-		t.Errorf("one request burned %d numbers, step %d → %d", burned, before.Step, after.Step)
+		t.Errorf("one request skipped %d numbers, step %d → %d", burned, before.Step, after.Step)
 	}
 	command(t, server.Client(), "CONFIG", "SET", "maxmemory", "0")
 	eventually(t, "numbers come again", func() error { return s.Generate(context.Background(), 1, &seqd.Sequence{}) })

@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// calls is how often a server has run a command without an error.
+// calls returns how often a server has run a command without an error.
 func calls(t tester, client redis.Cmdable, commands ...string) (count int64) {
 	t.Helper()
 	for _, command := range commands {
@@ -26,8 +26,7 @@ func calls(t tester, client redis.Cmdable, commands ...string) (count int64) {
 	return count
 }
 
-// stat is a number in what a server says of the commands and errors it has seen; 0 when it says
-// nothing.
+// stat returns a number from a server's statistics of commands and errors; 0 if it is missing.
 func stat(t tester, client redis.Cmdable, pattern string) int64 {
 	t.Helper()
 	stats, err := client.Info(context.Background(), "everything").Result()
@@ -45,7 +44,7 @@ func stat(t tester, client redis.Cmdable, pattern string) int64 {
 	return n
 }
 
-// runs is how often scripts have run on servers.
+// runs returns how often scripts have run on servers.
 func runs(t tester, servers ...*testenv.Redis) (count int64) {
 	t.Helper()
 	for _, server := range servers {
@@ -54,8 +53,8 @@ func runs(t tester, servers ...*testenv.Redis) (count int64) {
 	return count
 }
 
-// warm gives a client several connections that are ready: one that had to be opened while replies
-// are lost would send nothing.
+// warm opens several connections of a client. A connection that is opened while replies are lost
+// would send nothing.
 func warm(t testing.TB, client *redis.Client) {
 	t.Helper()
 	var conns []*redis.Conn
@@ -71,7 +70,7 @@ func warm(t testing.TB, client *redis.Client) {
 	}
 }
 
-// spy keeps the last script that was sent, to send it again without the marker.
+// spy records the last script that was sent, to send it again without the marker.
 type spy struct{ args []any }
 
 func (*spy) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -89,7 +88,7 @@ func (s *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// sends are the ways to send a script, each of which runs it once when nothing is lost.
+// sends are the ways to send a script. Each runs it once if nothing is lost.
 func sends(t testing.TB, c *cursor) map[string]func() error {
 	ctx := context.Background()
 	s := &spy{}
@@ -114,8 +113,8 @@ func sends(t testing.TB, c *cursor) map[string]func() error {
 	}
 }
 
-// A script whose reply is lost has run once, whatever else the client would do. A command without
-// the marker runs again and again: this would fail if the marker did nothing.
+// A script whose reply is lost has run exactly once. A command without the marker runs repeatedly,
+// so the test would fail if the marker had no effect.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	loseIn := map[string]func(t *testing.T, server *testenv.Redis, link *testenv.Link, call func() error) error{
@@ -135,7 +134,7 @@ func TestLostReply(t *testing.T) {
 				return nil
 			})
 			link.Cut()
-			link.Restore() // at once, for whoever would like to try again
+			link.Restore() // at once, so that a retry would succeed
 			return <-answer
 		},
 		"a server that hangs": func(_ *testing.T, server *testenv.Redis, _ *testenv.Link, call func() error) error {
@@ -184,8 +183,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// The same in a Cluster, whose client repeats by its redirect loop, however few retries it is told:
-// at the owner, after MOVED and after ASK.
+// The same in a Cluster, at the owner, after MOVED and after ASK. The redirect loop of its client
+// repeats commands even without retries.
 func TestClusterLostReply(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -201,7 +200,7 @@ func TestClusterLostReply(t *testing.T) {
 		"after MOVED": func(c *cursor) (*testenv.Redis, func() int64, func()) {
 			from := cluster.Master(c.key)
 			to := cluster.MigrateSlot(c.key)
-			// It is a stub there, which a take does not change; so let it be filled.
+			// There the cursor is a stub, which a take does not change, so it is filled first.
 			direct := reopen(t, connect(t, to.Addr(), calm), c.name)
 			direct.peek()
 			direct.install(rediscursor.Seed, 5001, 6000, 0)
@@ -242,11 +241,11 @@ func TestClusterLostReply(t *testing.T) {
 				}
 				t.Logf("it ran %d times", got)
 				if redirects != nil && redirects() == redirected {
-					t.Error("the client was not sent on")
+					t.Error("the client was not redirected")
 				}
 				end()
-				// some of its connections are dead now
-				eventually(t, "the client goes on", func() error {
+				// some of its connections are broken now
+				eventually(t, "the client recovers", func() error {
 					_, err := c.Take(t.Context(), rediscursor.Take{Count: 1, Threshold: 1})
 					return err
 				})
@@ -255,8 +254,8 @@ func TestClusterLostReply(t *testing.T) {
 	}
 }
 
-// MOVED and ASK are followed, and nothing runs twice on the way, whether or not the server that is
-// asked in the end has the script.
+// The client follows MOVED and ASK, and nothing runs twice, whether or not the last server has the
+// script.
 func TestClusterRedirects(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
@@ -297,7 +296,7 @@ func TestClusterRedirects(t *testing.T) {
 	}
 }
 
-// A server that does not have a script is given its text.
+// A server that does not have a script gets its text.
 func TestNoScript(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -320,14 +319,14 @@ func TestNoScript(t *testing.T) {
 	before := sent()
 	c.take(rediscursor.Take{Count: 3, Threshold: 1})
 	c.take(rediscursor.Take{Count: 3, Threshold: 1})
-	// the text once, for the whole server
+	// the text is sent once for the whole server
 	if got := sent(); got != [2]int64{before[0] + 1, before[1] + 1} {
 		t.Errorf("%v after %v", got, before)
 	}
 }
 
-// Connections that died in the pool: a call may fail, but what fails has not run, and what runs is
-// answered.
+// With broken connections in the pool a call may fail. A call that fails has not run, and one that
+// runs is answered.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, server *testenv.Redis){
@@ -359,7 +358,7 @@ func TestDeadConnections(t *testing.T) {
 	}
 }
 
-// A call while the server hangs ends in time, and runs once when the server comes to itself.
+// A call while the server hangs ends in time, and runs once when the server resumes.
 func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -374,7 +373,7 @@ func TestHangingServer(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	server.Resume()
-	eventually(t, "the server goes on", func() error {
+	eventually(t, "the server resumes", func() error {
 		taken, err := c.Take(t.Context(), rediscursor.Take{Threshold: 1})
 		if err == nil && taken.Next != 6 {
 			t.Errorf("the next is %d", taken.Next)

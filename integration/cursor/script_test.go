@@ -15,12 +15,12 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// step is a take, or an append when more is set, and what is wanted of it.
+// step is a take, or an append if more is set, and its expected result.
 type step struct {
 	count     int64
 	threshold float64 // 0.5 when 0
 	reserve   int
-	use       bool // of the reserve
+	use       bool // take from the reserve
 	more      string
 	want      string
 }
@@ -31,7 +31,7 @@ func TestTake(t *testing.T) {
 	const top = persist.MaxNumber // 9007199254740991
 	for name, test := range map[string]struct {
 		ranges  string
-		reserve int // when they are installed
+		reserve int // at the install
 		steps   []step
 	}{
 		"buffer 1": {ranges: "1-10", steps: []step{
@@ -61,7 +61,7 @@ func TestTake(t *testing.T) {
 			{count: 10, want: "1-10"},
 			{count: 1, want: "21-21; ceil 30 enough free 1 next 0 hand 0"},
 		}},
-		"not the reserve": {ranges: "1-10 21-30 101-110", reserve: 1, steps: []step{
+		"without the reserve": {ranges: "1-10 21-30 101-110", reserve: 1, steps: []step{
 			{count: 25, reserve: 1, want: "1-10 21-30; ceil 110 low free 1 next 101 hand 10"},
 			// it has moved up to buffer 2
 			{count: 3, reserve: 1, want: "101-103; ceil 110 enough free 2 next 0 hand 0"},
@@ -73,7 +73,7 @@ func TestTake(t *testing.T) {
 			{more: "211-211", reserve: 2, want: "ok free 2"},
 			{count: 2, reserve: 2, use: true, want: "211-211; ceil 211 claimed free 3 next 0 hand 0"},
 		}},
-		"all there is": {ranges: "1-10 11-20", steps: []step{
+		"everything": {ranges: "1-10 11-20", steps: []step{
 			{count: math.MaxInt64, want: "1-10 11-20; ceil 20 low free 1 next 0 hand 0"},
 		}},
 		"threshold above 0": {ranges: "1-1000", steps: []step{
@@ -172,14 +172,14 @@ func (c *cursor) do(s step) string {
 	return show(taken)
 }
 
-// Every verdict of an install, on cursors in every state. What is not installed changes nothing.
+// Every result of an install, on cursors in every state. A failed install changes nothing.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
 	missing := func(*cursor) {}
 	stub := func(c *cursor) { c.peek() }
-	live := func(c *cursor) { c.fill("11-20 21-30", 1) } // of two that may be queued
-	// a stub that was written under another replication ID
+	live := func(c *cursor) { c.fill("11-20 21-30", 1) } // of two ranges that may be queued
+	// a stub that was written with another replication ID
 	old := func(c *cursor) {
 		live(c)
 		c.set("replid", "0123")
@@ -292,8 +292,8 @@ func TestStub(t *testing.T) {
 	}
 }
 
-// A cursor counts only for those who believe in its epoch. Others are told which it is, and change
-// nothing but by a seed of another epoch.
+// A cursor is valid only for callers with its epoch. Others get the epoch in the reply, and can
+// change the cursor only by a seed with another epoch.
 func TestEpoch(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -359,7 +359,7 @@ func TestEpoch(t *testing.T) {
 			t.Errorf("then %s", got)
 		}
 	})
-	t.Run("a stub belongs to nobody", func(t *testing.T) {
+	t.Run("a stub has no epoch", func(t *testing.T) {
 		c := open(t, client)
 		for _, taken := range []rediscursor.Taken{c.take(rediscursor.Take{Count: 1, Threshold: 0.5}), c.take(rediscursor.Take{Count: 1, Threshold: 0.5, Epoch: other})} {
 			if !taken.Stub {
@@ -372,8 +372,8 @@ func TestEpoch(t *testing.T) {
 	})
 }
 
-// A hash of the format before epochs counts as a stub: what it was trusted for is not known. It
-// keeps its ceil.
+// A hash of the format before epochs counts as a stub, because its epoch is unknown. It keeps its
+// ceil.
 func TestFormatBeforeEpochs(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -401,7 +401,7 @@ func TestFormatBeforeEpochs(t *testing.T) {
 	}
 }
 
-// A claim ends with its time, and one from a clock that was far ahead does not count.
+// A claim expires, and one from a clock that was far ahead is ignored.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -412,7 +412,7 @@ func TestClaim(t *testing.T) {
 		c := open(t, client)
 		c.fill("1-10", 0)
 		if got := c.take(rediscursor.Take{Count: 9, Threshold: 0.5}).Low; got != rediscursor.Claimed {
-			t.Errorf("who claims nothing is told %v", got)
+			t.Errorf("a take without a claim gets %v", got)
 		}
 		return c
 	}
@@ -462,7 +462,7 @@ func TestClaim(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is not taken when there is enough", func(t *testing.T) {
+	t.Run("is not taken if there is enough", func(t *testing.T) {
 		c := open(t, client)
 		c.fill("1-10", 0)
 		if got := low(c, claim); got != rediscursor.Enough {

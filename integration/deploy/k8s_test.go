@@ -35,8 +35,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// object decodes a manifest into its type: a key that the type does not have, or has twice, is an
-// error.
+// object decodes a manifest into its type. Unknown and duplicate keys are errors.
 func object[T any](t *testing.T, file, apiVersion, kind string) (o T) {
 	t.Helper()
 	text := []byte(read(t, filepath.Join(manifests, file)))
@@ -64,7 +63,7 @@ func container(t *testing.T) core.Container {
 	return all[0]
 }
 
-// nodeConfig is the configuration that a pod starts with.
+// nodeConfig returns the configuration that a pod starts with.
 func nodeConfig(t *testing.T) *config.Config {
 	t.Helper()
 	var env []string
@@ -84,7 +83,7 @@ func nodeConfig(t *testing.T) *config.Config {
 	return cfg
 }
 
-// Every manifest is among the resources, except for the example, and each says what it is.
+// Every manifest except the example is among the resources.
 func TestKustomization(t *testing.T) {
 	var k struct {
 		Namespace          string
@@ -124,7 +123,7 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// Everything picks the pods, by the same label.
+// Every selector matches the pods by the same label.
 func TestSelectors(t *testing.T) {
 	d := deployment(t)
 	labels := d.Spec.Template.Labels
@@ -142,13 +141,13 @@ func TestSelectors(t *testing.T) {
 	}
 	for who, selector := range selectors {
 		if !maps.Equal(selector, labels) {
-			t.Errorf("%s picks %v, the pods are %v", who, selector, labels)
+			t.Errorf("%s selects %v, the labels of the pods are %v", who, selector, labels)
 		}
 	}
 }
 
-// The port of the configuration is that of the container, the Service, the probes, the scrape and
-// the policy.
+// The configuration, the container, the Service, the probes, the scrape and the policy have the
+// same port.
 func TestPorts(t *testing.T) {
 	c, d := container(t), deployment(t)
 	_, port, _ := strings.Cut(nodeConfig(t).Server.Addr, ":")
@@ -166,17 +165,17 @@ func TestPorts(t *testing.T) {
 		t.Errorf("the Service has the ports %+v", ports)
 	}
 	if d.Spec.Template.Annotations["prometheus.io/port"] != port {
-		t.Errorf("Prometheus is sent to %v", d.Spec.Template.Annotations)
+		t.Errorf("the annotations for Prometheus are %v", d.Spec.Template.Annotations)
 	}
 	for _, rule := range object[networking.NetworkPolicy](t, "networkpolicy.yaml", "networking.k8s.io/v1", "NetworkPolicy").Spec.Ingress {
 		if len(rule.Ports) != 1 || *rule.Ports[0].Port != number {
-			t.Errorf("callers are let in to %+v", rule.Ports)
+			t.Errorf("callers may use the ports %+v", rule.Ports)
 		}
 	}
 }
 
-// Without tokens, callers would continue to reach the Service by each of its names, and probes the
-// pod by its address.
+// Without tokens, callers can still reach the Service by each of its names, and probes the pod by
+// its address.
 func TestNames(t *testing.T) {
 	service, namespace := object[core.Service](t, "service.yaml", "v1", "Service").Name, object[core.Namespace](t, "namespace.yaml", "v1", "Namespace").Name
 	hosts := nodeConfig(t).Server.Hosts
@@ -192,7 +191,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A pod keeps to the restricted profile of Kubernetes, and has a read-only root besides.
+// A pod satisfies the restricted profile of Kubernetes, and has a read-only root file system.
 func TestRestricted(t *testing.T) {
 	pod, c := deployment(t).Spec.Template.Spec, container(t)
 	s := c.SecurityContext
@@ -207,7 +206,7 @@ func TestRestricted(t *testing.T) {
 		t.Error("the pod gets a token of Kubernetes")
 	}
 	if *pod.EnableServiceLinks {
-		t.Error("the Service makes variables that begin with SEQD_, with which seqd does not start")
+		t.Error("the Service sets variables that begin with SEQD_, with which seqd does not start")
 	}
 	for _, resource := range []core.ResourceName{core.ResourceCPU, core.ResourceMemory} {
 		request, limit := c.Resources.Requests[resource], c.Resources.Limits[resource]
@@ -217,8 +216,7 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// The configuration is mounted where the image looks for it, and the Secret is the one of the
-// example.
+// The configuration is mounted where the image looks for it, and the Secret is that of the example.
 func TestConfigurationIsFound(t *testing.T) {
 	c := container(t)
 	if len(c.VolumeMounts) != 1 || !strings.Contains(read(t, "../../Dockerfile"), `"`+c.VolumeMounts[0].MountPath+`/seqd.yaml"`) {
@@ -229,13 +227,13 @@ func TestConfigurationIsFound(t *testing.T) {
 	}
 }
 
-// A pod has the time to stop as it wants to, no roll-out takes capacity away, and one node can
-// always be moved.
+// A pod has enough time to stop, a roll-out does not reduce capacity, and one node can always be
+// moved.
 func TestStopsAndRollOuts(t *testing.T) {
 	d, cfg := deployment(t), nodeConfig(t)
 	least := cfg.Server.DrainDelay + 2*cfg.Server.StopTimeout
 	if got := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; got < least {
-		t.Errorf("a pod is given %s to stop, want at least %s", got, least)
+		t.Errorf("a pod has %s to stop, want at least %s", got, least)
 	}
 	ready := container(t).ReadinessProbe
 	if noticed := time.Duration(ready.PeriodSeconds*ready.FailureThreshold) * time.Second; cfg.Server.DrainDelay <= noticed {
@@ -250,14 +248,14 @@ func TestStopsAndRollOuts(t *testing.T) {
 	}
 }
 
-// The policy lets seqd out to names, Redis, Sentinels, MongoDB and the collector, and to nothing
+// The policy lets seqd connect to DNS, Redis, Sentinels, MongoDB and the collector, and to nothing
 // else.
 func TestEgress(t *testing.T) {
 	spec := object[networking.NetworkPolicy](t, "networkpolicy.yaml", "networking.k8s.io/v1", "NetworkPolicy").Spec
 	var ports []int
 	for _, rule := range spec.Egress {
 		if len(rule.To) == 0 || len(rule.Ports) == 0 {
-			t.Errorf("a rule lets everything out: %+v", rule)
+			t.Errorf("a rule allows all destinations: %+v", rule)
 		}
 		for _, p := range rule.Ports {
 			ports = append(ports, p.Port.IntValue())
@@ -265,6 +263,6 @@ func TestEgress(t *testing.T) {
 	}
 	slices.Sort(ports)
 	if want := []int{53, 53, 4318, 6379, 26379, 27017}; !slices.Equal(ports, want) || len(spec.PolicyTypes) != 2 {
-		t.Errorf("seqd is let out to the ports %v, want %v; the policy is about %v", ports, want, spec.PolicyTypes)
+		t.Errorf("seqd may connect to the ports %v, want %v; the policy types are %v", ports, want, spec.PolicyTypes)
 	}
 }

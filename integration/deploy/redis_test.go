@@ -25,17 +25,17 @@ func TestMain(m *testing.M) { node.Main(m) }
 
 const password = "a1b2c3d4e5f6"
 
-// server is what compose/redis.sh makes, on a port and in a folder of its own.
+// server is a server started by compose/redis.sh, with its own port and folder.
 type server struct {
 	t            *testing.T
 	args         []string
 	folder, port string
-	redisPort    string // of the primary that it knows at first
+	redisPort    string // of its first primary
 	cmd          *exec.Cmd
 }
 
-// newServer starts one. A closed listener's port is free for as long as this takes; a server that
-// does not get it makes the test fail, and not pass.
+// newServer starts a server on the port of a closed listener, which nothing else is likely to use
+// in between. If the server does not get the port the test fails.
 func newServer(t *testing.T, redisPort string, args ...string) *server {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,7 @@ func (s *server) client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.addr(), Password: password, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
 }
 
-// replication complains while the server does not say a line about its replication.
+// replication returns an error unless the server's replication info has a line.
 func (s *server) replication(want string) error {
 	client := s.client()
 	defer client.Close()
@@ -109,9 +109,9 @@ func eventually(t *testing.T, what string, condition func() error) {
 	}
 }
 
-// The servers and Sentinels of compose.yaml, made by its own script: nodes find the primary through
-// the Sentinels, a lost one is replaced, and comes back as a replica although its own arguments say
-// otherwise.
+// The servers and Sentinels of compose.yaml, started by its own script. Nodes find the primary
+// through the Sentinels. A lost primary is replaced, and comes back as a replica, whatever its
+// arguments.
 func TestComposeRedis(t *testing.T) {
 	longtest.Only(t)
 	mongo := testenv.StartMongo(t)
@@ -126,7 +126,7 @@ func TestComposeRedis(t *testing.T) {
 		return func() error {
 			client := redis.NewClient(&redis.Options{Addr: addr, Password: password, DisableIdentity: true})
 			defer client.Close()
-			// what the healthcheck asks
+			// as the healthcheck does
 			return client.Do(context.Background(), "sentinel", "ckquorum", "seqd").Err()
 		}
 	}
@@ -148,8 +148,8 @@ func TestComposeRedis(t *testing.T) {
 	inTurn(t, last, b, a)
 }
 
-// backOnTheCursor takes numbers, without which a node may not notice that Redis is another one,
-// until it is ready and not degraded. It returns the last.
+// backOnTheCursor takes numbers until the node is ready and not degraded, and returns the last one.
+// Without takes a node may not notice that Redis has changed.
 func backOnTheCursor(t *testing.T, n *node.Node) (last int64) {
 	t.Helper()
 	eventually(t, "the node is back on the cursor", func() error {
@@ -166,7 +166,7 @@ func backOnTheCursor(t *testing.T, n *node.Node) (last int64) {
 	return last
 }
 
-// inTurn takes numbers from nodes in turn, each above the one before, and returns the last.
+// inTurn takes numbers from nodes in turn, checks that they increase, and returns the last.
 func inTurn(t *testing.T, last int64, nodes ...*node.Node) int64 {
 	t.Helper()
 	for range 10 {

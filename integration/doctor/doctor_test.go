@@ -1,4 +1,4 @@
-// Package doctor tests seqd doctor on servers that are well, misconfigured, silent or absent.
+// Package doctor tests seqd doctor with servers that are well, misconfigured, silent or absent.
 package doctor
 
 import (
@@ -20,13 +20,13 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// password is not to be seen in any report.
+// password must not appear in any report.
 const password = "correct-horse"
 
-// doctor runs the command and checks what it says and how it ends.
+// doctor runs the command and checks its output and its exit code.
 func doctor(t *testing.T, env []string, code int, want ...string) string {
 	t.Helper()
-	node.Command(t, t.TempDir(), nil, "version") // the first one builds it, which takes its time
+	node.Command(t, t.TempDir(), nil, "version") // builds the binary first, which takes long
 	began := time.Now()
 	report, got := node.Command(t, t.TempDir(), env, "doctor")
 	if took := time.Since(began); took > 15*time.Second {
@@ -57,7 +57,7 @@ func onRedis(addrs string, more ...string) []string {
 	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=500ms", "SEQD_REDIS_ADDRS=" + addrs}, more...)
 }
 
-// everything is all that a MongoDB database and a Redis server hold, as text.
+// everything returns the whole content of a MongoDB database and a Redis server as text.
 func everything(t *testing.T, m *testenv.Mongo, r *testenv.Redis) string {
 	t.Helper()
 	var all []string
@@ -95,7 +95,7 @@ func everything(t *testing.T, m *testenv.Mongo, r *testenv.Redis) string {
 	return strings.Join(all, "\n")
 }
 
-// Before and after seqd has run there, looking changes nothing: no document, no collection, no key.
+// doctor changes nothing, before and after seqd has run: no document, no collection, no key.
 func TestChangesNothing(t *testing.T) {
 	t.Parallel()
 	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
@@ -120,7 +120,7 @@ func TestChangesNothing(t *testing.T) {
 	doctor(t, other, 1, "order: seqd would refuse it")
 }
 
-// The file of a node that runs is left to it, and the node is asked.
+// If a node runs, doctor asks the node and does not open its file.
 func TestRunningNode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -142,7 +142,7 @@ func TestRunningNode(t *testing.T) {
 	doctor(t, env, 0, "no process has it", "1 biz types issue as they did before")
 }
 
-// Something else has the port.
+// Another program uses the port.
 func TestForeignPort(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartRedis(t)
@@ -217,7 +217,7 @@ func TestNothingThere(t *testing.T) {
 	doctor(t, env, 1, "reach MongoDB at", "connection refused", "clocks")
 }
 
-// Addresses that accept and say nothing hold nobody up for long.
+// Addresses that accept connections and never answer do not delay doctor for long.
 func TestSilence(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -238,7 +238,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A configuration that cannot be loaded ends it with 78.
+// With a configuration that cannot be loaded the exit code is 78.
 func TestWrongConfiguration(t *testing.T) {
 	t.Parallel()
 	report, code := node.Command(t, t.TempDir(), []string{"SEQD_SERVER_ADDR=nowhere"}, "doctor")

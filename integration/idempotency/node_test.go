@@ -20,15 +20,15 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// fleet is what nodes share.
+// fleet has the servers that nodes share.
 type fleet struct {
 	*testing.T
 	mongo *testenv.Mongo
-	redis *testenv.Redis // nil where answers are in the store
+	redis *testenv.Redis // nil if answers are in the store
 	env   []string
 }
 
-// newFleet starts the servers. The biz type order takes small ranges, each node its own.
+// newFleet starts the servers. The biz type order has small ranges and order per node.
 func newFleet(t *testing.T, withRedis bool) *fleet {
 	f := &fleet{T: t, mongo: testenv.StartMongo(t)}
 	f.env = []string{
@@ -48,7 +48,7 @@ func (f *fleet) node(env ...string) *node.Node {
 	return node.StartReady(f, f.TempDir(), append(slices.Clone(f.env), env...)...)
 }
 
-// answer is what a request came to.
+// answer is the answer to a request.
 type answer struct {
 	status   int
 	ids      string // separated by spaces
@@ -91,34 +91,35 @@ func (f *fleet) post(n *node.Node, key string, count int) answer {
 	return a
 }
 
-// claimed waits until there is an entry in Redis.
+// claimed waits until Redis has a key.
 func (f *fleet) claimed() {
 	f.Helper()
-	for deadline := time.Now().Add(calm); len(entries(f, f.redis.Client(), "seqd:")) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(calm); len(keysOf(f, f.redis.Client(), "seqd:")) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			f.Fatal("nobody claims the key")
+			f.Fatal("the key is not claimed")
 		}
 	}
 }
 
-// expire checks that every entry in Redis lasts so long, and that none shows what was asked with.
+// expire checks that every key in Redis expires in the given time, and that none contains the
+// Idempotency-Key.
 func (f *fleet) expire(least, most time.Duration) {
 	f.Helper()
 	if f.redis == nil {
 		return
 	}
-	keys := entries(f, f.redis.Client(), "seqd:")
+	keys := keysOf(f, f.redis.Client(), "seqd:")
 	if len(keys) != 1 || strings.Contains(keys[0], "order") {
 		f.Errorf("entries %q", keys)
 	}
 	for _, key := range keys {
 		if left, err := f.redis.Client().PTTL(f.Context(), key).Result(); err != nil || left < least || left > most {
-			f.Errorf("an entry has %v left, %v", left, err)
+			f.Errorf("a key has %v left, %v", left, err)
 		}
 	}
 }
 
-// The same key gets the same numbers on every node, and after all of them have been restarted.
+// The same key gets the same numbers on every node, also after all nodes have restarted.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	for name, withRedis := range map[string]bool{"Redis": true, "store": false} {
@@ -151,8 +152,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Nodes are asked with the same keys at once while one of them is killed: whatever the order of
-// things, each key has one answer.
+// Nodes get the same keys at the same time while one of them is killed. Each key has one answer,
+// whatever the order of events.
 func TestKilledUnderLoad(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -202,7 +203,7 @@ func TestKilledUnderLoad(t *testing.T) {
 				keep(key, an)
 				for id := range strings.SplitSeq(an.ids, " ") {
 					if of, twice := seen[id]; twice {
-						t.Errorf("%s is that of %s and of %s", id, of, key)
+						t.Errorf("%s was issued for %s and for %s", id, of, key)
 					}
 					seen[id] = key
 				}
@@ -211,8 +212,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// blocked starts a node that has claimed the key k for 500 numbers, which cannot come: its link to
-// the store hangs.
+// blocked starts a node that has claimed the key k for 500 numbers and cannot get them, because its
+// link to the store hangs.
 func (f *fleet) blocked() (n *node.Node, link *testenv.Link, answered chan answer) {
 	f.Helper()
 	link = testenv.NewLink(f, f.mongo.Addr())
@@ -227,8 +228,8 @@ func (f *fleet) blocked() (n *node.Node, link *testenv.Link, answered chan answe
 	return n, link, answered
 }
 
-// A node is killed in the middle of issuing: the key is taken over when its claim ends, within the
-// wait of the first who asks.
+// A node is killed in the middle of issuing. Another node takes the key over when the claim ends,
+// while its first caller waits.
 func TestKilledWhileIssuing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, true)
@@ -248,8 +249,8 @@ func TestKilledWhileIssuing(t *testing.T) {
 	}
 }
 
-// A node that is alive keeps its claim, however long issuing takes: others wait, then are told to
-// come back.
+// A node that is alive keeps its claim, however long issuing takes. Other callers wait, and are
+// then told to retry.
 func TestSlowIssuing(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -257,7 +258,7 @@ func TestSlowIssuing(t *testing.T) {
 	b := f.node()
 	_, link, answered := f.blocked()
 	if got := f.post(b, "k", 500); got.status != http.StatusServiceUnavailable || got.code != "timeout" || got.retry == "" {
-		t.Errorf("while it is under way another gets %+v", got)
+		t.Errorf("a concurrent request gets %+v", got)
 	}
 	if got := f.post(b, "k", 1); got.status != http.StatusUnprocessableEntity {
 		t.Errorf("another count gets %+v", got)
@@ -273,8 +274,8 @@ func TestSlowIssuing(t *testing.T) {
 	}
 }
 
-// A node stands still in the middle of issuing for longer than its claim holds. It never answers
-// numbers of its own then.
+// A node is paused in the middle of issuing until its claim has expired. It must not answer with
+// its own numbers then.
 func TestPausedWhileIssuing(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -297,8 +298,8 @@ func TestPausedWhileIssuing(t *testing.T) {
 	}
 }
 
-// While Redis is away requests with a key are refused, also those that were answered before; those
-// without one are not.
+// While Redis is away requests with a key are rejected, even if they were answered before. Requests
+// without a key are served.
 func TestNodesWithoutRedis(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, true)
@@ -327,7 +328,7 @@ func TestNodesWithoutRedis(t *testing.T) {
 	}
 }
 
-// One node on its own file.
+// One node with its own file.
 func TestBoltKilled(t *testing.T) {
 	t.Parallel()
 	f, dir := &fleet{T: t}, t.TempDir()

@@ -38,24 +38,24 @@ func open(client redis.UniversalClient, prefix string) *idempotency.Redis {
 	return idempotency.NewRedis(idempotency.RedisOptions{Client: client, Prefix: prefix})
 }
 
-// age makes every entry as old as if time had passed.
+// age makes every key expire as if the given time had passed.
 func age(t testing.TB, client redis.UniversalClient, prefix string, d time.Duration) {
 	t.Helper()
-	keys := entries(t, client, prefix)
+	keys := keysOf(t, client, prefix)
 	for _, key := range keys {
 		left, err := client.PTTL(t.Context(), key).Result()
 		if err != nil || left <= 0 {
 			t.Fatalf("%s has %v left, %v", key, left, err)
 		}
-		// A time that is not above 0 removes it.
+		// An expiry of 0 or less removes the key.
 		if err := client.PExpire(t.Context(), key, left-d).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// entries returns all keys.
-func entries(t testing.TB, client redis.UniversalClient, prefix string) (keys []string) {
+// keysOf returns all keys.
+func keysOf(t testing.TB, client redis.UniversalClient, prefix string) (keys []string) {
 	t.Helper()
 	var mu sync.Mutex // guards keys
 	look := func(ctx context.Context, node *redis.Client) error {
@@ -144,7 +144,7 @@ func TestMongo(t *testing.T) {
 
 var begin = time.UnixMilli(1_790_000_000_000)
 
-// timed is a store whose clock a test sets.
+// timed is a store with a clock that a test sets.
 type timed struct {
 	persist.Clock
 	now func() time.Time
@@ -165,8 +165,8 @@ func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Stor
 	return s
 }
 
-// A node whose clock is a day off neither removes answers of others, nor takes them over, nor
-// writes some that others remove.
+// A node whose clock is a day off does not remove or take over answers of others, and does not
+// write answers that others remove.
 func TestMongoAndClocks(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMongo(t)
@@ -214,7 +214,7 @@ func TestScriptsLost(t *testing.T) {
 	}
 }
 
-// What many want at once goes in few pipelines.
+// Concurrent commands share few pipelines.
 func TestPipelines(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -239,7 +239,7 @@ func TestPipelines(t *testing.T) {
 	}
 }
 
-// pipelines counts what is sent. One is under way at a time.
+// pipelines counts the pipelines that are sent. One is under way at a time.
 type pipelines struct{ sent int }
 
 func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -251,8 +251,8 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// Redis is away, or known to be: every operation says so at once or within the client's time, and
-// works again when it is back.
+// If Redis is away, every operation fails: at once if that is known, otherwise within the client's
+// time-out. Operations work again when it is back.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -280,12 +280,12 @@ func TestRedisAway(t *testing.T) {
 			t.Errorf("known to be away: %s: %v", what, err)
 		}
 	}
-	if keys := entries(t, server.Client(), "seqd:"); len(keys) != 0 {
-		t.Errorf("entries of a Redis that was away: %v", keys)
+	if keys := keysOf(t, server.Client(), "seqd:"); len(keys) != 0 {
+		t.Errorf("keys in a Redis that was away: %v", keys)
 	}
 }
 
-// What Redis lost is a new key; a claim that it lost does not let two answer differently.
+// A key that Redis lost is new. A lost claim does not lead to two different answers.
 func TestRedisLost(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -316,13 +316,13 @@ func TestRedisLost(t *testing.T) {
 	}
 	lose()
 	var inner string
-	// issues 2, is lost, and 3 is kept meanwhile
+	// issues 2, which is discarded because 3 was stored meanwhile
 	outer := ask(func() { lose(); inner = ask(nothing) })
 	if inner != "3" || outer != "3" || ask(nothing) != "3" {
-		t.Errorf("the one that was under way got %s, the one that came later %s", outer, inner)
+		t.Errorf("the first request got %s, the later one %s", outer, inner)
 	}
 	lose()
 	if got := ask(lose); got != "4" || ask(nothing) != "4" {
-		t.Errorf("after the claim was lost came %s", got)
+		t.Errorf("after the claim was lost, a request got %s", got)
 	}
 }

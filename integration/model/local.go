@@ -71,5 +71,5 @@ func (n *node) closed() {
 	if o := n.ops[fetching]; o != nil {
 		n.end(o)
 	}
-	n.m.Closed(n.w.now, l.issued, l.top)
+	n.m.Closed(n.clock(), l.issued, l.top)
 }

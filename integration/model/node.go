@@ -192,6 +192,15 @@ func (n *node) renew(s settings) {
 	n.w.count("other settings")
 }
 
+// clock is the time that the machine is told. It may be that of a moment before: the shell in seqd
+// reads the clock before it waits for its lock.
+func (n *node) clock() time.Time {
+	if n.w.jitter == 0 {
+		return n.w.now
+	}
+	return n.w.now.Add(-time.Duration(n.w.dice.Below(int(n.w.jitter))))
+}
+
 // ceil is the highest number that the process knows to have been in the cursor.
 func (n *node) ceil() int64 {
 	if n.m == nil {

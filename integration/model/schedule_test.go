@@ -33,7 +33,7 @@ func quiet(t *testing.T, out without) *stage {
 	for seed := uint64(0); w == nil || w.events["upgraded"] > 0; seed++ {
 		w = newWorld(newInterpreter(program), out, seed)
 	}
-	w.nodes, w.inFlight = w.nodes[:2], nil
+	w.nodes, w.inFlight, w.jitter = w.nodes[:2], nil, 0
 	w.trace = func(line string) { t.Log(line) }
 	s := &stage{t, w, w.nodes[0], w.nodes[1]}
 	for _, n := range w.nodes {

@@ -94,7 +94,7 @@ func (n *node) sendTake() {
 		n.unwait(c)
 		wanted += int64(c.missing())
 	}
-	take, wait := n.m.Send(n.w.now, wanted)
+	take, wait := n.m.Send(n.clock(), wanted)
 	if wait {
 		n.w.count("waited for the store's word")
 		n.held = true
@@ -178,7 +178,7 @@ func (n *node) result(o *op, m *message) {
 		n.took(o, m)
 	case beginning:
 		if m.err == nil {
-			n.m.Began(n.w.now, o.sent, m.epoch)
+			n.m.Began(n.clock(), o.sent, m.epoch)
 		}
 	case fetching:
 		n.note(m.err)
@@ -199,9 +199,9 @@ func (n *node) pass(t cursor.Task, m *message) {
 	}
 	switch m.question {
 	case take:
-		n.m.Looked(n.w.now, t, m.taken, m.err)
+		n.m.Looked(n.clock(), t, m.taken, m.err)
 	case install:
-		n.m.Installed(n.w.now, t, m.answer, m.err)
+		n.m.Installed(n.clock(), t, m.answer, m.err)
 	case allocate:
 		n.note(m.err)
 		switch t {
@@ -210,11 +210,11 @@ func (n *node) pass(t cursor.Task, m *message) {
 		case cursor.Standby:
 			n.standby = m.r
 		}
-		n.m.Allocated(n.w.now, t, m.r, m.err)
+		n.m.Allocated(n.clock(), t, m.r, m.err)
 	case readEpoch:
-		n.m.Asked(n.w.now, t, m.epoch, m.err)
+		n.m.Asked(n.clock(), t, m.epoch, m.err)
 	case readCounter:
-		n.m.Read(n.w.now, t, m.err)
+		n.m.Read(n.clock(), t, m.err)
 	}
 }
 
@@ -230,7 +230,7 @@ func (n *node) note(err error) {
 // took hands out what a take brought, in the order in which callers came. Numbers of a caller that
 // has gone are skipped. Who lacks some keeps what it got and is first next time.
 func (n *node) took(o *op, m *message) {
-	outcome := n.m.Took(n.w.now, o.sent, o.wanted, m.taken, m.err)
+	outcome := n.m.Took(n.clock(), o.sent, o.wanted, m.taken, m.err)
 	if outcome.Wrong > 0 {
 		n.w.count("guard")
 	}

@@ -21,7 +21,9 @@ type world struct {
 	now   time.Time
 	pace  time.Duration // how much time a step takes, at most
 	haste int           // one in this many times a node's deadline is what comes next
-	drawn int64         // random texts, replication IDs and epochs so far
+	// jitter is how much earlier than now it may be for a machine.
+	jitter time.Duration
+	drawn  int64 // random texts, replication IDs and epochs so far
 
 	servers  [3]*server // A and B are one Redis, C is another
 	redis    int        // the one that the configuration names
@@ -55,6 +57,7 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	w.dice = worlds.NewDice(seed, 1<<40)
 	w.now = time.Unix(1e9, 0)
 	w.pace = worlds.Pick(&w.dice, 10*time.Millisecond, 40*time.Millisecond, 120*time.Millisecond)
+	w.jitter = worlds.Pick(&w.dice, 0, 0, 5*time.Millisecond)
 	w.haste = worlds.Pick(&w.dice, 2, 5, 20)
 	a, b, c := newServer("A", 0), newServer("B", 0), newServer("C", 1)
 	a.peer, b.peer, c.peer = b, a, &server{name: "none", redis: 1}

@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// pages drives what web pages of other origins get from a node that asks nobody for a token.
+// pages tests what web pages of other origins get from a node without tokens.
 func (c *checker) pages(url string) {
 	c.Helper()
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
@@ -26,7 +26,7 @@ func (c *checker) pages(url string) {
 	}
 }
 
-// disabled drives what is shown of a biz type that is disabled.
+// disabled tests what is shown of a disabled biz type.
 func (c *checker) disabled(url string) {
 	c.Helper()
 	c.on(url, call{op: "POST /biz-types/{name}/disable", target: "/biz-types/order/disable", status: 200})
@@ -37,7 +37,7 @@ func (c *checker) disabled(url string) {
 	c.on(url, call{op: "POST /biz-types/{name}/enable", target: "/biz-types/order/enable", status: 200})
 }
 
-// readiness drives what /readyz tells whom where tokens are on.
+// readiness tests what /readyz shows to each caller if tokens are required.
 func (c *checker) readiness() {
 	c.Helper()
 	tokens := fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"ops","sha256":"%x","scopes":["read"]}]`, sha256.Sum256([]byte("seqd_test")))
@@ -46,7 +46,7 @@ func (c *checker) readiness() {
 		for who, headers := range map[string][]string{"a stranger": nil, "a reader": {"Authorization: Bearer seqd_test"}} {
 			a := c.on(guarded.URL, call{op: method + " /readyz", part: who, target: "/readyz", headers: headers, status: 200})
 			if told := strings.Contains(string(a.body), "machineId"); told != (who == "a reader" && method == http.MethodGet) {
-				c.Errorf("%s %s is told %s", method, who, a.body)
+				c.Errorf("%s %s gets %s", method, who, a.body)
 			}
 		}
 	}

@@ -23,26 +23,26 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// call is one request and what must come of it.
+// call is a request and its expected answer.
 type call struct {
 	// op is the route in the document: method and path.
 	op string
-	// part is what this call is about beyond the route, for messages; "" for nothing.
+	// part describes the call in messages, in addition to the route; it may be "".
 	part string
-	// target is what is asked for: path and query.
+	// target is the path and the query.
 	target string
 	// headers are lines of the form "Name: value".
 	headers []string
 	body    string
-	// status is that of the answer.
+	// status is the status of the answer.
 	status int
-	// code is that of the problem, "" for a good answer.
+	// code is the code of the problem, "" for a good answer.
 	code string
-	// wrong says that the request itself does not fit the document.
+	// wrong means that the request itself does not fit the document.
 	wrong bool
 }
 
-// answer is what came back.
+// answer is an answer.
 type answer struct {
 	header http.Header
 	body   []byte
@@ -57,7 +57,7 @@ type checker struct {
 	driven    map[string]map[int]bool // by op
 }
 
-// newChecker reads the document that a node serves, which must be a valid one.
+// newChecker reads the document that a node serves, which must be valid.
 func newChecker(t *testing.T, url string) *checker {
 	t.Helper()
 	resp, err := http.Get(url + "/openapi.json")
@@ -113,7 +113,7 @@ func closed(t *testing.T, source []byte) []byte {
 	return changed
 }
 
-// examples checks those that schemas give of themselves.
+// examples checks the examples of schemas.
 func (c *checker) examples() {
 	c.Helper()
 	found := 0
@@ -149,7 +149,7 @@ func (c *checker) operations() map[string]*v3.Operation {
 	return all
 }
 
-// on makes a call to a node, and returns nothing where it is not made yet.
+// on sends a call to a node, and checks the request and the answer.
 func (c *checker) on(url string, call call) (a answer) {
 	c.Helper()
 	what := fmt.Sprintf("%s %s %s: ", call.op, cut(call.target), call.part)
@@ -191,7 +191,7 @@ func (c *checker) compare(what string, call call, resp *http.Response, a answer)
 			c.Errorf("%sthe answer %d: %s: %s %v\n%s", what, resp.StatusCode, w.Message, w.Reason, w.SchemaValidationErrors, cut(string(a.body)))
 		}
 	}
-	// What the library leaves alone.
+	// The library does not check the following.
 	op := c.operations()[call.op]
 	if op == nil {
 		c.Errorf("%sthe document has no such route", what)
@@ -199,7 +199,7 @@ func (c *checker) compare(what string, call call, resp *http.Response, a answer)
 	}
 	documented := op.Responses.Codes.GetOrZero(fmt.Sprint(resp.StatusCode))
 	if documented == nil {
-		c.Errorf("%sthe document knows no answer %d", what, resp.StatusCode)
+		c.Errorf("%sthe document has no answer %d", what, resp.StatusCode)
 		return
 	}
 	for name, header := range documented.Headers.FromOldest() {
@@ -208,13 +208,13 @@ func (c *checker) compare(what string, call call, resp *http.Response, a answer)
 		}
 	}
 	if orderedmap.Len(documented.Content) == 0 && len(a.body) > 0 {
-		c.Errorf("%sthe answer %d has a body, and the document knows none", what, resp.StatusCode)
+		c.Errorf("%sthe answer %d has a body, and the document has none", what, resp.StatusCode)
 	}
 	c.beyondSchemas(what, call, resp.StatusCode, documented, a)
 }
 
-// beyondSchemas checks what the document says in words and in x-codes: as schemas, generators do
-// not understand it.
+// beyondSchemas checks what the document says in text and in x-codes, because generators do not
+// understand it as schemas.
 func (c *checker) beyondSchemas(what string, call call, status int, documented *v3.Response, a answer) {
 	c.Helper()
 	switch a.header.Get("Content-Type") {
@@ -227,7 +227,7 @@ func (c *checker) beyondSchemas(what string, call call, status int, documented *
 	}
 }
 
-// problem checks that an error says the status that it has, and one of its codes.
+// problem checks that an error body has the status of the answer, and one of the documented codes.
 func (c *checker) problem(what string, status int, documented *v3.Response, a answer) {
 	c.Helper()
 	var problem struct {
@@ -238,11 +238,11 @@ func (c *checker) problem(what string, status int, documented *v3.Response, a an
 		c.Errorf("%sthe answer %d: %v", what, status, err)
 	}
 	if len(a.body) > 0 && (problem.Status != status || problem.Type != "about:blank") {
-		c.Errorf("%sthe answer %d says that it is %d, of the type %s", what, status, problem.Status, problem.Type)
+		c.Errorf("%sthe answer %d has a body with the status %d, of the type %s", what, status, problem.Status, problem.Type)
 	}
 	var codes []string
 	if node := documented.Extensions.GetOrZero("x-codes"); node == nil {
-		return // /readyz has any
+		return // /readyz may have any code
 	} else if err := node.Decode(&codes); err != nil {
 		c.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func (c *checker) issued(what string, call call, a answer) {
 
 func (call call) method() string { method, _, _ := strings.Cut(call.op, " "); return method }
 
-// request makes the request of a call; each is good for one use.
+// request returns a new request for a call.
 func (c *checker) request(url string, call call) *http.Request {
 	c.Helper()
 	var body io.Reader
@@ -287,7 +287,7 @@ func (c *checker) request(url string, call call) *http.Request {
 	return r
 }
 
-// finish fails for routes that were not driven to a good answer.
+// finish fails for documented answers that no call has produced.
 func (c *checker) finish() {
 	c.Helper()
 	operations := c.operations()
@@ -299,7 +299,7 @@ func (c *checker) finish() {
 			switch driven := c.driven[op][number]; {
 			case driven:
 			case number < 400:
-				c.Errorf("%s was never driven to %d", op, number)
+				c.Errorf("%s never answered %d", op, number)
 			default:
 				missed = append(missed, status)
 			}

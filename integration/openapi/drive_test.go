@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// bizTypes are one of each kind of answer.
+// bizTypes has a biz type for each kind of answer.
 const bizTypes = `SEQD_BIZTYPES=[
 	{"name": "order", "start": 100, "plugins": [{"name": "stats"}, {"name": "history", "flushInterval": "10ms"}]},
 	{"name": "user", "strategy": "snowflake"},
@@ -25,8 +25,8 @@ const bizTypes = `SEQD_BIZTYPES=[
 	{"name": "full", "start": 9007199254740991}
 ]`
 
-// Every route of the document is driven, to good answers and to errors, and every request and
-// answer is as the document says.
+// The test calls every route of the document, with good answers and errors, and checks that every
+// request and answer is as documented.
 func TestEveryRoute(t *testing.T) {
 	n := node.StartReady(t, t.TempDir(), bizTypes)
 	c := newChecker(t, n.URL)
@@ -159,11 +159,11 @@ func (c *checker) bizTypes(url string) {
 	c.on(url, call{op: remove, target: "/biz-types/made", status: 204})
 }
 
-// resources drives what plugins show.
+// resources tests the resources of plugins.
 func (c *checker) resources(n *node.Node) {
 	c.Helper()
 	const history, stats, resource = "GET /biz-types/{name}/history", "GET /biz-types/{name}/stats", "GET /biz-types/{name}/{resource}"
-	// what is in a queue is not shown yet
+	// queued records are not shown yet
 	for body := ""; !strings.Contains(body, `"first"`); _, body = n.Status("/biz-types/order/history") {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -174,7 +174,7 @@ func (c *checker) resources(n *node.Node) {
 	c.on(n.URL, call{op: stats, target: "/biz-types/order/stats", status: 200})
 	c.on(n.URL, call{op: stats, target: "/biz-types/order/stats?x=1", status: 400, code: "invalid_request"})
 	c.on(n.URL, call{op: stats, target: "/biz-types/user/stats", status: 404, code: "not_found"})
-	// The general route answers the two as well; no plugin that comes with seqd has a third.
+	// The general route serves both as well. No plugin of seqd has a third.
 	c.on(n.URL, call{op: resource, target: "/biz-types/order/stats", status: 200})
 	c.on(n.URL, call{op: resource, target: "/biz-types/order/stats?x=1", status: 400, code: "invalid_request"})
 	c.on(n.URL, call{op: resource, target: "/biz-types/order/things", status: 404, code: "not_found"})
@@ -218,7 +218,8 @@ func (c *checker) service(url string) {
 	}
 }
 
-// methods drives every path with the methods that it does not have: Allow names those that it has.
+// methods calls every path with the methods that it does not have. Allow must list those that it
+// has.
 func (c *checker) methods(url string) {
 	c.Helper()
 	allowed := make(map[string][]string)
@@ -261,10 +262,10 @@ func (c *checker) notAllowed(url, method, path string, allowed []string) {
 	}
 }
 
-// example fills in the path of a route.
+// example returns the path of a route with example parameters.
 var example = strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "order", "{resource}", "things")
 
-// limits drives what every route refuses alike.
+// limits tests what every route rejects in the same way.
 func (c *checker) limits(url string) {
 	c.Helper()
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
@@ -272,7 +273,7 @@ func (c *checker) limits(url string) {
 		target := example.Replace(path)
 		code := func(code string) string {
 			if strings.HasPrefix(op, "HEAD ") {
-				return "" // there is no body to say it
+				return "" // there is no body with the code
 			}
 			return code
 		}
@@ -282,7 +283,7 @@ func (c *checker) limits(url string) {
 	}
 }
 
-// storeAway drives what a node answers that cannot reach its store.
+// storeAway tests a node that cannot reach its store.
 func (c *checker) storeAway() {
 	c.Helper()
 	away := node.Start(c, c.TempDir(), "SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://127.0.0.1:1/?directConnection=true", "SEQD_STORE_MONGO_TIMEOUT=200ms", "SEQD_SEGMENT_ORDERING=per-node")
@@ -299,8 +300,8 @@ func (c *checker) storeAway() {
 	}
 }
 
-// overloaded drives what a node answers while all its places are taken: by a client that does not
-// read what it asked for.
+// overloaded tests a node while all its places are taken by a client that does not read its
+// answers.
 func (c *checker) overloaded() {
 	c.Helper()
 	full := node.StartReady(c, c.TempDir(), "SEQD_SERVER_MAXINFLIGHT=1", "SEQD_SEGMENT_STEP=1000000")
@@ -336,11 +337,11 @@ func (c *checker) overloaded() {
 	}
 }
 
-// tokensAskedFor drives what a node answers that asks for tokens.
+// tokensAskedFor tests a node that requires tokens.
 func (c *checker) tokensAskedFor() {
 	c.Helper()
-	const part = "tokens that are asked for"
-	const token = "seqd_test" // which may take numbers of a biz type that there is not
+	const part = "required tokens"
+	const token = "seqd_test" // may take numbers of a biz type that does not exist
 	hash := sha256.Sum256([]byte(token))
 	guarded := node.StartReady(c, c.TempDir(), "SEQD_AUTH_MODE=token", fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"shop","sha256":"%x","scopes":["issue:nothing"]}]`, hash))
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {

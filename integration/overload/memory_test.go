@@ -23,27 +23,28 @@ import (
 func TestMain(m *testing.M) { node.Main(m) }
 
 const (
-	// clients are nearly as many as server.maxInFlight lets in.
+	// clients is slightly below server.maxInFlight.
 	clients = 4090
-	// mostHeld is what the node may hold at once, as in ADR 21.
+	// mostHeld is the memory that the node may use at once, as in ADR 21.
 	mostHeld = 256 << 20
-	// most is what it may take from the system, with garbage that is not collected yet. That
-	// depends on how busy the machine is; without a bound on answers it takes 1.7 GB and more.
+	// most is the memory that it may take from the system, including garbage that is not collected
+	// yet. The actual value depends on how busy the machine is. Without a limit on answers it is
+	// 1.7 GB and more.
 	most = 640 << 20
-	// mostSockets is what the system may take for them.
+	// mostSockets is the memory that the system may use for sockets.
 	mostSockets = 128 << 20
 	patience    = 2 * time.Minute
 )
 
-// attack is what clients ask for whose answers they do not read.
+// attack is a request of clients that do not read their answers.
 type attack struct {
-	bizType string // as its definition says
+	bizType string // its definition
 	first   []string
 	request string
-	always  bool // not in the long run alone
+	always  bool // also if long tests do not run
 }
 
-// bizType is a definition whose numbers do not end.
+// bizType returns a definition with an unlimited supply of numbers.
 func bizType(plugins string) string {
 	return `{"name":"order","step":10000000,"plugins":[` + plugins + `]}`
 }
@@ -59,9 +60,9 @@ const (
 	history = "GET /biz-types/order/history?limit=1000 HTTP/1.1\r\nHost: localhost\r\n"
 )
 
-// Clients that ask for as much as they may and read nothing take no more memory than ADR 21 says,
-// of a node with its default configuration. Others are served meanwhile, and everybody once they
-// are gone.
+// Clients that request the largest answers and read nothing cost a node with its default
+// configuration at most as much memory as ADR 21 says. Other callers are served meanwhile, and all
+// are served once the clients are gone.
 func TestClientsThatDoNotRead(t *testing.T) {
 	for name, a := range map[string]attack{
 		"formatted":        {bizType: format(short), request: get, always: true},
@@ -92,7 +93,7 @@ func (a attack) run(t *testing.T) {
 	before := socketMemory(t)
 	crowd, served := enter(t, n, a.request)
 	held := heldMemory(t, n)
-	t.Logf("%d of %d were served; the node holds %d MiB and took %d MiB at most, sockets %d MiB",
+	t.Logf("%d of %d were served; the node uses %d MiB and took %d MiB at most, sockets %d MiB",
 		served, clients, held>>20, n.PeakMemory()>>20, (socketMemory(t)-before)>>20)
 	if served == 0 || served == clients {
 		t.Errorf("%d of %d were served, want some", served, clients)
@@ -106,7 +107,7 @@ func (a attack) run(t *testing.T) {
 		}
 	}
 	if held > mostHeld {
-		t.Errorf("the node holds %d MiB, want at most %d", held>>20, mostHeld>>20)
+		t.Errorf("the node uses %d MiB, want at most %d", held>>20, mostHeld>>20)
 	}
 	if peak := n.PeakMemory(); peak > most {
 		t.Errorf("the node took %d MiB, want at most %d", peak>>20, most>>20)
@@ -117,7 +118,7 @@ func (a attack) run(t *testing.T) {
 	n.Await("/seq/order?count=10000", http.StatusOK)
 }
 
-// fillHistory issues until the history fills a page.
+// fillHistory issues numbers until the history fills a page.
 func fillHistory(t *testing.T, n *node.Node) {
 	for range 1100 {
 		if _, err := n.Take("order", 3); err != nil {
@@ -135,8 +136,8 @@ func fillHistory(t *testing.T, n *node.Node) {
 	}
 }
 
-// enter makes all clients send a request at once, and returns them once each has the status of its
-// answer, of which it reads nothing else; and how many got a good one.
+// enter makes all clients send a request at once and waits for the status of each answer. It reads
+// nothing else. It returns the clients, and how many got a good answer.
 func enter(t *testing.T, n *node.Node, request string) (crowd []net.Conn, served int64) {
 	crowd = make([]net.Conn, clients)
 	var entering sync.WaitGroup
@@ -161,7 +162,7 @@ func enter(t *testing.T, n *node.Node, request string) (crowd []net.Conn, served
 	return crowd, good.Load()
 }
 
-// open sends a request and reads all of its answer.
+// open sends a request and reads the whole answer.
 func open(t *testing.T, n *node.Node, request string) {
 	c := connect(t, n)
 	status, err := ask(c, request+"Connection: close\r\n")
@@ -174,14 +175,13 @@ func open(t *testing.T, n *node.Node, request string) {
 	_ = c.Close()
 }
 
-// dialer takes next to nothing of what it does not read: what the clients hold is not to be
-// measured.
+// dialer has a tiny receive buffer, so that the memory of the clients does not count.
 var dialer = net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 	controlErr := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 	return errors.Join(controlErr, err)
 }}
 
-// connect connects for the length of the test.
+// connect connects until the end of the test.
 func connect(t *testing.T, n *node.Node) net.Conn {
 	c, err := dialer.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))
 	if err != nil {
@@ -206,9 +206,8 @@ func ask(c net.Conn, request string) (status int, err error) {
 	return strconv.Atoi(string(begin[len("HTTP/1.1 "):]))
 }
 
-// heldMemory returns the bytes of the node's heap and stacks that are in use. Garbage counts, as far
-// as it is not collected yet, so the smallest of some looks is returned: each makes garbage too, until
-// it is collected.
+// heldMemory returns the bytes of the node's heap and stacks in use. That includes garbage that is
+// not collected yet, so it returns the smallest of several values.
 func heldMemory(t *testing.T, n *node.Node) int64 {
 	var held int64
 	for range 20 {
@@ -232,7 +231,7 @@ func metric(t *testing.T, body, name string) int64 {
 	return int64(value)
 }
 
-// needFiles fails if the system does not let a process have a file for each client.
+// needFiles fails if a process may not open a file for each client.
 func needFiles(t *testing.T) {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
@@ -244,7 +243,7 @@ func needFiles(t *testing.T) {
 	}
 }
 
-// socketMemory returns the bytes that the system holds for TCP, of all processes.
+// socketMemory returns the bytes that the system uses for TCP, for all processes.
 func socketMemory(t *testing.T) int64 {
 	stat, err := os.ReadFile("/proc/net/sockstat")
 	if err != nil {

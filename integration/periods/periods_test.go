@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { node.MainOf(m, "./internal/testing/clockseqd") }
 
-// bizTypes has IDs that are numbers themselves: the date, and nine digits.
+// bizTypes has IDs that are themselves numbers: the date and nine digits.
 const bizTypes = `SEQD_BIZTYPES=[{"name":"order","reset":"daily","timeZone":"Asia/Shanghai","step":100,"maxStep":100,` +
 	`"plugins":[{"name":"format","template":"{date:20060102}{seq:09}"}]}]`
 
-// perDay is what an ID's date stands above.
+// perDay is the factor of the date in an ID.
 const perDay = 1_000_000_000
 
-// midnight is one in the time zone, far enough from the machine's own.
+// midnight is a midnight in the time zone, which differs from that of the machine.
 var midnight = time.Date(2027, 3, 14, 16, 0, 0, 0, time.UTC)
 
 type fleet struct {
@@ -46,7 +46,7 @@ type life struct {
 
 func (l *life) clock() string { return filepath.Join(l.dir, "clock") }
 
-// turn sets the clocks of all nodes to a time, each with its own skew.
+// turn sets the clocks of all nodes to a time, plus the skew of each.
 func (f *fleet) turn(to time.Time) {
 	f.t.Helper()
 	for _, l := range f.nodes {
@@ -67,7 +67,7 @@ func (f *fleet) write(l *life, to time.Time) {
 	}
 }
 
-// start begins a process and, once it is ready, the load on it.
+// start starts a process, waits until it is ready, and puts load on it.
 func (f *fleet) start(l *life) {
 	f.t.Helper()
 	l.Node = node.Start(f.t, l.dir, slices.Concat(f.env, []string{"SEQD_TEST_CLOCK=" + l.clock()})...)
@@ -75,7 +75,7 @@ func (f *fleet) start(l *life) {
 	l.traffic = node.StartTraffic(l.Node, "order", f.history, fmt.Sprint(l.name, " since ", f.history.Now()), node.Pace{Callers: 3, Pause: 2 * time.Millisecond, Largest: 40})
 }
 
-// more waits until every node has issued n numbers more.
+// more waits until every node has issued n more numbers.
 func (f *fleet) more(n int64) {
 	f.t.Helper()
 	for _, l := range f.nodes {
@@ -83,9 +83,9 @@ func (f *fleet) more(n int64) {
 	}
 }
 
-// The clocks of three nodes are seconds and an hour apart, or they are all turned back to the day
-// before; Redis loses everything, a node is killed and started again: no number twice on a day,
-// strict order on each day while Redis kept its state, and order on each node always.
+// The clocks of three nodes are seconds and an hour apart, or all go back to the previous day.
+// Redis loses everything, and a node is killed and started again. No number is issued twice on a
+// day. Order is strict on each day while Redis keeps its state, and always holds on each node.
 func TestOverMidnight(t *testing.T) {
 	for name, settings := range map[string][]string{"strict": nil, "per node": {"SEQD_SEGMENT_ORDERING=per-node"}} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestOverMidnight(t *testing.T) {
 				f.start(l)
 			}
 			f.more(300)
-			f.turn(midnight.Add(-2 * time.Second)) // the third is in the next day already
+			f.turn(midnight.Add(-2 * time.Second)) // the third node is already in the next day
 			f.more(1500)
 			f.turn(midnight)
 			f.more(1500)
@@ -132,14 +132,14 @@ func TestOverMidnight(t *testing.T) {
 	}
 }
 
-// more2 is more for two nodes.
+// more2 is like more, for two nodes.
 func (f *fleet) more2(a, b int, n int64) {
 	f.t.Helper()
 	f.nodes[a].traffic.More(f.t, n)
 	f.nodes[b].traffic.More(f.t, n)
 }
 
-// days are the calls of each day.
+// days returns the calls of each day.
 func (f *fleet) days() map[string]*ordercheck.Record {
 	return f.history.Split(func(c ordercheck.Call) string { return fmt.Sprint(c.Numbers[0] / perDay) })
 }
@@ -154,8 +154,8 @@ func (f *fleet) checkOrder() {
 	}
 }
 
-// checkOnce checks that no ID came twice, that each caller's ascend on each day, and that there are
-// three days.
+// checkOnce checks that no ID was issued twice, that the IDs of each caller increase on each day,
+// and that there are three days.
 func (f *fleet) checkOnce() {
 	f.t.Helper()
 	if err := f.history.Duplicates(); err != nil {
@@ -164,7 +164,7 @@ func (f *fleet) checkOnce() {
 	days := f.days()
 	for _, day := range []string{"20270314", "20270315", "20270316"} {
 		if days[day] == nil || days[day].Numbers() < 500 {
-			f.t.Errorf("hardly a number on %s", day)
+			f.t.Errorf("too few numbers on %s", day)
 		}
 	}
 	if len(days) != 3 {
@@ -180,8 +180,8 @@ func (f *fleet) checkOnce() {
 	f.t.Logf("%d numbers on %d days", f.history.Numbers(), len(days))
 }
 
-// A clock that is a hundred years ahead repeats no ID with a two-digit year: the node refuses until
-// the clock is right.
+// A clock that is a hundred years ahead does not repeat IDs with a two-digit year: the node rejects
+// calls until the clock is right.
 func TestCentury(t *testing.T) {
 	day := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	f := &fleet{t: t, nodes: []*life{{dir: t.TempDir()}}}

@@ -1,4 +1,4 @@
-// Package ratelimit tests the scope cluster of the plugin rate-limit on real Redis servers.
+// Package ratelimit tests the scope "cluster" of the plugin rate-limit on real Redis servers.
 package ratelimit
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
 
-// slow is a rate at which no token comes during a test.
+// slow is a rate that adds no token during a test.
 const slow = 1.0 / 3600
 
-// limits builds the rate limits of one biz type on one node, as the server does.
+// limits creates the rate limits of a biz type on a node, as the server does.
 func limits(t testing.TB, env plugin.Env, bizType string, list ...ratelimit.Settings) []seqd.Plugin {
 	t.Helper()
 	factory, err := plugin.Lookup("rate-limit")
@@ -83,8 +83,8 @@ func passes(t testing.TB, p seqd.Plugin, caller string) (n int) {
 	}
 }
 
-// allOver checks what the scope promises: nodes share buckets, however they ask at once; callers,
-// bindings and clusters do not.
+// allOver checks that nodes share buckets, also under concurrent calls, and that callers, bindings
+// and clusters do not.
 func allOver(t *testing.T, client redis.UniversalClient) {
 	log := &strings.Builder{}
 	env := environment(client, log)
@@ -149,7 +149,7 @@ func TestCluster(t *testing.T) {
 	cluster := testenv.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), MaxRetries: -1, DialerRetries: 1, DisableRoutingPolicies: true, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	// it knows the nodes before a request waits for it
+	// the client learns the nodes before the first request
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// Who comes back when told to passes; who comes sooner does not.
+// A caller that retries after RetryAfter passes; one that retries earlier does not.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	log := &strings.Builder{}
@@ -180,15 +180,15 @@ func TestRetryAfter(t *testing.T) {
 	}
 	limit, err := ask(t, p, "", 21)
 	if err == nil || err.Code != seqd.CodeInvalidCount || limit.Quota != 20 {
-		t.Errorf("what can never pass: %+v, %v", limit, err)
+		t.Errorf("a call that can never pass: %+v, %v", limit, err)
 	}
 	if log.Len() > 0 {
 		t.Errorf("Redis was not used: %s", log)
 	}
 }
 
-// A bucket whose time lies ahead, as after a failover to a server whose clock is behind, neither
-// grants more nor stands still.
+// A bucket whose time is in the future, as after a failover to a server whose clock is behind, does
+// not grant more and still refills.
 func TestClockOfTheServerSetBack(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -208,7 +208,7 @@ func TestClockOfTheServerSetBack(t *testing.T) {
 	}
 	time.Sleep(60 * time.Millisecond)
 	if _, err := ask(t, p, "", 1); err != nil {
-		t.Errorf("it stands still: %v", err)
+		t.Errorf("it does not refill: %v", err)
 	}
 	for _, rubbish := range []string{"", "x", "1", "a 5", "1 2 3"} {
 		if err := server.Client().Set(t.Context(), keys[0], rubbish, 0).Err(); err != nil {
@@ -223,7 +223,7 @@ func TestClockOfTheServerSetBack(t *testing.T) {
 	}
 }
 
-// While Redis hangs or is gone each node limits on its own; when it is back they share again.
+// While Redis hangs or is away each node limits on its own. When Redis is back they share again.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -245,8 +245,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	server.Resume()
 	time.Sleep(1100 * time.Millisecond)
-	// A command that got no answer may have run when Redis went on: as many tokens as there were
-	// such commands.
+	// A command without an answer may have run when Redis resumed, and then took a token.
 	n := passes(t, a, "")
 	if m := passes(t, b, ""); n < 3 || n > 5 || m != 0 {
 		t.Errorf("%d and %d passed when Redis was back", n, m)

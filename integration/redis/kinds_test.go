@@ -18,7 +18,7 @@ func TestCluster(t *testing.T) {
 	cluster := testenv.StartCluster(t)
 	addrs := strings.Join(cluster.Addrs(), ",")
 	accepts(t, settings(addrs))
-	accepts(t, settings(strings.Join(cluster.Addrs()[4:], ","))) // replicas lead to the rest
+	accepts(t, settings(strings.Join(cluster.Addrs()[4:], ","))) // the client finds the rest through replicas
 	refuses(t, settings(cluster.Addrs()[0]), "redis.addrs: one address means a single server", "Redis Cluster")
 	rights := []any{"~seqd:*", "+eval", "+evalsha", "+info", "+hmget", "+hset", "+time", "+asking"}
 	everywhere := func(name string, rules ...any) (env []string) {
@@ -35,7 +35,7 @@ func TestCluster(t *testing.T) {
 	refuses(t, settings(addrs), "redis.addrs: ", "maxmemory-policy")
 }
 
-// A server that was made for a Cluster and is in none has nothing to say for any key.
+// A server in Cluster mode without a Cluster serves no key.
 func TestClusterWithoutSlots(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port "+freePort(t))
@@ -68,12 +68,12 @@ func TestSentinels(t *testing.T) {
 	refuses(t, settings(addrs, known, "SEQD_REDIS_PASSWORD="+password), "redis.sentinelPassword: ")
 }
 
-// The Sentinel that seqd listens to hangs while the others make the replica the primary: seqd turns
+// The Sentinel that seqd is subscribed to hangs while the others promote the replica. seqd switches
 // to them.
 func TestSentinelHangs(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
-	// so that it is not well until there is another
+	// so that Redis is not well until another server is the primary
 	master := testenv.StartRedis(t, "min-replicas-to-write 5")
 	sentinels := testenv.StartSentinels(t, master, testenv.StartReplica(t, master))
 	n := node.StartReady(t, t.TempDir(), settings(strings.Join(sentinels.Addrs(), ","), "SEQD_REDIS_MASTERNAME="+sentinels.Name)...)
@@ -89,7 +89,7 @@ func TestSentinelHangs(t *testing.T) {
 	n.Stop()
 }
 
-// subscribed returns the Sentinel that a client listens to.
+// subscribed returns the Sentinel that a client is subscribed to.
 func subscribed(t *testing.T, sentinels *testenv.Sentinels) *testenv.Redis {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -103,12 +103,12 @@ func subscribed(t *testing.T, sentinels *testenv.Sentinels) *testenv.Redis {
 			}
 		}
 	}
-	t.Fatal("nobody listens to a Sentinel")
+	t.Fatal("no client is subscribed to a Sentinel")
 	return nil
 }
 
-// What a failover leaves behind for a moment, a primary that does not know it yet, is no reason to
-// refuse.
+// A temporary state after a failover, a primary that still thinks it is a replica, does not stop
+// the start.
 func TestSentinelsNameAReplica(t *testing.T) {
 	t.Parallel()
 	master := testenv.StartRedis(t)

@@ -1,5 +1,5 @@
-// Package redis tests how a node accepts or refuses each kind of Redis server: alone, Sentinel,
-// Cluster, TLS, unfit.
+// Package redis tests which Redis servers a node accepts or refuses: single servers, Sentinel,
+// Cluster, TLS, and unfit servers.
 package redis
 
 import (
@@ -20,10 +20,11 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// password is not to be seen in any log.
+// password must not appear in any log.
 const password = "correct-horse"
 
-// settings are those of a node on the store of its own, which needs no Redis but connects to it.
+// settings returns the settings of a node with its own store, which connects to Redis but does not
+// need it.
 func settings(addrs string, more ...string) []string {
 	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=500ms", "SEQD_REDIS_ADDRS=" + addrs}, more...)
 }
@@ -40,7 +41,7 @@ func wantText(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// refuses checks that seqd does not start, and says why.
+// refuses checks that seqd does not start and reports the reason.
 func refuses(t *testing.T, env []string, want ...string) {
 	t.Helper()
 	log := node.Launch(t, t.TempDir(), env...).Fails()
@@ -61,7 +62,7 @@ func accepts(t *testing.T, env []string) {
 	n.Stop()
 }
 
-// user makes a user with the password on a server.
+// user creates a user with the password on a server.
 func user(t *testing.T, server *testenv.Redis, name string, rules ...any) []string {
 	t.Helper()
 	args := append([]any{"ACL", "SETUSER", name, "reset", "on", ">" + password}, rules...)
@@ -71,13 +72,12 @@ func user(t *testing.T, server *testenv.Redis, name string, rules ...any) []stri
 	return settings(server.Addr(), "SEQD_REDIS_USERNAME="+name, "SEQD_REDIS_PASSWORD="+password)
 }
 
-// onBolt are the settings of a store that stays the same cluster over restarts.
+// onBolt returns the settings of a store that keeps its cluster ID over restarts.
 func onBolt(t *testing.T) []string {
 	return []string{"SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH=" + filepath.Join(t.TempDir(), "seqd.db")}
 }
 
-// The rights that the documentation names are enough; without each of them seqd says so at the
-// start.
+// The documented rights are enough. If one of them is missing, seqd reports it at the start.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -92,7 +92,7 @@ func TestUsers(t *testing.T) {
 			switch env := append(user(t, server, "without"+fmt.Sprint(i), rest...), bolt...); missing {
 			case "+info":
 				refuses(t, env, "INFO", "redis.addrs: ")
-			case "+eval": // as long as the server has the scripts already
+			case "+eval": // not needed while the server has the scripts
 				accepts(t, env)
 			default:
 				refuses(t, env, "redis.username: the user lacks rights", "~seqd:* +eval")
@@ -126,11 +126,11 @@ func TestPasswords(t *testing.T) {
 	refuses(t, settings(server.Addr(), "SEQD_REDIS_USERNAME=nobody", "SEQD_REDIS_PASSWORD="+password), "redis.username, redis.password: ", "WRONGPASS")
 }
 
-// A server that knows no AUTH repeats what came with it.
+// A server without AUTH repeats its arguments in the error.
 func TestRenamedCommands(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, `rename-command AUTH ""`)
-	accepts(t, settings(server.Addr(), "SEQD_REDIS_PASSWORD="+password)) // by way of HELLO
+	accepts(t, settings(server.Addr(), "SEQD_REDIS_PASSWORD="+password)) // the password is sent with HELLO
 	server = testenv.StartRedis(t, `rename-command EVALSHA ""`)
 	refuses(t, settings(server.Addr()), "redis.addrs: the server does not know a command", "evalsha")
 }
@@ -160,27 +160,27 @@ func TestNoRedisAtAll(t *testing.T) {
 	refuses(t, settings(addr), "redis.addrs: what answers there is not Redis")
 	refuses(t, settings(addr+","+testenv.StartRedis(t).Addr()), "redis.addrs: ")
 	refuses(t, settings(addr, "SEQD_REDIS_MASTERNAME=m"), "redis.addrs: what answers there is not Redis")
-	// MongoDB hangs up on what it cannot read, as a proxy does whose server is down: that may pass,
-	// and strategies cope with it.
+	// MongoDB closes the connection on invalid input, as does a proxy whose server is down. That
+	// may be temporary, so seqd starts.
 	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr())...)
 	awaitLog(t, n, "Redis cannot be used now")
 	n.Stop()
 	wantText(t, n.Log(), "redis.addrs: ")
 }
 
-// Two clusters with a store each must not share a Redis, or not the prefix of their keys.
+// Two clusters with separate stores must not share a Redis with the same key prefix.
 func TestForeignCluster(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	one, other := settings(server.Addr(), onBolt(t)...), settings(server.Addr(), onBolt(t)...)
 	accepts(t, one)
 	refuses(t, other, "another store", "redis.keyPrefix")
-	accepts(t, one) // the ID is that of the store, not of the process
+	accepts(t, one) // the cluster ID belongs to the store, not to the process
 	accepts(t, append(other, "SEQD_REDIS_KEYPREFIX=mine:"))
 	accepts(t, settings(server.Addr())) // a store in memory is new at each start
 }
 
-// What a newer version wrote is not touched.
+// Data of a newer version is not changed.
 func TestNewerHash(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -194,8 +194,8 @@ func TestNewerHash(t *testing.T) {
 	}
 }
 
-// A server that is away, hangs or is full does not keep seqd from starting; it says so once, and
-// once when it is well.
+// seqd starts even if the server is away, hangs or is full. It logs the problem once, and logs once
+// when the server is well.
 func TestAwayAndBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ harm, heal func(*testenv.Redis) }{
@@ -222,7 +222,7 @@ func TestAwayAndBack(t *testing.T) {
 			if _, err := n.Take("order", 10); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(2 * time.Second) // several looks
+			time.Sleep(2 * time.Second) // several checks
 			if got := strings.Count(n.Log(), "Redis cannot be used"); got != 1 || strings.Contains(n.Log(), "Redis is well") {
 				t.Errorf("complained %d times: %s", got, n.Log())
 			}
@@ -233,7 +233,7 @@ func TestAwayAndBack(t *testing.T) {
 	}
 }
 
-// A server that turns out unfit only when it comes back is reported, and seqd continues.
+// If a server is found unfit only when it comes back, seqd logs it and continues.
 func TestUnfitWhenItComes(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

@@ -66,8 +66,8 @@ func (a *authority) sign(name string, template, parent *x509.Certificate, signer
 	return cert, key
 }
 
-// startTLS starts a server with a second port that speaks TLS and wants a certificate from clients,
-// and returns the address of that port.
+// startTLS starts a server with a second port for TLS that requires client certificates, and
+// returns the address of that port.
 func (a *authority) startTLS(name string) string {
 	a.t.Helper()
 	port := freePort(a.t)
@@ -75,7 +75,7 @@ func (a *authority) startTLS(name string) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// freePort returns a port that nobody listens on now.
+// freePort returns an unused port.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,8 +112,8 @@ func TestTLS(t *testing.T) {
 	refuses(t, on(ours.startTLS("expired"), ours, client(ours)...), "redis.tls.caFile", "expired")
 	refuses(t, on(addr, ours, "SEQD_REDIS_TLS_CERTFILE="+ours.file("ca.crt"), "SEQD_REDIS_TLS_KEYFILE="+ours.file("client.key")), "redis.tls.certFile, redis.tls.keyFile: ")
 	refuses(t, on(addr, &authority{dir: t.TempDir()}), "redis.tls.caFile: ")
-	// Where only one side speaks TLS, the server hangs up or says nothing, as one does that is
-	// going down.
+	// If only one side uses TLS, the server closes the connection or does not answer, like a server
+	// that is shutting down.
 	for _, env := range [][]string{settings(addr), on(testenv.StartRedis(t).Addr(), ours, client(ours)...)} {
 		n := node.StartReady(t, t.TempDir(), env...)
 		awaitLog(t, n, "Redis cannot be used now")

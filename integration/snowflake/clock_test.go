@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-// restored runs what follows the restoring of a backup.
+// restored runs seqd restored.
 func (f *fleet) restored() {
 	f.t.Helper()
 	if out, code := node.Command(f.t, f.t.TempDir(), f.env, "restored"); code != 0 || !strings.Contains(out, "begin at") {
@@ -22,13 +22,14 @@ func (f *fleet) restored() {
 	}
 }
 
-// newOnBolt is nodes with a store of their own, in their folder. Its registry goes by their clock.
+// newOnBolt returns nodes with their own stores. The registry in such a store uses the node's
+// clock.
 func newOnBolt(t *testing.T, settings ...string) *fleet {
 	return newFleet(t, 10, append([]string{"SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH=" + filepath.Join("data", "seqd.db")}, settings...)...)
 }
 
-// retryAfter asks for a number, which must be refused because of the clock, and returns the seconds
-// of Retry-After.
+// retryAfter asks for a number, checks that it is rejected because of the clock, and returns the
+// seconds of Retry-After.
 func (l *life) retryAfter() int {
 	l.f.t.Helper()
 	resp, err := http.Get(l.URL + "/seq/order")
@@ -43,8 +44,8 @@ func (l *life) retryAfter() int {
 	return seconds
 }
 
-// refusals is how many calls were refused because of the clock.
-func (l *life) refusals() int { return l.traffic.Failures()["clock_rollback"] }
+// rejected returns how many calls were rejected because of the clock.
+func (l *life) rejected() int { return l.traffic.Failures()["clock_rollback"] }
 
 // logs checks how often the log of a node has a message.
 func (l *life) logs(message string, want int) {
@@ -60,8 +61,8 @@ const (
 	passed  = "the clock has passed the last time that was used"
 )
 
-// The clock is set back: a little is waited for; further back is refused until the clock has passed
-// the last time, and logged once.
+// The clock is set back. If it is a little, calls wait. If it is more, calls are rejected until the
+// clock has passed the last time, which is logged once.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	onClocks(t, func(t *testing.T, f *fleet, mongo bool) {
@@ -72,15 +73,15 @@ func TestClockSetBack(t *testing.T) {
 			a.turn(off)
 			a.traffic.More(t, 5)
 		}
-		if a.refusals() > 0 {
+		if a.rejected() > 0 {
 			t.Errorf("refused: %v", a.traffic.Failures())
 		}
 		a.logs(setBack, 0)
 
 		a.turn(off - 2*time.Second)
-		f.await("a refusal", func() bool { return a.refusals() > 0 })
+		f.await("a rejection", func() bool { return a.rejected() > 0 })
 		a.says(setBack)
-		if mongo { // the guard does not renew the lease of a clock that is so far off
+		if mongo { // the lease is not renewed while the clock is so far off
 			a.says("the machine ID cannot be renewed")
 			a.says("maxSkew")
 			a.AwaitReadiness(503, "no_machine_id")
@@ -106,8 +107,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// onClocks runs a test with a registry that goes by the node's clock, and with one that has its
-// own.
+// onClocks runs a test with a registry that uses the node's clock, and with one that has its own
+// clock.
 func onClocks(t *testing.T, test func(t *testing.T, f *fleet, mongo bool)) {
 	t.Run("bolt", func(t *testing.T) {
 		t.Parallel()
@@ -119,8 +120,8 @@ func onClocks(t *testing.T, test func(t *testing.T, f *fleet, mongo bool)) {
 	})
 }
 
-// The clock is set ahead and back again. A registry with a clock of its own keeps the node from
-// using the times ahead.
+// The clock is set ahead and back again. A registry with its own clock keeps the node from using
+// times ahead.
 func TestClockSetAheadAndBack(t *testing.T) {
 	t.Parallel()
 	onClocks(t, func(t *testing.T, f *fleet, mongo bool) {
@@ -142,7 +143,7 @@ func TestClockSetAheadAndBack(t *testing.T) {
 		})
 		a.turn(0)
 		a.AwaitReadiness(503, "clock_rollback")
-		f.await("a refusal", func() bool { return a.refusals() > 0 })
+		f.await("a rejection", func() bool { return a.rejected() > 0 })
 		a.turn(time.Hour)
 		a.AwaitReadiness(200, "")
 		a.traffic.More(t, 100)
@@ -151,10 +152,10 @@ func TestClockSetAheadAndBack(t *testing.T) {
 	})
 }
 
-// turns are how far the clock is off in one life of a node, and in the next.
+// turns are the offsets of the clock in one life of a node and in the next.
 var turns = map[string]struct {
 	before, after time.Duration
-	far           bool // the second life cannot wait for that
+	far           bool // too far for the second life to wait
 }{
 	"back 1 ms":             {0, -time.Millisecond, false},
 	"back 2 s":              {0, -2 * time.Second, false},
@@ -162,8 +163,8 @@ var turns = map[string]struct {
 	"ahead 1 h, then right": {time.Hour, 0, true},
 }
 
-// The clock is set back between two lives of a node, the first of which was stopped or killed. It
-// has one machine ID to use: it refuses until the clock is above what was used.
+// The clock is set back between two lives of a node; the first was stopped or killed. There is one
+// machine ID, so the node rejects calls until the clock has passed the times that were used.
 func TestClockSetBackAcrossRestart(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(l *life){"stopped": (*life).leave, "killed": (*life).die} {
@@ -190,7 +191,7 @@ func TestClockSetBackAcrossRestart(t *testing.T) {
 				a.traffic.More(t, 100)
 				a.history.Each(func(c ordercheck.Call) {
 					if c.Numbers[0] <= highest {
-						t.Errorf("got %d; the life before issued %d", c.Numbers[0], highest)
+						t.Errorf("got %d; the previous life issued %d", c.Numbers[0], highest)
 					}
 				})
 				f.finish()
@@ -199,8 +200,8 @@ func TestClockSetBackAcrossRestart(t *testing.T) {
 	}
 }
 
-// The same with all machine IDs to use: it may take another one, and nothing is issued twice. A
-// registry with a clock of its own refuses one that is far off.
+// The same with all machine IDs: the node may lease another one, and nothing is issued twice. A
+// registry with its own clock rejects a node whose clock is far off.
 func TestClockSetBackAcrossRestartWithOtherIDs(t *testing.T) {
 	t.Parallel()
 	onClocks(t, func(t *testing.T, f *fleet, mongo bool) {
@@ -214,7 +215,7 @@ func TestClockSetBackAcrossRestartWithOtherIDs(t *testing.T) {
 			if mongo && off.Abs() > maxSkew {
 				a.AwaitReadiness(503, "no_machine_id")
 				if r := a.Readiness(); !strings.Contains(r.Body, "maxSkew") {
-					t.Errorf("it does not say why: %s", r.Body)
+					t.Errorf("it does not report why: %s", r.Body)
 				}
 				a.turn(0)
 			}
@@ -225,7 +226,7 @@ func TestClockSetBackAcrossRestartWithOtherIDs(t *testing.T) {
 	})
 }
 
-// Biz types with the same settings share a generator: no number twice among them.
+// Biz types with the same settings share a generator, so their numbers are distinct.
 func TestBizTypes(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

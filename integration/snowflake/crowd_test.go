@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-// A hundred nodes register at once: each gets a machine ID of its own. They are as many runtimes in
-// one process, which is all that they share.
+// A hundred nodes register at once, and each gets its own machine ID. The nodes run in one process,
+// and share nothing else.
 func TestHundredNodes(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestHundredNodes(t *testing.T) {
 		had := make(map[int64]bool)
 		for i, url := range urls {
 			l := &life{Node: crowd.At(url), f: s.fleet, name: fmt.Sprint("node ", i), history: ordercheck.New(), watched: make(chan struct{})}
-			close(l.watched) // a hundred that are watched all the time would be too slow
+			close(l.watched) // watching a hundred nodes would be too slow
 			s.lives = append(s.lives, l)
 			l.AwaitReadiness(200, "")
 			had[l.machine()] = true
@@ -52,7 +52,7 @@ func TestHundredNodes(t *testing.T) {
 	})
 }
 
-// listening returns where a process listens, as its log has it.
+// listening returns the addresses in the log of a process.
 func listening(log string) (urls []string) {
 	for line := range strings.SplitSeq(log, "\n") {
 		var entry struct{ Msg, Addr string }

@@ -1,5 +1,5 @@
-// Package snowflake tests machine IDs: the registry in Redis, nodes that lose theirs, and clocks
-// that jump.
+// Package snowflake tests machine IDs: the registry in Redis, nodes that lose their machine ID, and
+// clocks that jump.
 package snowflake
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { node.MainOf(m, "./internal/testing/clockseqd") }
 
-// What the nodes are told, unless a test says otherwise.
+// The default settings of nodes in these tests.
 const (
 	horizon = 2 * time.Second
 	renew   = 100 * time.Millisecond
@@ -29,10 +29,10 @@ const (
 	maxSkew = 200 * time.Millisecond
 )
 
-// long is a horizon that does not end while a test is on its way.
+// long is a horizon that does not end during a test.
 const long = "SEQD_SNOWFLAKE_HORIZON=1m"
 
-// patience is how long anything may take.
+// patience is the longest wait for anything.
 const patience = time.Minute
 
 // The layout of the numbers.
@@ -40,7 +40,7 @@ const bitsSequence = 12
 
 var epoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
-// fleet is nodes that share a registry, and everything that they issued.
+// fleet is a set of nodes that share a registry, and a record of the numbers that they issued.
 type fleet struct {
 	t    *testing.T
 	bits int // of the machine ID
@@ -62,13 +62,13 @@ func newFleet(t *testing.T, bits int, settings ...string) *fleet {
 	return f
 }
 
-// registryName is what the registry of the fleet's layout is called.
+// registryName returns the name of the registry for the fleet's layout.
 func (f *fleet) registryName() string {
 	return fmt.Sprintf("machineIds epoch=2025-01-01T00:00:00Z unit=1ms time=%d sequence=%d machine=%d", 63-bitsSequence-f.bits, bitsSequence, f.bits)
 }
 
-// span is an interval of time, in ms since the Unix epoch with both ends inside, in which a life
-// may use a machine ID.
+// span is an interval in which a life may use a machine ID. Both ends are included, in ms since the
+// Unix epoch.
 type span struct{ machine, from, until int64 }
 
 // life is one process.
@@ -79,15 +79,15 @@ type life struct {
 	dir     string
 	history *ordercheck.Record
 	traffic *node.Traffic
-	watched chan struct{} // closed when nobody looks at /readyz any more
-	clean   bool          // it was stopped and not killed
+	watched chan struct{} // closed when watch has ended
+	clean   bool          // it was stopped, not killed
 
 	mu    sync.Mutex // guards spans
-	spans []span     // what it said that it holds
+	spans []span     // the leases that it reported
 }
 
-// launch starts a process with a folder of its own, or that of an earlier life, and waits until its
-// port is open. Later settings win.
+// launch starts a process in a new folder, or that of an earlier life, and waits until its port is
+// open. Later settings override earlier ones.
 func (f *fleet) launch(name, dir string, settings ...string) *life {
 	f.t.Helper()
 	l := &life{f: f, name: name, dir: dir, history: ordercheck.New(), watched: make(chan struct{})}
@@ -105,7 +105,7 @@ func (f *fleet) launch(name, dir string, settings ...string) *life {
 	return l
 }
 
-// start launches a process, waits until it is ready and asks it for numbers until the end.
+// start launches a process, waits until it is ready, and asks it for numbers until it ends.
 func (f *fleet) start(name, dir string, settings ...string) *life {
 	f.t.Helper()
 	l := f.launch(name, dir, settings...)
@@ -116,12 +116,12 @@ func (f *fleet) start(name, dir string, settings ...string) *life {
 
 func (l *life) load() { l.traffic = node.StartTraffic(l.Node, "order", l.history, l.name, l.f.pace) }
 
-// again is what a later life of the node with the same key needs: its address.
+// again returns the settings for a later life of the node with the same key: its address.
 func (l *life) again() string { return "SEQD_SERVER_ADDR=" + strings.TrimPrefix(l.URL, "http://") }
 
 func (l *life) clock() string { return filepath.Join(l.dir, "clock") }
 
-// turn sets how far the node's clock is off, from now on.
+// turn sets the offset of the node's clock.
 func (l *life) turn(off time.Duration) {
 	l.f.t.Helper()
 	file, err := os.OpenFile(l.clock(), os.O_WRONLY|os.O_CREATE, 0o600)
@@ -134,7 +134,7 @@ func (l *life) turn(off time.Duration) {
 	}
 }
 
-// watch looks at what the node holds, until the process has ended.
+// watch records the leases of the node until the process has ended.
 func (l *life) watch() {
 	defer close(l.watched)
 	for !l.Ended() {
@@ -143,7 +143,7 @@ func (l *life) watch() {
 	}
 }
 
-// held asks the node what it holds, and keeps the answer.
+// held asks the node for its lease, and records it.
 func (l *life) held() (s span, ok bool) {
 	_, body, err := l.TryStatus("/readyz")
 	if err != nil {
@@ -163,14 +163,14 @@ func (l *life) held() (s span, ok bool) {
 		return s, false
 	}
 	s = span{*d.MachineID, 0, d.LeaseUntil.UnixMilli()}
-	if !d.LeaseFrom.IsZero() { // an ID that nobody had is held from the beginning
+	if !d.LeaseFrom.IsZero() { // an ID that was never leased is held from the beginning
 		s.from = d.LeaseFrom.UnixMilli()
 	}
 	l.keep(s)
 	return s, true
 }
 
-// keep adds to the spans; that of a lease grows with each renewal.
+// keep records a span. The span of a lease grows with each renewal.
 func (l *life) keep(s span) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +183,7 @@ func (l *life) keep(s span) {
 	l.spans = append(l.spans, s)
 }
 
-// machine is the machine ID that the node holds; it must hold one.
+// machine returns the machine ID of the node, which must have one.
 func (l *life) machine() int64 {
 	l.f.t.Helper()
 	s, ok := l.held()
@@ -193,10 +193,9 @@ func (l *life) machine() int64 {
 	return s.machine
 }
 
-// readLeases keeps the leases that the log tells of: one that was short may have been missed at
-// /readyz.
+// readLeases records the leases in the log, because /readyz may not have shown a short one.
 func (l *life) readLeases() {
-	// as its key has it: other nodes of the process write to the same log
+	// identified by its key, because other nodes of the process write to the same log
 	port := "." + l.URL[strings.LastIndex(l.URL, ":")+1:] + "."
 	for line := range strings.SplitSeq(l.Log(), "\n") {
 		var entry struct {
@@ -207,17 +206,17 @@ func (l *life) readLeases() {
 		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "machine ID" && strings.Contains(entry.Key, port) {
 			from := entry.From.UnixMilli()
 			if from == 1 {
-				from = 0 // an ID that nobody had
+				from = 0 // an ID that was never leased
 			}
 			l.keep(span{entry.MachineID, from, entry.Until.UnixMilli()})
 		}
 	}
 }
 
-// lostMessage is what a node says that lost its machine ID.
+// lostMessage is the log message of a node that lost its machine ID.
 const lostMessage = "the machine ID was lost"
 
-// logged returns when a node last said something about a machine ID.
+// logged returns when a node last logged a message about a machine ID.
 func (l *life) logged(message string, machine int64) (when time.Time) {
 	l.f.t.Helper()
 	for line := range strings.SplitSeq(l.Log(), "\n") {
@@ -236,7 +235,7 @@ func (l *life) logged(message string, machine int64) (when time.Time) {
 	return when
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func (f *fleet) await(what string, condition func() bool) {
 	f.t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
@@ -246,13 +245,13 @@ func (f *fleet) await(what string, condition func() bool) {
 	}
 }
 
-// says waits until the log of a node has a line with a text.
+// says waits until the log of a node contains a text.
 func (l *life) says(text string) {
 	l.f.t.Helper()
 	l.f.await(l.name+" says "+text, func() bool { return strings.Contains(l.Log(), text) })
 }
 
-// took tells how long something took; how much that may be depends on the machine.
+// took logs how long something took. The limit depends on the machine and is not checked.
 func (f *fleet) took(what string, since time.Time, want time.Duration) {
 	f.t.Helper()
 	f.t.Logf("%s took %v, by the settings at most %v", what, time.Since(since), want)
@@ -276,12 +275,12 @@ func (l *life) leave() {
 	l.Stop()
 }
 
-// time returns the time of a number, in ms since the Unix epoch, and its machine ID.
+// parse returns the time of a number, in ms since the Unix epoch, and its machine ID.
 func (f *fleet) parse(number int64) (ms, machine int64) {
 	return epoch + number>>(bitsSequence+f.bits), number & (1<<f.bits - 1)
 }
 
-// latest is the latest time of a machine ID's numbers of a life, 0 for none.
+// latest returns the latest time of the numbers with a machine ID in a life, 0 if there are none.
 func (l *life) latest(machine int64) (latest int64) {
 	l.history.Each(func(c ordercheck.Call) {
 		for _, n := range c.Numbers {
@@ -293,8 +292,8 @@ func (l *life) latest(machine int64) (latest int64) {
 	return latest
 }
 
-// finish stops every node and checks every number: that it was issued once, in order on its node,
-// within a lease that its node had; and that no two leases overlap.
+// finish stops every node and checks every number: it was issued once, in order on its node, and
+// within a lease of its node. It also checks that no two leases overlap.
 func (f *fleet) finish() {
 	f.t.Helper()
 	for _, l := range f.lives {
@@ -323,7 +322,7 @@ func (f *fleet) finish() {
 	f.t.Logf("%d numbers from %d lives", all.Numbers(), len(f.lives))
 }
 
-// checkSpans checks that every number lies in a lease.
+// checkSpans checks that every number is within a lease.
 func (l *life) checkSpans() {
 	bad := 0
 	l.history.Each(func(c ordercheck.Call) {
@@ -341,8 +340,8 @@ func (l *life) checkSpans() {
 	}
 }
 
-// checkOverlap checks that no two lives had the same machine ID at the same time. A clean stop
-// gives up what a lease has beyond the last number.
+// checkOverlap checks that no two lives had the same machine ID at the same time. A clean stop ends
+// a lease after the last number.
 func (f *fleet) checkOverlap() {
 	type owned struct {
 		span
@@ -374,8 +373,8 @@ func (f *fleet) checkOverlap() {
 	}
 }
 
-// onMongo are nodes with their registry in a MongoDB that is known to be new, so that they need not
-// wait.
+// onMongo returns nodes with their registry in a MongoDB that is known to be new, so that they need
+// not wait.
 type onMongo struct {
 	*fleet
 	mongo *testenv.Mongo
@@ -388,14 +387,14 @@ func newOnMongo(t *testing.T, bits int, settings ...string) *onMongo {
 	return m
 }
 
-// mongoAt is what tells a node where the store is.
+// mongoAt returns the settings for a store in MongoDB.
 func mongoAt(m *testenv.Mongo, addr string) []string {
 	return []string{
 		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://" + addr, "SEQD_STORE_MONGO_DATABASE=" + m.Database(), "SEQD_STORE_MONGO_TIMEOUT=500ms",
 	}
 }
 
-// onRedis are nodes with their registry in a Redis, and their store in a MongoDB.
+// onRedis returns nodes with their registry in Redis and their store in MongoDB.
 type onRedis struct {
 	*fleet
 	redis *testenv.Redis

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Somebody writes another holder into the record of a live node: it stops at its next renewal, long
-// before its lease ends, and registers anew.
+// Another holder is written into the record of a live node. The node stops at its next renewal,
+// long before its lease ends, and registers again.
 func TestRobbed(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 10, func(s system) {
@@ -23,7 +23,7 @@ func TestRobbed(t *testing.T) {
 			b.traffic.More(s.t, 100)
 			noticed := a.logged(lostMessage, lost)
 			if latest := a.latest(lost); latest > noticed.UnixMilli() {
-				s.t.Errorf("the ID that was lost was used until %s, the loss was noticed at %s", time.UnixMilli(latest).UTC(), noticed)
+				s.t.Errorf("the lost ID was used until %s, the loss was noticed at %s", time.UnixMilli(latest).UTC(), noticed)
 			}
 		}
 		a.logs(lostMessage, 2)
@@ -32,7 +32,7 @@ func TestRobbed(t *testing.T) {
 	}, long)
 }
 
-// A node is paused beyond its lease, and continues.
+// A node is paused beyond its lease, and resumes.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 10, func(s system) {
@@ -50,8 +50,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// A node is paused beyond its lease, another one takes its machine ID, and it continues: it issues
-// nothing with that ID.
+// A node is paused beyond its lease, and another node takes its machine ID. When the first one
+// resumes, it issues nothing with that ID.
 func TestPausedAndSucceeded(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 1, func(s system) { s.pauseAndSucceed(0) }, pausedSettings...)
@@ -65,10 +65,10 @@ func TestPausedForAMinute(t *testing.T) {
 	system{m.fleet, m}.pauseAndSucceed(time.Minute)
 }
 
-// pausedSettings let what is asked of a paused node be answered when it continues.
+// pausedSettings are settings with which requests to a paused node are answered when it resumes.
 var pausedSettings = []string{"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SERVER_WRITETIMEOUT=5m"}
 
-// pauseAndSucceed pauses a node until another one has its machine ID, and for some time more.
+// pauseAndSucceed pauses a node until another one has its machine ID, and a little longer.
 func (s system) pauseAndSucceed(more time.Duration) {
 	s.t.Helper()
 	a, b := s.start("a", ""), s.start("b", "")
@@ -93,15 +93,15 @@ func (s system) pauseAndSucceed(more time.Duration) {
 	s.finish()
 }
 
-// machineKept is machine of a node that does not answer.
+// machineKept is like machine, for a node that does not answer.
 func (l *life) machineKept() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.spans[len(l.spans)-1].machine
 }
 
-// Four machine IDs: the fifth node stands by, and takes over from one that stops, and from one that
-// dies.
+// With four machine IDs the fifth node stands by. It takes over from a node that stops, and the
+// next one from a node that dies.
 func TestStandBy(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -150,7 +150,8 @@ func TestStandBy(t *testing.T) {
 	}, "SEQD_SNOWFLAKE_HORIZON="+standByHorizon.String())
 }
 
-// A node is killed and started again at once: it gets another machine ID, whoever has its key.
+// A node is killed and started again at once. It gets another machine ID, with the same key or
+// another one.
 func TestKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	onBoth(t, 10, func(s system) {
@@ -161,7 +162,7 @@ func TestKilledAndRestarted(t *testing.T) {
 			a.die()
 			next := s.start(fmt.Sprint("a", i+1), a.dir, a.again())
 			if next.machine() == was {
-				s.t.Errorf("life %d has the machine ID of the one before, %d", i+1, was)
+				s.t.Errorf("life %d has the machine ID of the previous one, %d", i+1, was)
 			}
 			a = next
 			a.traffic.More(s.t, 100)

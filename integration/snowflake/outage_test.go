@@ -14,10 +14,10 @@ import (
 type linked struct {
 	system
 	link   *testenv.Link
-	direct []string // settings of a node that does not need the link
+	direct []string // settings of a node that does not use the link
 }
 
-// onBothLinked is onBoth with a link that the nodes reach the registry by.
+// onBothLinked is like onBoth, with a link between the nodes and the registry.
 func onBothLinked(t *testing.T, bits int, test func(s linked), settings ...string) {
 	t.Run("mongo", func(t *testing.T) {
 		t.Parallel()
@@ -36,7 +36,8 @@ func onBothLinked(t *testing.T, bits int, test func(s linked), settings ...strin
 	})
 }
 
-// The registry is down when a node starts: it says so, and becomes ready when the registry comes.
+// The registry is down when a node starts. The node reports it, and becomes ready when the registry
+// is there.
 func TestStartsWithoutTheRegistry(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
@@ -54,8 +55,8 @@ func TestStartsWithoutTheRegistry(t *testing.T) {
 	})
 }
 
-// The registry is away when a lease is to be renewed, and comes back before the lease ends: nobody
-// is refused.
+// The registry is away when a lease should be renewed, and comes back before the lease ends. No
+// call is rejected.
 func TestRegistryAwayForAMoment(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
@@ -71,14 +72,14 @@ func TestRegistryAwayForAMoment(t *testing.T) {
 		}
 		a.says("the registry of machine IDs answers again")
 		if a.traffic.Failed() > 0 || a.machine() != machine {
-			s.t.Errorf("refused: %v; it has machine ID %d, want %d", a.traffic.Failures(), a.machine(), machine)
+			s.t.Errorf("rejected: %v; it has machine ID %d, want %d", a.traffic.Failures(), a.machine(), machine)
 		}
 		s.finish()
 	}, long)
 }
 
-// The registry goes away: issuing continues until the lease ends, then it is refused; when the
-// registry is back, it continues by itself.
+// The registry goes away. The node issues until the lease ends, and then rejects calls. When the
+// registry is back it resumes.
 func TestRegistryAway(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(l *testenv.Link){"cut": (*testenv.Link).Cut, "hangs": (*testenv.Link).Hang}
@@ -90,7 +91,7 @@ func TestRegistryAway(t *testing.T) {
 				a.traffic.More(s.t, 100)
 				fault(s.link)
 				a.AwaitReadiness(200, "store_unavailable")
-				a.goesOn()
+				a.resumes()
 				a.AwaitReadiness(503, "no_machine_id")
 				s.link.Restore()
 				a.AwaitReadiness(200, "")
@@ -101,15 +102,14 @@ func TestRegistryAway(t *testing.T) {
 	}
 }
 
-// goesOn waits until the node has issued something of the present.
-func (l *life) goesOn() {
+// resumes waits until the node has issued a number with a time from now on.
+func (l *life) resumes() {
 	l.f.t.Helper()
 	now := time.Now().UnixMilli()
 	l.traffic.Await(l.f.t, "a number of the present", func() bool { ms, _ := l.f.parse(l.traffic.Highest()); return ms > now })
 }
 
-// Settings of nodes with a reservation: one that ends while a test waits for that, and one that
-// does not end while a test is on its way.
+// Settings of nodes with a reservation: a short one, and one that does not end during a test.
 const (
 	reserved     = "SEQD_SNOWFLAKE_OFFLINESTART=4s"
 	longReserved = "SEQD_SNOWFLAKE_OFFLINESTART=2m"
@@ -134,8 +134,8 @@ func TestOwnMachineIDBack(t *testing.T) {
 	}, longReserved)
 }
 
-// The registry is away for longer than the horizon: a node with a reservation continues, and stops
-// when that ends. A start does not help then.
+// The registry is away for longer than the horizon. A node with a reservation issues until the
+// reservation ends. After that a restart does not help.
 func TestGoesOnAlone(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 10, func(s linked) {
@@ -146,7 +146,7 @@ func TestGoesOnAlone(t *testing.T) {
 		a.traffic.Await(s.t, "a number behind the lease", func() bool { ms, _ := s.parse(a.traffic.Highest()); return ms > ends })
 		a.AwaitReadiness(503, "no_machine_id")
 		if latest, most := a.latest(a.machine()), s.slots()[a.machine()].Reserved; latest > most {
-			s.t.Errorf("it issued at %d, which is behind its reservation, %d", latest, most)
+			s.t.Errorf("it issued at %d, after the end of its reservation, %d", latest, most)
 		}
 		a.die()
 		a = s.launch("a1", a.dir, a.again())
@@ -159,9 +159,9 @@ func TestGoesOnAlone(t *testing.T) {
 	}, reserved)
 }
 
-// A node with a reservation starts while the registry is away, twice, and continues above what it
-// issued before. When the registry is back, it is the same lease still. MongoDB is the store as
-// well: there the node starts without that, too.
+// A node with a reservation starts twice while the registry is away, and continues above what it
+// issued before. When the registry is back, it still has the same lease. If the registry is in
+// MongoDB, which is also the store, the node starts without the store too.
 func TestStartsAlone(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestStartsAlone(t *testing.T) {
 			a = s.startAlone(name, a)
 			a.traffic.More(s.t, 100)
 			if numbers, err := a.Take("order", 1); err != nil || numbers[0] <= highest {
-				s.t.Errorf("%s issued %d, %v; the life before %d", name, numbers, err, highest)
+				s.t.Errorf("%s issued %d, %v; the previous life %d", name, numbers, err, highest)
 			}
 		}
 		ends := s.slots()[machine].Until
@@ -193,8 +193,8 @@ func TestStartsAlone(t *testing.T) {
 	}, longReserved)
 }
 
-// endAlone kills a node that issued something without the registry, and returns the highest number
-// of it.
+// endAlone waits until a node has issued without the registry, kills it, and returns its highest
+// number.
 func (l *life) endAlone() int64 {
 	l.f.t.Helper()
 	l.traffic.More(l.f.t, 100)
@@ -212,8 +212,8 @@ func (f *fleet) startAlone(name string, earlier *life) *life {
 	return l
 }
 
-// While a node continues alone, another one takes its machine ID, whose lease is over: it begins
-// above the reservation.
+// While a node issues on its reservation, its lease ends and another node takes its machine ID. The
+// other node begins above the reservation.
 func TestSucceededWhileAlone(t *testing.T) {
 	t.Parallel()
 	onBothLinked(t, 1, func(s linked) {
@@ -230,16 +230,16 @@ func TestSucceededWhileAlone(t *testing.T) {
 		if h, _ := c.held(); h.machine != machine || h.from <= reservedUntil {
 			s.t.Errorf("c holds %+v, want %d, from behind %d on", h, machine, reservedUntil)
 		}
-		a.goesOn()
-		b.goesOn()
+		a.resumes()
+		b.resumes()
 		s.link.Restore()
 		a.says(lostMessage)
 		s.finish()
 	}, longReserved)
 }
 
-// The registry loses everything while nodes run and another one comes: whoever held an ID stops and
-// registers anew, and nobody issues below the floor.
+// The registry loses everything while nodes run and another node starts. Holders stop and register
+// again, and no node issues below the floor.
 func TestWiped(t *testing.T) {
 	t.Parallel()
 	test := func(s system) {
@@ -271,13 +271,13 @@ func TestWiped(t *testing.T) {
 	})
 }
 
-// forgetful is a Redis that keeps nothing on disk, and loses everything by a restart.
+// forgetful starts a Redis that keeps nothing on disk, and loses everything when it restarts.
 type forgetful struct{ *onRedis }
 
 func (r forgetful) wipe() { r.redis.RestartEmpty() }
 
-// The registry loses everything while a node is cut off: that one continues to the end of its
-// lease, and nobody else issues with its machine ID before that.
+// The registry loses everything while a node is cut off. The node issues until the end of its
+// lease, and no other node issues with its machine ID before that.
 func TestWipedWhileOneIsCutOff(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -302,8 +302,8 @@ func TestWipedWhileOneIsCutOff(t *testing.T) {
 	}, "SEQD_SNOWFLAKE_HORIZON=4s")
 }
 
-// Redis fails over and has not replicated what it granted last. Who holds that is cut off; the
-// others get all machine IDs, and so its own, too.
+// Redis fails over before it has replicated the last lease. The holder of that lease is cut off.
+// The other nodes get all machine IDs, including its own.
 func TestRedisFailsOver(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -321,7 +321,7 @@ func TestRedisFailsOver(t *testing.T) {
 	}
 	a, b := r.start("a", ""), r.start("b", "")
 	a.traffic.More(t, 100)
-	// The replica says that it follows, and gets nothing: what the primary grants now is lost.
+	// The replica seems connected but receives nothing, so what the primary grants now is lost.
 	replication.Latency(time.Minute)
 	own := testenv.NewLink(t, primary.Addr())
 	c := r.start("c", "", "SEQD_REDIS_ADDRS="+own.Addr())
@@ -354,8 +354,8 @@ func TestRedisFailsOver(t *testing.T) {
 	r.finish()
 }
 
-// The store is restored from an older copy by the documented steps, while nodes that are kept from
-// it issue: what it grants from then on begins above all that it does not know of.
+// The store is restored from an older copy by the documented steps while nodes that are cut off
+// from it issue. New leases begin above all that the copy lacks.
 func TestRestored(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -363,14 +363,14 @@ func TestRestored(t *testing.T) {
 	link := testenv.NewLink(t, m.mongo.Addr())
 	old := m.start("a", "", mongoAt(m.mongo, link.Addr())...)
 	copied := m.backUp()
-	young := m.start("b", "", mongoAt(m.mongo, link.Addr())...) // the copy does not know it
+	young := m.start("b", "", mongoAt(m.mongo, link.Addr())...) // not in the copy
 	old.traffic.More(t, 100)
 	young.traffic.More(t, 100)
 	link.Cut()
 	m.restore(copied)
 	m.restored()
 	floor := time.Now().UnixMilli()
-	list := m.crowd(7) // for each machine ID that the copy takes for free
+	list := m.crowd(7) // one for each machine ID that is free in the copy
 	for _, l := range list {
 		l.AwaitReadiness(200, "")
 		l.traffic.More(t, 20)
@@ -399,7 +399,7 @@ func (f *fleet) crowd(size int) (list []*life) {
 	return list
 }
 
-// backUp makes a copy of the store as it is now. The server is away for that moment.
+// backUp makes a copy of the store. The server is down meanwhile.
 func (m *onMongo) backUp() testenv.MongoSnapshot {
 	m.t.Helper()
 	m.mongo.Kill()
@@ -415,8 +415,9 @@ func (m *onMongo) restore(copied testenv.MongoSnapshot) {
 	m.mongo.Restart()
 }
 
-// The store is put back to an older copy, and nobody says so. A holder notices; nodes that come
-// then, one for each machine ID that the copy takes for free, get nothing that was granted since.
+// The store is restored from an older copy without the documented steps. A holder notices it. Then
+// nodes start, one for each machine ID that is free in the copy, and get nothing that was granted
+// since.
 func TestPutBackUntold(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -424,12 +425,12 @@ func TestPutBackUntold(t *testing.T) {
 	a, b := m.start("a", ""), m.start("b", "")
 	copied := m.backUp()
 	link := testenv.NewLink(t, m.mongo.Addr())
-	c := m.start("c", "", mongoAt(m.mongo, link.Addr())...) // the copy does not know it
+	c := m.start("c", "", mongoAt(m.mongo, link.Addr())...) // not in the copy
 	for _, l := range []*life{a, b, c} {
 		l.AwaitReadiness(200, "")
 		l.traffic.More(t, 100)
 	}
-	// A holder that was not granted more since has nothing to notice by.
+	// A holder whose lease was not renewed since the copy cannot notice it.
 	for _, l := range []*life{a, b} {
 		was := m.slots()[l.machine()].Until
 		m.await("a renewal", func() bool { h, _ := l.held(); return h.until > was })

@@ -24,7 +24,7 @@ type record struct {
 	Until, Reserved int64
 }
 
-// registry is where nodes lease machine IDs, for a test to look at and to spoil.
+// registry gives a test access to the records of machine IDs.
 type registry interface {
 	// slots returns the records by machine ID.
 	slots() map[int64]record
@@ -34,7 +34,7 @@ type registry interface {
 	wipe()
 }
 
-// set is the bootstrap part of a registry that nobody needs to wait for.
+// set is the bootstrap part of a registry that needs no waiting time.
 func (f *fleet) set(source string) persist.SlotSet {
 	return persist.SlotSet{
 		Incarnation: fmt.Sprintf("%032x", 1), Layout: f.registryName()[len("machineIds "):], Ahead: 1, Source: source,
@@ -98,8 +98,8 @@ func (m *onMongo) wipe() {
 	}
 }
 
-// found lets a node begin the registry that waits no longer than it must, so that the others need
-// not wait for as long as their settings say.
+// found starts a node that creates the registry with the shortest waiting time, so that the other
+// nodes need not wait as long as their settings say.
 func (r *onRedis) found() {
 	r.t.Helper()
 	first := r.launch("first", "", "SEQD_SNOWFLAKE_HORIZON=500ms", "SEQD_SNOWFLAKE_MAXSKEW=100ms", "SEQD_SNOWFLAKE_OFFLINESTART=0s")
@@ -148,7 +148,7 @@ func (r *onRedis) rob(machine int64) {
 		_, err = tx.TxPipelined(r.t.Context(), func(p redis.Pipeliner) error { return p.HSet(r.t.Context(), r.key(), field, raw).Err() })
 		return err
 	}
-	// A renewal may come between: writing an older until would be more than robbing.
+	// A renewal may come in between. An older until must not be written.
 	r.await("a record is robbed", func() bool {
 		err := r.redis.Client().Watch(r.t.Context(), write, r.key())
 		if err != nil && !errors.Is(err, redis.TxFailedErr) {
@@ -186,7 +186,7 @@ func onBoth(t *testing.T, bits int, test func(s system), settings ...string) {
 	})
 }
 
-// over waits until a machine ID's lease has ended.
+// over waits until the lease of a machine ID has ended.
 func (s system) over(machine int64) {
 	s.t.Helper()
 	s.await("a lease ends", func() bool { return s.slots()[machine].Until < time.Now().UnixMilli() })

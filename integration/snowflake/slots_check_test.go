@@ -14,13 +14,13 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
 
-// What a server must be like to hold a registry, and what lag it then has.
+// The requirements on a server with a registry, and its lag.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		replicas int
 		command  string // to the primary
-		want     string // in the error; nothing: no error
+		want     string // in the error; "" for no error
 		lag      int64
 	}{
 		"alone":                      {0, "PING", "", 0},
@@ -64,8 +64,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A replica that comes after the check could take over unnoticed: a look is refused until the
-// server waits for it as well.
+// A replica that is added after the check could be promoted unnoticed. Look fails until the server
+// waits for it too.
 func TestReplicaAddedAfterTheCheck(t *testing.T) {
 	t.Parallel()
 	const told = "min-replicas-to-write 1"
@@ -99,8 +99,7 @@ func TestCheckDeadServer(t *testing.T) {
 	}
 }
 
-// Behind Sentinels replicas count whether or not there are any at the moment, and a new primary has
-// a lag.
+// With Sentinels, replicas count even if there are none at the moment, and a new primary has a lag.
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	master := testenv.StartRedis(t)
@@ -144,7 +143,7 @@ func TestSentinels(t *testing.T) {
 		t.Errorf("after the failover: %+v", table)
 	}
 	s.swap(false, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
-	// It has no replica any more, so it takes no write.
+	// It has no replica left, so it accepts no writes.
 	made, err := s.Swap(t.Context(), tableName, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: table.Source})
 	if made || !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "NOREPLICAS") {
 		t.Errorf("a swap: %v, %v", made, err)
@@ -154,7 +153,7 @@ func TestSentinels(t *testing.T) {
 	}
 }
 
-// In a Cluster every primary must be fit, and the lag is that of the one which holds the registry.
+// In a Cluster every primary must be fit. The lag is that of the primary with the registry.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)

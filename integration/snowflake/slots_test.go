@@ -72,7 +72,7 @@ func (s *slots) fill() (source string) {
 	return source
 }
 
-// hash returns what lies in Redis.
+// hash returns the hash in Redis.
 func (s *slots) hash() map[string]string {
 	s.t.Helper()
 	fields, err := s.client.HGetAll(s.t.Context(), s.key).Result()
@@ -95,7 +95,7 @@ func command(t testing.TB, client redis.UniversalClient, args ...any) {
 	}
 }
 
-// eventually tries until there is no error.
+// eventually repeats f until it returns no error.
 func eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -124,8 +124,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// A server that may lack what it confirmed has another source, and what was seen under the old one
-// counts no more.
+// A server that may have lost confirmed writes has another source. What was read with the old
+// source is no longer valid.
 func TestSourceChanges(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -181,8 +181,7 @@ func TestSourceChanges(t *testing.T) {
 	}
 }
 
-// What was lost is an empty registry under another source, or under the same one where only the
-// hash is gone.
+// After a loss the registry is empty. Its source is another one, except if only the hash is lost.
 func TestLostHash(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -206,7 +205,7 @@ func TestLostHash(t *testing.T) {
 	s.swap(false, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
 }
 
-// all are the operations.
+// all calls every operation.
 func (s *slots) all(source string) map[string]error {
 	ctx := s.t.Context()
 	_, look := s.Look(ctx, tableName)
@@ -219,8 +218,8 @@ func (s *slots) all(source string) map[string]error {
 	return map[string]error{"look": look, "look for one": one, "swap": swap, "swap of nothing": swapNothing, "drop": s.Drop(ctx, tableName)}
 }
 
-// Hashes that this build or this cluster cannot use are refused, by whatever is done, and stay as
-// they are.
+// Every operation rejects hashes that this version or this cluster cannot use, and leaves them
+// unchanged.
 func TestHashesThatAreNotOurs(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -265,7 +264,7 @@ func TestHashesThatAreNotOurs(t *testing.T) {
 	})
 }
 
-// A field that somebody damaged is not read as something else, and no swap finds it as it was seen.
+// A damaged field is not misread, and no swap matches it.
 func TestDamagedFields(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
@@ -305,7 +304,7 @@ func TestReplicaIsRefused(t *testing.T) {
 	}
 }
 
-// runs is how often scripts have run on a server.
+// runs returns how often scripts have run on a server.
 func runs(t testing.TB, server *testenv.Redis) (count int64) {
 	t.Helper()
 	for name, text := range server.Info("commandstats") {
@@ -320,7 +319,7 @@ func runs(t testing.TB, server *testenv.Redis) (count int64) {
 	return count
 }
 
-// A swap whose answer is lost has run once, also by a client that would try again.
+// A swap whose answer is lost has run once, even with a client that retries.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	for _, retries := range []int{-1, 3} {
@@ -358,7 +357,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A server that does not have the scripts is given their texts.
+// A server that does not have the scripts gets their texts.
 func TestNoScript(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -374,7 +373,7 @@ func TestNoScript(t *testing.T) {
 	}
 }
 
-// What a server says when it cannot write is an error, and nothing has changed.
+// If a server cannot write, the result is an error, and nothing has changed.
 func TestServerRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -10,8 +10,7 @@ import (
 	"github.com/seqd/seqd/persist/mongo"
 )
 
-// One damaged document does not keep other counters from learning their epochs, which one query
-// reads.
+// One query reads the epochs of many counters. A damaged document does not affect the others.
 func TestOneDamagedRecordAmongEpochs(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var database string
@@ -22,7 +21,7 @@ func TestOneDamagedRecordAmongEpochs(t *testing.T) {
 		{Key: "max", Value: int64(1)}, {Key: "step", Value: int64(1)}, {Key: "timestamp", Value: int64(1)}, {Key: "epoch", Value: 5}}); err != nil {
 		t.Fatal(err)
 	}
-	// While the first query is under way the others gather for the second.
+	// While the first query is under way the other calls gather for the second.
 	var failed int
 	for range 50 {
 		done := make(chan error, 40)
@@ -39,12 +38,12 @@ func TestOneDamagedRecordAmongEpochs(t *testing.T) {
 		}
 	}
 	if failed > 0 {
-		t.Errorf("%d of 1000 questions about the other counter failed", failed)
+		t.Errorf("%d of 1000 calls about the other counter failed", failed)
 	}
 }
 
-// The filter of a new cursor takes a field that is missing, null or empty for no epoch, and nothing
-// else.
+// The filter of a new cursor treats a field that is missing, null or empty as no epoch, and no
+// other value.
 func TestRecordsWithoutEpoch(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var database string

@@ -20,8 +20,7 @@ func historyBatch(from, to int64) (batch []persist.HistoryRecord) {
 	return batch
 }
 
-// A batch whose answer got lost is given again until the server answers: every record is there
-// once.
+// A batch whose answer is lost is sent again until the server answers. Every record is stored once.
 func TestHistoryLostReply(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())
@@ -49,13 +48,13 @@ func TestHistoryLostReply(t *testing.T) {
 	}
 }
 
-// Inserts ask for majority and journal, are not repeated by the driver, and do not stop at a record
-// that is there already.
+// Inserts use majority and journal, are not retried by the driver, and do not stop at a record that
+// exists already.
 func TestHistoryCommands(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
-	c.forget() // how a new database is begun
+	c.forget() // ignore the commands that create the database
 	for range 2 {
 		if err := s.History().Append(t.Context(), historyBatch(1, 3)); err != nil {
 			t.Fatal(err)
@@ -73,7 +72,7 @@ func TestHistoryCommands(t *testing.T) {
 	}
 }
 
-// A document that a newer seqd wrote, or that was damaged, is not read as something else.
+// A document of a newer version, or a damaged one, is an error.
 func TestHistoryDocumentsThatAreNotOurs(t *testing.T) {
 	server := testenv.StartMongo(t)
 	database := "seqd_" + testenv.Unique()

@@ -23,7 +23,7 @@ import (
 	"github.com/seqd/seqd/persist/persisttest"
 )
 
-// open opens a store in a database of its own on the server behind uri.
+// open opens a store in a new database on the server behind uri.
 func open(t *testing.T, uri string, change func(*mongo.Options)) *mongo.Store {
 	t.Helper()
 	o := mongo.Options{URI: uri, Database: "seqd_" + testenv.Unique(), Timeout: 10 * time.Second, Now: time.Now}
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// Connections that a burst of operations opened are closed when they are idle.
+// Connections that were opened for a burst of operations are closed when idle.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	longtest.Only(t)
 	var opened, closed atomic.Int64
@@ -82,7 +82,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		})
 	}
 	burst.Wait()
-	deadline := time.Now().Add(time.Minute) // the driver looks every 10 s
+	deadline := time.Now().Add(time.Minute) // the driver checks every 10 s
 	for opened.Load() > closed.Load() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections were opened, %d closed", opened.Load(), closed.Load())
@@ -125,13 +125,13 @@ func (c *commands) with(name string) (found []string) {
 	return found
 }
 
-// The stand-in ignores write concerns, so what is asked for is looked at: majority and journal for
-// every write, also when the URI says nothing or as much; no retry of anything that writes.
+// The stand-in ignores write concerns, so the test checks the commands: every write has majority
+// and journal, whether or not the URI says so, and no write is retried.
 func TestWriteConcern(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
-	c.forget() // how a new database is begun
+	c.forget() // ignore the commands that create the database
 	create(t, s)
 	r, err := allocate(t.Context(), s)
 	if err != nil {
@@ -168,8 +168,7 @@ func TestWriteConcern(t *testing.T) {
 	}
 }
 
-// The range was taken but the answer got lost: the range is abandoned, and the next one lies above
-// it.
+// If the answer to an allocation is lost, the range is skipped and the next one is above it.
 func TestLostReply(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())
@@ -192,7 +191,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// awaitRange tries until the driver has found the server again.
+// awaitRange retries until the driver has found the server again.
 func awaitRange(t *testing.T, s persist.Store) (r persist.Range, err error) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
@@ -203,8 +202,7 @@ func awaitRange(t *testing.T, s persist.Store) (r persist.Range, err error) {
 	return r, err
 }
 
-// Every operation is bounded in time while the server hangs, and what was acknowledged survives
-// kill -9.
+// Every operation times out while the server hangs, and acknowledged writes survive kill -9.
 func TestServerHangsDiesAndReturns(t *testing.T) {
 	server := testenv.StartMongo(t)
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Timeout = 500 * time.Millisecond })
@@ -236,8 +234,8 @@ func TestServerHangsDiesAndReturns(t *testing.T) {
 	}
 }
 
-// Two stores raise the same counter above their floors at once: no number twice, and nobody below
-// its floor.
+// Two stores concurrently allocate from the same counter with different floors. No number is
+// allocated twice, or below its floor.
 func TestConcurrentFloors(t *testing.T) {
 	server := testenv.StartMongo(t)
 	database := "seqd_" + testenv.Unique()
@@ -265,7 +263,7 @@ func TestConcurrentFloors(t *testing.T) {
 		for _, r := range list {
 			for n := r.First; n <= r.Last; n++ {
 				if seen[n] {
-					t.Fatalf("%d was given twice", n)
+					t.Fatalf("%d was allocated twice", n)
 				}
 				seen[n] = true
 			}
@@ -273,8 +271,7 @@ func TestConcurrentFloors(t *testing.T) {
 	}
 }
 
-// A document that a newer seqd wrote, or that was damaged, is neither read as something else nor
-// changed.
+// A document of a newer version, or a damaged one, is an error and is not changed.
 func TestDocumentsThatAreNotOurs(t *testing.T) {
 	server := testenv.StartMongo(t)
 	for name, test := range map[string]struct {
@@ -310,7 +307,7 @@ func TestDocumentsThatAreNotOurs(t *testing.T) {
 				}
 			}
 			if given {
-				t.Error("numbers were given back")
+				t.Error("numbers were returned")
 			}
 			old, err1 := before.Raw()
 			now, err2 := c.FindOne(t.Context(), bson.M{"_id": "order"}).Raw()
@@ -321,7 +318,7 @@ func TestDocumentsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// An operation ends after the store's own time-out, also under a context that would wait longer.
+// An operation ends after the store's time-out, even if its context allows more time.
 func TestTimeoutIsABound(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())

@@ -29,13 +29,13 @@ func swap(t *testing.T, s *mongo.Store, swap persist.SlotSwap, want bool) {
 	}
 }
 
-// As TestWriteConcern, for machine IDs. Only what was asked for is read, and a swap that succeeds
-// reads nothing.
+// As TestWriteConcern, for machine IDs. Only the requested fields are read, and a swap that
+// succeeds reads nothing.
 func TestSlotCommands(t *testing.T) {
 	server := testenv.StartMongo(t)
 	var c commands
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
-	c.forget() // how a new database is begun
+	c.forget() // ignore the commands that create the database
 	swap(t, s, persist.SlotSwap{NewSet: &slotSet}, true)
 	swap(t, s, persist.SlotSwap{OldSet: &slotSet, NewSlot: leased(5)}, true)
 	swap(t, s, persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5)}, true)
@@ -65,8 +65,8 @@ func TestSlotCommands(t *testing.T) {
 	}
 }
 
-// The order of fields, which tools change, does not matter. Fields that this build does not know
-// are left alone by what changes others.
+// The order of fields does not matter, because tools change it. Unknown fields are kept when others
+// change.
 func TestSlotFieldsInAnotherOrder(t *testing.T) {
 	server := testenv.StartMongo(t)
 	database := "seqd_" + testenv.Unique()
@@ -106,8 +106,7 @@ func TestSlotFieldsInAnotherOrder(t *testing.T) {
 	}
 }
 
-// A document that a newer seqd wrote, or that was damaged, is neither read as something else nor
-// changed.
+// A document of a newer version, or a damaged one, is an error and is not changed.
 func TestSlotDocumentsThatAreNotOurs(t *testing.T) {
 	server := testenv.StartMongo(t)
 	database := "seqd_" + testenv.Unique()
@@ -186,7 +185,7 @@ func TestSlotDocumentsThatAreNotOurs(t *testing.T) {
 	}
 }
 
-// A swap whose answer got lost was made once, and every operation ends in time.
+// A swap whose answer is lost is made once, and every operation ends in time.
 func TestSlotsLostReply(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())

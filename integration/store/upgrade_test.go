@@ -17,10 +17,10 @@ import (
 	"github.com/seqd/seqd/persist/mongo"
 )
 
-// formerID is the cluster of the databases that these tests write.
+// formerID is the cluster ID in the databases that these tests write.
 const formerID = "0123456789abcdef0123456789abcdef"
 
-// former is a database as the previous version wrote it.
+// former is a database in the format of the previous version.
 type former struct {
 	*testing.T
 	server *testenv.Mongo
@@ -68,7 +68,7 @@ func (f former) open(change ...func(*mongo.Options)) *mongo.Store {
 	})
 }
 
-// version returns the format of a record of the previous version: it refuses what is above 1.
+// version returns the format number of a record. The previous version refuses numbers above 1.
 func (f former) version(collection, id string) int {
 	f.Helper()
 	var stored struct{ V int }
@@ -78,7 +78,7 @@ func (f former) version(collection, id string) int {
 	return stored.V
 }
 
-// holds checks that a store knows all that the previous version wrote.
+// holds checks that a store has everything that the previous version wrote.
 func (f former) holds(s persist.Store) {
 	f.Helper()
 	ctx, documents := f.Context(), s.Documents()
@@ -119,8 +119,8 @@ func listed(t *testing.T, s persist.Store, kind string) (keys []string) {
 	return keys
 }
 
-// Nodes that start at once on a database of the previous version agree, and so do those that start
-// later.
+// Nodes that start at the same time on a database of the previous version agree, and so do nodes
+// that start later.
 func TestUpgrade(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	var nodes sync.WaitGroup
@@ -144,7 +144,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// A database that is new keeps the previous version out too.
+// The previous version refuses to start on a new database too.
 func TestNewDatabaseIsRefusedByThePreviousVersion(t *testing.T) {
 	f := former{t, testenv.StartMongo(t), nil}
 	f.Database = f.server.Client().Database("seqd_" + testenv.Unique())
@@ -163,7 +163,7 @@ func TestNewDatabaseIsRefusedByThePreviousVersion(t *testing.T) {
 // errCut ends an upgrade.
 var errCut = errors.New("cut off")
 
-// Wherever an upgrade was cut off, the next start completes it.
+// The next start completes an upgrade, wherever it was interrupted.
 func TestUpgradeThatIsCutOff(t *testing.T) {
 	server := testenv.StartMongo(t)
 	for steps := range 100 {
@@ -193,8 +193,8 @@ func TestUpgradeThatIsCutOff(t *testing.T) {
 	t.Error("the upgrade never ends")
 }
 
-// A database that cannot be upgraded now, because it is only looked at or because this node began
-// without it, is read as it is.
+// A database that cannot be upgraded now is read as it is. Either it is opened only for reading, or
+// this node started without it.
 func TestFormerDatabaseIsRead(t *testing.T) {
 	server := testenv.StartMongo(t)
 	for name, change := range map[string]func(*mongo.Options){
@@ -212,7 +212,7 @@ func TestFormerDatabaseIsRead(t *testing.T) {
 	}
 }
 
-// What nodes of the previous version record after the upgrade is seen.
+// Records that nodes of the previous version write after the upgrade are seen.
 func TestNodesOfThePreviousVersionThatStillRun(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	s := f.open()
@@ -221,7 +221,7 @@ func TestNodesOfThePreviousVersionThatStillRun(t *testing.T) {
 	if got, err := shapes.Read(ctx, "late"); got.Shape != "snowflake" || err != nil {
 		t.Errorf("the shape is %+v, %v", got, err)
 	}
-	// The shape was not there when this node looked.
+	// The shape was not there when this node read the database.
 	if err := shapes.Create(ctx, "raced", "segment", time.Now()); !errors.Is(err, persist.ErrExists) {
 		t.Errorf("a second shape: %v", err)
 	}
@@ -239,8 +239,8 @@ func TestNodesOfThePreviousVersionThatStillRun(t *testing.T) {
 	f.former("shapes", "late", "shape", "segment")
 }
 
-// Nodes of the previous version remove a period. A node of this one whose clock was set back finds
-// out when it finds that it does not know the period.
+// Nodes of the previous version remove a period. A node of this version whose clock was set back
+// notices it when it does not find the period.
 func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	f.insert("counters", formerCounter("late@", 20261010))
@@ -270,7 +270,7 @@ func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	f.former("counters", "user@", "max", 20261201)
 }
 
-// former checks a field of a record where the previous version looks for it; nil for no record.
+// former checks a field of a record where the previous version reads it. nil means no record.
 func (f former) former(collection, id, field string, want any) {
 	f.Helper()
 	var got bson.M
@@ -282,7 +282,7 @@ func (f former) former(collection, id, field string, want any) {
 	}
 }
 
-// What this version records is seen by nodes of the previous version that still run.
+// Running nodes of the previous version see the records of this version.
 func TestThePreviousVersionSeesWhatIsRecorded(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	s := f.open()
@@ -307,7 +307,7 @@ func TestThePreviousVersionSeesWhatIsRecorded(t *testing.T) {
 	}
 }
 
-// A layout that is newer than this build is refused, and stays as it is.
+// A layout that is newer than this version is refused, and is not changed.
 func TestNewerLayoutIsRefused(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}); err != nil {
@@ -322,7 +322,7 @@ func TestNewerLayoutIsRefused(t *testing.T) {
 	}
 }
 
-// Shapes that cannot be read keep nothing else from being copied, and are not taken for missing.
+// Unreadable shapes do not stop other records from being copied, and are not treated as missing.
 func TestUpgradeOfDamagedShapes(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	f.insert("shapes", record("empty", bson.D{{Key: "shape", Value: ""}}), record("number", bson.D{{Key: "shape", Value: 5}}))

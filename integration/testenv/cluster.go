@@ -20,14 +20,14 @@ const (
 
 // Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct {
-	Nodes []*Redis // the masters of the beginning, then their replicas in the same order
+	Nodes []*Redis // the first masters, then their replicas in the same order
 	t     testing.TB
 	ids   map[*Redis]string // node IDs
 	buses map[*Redis]int    // ports of the cluster bus
 }
 
-// StartCluster starts a cluster and waits until all nodes agree on it. A node is taken for dead
-// after two seconds without an answer.
+// StartCluster starts a cluster and waits until all nodes agree on it. A node counts as dead after
+// two seconds without an answer.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, ids: map[*Redis]string{}, buses: map[*Redis]int{}}
@@ -53,11 +53,12 @@ func (c *Cluster) meet(ctx context.Context) {
 		id, err := node.client.ClusterMyID(ctx).Result()
 		must(c.t, node, "CLUSTER MYID", err)
 		c.ids[node] = id
-		// Different epochs from the start: nodes with the same one first argue about it.
+		// Nodes start with different epochs. Nodes with the same epoch would first have to resolve
+		// the conflict.
 		must(c.t, node, "CLUSTER SET-CONFIG-EPOCH", node.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
 	}
 	for i, node := range c.Nodes {
-		for _, other := range c.Nodes[:i] { // all pairs: gossip takes seconds to introduce the rest
+		for _, other := range c.Nodes[:i] { // all pairs, because gossip would take seconds
 			must(c.t, node, "CLUSTER MEET", node.client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port, c.buses[other]).Err())
 		}
 	}
@@ -66,7 +67,7 @@ func (c *Cluster) meet(ctx context.Context) {
 	}
 }
 
-// knowsAll complains while a node has not shaken hands with all others.
+// knowsAll returns an error until a node has shaken hands with all others.
 func (c *Cluster) knowsAll(ctx context.Context, node *Redis) error {
 	known, err := node.client.ClusterNodes(ctx).Result()
 	if err == nil && (strings.Count(known, "\n") != len(c.Nodes) || strings.Contains(known, "handshake")) {
@@ -75,7 +76,7 @@ func (c *Cluster) knowsAll(ctx context.Context, node *Redis) error {
 	return err
 }
 
-// share gives the masters their slots and their replicas.
+// share assigns slots and replicas to the masters.
 func (c *Cluster) share(ctx context.Context) {
 	c.t.Helper()
 	for i, master := range c.Nodes[:clusterMasters] {
@@ -86,7 +87,7 @@ func (c *Cluster) share(ctx context.Context) {
 	}
 }
 
-// Addrs are the addresses of all nodes.
+// Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string {
 	var addrs []string
 	for _, node := range c.Nodes {
@@ -95,7 +96,7 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Client is a client of the whole cluster, for the test to prepare and to look.
+// Client returns a client of the whole cluster, for the preparations and checks of a test.
 func (c *Cluster) Client() *redis.ClusterClient {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: c.Addrs(), DisableIdentity: true, DialerRetries: 1,
@@ -105,9 +106,8 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// AwaitOK waits until all nodes that run say that the cluster is well, agree who is master of what,
-// and replicate. Right after a node was killed they have not noticed yet: AwaitMaster waits for
-// what follows.
+// AwaitOK waits until all running nodes report that the cluster is well, agree on the masters, and
+// replicate. Right after a node was killed the others have not noticed yet; use AwaitMaster then.
 func (c *Cluster) AwaitOK() {
 	c.t.Helper()
 	await(c.t, "the cluster is well", c, func(ctx context.Context) error { _, err := c.well(ctx); return err })
@@ -129,12 +129,12 @@ func (c *Cluster) well(ctx context.Context) (view, error) {
 	return shared, nil
 }
 
-// running are the nodes that can be expected to answer.
+// running returns the nodes that can be expected to answer.
 func (c *Cluster) running() []*Redis {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node *Redis) bool { return !node.process.answers() })
 }
 
-// view is who is master of what, in the order of the slots.
+// view is the assignment of slots to masters, in the order of the slots.
 type view []ownership
 
 type ownership struct {
@@ -142,7 +142,7 @@ type ownership struct {
 	master      string // address
 }
 
-// viewOf returns what one node sees, and complains while it is not well itself.
+// viewOf returns the view of one node, or an error if the node is not well.
 func (c *Cluster) viewOf(ctx context.Context, node *Redis) (view, error) {
 	info, err := node.client.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Cluster) viewOf(ctx context.Context, node *Redis) (view, error) {
 	if err := node.linkUp(ctx); err != nil {
 		return nil, err
 	}
-	ranges := redis.NewClusterSlotsCmd(ctx, "CLUSTER", "SLOTS") // what clients go by too
+	ranges := redis.NewClusterSlotsCmd(ctx, "CLUSTER", "SLOTS") // clients use it too
 	if err := node.client.Process(ctx, ranges); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (c *Cluster) Master(key string) *Redis {
 	return c.AwaitMaster(key)
 }
 
-// AwaitMaster waits until the cluster is well and the key's master is none of those given.
+// AwaitMaster waits until the cluster is well and the key's master is none of the given nodes.
 func (c *Cluster) AwaitMaster(key string, but ...*Redis) *Redis {
 	c.t.Helper()
 	slot := c.slot(key)
@@ -184,8 +184,8 @@ func (c *Cluster) AwaitMaster(key string, but ...*Redis) *Redis {
 	return master
 }
 
-// owner returns the node that all see as the master of a slot, and complains when it is one of
-// those given.
+// owner returns the node that all nodes report as the master of a slot, or an error if it is one of
+// the given nodes.
 func (c *Cluster) owner(ctx context.Context, slot int, but ...*Redis) (*Redis, error) {
 	shared, err := c.well(ctx)
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *Cluster) owner(ctx context.Context, slot int, but ...*Redis) (*Redis, e
 	}
 	owner := c.ownerIn(shared, slot)
 	if owner == nil {
-		return nil, fmt.Errorf("no node of ours owns slot %d", slot)
+		return nil, fmt.Errorf("no node of this cluster owns slot %d", slot)
 	}
 	if slices.Contains(but, owner) {
 		return nil, fmt.Errorf("it is still %s", owner.name)
@@ -228,9 +228,9 @@ func (c *Cluster) slot(key string) int {
 	return 0
 }
 
-// Failover has the replica of a key's master take over in agreement with it, waits until all know,
-// and returns the new master. For a failover without agreement, Kill or Pause the master and use
-// AwaitMaster.
+// Failover makes the replica of a key's master take over in agreement with it, waits until all
+// nodes know, and returns the new master. For a failover without agreement, Kill or Pause the
+// master and use AwaitMaster.
 func (c *Cluster) Failover(key string) *Redis {
 	c.t.Helper()
 	old, slot := c.Master(key), c.slot(key)
@@ -239,7 +239,7 @@ func (c *Cluster) Failover(key string) *Redis {
 		if err != nil {
 			return err
 		}
-		return replica.client.ClusterFailover(ctx).Err() // refused while the replica is not in step
+		return replica.client.ClusterFailover(ctx).Err() // fails while the replica is not in step
 	})
 	var heir *Redis
 	await(c.t, "CLUSTER FAILOVER", c, func(ctx context.Context) (err error) {
@@ -265,5 +265,5 @@ func (c *Cluster) replicaOf(ctx context.Context, master *Redis) (*Redis, error) 
 	return nil, fmt.Errorf("%s has no replica that runs", master.name)
 }
 
-// Log is what the nodes wrote.
+// Log returns the logs of all nodes.
 func (c *Cluster) Log() string { return logs(c.Nodes) }

@@ -56,7 +56,7 @@ func TestClusterMigration(t *testing.T) {
 		t.Errorf("a key that was moved: %v", err)
 	}
 	want(t, client, "{tag}1", "1")
-	set(t, client, "{tag}300", "1") // a key of a slot under way is made at the new owner
+	set(t, client, "{tag}300", "1") // a new key of a moving slot is created at the new owner
 	m.Finish()
 	if c.Master("{tag}0") != m.To {
 		t.Errorf("%s owns the slot", c.Master("{tag}0").Addr())

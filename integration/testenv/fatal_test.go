@@ -20,7 +20,7 @@ func (o *observed) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// fatal returns what the test was ended with, "" when it was not.
+// fatal returns the message of a fatal failure, "" if there was none.
 func fatal(t *testing.T, run func(t testing.TB)) string {
 	t.Helper()
 	o := &observed{TB: t}

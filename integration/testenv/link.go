@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Link is a TCP proxy in front of one address, with faults to switch on and off. When the upstream
-// is down it accepts connections and closes them at once; only Cut refuses.
+// Link is a TCP proxy in front of one address, with faults that can be switched on and off. If the
+// upstream is down it accepts connections and closes them at once. Only Cut refuses connections.
 type Link struct {
 	*output
 	t     testing.TB
@@ -31,15 +31,14 @@ const (
 	faultLatency  = "latency"
 )
 
-// hold is a toxic that lets nothing through, neither data nor the end of a connection, and loses
-// nothing: what waits passes when it is removed. (Toxiproxy's own "timeout" throws away what it
-// gets and closes the connection when it is removed.)
+// hold is a toxic that holds back everything, data and the end of a connection, until it is
+// removed. (Toxiproxy's own "timeout" discards data, and closes the connection when it is removed.)
 type hold struct{}
 
 func (*hold) Pipe(stub *toxics.ToxicStub) { <-stub.Interrupt }
 
-// GetBufferSize is in chunks. With a buffer the toxic in front of this one stays interruptible, as
-// toxiproxy needs it.
+// GetBufferSize is in chunks. With a buffer the previous toxic stays interruptible, which toxiproxy
+// needs.
 func (*hold) GetBufferSize() int { return 1024 }
 
 func init() { toxics.Register("hold", new(hold)) }
@@ -50,8 +49,8 @@ func NewLink(t testing.TB, upstream string) *Link {
 	l := &Link{output: &output{}, t: t}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.New(l.output))
 	l.proxy = toxiproxy.NewProxy(server, "link to "+upstream, fmt.Sprintf("127.0.0.1:%d", reservePort(t)), upstream)
-	// Toxiproxy closes connections without resetting them, unless it has this toxic when they are
-	// opened. It must do nothing else.
+	// Toxiproxy resets connections only if they were opened with this toxic. It must do nothing
+	// else.
 	l.add("reset", "reset_peer", "upstream", 0, nil)
 	l.start()
 	t.Cleanup(func() { l.end(faultHangDown, faultHangUp); l.proxy.Stop() })
@@ -65,8 +64,7 @@ func (l *Link) Addr() string { return l.proxy.Listen }
 // Cut resets all connections and refuses new ones, until Restore.
 func (l *Link) Cut() { l.proxy.Stop() }
 
-// Switch resets all connections and leads to another address from now on; a link that is cut stays
-// so.
+// Switch resets all connections and changes the upstream address. A link that is cut stays cut.
 func (l *Link) Switch(upstream string) {
 	l.t.Helper()
 	wasCut := !l.proxy.Enabled
@@ -77,8 +75,8 @@ func (l *Link) Switch(upstream string) {
 	}
 }
 
-// start opens the port. A process that another test is just starting may still hold the old
-// listener, as it has all that was open when it was forked, until it runs its own program.
+// start opens the port. It retries, because a process that another test is starting inherits the
+// old listener and holds it until its exec.
 func (l *Link) start() {
 	l.t.Helper()
 	await(l.t, "start a link", l, func(context.Context) error {
@@ -91,25 +89,24 @@ func (l *Link) start() {
 	})
 }
 
-// Hang lets nothing through in either direction, until Resume. Connections stay, and new ones are
-// accepted.
+// Hang holds back everything in both directions until Resume. Connections stay open, and new ones
+// are accepted.
 func (l *Link) Hang() {
 	l.t.Helper()
 	l.add(faultHangDown, "hold", "downstream", 1, nil)
 	l.add(faultHangUp, "hold", "upstream", 1, nil)
 }
 
-// Resume ends Hang: what was held passes now.
+// Resume ends Hang and forwards what was held back.
 func (l *Link) Resume() { l.end(faultHangDown, faultHangUp) }
 
-// DropReplies lets requests through and throws replies away, until Restore. The connections of then
-// are closed with it.
+// DropReplies forwards requests and discards replies until Restore, which closes the connections.
 func (l *Link) DropReplies() {
 	l.t.Helper()
 	l.add(faultDrop, "timeout", "downstream", 1, map[string]int64{"timeout": 0})
 }
 
-// Latency makes every reply come later, until Restore or Latency(0).
+// Latency delays every reply, until Restore or Latency(0).
 func (l *Link) Latency(d time.Duration) {
 	l.t.Helper()
 	l.end(faultLatency)
@@ -123,7 +120,7 @@ func (l *Link) Restore() {
 	l.t.Helper()
 	l.end(faultHangDown, faultHangUp, faultDrop, faultLatency)
 	await(l.t, "restore a link", l, func(context.Context) error {
-		// The listener that Cut closed may still hold the port for a moment.
+		// The closed listener of Cut may still hold the port for a moment.
 		if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 			return err
 		}
@@ -131,7 +128,7 @@ func (l *Link) Restore() {
 	})
 }
 
-// add switches a toxic on. Toxicity is the share of connections it works on.
+// add switches a toxic on. Toxicity is the share of connections that it affects.
 func (l *Link) add(name, kind, direction string, toxicity float32, attributes map[string]int64) {
 	l.t.Helper()
 	text, err := json.Marshal(map[string]any{"name": name, "type": kind, "stream": direction, "toxicity": toxicity, "attributes": attributes})
@@ -140,11 +137,11 @@ func (l *Link) add(name, kind, direction string, toxicity float32, attributes ma
 	must(l.t, l, name, err)
 }
 
-// end switches toxics off; those that are off stay so.
+// end switches toxics off. It ignores those that are off.
 func (l *Link) end(names ...string) {
 	for _, name := range names {
 		if l.proxy.Toxics.GetToxic(name) != nil {
-			// it fails only when there is none
+			// fails only if the toxic is off
 			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name)
 		}
 	}

@@ -37,7 +37,7 @@ func TestLinkCut(t *testing.T) {
 	}
 	addr := l.Addr()
 	l.Restore()
-	l.Restore() // nothing to restore
+	l.Restore() // has no effect
 	if l.Addr() != addr {
 		t.Errorf("%s is now %s", addr, l.Addr())
 	}
@@ -55,7 +55,7 @@ func TestLinkHang(t *testing.T) {
 	accepted := r.Info("stats")["total_connections_received"]
 	l.Hang()
 	answer := make(chan error)
-	go func() { answer <- late.Set(t.Context(), "b", "1", 0).Err() }() // it has time enough
+	go func() { answer <- late.Set(t.Context(), "b", "1", 0).Err() }() // it has enough time
 	if err := client.Set(brief(t), "a", "2", 0).Err(); err == nil {
 		t.Error("a hanging link answers")
 	}
@@ -63,7 +63,7 @@ func TestLinkHang(t *testing.T) {
 	want(t, r.Client(), "b", "")
 	l.Resume()
 	if err := <-answer; err != nil {
-		t.Errorf("nothing may get lost while a link hangs: %v", err)
+		t.Errorf("a request was lost while the link hung: %v", err)
 	}
 	want(t, r.Client(), "b", "1")
 	eventually(t, "what was sent arrives", r, func() error {
@@ -178,7 +178,7 @@ func TestLinkToNobody(t *testing.T) {
 	l := testenv.NewLink(t, r.Addr())
 	r.Kill()
 	if err := impatient(t, l.Addr()).Ping(t.Context()).Err(); err == nil {
-		t.Error("a link to nobody answers")
+		t.Error("a link without an upstream answers")
 	}
 	if !strings.Contains(l.Log(), "Unable to open connection to upstream") {
 		t.Errorf("the log says %s", l.Log())

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Migration is the move of one slot, step by step. In between, the old owner answers for keys it
-// still has and says ASK for others; the new one answers only after ASKING.
+// Migration is the move of a slot, step by step. During the move, the old owner serves the keys
+// that it still has and answers ASK for others. The new owner serves keys only after ASKING.
 type Migration struct {
 	From, To *Redis
 	Slot     int
 	cluster  *Cluster
-	key      string // one of the slot's
+	key      string // a key of the slot
 }
 
-// MigrateSlot moves the slot of a key with all its keys to another master, waits until all nodes
+// MigrateSlot moves the slot of a key and all its keys to another master, waits until all nodes
 // know, and returns that master.
 func (c *Cluster) MigrateSlot(key string) *Redis {
 	c.t.Helper()
@@ -25,8 +25,8 @@ func (c *Cluster) MigrateSlot(key string) *Redis {
 	return m.To
 }
 
-// BeginMigration opens the move of a key's slot to another master (SETSLOT IMPORTING and
-// MIGRATING); no key is moved yet.
+// BeginMigration starts the move of a key's slot to another master (SETSLOT IMPORTING and
+// MIGRATING). It moves no keys.
 func (c *Cluster) BeginMigration(key string) *Migration {
 	c.t.Helper()
 	m := &Migration{From: c.Master(key), Slot: c.slot(key), cluster: c, key: key}
@@ -36,7 +36,7 @@ func (c *Cluster) BeginMigration(key string) *Migration {
 	return m
 }
 
-// masterBut returns a master that is not the one given.
+// masterBut returns a master other than the given one.
 func (c *Cluster) masterBut(but *Redis) *Redis {
 	c.t.Helper()
 	var other *Redis
@@ -52,7 +52,7 @@ func (c *Cluster) masterBut(but *Redis) *Redis {
 	return other
 }
 
-// MoveKeys moves the keys that the slot has now (MIGRATE).
+// MoveKeys moves the current keys of the slot (MIGRATE).
 func (m *Migration) MoveKeys() {
 	m.cluster.t.Helper()
 	ctx, cancel := within()
@@ -73,8 +73,8 @@ func (m *Migration) MoveKeys() {
 // Finish makes the new master the owner of the slot (SETSLOT NODE) and waits until all nodes know.
 func (m *Migration) Finish() {
 	m.cluster.t.Helper()
-	// The new owner first: if the old one gave the slot away first, it would send clients to a node
-	// that refuses them.
+	// The new owner comes first. Otherwise the old owner would redirect clients to a node that
+	// rejects them.
 	m.set(m.To, "NODE", m.cluster.ids[m.To])
 	m.set(m.From, "NODE", m.cluster.ids[m.To])
 	m.cluster.AwaitMaster(m.key, m.From)

@@ -14,26 +14,26 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// MongoEnv names the environment variable with the URI of a MongoDB server to use instead of the
+// MongoEnv is the environment variable with the URI of a MongoDB server to use instead of the
 // stand-in.
 const MongoEnv = "SEQD_TEST_MONGO_URI"
 
-// Mongo is the stand-in for a MongoDB server (see cmd/mongostandin), or a database on the server
-// that MongoEnv names.
+// Mongo is the stand-in for a MongoDB server (see cmd/mongostandin), or a database on the server in
+// MongoEnv.
 type Mongo struct {
 	*output
 	t        testing.TB
 	uri      string
 	database string
-	foreign  bool // not our process
+	foreign  bool // the server in MongoEnv
 	data     string
 	port     int
 	process  *process
 	client   *mongo.Client
 }
 
-// StartMongo starts the stand-in and waits until it answers. With MongoEnv it uses that server and
-// drops its own database at the end; what needs a process of its own fails then.
+// StartMongo starts the stand-in and waits until it answers. If MongoEnv is set, it uses that
+// server and drops its database at the end; methods that need their own process then fail.
 func StartMongo(t testing.TB) *Mongo {
 	t.Helper()
 	m := &Mongo{output: &output{}, t: t, database: Unique(), uri: os.Getenv(MongoEnv)}
@@ -63,7 +63,7 @@ func (m *Mongo) connect() {
 				m.t.Errorf("drop the database %s: %v", m.database, err)
 			}
 		}
-		// Our own server may be dead by now, and the client would look for it to end its sessions.
+		// The server may be dead by now, and the client would search for it to end its sessions.
 		ctx, cancel = context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_ = client.Disconnect(ctx)
@@ -76,7 +76,7 @@ func (m *Mongo) connect() {
 func (m *Mongo) start() {
 	m.t.Helper()
 	m.process = startProcess(m.t, m.output, standIn(m.t), "-listen", m.Addr(), "-dir", m.data)
-	// The port opens when everything behind it is ready.
+	// The port opens once everything behind it is ready.
 	await(m.t, "start the MongoDB stand-in", m, func(ctx context.Context) error {
 		if err := m.process.ended(); err != nil {
 			m.t.Fatalf("start the MongoDB stand-in: %v\n%s", err, lastOf(m.Log()))
@@ -85,24 +85,24 @@ func (m *Mongo) start() {
 	})
 }
 
-// URI is the connection string; the stand-in's stays the same over restarts.
+// URI returns the connection string. That of the stand-in stays the same over restarts.
 func (m *Mongo) URI() string { return m.uri }
 
-// Addr is the host and port of the stand-in, for a Link. (A replica set behind a Link would send
-// the driver around it.)
+// Addr returns the host and port of the stand-in, for a Link. (With a replica set behind a Link the
+// driver would bypass it.)
 func (m *Mongo) Addr() string {
 	m.own("Addr")
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port))
 }
 
-// Database is the name of the test's own database.
+// Database returns the name of the test's database.
 func (m *Mongo) Database() string { return m.database }
 
-// Client is a client for the test to prepare and to look. It retries: code under test is given a
-// client of its own.
+// Client returns a client for the preparations and checks of a test. It retries, so code under test
+// needs another client.
 func (m *Mongo) Client() *mongo.Client { return m.client }
 
-// own ends the test when the server is not ours.
+// own fails the test if the server is that in MongoEnv.
 func (m *Mongo) own(what string) {
 	m.t.Helper()
 	if m.foreign {
@@ -117,7 +117,7 @@ func (m *Mongo) Kill() {
 	m.process.kill()
 }
 
-// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing
+// Pause suspends the server (SIGSTOP). Connections stay open and new ones are accepted, but nothing
 // is answered.
 func (m *Mongo) Pause() {
 	m.t.Helper()
@@ -125,14 +125,14 @@ func (m *Mongo) Pause() {
 	must(m.t, m, "pause MongoDB", m.process.pause())
 }
 
-// Resume lets a paused server continue (SIGCONT); it then serves what was sent meanwhile.
+// Resume continues a paused server (SIGCONT). It then serves what was sent meanwhile.
 func (m *Mongo) Resume() {
 	m.t.Helper()
 	m.own("Resume")
 	must(m.t, m, "resume MongoDB", m.process.resume())
 }
 
-// Restart kills the server if it runs and starts it on the same folder and port.
+// Restart kills the server if it runs, and starts it with the same folder and port.
 func (m *Mongo) Restart() {
 	m.t.Helper()
 	m.own("Restart")
@@ -140,7 +140,7 @@ func (m *Mongo) Restart() {
 	m.start()
 }
 
-// MongoSnapshot is the data of a stand-in at one moment.
+// MongoSnapshot is a copy of the data of a stand-in.
 type MongoSnapshot struct{ folder string }
 
 // Snapshot copies the data of a killed server.
@@ -152,8 +152,8 @@ func (m *Mongo) Snapshot() MongoSnapshot {
 	return s
 }
 
-// RestoreSnapshot replaces the data of a killed server, as after restoring a backup; Restart then
-// serves them.
+// RestoreSnapshot replaces the data of a killed server, as the restore of a backup does. Call
+// Restart after it.
 func (m *Mongo) RestoreSnapshot(s MongoSnapshot) {
 	m.t.Helper()
 	m.stopped("RestoreSnapshot")

@@ -14,9 +14,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// standIn returns a path to run the stand-in from. Unless [node.BinariesEnv] says where it is, it is
-// built once in a test binary's life, and its file is removed at once, so that nothing is left behind
-// however the test ends.
+// standIn returns a path to run the stand-in from. It is in the folder in [node.BinariesEnv], or
+// built once per test binary. A built file is removed at once, so that it never outlives the test.
 func standIn(t testing.TB) string {
 	t.Helper()
 	if folder := os.Getenv(node.BinariesEnv); folder != "" {
@@ -29,7 +28,7 @@ func standIn(t testing.TB) string {
 	return path
 }
 
-// builtFile stays open until the test binary ends: the path leads through it.
+// builtFile stays open until the test binary ends, because the path refers to it.
 var builtFile *os.File
 
 var build = sync.OnceValues(func() (string, error) {

@@ -20,20 +20,20 @@ import (
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
-// counter is a document as a sequence has one.
+// counter is a document like that of a counter in seqd.
 type counter struct {
 	ID  string `bson:"_id"`
 	Max int64  `bson:"max"`
 }
 
-// counters is the collection of a test, with the guarantees that seqd asks for.
+// counters returns the collection of a test, with the guarantees that seqd needs.
 func counters(m *testenv.Mongo, client *mongo.Client) *mongo.Collection {
 	journal := true
 	return client.Database(m.Database()).Collection("counters", options.Collection().
 		SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).SetReadPreference(readpref.Primary()))
 }
 
-// connect makes a client of its own.
+// connect returns a new client.
 func connect(t *testing.T, uri string) *mongo.Client {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(20 * time.Second))
@@ -44,7 +44,7 @@ func connect(t *testing.T, uri string) *mongo.Client {
 	return client
 }
 
-// insert makes a counter.
+// insert inserts a counter.
 func insert(t *testing.T, c *mongo.Collection, id string, start int64) {
 	t.Helper()
 	if _, err := c.InsertOne(t.Context(), counter{id, start}); err != nil {
@@ -59,7 +59,8 @@ func take(ctx context.Context, c *mongo.Collection, id string, n int64) (got cou
 	return got, err
 }
 
-// hammer takes 32 × 200 numbers, through the clients in turn, and wants all of them once.
+// hammer takes 32 × 200 numbers, through the clients in turn, and checks that all of them are
+// distinct.
 func hammer(t *testing.T, m *testenv.Mongo, clients []*mongo.Client) {
 	t.Helper()
 	const workers, each = 32, 200
@@ -82,7 +83,7 @@ func hammer(t *testing.T, m *testenv.Mongo, clients []*mongo.Client) {
 	wait.Wait()
 	for w, own := range taken {
 		if !slices.IsSorted(own) {
-			t.Errorf("worker %d was given %v", w, own)
+			t.Errorf("worker %d got %v", w, own)
 		}
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(taken...)))
@@ -118,7 +119,7 @@ func TestMongoDoesWhatASequenceNeeds(t *testing.T) {
 		t.Errorf("a second insert: %v", err)
 	}
 	if _, err := take(t.Context(), c, "b", 1); !errors.Is(err, mongo.ErrNoDocuments) {
-		t.Errorf("a counter that is not there: %v", err)
+		t.Errorf("a missing counter: %v", err)
 	}
 	if _, err := c.UpdateOne(t.Context(), bson.M{"_id": "a"}, bson.M{"$max": bson.M{"max": int64(1) << 52}}); err != nil {
 		t.Errorf("$max: %v", err)
@@ -249,7 +250,7 @@ func TestMongoPause(t *testing.T) {
 		t.Error("a paused server answers")
 	}
 	m.Resume()
-	eventually(t, "it goes on", m, func() error { _, err := take(t.Context(), c, "a", 0); return err })
+	eventually(t, "it resumes", m, func() error { _, err := take(t.Context(), c, "a", 0); return err })
 }
 
 func TestMongoSnapshot(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
-// orphanEnv makes this test binary the one that is killed.
+// orphanEnv is the environment variable that makes this test binary the process that is killed.
 const orphanEnv = "SEQD_TEST_ORPHANS"
 
 func TestMain(m *testing.M) {

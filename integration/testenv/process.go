@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
-// output collects what a server writes in all its lives.
+// output collects what a server writes over all restarts.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -33,22 +33,22 @@ func (o *output) Log() string {
 	return o.buf.String()
 }
 
-// process is one life of a server: a child process and whatever it forks.
+// process is a child process and everything that it forks.
 type process struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process has ended and err is set
+	exited chan struct{} // closed after the process has ended and err is set
 	err    error
 	paused bool
 }
 
-// startProcess starts a program that writes to out; it ends with the test at the latest.
+// startProcess starts a program that writes to out. It is killed at the end of the test.
 func startProcess(t testing.TB, out *output, path string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.WaitDelay = time.Second
-	// A group of its own, so that what the server forks (Redis saving in the background) ends with
-	// it. And the kernel ends the process with the thread that started it, so that it does not
+	// The process has its own group, so that its forks (Redis saving in the background) are killed
+	// with it. The kernel kills the process with the thread that started it, so that it does not
 	// outlive a test binary that panics or is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	_, _ = fmt.Fprintf(out, "--- start %s\n", time.Now().Format(time.TimeOnly+".000"))
@@ -74,7 +74,7 @@ func (p *process) run(started chan<- error) {
 	close(p.exited)
 }
 
-// alive reports whether the process has not ended.
+// alive reports whether the process is running.
 func (p *process) alive() bool {
 	select {
 	case <-p.exited:
@@ -84,10 +84,10 @@ func (p *process) alive() bool {
 	}
 }
 
-// kill ends the process as kill -9 does and returns when it is gone. A process that has ended stays
-// so.
+// kill ends the process as kill -9 does, and waits for its end. It does nothing if the process has
+// ended.
 func (p *process) kill() {
-	_ = p.signal(syscall.SIGKILL) // nothing to do when it has ended
+	_ = p.signal(syscall.SIGKILL) // fails only if it has ended
 	<-p.exited
 }
 
@@ -98,7 +98,7 @@ func (p *process) signal(signal syscall.Signal) error {
 	return syscall.Kill(-p.cmd.Process.Pid, signal)
 }
 
-// pause stops the process until resume: its connections stay, nothing answers.
+// pause suspends the process until resume. Its connections stay open, and nothing is answered.
 func (p *process) pause() error {
 	p.paused = true
 	if err := p.signal(syscall.SIGSTOP); err != nil {
@@ -115,7 +115,7 @@ func (p *process) resume() error {
 // answers reports whether the process can be expected to answer.
 func (p *process) answers() bool { return p.alive() && !p.paused }
 
-// ended is an error when the process has ended, for waits that would be in vain.
+// ended returns an error if the process has ended, so that a wait can stop.
 func (p *process) ended() error {
 	if p.alive() {
 		return nil

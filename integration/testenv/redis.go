@@ -22,8 +22,8 @@ type Redis struct {
 	t        testing.TB
 	name     string
 	binary   string
-	conf     string // the file of its settings; the server rewrites it when its role changes
-	data     string // the folder of its data
+	conf     string // file of its settings; the server rewrites it when its role changes
+	data     string // folder of its data
 	sentinel bool
 	port     int
 	process  *process
@@ -31,8 +31,7 @@ type Redis struct {
 }
 
 // StartRedis starts a Redis server and waits until it answers. Each setting is a line of
-// redis.conf, such as "appendonly yes". Without any it keeps nothing on disk but what SaveSnapshot
-// writes.
+// redis.conf, such as "appendonly yes". Without settings it writes to disk only in SaveSnapshot.
 func StartRedis(t testing.TB, settings ...string) *Redis {
 	t.Helper()
 	r := newRedis(t, "redis", append([]string{"save \"\"", "repl-diskless-sync-delay 0"}, settings...)...)
@@ -57,7 +56,7 @@ func newRedis(t testing.TB, name string, settings ...string) *Redis {
 	return r
 }
 
-// newClient is for the environment and the test's own looks: it waits little and does not insist.
+// newClient returns a client for this package and for checks of tests, with short time-outs.
 func (r *Redis) newClient() *redis.Client {
 	client := redis.NewClient(&redis.Options{
 		Addr: r.Addr(), DisableIdentity: true, DialerRetries: 1, DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second,
@@ -75,12 +74,12 @@ func (r *Redis) start() {
 		args = append(args, "--sentinel")
 	}
 	r.process = startProcess(r.t, r.output, r.binary, args...)
-	// go-redis would log every refusal
+	// without it, go-redis would log every failed connection
 	r.await("open the port of "+r.name, func(ctx context.Context) error { return dial(ctx, r.Addr()) })
 	r.await("start "+r.name, func(ctx context.Context) error { return r.client.Ping(ctx).Err() })
 }
 
-// await is await for something that this server must live for.
+// await is like the function await, and fails if this server ends.
 func (r *Redis) await(what string, condition func(context.Context) error) {
 	r.t.Helper()
 	await(r.t, what, r, func(ctx context.Context) error {
@@ -91,11 +90,11 @@ func (r *Redis) await(what string, condition func(context.Context) error) {
 	})
 }
 
-// Addr is the server's host and port; it stays the same over restarts.
+// Addr returns the server's host and port, which stay the same over restarts.
 func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) }
 
-// Client is a client for the test to prepare and to look. It retries: code under test is given a
-// client of its own.
+// Client returns a client for the preparations and checks of a test. It retries, so code under test
+// needs another client.
 func (r *Redis) Client() *redis.Client { return r.client }
 
 // Info returns the fields of one section of INFO.
@@ -119,7 +118,7 @@ func (r *Redis) info(ctx context.Context, section string) (map[string]string, er
 	return fields, err
 }
 
-// ReplicationID is master_replid: another one after every start and every promotion.
+// ReplicationID returns master_replid, which changes at every start and every promotion.
 func (r *Redis) ReplicationID() string {
 	r.t.Helper()
 	return r.Info("replication")["master_replid"]
@@ -128,21 +127,21 @@ func (r *Redis) ReplicationID() string {
 // Kill ends the server as kill -9 does.
 func (r *Redis) Kill() { r.process.kill() }
 
-// Pause stops the server in its tracks (SIGSTOP): connections stay and are even accepted, nothing
+// Pause suspends the server (SIGSTOP). Connections stay open and new ones are accepted, but nothing
 // is answered.
 func (r *Redis) Pause() {
 	r.t.Helper()
 	must(r.t, r, "pause "+r.name, r.process.pause())
 }
 
-// Resume lets a paused server continue (SIGCONT); it then serves what was sent meanwhile.
+// Resume continues a paused server (SIGCONT). It then serves what was sent meanwhile.
 func (r *Redis) Resume() {
 	r.t.Helper()
 	must(r.t, r, "resume "+r.name, r.process.resume())
 }
 
-// Restart kills the server if it runs and starts it on the data it has on disk: all that was
-// acknowledged with "appendonly yes" and "appendfsync always", what the last SaveSnapshot wrote
+// Restart kills the server if it runs, and starts it with its data on disk. That is every
+// acknowledged write with "appendonly yes" and "appendfsync always", and the last SaveSnapshot
 // otherwise.
 func (r *Redis) Restart() {
 	r.t.Helper()
@@ -150,7 +149,7 @@ func (r *Redis) Restart() {
 	r.start()
 }
 
-// RestartEmpty is Restart after all data were lost. Settings and role stay.
+// RestartEmpty is like Restart, after the loss of all data. Settings and role stay.
 func (r *Redis) RestartEmpty() {
 	r.t.Helper()
 	r.Kill()

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// WritableReplica is a setting for StartReplica: the replica takes writes of its own.
+// WritableReplica is a setting for StartReplica with which the replica accepts writes.
 const WritableReplica = "replica-read-only no"
 
-// StartReplica starts a server that replicates another one and waits until it has all of its data.
+// StartReplica starts a replica of a server and waits until it has all data.
 func StartReplica(t testing.TB, master *Redis, settings ...string) *Redis {
 	t.Helper()
 	r := StartRedis(t, append(settings, fmt.Sprintf("replicaof 127.0.0.1 %d", master.port))...)
@@ -18,14 +18,14 @@ func StartReplica(t testing.TB, master *Redis, settings ...string) *Redis {
 	return r
 }
 
-// Promote makes a replica a master (REPLICAOF NO ONE); it is still one after a restart.
+// Promote makes a replica a master (REPLICAOF NO ONE), also after a restart.
 func (r *Redis) Promote() {
 	r.t.Helper()
 	r.replicaOf("NO", "ONE")
 }
 
 // Follow makes the server a replica of another one, also after a restart, and waits until it has
-// all of its data.
+// all data.
 func (r *Redis) Follow(master *Redis) {
 	r.t.Helper()
 	r.replicaOf("127.0.0.1", strconv.Itoa(master.port))
@@ -40,14 +40,14 @@ func (r *Redis) replicaOf(host, port string) {
 	must(r.t, r, "CONFIG REWRITE", r.client.ConfigRewrite(ctx).Err())
 }
 
-// awaitLink waits until the replica is connected and has been given the data.
+// awaitLink waits until the replica is connected and has the data.
 func (r *Redis) awaitLink() {
 	r.t.Helper()
 	r.await(r.name+" replicates", r.linkUp)
 }
 
-// linkUp complains while the server is a replica that is not in step. A master has nothing to
-// complain about.
+// linkUp returns an error if the server is a replica that is not in step. It returns nil for a
+// master.
 func (r *Redis) linkUp(ctx context.Context) error {
 	info, err := r.info(ctx, "replication")
 	if err != nil {

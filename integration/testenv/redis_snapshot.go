@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// RedisSnapshot is the data of a Redis server at one moment.
+// RedisSnapshot is a copy of the data of a Redis server.
 type RedisSnapshot struct{ file string }
 
 // SaveSnapshot writes the data to disk (SAVE) and keeps a copy for RestartFrom.
@@ -20,8 +20,8 @@ func (r *Redis) SaveSnapshot() RedisSnapshot {
 	return s
 }
 
-// RestartFrom kills the server if it runs and starts it on a snapshot, as after restoring a backup.
-// The snapshot may be another server's.
+// RestartFrom kills the server if it runs, and starts it with a snapshot, as the restore of a
+// backup does. The snapshot may be that of another server.
 func (r *Redis) RestartFrom(s RedisSnapshot) {
 	r.t.Helper()
 	r.Kill()
@@ -30,8 +30,8 @@ func (r *Redis) RestartFrom(s RedisSnapshot) {
 	r.start()
 }
 
-// restoreAppendOnly writes the same data as an append-only file: with "appendonly yes" Redis 7
-// looks at nothing else.
+// restoreAppendOnly writes the same data as an append-only file, because with "appendonly yes"
+// Redis 7 reads nothing else.
 func (r *Redis) restoreAppendOnly(s RedisSnapshot) error {
 	const base = "appendonly.aof.1.base.rdb"
 	folder := filepath.Join(r.data, "appendonlydir")

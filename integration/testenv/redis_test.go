@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 )
 
-// set writes a key and fails the test when that does not work.
+// set writes a key, and fails the test on an error.
 func set(t *testing.T, client redis.Cmdable, key, value string) {
 	t.Helper()
 	if err := client.Set(t.Context(), key, value, 0).Err(); err != nil {
@@ -20,7 +20,7 @@ func set(t *testing.T, client redis.Cmdable, key, value string) {
 	}
 }
 
-// want looks at a key; "" stands for a missing one.
+// want checks the value of a key; "" stands for a missing key.
 func want(t *testing.T, client redis.Cmdable, key, value string) {
 	t.Helper()
 	got, err := client.Get(t.Context(), key).Result()
@@ -29,7 +29,7 @@ func want(t *testing.T, client redis.Cmdable, key, value string) {
 	}
 }
 
-// eventually waits until a check has no complaint.
+// eventually waits until a check returns no error.
 func eventually(t *testing.T, what string, server interface{ Log() string }, check func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -43,15 +43,15 @@ func eventually(t *testing.T, what string, server interface{ Log() string }, che
 	}
 }
 
-// brief is a context for something that is meant not to work.
+// brief returns a context for a call that is expected to fail.
 func brief(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// impatient is a client as code under test has it: no second attempts, and the caller's deadline
-// counts.
+// impatient returns a client without retries that respects the caller's deadline, like that of code
+// under test.
 func impatient(t *testing.T, addr string) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
@@ -101,8 +101,8 @@ func TestRedisPause(t *testing.T) {
 		t.Error("a paused server answers")
 	}
 	r.Resume()
-	// It was sent, so it is done, although the client was told otherwise.
-	eventually(t, "the command of then is served", r, func() error {
+	// It was sent, so it is executed, although the client got an error.
+	eventually(t, "the command is served", r, func() error {
 		if got := client.Get(t.Context(), "a").Val(); got != "2" {
 			return fmt.Errorf("a is %q", got)
 		}

@@ -13,14 +13,14 @@ import (
 
 // Sentinels is a trio of Sentinels that watch one master and its replicas.
 type Sentinels struct {
-	Name  string   // the master's name for them
-	Trio  []*Redis // the Sentinels themselves, to be killed and paused like others
+	Name  string   // the name of the master
+	Trio  []*Redis // the Sentinels, to be killed and paused like other servers
 	t     testing.TB
-	nodes []*Redis // the servers they watch
+	nodes []*Redis // the servers that they watch
 }
 
 // StartSentinels starts three Sentinels with a quorum of two, and waits until they know each other
-// and all the replicas. A master is taken for dead after a second without an answer.
+// and all the replicas. A master counts as dead after a second without an answer.
 func StartSentinels(t testing.TB, master *Redis, replicas ...*Redis) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Name: Unique(), t: t, nodes: append([]*Redis{master}, replicas...)}
@@ -40,9 +40,9 @@ func StartSentinels(t testing.TB, master *Redis, replicas ...*Redis) *Sentinels 
 	return s
 }
 
-// complete complains while a Sentinel does not know everybody.
+// complete returns an error until a Sentinel knows all Sentinels and replicas.
 func (s *Sentinels) complete(ctx context.Context, sentinel *Redis) error {
-	// go-redis has SENTINEL commands on a client of their own only.
+	// go-redis has SENTINEL commands only on a separate kind of client.
 	reply := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", s.Name)
 	if err := sentinel.client.Process(ctx, reply); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Sentinels) complete(ctx context.Context, sentinel *Redis) error {
 	return nil
 }
 
-// Addrs are the addresses of the Sentinels.
+// Addrs returns the addresses of the Sentinels.
 func (s *Sentinels) Addrs() []string {
 	var addrs []string
 	for _, sentinel := range s.Trio {
@@ -63,8 +63,8 @@ func (s *Sentinels) Addrs() []string {
 	return addrs
 }
 
-// Client is a client that asks the Sentinels where the master is; for the test to prepare and to
-// look.
+// Client returns a client that finds the master through the Sentinels, for the preparations and
+// checks of a test.
 func (s *Sentinels) Client() *redis.Client {
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: s.Name, SentinelAddrs: s.Addrs(), DisableIdentity: true, DialerRetries: 1,
@@ -73,8 +73,8 @@ func (s *Sentinels) Client() *redis.Client {
 	return client
 }
 
-// AwaitMaster waits until all Sentinels that run name the same master, which is none of those
-// given, and it says so itself.
+// AwaitMaster waits until all running Sentinels name the same master, the master has that role
+// itself, and it is none of the given servers.
 func (s *Sentinels) AwaitMaster(but ...*Redis) *Redis {
 	s.t.Helper()
 	var master *Redis
@@ -85,8 +85,8 @@ func (s *Sentinels) AwaitMaster(but ...*Redis) *Redis {
 	return master
 }
 
-// master returns the server that all Sentinels name, and complains when it is one of those given or
-// does not know yet.
+// master returns the server that all Sentinels name, or an error if it is one of the given servers
+// or does not have the role yet.
 func (s *Sentinels) master(ctx context.Context, but ...*Redis) (*Redis, error) {
 	var agreed *Redis
 	for _, sentinel := range s.Trio {
@@ -129,8 +129,8 @@ func (s *Sentinels) named(ctx context.Context, sentinel *Redis) (*Redis, error) 
 	return s.nodes[at], nil
 }
 
-// Failover has the Sentinels promote a replica while the old master lives, waits until all of them
-// know, and returns the new master.
+// Failover makes the Sentinels promote a replica while the old master is alive, waits until all of
+// them know, and returns the new master.
 func (s *Sentinels) Failover() *Redis {
 	s.t.Helper()
 	old := s.AwaitMaster()
@@ -144,7 +144,7 @@ func (s *Sentinels) Failover() *Redis {
 	return heir
 }
 
-// forceFailover is refused during another failover and while no replica is known to be good.
+// forceFailover fails during another failover, and while no replica is known to be good.
 func (s *Sentinels) forceFailover(ctx context.Context) error {
 	for _, sentinel := range s.Trio {
 		if sentinel.process.answers() {
@@ -154,10 +154,10 @@ func (s *Sentinels) forceFailover(ctx context.Context) error {
 	return errors.New("no Sentinel runs")
 }
 
-// Log is what the Sentinels wrote.
+// Log returns the logs of the Sentinels.
 func (s *Sentinels) Log() string { return logs(s.Trio) }
 
-// logs puts the ends of several logs together.
+// logs joins the ends of several logs.
 func logs(servers []*Redis) string {
 	var all string
 	for _, server := range servers {

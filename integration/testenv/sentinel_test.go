@@ -51,14 +51,14 @@ func TestSentinelsWithoutOne(t *testing.T) {
 	if got := s.AwaitMaster(a); got != b {
 		t.Fatalf("the master is %s", got.Addr())
 	}
-	a.Resume() // it still takes itself for the master, until a Sentinel tells it
-	eventually(t, "the paused master is told", a, func() error {
+	a.Resume() // it still acts as the master, until a Sentinel reconfigures it
+	eventually(t, "the paused master becomes a replica", a, func() error {
 		if role := a.Info("replication")["role"]; role != "slave" {
 			return fmt.Errorf("it is a %s", role)
 		}
 		return nil
 	})
-	s.Trio[0].Restart() // it missed all this
+	s.Trio[0].Restart() // it missed the failovers
 	if got := s.AwaitMaster(); got != b {
 		t.Fatalf("the master is %s", got.Addr())
 	}

@@ -1,11 +1,11 @@
 // Package testenv starts real servers as child processes of a test, and breaks them: Redis alone,
-// with replicas, with Sentinels and as a Cluster; a stand-in for MongoDB; and a Link in front of
-// any address that cuts, hangs or slows what passes.
+// with replicas, with Sentinels and as a Cluster, and a stand-in for MongoDB. A Link in front of
+// any address can cut, hold or delay its traffic.
 //
 // Everything is private to the test that started it (processes, ports on 127.0.0.1, folders, names)
-// and ends with it; nothing else on the machine is touched. Whatever goes wrong ends the test with
-// the server's log, so the methods are for the test's own goroutine; Addr, URI and Log may be used
-// from others too. A missing binary is a failure, never a skip. It needs Linux.
+// and ends with it. Nothing else on the machine is touched. A failure ends the test and prints the
+// server's log, so methods must be called from the test's own goroutine, except Addr, URI and Log.
+// A missing binary fails the test and never skips it. The package needs Linux.
 package testenv
 
 import (
@@ -24,23 +24,23 @@ import (
 )
 
 const (
-	patience = 30 * time.Second // how long anything may take before the test fails
+	patience = 30 * time.Second // longest wait before the test fails
 	interval = 5 * time.Millisecond
-	tail     = 6000 // bytes of a log that a failure shows
+	tail     = 6000 // bytes of a log that are printed on failure
 )
 
 // Unique returns a name that no other test and no other run uses, for keys, databases and counters.
 func Unique() string {
 	var random [8]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	return "seqdtest_" + hex.EncodeToString(random[:])
 }
 
-// logger is a server that a failed wait shows the log of.
+// logger is a server whose log is printed if a wait fails.
 type logger interface{ Log() string }
 
-// await waits until the condition has no complaint. It is called again and again, with a context
-// that ends with the wait.
+// await repeats the condition until it returns no error. The context of the condition ends with the
+// wait.
 func await(t testing.TB, what string, server logger, condition func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -58,8 +58,8 @@ func await(t testing.TB, what string, server logger, condition func(context.Cont
 	}
 }
 
-// again makes a request that a wait sends once it works, and again when nothing has come of it:
-// Redis gives a failover up after five seconds.
+// again wraps a request so that a wait sends it until it succeeds, and again later if it had no
+// effect, because Redis gives up a failover after five seconds.
 func again(request func(context.Context) error) func(context.Context) error {
 	const pause = 6 * time.Second
 	var sent time.Time
@@ -82,7 +82,7 @@ func lastOf(log string) string {
 	return log
 }
 
-// showOnFailure puts the server's log into the output of a test that failed.
+// showOnFailure prints the server's log if the test fails.
 func showOnFailure(t testing.TB, name string, server logger) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -91,12 +91,12 @@ func showOnFailure(t testing.TB, name string, server logger) {
 	})
 }
 
-// within is a context for one command of the environment itself.
+// within returns a context for one command of this package.
 func within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }
 
-// must ends the test on an error of the environment itself.
+// must ends the test on an error of this package.
 func must(t testing.TB, server logger, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -104,10 +104,10 @@ func must(t testing.TB, server logger, what string, err error) {
 	}
 }
 
-// reservePort returns a port on 127.0.0.1 that is the test's until it ends, also while its server
-// is down: a socket stays bound to it. It is bound alone, so that the port is free; then it says
-// SO_REUSEADDR and never listens, so that a server which says the same (all here do) can bind the
-// port beside it. Without a server connections are refused as usual.
+// reservePort reserves a free port on 127.0.0.1 until the test ends, even while its server is down.
+// A socket stays bound to the port and never listens. It is bound without SO_REUSEADDR, so that the
+// port is free, and sets it afterwards, so that a server that sets it too (all servers here do) can
+// bind the same port. Without a server connections are refused as usual.
 func reservePort(t testing.TB) int {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -128,7 +128,7 @@ func reservePort(t testing.TB) int {
 	return bound.(*syscall.SockaddrInet4).Port
 }
 
-// dial complains while nobody listens on an address.
+// dial returns an error if nothing listens on an address.
 func dial(ctx context.Context, addr string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -137,7 +137,7 @@ func dial(ctx context.Context, addr string) error {
 	return conn.Close()
 }
 
-// lookUp finds a binary and says how to install it when it is missing.
+// lookUp finds a binary. If it is missing, the message says how to install it.
 func lookUp(t testing.TB, binary, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(binary)

@@ -20,8 +20,8 @@ const (
 	callersSpan  = "b7ad6b7169203331"
 )
 
-// spansOf starts seqd, sends it one request that the caller traces, stops it and returns the spans,
-// the one of the request first.
+// spansOf starts seqd, sends it one traced request, stops it and returns the spans, that of the
+// request first.
 func spansOf(t *testing.T, env []string) []tracingtest.Span {
 	t.Helper()
 	var collector tracingtest.Collector
@@ -29,7 +29,7 @@ func spansOf(t *testing.T, env []string) []tracingtest.Span {
 	t.Cleanup(server.Close)
 	n := node.StartReady(t, t.TempDir(), append(env, "SEQD_TRACING_ENDPOINT="+server.URL, "SEQD_TRACING_SAMPLERATIO=0", `SEQD_BIZTYPES=[{"name":"order","start":7654321}]`)...)
 	for _, headers := range [][]string{
-		{"Idempotency-Key", "another"}, // which is not traced, and brings the scripts to Redis
+		{"Idempotency-Key", "another"}, // not traced; loads the scripts into Redis
 		{"Idempotency-Key", "secret", "Traceparent", "00-" + callersTrace + "-" + callersSpan + "-01"},
 	} {
 		answer, err := n.Do("POST", "/seq/order?count=2", "", headers...)
@@ -42,7 +42,7 @@ func spansOf(t *testing.T, env []string) []tracingtest.Span {
 	// SERVER, then CLIENT
 	slices.SortStableFunc(spans, func(a, b tracingtest.Span) int { return strings.Compare(b.Kind, a.Kind) })
 	if len(spans) < 2 || spans[0].Kind != "SPAN_KIND_SERVER" || spans[0].ParentID != callersSpan {
-		t.Fatalf("got %+v; want the span of the request under that of its caller, and of what it did", spans)
+		t.Fatalf("got %+v; want the span of the request, below that of its caller, and its children", spans)
 	}
 	for _, s := range spans[1:] {
 		if s.TraceID != callersTrace || s.ParentID != spans[0].ID || s.Kind != "SPAN_KIND_CLIENT" || s.Failed {
@@ -75,7 +75,7 @@ func TestRedisInATrace(t *testing.T) {
 			t.Errorf("got %+v", s)
 		}
 	}
-	// The key is claimed, numbers are taken, and kept for the key.
+	// The key is claimed, numbers are taken, and the answer is stored for the key.
 	if want := []string{"POST /seq/{bizType}", "pipeline", "evalsha", "pipeline"}; !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}

@@ -1,4 +1,4 @@
-// Package bounded calls what may not heed its context.
+// Package bounded calls functions that may ignore their context.
 package bounded
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// grace is how long a call may take to return after its context has ended.
+// grace is how long a call may continue after its context has ended.
 const grace = 200 * time.Millisecond
 
 // Do calls f and returns its error. If f has not returned soon after ctx has ended, Do leaves it

@@ -1,6 +1,6 @@
-// Command configdoc writes docs/CONFIGURATION.md from the settings of the configuration. What a key
-// means is the comment of its field; the tags range, unit and zero say the rest. It runs in the
-// root of the module:
+// Command configdoc writes docs/CONFIGURATION.md from the settings of the configuration. The
+// description of a key is the comment of its field; its range, unit and the meaning of zero are
+// tags. Run it in the root of the module:
 //
 //	go run ./internal/configdoc >docs/CONFIGURATION.md
 package main
@@ -29,7 +29,7 @@ const module = "github.com/seqd/seqd"
 //go:embed head.md
 var head string
 
-// tail is the part of the document behind the tables.
+// tail is the part of the document after the tables.
 //
 //go:embed tail.md
 var tail string
@@ -64,7 +64,7 @@ func document(root string) (string, error) {
 	return b.String(), nil
 }
 
-// sectionOf returns the heading that a key stands under.
+// sectionOf returns the heading of a key.
 func sectionOf(path string) string {
 	section, _, nested := strings.Cut(path, ".")
 	if !nested {
@@ -73,7 +73,7 @@ func sectionOf(path string) string {
 	return section
 }
 
-// rangeOf returns the values that a key takes, with their unit.
+// rangeOf returns the allowed values of a key, with their unit.
 func rangeOf(k config.Key) string {
 	text := k.Field.Tag.Get("range")
 	switch {
@@ -92,7 +92,7 @@ func rangeOf(k config.Key) string {
 	return text
 }
 
-// zeroOf says what zero means, "" if nothing need be said.
+// zeroOf returns the meaning of zero, "" if it has no special meaning.
 func zeroOf(k config.Key) string {
 	text := k.Field.Tag.Get("zero")
 	if text == "" {
@@ -111,7 +111,7 @@ type comments struct {
 	ofType map[string]map[string]string // by package and type, then by field
 }
 
-// of returns what the comment of a key's field says, without the name of the field.
+// of returns the comment of a key's field, without the name of the field.
 func (c *comments) of(k config.Key) (string, error) {
 	owner := k.Owner.PkgPath() + "." + k.Owner.Name()
 	if c.ofType[owner] == nil {

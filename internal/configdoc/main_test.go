@@ -23,11 +23,11 @@ func TestDocumentIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/CONFIGURATION.md is not what the settings say: run go run ./internal/configdoc >docs/CONFIGURATION.md")
+		t.Error("docs/CONFIGURATION.md is not up to date: run go run ./internal/configdoc >docs/CONFIGURATION.md")
 	}
 }
 
-// Each number and duration has a range, and says what zero means if zero is in it.
+// Each number and duration has a range, and a meaning of zero if the range contains zero.
 func TestEveryKeyIsDescribed(t *testing.T) {
 	for _, k := range config.Keys() {
 		limits, zero := k.Field.Tag.Get("range"), k.Field.Tag.Get("zero")
@@ -62,7 +62,7 @@ func TestRangesAreChecked(t *testing.T) {
 			}
 			tried++
 			if problem := load(k, outside); problem == "" {
-				t.Errorf("%s %s is outside %q, and taken", k.Path, outside, m[0])
+				t.Errorf("%s %s is outside %q and is accepted", k.Path, outside, m[0])
 			}
 			if problem := load(k, m[2+i]); strings.Contains(problem, " outside ") {
 				t.Errorf("%s %s is inside %q: %s", k.Path, m[2+i], m[0], problem)
@@ -74,8 +74,8 @@ func TestRangesAreChecked(t *testing.T) {
 	}
 }
 
-// beside returns the value next to bound, below (-1) or above (1). It is not ok for a bound that
-// names another key.
+// beside returns the value next to bound, below (-1) or above (1). ok is false if the bound is
+// another key.
 func beside(k config.Key, bound string, step int64) (text string, ok bool) {
 	switch k.Field.Type {
 	case reflect.TypeFor[time.Duration]():
@@ -91,8 +91,8 @@ func beside(k config.Key, bound string, step int64) (text string, ok bool) {
 	return "", false
 }
 
-// load reads a configuration with one biz type of each strategy and one key set, and returns what is
-// wrong with that key.
+// load reads a configuration with one biz type of each strategy and one key set, and returns the
+// error for that key.
 func load(k config.Key, value string) (problem string) {
 	_, err := config.Load(config.Sources{
 		Env:   []string{`SEQD_BIZTYPES=[{"name":"a"},{"name":"b","strategy":"snowflake"}]`},
@@ -107,7 +107,7 @@ func load(k config.Key, value string) (problem string) {
 	return ""
 }
 
-// What is wrong with a comment is an error that names the key.
+// A wrong comment is an error that names the key.
 func TestWrongComments(t *testing.T) {
 	for name, test := range map[string]struct{ comment, want string }{
 		"good":        {"Addr is the address.", ""},

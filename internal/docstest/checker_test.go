@@ -1,4 +1,4 @@
-// Package docstest checks that no reference in code and documents leads nowhere.
+// Package docstest checks that every reference in code and documents has a target.
 package docstest
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// checker knows what references can lead to.
+// checker has all targets of references.
 type checker struct {
 	files map[string]string // text by path
-	// paths are all files and folders, also those that are not read.
+	// paths has all files and folders, including those that are not read.
 	paths      map[string]bool
 	names      map[string]bool            // base names of all files
 	tests      map[string]bool            // names of test functions
@@ -37,7 +37,8 @@ var (
 
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 	link       = regexp.MustCompile(`\[[^\]\[]*\]\(([^()\s]+(?:\([^()]*\))?)\)`)
-	// citation is a place in DESIGN.md, or several: DESIGN §2, DESIGN §2 and §4.
+	// citation matches references to one or more sections of DESIGN.md: DESIGN §2, DESIGN §2 and
+	// §4.
 	citation  = regexp.MustCompile(`DESIGN(?:\.md)?(?: "[^"]*")?(?:[, ]*(?:and |or |to )?§ ?\d+(?:\.\d+)*)+`)
 	paragraph = regexp.MustCompile(`§ ?(\d+(?:\.\d+)*)`)
 	cited     = regexp.MustCompile(`\b(?:U|S|G)\d[a-z]?\b`)
@@ -98,7 +99,7 @@ func readable(name string) bool {
 	return false
 }
 
-// learn notes what a file has that references can lead to.
+// learn adds the targets in a file.
 func (c *checker) learn(name, text string) {
 	switch path.Ext(name) {
 	case ".go":
@@ -153,7 +154,7 @@ func slugOf(title string) string {
 	return b.String()
 }
 
-// withoutBlocks replaces fenced code by empty lines.
+// withoutBlocks replaces fenced code with empty lines.
 func withoutBlocks(text string) string {
 	var b strings.Builder
 	fenced := false
@@ -170,12 +171,12 @@ func withoutBlocks(text string) string {
 	return b.String()
 }
 
-// check returns every reference that leads nowhere, as "file: reference: why".
+// check returns every reference without a target, as "file: reference: why".
 func (c *checker) check() []string {
 	c.problems = nil
 	for name, text := range c.files {
 		if strings.HasPrefix(name, "internal/docstest/") {
-			continue // its references lead nowhere on purpose
+			continue // its references have no targets on purpose
 		}
 		switch path.Ext(name) {
 		case ".md":
@@ -208,7 +209,7 @@ func (c *checker) document(name, text string) {
 	for _, code := range inlineCode.FindAllString(text, -1) {
 		for _, word := range strings.Fields(strings.Trim(code, "`")) {
 			if m := at.FindStringSubmatch(word); m != nil && !c.paths[m[1]] {
-				c.report(name, m[1], "there is no such file")
+				c.report(name, m[1], "no such file")
 			}
 		}
 		for _, test := range testName.FindAllString(code, -1) {
@@ -222,14 +223,14 @@ func (c *checker) document(name, text string) {
 	}
 }
 
-// test checks the name of a test. In a command it may be the beginning of several.
+// test checks the name of a test. In a command it may be the common beginning of several names.
 func (c *checker) test(name, code, test string) {
 	known := c.tests[test]
 	for t := range c.tests {
 		known = known || strings.Contains(code, "-run") && strings.HasPrefix(t, test)
 	}
 	if !known {
-		c.report(name, test, "there is no such test")
+		c.report(name, test, "no such test")
 	}
 }
 
@@ -245,14 +246,14 @@ func (c *checker) link(name, target string) {
 	}
 	switch {
 	case !c.paths[to]:
-		c.report(name, target, "there is no %s", to)
+		c.report(name, target, "no %s", to)
 	case anchored && !c.anchors[to][anchor]:
 		c.report(name, target, "%s has no such heading", to)
 	}
 }
 
-// prose checks the references that comments and documents have in common. The text has no line
-// breaks.
+// prose checks the kinds of references that occur in both comments and documents. The text has no
+// line breaks.
 func (c *checker) prose(name, text string) {
 	for _, list := range citation.FindAllString(text, -1) {
 		for _, m := range paragraph.FindAllStringSubmatch(list, -1) {
@@ -268,7 +269,7 @@ func (c *checker) prose(name, text string) {
 	}
 	for _, m := range adrNumber.FindAllStringSubmatch(text, -1) {
 		if !c.adr(m[1]) {
-			c.report(name, m[0], "there is no such record in docs/adr")
+			c.report(name, m[0], "no such record in docs/adr")
 		}
 	}
 	for _, m := range quotation.FindAllStringSubmatch(text, -1) {
@@ -287,19 +288,19 @@ func (c *checker) adr(number string) bool {
 	return false
 }
 
-// quotation checks that a document has what is quoted from it: README "Two nodes".
+// quotation checks that a document contains a quotation, as in README "Two nodes".
 func (c *checker) quotation(name, document, quoted string) {
 	for _, at := range []string{document + ".md", "docs/" + document + ".md"} {
 		if text, known := c.files[at]; known {
 			if !strings.Contains(plain(text), plain(quoted)) {
-				c.report(name, at+" "+quoted, "this is not in the document")
+				c.report(name, at+" "+quoted, "the document does not contain this")
 			}
 			return
 		}
 	}
 }
 
-// plain returns a text without marks and line breaks, in small letters.
+// plain returns a text in lower case, without markup and line breaks.
 func plain(text string) string {
 	text = strings.NewReplacer("`", "", "*", "").Replace(markup.ReplaceAllString(text, ""))
 	return strings.ToLower(strings.Join(strings.Fields(text), " "))
@@ -310,12 +311,12 @@ func (c *checker) fileNames(name, text string) {
 	under := regexp.MustCompile(`(?:^|[\s("'])((?:` + c.roots + `)/[\w./-]*\w\.(?:go|lua|md|yaml|json))\b`)
 	for _, m := range under.FindAllStringSubmatch(text, -1) {
 		if !c.paths[m[1]] && !c.paths[path.Join(path.Dir(name), m[1])] {
-			c.report(name, m[1], "there is no such file")
+			c.report(name, m[1], "no such file")
 		}
 	}
 	for _, m := range goFile.FindAllStringSubmatch(text, -1) {
 		if !c.names[m[1]] {
-			c.report(name, m[1], "there is no such file")
+			c.report(name, m[1], "no such file")
 		}
 	}
 }
@@ -330,7 +331,7 @@ func joined(text string) string {
 	return b.String()
 }
 
-// proseOfGo returns the comments and the texts of a Go file.
+// proseOfGo returns the comments and the strings of a Go file.
 func proseOfGo(text string) string {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(text))
@@ -349,8 +350,8 @@ func proseOfGo(text string) string {
 	}
 }
 
-// checkMap compares the map of the packages in DESIGN.md with the folders: it names those with
-// product code, except in other modules, and those that are there.
+// checkMap compares the map of the packages in DESIGN.md with the folders. The map must name every
+// folder with product code, except in other modules, and no folder that does not exist.
 func (c *checker) checkMap() (problems []string) {
 	_, after, _ := strings.Cut(c.files[design], "## 8. Packages\n")
 	_, block, _ := strings.Cut(after, "```\n")
@@ -363,7 +364,7 @@ func (c *checker) checkMap() (problems []string) {
 		folder := strings.Fields(line)[0]
 		listed[folder] = true
 		if !c.paths[folder] {
-			problems = append(problems, folder+": there is no such folder")
+			problems = append(problems, folder+": no such folder")
 		}
 	}
 	for file := range c.files {
@@ -377,7 +378,7 @@ func (c *checker) checkMap() (problems []string) {
 	return slices.Compact(problems)
 }
 
-// inOtherModule reports whether a folder belongs to a module beside the product.
+// inOtherModule reports whether a folder belongs to another module than the product.
 func (c *checker) inOtherModule(folder string) bool {
 	for ; folder != "."; folder = path.Dir(folder) {
 		if c.paths[folder+"/go.mod"] {

@@ -19,7 +19,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// Code in documents can be read in a terminal of 100 columns.
+// Code in documents fits into 100 columns.
 func TestWidthOfCode(t *testing.T) {
 	c, err := newChecker(os.DirFS("../.."))
 	if err != nil {
@@ -65,12 +65,12 @@ func TestMapChecker(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := strings.Join(c.checkMap(), "\n")
-	if want := "gone: there is no such folder\nstore: it is not on the map"; got != want {
+	if want := "gone: no such folder\nstore: it is not on the map"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// Each kind of reference is found if it leads nowhere, and passes if it leads somewhere.
+// Each kind of reference is reported if its target is missing, and only then.
 func TestChecker(t *testing.T) {
 	repo := map[string]string{
 		"README.md":             "# Project\n\n## Two nodes\n\nNodes *share* a\nstore.\n",

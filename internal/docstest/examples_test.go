@@ -17,8 +17,8 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// The documents whose examples are true for a service that was just started with configs/seqd.yaml:
-// each curl line is sent, in order, and its answer compared.
+// TestExamples runs the examples of documents that assume a service just started with
+// configs/seqd.yaml. It sends each curl line in order and compares the answer.
 func TestExamples(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// serve starts the service of the first example, in a folder of its own.
+// serve starts the service of the first example in a new folder.
 func serve(t *testing.T, root string) (addr string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -86,8 +86,8 @@ type example struct{ command, want string }
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```")
 
-// examplesOf returns the examples of a document that call the service with curl. A line of an answer
-// that begins with two spaces continues the line before it.
+// examplesOf returns the examples of a document that call the service with curl. A line of an
+// answer that begins with two spaces continues the previous line.
 func examplesOf(text string) (list []example) {
 	for _, block := range console.FindAllStringSubmatch(text, -1) {
 		for _, part := range strings.Split("\n"+strings.ReplaceAll(block[1], "\\\n", ""), "\n$ ")[1:] {
@@ -102,7 +102,7 @@ func examplesOf(text string) (list []example) {
 
 var word = regexp.MustCompile(`'([^']*)'|(\S+)`)
 
-// send does what the curl of an example does.
+// send sends the request of an example and returns the answer.
 func (e example) send(t *testing.T, addr string) string {
 	t.Helper()
 	var words []string
@@ -143,10 +143,11 @@ func (e example) send(t *testing.T, addr string) string {
 	return strings.TrimSpace(string(answer))
 }
 
-// passing is what differs from run to run: request IDs, times, and numbers made of the time.
+// passing matches what differs from run to run: request IDs, times, and numbers derived from the
+// time.
 var passing = regexp.MustCompile(`"(requestId|updatedAt)":"[^"]*"|"bizType":"user","id":"\d+"}`)
 
-// same compares answers. An example with … is compared up to there.
+// same compares answers. If an example contains …, the rest is not compared.
 func same(got, want string) bool {
 	got, want = passing.ReplaceAllString(got, "$1"), passing.ReplaceAllString(want, "$1")
 	if begin, _, shortened := strings.Cut(want, "…"); shortened {

@@ -1,5 +1,5 @@
-// Package folder makes folders and names that survive a power loss (a file does only when its name
-// does, and the names of its folders), and locks files.
+// Package folder creates folders and names that survive a power loss, and locks files. A file
+// survives only if its name and the names of its folders do.
 package folder
 
 import (
@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 )
 
-// ErrHeld is returned by [Lock] when somebody else has the lock.
+// ErrHeld is returned by [Lock] if another holder has the lock.
 var ErrHeld = errors.New("held by another")
 
-// Make is os.MkdirAll that syncs the folder above each new one.
+// Make is like [os.MkdirAll], and syncs the parent of each new folder.
 func Make(dir string, mode fs.FileMode) error {
 	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -31,7 +31,7 @@ func Make(dir string, mode fs.FileMode) error {
 	return Sync(above)
 }
 
-// Sync makes what was created, renamed or removed in a folder survive a power loss.
+// Sync makes the names in a folder durable: what was created, renamed or removed there.
 func Sync(dir string) error {
 	opened, err := os.Open(dir)
 	if err != nil {

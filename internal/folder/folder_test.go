@@ -25,7 +25,7 @@ func TestMake(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Make(filepath.Join(file, "x"), 0o700); err == nil {
-		t.Error("a folder in a file")
+		t.Error("a folder was made inside a file")
 	}
 }
 

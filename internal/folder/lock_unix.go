@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Lock takes an exclusive lock for as long as the file is open, or returns [ErrHeld]. Unlike locks
-// of fcntl it also holds between two that opened the file in one process, and does not go when
-// another of them closes it.
+// Lock takes an exclusive lock for as long as the file is open, or returns [ErrHeld]. Unlike a lock
+// of fcntl, it also excludes other open files of the same process, and stays when one of those is
+// closed.
 func Lock(f *os.File) error {
 	for {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {

@@ -1,6 +1,7 @@
-// Package gcpace makes the garbage collector run less often than usual while little lives, and as
-// often as usual otherwise. What seqd keeps is usually small, and collecting it each time it has
-// doubled costs a twelfth of all requests. When it is large, five times as much would be.
+// Package gcpace makes the garbage collector run less often than usual while the live heap is
+// small. The live heap of seqd is usually small, and collecting each time it has doubled costs a
+// twelfth of the throughput. If the live heap is large, the collector runs as usual, because rare
+// collections would need up to five times its memory.
 package gcpace
 
 import (
@@ -11,14 +12,13 @@ import (
 )
 
 const (
-	// spare is how much garbage may gather at least, unless that is more than rare times what
-	// lives.
+	// spare is the garbage that may always gather, in bytes, up to rare percent of the live heap.
 	spare = 64 << 20
-	rare  = 400 // percent of what lives
-	usual = 100 // percent; what Go does by itself
+	rare  = 400 // percent of the live heap
+	usual = 100 // percent; Go's default
 )
 
-// Start paces the collector from now on, except if GOGC says how. GOMEMLIMIT holds beside it.
+// Start starts pacing the collector, unless GOGC is set. GOMEMLIMIT still applies.
 func Start() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -28,13 +28,13 @@ func Start() {
 	runtime.SetFinalizer(p, (*pacer).collected)
 }
 
-// pacer is garbage at all times: each collection finalizes it.
+// pacer is always garbage, so each collection finalizes it.
 type pacer struct {
 	percent int
 	live    []metrics.Sample
 }
 
-// collected sets how much may gather until the next collection.
+// collected sets how much garbage may gather before the next collection.
 func (p *pacer) collected() {
 	metrics.Read(p.live)
 	if percent := percentFor(p.live[0].Value.Uint64()); percent != p.percent {
@@ -44,8 +44,8 @@ func (p *pacer) collected() {
 	runtime.SetFinalizer(p, (*pacer).collected)
 }
 
-// percentFor returns how much garbage may gather beside so many bytes that live, in percent of
-// them. It moves in steps of 20, for each change stops the program for a moment.
+// percentFor returns how much garbage may gather, in percent of live, the bytes of the live heap.
+// It is a multiple of 20, because each change stops the program for a moment.
 func percentFor(live uint64) int {
 	percent := 100 * spare / max(live, 1) / 20 * 20
 	return int(min(max(percent, usual), rare))

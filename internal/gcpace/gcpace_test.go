@@ -17,7 +17,7 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
-// The pace follows what lives, up and down.
+// The pace follows the size of the live heap, up and down.
 func TestPaceFollowsWhatLives(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -29,7 +29,7 @@ func TestPaceFollowsWhatLives(t *testing.T) {
 	await(t, 400)
 }
 
-// await collects until the pace is as wanted.
+// await collects garbage until the pace is as wanted.
 func await(t *testing.T, want uint64) {
 	t.Helper()
 	pace := []metrics.Sample{{Name: "/gc/gogc:percent"}}

@@ -1,2 +1,2 @@
-// Package openfiles says how many files this process may have open.
+// Package openfiles returns the limit of open files of this process.
 package openfiles

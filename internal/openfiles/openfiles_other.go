@@ -2,5 +2,5 @@
 
 package openfiles
 
-// Limit knows nothing on this system.
+// Limit is not known on this system.
 func Limit() (most uint64, known bool) { return 0, false }

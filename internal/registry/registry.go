@@ -21,7 +21,7 @@ func New[F any](kind string) *Registry[F] {
 	return &Registry[F]{kind: kind, factories: make(map[string]F)}
 }
 
-// Register adds a factory. It panics when the name is empty or taken, or complete is false: those
+// Register adds a factory. It panics if the name is empty or taken, or if complete is false. Those
 // are mistakes in the program, found at its first start.
 func (r *Registry[F]) Register(name string, f F, complete bool) {
 	if name == "" || !complete {

@@ -17,7 +17,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("found %v, %v", f, err)
 	}
 	if _, err := r.Lookup("beta"); err == nil || !strings.Contains(err.Error(), "alpha") || !strings.Contains(err.Error(), "things") {
-		t.Errorf("the error %v does not list the things there are", err)
+		t.Errorf("the error %v does not list the registered names", err)
 	}
 	for name, register := range map[string]func(){
 		"taken":      func() { r.Register("alpha", 2, true) },

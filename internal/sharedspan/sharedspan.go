@@ -1,5 +1,4 @@
-// Package sharedspan gives a command that is sent once for several callers its place in their
-// traces.
+// Package sharedspan traces a command that is sent once for several callers.
 package sharedspan
 
 import (
@@ -8,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Span is the span that a shared command is a part of: that of the first of its callers that is
-// traced. The zero value has none. It is not safe for concurrent use.
+// Span is the parent span of a shared command: the span of its first caller that is traced. The
+// zero value has none. It is not safe for concurrent use.
 type Span struct{ first trace.Span }
 
 // Join adds a caller by its span, which may be one that records nothing. A span that is not the
@@ -24,8 +23,8 @@ func (s *Span) Join(caller trace.Span) {
 	}
 }
 
-// Context is what the command runs under: it has the span, and nobody's deadline, for its callers
-// have several. Without a span it is [context.Background].
+// Context returns the context for the command. It has the span and no deadline, because the callers
+// have different ones. Without a span it is [context.Background].
 func (s *Span) Context() context.Context {
 	if s.first == nil {
 		return context.Background()

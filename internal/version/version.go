@@ -1,5 +1,5 @@
-// Package version is the one place that says which version of seqd is running: seqd version,
-// /nodes, /metrics, traces and the User-Agent of webhooks ask it.
+// Package version returns the version of seqd, for seqd version, /nodes, /metrics, traces and the
+// User-Agent of webhooks.
 package version
 
 import (
@@ -16,21 +16,22 @@ var linked, revision string
 
 const (
 	module = "github.com/seqd/seqd"
-	// unreleased stands for a version that is not known.
+	// unreleased stands for an unknown version.
 	unreleased = "development build"
 )
 
 // Of returns the version of seqd and, if seqd is part of a program of another module, that of the
-// program. given is the program's own version; "" leaves it to the linker, and then to Go.
+// program. given is the program's own version. If it is "", the version of the linker counts, and
+// then that of Go.
 func Of(given string) string { return of(cmp.Or(given, linked), buildInfo()) }
 
-// Revision returns the commit that the program was built from, "" if nobody knows. given comes
-// first, as for [Of].
+// Revision returns the commit that the program was built from, "" if unknown. given overrides it,
+// as for [Of].
 func Revision(given string) string {
 	return cmp.Or(given, revision, commit(buildInfo()))
 }
 
-// UserAgent returns how seqd calls itself in requests: seqd, with its version if it is a release.
+// UserAgent returns the User-Agent of seqd's requests: seqd, with its version if it is a release.
 func UserAgent() string { return userAgent(Of("")) }
 
 func userAgent(version string) string {
@@ -70,5 +71,5 @@ func buildInfo() *debug.BuildInfo {
 	return &debug.BuildInfo{}
 }
 
-// released returns a version, "" for one that Go made up.
+// released returns version, or "" if Go made it up.
 func released(version string) string { return strings.TrimPrefix(version, "(devel)") }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A program with plugins of its own says both versions.
+// A program with additional plugins shows both versions.
 func TestOf(t *testing.T) {
 	seqd := func(version string, replace *debug.Module) []*debug.Module {
 		return []*debug.Module{{Path: "other", Version: "v9"}, {Path: module, Version: version, Replace: replace}}
@@ -38,7 +38,7 @@ func TestRevision(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if got := Revision("ff"); got != "ff" {
-		t.Errorf("got %q, want the one that was given", got)
+		t.Errorf("got %q, want the given revision", got)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestUserAgent(t *testing.T) {
 	}
 }
 
-// The linker sets these variables by their names, and says nothing if there are none.
+// The linker sets these variables by name, and does not complain if they are missing.
 func TestImageSetsTheVersion(t *testing.T) {
 	text, err := os.ReadFile("../../Dockerfile")
 	if err != nil {

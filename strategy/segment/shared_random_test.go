@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -25,7 +26,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("segment.seeds", 3, "how many seeds the test with random faults runs, each with onRedisDown degrade and reject")
+	seeds   = flag.Int("segment.seeds", longtest.Or(1, 3), "how many seeds the test with random faults runs, each with onRedisDown degrade and reject")
 	oneSeed = flag.Int("segment.seed", -1, "run only this seed, with its log")
 )
 

@@ -1,10 +1,10 @@
-// Command mongostandin stands in for a MongoDB server where none can be installed: FerretDB with
-// its SQLite handler on a folder on disk, behind a turnstile that lets one command at a time
-// through. It is a single server without authentication, replication and transactions.
+// Command mongostandin stands in for a MongoDB server if none can be installed. It is FerretDB with
+// its SQLite backend in a folder, behind a turnstile that lets one command through at a time. It is
+// a single server without authentication, replication and transactions.
 //
-// The turnstile makes what MongoDB promises true: an update of one document is atomic. FerretDB
-// reads the document, changes it and writes it back without a lock, so most of many concurrent $inc
-// are lost.
+// The turnstile makes updates of one document atomic, as MongoDB promises. FerretDB reads the
+// document, changes it and writes it back without a lock, so most of many concurrent $inc would be
+// lost.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run serves until ctx ends. The port opens only when FerretDB answers behind it.
+// run serves until ctx ends. It opens the port once FerretDB answers behind it.
 func run(ctx context.Context, log *slog.Logger, listen, dir, synchronous string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,8 +79,8 @@ func startFerret(ctx context.Context, log *slog.Logger, dir, synchronous string)
 	return uri.Host, ended, nil
 }
 
-// sqliteURL names the folder as FerretDB wants it. FerretDB itself sets journal_mode=wal and leaves
-// synchronous at SQLite's default.
+// sqliteURL returns the URL of the folder for FerretDB. FerretDB itself sets journal_mode=wal and
+// leaves synchronous at SQLite's default.
 func sqliteURL(dir, synchronous string) (string, error) {
 	switch synchronous {
 	case "off", "normal", "full":

@@ -23,9 +23,9 @@ const (
 	opMsg          = 2013
 
 	flagChecksum = 1 << 0 // the last four bytes are a CRC-32C of the rest
-	// request: no reply is wanted; reply: another one follows without a request
+	// in a request: no reply is wanted; in a reply: another reply follows
 	flagMoreToCome      = 1 << 1
-	flagExhaustAllowed  = 1 << 16 // request: the reply may set moreToCome
+	flagExhaustAllowed  = 1 << 16 // in a request: the reply may set moreToCome
 	minMessageWithFlags = headerSize + 4
 )
 
@@ -54,7 +54,7 @@ func (m message) requestID() uint32  { return binary.LittleEndian.Uint32(m[4:]) 
 func (m message) responseTo() uint32 { return binary.LittleEndian.Uint32(m[8:]) }
 func (m message) opCode() uint32     { return binary.LittleEndian.Uint32(m[12:]) }
 
-// flags are those of an OP_MSG; other messages have none.
+// flags returns the flags of an OP_MSG; other messages have none.
 func (m message) flags() uint32 {
 	if m.opCode() != opMsg {
 		return 0
@@ -64,7 +64,7 @@ func (m message) flags() uint32 {
 
 func (m message) has(flag uint32) bool { return m.flags()&flag != 0 }
 
-// clear takes flags away and renews the checksum when there is one.
+// clear clears flags and updates the checksum, if there is one.
 func (m message) clear(flags uint32) {
 	if !m.has(flags) {
 		return

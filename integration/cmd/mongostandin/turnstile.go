@@ -13,11 +13,12 @@ import (
 
 // turnstile forwards commands from all its clients to the server behind it, one at a time.
 //
-//  1. A request is read in full before the turn is taken, so that a slow or broken client never
+//  1. A request is read in full before it takes the turn, so that a slow or broken client never
+//     holds the turn.
+//  2. The reply to a forwarded request is read in full before the turn ends, even if the client has
+//     disconnected meanwhile.
+//  3. Replies are sent to the client after the turn, so that a client that does not read never
 //     holds it.
-//  2. A request that was forwarded is answered in full before the turn is given back, also when its
-//     client has gone meanwhile.
-//  3. Replies go to the client after the turn, so that a client that does not read never holds it.
 type turnstile struct {
 	backend string
 	log     *slog.Logger
@@ -26,8 +27,8 @@ type turnstile struct {
 	turn sync.Mutex
 }
 
-// serve accepts clients until ctx ends or the listener fails, and returns when all of them are
-// gone.
+// serve accepts clients until ctx ends or the listener fails, and returns when all have
+// disconnected.
 func (t *turnstile) serve(ctx context.Context, listener net.Listener) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -70,9 +71,9 @@ func (t *turnstile) relay(client io.ReadWriter, server io.ReadWriter) error {
 			return err
 		}
 		unacknowledged := request.has(flagMoreToCome)
-		// Without exhaustAllowed every request has one reply: a heartbeat that streams would
-		// otherwise keep the turn for ever. FerretDB answers unacknowledged writes too; asking for
-		// the reply tells us when the write is done, and the client does not get it.
+		// Without exhaustAllowed every request has one reply; a streaming heartbeat would keep the
+		// turn forever. For an unacknowledged write a reply is requested too, to know when the
+		// write is done. The client does not get that reply.
 		request.clear(flagExhaustAllowed | flagMoreToCome)
 		reply, err := t.exchange(server, replies, request)
 		if err != nil {

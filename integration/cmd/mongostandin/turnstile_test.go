@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// newMessage is an OP_MSG of the given size; the checksum is set when the flags say so.
+// newMessage returns an OP_MSG of the given size, with a checksum if the flags say so.
 func newMessage(id uint32, responseTo uint32, flags uint32, size int) message {
 	m := make(message, size)
 	for i, v := range []uint32{uint32(size), id, responseTo, opMsg, flags} {
@@ -66,8 +66,7 @@ func TestClearRenewsTheChecksum(t *testing.T) {
 	}
 }
 
-// fakeServer answers every request with one reply of the same size, and counts what was under way
-// at once.
+// fakeServer answers every request with a reply of the same size, and counts concurrent requests.
 type fakeServer struct {
 	addr         string
 	served       atomic.Int64
@@ -115,13 +114,14 @@ func (f *fakeServer) answer(conn net.Conn) {
 	}
 }
 
-// note keeps the largest number of requests that were under way at once.
+// note updates the largest number of concurrent requests.
 func (f *fakeServer) note(now int64) {
 	for most := f.most.Load(); now > most && !f.most.CompareAndSwap(most, now); most = f.most.Load() {
 	}
 }
 
-// startTurnstile starts one before the server and returns a function that connects to it.
+// startTurnstile starts a turnstile in front of the server and returns a function that connects to
+// it.
 func startTurnstile(t *testing.T, f *fakeServer) func() net.Conn {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +149,7 @@ func startTurnstile(t *testing.T, f *fakeServer) func() net.Conn {
 	}
 }
 
-// ask sends one request and wants its reply.
+// ask sends a request and checks its reply.
 func ask(t *testing.T, conn net.Conn, request message) {
 	t.Helper()
 	if _, err := conn.Write(request); err != nil {
@@ -164,7 +164,7 @@ func ask(t *testing.T, conn net.Conn, request message) {
 
 func TestOneAtATime(t *testing.T) {
 	f := newFakeServer(t)
-	// time enough for another one to come in
+	// enough time for another one to arrive
 	f.before = func() { time.Sleep(20 * time.Microsecond) }
 	connect := startTurnstile(t, f)
 	var clients sync.WaitGroup

@@ -1,8 +1,8 @@
-// Command clockseqd is seqd with a clock that a test can turn while it runs: the environment
-// variable SEQD_TEST_CLOCK names a file that holds how far it is off, in ns, as 8 bytes with the
-// lowest first. SEQD_TEST_NODES says how many nodes it is, 1 unless it says more. It is configured
-// by the environment alone. It stands in the main module, and not beside the tests that run it, so
-// that it is made of the same versions of everything as seqd.
+// Command clockseqd is seqd with a clock that a test can change while it runs. The environment
+// variable SEQD_TEST_CLOCK names a file with the offset of the clock in ns, as 8 bytes in
+// little-endian order. SEQD_TEST_NODES is the number of nodes in the process; the default is 1. All
+// settings come from the environment. The command is in the main module, and not next to its tests,
+// so that it is built from the same versions of all dependencies as seqd.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	case len(args) == 3 && args[0] == "raise":
 		return raise(ctx, cfg, args[1], args[2], out)
 	case len(args) > 0:
-		return errors.New("the only commands are restored, and raise BIZTYPE NUMBER")
+		return errors.New("the only commands are restored and raise BIZTYPE NUMBER")
 	}
 	now, err := clock(os.Getenv("SEQD_TEST_CLOCK"))
 	if err != nil {
@@ -82,7 +82,7 @@ func raise(ctx context.Context, cfg *config.Config, bizType, text string, out io
 	return err
 }
 
-// clock returns the time of day, off by what the file says at that moment; the file stays open.
+// clock returns a clock that adds the current offset in the file to the time. The file stays open.
 func clock(path string) (now func() time.Time, err error) {
 	if path == "" {
 		return time.Now, nil
@@ -94,7 +94,7 @@ func clock(path string) (now func() time.Time, err error) {
 	return func() time.Time {
 		var raw [8]byte
 		if _, err := file.ReadAt(raw[:], 0); err != nil {
-			panic(fmt.Sprintf("the clock's file: %v", err)) // the test has gone
+			panic(fmt.Sprintf("the clock's file: %v", err)) // the test has ended
 		}
 		return time.Now().Add(time.Duration(binary.LittleEndian.Uint64(raw[:])))
 	}, nil

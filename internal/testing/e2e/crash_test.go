@@ -1,5 +1,4 @@
-// Package e2e runs the real binary on its embedded store and ends it in all the ways a process can
-// end.
+// Package e2e runs the real binary on its embedded store, and stops and kills it in every way.
 package e2e
 
 import (
@@ -12,9 +11,9 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// Kill -9 under load, twenty times: no number twice, every number after a restart larger than every
-// one acknowledged before it, and no more skipped than two segments and what was on its way to
-// callers.
+// Kill -9 under load, twenty times: no number is issued twice, every number after a restart is
+// larger than all acknowledged before, and no more is skipped than two segments and the requests in
+// flight.
 func TestKill9(t *testing.T) {
 	const step = 1000
 	dir := t.TempDir()
@@ -32,7 +31,7 @@ func TestKill9(t *testing.T) {
 			t.Errorf("round %d: after %d came %d: more was skipped than two segments and %d requests", round, before, first[0], node.Callers)
 		}
 		l := node.StartLoad(n, "order", h, fmt.Sprint("round ", round))
-		l.Await(t, int64(500+round*157)) // a different place in the segments each time
+		l.Await(t, int64(500+round*157)) // a different position in the segments each time
 		n.Kill()
 		l.Wait()
 		if err := h.Check(); err != nil {
@@ -42,7 +41,7 @@ func TestKill9(t *testing.T) {
 	t.Logf("%d numbers were acknowledged over 20 kills", h.Numbers())
 }
 
-// A clean stop under load skips nothing: every number from the first to the last was acknowledged.
+// A clean stop under load skips nothing: every number up to the last is acknowledged.
 func TestCleanStopUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	h := ordercheck.New()
@@ -61,7 +60,8 @@ func TestCleanStopUnderLoad(t *testing.T) {
 	}
 }
 
-// Two processes on one file: the second refuses and names the file, the first continues.
+// Of two processes on one file, the second refuses to start and names the file, and the first
+// continues.
 func TestTwoProcessesOnOneFile(t *testing.T) {
 	dir := t.TempDir()
 	first := node.StartReady(t, dir)
@@ -69,7 +69,7 @@ func TestTwoProcessesOnOneFile(t *testing.T) {
 	if numbers, err := first.Take("order", 1); err != nil || numbers[0] != 100 {
 		t.Errorf("the first process gives %v, %v", numbers, err)
 	}
-	// The file is free as soon as its holder is dead.
+	// The file is free as soon as its holder has ended.
 	first.Kill()
 	node.Start(t, dir).Await("/seq/order", 200)
 }

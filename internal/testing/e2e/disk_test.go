@@ -55,7 +55,8 @@ func fill(t *testing.T, dir string) (free func()) {
 	}
 }
 
-// bizTypes are so many that their records need pages the file does not have yet.
+// bizTypes returns n biz types. With enough of them, their records need pages that the file does
+// not have yet.
 func bizTypes(n int) (names []string, env string) {
 	list := make([]map[string]string, n)
 	for i := range list {
@@ -70,7 +71,7 @@ func bizTypes(n int) (names []string, env string) {
 	return names, "SEQD_BIZTYPES=" + string(text)
 }
 
-// The disk is full before the store exists: the process stays up and says why it is not ready; it
+// The disk is full before the store exists: the process stays up, reports why it is not ready, and
 // recovers by itself.
 func TestDiskFullAtFirstStart(t *testing.T) {
 	dir := tmpfs(t, "512k")
@@ -93,9 +94,9 @@ func TestDiskFullAtFirstStart(t *testing.T) {
 	n.Stop()
 }
 
-// The disk fills up while numbers are issued, and the process is killed meanwhile: nothing that was
-// not on disk is issued, what can continue continues, and when there is space again so does the
-// rest.
+// The disk fills up while numbers are issued, and the process is killed meanwhile. Nothing is
+// issued that was not on disk. Biz types that need no space continue, and the others do so once
+// there is space again.
 func TestDiskFullWhileIssuing(t *testing.T) {
 	dir := tmpfs(t, "1m")
 	names, env := bizTypes(300)
@@ -103,7 +104,7 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 	for _, name := range names {
 		histories[name] = ordercheck.New()
 	}
-	// A time-out of nothing: a refused request does not wait for the retry.
+	// Without a time-out a rejected request does not wait for the retry.
 	settings := []string{env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3", "SEQD_SEGMENT_ACQUIRETIMEOUT=100ms"}
 	issue := func(n *node.Node) (refused int) {
 		for _, name := range names {
@@ -132,13 +133,13 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 	n.Await("/readyz", 503)
 	refused := issue(n)
 	if refused == 0 {
-		t.Fatal("nobody was refused: the disk was not full for the store")
+		t.Fatal("no request was rejected: the disk was not full for the store")
 	}
 	wantText(t, n.Log(), "no space left on device")
 	free()
 	n.Await("/readyz", 200)
 	if again := issue(n); again != 0 {
-		t.Errorf("%d were refused with space on the disk", again)
+		t.Errorf("%d were rejected with space on the disk", again)
 	}
 	for range 3 {
 		free = fill(t, dir)
@@ -147,7 +148,7 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 		free()
 		n = node.StartReady(t, dir, settings...)
 		if again := issue(n); again != 0 {
-			t.Errorf("%d were refused after a restart with space on the disk", again)
+			t.Errorf("%d were rejected after a restart with space on the disk", again)
 		}
 	}
 	n.Stop()
@@ -158,10 +159,10 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 		}
 		total += h.Numbers()
 	}
-	t.Logf("%d of %d biz types were refused at first, %d numbers issued in all", refused, len(names), total)
+	t.Logf("%d of %d biz types were rejected at first, %d numbers issued in all", refused, len(names), total)
 }
 
-// A data folder that cannot be written: an error that names the file, and no process that pretends.
+// With a data folder that cannot be written, the process ends with an error that names the file.
 func TestReadOnlyDataFolder(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		t.Run(fmt.Sprintf("existing store %v", existing), func(t *testing.T) {

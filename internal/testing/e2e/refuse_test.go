@@ -18,7 +18,7 @@ func wantText(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// What is wrong at start is said in words that name it, and nothing is left behind.
+// A mistake at start is reported by the name of the setting, and no files are left behind.
 func TestRefusesToStart(t *testing.T) {
 	tests := []struct {
 		name string
@@ -27,8 +27,8 @@ func TestRefusesToStart(t *testing.T) {
 	}{
 		{"a wrong setting", "SEQD_SEGMENT_STEP=0", []string{"segment.step", "0 is outside"}},
 		{"an unknown variable", "SEQD_SEGMENT_STEPS=5", []string{"SEQD_SEGMENT_STEPS", "no key has this name"}},
-		{"an address for everybody", "SEQD_SERVER_ADDR=0.0.0.0:0", []string{"server.addr", "auth.mode"}},
-		{"an address of nobody", "SEQD_SERVER_ADDR=127.0.0.1:99999", []string{"server.addr"}},
+		{"a public address", "SEQD_SERVER_ADDR=0.0.0.0:0", []string{"server.addr", "auth.mode"}},
+		{"an invalid address", "SEQD_SERVER_ADDR=127.0.0.1:99999", []string{"server.addr"}},
 		{"no biz types", "SEQD_BIZTYPES=[]", []string{"bizTypes", "at least one"}},
 	}
 	for _, test := range tests {
@@ -42,7 +42,7 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
-// A damaged store is not issued from and not overwritten.
+// A damaged store is neither issued from nor overwritten.
 func TestDamagedStore(t *testing.T) {
 	dir := t.TempDir()
 	first := node.StartReady(t, dir)

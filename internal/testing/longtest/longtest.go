@@ -1,5 +1,5 @@
-// Package longtest decides whether the tests that take long run: the environment variable SEQD_TEST_LONG
-// is set, to anything. .ci/run sets it; scripts/test and a plain go test do not.
+// Package longtest decides whether long tests run. They do if the environment variable
+// SEQD_TEST_LONG is not empty. .ci/run sets it; scripts/test and a plain go test do not.
 package longtest
 
 import (
@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// Env names the environment variable.
+// Env is the name of the environment variable.
 const Env = "SEQD_TEST_LONG"
 
-// Tests reports whether the tests that take long run.
+// Tests reports whether long tests run.
 func Tests() bool { return os.Getenv(Env) != "" }
 
-// Only skips a test unless the tests that take long run.
+// Only skips a test unless long tests run.
 func Only(t testing.TB) {
 	t.Helper()
 	if !Tests() {
@@ -21,8 +21,8 @@ func Only(t testing.TB) {
 	}
 }
 
-// Or returns always, or instead if the tests that take long run: how many seeds a test tries, for
-// example.
+// Or returns instead if long tests run, and always otherwise. It chooses, for example, how many
+// seeds a test tries.
 func Or[T any](always, instead T) T {
 	if Tests() {
 		return instead

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// AwaitHalt returns once all threads of a process that was sent SIGSTOP have stopped: the signal
-// alone leaves them the time for some more answers.
+// AwaitHalt waits until all threads of a process have stopped after SIGSTOP. Without it some
+// threads may still send answers.
 func AwaitHalt(pid int) error {
 	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		stopped, err := halted(pid)
@@ -17,11 +17,11 @@ func AwaitHalt(pid int) error {
 			return err
 		}
 	}
-	return fmt.Errorf("process %d goes on after SIGSTOP", pid)
+	return fmt.Errorf("process %d still runs after SIGSTOP", pid)
 }
 
-// halted reports whether all threads of a process are in the state T, the third field of their stat
-// files, after a name in brackets that may hold anything.
+// halted reports whether all threads of a process are in the state T. The state is the third field
+// of a stat file, after a name in brackets that may contain anything.
 func halted(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-// Callers is how many callers a load has.
+// Callers is the number of callers of a load.
 const Callers = 16
 
-// Load asks a node for numbers from many callers at once, singles and batches of up to 50, and
-// records every answer, until a call fails.
+// Load asks a node for numbers from many callers at once, and records every answer, until a call
+// fails. Callers ask for 1 to 50 numbers at once.
 type Load struct {
 	wg    sync.WaitGroup
 	acked atomic.Int64
-	more  chan struct{} // gets a value now and then when numbers were acknowledged
+	more  chan struct{} // gets a value after numbers were acknowledged; some are dropped
 }
 
-// StartLoad begins a load on a biz type; who names it in the history.
+// StartLoad starts a load on a biz type and records it in h under name.
 func StartLoad(n *Node, bizType string, h *ordercheck.Record, name string) *Load {
 	l := &Load{more: make(chan struct{}, 1)}
 	for caller := range Callers {
@@ -34,7 +34,7 @@ func StartLoad(n *Node, bizType string, h *ordercheck.Record, name string) *Load
 				began := h.Now()
 				numbers, err := n.Take(bizType, count)
 				if err != nil {
-					return // the process is gone or going
+					return // the process has ended or is ending
 				}
 				h.Add(began, who, numbers)
 				l.acked.Add(int64(count))
@@ -48,7 +48,7 @@ func StartLoad(n *Node, bizType string, h *ordercheck.Record, name string) *Load
 	return l
 }
 
-// Await returns when the load got n numbers.
+// Await waits until the load has got n numbers.
 func (l *Load) Await(t testing.TB, n int64) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -62,5 +62,5 @@ func (l *Load) Await(t testing.TB, n int64) {
 	}
 }
 
-// Wait returns when every caller has stopped.
+// Wait waits until every caller has stopped.
 func (l *Load) Wait() { l.wg.Wait() }

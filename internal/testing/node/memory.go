@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// PeakMemory returns the most bytes that the process ever had in memory at once (VmHWM). It needs
-// Linux.
+// PeakMemory returns the peak resident memory of the process in bytes (VmHWM). It needs Linux.
 func (n *Node) PeakMemory() int64 {
 	n.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.cmd.Process.Pid))

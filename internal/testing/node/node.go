@@ -1,5 +1,5 @@
-// Package node runs the real binary as child processes for tests: starts it, loads it, ends it in
-// all the ways a process can end.
+// Package node runs the real binary as child processes for tests. It starts, loads, stops and kills
+// them.
 package node
 
 import (
@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	patience     = time.Minute // how long anything may take
+	patience     = time.Minute // longest wait for anything
 	stopPatience = time.Minute // a clean stop has two phases of 15 s each
 	interval     = 5 * time.Millisecond
 )
 
-// BinariesEnv names the environment variable with the folder of binaries to use instead of building
-// them: seqd, clockseqd and mongostandin. scripts/test builds them once for all packages.
+// BinariesEnv is the environment variable with the folder of the binaries to use instead of
+// building them: seqd, clockseqd and mongostandin. scripts/test builds them once for all packages.
 const BinariesEnv = "SEQD_TEST_BINARIES"
 
 // program is the package of the binary.
 var program = "./cmd/seqd"
 
-// built is the folder that build made, if it made one.
+// built is the folder that build created, if any.
 var built string
 
-// build returns the binary, and makes it once per test process if it does not exist yet.
+// build returns the path of the binary. It builds the binary once per test process if needed.
 var build = sync.OnceValues(func() (string, error) {
 	name := filepath.Base(program)
 	if folder := os.Getenv(BinariesEnv); folder != "" {
@@ -50,7 +50,7 @@ var build = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(built, name)
 	_, here, _, _ := runtime.Caller(0)
 	cmd := exec.Command("go", "build", "-o", binary, program)
-	// the tests may be those of another module
+	// the tests may be in another module
 	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build seqd: %w: %s", err, out)
@@ -58,7 +58,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// Main runs tests and removes what they built; a TestMain calls it.
+// Main runs tests and removes the binaries they built. A TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
 	if built != "" {
@@ -67,8 +67,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// MainOf is Main for tests that run another program than seqd itself: a package, by its path from
-// the root of this module, such as ./cmd/seqd.
+// MainOf is like [Main], for tests of another program than seqd. pkg is its package, by its path
+// from the root of this module, such as ./cmd/seqd.
 func MainOf(m *testing.M, pkg string) {
 	program = pkg
 	Main(m)
@@ -76,17 +76,17 @@ func MainOf(m *testing.M, pkg string) {
 
 // Node is one seqd process.
 type Node struct {
-	// URL is where it listens.
+	// URL is the address that it listens on.
 	URL    string
 	t      testing.TB
 	cmd    *exec.Cmd
 	log    *logBuffer
 	client *http.Client
-	exited chan struct{} // closed when the process has ended and err is set
+	exited chan struct{} // closed after the process has ended and err is set
 	err    error
 }
 
-// logBuffer collects what the process writes.
+// logBuffer collects the output of a process.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -104,7 +104,7 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
-// command prepares seqd in dir with settings as environment variables.
+// command returns a command that runs seqd in dir with settings as environment variables.
 func command(binary, dir string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = dir
@@ -118,7 +118,7 @@ func command(binary, dir string, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Command runs a sub-command of seqd to its end, and returns what it wrote to either output and its
+// Command runs a sub-command of seqd to its end, and returns its output, including errors, and its
 // exit code.
 func Command(t testing.TB, dir string, env []string, args ...string) (output string, code int) {
 	t.Helper()
@@ -134,7 +134,7 @@ func Command(t testing.TB, dir string, env []string, args ...string) (output str
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Launch starts seqd in dir with settings as environment variables and does not wait for anything.
+// Launch starts seqd in dir with settings as environment variables. It does not wait.
 func Launch(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
 	binary, err := build()
@@ -154,12 +154,12 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	return n
 }
 
-// Start is launch and waits until the port is open. The process may have ended since.
+// Start is like [Launch] and waits until the port is open. The process may have ended since.
 func Start(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
 	n := Launch(t, dir, env...)
 	for n.URL == "" {
-		ended := n.Ended() // what it wrote before is in the log then
+		ended := n.Ended() // read first, so that the log is complete if it has ended
 		for line := range strings.SplitSeq(n.log.String(), "\n") {
 			var entry struct{ Msg, Addr string }
 			if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
@@ -177,7 +177,7 @@ func Start(t testing.TB, dir string, env ...string) *Node {
 	return n
 }
 
-// StartReady is start and waits until the node is ready.
+// StartReady is like [Start] and waits until the node is ready.
 func StartReady(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
 	n := Start(t, dir, env...)
@@ -185,7 +185,7 @@ func StartReady(t testing.TB, dir string, env ...string) *Node {
 	return n
 }
 
-// At is the same process at another of the addresses that it listens on.
+// At returns the same process at another address that it listens on.
 func (n *Node) At(url string) *Node {
 	return &Node{URL: url, t: n.t, cmd: n.cmd, client: n.client, exited: n.exited, log: n.log}
 }
@@ -196,7 +196,7 @@ func (n *Node) Kill() {
 	<-n.exited
 }
 
-// Stop asks the process to end and waits for it.
+// Stop asks the process to stop and waits for its end.
 func (n *Node) Stop() {
 	n.t.Helper()
 	if err := n.End(); err != nil {
@@ -204,7 +204,7 @@ func (n *Node) Stop() {
 	}
 }
 
-// End is Stop for a process that may not end well; it returns how it ended.
+// End is like [Stop], for a process that may fail; it returns the process's error.
 func (n *Node) End() error {
 	n.t.Helper()
 	n.signal(syscall.SIGTERM)
@@ -216,7 +216,7 @@ func (n *Node) End() error {
 	return n.err
 }
 
-// Pause stops the process in its tracks (SIGSTOP): connections stay, nothing is answered.
+// Pause suspends the process (SIGSTOP). Its connections stay open, and nothing is answered.
 func (n *Node) Pause() {
 	n.t.Helper()
 	n.signal(syscall.SIGSTOP)
@@ -225,7 +225,7 @@ func (n *Node) Pause() {
 	}
 }
 
-// Resume lets a paused process continue (SIGCONT).
+// Resume continues a paused process (SIGCONT).
 func (n *Node) Resume() {
 	n.t.Helper()
 	n.signal(syscall.SIGCONT)
@@ -248,13 +248,13 @@ func (n *Node) Ended() bool {
 	}
 }
 
-// Fails waits for the process to end with an error and returns what it wrote.
+// Fails waits until the process ends with an error and returns its output.
 func (n *Node) Fails() string {
 	n.t.Helper()
 	select {
 	case <-n.exited:
 	case <-time.After(20 * time.Second):
-		n.t.Fatalf("seqd goes on\n%s", n.log)
+		n.t.Fatalf("seqd still runs\n%s", n.log)
 	}
 	if n.err == nil {
 		n.t.Errorf("seqd ended without an error\n%s", n.log)
@@ -262,10 +262,11 @@ func (n *Node) Fails() string {
 	return n.log.String()
 }
 
-// ErrStatus is returned by Take for an answer that is no 200.
+// ErrStatus is returned by Take if the status is not 200.
 var ErrStatus = errors.New("not 200")
 
-// Take asks for count numbers. A status other than 200 is ErrStatus with the body.
+// Take asks for count numbers. If the status is not 200, the error wraps ErrStatus and has the
+// body.
 func (n *Node) Take(bizType string, count int) ([]int64, error) {
 	resp, err := n.client.Get(fmt.Sprintf("%s/seq/%s?count=%d", n.URL, bizType, count))
 	if err != nil {
@@ -292,7 +293,7 @@ func (n *Node) Take(bizType string, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// Status asks a route for its status.
+// Status requests a path and returns the status and the body.
 func (n *Node) Status(path string) (int, string) {
 	n.t.Helper()
 	status, body, err := n.TryStatus(path)
@@ -302,7 +303,7 @@ func (n *Node) Status(path string) (int, string) {
 	return status, body
 }
 
-// TryStatus is Status for a process that may have ended.
+// TryStatus is like [Status], for a process that may have ended.
 func (n *Node) TryStatus(path string) (int, string, error) {
 	resp, err := n.client.Get(n.URL + path)
 	if err != nil {
@@ -313,7 +314,7 @@ func (n *Node) TryStatus(path string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// Await asks a route until it has the status.
+// Await requests a path until it has the status.
 func (n *Node) Await(path string, want int) string {
 	n.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -328,23 +329,23 @@ func (n *Node) Await(path string, want int) string {
 	}
 }
 
-// Readiness is what /readyz says of the biz type order.
+// Readiness is the answer of /readyz about the biz type order.
 type Readiness struct {
 	// Status is the HTTP status.
 	Status int
-	// Code is why it cannot issue, or how it is degraded while it can; "" when all is well.
+	// Code is why it cannot issue, or how it is degraded; "" otherwise.
 	Code string
 	// Body is the whole answer.
 	Body string
 }
 
-// Readiness asks /readyz.
+// Readiness requests /readyz.
 func (n *Node) Readiness() Readiness {
 	n.t.Helper()
 	r := Readiness{}
 	r.Status, r.Body = n.Status("/readyz")
 	var answer struct {
-		Status   any // a word when ready, the number when not
+		Status   any // text if ready, a number if not
 		Code     string
 		BizTypes []struct{ Name, Code string }
 	}
@@ -363,13 +364,13 @@ func (n *Node) Readiness() Readiness {
 	return r
 }
 
-// AwaitReadiness asks /readyz until it has the status and the code.
+// AwaitReadiness requests /readyz until it has the status and the code.
 func (n *Node) AwaitReadiness(status int, code string) {
 	n.t.Helper()
 	n.AwaitReady(fmt.Sprintf("%d %q", status, code), func(r Readiness) bool { return r.Status == status && r.Code == code })
 }
 
-// AwaitReady asks /readyz until it says what is wanted.
+// AwaitReady requests /readyz until condition is true; what describes it.
 func (n *Node) AwaitReady(what string, condition func(Readiness) bool) {
 	n.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(interval) {
@@ -383,7 +384,7 @@ func (n *Node) AwaitReady(what string, condition func(Readiness) bool) {
 	}
 }
 
-// tail is the end of the log, for messages.
+// tail returns the end of the log, for messages.
 func (n *Node) tail() string {
 	const most = 8000
 	log := n.log.String()
@@ -393,10 +394,10 @@ func (n *Node) tail() string {
 	return log
 }
 
-// Log is what the process has written so far.
+// Log returns what the process has written so far.
 func (n *Node) Log() string { return n.log.String() }
 
-// Answer is what a route answered.
+// Answer is an HTTP answer.
 type Answer struct {
 	Status int
 	Header http.Header

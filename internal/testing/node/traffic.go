@@ -12,18 +12,18 @@ import (
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-// Pace is how a [Traffic] asks.
+// Pace is the rate and the kind of the calls of a [Traffic].
 type Pace struct {
-	// Callers is how many ask at once.
+	// Callers is the number of concurrent callers.
 	Callers int
-	// Pause is what each leaves between two calls.
+	// Pause is the pause of each caller between two calls.
 	Pause time.Duration
-	// Largest is the largest batch; nine calls in ten ask for one number.
+	// Largest is the largest batch. Nine calls in ten ask for one number.
 	Largest int
 }
 
-// Traffic is callers that ask a node for numbers again and again, whatever it answers, until they
-// are told to stop or the process has ended. Every answer is recorded.
+// Traffic is a set of callers that ask a node for numbers until [Traffic.Stop], or until the
+// process has ended. They continue after errors. Every answer is recorded.
 type Traffic struct {
 	node    *Node
 	history *ordercheck.Record
@@ -38,7 +38,7 @@ type Traffic struct {
 	failures map[string]int
 }
 
-// StartTraffic begins; who names it in the history.
+// StartTraffic starts traffic and records it in h under who.
 func StartTraffic(n *Node, bizType string, h *ordercheck.Record, who string, pace Pace) *Traffic {
 	t := &Traffic{node: n, history: h, pace: pace, stop: make(chan struct{}), failures: make(map[string]int)}
 	for caller := range pace.Callers {
@@ -47,7 +47,7 @@ func StartTraffic(n *Node, bizType string, h *ordercheck.Record, who string, pac
 	return t
 }
 
-// call is one caller.
+// call runs one caller.
 func (t *Traffic) call(bizType, who string, caller int) {
 	for i := 0; ; i++ {
 		count := 1
@@ -93,7 +93,7 @@ func (t *Traffic) refused(err error, count int) {
 
 var code = regexp.MustCompile(`"code":"([a-z_]+)"`)
 
-// Code returns the code of a refusal, and "connection" for an error that is no answer.
+// Code returns the code of an error answer, and "connection" for an error without an answer.
 func Code(err error) string {
 	if found := code.FindStringSubmatch(err.Error()); found != nil {
 		return found[1]
@@ -101,16 +101,16 @@ func Code(err error) string {
 	return "connection"
 }
 
-// Acked is how many numbers were acknowledged.
+// Acked returns how many numbers were acknowledged.
 func (t *Traffic) Acked() int64 { return t.acked.Load() }
 
-// Highest is the largest number that was acknowledged.
+// Highest returns the largest number that was acknowledged.
 func (t *Traffic) Highest() int64 { return t.highest.Load() }
 
-// Failed is how many calls failed.
+// Failed returns how many calls failed.
 func (t *Traffic) Failed() int64 { return t.failed.Load() }
 
-// Lost is how many numbers the calls that failed asked for: they may have been taken all the same.
+// Lost returns how many numbers the failed calls asked for. They may have been allocated.
 func (t *Traffic) Lost() int64 { return t.lost.Load() }
 
 // Failures counts the calls that failed by [Code].
@@ -120,12 +120,12 @@ func (t *Traffic) Failures() map[string]int {
 	return maps.Clone(t.failures)
 }
 
-// Await waits until the traffic is as it should be.
+// Await waits until condition is true; what describes it.
 func (t *Traffic) Await(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(patience); !condition(); time.Sleep(interval) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("%s: not after %v: %d numbers up to %d, refusals %v\n%s", what, patience, t.Acked(), t.Highest(), t.Failures(), t.node.tail())
+			tb.Fatalf("%s: not after %v: %d numbers up to %d, failures %v\n%s", what, patience, t.Acked(), t.Highest(), t.Failures(), t.node.tail())
 		}
 		select {
 		case <-t.node.exited:

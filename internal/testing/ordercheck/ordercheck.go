@@ -1,6 +1,6 @@
-// Package ordercheck records what concurrent callers were given and finds violations: a number that
-// was given twice, or one that is smaller than a number given to a call that had ended before this
-// one began.
+// Package ordercheck records the numbers that concurrent callers got, and finds violations: a
+// number that was issued twice, or one that is smaller than a number of a call that had ended
+// before this call began.
 package ordercheck
 
 import (
@@ -15,7 +15,7 @@ import (
 // after receiving.
 type Call struct {
 	Start, End int64
-	// Who made or answered the call, for messages.
+	// Who is the caller or the node that answered, for messages.
 	Who     string
 	Numbers []int64
 }
@@ -30,8 +30,8 @@ type Record struct {
 // New returns an empty record.
 func New() *Record { return &Record{} }
 
-// Now is the time to give as Start of a call. The clock counts how often it was read: no two events
-// have the same time, so nothing that happened one after another looks concurrent.
+// Now returns the time for Start of a call. The clock counts how often it was read. So no two
+// events have the same time, and sequential events never look concurrent.
 func (r *Record) Now() int64 { return r.clock.Add(1) }
 
 // Add records a call that ends now.
@@ -46,7 +46,7 @@ func (r *Record) AddCall(c Call) {
 	r.calls = append(r.calls, c)
 }
 
-// Each hands every recorded call to f.
+// Each calls f with every recorded call.
 func (r *Record) Each(f func(Call)) {
 	r.mu.Lock()
 	calls := slices.Clone(r.calls)
@@ -56,7 +56,7 @@ func (r *Record) Each(f func(Call)) {
 	}
 }
 
-// Numbers is how many numbers were recorded.
+// Numbers returns how many numbers were recorded.
 func (r *Record) Numbers() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *Record) Numbers() int {
 	return n
 }
 
-// Highest is the largest number recorded, 0 for none.
+// Highest returns the largest recorded number, 0 if there is none.
 func (r *Record) Highest() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,10 +80,10 @@ func (r *Record) Highest() int64 {
 	return highest
 }
 
-// Check returns an error when there are duplicates or the order is broken.
+// Check returns an error if there are duplicates or the order is broken.
 func (r *Record) Check() error { return errors.Join(r.Duplicates(), r.Order()) }
 
-// Duplicates returns an error that names a number that was given twice.
+// Duplicates returns an error for a number that was issued twice.
 func (r *Record) Duplicates() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *Record) Duplicates() error {
 	for i, c := range r.calls {
 		for _, n := range c.Numbers {
 			if first, twice := seen[n]; twice {
-				return fmt.Errorf("%d was given twice: to %s and to %s", n, r.calls[first], c)
+				return fmt.Errorf("%d was issued twice: to %s and to %s", n, r.calls[first], c)
 			}
 			seen[n] = i
 		}
@@ -105,14 +105,14 @@ type Window struct{ From, To int64 }
 // touches reports whether a call was under way at some time within the window.
 func (w Window) touches(c Call) bool { return c.End >= w.From && c.Start <= w.To }
 
-// Order returns an error for the first violation of strict order: within a call numbers increase,
-// and a call that begins after another ended gets only larger numbers (linearizability of an
-// increasing counter).
+// Order returns an error for the first violation of strict order. In strict order the numbers
+// within a call increase, and a call that begins after another has ended gets only larger numbers
+// (linearizability of an increasing counter).
 func (r *Record) Order() error { return r.OrderOutside() }
 
-// OrderOutside is Order for spans in which order is suspended: a call that touches a window may get
-// numbers below those of earlier calls. It still is an earlier call for those that begin after the
-// window.
+// OrderOutside is like [Record.Order], but suspends order within the windows: a call that overlaps
+// a window may get smaller numbers than earlier calls. Calls that begin after the window must still
+// get larger numbers than it got.
 func (r *Record) OrderOutside(windows ...Window) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +124,7 @@ func (r *Record) OrderOutside(windows ...Window) error {
 	byStart, byEnd := slices.Clone(r.calls), slices.Clone(r.calls)
 	slices.SortFunc(byStart, func(a, b Call) int { return int(a.Start - b.Start) })
 	slices.SortFunc(byEnd, func(a, b Call) int { return int(a.End - b.End) })
-	var highest Call // of the calls that ended before the present one began
+	var highest Call // of the calls that ended before this one began
 	ended := 0
 	for _, c := range byStart {
 		for ; ended < len(byEnd) && byEnd[ended].End < c.Start; ended++ {
@@ -140,7 +140,7 @@ func (r *Record) OrderOutside(windows ...Window) error {
 	return nil
 }
 
-// Split returns a record for each key that calls have, such as the process that answered.
+// Split groups the calls by key, such as the process that answered.
 func (r *Record) Split(key func(Call) string) map[string]*Record {
 	parts := make(map[string]*Record)
 	r.Each(func(c Call) {
@@ -160,7 +160,7 @@ func last(c Call) int64 {
 	return c.Numbers[len(c.Numbers)-1]
 }
 
-// String shortens a call for a message.
+// String formats a call for a message.
 func (c Call) String() string {
 	if len(c.Numbers) == 0 {
 		return fmt.Sprintf("%s [%d, %d] nothing", c.Who, c.Start, c.End)

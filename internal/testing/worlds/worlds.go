@@ -1,9 +1,9 @@
-// Package worlds is what the models of the protocols share: random worlds, many of them at once,
-// and short schedules of what went wrong in one.
+// Package worlds is shared by the models of the protocols. It runs many random worlds at once, and
+// shortens the schedule of a world that failed.
 //
-// A world is determined by its seed. Each of its steps draws from a generator of its own, made of
-// the seed and the step's number, so that a step can be left out and the others stay much the same:
-// by that, long schedules that found something are made short.
+// A world is determined by its seed. Each step has its own random generator, derived from the seed
+// and the number of the step. So a step can be left out while the others stay much the same, and a
+// long schedule that fails can be shortened.
 package worlds
 
 import (
@@ -38,10 +38,10 @@ func (d *Dice) Below(n int) int { return int(d.next() % uint64(n)) }
 // Within returns a number from low to high.
 func (d *Dice) Within(low, high int64) int64 { return low + int64(d.next()%uint64(high-low+1)) }
 
-// OneIn is true once in n times.
+// OneIn returns true once in n calls, on average.
 func (d *Dice) OneIn(n int) bool { return d.Below(n) == 0 }
 
-// Draw returns one of some things, by their weights, each added to those before it.
+// Draw returns a random index, by the cumulative weights.
 func (d *Dice) Draw(cumulative []int) int {
 	roll := d.Below(cumulative[len(cumulative)-1])
 	i := 0
@@ -51,32 +51,32 @@ func (d *Dice) Draw(cumulative []int) int {
 	return i
 }
 
-// Pick returns one of some values.
+// Pick returns one of the values.
 func Pick[T any](d *Dice, values ...T) T { return values[d.Below(len(values))] }
 
-// Failure is a seed under which something was broken.
+// Failure is a seed that broke a promise.
 type Failure struct {
 	Seed   uint64
 	Step   int
 	Broken string
 }
 
-// Kind is which promise was broken: what stands before the first colon.
+// Kind returns which promise was broken: the text before the first colon.
 func (f Failure) Kind() string { return KindOf(f.Broken) }
 
-// KindOf is the Kind of what was broken.
+// KindOf returns the kind of a message: the text before the first colon.
 func KindOf(broken string) string {
 	kind, _, _ := strings.Cut(broken, ":")
 	return kind
 }
 
-// Survey runs seeds first, first + step and so on, on all cores, until some have failed. Each core
-// has a worker of its own, which runs a seed and returns what was broken, if anything, and a
-// function that adds up what came about; those do not overlap. The failures are sorted by their
+// Survey runs the seeds first, first + step and so on, on all cores, until enough have failed. Each
+// core has its own worker. A worker runs a seed and returns a failure, if any, and a function that
+// adds up statistics; those functions are not called concurrently. The failures are sorted by their
 // steps.
 func Survey(first, step uint64, seeds, enough int, worker func() func(seed uint64) (failed *Failure, add func())) (failures []Failure) {
 	var (
-		mu      sync.Mutex // guards failures, and what add adds to
+		mu      sync.Mutex // guards failures and the calls of add
 		next    atomic.Int64
 		workers sync.WaitGroup
 	)
@@ -104,8 +104,8 @@ func Survey(first, step uint64, seeds, enough int, worker func() func(seed uint6
 	return failures
 }
 
-// Shorten returns which of the steps from 0 to steps − 1 are needed for a world to fail: it leaves
-// out larger and smaller stretches, as long as fails says so of the rest.
+// Shorten returns the steps from 0 to steps − 1 that are needed for a world to fail. It leaves out
+// shorter and shorter runs of steps while fails reports true for the rest.
 func Shorten(steps int, fails func(kept []int) bool) (needed []int) {
 	for step := range steps {
 		needed = append(needed, step)
@@ -124,8 +124,8 @@ func Shorten(steps int, fails func(kept []int) bool) (needed []int) {
 	return needed
 }
 
-// Except returns whether a step is to be left out when only some, ascending, are kept; nil, which
-// leaves out none, for nil.
+// Except returns a function that reports whether a step is left out, if only the steps in kept, in
+// ascending order, are kept. If kept is nil, it returns nil, which leaves out none.
 func Except(kept []int) (leftOut func(step int) bool) {
 	if kept == nil {
 		return nil

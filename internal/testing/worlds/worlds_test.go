@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The draws of a step are its own and always the same: schedules are known by their seeds.
+// The draws of a step depend only on the seed and the step.
 func TestDice(t *testing.T) {
 	draw := func(seed, step uint64) (drawn []int) {
 		d := NewDice(seed, step)

@@ -53,9 +53,9 @@ func (m *Machine) below(look *rediscursor.Taken) int64 {
 }
 
 // mustAdvance reports whether the cursor must be moved up, because a take from it could bring
-// numbers that are not above all this node has issued ([RuleAdvanceFirst]). That includes a cursor
-// that is used up, if the node has issued on its own since: another node's older range could still
-// be appended before ([RuleAheadKept]).
+// numbers that are not above all this node has issued ([RuleAdvanceFirst]; without [RuleGuard] a
+// node does not compare the two). That includes a cursor that is used up, if the node has issued on
+// its own since: another node's older range could still be appended before ([RuleAheadKept]).
 func (m *Machine) mustAdvance(look *rediscursor.Taken) bool {
 	if m.without(RuleAdvanceFirst) || m.without(RuleGuard) && !m.outage.ahead {
 		return false
