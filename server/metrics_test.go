@@ -230,8 +230,9 @@ func TestMetricsWhileStarting(t *testing.T) {
 
 // What hangs is seen, and not waited for: a store that takes connections and never answers, and a
 // request that does not end.
+//
+// It does not run in parallel: TestStopIsBounded uses the same slow strategy.
 func TestMetricsWhileHanging(t *testing.T) {
-	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
