@@ -118,7 +118,7 @@ func TestSubCommands(t *testing.T) {
 			t.Errorf("got %s, want %s", body, want)
 		}
 	}
-	says("the configuration is valid: 2 biz types", "check-config")
+	says("the configuration is good: 2 biz types", "check-config")
 	addr, stop := start(t, on[2:]...)
 	issues(addr, "EU-100")
 	says(addr+" is alive, ready", "healthcheck", "--server.addr", addr)
