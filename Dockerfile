@@ -3,13 +3,17 @@
 #   docker build --build-arg VERSION=v1.2.3 --build-arg REVISION=$(git rev-parse HEAD) -t seqd .
 #   docker run -d --name seqd -p 127.0.0.1:8080:8080 -v seqd-data:/var/lib/seqd -e SEQD_AUTH_MODE=none seqd
 #
-# SEQD_AUTH_MODE=none is yours to say, and the image does not say it for you. Loopback inside a container cannot be reached from
-# outside, so the image listens on 0.0.0.0, and there seqd refuses to start until it is given tokens (SEQD_AUTH_TOKENS) or told that everybody who can reach the
-# address may call. The port above is published to this machine's loopback only; the numbers live on the volume, the rest may be --read-only. scripts/image checks it all.
+# SEQD_AUTH_MODE=none is a decision that the image does not make for you. The loopback address of a
+# container cannot be reached from outside, so the image listens on 0.0.0.0, and there seqd refuses
+# to start until it has tokens (SEQD_AUTH_TOKENS) or is configured to let everybody call who can reach
+# the address. The port above is published to this machine's loopback address only. The numbers are on
+# the volume; everything else may be --read-only. scripts/image checks all of this.
 #
-# Without tokens it answers only to IP addresses, to localhost and to names that it was told: if other containers call it seqd, add -e SEQD_SERVER_HOSTS=seqd.
+# Without tokens it answers only requests for an IP address, localhost or a configured name: if other
+# containers call it seqd, add -e SEQD_SERVER_HOSTS=seqd.
 
-# Anything with a shell, Go 1.26 or later, and the certificates of public authorities where Debian and Alpine have them.
+# Any image with a shell, Go 1.26 or later, and the certificates of public authorities in the place
+# where Debian and Alpine have them.
 ARG GO_IMAGE=golang:1.26
 ARG VERSION=dev
 ARG REVISION=unknown
@@ -23,8 +27,9 @@ COPY . .
 ARG VERSION
 ARG REVISION
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/seqd/seqd/internal/version.linked=${VERSION} -X github.com/seqd/seqd/internal/version.revision=${REVISION}" -o /image/seqd ./cmd/seqd
-# What the image consists of. The folder for the data is apart, because another user owns it. By the certificates seqd verifies webhooks, collectors of traces, Redis and
-# databases; for an authority of your own mount its certificate as another file in /etc/ssl/certs.
+# What the image consists of. The folder for the data is separate, because another user owns it. seqd
+# verifies webhooks, trace collectors, Redis and databases by the certificates; for an authority of
+# your own, mount its certificate as another file in /etc/ssl/certs.
 RUN mkdir -p /image/etc/seqd /image/etc/ssl/certs /image/var/lib /state/data \
  && cp configs/seqd.yaml /image/etc/seqd/ \
  && cp /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
@@ -49,7 +54,8 @@ WORKDIR /var/lib/seqd
 VOLUME /var/lib/seqd
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# It asks the address of the configuration below and of the environment. Flags it does not see: say addresses by SEQD_SERVER_ADDR, or give --health-cmd too.
+# It asks the address in the configuration below and in the environment. It does not see flags: set
+# addresses by SEQD_SERVER_ADDR, or set --health-cmd as well.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 CMD ["/seqd", "healthcheck", "--config", "/etc/seqd/seqd.yaml"]
 ENTRYPOINT ["/seqd"]
 CMD ["--config", "/etc/seqd/seqd.yaml"]

@@ -70,8 +70,8 @@ func issueAmong(b *testing.B, is *seqd.Issuer, n int) {
 	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
 }
 
-// cpuTime returns how long this process has computed, in ns: on a busy machine it says more than the
-// time that has passed.
+// cpuTime returns how long this process has computed, in ns: on a busy machine it says more than
+// the time that has passed.
 func cpuTime() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

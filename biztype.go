@@ -1,53 +1,53 @@
 package seqd
 
-// MaxNumber is the largest number that is ever issued: 2^53 − 1, the last integer that JavaScript
-// and Lua hold exactly.
+// MaxNumber is the largest number that is ever issued: 2^53 − 1, the largest integer that
+// JavaScript and Lua represent exactly along with all smaller ones.
 const MaxNumber int64 = 1<<53 - 1
 
-// MaxCount is how many numbers one call can ask for. It keeps the sums of strategies far from
-// overflow.
+// MaxCount is the largest number of numbers in one call. It keeps the arithmetic of strategies far
+// from overflow.
 const MaxCount = 1_000_000
 
 // MaxNameLength is the longest name of a biz type, in bytes.
 const MaxNameLength = 64
 
-// BizType is the definition of one business scenario, such as order numbers or invite codes.
+// BizType is a named business scenario, such as order numbers or invite codes.
 type BizType struct {
-	// Name is what callers ask for, see [CheckName]. Case-sensitive.
+	// Name is the name that callers use. It is case-sensitive. See [CheckName].
 	Name string
 	// Strategy is the registered name of the strategy that makes the numbers.
 	Strategy string
-	// Settings are the strategy's own settings, of the type the strategy registered. They are
-	// shared and never written to.
+	// Settings are the settings of the strategy, of the type that it registered. They are shared
+	// and must not be modified.
 	Settings any
-	// Plugins stand around the strategy, in the order of the configuration.
+	// Plugins are the bindings in the order of the configuration.
 	Plugins []PluginBinding
-	// Rejected are told of refusals, in this order.
+	// Rejected are the rejection handlers in the order in which they are called.
 	Rejected []RejectedBinding
 }
 
-// PluginBinding puts a plugin into the chain of one biz type. One plugin may be bound to many biz
-// types, and many to one.
+// PluginBinding binds a plugin to one biz type. A plugin may be bound to many biz types, and a biz
+// type may have many plugins.
 type PluginBinding struct {
 	// Name is the registered name of the plugin.
 	Name string
-	// Order is its place in the chain: smaller runs first.
+	// Order is the place in the chain. Plugins with a smaller order run first.
 	Order int
-	// Settings are the plugin's own settings for this binding, of the type the plugin registered.
+	// Settings are the settings of this binding, of the type that the plugin registered.
 	Settings any
 }
 
-// RejectedBinding is a rejection handler as the configuration asks for it. Biz types that take the
-// default of their strategy share one binding.
+// RejectedBinding binds a rejection handler to a biz type. Biz types with the default of their
+// strategy share one binding.
 type RejectedBinding struct {
 	// Name is the registered name of the handler.
 	Name string
-	// Settings are the handler's own settings, of the type the handler registered.
+	// Settings are the settings of this binding, of the type that the handler registered.
 	Settings any
 }
 
-// CheckName returns nil for a name of the form [A-Za-z][A-Za-z0-9._-]{0,63}, else an [Error] with
-// [CodeInvalidBizType] that says what is wrong. It does not allocate for a good name.
+// CheckName returns nil for a name of the form [A-Za-z][A-Za-z0-9._-]{0,63}, and an [Error] with
+// [CodeInvalidBizType] for any other. It does not allocate for a valid name.
 func CheckName(name string) error {
 	if name == "" {
 		return Errorf(CodeInvalidBizType, "the biz type is empty")
@@ -63,7 +63,7 @@ func CheckName(name string) error {
 			continue
 		}
 		return Errorf(CodeInvalidBizType,
-			"the biz type %q has a character at byte %d that is not allowed: it starts with a letter and goes on with letters, digits, '.', '_' or '-'",
+			"the biz type %q has a character at byte %d that is not allowed: it starts with a letter and continues with letters, digits, '.', '_' or '-'",
 			name, i)
 	}
 	return nil

@@ -12,15 +12,15 @@ import (
 // link is a plugin in the chain of one biz type.
 type link struct {
 	BoundPlugin
-	rejected  RejectedHandler // the plugin where it is one, else nil
-	abandoned atomic.Int64    // calls that nobody waits for any more and that have not returned
+	rejected  RejectedHandler // the plugin, if it is one
+	abandoned atomic.Int64    // calls that have not returned and that nobody waits for
 }
 
-// mostAbandoned is how many calls of one plugin may hang; further ones are refused, so that a
-// plugin that blocks for ever does not eat the memory.
+// mostAbandoned is how many calls of one plugin may hang. Further calls are refused, so that a
+// plugin that blocks forever does not use up the memory.
 const mostAbandoned = 100
 
-// newChain puts plugins in their order.
+// newChain sorts plugins by their order.
 func newChain(plugins []BoundPlugin) []*link {
 	plugins = slices.Clone(plugins)
 	slices.SortStableFunc(plugins, func(a, b BoundPlugin) int { return cmp.Compare(a.Order, b.Order) })
@@ -32,12 +32,11 @@ func newChain(plugins []BoundPlugin) []*link {
 	return chain
 }
 
-// walk is one call on its way through a chain.
+// walk is what one call has waited for on its way through a chain.
 type walk struct {
-	patience time.Duration
-	// until when plugins that may block are waited for in all; zero while there was none
-	deadline time.Time
-	until    time.Time // until when the biz type itself is waited for in all; zero while it was not
+	patience time.Duration // with all plugins that may block
+	deadline time.Time     // for plugins that may block; zero before the first
+	until    time.Time     // deadline for the biz type to be initialised or changed; zero before
 }
 
 func (w *walk) before(ctx context.Context, l *link, call *Call) error {
@@ -61,7 +60,7 @@ func (w *walk) onError(ctx context.Context, l *link, call *Call, refusal *Error)
 	return w.apart(ctx, l, call, func(ctx context.Context, call *Call) error { return l.callOnError(ctx, call, refusal) })
 }
 
-// rejected tells a plugin that wants to know of every refusal.
+// rejected calls a plugin that is a [RejectedHandler].
 func (w *walk) rejected(ctx context.Context, l *link, call *Call, refusal *Error) error {
 	if l.Quick {
 		return l.callRejected(ctx, call, refusal)
@@ -91,15 +90,15 @@ func (l *link) callRejected(ctx context.Context, call *Call, refusal *Error) (er
 	return nil
 }
 
-// The states of a call apart.
+// The states of a call that runs apart.
 const (
 	running int32 = iota
 	returned
 	left
 )
 
-// apart runs f in a goroutine of its own, on a copy of call that nobody else uses, and stops
-// waiting at the deadline. What f made of the copy counts when it returned in time.
+// apart runs f in a goroutine of its own, on a copy of call, and waits for it until the deadline.
+// If f returns in time, call gets what f made of the copy.
 func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Context, *Call) error) error {
 	if l.abandoned.Load() >= mostAbandoned {
 		return &Error{Code: CodeTimeout, Detail: "plugin " + l.Name + " hangs", RetryAfter: time.Second}
@@ -135,7 +134,7 @@ func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Co
 	}
 }
 
-// close ends a plugin, or leaves it when it is not done as ctx ends.
+// close closes a plugin. It returns when ctx has ended, even if the plugin does not.
 func (l *link) close(ctx context.Context) error {
 	c, ok := l.Plugin.(Closer)
 	if !ok {
@@ -148,7 +147,7 @@ func (l *link) close(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	select { // one that heeds ctx says what it could not do
+	select { // a plugin that heeds ctx returns soon, with a better error
 	case err := <-done:
 		return err
 	case <-time.After(closeGrace):

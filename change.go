@@ -188,8 +188,8 @@ func (is *Issuer) change(
 		before.stop() // after the claim: a call that it turns away finds the slot changing
 		err = end(before, ctx)
 	}
-	after, left := next(before, predecessorAfter(before, s.predecessor))
-	s.predecessor = left
+	after, left := next(before, predecessorAfter(before, c.record.predecessor))
+	c.record.predecessor = left
 	if unwanted := is.settle(name, s, c, after); unwanted != nil {
 		err = errors.Join(err, unwanted.close(ctx))
 	}
@@ -210,7 +210,7 @@ func (is *Issuer) settle(name string, s *slot, c *change, after content) (unwant
 		}
 		after = refuse(errStopping, nil)
 	}
-	if after.state == vacant && s.predecessor == nil && is.names.drop(name, s) {
+	if after.state == vacant && c.record.predecessor == nil && is.names.drop(name, s) {
 		after.state = dropped
 	}
 	s.settle(c, after)

@@ -14,9 +14,9 @@ const twoDigits = "0001020304050607080910111213141516171819" +
 
 // appendDecimal appends the numbers of the run in decimal with sep between them.
 //
-// A consecutive run is written a hundred at a time: its leading digits and the separator are the
-// same for all of a hundred, so each further number is a copy of the one before with its last two
-// digits set. That is about three times as fast as converting each number.
+// Consecutive numbers are written a hundred at a time. Their leading digits and the separator are
+// the same, so each is a copy of the previous one with other last digits. That is about three times
+// as fast as converting each number.
 func (r Run) appendDecimal(dst []byte, sep string) []byte {
 	number, left := r.First, r.Count
 	for left > 0 {
@@ -41,7 +41,7 @@ func (r Run) appendDecimal(dst []byte, sep string) []byte {
 }
 
 // appendHundred appends n consecutive numbers that differ only in their last two digits, each with
-// sep behind it.
+// sep after it.
 func appendHundred(dst []byte, number int64, n int, sep string) []byte {
 	start := len(dst)
 	dst = strconv.AppendInt(dst, number, 10)

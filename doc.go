@@ -1,14 +1,18 @@
-// Package seqd is the domain of an ID-issuing service: a caller names a biz type and gets numbers
-// that nobody else will ever get.
+// Package seqd issues IDs: a caller names a biz type and gets numbers that nobody else ever gets.
 //
-// The walk of one request, always in this direction:
+// An [Issuer] handles each request in this order:
 //
-//	definition → Before of each plugin → strategy → After of each plugin → rejection, when something refused
+//	Before of each plugin → strategy → After of each plugin
 //
-// [Issuer] does that walk. A [Strategy] makes the numbers, a [Plugin] stands around the making, a
-// [RejectedHandler] is told of refusals, an [Observer] counts. Batches are first class: one call
-// issues n numbers, as runs, so a batch costs about as much as a single number.
+// and, if one of them refuses, calls the rejection handler. A [Strategy] makes the numbers. A
+// [Plugin] can refuse a request and change how its numbers are shown. A [RejectedHandler] sees the
+// refusals, an [Observer] counts. One call issues n numbers, as runs of consecutive ones, so a
+// batch costs about as much as a single number.
 //
-// This package imports nothing else of the module. Strategies live in strategy/, stores in
-// persist/, the HTTP runtime in server/.
+// An Issuer has a slot for each name, which outlives the definitions of that name, and in the slot
+// an instance: one definition at work. Definitions can be added, replaced and removed while the
+// Issuer serves. See [Issuer.Put].
+//
+// This package imports nothing else of the module. Strategies are in strategy/, stores in persist/,
+// the HTTP service in server/.
 package seqd

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Code says what kind of refusal an [Error] is. The set is closed: callers branch on it, so a value
-// is never reused for something else.
+// Code is the kind of an [Error]. Callers branch on it, so the meaning of a code never changes.
 type Code string
 
-// The codes, grouped by who can do something about it.
+// The codes, grouped by who can act on them.
 const (
-	// The request is wrong; sending it again as it is will not help.
+	// The request is wrong. The same request would fail again.
 	CodeInvalidBizType    Code = "invalid_biz_type"
 	CodeInvalidCount      Code = "invalid_count"
 	CodeInvalidID         Code = "invalid_id"
@@ -24,52 +23,52 @@ const (
 	CodeUnknownBizType    Code = "unknown_biz_type"
 	CodeNotFound          Code = "not_found"
 	CodeMethodNotAllowed  Code = "method_not_allowed"
-	// CodePreconditionFailed is for a change whose If-Match names another revision than there is.
+	// CodePreconditionFailed is for a change whose If-Match names another revision than the current
+	// one.
 	CodePreconditionFailed   Code = "precondition_failed"
 	CodeBodyTooLarge         Code = "body_too_large"
 	CodeUnsupportedMediaType Code = "unsupported_media_type"
 	CodeURITooLong           Code = "uri_too_long"
 	CodeHeadersTooLarge      Code = "headers_too_large"
 
-	// CodeIdempotencyKeyReused is for a request that differs from the one which its Idempotency-Key
-	// was used with.
+	// CodeIdempotencyKeyReused is for a request whose Idempotency-Key was used with another
+	// request.
 	CodeIdempotencyKeyReused Code = "idempotency_key_reused"
 
-	// The biz type is in a state that an operator has to change.
+	// An operator has to act.
 	CodeConflict  Code = "conflict"
 	CodeDisabled  Code = "disabled"
 	CodeExhausted Code = "exhausted"
 
-	// Not now: trying again later can help.
+	// The same request may succeed later.
 	CodeRateLimited      Code = "rate_limited"
 	CodeStarting         Code = "starting"
 	CodeStopping         Code = "stopping"
 	CodeOverloaded       Code = "overloaded"
 	CodeStoreUnavailable Code = "store_unavailable"
 	CodeRedisUnavailable Code = "redis_unavailable"
-	// CodeCursorContested is reported, but refuses nothing: cursors of one biz type alternate, so
-	// order over the nodes does not hold.
+	// CodeCursorContested is reported, but refuses nothing: several cursors of one biz type take
+	// turns, so numbers are not in order over the nodes.
 	CodeCursorContested Code = "cursor_contested"
 	CodeClockRollback   Code = "clock_rollback"
 	CodeNoMachineID     Code = "no_machine_id"
 	CodeTimeout         Code = "timeout"
 	CodeCanceled        Code = "canceled"
 
-	// A defect in the service or in a plugin.
+	// The service or a plugin has a defect.
 	CodePluginPanic Code = "plugin_panic"
 	CodeInternal    Code = "internal"
 )
 
-// Error is a refusal with a code. Detail is shown to the caller and holds no secret; Err is the
-// cause for the log and is never shown.
+// Error is a refusal with a code. Detail is shown to the caller, so it must not contain a secret.
+// Err is the cause. It is logged and never shown.
 type Error struct {
 	Code   Code
 	Detail string
-	// RetryAfter is how long a caller should wait before trying again; 0 when waiting is not the
-	// remedy.
+	// RetryAfter is how long a caller should wait before it tries again, 0 if waiting does not
+	// help.
 	RetryAfter time.Duration
-	// Problems are what is wrong with each setting, where the request brought some; shown to the
-	// caller like Detail.
+	// Problems are the problems of settings in the request. They are shown to the caller.
 	Problems []Problem
 	Err      error
 }
@@ -85,13 +84,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an [Error] whose detail is the formatted text.
+// Errorf returns an [Error] whose detail is the formatted text.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// AsError returns err as an [Error]. A context that ended becomes [CodeCanceled] or [CodeTimeout];
-// anything without a code becomes [CodeInternal] with a detail that gives nothing away.
+// AsError returns err as an [Error]. The error of a context becomes [CodeCanceled] or
+// [CodeTimeout]. Any other error becomes [CodeInternal], with a detail that reveals nothing.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -105,7 +104,7 @@ func AsError(err error) *Error {
 	return &Error{Code: CodeInternal, Detail: "an internal error; the log of the service says more", Err: err}
 }
 
-// CodeOf returns the code of err, [CodeInternal] when it has none, and "" for nil.
+// CodeOf returns the code of err, [CodeInternal] if it has none, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -31,6 +31,8 @@ type instance struct {
 	drained bool     // the plugins were closed, or are in the chain of another instance
 	attempt *attempt // the attempt under way in phases opening and abandoned
 	failure *Error   // why the last attempt failed
+
+	_ [32]byte // to three cache lines: else the first fields may lie in two
 }
 
 // attempt is one call of Init, which callers share.

@@ -205,7 +205,7 @@ func TestManyBizTypes(t *testing.T) {
 	if err == nil {
 		t.Fatal("all closed well")
 	}
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != 11 || lines[10] != "990 biz types more did not close well" {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 11 || lines[10] != "990 more biz types did not close well" {
 		t.Errorf("the error has %d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Definition is one biz type with everything that stands around it.
+// Definition is one biz type with its strategy and plugins.
 type Definition struct {
 	Strategy Strategy
 	// Plugins in any order; the issuer sorts them.
@@ -17,23 +17,23 @@ type Definition struct {
 	BizType BizType
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected RejectedHandler
-	// Aside says that the biz type was defined while nodes served: where its definition cannot be
-	// used here ([CodeConflict]), the node counts as degraded and not as unready. Else one mistake
-	// of an administrator would take every node out of service.
+	// Aside says that the biz type was defined while nodes served. If its definition cannot be used
+	// here ([CodeConflict]), the node is degraded and not unready: one mistake of an administrator
+	// must not take every node out of service.
 	Aside bool
-	// Claim ties the biz type to what the store knows of it; nil means that nothing is kept beyond
-	// this process.
+	// Claim ties the biz type to its record in the store. If it is nil, nothing checks that the
+	// definition still fits the numbers issued by earlier processes.
 	Claim Claim
-	// Disabled is why the biz type must not issue, and what callers get; nil if it may. Then it
-	// needs no Strategy, and Plugins are only there for what they show: see [Issuer.Resource].
+	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
+	// disabled one needs no Strategy. Its Plugins only show what they know: see [Issuer.Resource].
 	Disabled *Error
 }
 
-// Claim guards that numbers of a biz type are only ever made in one shape (strategy, layout,
-// display), so that a changed configuration cannot repeat an ID (invariant U6).
+// Claim makes sure that the numbers of a biz type are only ever made in one shape (strategy,
+// layout, display), so that a changed configuration cannot repeat an ID (invariant U6).
 type Claim interface {
-	// Check returns fresh = true when the store knows nothing of the biz type, and [CodeConflict]
-	// when it knows another shape.
+	// Check returns fresh = true if the store has no record of the biz type, and [CodeConflict] if
+	// it has one of another shape.
 	Check(ctx context.Context) (fresh bool, err error)
 	// Record stores the shape, after Strategy.Init and before the first number.
 	Record(ctx context.Context) error
@@ -42,35 +42,34 @@ type Claim interface {
 // Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by
 // defaults.
 type Options struct {
-	// Rejected is told of refusals; default: [LogRejected] on Log.
+	// Rejected is called for each refusal; default: [LogRejected] on Log.
 	Rejected RejectedHandler
 	// Observer counts; default: nothing.
 	Observer Observer
 	// PluginTimeout is how long a request waits in all for plugins that are not
 	// [BoundPlugin].Quick; default: 5 s.
 	PluginTimeout time.Duration
-	// Log gets what an operator should see; default: [slog.Default].
+	// Log is for operators; default: [slog.Default].
 	Log *slog.Logger
 }
 
 // pluginTimeout is the default of [Options].PluginTimeout.
 const pluginTimeout = 5 * time.Second
 
-// Issuer hands out numbers: definition → Before of each plugin → strategy → After of each plugin →
-// rejection. It is safe for concurrent use.
+// Issuer issues the numbers of many biz types. It is safe for concurrent use.
 type Issuer struct {
 	names    names
 	changes  changes
 	opener   opener
 	rejected RejectedHandler
 	observer Observer
-	latency  LatencyObserver // the observer, nil where it does not want to know
+	latency  LatencyObserver // the observer, nil if it is none
 	log      *slog.Logger
 	patience time.Duration // with plugins
 }
 
-// NewIssuer returns an issuer for the given biz types, or an error that names the one that is
-// wrong.
+// NewIssuer returns an issuer of these biz types, or an error that names the wrong one. It does no
+// I/O: see [Issuer.Init].
 func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
 		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
@@ -87,7 +86,7 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 		is.rejected = LogRejected(is.log)
 	}
 	is.names.first = make(map[string]*slot, len(definitions))
-	slots := make([]slot, len(definitions)) // close together in memory: issuing reads one of them
+	slots := make([]slot, len(definitions))
 	for n, d := range definitions {
 		if _, twice := is.names.first[d.BizType.Name]; twice {
 			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
@@ -95,13 +94,13 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
-		slots[n].hold(is.contentOf(d))
+		slots[n].fill(is.contentOf(d))
 		is.names.first[d.BizType.Name] = &slots[n]
 	}
 	return is, nil
 }
 
-// contentOf returns what a slot holds that has this definition.
+// contentOf returns what the slot of a definition holds.
 func (is *Issuer) contentOf(d Definition) content {
 	if d.Disabled != nil {
 		return refuse(d.Disabled, is.newInstance(d).atRest())
@@ -109,7 +108,7 @@ func (is *Issuer) contentOf(d Definition) content {
 	return serve(is.newInstance(d))
 }
 
-// check returns what makes no sense.
+// check returns what is wrong with a definition.
 func (d *Definition) check() error {
 	if err := CheckName(d.BizType.Name); err != nil {
 		return err
@@ -120,8 +119,8 @@ func (d *Definition) check() error {
 	return nil
 }
 
-// Next issues n numbers of a biz type. It is [Issuer.Issue] for callers inside the process that do
-// not mind an allocation.
+// Next issues n numbers of a biz type. It is [Issuer.Issue] for callers that can afford an
+// allocation.
 func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, error) {
 	call := &Call{BizType: bizType, Count: n}
 	if err := is.Issue(ctx, call); err != nil {
@@ -131,7 +130,7 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 }
 
 // Issue fills call.Sequence with call.Count (1 to MaxCount) numbers of call.BizType, or returns an
-// [*Error] and leaves it empty. Whatever numbers a failed call had taken are skipped.
+// [*Error] and leaves it empty. Numbers that a failed call had taken are skipped.
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.Sequence.Reset()
 	call.Limit = Limit{}
@@ -156,9 +155,12 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 func (is *Issuer) issue(ctx context.Context, s *slot, call *Call) error {
 	w := walk{patience: is.patience}
 	for {
-		i, err := is.admit(ctx, s, call.BizType, &w)
-		if err != nil {
-			return is.refuse(ctx, call, AsError(err))
+		i := s.serving.Load()
+		if i == nil || !i.enter() {
+			var err error
+			if i, err = is.admit(ctx, s, call.BizType, &w, false); err != nil {
+				return is.refuse(ctx, call, AsError(err))
+			}
 		}
 		replaced, err := is.issueFrom(ctx, s, i, call, &w)
 		i.leave()
@@ -186,7 +188,7 @@ func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *Cal
 	return false, is.reject(ctx, i, call, w, entered, err)
 }
 
-// undo tells the plugins that were entered that the call came to nothing.
+// undo calls OnError of the plugins that were entered.
 func (is *Issuer) undo(ctx context.Context, i *instance, call *Call, w *walk, entered int, refusal *Error) {
 	call.Sequence.Reset()
 	for _, l := range i.chain[:entered] {
@@ -196,7 +198,7 @@ func (is *Issuer) undo(ctx context.Context, i *instance, call *Call, w *walk, en
 	}
 }
 
-// noSlot returns why a name has no slot: the common path checks no names.
+// noSlot returns why a name has no slot. Only then is a name checked.
 func noSlot(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -210,26 +212,18 @@ func (is *Issuer) exists(name string) bool {
 	return s != nil && s.look().exists()
 }
 
-// find returns the instance of a name, with the caller let into its chain: leave ends that. With
-// show, that may be an instance at rest.
+// find returns the instance of a name, as admit does.
 func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
 	s := is.names.find(name)
 	if s == nil {
 		return nil, noSlot(name)
 	}
-	return is.admitAfterChange(ctx, s, name, &walk{}, show)
+	return is.admit(ctx, s, name, &walk{}, show)
 }
 
-// admit lets a call into the chain of the instance that serves: leave ends that.
-func (is *Issuer) admit(ctx context.Context, s *slot, name string, w *walk) (*instance, error) {
-	if i := s.serving.Load(); i != nil && i.enter() {
-		return i, nil
-	}
-	return is.admitAfterChange(ctx, s, name, w, false)
-}
-
-// admitAfterChange is admit, after the change under way.
-func (is *Issuer) admitAfterChange(ctx context.Context, s *slot, name string, w *walk, show bool) (*instance, error) {
+// admit returns the instance in a slot, after the change under way, and enters it; the caller must
+// leave it. If show is set, it may be an instance at rest.
+func (is *Issuer) admit(ctx context.Context, s *slot, name string, w *walk, show bool) (*instance, error) {
 	for {
 		c, err := is.settled(ctx, s, name, w)
 		switch {
@@ -238,13 +232,13 @@ func (is *Issuer) admitAfterChange(ctx context.Context, s *slot, name string, w 
 		case c.instance.enter():
 			return c.instance, nil
 		case is.changes.over():
-			c.instance.calls.force() // nothing replaces it; what it says of the past it still says
+			c.instance.calls.force() // nothing replaces it, and it can still read old IDs
 			return c.instance, nil
 		}
 	}
 }
 
-// run walks the chain and returns how many plugins were entered.
+// run calls the plugins and the strategy. It returns how many plugins were entered.
 func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (entered int, err error) {
 	count := call.Count
 	for _, l := range i.chain {
@@ -275,13 +269,13 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 		}
 		if err := call.Sequence.check(count, sum); err != nil {
 			is.abandoned(i, count, err)
-			return entered, fmt.Errorf("plugin %s spoilt the answer: %w", l.Name, err)
+			return entered, fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
 		}
 	}
 	return entered, nil
 }
 
-// abandoned tells of numbers that the strategy gave and a plugin refused.
+// abandoned reports numbers that the strategy made and a plugin refused.
 func (is *Issuer) abandoned(i *instance, n int, why error) {
 	is.observer.Event(Event{BizType: i.name, Kind: EventAbandoned, Numbers: int64(n), Err: why})
 }
@@ -291,8 +285,8 @@ func generate(ctx context.Context, i *instance, n int, seq *Sequence) (err error
 	return i.strategy.Generate(ctx, n, seq)
 }
 
-// reject tells the plugins that were entered, those that want to know of every refusal, the
-// rejection handler and the observer, and returns what the caller gets.
+// reject calls OnError of the plugins that were entered, the plugins that are a [RejectedHandler],
+// the rejection handler and the observer. It returns what the caller gets.
 func (is *Issuer) reject(ctx context.Context, i *instance, call *Call, w *walk, entered int, err error) error {
 	refusal := AsError(err)
 	is.logDefect(call, refusal)
@@ -302,13 +296,13 @@ func (is *Issuer) reject(ctx context.Context, i *instance, call *Call, w *walk, 
 			continue
 		}
 		if err := w.rejected(ctx, l, call, refusal); err != nil {
-			is.log.Error("plugin was not told of a refusal", "bizType", call.BizType, "error", err)
+			is.log.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
 		}
 	}
 	return is.conclude(ctx, i.rejected, call, refusal)
 }
 
-// conclude tells the rejection handler and the observer, and returns what the caller gets.
+// conclude calls the rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) conclude(ctx context.Context, handler RejectedHandler, call *Call, refusal *Error) error {
 	if err := tell(ctx, handler, call, refusal); err != nil {
 		is.log.Error("rejection handler failed", "bizType", call.BizType, "error", err)
@@ -317,17 +311,17 @@ func (is *Issuer) conclude(ctx context.Context, handler RejectedHandler, call *C
 	return refusal
 }
 
-// logDefect logs a refusal that only a change of a program can prevent.
+// logDefect logs a refusal that a defect caused.
 func (is *Issuer) logDefect(call *Call, refusal *Error) {
 	if defect(refusal.Code) {
 		is.log.Error("request failed", "bizType", call.BizType, "requestId", call.Caller.RequestID, "error", refusal)
 	}
 }
 
-// defect reports whether a code says that a program is wrong, and not a caller or a back end.
+// defect reports whether a code means a defect of the program or of a plugin.
 func defect(code Code) bool { return code == CodeInternal || code == CodePluginPanic }
 
-// refuse refuses a call to a biz type of which no instance issues.
+// refuse refuses a call to a slot that does not serve.
 func (is *Issuer) refuse(ctx context.Context, call *Call, refusal *Error) error {
 	if refusal.Code == CodeUnknownBizType {
 		return refusal
@@ -343,7 +337,7 @@ func tell(ctx context.Context, handler RejectedHandler, call *Call, refusal *Err
 	return nil
 }
 
-// recoverFrom turns a panic into an error of this one request. It must be deferred directly.
+// recoverFrom turns a panic into an error. It must be deferred directly.
 func recoverFrom(code Code, kind, name string, err *error) {
 	if p := recover(); p != nil {
 		*err = &Error{Code: code, Detail: kind + " " + name + " panicked", Err: fmt.Errorf("%v\n%s", p, debug.Stack())}

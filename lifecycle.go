@@ -4,14 +4,15 @@ package seqd
 type phase uint8
 
 const (
-	fresh     phase = iota // Init of the strategy was never called
-	opening                // Init is under way
-	ready                  // the strategy issues
-	failed                 // Init failed; the next caller tries again
-	unusable               // Init failed with CodeConflict: only another definition helps
-	stopping               // nothing is issued any more; Close of the strategy is due
-	abandoned              // stopped while Init is under way: when that ends, the strategy is closed
-	closed                 // Close of the strategy was called, or needs no call
+	fresh    phase = iota // Init of the strategy was never called
+	opening               // Init is under way
+	ready                 // the strategy issues
+	failed                // Init failed; the next caller tries again
+	unusable              // Init failed with CodeConflict: only another definition helps
+	stopping              // nothing is issued any more; Close of the strategy is due
+	// stopped while Init is under way: when that ends, the strategy is closed
+	abandoned
+	closed // Close of the strategy was called, or needs no call
 )
 
 // event is what happens to an instance.

@@ -1,91 +1,90 @@
 package seqd
 
-// LatencyObserver is what an [Observer] implements that wants to know how long calls take. Without
-// one no clock is read for it.
+// LatencyObserver is implemented by an [Observer] that measures how long calls take. Without one,
+// the issuer does not read the clock.
 type LatencyObserver interface {
-	// Took is told of each call of [Issuer.Issue] that reached a biz type, issued or refused: the
-	// name of its strategy, "" where nothing stands in its place, and how long it took in ns. Like
-	// everything of an Observer it is on the hot path.
+	// Took is called for each call of [Issuer.Issue] whose name has or had a biz type, issued or
+	// refused. strategy is the name of the strategy, "" if no definition issues, and ns how long
+	// the call took. It is on the hot path.
 	Took(strategy string, ns int64)
 }
 
 // Gauge names a value that an operator watches.
 type Gauge string
 
-// What strategies, plugins and rejection handlers measure. Unless something else is said a value
-// belongs to a biz type.
+// What strategies, plugins and rejection handlers measure: a value of a biz type, unless stated
+// otherwise.
 const (
 	// GaugeInHand is how many numbers can be issued without the store, as far as this node knows:
-	// its buffers; or what waited in the cursor when the node last took from it or looked, with its
-	// own standby range. Other nodes take from the cursor too, so a node that is not asked for
-	// numbers tells of the past.
+	// its buffers; or what the cursor held when the node last took from it or looked, with its own
+	// standby range. Other nodes take from the cursor too, so the value of a node without requests
+	// is old.
 	GaugeInHand Gauge = "in_hand"
 	// GaugeFill is how full buffer 1 and buffer 2 are together: 0 for empty, 1 for two whole
-	// segments. Missing while the step is 0.
+	// segments. It is missing while the step is 0.
 	GaugeFill Gauge = "fill"
-	// GaugeStep is how many numbers were fetched at once for the segment in use; over a cursor, for
-	// the last one that this node brought. 0 before the first.
+	// GaugeStep is how many numbers were allocated at once for the segment in use; with a cursor,
+	// for the last one that this node allocated. It is 0 before the first.
 	GaugeStep Gauge = "step"
-	// GaugeHighest is the highest number that this node knows to have left the store; missing until
-	// it knows of one.
+	// GaugeHighest is the highest number that has left the store, as far as this node knows. It is
+	// missing until then.
 	GaugeHighest Gauge = "highest"
-	// GaugeRate is how many numbers a second leave the store for all nodes, from one refill of this
-	// node to the next, at least 10 s. It is 0 until there were two, and goes down to 0 where none
-	// follows. Up to twice too high while steps still grow; a counter that was raised by hand shows
-	// as a rate until the next refill.
+	// GaugeRate is how many numbers per second leave the store for all nodes, from one refill of
+	// this node to the next, at least 10 s. It is 0 before the second refill, and falls to 0 if
+	// none follows. It is up to twice too high while steps grow. A counter that was raised shows as
+	// a rate until the next refill.
 	GaugeRate Gauge = "rate"
-	// GaugeLimit is the highest number there can be: of a strategy, or the highest one that a
-	// plugin can show as it is meant to.
+	// GaugeLimit is the highest number that a strategy can make, or that a plugin can show.
 	GaugeLimit Gauge = "limit"
-	// GaugePeriodLeft is for how many seconds numbers of this period are issued; missing where
-	// numbers never begin again.
+	// GaugePeriodLeft is how many seconds are left of the period. It is missing if numbers never
+	// reset.
 	GaugePeriodLeft Gauge = "period_left"
-	// GaugeMachineID is the machine ID that this node holds in a registry; missing while it holds
-	// none.
+	// GaugeMachineID is the machine ID that this node holds in a registry. It is missing while the
+	// node holds none.
 	GaugeMachineID Gauge = "machine_id"
-	// GaugeMachineIDsFree and GaugeMachineIDsUsed are how many machine IDs of a registry could be
-	// leased now, and how many are leased, as last seen.
+	// GaugeMachineIDsFree and GaugeMachineIDsUsed are how many machine IDs of a registry are free
+	// and how many are leased, as last seen.
 	GaugeMachineIDsFree Gauge = "machine_ids_free"
 	GaugeMachineIDsUsed Gauge = "machine_ids_used"
-	// GaugeLeaseLeft is for how many seconds from now the lease of the machine ID holds; 0 when it
-	// has ended.
+	// GaugeLeaseLeft is how many seconds are left of the lease of the machine ID, 0 after its end.
 	GaugeLeaseLeft Gauge = "lease_left"
-	// GaugeClockOffset is by how many seconds the clock of this node was ahead of the registry's
+	// GaugeClockOffset is how many seconds the clock of this node was ahead of that of the registry
 	// when they were last compared.
 	GaugeClockOffset Gauge = "clock_offset"
-	// GaugeTimeLeft is for how many seconds from now the layout of a registry has timestamps.
+	// GaugeTimeLeft is how many seconds are left until the layout of a registry has no more
+	// timestamps.
 	GaugeTimeLeft Gauge = "time_left"
-	// GaugeQueued and GaugeQueueSize are how many records wait in a queue and how many there is
-	// room for. Biz types whose records go into one queue say the same of it.
+	// GaugeQueued and GaugeQueueSize are how many records a queue holds, and how many it can hold.
+	// Biz types that share a queue have the same values.
 	GaugeQueued    Gauge = "queued"
 	GaugeQueueSize Gauge = "queue_size"
-	// GaugeDropped is how many records were dropped since the start: it only grows.
+	// GaugeDropped is how many records were dropped since the start. It never decreases.
 	GaugeDropped Gauge = "dropped"
-	// GaugeFallback is 1 while each node limits on its own because the last request could not use
-	// Redis, else 0; missing where limits are not shared.
+	// GaugeFallback is 1 if each node limits on its own because the last request could not use
+	// Redis, else 0. It is missing if limits are not shared.
 	GaugeFallback Gauge = "fallback"
 )
 
-// Measurement is one value as it is now.
+// Measurement is the current value of a gauge.
 type Measurement struct {
 	Gauge Gauge
-	// Of is what is measured where that is not the biz type: the name of a registry of machine IDs.
-	// Biz types that share it say the same of it.
+	// Of is the name of the registry of machine IDs that the value belongs to, "" if it belongs to
+	// the biz type. Biz types that share a registry have the same values.
 	Of    string
 	Value float64
 }
 
-// Measurer is what a strategy, a plugin or a rejection handler implements that has values to watch.
+// Measurer is implemented by strategies, plugins and rejection handlers that have values to watch.
 type Measurer interface {
-	// Measure tells each value as it is now. It does no I/O, waits for nobody who does, takes about
-	// a microsecond, for there may be 100,000 biz types, and is safe for concurrent use, also
-	// before Init and after Close.
+	// Measure calls tell with each current value. It does no I/O and does not wait for any. It
+	// takes about a microsecond, because there may be 100,000 biz types. It is safe for concurrent
+	// use, also before Init and after Close.
 	Measure(tell func(Measurement))
 }
 
-// Measure tells what the strategies and plugins of all biz types measure. plugin is "" for what the
-// strategy does. The order of biz types is not defined; all of one biz type come one after the
-// other. It is safe for concurrent use; tell is called by one goroutine.
+// Measure calls tell with the values of the strategies and plugins of all biz types. plugin is ""
+// for those of the strategy. The values of one biz type come one after the other; the order of biz
+// types is not defined. Measure is safe for concurrent use. tell is called by one goroutine.
 func (is *Issuer) Measure(tell func(bizType, plugin string, m Measurement)) {
 	for i := range is.serving() {
 		if m, ok := i.strategy.(Measurer); ok {
@@ -99,7 +98,7 @@ func (is *Issuer) Measure(tell func(bizType, plugin string, m Measurement)) {
 	}
 }
 
-// measure survives a panic: what watches must not end what it watches.
+// measure calls one Measurer. A panic is logged and has no other effect.
 func (is *Issuer) measure(i *instance, plugin string, m Measurer, tell func(bizType, plugin string, m Measurement)) {
 	var err error
 	defer func() {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Init makes every biz type ready, and retries those that fail for a reason that can pass, until
-// ctx ends. It returns when all are ready or beyond help. Requests need not wait for it: the first
-// one initialises its own biz type.
+// Init initialises every biz type, and retries those that failed for a reason that can pass, until
+// ctx ends. It returns when each is ready or cannot become ready. Requests need not wait for it:
+// the first request of a biz type initialises it.
 func (is *Issuer) Init(ctx context.Context) {
 	pause := 50 * time.Millisecond
 	for {
@@ -50,7 +50,7 @@ func (is *Issuer) initAll(ctx context.Context) int {
 type opener struct {
 	mu      sync.Mutex // guards what follows
 	running bool
-	again   bool // something was put since the last look
+	again   bool // something was put since the goroutine last looked
 }
 
 // openSoon initialises in the background what was put, until Close.
@@ -78,8 +78,8 @@ func (is *Issuer) openSoon() {
 	}()
 }
 
-// more reports whether something was put since the last look. If not, the next openSoon starts
-// another goroutine.
+// more reports whether something was put since the last call. If not, the goroutine ends, and the
+// next openSoon starts another.
 func (o *opener) more() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -87,7 +87,7 @@ func (o *opener) more() bool {
 	return o.running
 }
 
-// serving returns the instances that issue, or will once they are initialised.
+// serving yields the instances that serve, initialised or not.
 func (is *Issuer) serving() iter.Seq[*instance] {
 	return func(yield func(*instance) bool) {
 		for _, s := range is.names.all() {
@@ -98,8 +98,8 @@ func (is *Issuer) serving() iter.Seq[*instance] {
 	}
 }
 
-// open returns the instances that are to be closed one day: those that serve, and those that are
-// disabled, because of their plugins. A change under way closes its own.
+// open returns the instances to be closed: those that serve, and those at rest, whose plugins are
+// open. A change under way closes its own.
 func (is *Issuer) open() (instances []*instance) {
 	for _, s := range is.names.all() {
 		if c := s.look(); c.instance != nil {
@@ -109,8 +109,9 @@ func (is *Issuer) open() (instances []*instance) {
 	return instances
 }
 
-// Close closes every strategy that was initialised, several at a time, and returns their errors. A
-// call to Issue after Close gets [CodeStopping].
+// Close closes the strategies and plugins of all biz types, several at a time, and returns their
+// errors. It returns when ctx has ended, even if some have not. Issue returns [CodeStopping] after
+// Close.
 func (is *Issuer) Close(ctx context.Context) error {
 	is.changes.end(ctx)
 	instances := is.open()
@@ -132,7 +133,7 @@ func (is *Issuer) Close(ctx context.Context) error {
 		}
 	})
 	if total > mostFailed {
-		failed = append(failed, fmt.Errorf("%d biz types more did not close well", total-mostFailed))
+		failed = append(failed, fmt.Errorf("%d more biz types did not close well", total-mostFailed))
 	}
 	return errors.Join(failed...)
 }
@@ -140,11 +141,11 @@ func (is *Issuer) Close(ctx context.Context) error {
 // mostFailed is how many biz types an error of Close names: there may be 100,000.
 const mostFailed = 10
 
-// parallel bounds how many biz types are opened or closed at once; the store merges what comes
-// together: the more, the fewer times it has to sync.
+// parallel is how many biz types are initialised or closed at once. The store merges what comes
+// together, so more of them need fewer syncs.
 const parallel = 256
 
-// each runs f on every instance, several at a time, and returns when all are done.
+// each calls f for every instance, several at a time, and returns when all calls have returned.
 func each(instances []*instance, f func(*instance)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)

@@ -15,18 +15,18 @@ import (
 type Parsed struct {
 	// Number is the number behind the display form.
 	Number int64
-	// Valid is false when the ID carries a check digit that does not fit.
+	// Valid is false if the ID has a check digit that is wrong.
 	Valid bool
-	// Time is when the number was made, the zero time where it does not say.
+	// Time is when the number was made, the zero time if the number does not contain it.
 	Time time.Time
-	// Period is what the date in the ID says, 0 where there is none.
+	// Period is the period of the date in the ID, 0 if there is none.
 	Period Period
-	// MachineID and Sequence are nil where the number does not say.
+	// MachineID and Sequence are nil if the number does not contain them.
 	MachineID, Sequence *int64
 }
 
-// Parse reads an ID back. It says whether text has the form of an ID of this biz type, not whether
-// it was issued.
+// Parse reads an ID back. It checks that the text has the form of an ID of this biz type, not that
+// the ID was issued.
 func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 	i, err := is.find(context.Background(), bizType, false)
 	if err != nil {
@@ -59,7 +59,7 @@ func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 	return p, nil
 }
 
-// read takes back what plugins made of a number, the last one first.
+// read undoes what the plugins did to the display of a number, the last one first.
 func (i *instance) read(id string) (p Parsed, shown string, err error) {
 	p.Valid, shown = true, id
 	for _, l := range slices.Backward(i.chain) {
@@ -73,7 +73,7 @@ func (i *instance) read(id string) (p Parsed, shown string, err error) {
 			shown, p.Valid = reading.Shown, p.Valid && !reading.Invalid
 			p.Period = cmp.Or(p.Period, reading.Period)
 		case l.Rewrites:
-			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s has no way to", i.name, l.Name)
+			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s cannot read them", i.name, l.Name)
 		}
 	}
 	return p, shown, nil
@@ -84,8 +84,8 @@ func (l *link) read(reader Reader, shown string) (r Reading, err error) {
 	return reader.Read(shown)
 }
 
-// Resource returns what a plugin has to show of a biz type; see [Resource]. It does so as well
-// while the biz type is disabled or cannot issue.
+// Resource returns what a plugin shows of a biz type, also if the biz type is disabled or cannot
+// issue. See [Resource].
 func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
 	i, err := is.find(ctx, bizType, true)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Reset says when the numbers of a biz type begin again.
+// Reset is how often the numbers of a biz type reset.
 type Reset string
 
 // The values of Reset.
@@ -22,12 +22,12 @@ func (r Reset) Valid() bool {
 	return r == ResetNever || r == ResetDaily || r == ResetMonthly || r == ResetYearly
 }
 
-// Period is the day, month or year that a number belongs to where numbers begin again: year·10000 +
-// month·100 + day, with zeros for what it does not say; 0 where numbers never begin again. Later
-// periods are larger.
+// Period is the day, month or year of a number whose biz type resets: year·10000 + month·100 + day,
+// with zeros for the parts it does not have. It is 0 if numbers never reset. Later periods are
+// larger.
 type Period int32
 
-// Of returns the period that t, in its own time zone, lies in: years 1 to 9999.
+// Of returns the period of t in its own time zone. It works for the years 1 to 9999.
 func (r Reset) Of(t time.Time) Period {
 	year, month, day := t.Date()
 	p := Period(year) * 10000
@@ -42,13 +42,13 @@ func (r Reset) Of(t time.Time) Period {
 	return 0
 }
 
-// FirstYear and LastYear bound the years that the date of a number can lie in. A year of two digits
-// repeats after a century, and a clock can be wrong by as much: without the bounds, IDs of the one
-// century would be those of the other.
+// FirstYear and LastYear are the bounds of the years in the dates of numbers. Years of two digits
+// repeat after a century, and a clock can be wrong by that much. Without the bounds, IDs of two
+// centuries could be equal.
 const FirstYear, LastYear = 2000, 2099
 
 // CheckDate returns an [Error] with [CodeClockRollback] unless the year of t, in its own time zone,
-// lies from FirstYear to LastYear. Only a clock that is wrong says otherwise.
+// is from FirstYear to LastYear. Only a wrong clock shows another year.
 func CheckDate(t time.Time) error {
 	if hasDates(t.Year()) {
 		return nil
@@ -56,7 +56,7 @@ func CheckDate(t time.Time) error {
 	return errYear(t.Format(time.DateOnly))
 }
 
-// Check is [CheckDate] of the days of a period; one that is 0 has none.
+// Check is [CheckDate] for the year of a period. It returns nil for 0.
 func (p Period) Check() error {
 	if p == 0 || hasDates(int(p/10000)) {
 		return nil
@@ -74,10 +74,10 @@ func errYear(date string) error {
 	}
 }
 
-// layouts are how a period stands in the name of its counter.
+// layouts are the layouts of periods in the names of counters.
 var layouts = map[Reset]string{ResetDaily: "20060102", ResetMonthly: "200601", ResetYearly: "2006"}
 
-// Parse reads a period as it stands in the name of a counter: 20261120, 202611 or 2026.
+// Parse reads a period from the name of a counter: 20261120, 202611 or 2026.
 func (r Reset) Parse(digits string) (p Period, ok bool) {
 	layout, ok := layouts[r]
 	if !ok {
@@ -87,19 +87,19 @@ func (r Reset) Parse(digits string) (p Period, ok bool) {
 	return r.Of(t), err == nil
 }
 
-// Counter is the name of the counter that the numbers of a biz type come from in this period:
-// order@20261120, order@202611 or order@2026. No biz type has such a name.
+// Counter returns the name of the counter of a biz type in this period: order@20261120,
+// order@202611 or order@2026. No biz type can have such a name.
 func (p Period) Counter(bizType string) string {
 	return bizType + "@" + strings.ReplaceAll(p.String(), "-", "")
 }
 
-// Date is a time in the period for writing its date: noon of its first day in UTC, which has every
-// date exactly once. The time of day says nothing.
+// Date returns a time on the first day of the period, for formatting its date: noon in UTC, where
+// every date exists exactly once.
 func (p Period) Date() time.Time {
 	return time.Date(int(p/10000), time.Month(max(1, p/100%100)), int(max(1, p%100)), 12, 0, 0, 0, time.UTC)
 }
 
-// String is 2026-11-20, 2026-11 or 2026, and "" for 0.
+// String returns 2026-11-20, 2026-11 or 2026, and "" for 0.
 func (p Period) String() string {
 	switch {
 	case p == 0:
@@ -112,14 +112,14 @@ func (p Period) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", p/10000, p/100%100, p%100)
 }
 
-// Calendar says when numbers of a biz type begin again, and where its days begin and end.
+// Calendar is how often the numbers of a biz type reset, and the time zone of its days.
 type Calendar struct {
 	Reset Reset
 	// Zone is never nil.
 	Zone *time.Location
 }
 
-// Now returns the period that t lies in.
+// Now returns the period of t.
 func (c Calendar) Now(t time.Time) Period { return c.Reset.Of(t.In(c.Zone)) }
 
 // CalendarOf returns the calendar of a biz type: UTC and no reset unless its settings are [Dated].

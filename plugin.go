@@ -8,16 +8,16 @@ import (
 
 // Caller is who asked for numbers.
 type Caller struct {
-	// Name is the caller's name where access is by token, else "".
+	// Name is the name of the caller's token, "" if there is none.
 	Name string
 	// Addr is the caller's IP address as text, "" for a call from inside the process.
 	Addr string
-	// RequestID is the ID that stands in the log and in the answer of this request.
+	// RequestID is the ID of this request in the log and in the answer.
 	RequestID string
 }
 
-// Call is one issuing on its way through plugins and strategy. It belongs to one request and is
-// reused afterwards: nothing may keep a pointer into it.
+// Call is one request for numbers. It is reused for other requests: plugins and strategies must not
+// keep a pointer into it.
 type Call struct {
 	// BizType is the name of the biz type.
 	BizType string
@@ -27,46 +27,45 @@ type Call struct {
 	Caller Caller
 	// Sequence is empty in Before and holds Count numbers in After.
 	Sequence Sequence
-	// Limit is how much the caller may ask for, for the answer; zero where nobody limits.
+	// Limit is the caller's rate limit, which the answer shows; zero if there is none.
 	Limit Limit
 }
 
-// Limit is where a caller stands against a rate limit.
+// Limit is the state of a rate limit for one caller.
 type Limit struct {
-	// Quota is how much may be asked for at once; 0 for no limit. Remaining is how much of it is
+	// Quota is how much may be requested at once, 0 for no limit. Remaining is how much of it is
 	// left.
 	Quota, Remaining int64
-	// Reset is after how long all of it is there again.
+	// Reset is how long it takes until all of it is available again.
 	Reset time.Duration
 }
 
-// Tighten notes a limit unless one that leaves less is known.
+// Tighten replaces l by other if other leaves less.
 func (l *Limit) Tighten(other Limit) {
 	if l.Quota == 0 || other.Remaining < l.Remaining {
 		*l = other
 	}
 }
 
-// Plugin stands around issuing. It is safe for concurrent use. A panic in it is caught and becomes
-// [CodePluginPanic] of that one request.
+// Plugin runs before and after the strategy. It must be safe for concurrent use. A panic fails only
+// the request, with [CodePluginPanic].
 //
-// A plugin that also is a [RejectedHandler] is told of every refusal of its biz type, once each,
-// after OnError: also of those that a plugin ahead of it made, of which its own Before and OnError
-// know nothing.
+// If a plugin is also a [RejectedHandler], its Rejected is called once for every refusal of its biz
+// type, after OnError. That includes refusals by plugins that run before it, for which its Before
+// and OnError are not called.
 type Plugin interface {
-	// Before runs ahead of the strategy. An error vetoes: later plugins and the strategy do not
-	// run, and the rejection handler is told. An [Error] reaches the caller as it is; any other
-	// error becomes [CodeInternal].
+	// Before runs before the strategy. An error refuses the request: later plugins and the strategy
+	// do not run. The caller gets an [Error] as it is, and [CodeInternal] for any other error.
 	Before(ctx context.Context, call *Call) error
-	// After sees the issued numbers and may rewrite how they are shown. An error fails the request;
-	// its numbers are skipped.
+	// After runs after the strategy. It may change how the numbers are shown. An error fails the
+	// request, and its numbers are skipped.
 	After(ctx context.Context, call *Call) error
-	// OnError runs when the request failed after this plugin's Before had returned nil.
-	// call.Sequence is empty.
+	// OnError runs if the request fails after Before of this plugin has returned nil. call.Sequence
+	// is empty.
 	OnError(ctx context.Context, call *Call, err *Error)
 }
 
-// NopPlugin does nothing. A plugin embeds it and replaces what it needs.
+// NopPlugin does nothing. Plugins embed it and define the methods they need.
 type NopPlugin struct{}
 
 // Before lets every request pass.
@@ -80,70 +79,68 @@ func (NopPlugin) OnError(context.Context, *Call, *Error) {}
 
 var _ Plugin = NopPlugin{}
 
-// Reader is what a plugin implements that rewrites how numbers are shown, so that its IDs can be
-// read back.
+// Reader is implemented by plugins that change how numbers are shown and can read their IDs back.
 type Reader interface {
-	// Read takes back what After did: it returns the display form that After was given, or an
-	// [Error] with [CodeInvalidID] for a text that After never makes. It does no I/O and is safe
-	// for concurrent use.
+	// Read undoes what After does: it returns the display form that After was given, or an [Error]
+	// with [CodeInvalidID] for a text that After never makes. It does no I/O and is safe for
+	// concurrent use.
 	Read(shown string) (Reading, error)
 }
 
 // Reading is what a [Reader] finds in an ID.
 type Reading struct {
-	// Shown is the display form before the plugin rewrote it.
+	// Shown is the display form before the plugin changed it.
 	Shown string
-	// Invalid is true when the ID carries a check digit that does not fit.
+	// Invalid is true if the ID has a check digit that is wrong.
 	Invalid bool
-	// Period is what the date in the ID says, 0 where there is none.
+	// Period is the period of the date in the ID, 0 if there is none.
 	Period Period
 }
 
-// Closer is what a plugin or a rejection handler implements that has something to finish.
+// Closer is implemented by plugins and rejection handlers that have something to finish.
 type Closer interface {
-	// Close finishes what is under way, such as a queue to be written out, and returns when ctx
-	// ends. It is called once, after the last call to everything else has returned or was given up
-	// on: one second after the strategy was closed, at the latest. A call that comes later yet is
-	// best refused with [CodeStopping]: where the biz type got another definition, that one then
-	// answers the request.
+	// Close finishes what is under way, such as writing a queue, and returns when ctx ends. It is
+	// called once, when all other calls have returned, but at most one second after the strategy
+	// was closed. A plugin should refuse later calls with [CodeStopping]: if the biz type has a new
+	// definition, that one then answers the request.
 	Close(ctx context.Context) error
 }
 
-// Resource is what a plugin implements that has something to show of its biz type, at GET
+// Resource is implemented by plugins that show something of their biz type at GET
 // /biz-types/{name}/{resource}.
 type Resource interface {
 	// ResourceName is the last part of the path: lower-case letters. It is unique in a biz type.
 	ResourceName() string
-	// Show returns what JSON can hold. An unknown or wrong parameter of the query is an [Error]
-	// with [CodeInvalidRequest]. It is called as well while the biz type is disabled, when nothing
-	// else of the plugin is, or cannot issue.
+	// Show returns a value that can be encoded as JSON, or an [Error] with [CodeInvalidRequest] for
+	// an unknown or wrong parameter of the query. It is called also if the biz type cannot issue or
+	// is disabled; while it is disabled, no other method is called.
 	Show(ctx context.Context, query url.Values) (any, error)
 }
 
 // BoundPlugin is a plugin in its place in the chain of one biz type.
 type BoundPlugin struct {
 	Name string
-	// Rewrites says that After changes how numbers are shown. IDs can only be read back when the
-	// plugin is a [Reader] then.
+	// Rewrites is true if After changes how numbers are shown. Then IDs can be read back only if
+	// the plugin is a [Reader].
 	Rewrites bool
-	// Quick says that the plugin returns promptly whatever happens, or when the context ends. It
-	// runs in the request's own goroutine. Others run in one of their own, and a request does not
-	// wait for them longer than [Options].PluginTimeout.
+	// Quick is true if the plugin always returns promptly, or when the context ends. It runs in the
+	// goroutine of the request. Any other plugin runs in a goroutine of its own, and a request
+	// waits for it at most [Options].PluginTimeout.
 	Quick bool
-	// Order decides the place: smaller runs first, in Before, After and OnError alike. Equal orders
-	// keep the order in which they were given.
+	// Order is the place in the chain. Plugins with a smaller order run first, in Before, After and
+	// OnError. Plugins with equal orders run in the order in which they are listed.
 	Order  int
 	Plugin Plugin
 }
 
-// RejectedHandler is told of every request that a plugin or strategy refused. call.Sequence is
-// empty. It runs in the request: it must be fast, and safe for concurrent use. A panic in it is
-// caught and logged.
+// RejectedHandler handles refusals. It runs in the goroutine of the request, so it must be fast. It
+// must be safe for concurrent use. A panic is logged and has no other effect.
 type RejectedHandler interface {
+	// Rejected is called for every request that was refused. call.Sequence is empty.
 	Rejected(ctx context.Context, call *Call, err *Error)
 }
 
-// RejectedHandlerFunc makes a function a [RejectedHandler].
+// RejectedHandlerFunc is a function as a [RejectedHandler].
 type RejectedHandlerFunc func(ctx context.Context, call *Call, err *Error)
 
 // Rejected calls f.

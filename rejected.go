@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// episodeGap is how long a biz type must not have been refused for one reason until the next
-// refusal is a new episode.
+// episodeGap is how long a biz type must have no refusal with one code before the next one starts a
+// new episode.
 const episodeGap = time.Minute
 
 // LogRejected returns the default rejection handler. It logs the first refusal of an episode (one
-// biz type, one code) and, while the episode lasts, a line a minute with the number of refusals in
-// between; so a store that is down for an hour is not a million lines. A caller who went away is
-// not logged, and neither is a defect ([CodeInternal], [CodePluginPanic]): the issuer logs each of
-// those, with its cause, for whatever handler.
+// biz type, one code) and then one line per minute with the number of refusals since the last line,
+// so that a store that is down for an hour does not write a million lines. It does not log callers
+// that went away, nor defects ([CodeInternal], [CodePluginPanic]): the issuer logs each defect with
+// its cause, whatever the handler.
 func LogRejected(log *slog.Logger) RejectedHandler {
 	return &logRejected{log: log, now: time.Now, episodes: make(map[episodeKey]*episode)}
 }
@@ -35,13 +35,12 @@ type logRejected struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu       sync.Mutex              // guards what follows
-	episodes map[episodeKey]*episode // at most one per biz type and code
-	// how many there may be until those that are over are forgotten
-	most int
+	mu       sync.Mutex // guards what follows
+	episodes map[episodeKey]*episode
+	most     int // if there are as many, those that are over are removed
 }
 
-// fewEpisodes is how many episodes are kept whether or not they are over.
+// fewEpisodes is the least value of most.
 const fewEpisodes = 1000
 
 // Rejected logs or counts one refusal.
@@ -55,7 +54,7 @@ func (h *logRejected) Rejected(ctx context.Context, call *Call, err *Error) {
 	}
 }
 
-// due reports whether a refusal is to be logged, and how many were not since the last one that was.
+// due reports whether to log a refusal, and how many were not logged since the last one that was.
 func (h *logRejected) due(key episodeKey) (suppressed int, ok bool) {
 	now := h.now()
 	h.mu.Lock()
@@ -76,7 +75,7 @@ func (h *logRejected) due(key episodeKey) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// forget drops episodes that are over, when there are many: biz types come and go. mu is held.
+// forget removes episodes that are over, if there are many. mu is held.
 func (h *logRejected) forget(now time.Time) {
 	if len(h.episodes) < max(h.most, fewEpisodes) {
 		return

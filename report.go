@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Unready is a biz type that cannot issue, or not as it should, and why.
+// Unready is a biz type that cannot issue or is degraded, and why.
 type Unready struct {
 	BizType string
 	Reason  *Error
 }
 
-// Details is what a strategy tells an operator.
+// Details is what a strategy reports to operators. See [DetailReporter].
 type Details struct {
 	BizType string
 	Values  map[string]any
 }
 
-// Details returns what the strategies tell an operator, by biz type: the first most of them. It
-// does no I/O and is safe for concurrent use.
+// Details returns what the strategies report to operators, sorted by biz type, at most that many.
+// It does no I/O and is safe for concurrent use.
 func (is *Issuer) Details(most int) (list []Details) {
 	for i := range is.serving() {
 		if d, ok := i.strategy.(DetailReporter); ok {
@@ -29,33 +29,33 @@ func (is *Issuer) Details(most int) (list []Details) {
 	return list[:min(most, len(list))]
 }
 
-// Health returns the biz types that cannot issue for a reason of this node or its back ends, by
-// name: the first most of them, and how many there are in all. It does no I/O and is safe for
-// concurrent use.
+// Health returns the biz types that cannot issue because of this node or its back ends, sorted by
+// name, at most that many; total is how many there are. It does no I/O and is safe for concurrent
+// use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	return is.list(most, content.health)
 }
 
-// Degraded returns the biz types that can issue, but not as they should, and those that are
-// [Definition].Aside and cannot be used here, by name: the first most of them, and how many there
-// are in all. Those that [Issuer.Health] lists are not among them. It does no I/O and is safe for
+// Degraded returns the biz types that issue, but not as they should, and those that are
+// [Definition].Aside and cannot be used here, sorted by name, at most that many; total is how many
+// there are. It contains none that [Issuer.Health] returns. It does no I/O and is safe for
 // concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	return is.list(most, content.degraded)
 }
 
-// State is how a biz type stands. At most one of the others is set.
+// State is the state of a biz type. At most one field besides BizType is set.
 type State struct {
 	BizType string
-	// Unready is why it cannot issue, as [Issuer.Health] has it, and Degraded why not as it should,
-	// as [Issuer.Degraded] has it.
+	// Unready is the reason that [Issuer.Health] gives, and Degraded the one that [Issuer.Degraded]
+	// gives.
 	Unready, Degraded *Error
-	// Disabled is true where an administrator wants it not to issue.
+	// Disabled is true if an administrator disabled it.
 	Disabled bool
 }
 
-// States tells how every biz type that there is stands, in no order. It does no I/O and is safe for
-// concurrent use; tell is called by one goroutine.
+// States calls tell with the state of every biz type, in no order. It does no I/O and is safe for
+// concurrent use. tell is called by one goroutine.
 func (is *Issuer) States(tell func(State)) {
 	for name, s := range is.names.all() {
 		c := s.look()
@@ -70,8 +70,8 @@ func (is *Issuer) States(tell func(State)) {
 	}
 }
 
-// list returns the biz types that there is a reason to name, sorted: the first most of them, and
-// how many there are in all.
+// list returns the biz types that there is a reason to list, sorted by name, at most that many, and
+// how many there are.
 func (is *Issuer) list(most int, reason func(content) *Error) (list []Unready, total int) {
 	first := func() {
 		slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
@@ -84,7 +84,7 @@ func (is *Issuer) list(most int, reason func(content) *Error) (list []Unready, t
 		}
 		total++
 		list = append(list, Unready{BizType: name, Reason: reason})
-		// anybody may ask, also while 100,000 biz types are starting
+		// Anybody may ask, even while 100,000 biz types are starting.
 		if len(list) >= 2*most+sortAt {
 			first()
 		}
@@ -93,6 +93,5 @@ func (is *Issuer) list(most int, reason func(content) *Error) (list []Unready, t
 	return list, total
 }
 
-// sortAt is how many more biz types than twice those wanted are listed before the others are left
-// out.
+// sortAt is how many biz types are listed, beyond twice those wanted, before the list is cut.
 const sortAt = 100

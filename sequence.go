@@ -16,21 +16,21 @@ type Run struct {
 	Count  int
 }
 
-// Sequence is the result of one issuing: n numbers in the order they were taken, and how each of
+// Sequence holds the numbers of one request in the order in which they were taken, and how each of
 // them is shown.
 //
-// The numbers are kept as runs. The display form of a number is its decimal digits until a plugin
-// rewrites it with [Sequence.Show]; the numbers themselves are never rewritten. A Sequence belongs
-// to one request, must not be copied and is not safe for concurrent use. [Sequence.Reset] keeps its
-// memory for the next request.
+// The numbers are kept as runs. The display form of a number is its decimal digits, unless a plugin
+// changes it with [Sequence.Show]. The numbers themselves never change. A Sequence must not be
+// copied and is not safe for concurrent use. [Sequence.Reset] keeps its memory for the next
+// request.
 type Sequence struct {
 	runs   []Run
 	count  int
 	period Period
-	// The display forms one after another, and where each ends. Empty while nothing was rewritten.
+	// The display forms one after another, and where each ends. Empty if all are decimal digits.
 	text, spareText []byte
 	ends, spareEnds []int
-	digits          [20]byte // room for the digits of one number
+	digits          [20]byte // for the digits of one number
 }
 
 // Reset empties the sequence.
@@ -39,8 +39,8 @@ func (s *Sequence) Reset() {
 	s.text, s.ends = s.text[:0], s.ends[:0]
 }
 
-// Add appends count numbers, the first of them first and each stride above the one before. A
-// strategy calls it; count is at least 1.
+// Add appends count numbers: first, first+stride and so on. Strategies call it. count must be at
+// least 1.
 func (s *Sequence) Add(first int64, count int, stride int64) {
 	if n := len(s.runs); n > 0 {
 		last := &s.runs[n-1]
@@ -54,20 +54,20 @@ func (s *Sequence) Add(first int64, count int, stride int64) {
 	s.count += count
 }
 
-// In says that the numbers are those of a period. A strategy whose numbers begin again calls it, so
-// that number and date belong together.
+// In sets the period of the numbers. A strategy whose numbers reset calls it, so that the date that
+// is shown fits the number.
 func (s *Sequence) In(p Period) { s.period = p }
 
-// Period is what [Sequence.In] said, 0 where numbers never begin again.
+// Period returns the period set by [Sequence.In], 0 if numbers never reset.
 func (s *Sequence) Period() Period { return s.period }
 
-// Len is how many numbers the sequence holds.
+// Len returns how many numbers the sequence holds.
 func (s *Sequence) Len() int { return s.count }
 
-// Runs are the numbers as runs. The slice is valid until the next Reset or Add.
+// Runs returns the numbers as runs. The slice is valid until the next Reset or Add.
 func (s *Sequence) Runs() []Run { return s.runs }
 
-// First is the first number, 0 for an empty sequence.
+// First returns the first number, 0 for an empty sequence.
 func (s *Sequence) First() int64 {
 	if s.count == 0 {
 		return 0
@@ -90,8 +90,8 @@ func (s *Sequence) Numbers() iter.Seq[int64] {
 	}
 }
 
-// Show rewrites the display form of every number: rewrite gets the number and its present display
-// form, and appends the new one to dst. The present form is only valid during the call.
+// Show changes the display form of every number. rewrite gets a number and its current display
+// form, which is only valid during the call, and appends the new one to dst.
 func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []byte) {
 	text, ends := s.spareText[:0], s.spareEnds[:0]
 	start, i := 0, 0
@@ -104,8 +104,8 @@ func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []b
 			shown = strconv.AppendInt(shown, number, 10)
 		}
 		text = rewrite(text, number, shown)
-		// all are about as long as the first; growing bit by bit would leave several times as much
-		// behind
+		// All are about as long as the first. Growing step by step would leave several times as
+		// much garbage.
 		if i == 0 && s.count > 1 {
 			text, ends = slices.Grow(text, s.count*(len(text)+1)), slices.Grow(ends, s.count)
 		}
@@ -116,8 +116,7 @@ func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []b
 	s.text, s.ends = text, ends
 }
 
-// AppendIDs appends every display form to dst, each between open and end, with sep between two of
-// them.
+// AppendIDs appends all display forms to dst, each between open and end, separated by sep.
 func (s *Sequence) AppendIDs(dst []byte, open, end, sep string) []byte {
 	if len(s.ends) > 0 {
 		return s.appendShown(dst, open, end, sep)
@@ -151,7 +150,7 @@ func (s *Sequence) appendShown(dst []byte, open, end, sep string) []byte {
 	return dst
 }
 
-// IDs are the display forms as strings of their own.
+// IDs returns the display forms.
 func (s *Sequence) IDs() []string {
 	ids := make([]string, 0, s.count)
 	for shown := range s.Displays() {
@@ -181,17 +180,16 @@ func (s *Sequence) Displays() iter.Seq[[]byte] {
 	}
 }
 
-// copyFrom makes s what other is.
+// copyFrom makes s a copy of other.
 func (s *Sequence) copyFrom(other *Sequence) {
 	s.runs, s.count, s.period = append(s.runs[:0], other.runs...), other.count, other.period
 	s.text, s.ends = append(s.text[:0], other.text...), append(s.ends[:0], other.ends...)
 }
 
-// Shown reports whether a plugin rewrote how the numbers are shown; if not, they are shown as
-// decimal digits.
+// Shown reports whether a plugin changed how the numbers are shown.
 func (s *Sequence) Shown() bool { return len(s.ends) > 0 }
 
-// sum changes with the numbers and their period, however they are shown.
+// sum returns a hash of the numbers and their period.
 func (s *Sequence) sum() uint64 {
 	const prime = 0x100000001b3 // of FNV-1a
 	sum := uint64(s.period) ^ 0xcbf29ce484222325
@@ -203,8 +201,8 @@ func (s *Sequence) sum() uint64 {
 	return sum
 }
 
-// check returns an error unless there are count numbers, those of sum, each shown as one line that
-// is not empty.
+// check returns an error unless the sequence holds count numbers with this sum, each shown as one
+// line that is not empty.
 func (s *Sequence) check(count int, sum uint64) error {
 	if s.count != count {
 		return fmt.Errorf("%d numbers instead of %d", s.count, count)

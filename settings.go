@@ -4,50 +4,48 @@ import "time"
 
 // Problem is one setting that is wrong.
 type Problem struct {
-	// Key is the setting's name as it stands in the configuration.
+	// Key is the name of the setting in the configuration.
 	Key string
-	// Text says what is wrong and what would be right.
+	// Text says what is wrong and what is allowed.
 	Text string
 }
 
-// Validator is what the settings of a strategy or plugin implement to check themselves.
+// Validator is implemented by settings of strategies and plugins that check themselves.
 type Validator interface {
-	// Validate returns every problem, none for good settings.
+	// Validate returns all problems.
 	Validate() []Problem
 }
 
-// Waiter is what the settings of a strategy or of a quick plugin implement when a request may wait
-// there.
+// Waiter is implemented by settings of strategies and quick plugins in which a request may wait.
 type Waiter interface {
-	// MaxWait is the longest such wait. The answer must still be writable after it.
+	// MaxWait returns the longest such wait. The service must still be able to answer after it.
 	MaxWait() time.Duration
 }
 
-// Orderer is what the settings of a strategy implement when they can promise an order over all
-// nodes.
+// Orderer is implemented by settings of strategies that can promise an order over all nodes.
 type Orderer interface {
-	// Strict reports whether numbers shall increase over all nodes.
+	// Strict reports whether numbers increase over all nodes.
 	Strict() bool
 }
 
-// RedisUser is what the settings of a strategy or plugin implement that may need Redis.
+// RedisUser is implemented by settings of strategies and plugins that may need Redis.
 type RedisUser interface {
-	// UsesRedis returns the key of the setting that needs Redis, "" when none does.
+	// UsesRedis returns the key of the setting that needs Redis, "" if none does.
 	UsesRedis() (key string)
 }
 
-// Dated is what the settings of a strategy implement whose numbers begin again, or whose biz types
-// lie in a time zone.
+// Dated is implemented by settings of strategies whose numbers can reset, or whose biz types have a
+// time zone.
 type Dated interface {
-	// Calendar says when and where. The settings are valid when it is called.
+	// Calendar returns when the numbers reset, and the time zone. The settings are valid when it is
+	// called.
 	Calendar() Calendar
 }
 
-// Bounded is what the settings of a strategy implement when the numbers that it will make are known
-// to lie between bounds.
+// Bounded is implemented by settings of strategies whose numbers have known bounds.
 type Bounded interface {
-	// Bounds returns the first number that may come next on a new biz type, and the last one that
-	// may ever come.
+	// Bounds returns the smallest number that a new biz type may issue next, and the largest that
+	// it may ever issue.
 	Bounds() (first, last int64)
 }
 
@@ -59,11 +57,11 @@ func BoundsOf(b BizType) (first, last int64) {
 	return 1, MaxNumber
 }
 
-// Decimal is what the settings of a plugin implement when the plugin shows every number as decimal
-// digits and nothing else: a plugin that runs after it can then take what it is given for a number,
-// and give back the same digits when an ID is read.
+// Decimal is implemented by settings of plugins that show every number as decimal digits and
+// nothing else. Then a plugin that runs later can treat the display as a number, and return the
+// same digits when it reads an ID.
 type Decimal interface {
-	// DisplayWidth is how many digits the plugin shows, at least 1, with zeros in front; 0 when it
-	// shows no zeros in front. The settings are valid when it is called.
+	// DisplayWidth returns how many digits the plugin shows, at least 1, with leading zeros; 0 if
+	// it shows no leading zeros. The settings are valid when it is called.
 	DisplayWidth() int
 }

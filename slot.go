@@ -14,9 +14,15 @@ import (
 //	serving ─┘                 ├── serving
 //	                           └── dropped
 type slot struct {
-	// serving is the instance of a slot that serves, else nil. Issuing reads nothing else.
+	// serving is the instance of a slot in state serving, else nil. Issuing reads nothing else, so
+	// slots are small, and close together in memory.
 	serving atomic.Pointer[instance]
+	// record is everything else. Until the first change there is none, and serving says it all.
+	record atomic.Pointer[record]
+}
 
+// record is what a slot holds, and what it keeps for the next definition.
+type record struct {
 	mu sync.Mutex // guards what follows
 	content
 	// predecessor is what the next strategy inherits from, unless the strategy of this instance is
@@ -45,6 +51,7 @@ const (
 
 // change is a change under way.
 type change struct {
+	record *record // of the slot
 	before content
 	began  time.Time
 	ended  chan struct{}
@@ -56,21 +63,41 @@ func serve(i *instance) content { return content{state: serving, instance: i} }
 // refuse is the content of a slot that refuses. i may be nil.
 func refuse(why *Error, i *instance) content { return content{state: refusing, why: why, instance: i} }
 
-// hold sets what the slot holds. mu is held, unless nobody else has seen the slot.
-func (s *slot) hold(c content) {
-	s.content = c
+// fill sets what a new slot holds.
+func (s *slot) fill(c content) {
 	if c.state == serving {
 		s.serving.Store(c.instance)
 	} else {
-		s.serving.Store(nil)
+		s.record.Store(&record{content: c})
 	}
 }
 
 // look returns what the slot holds.
 func (s *slot) look() content {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.content
+	i := s.serving.Load() // before record: until there is one, serving does not change
+	r := s.record.Load()
+	if r == nil {
+		return unchanged(i)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.content
+}
+
+// unchanged is the content of a slot without a record.
+func unchanged(i *instance) content {
+	if i == nil {
+		return content{state: vacant}
+	}
+	return serve(i)
+}
+
+// recorded returns the record of the slot, and makes it if there is none.
+func (s *slot) recorded() *record {
+	if s.record.Load() == nil {
+		s.record.CompareAndSwap(nil, &record{content: unchanged(s.serving.Load())})
+	}
+	return s.record.Load()
 }
 
 // claim begins a change, after the one under way. It returns nil if the slot was dropped.
@@ -86,21 +113,26 @@ func (s *slot) claim() *change {
 
 // tryClaim begins a change, or returns the one under way.
 func (s *slot) tryClaim() (c *change, ours bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == changing || s.state == dropped {
-		return s.change, false
+	r := s.recorded()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == changing || r.state == dropped {
+		return r.change, false
 	}
-	c = &change{before: s.content, began: time.Now(), ended: make(chan struct{})}
-	s.hold(content{state: changing, change: c})
+	c = &change{record: r, before: r.content, began: time.Now(), ended: make(chan struct{})}
+	r.content = content{state: changing, change: c}
+	s.serving.Store(nil)
 	return c, true
 }
 
 // settle ends a change. Callers who wait for it find what the slot holds now.
 func (s *slot) settle(c *change, after content) {
-	s.mu.Lock()
-	s.hold(after)
-	s.mu.Unlock()
+	c.record.mu.Lock()
+	c.record.content = after
+	if after.state == serving {
+		s.serving.Store(after.instance)
+	}
+	c.record.mu.Unlock()
 	close(c.ended)
 }
 

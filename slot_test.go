@@ -146,7 +146,7 @@ func TestSlot(t *testing.T) {
 	for from, before := range contents {
 		for to, after := range contents {
 			s := new(slot)
-			s.hold(before)
+			s.fill(before)
 			wantHeld(t, from, s, before)
 			c := s.claim()
 			if c.before != before {

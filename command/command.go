@@ -66,8 +66,8 @@ Usage:
 Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
 (SEQD_SERVER_ADDR). Flags override the environment, and the environment overrides the file.
 
-Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).
-The keys are:
+Exit codes: 0 done; 1 failed, 78 a mistake in the configuration or on the command line (EX_CONFIG).
+docs/CONFIGURATION.md explains the keys:
 `
 
 // The exit codes. None of them is 2, because a Go program exits with 2 if it panics, and a
@@ -164,7 +164,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	}
 	switch command {
 	case "check-config":
-		fmt.Fprintf(out, "the configuration is valid: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
+		fmt.Fprintf(out, "the configuration is good: %d biz types, store %s, address %s\n", len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr)
 		return ExitOK
 	case "doctor":
 		if ops.Doctor(ctx, cfg, out) {

@@ -16,12 +16,12 @@ const (
 	ClusterKey  = "id"
 )
 
-// Cluster is who the nodes that share a store are together. What they keep elsewhere carries the
-// ID, so that a Redis which is shared by mistake with the cluster of another store is noticed.
+// Cluster identifies the nodes that share a store. What they keep in Redis and in files carries its
+// ID, so that a Redis that two clusters share by mistake is noticed.
 type Cluster struct {
 	// ID is 32 hexadecimal digits, drawn at random once in the life of the store.
 	ID string `json:"id"`
-	// Timestamp is when it was drawn, in ms since the Unix epoch.
+	// Timestamp is when the ID was drawn, in ms since the Unix epoch.
 	Timestamp int64 `json:"timestamp"`
 }
 
@@ -33,7 +33,7 @@ func (c Cluster) Validate() error {
 	return nil
 }
 
-// Document returns the document that says it.
+// Document returns the document of the cluster.
 func (c Cluster) Document() Document {
 	return Document{Kind: ClusterKind, Key: ClusterKey, Revision: 1, Body: c.ID, Timestamp: c.Timestamp}
 }
@@ -48,7 +48,7 @@ func ReadCluster(ctx context.Context, documents Documents) (Cluster, error) {
 	return c, c.Validate()
 }
 
-// randomBytes is how many random bytes the ID of a cluster has, and an epoch: 128 bits, so that no
+// randomBytes is how many random bytes the ID of a cluster and an epoch have: 128 bits, so that no
 // two are ever the same.
 const randomBytes = 16
 
@@ -68,9 +68,9 @@ func isRandom(text string) bool {
 // NewEpoch draws a sequencer epoch: 32 hexadecimal digits. It is safe for concurrent use.
 func NewEpoch() string { return drawn() }
 
-// ClusterID returns the ID of the cluster that the store belongs to, and creates it when there is
-// none. Processes that call at once get the same one. now is the clock of the timestamp. An error
-// that wraps ErrUnavailable can pass; calling again is always safe.
+// ClusterID returns the ID of the cluster that the store belongs to. If there is none, it draws
+// one. Concurrent calls return the same ID. now is the clock of the timestamp. If the error wraps
+// ErrUnavailable, call again; that is always safe.
 func ClusterID(ctx context.Context, store Store, now func() time.Time) (string, error) {
 	for range 2 {
 		known, err := ReadCluster(ctx, store.Documents())

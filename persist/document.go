@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Document is a text with a revision: what administrators change at run time, and what nodes tell
-// one another.
+// Document is a text with a revision.
 type Document struct {
 	// Kind is the set it belongs to, such as definition or token: 1 to 32 lower-case letters.
 	Kind string `json:"kind"`
@@ -16,16 +15,16 @@ type Document struct {
 	Key string `json:"key"`
 	// Revision is 1 in a new document and one more with each change.
 	Revision int64 `json:"revision"`
-	// Body is what it says: at most 1 MiB of UTF-8. Drivers do not look into it.
+	// Body is at most 1 MiB of UTF-8. Drivers do not interpret it.
 	Body string `json:"body"`
 	// Timestamp is when it was written, in ms since the Unix epoch.
 	Timestamp int64 `json:"timestamp"`
-	// Expires is when it may be purged, in ms since the Unix epoch; 0 for never. Until it is purged
-	// it is there.
+	// Expires is when it may be purged, in ms since the Unix epoch; 0 for never. It exists until it
+	// is purged.
 	Expires int64 `json:"expires,omitempty"`
 }
 
-// Bounds of documents.
+// The bounds of a document, in bytes.
 const (
 	longestKey  = 512
 	longestBody = 1 << 20
@@ -33,7 +32,7 @@ const (
 
 var kinds = regexp.MustCompile(`^[a-z]{1,32}$`)
 
-// PersistID is kind and key.
+// PersistID is the kind and the key.
 func (d Document) PersistID() string { return d.Kind + "/" + d.Key }
 
 // Validate returns ErrInvalid and the field that is out of its range.
@@ -69,7 +68,7 @@ func (d Document) CheckUpdate(next Document) error {
 	return nil
 }
 
-// CheckRevision returns ErrConflict when d has another revision.
+// CheckRevision returns ErrConflict if d has another revision.
 func (d Document) CheckRevision(revision int64) error {
 	if d.Revision != revision {
 		return fmt.Errorf("%w: %s has revision %d, not %d", ErrConflict, d.PersistID(), d.Revision, revision)
@@ -89,8 +88,8 @@ func CheckDocument(kind, key string) error {
 	return nil
 }
 
-// CheckDocuments returns ErrInvalid for a kind that no document can have and for a text that no
-// keys come after. Drivers call it before they list or purge.
+// CheckDocuments returns ErrInvalid for a kind that no document can have, and for a text after that
+// is not UTF-8. Drivers call it before they list or purge.
 func CheckDocuments(kind, after string) error {
 	switch {
 	case !kinds.MatchString(kind):
@@ -101,18 +100,19 @@ func CheckDocuments(kind, after string) error {
 	return nil
 }
 
-// Documents keeps documents. It is safe for concurrent use. When a write returns an error other
-// than those named here, it may or may not have happened.
+// Documents keeps documents. It is safe for concurrent use. Every change is atomic, and durable
+// when the operation returns nil. After an error other than those named here it may have happened,
+// or may happen later.
 type Documents interface {
-	// Create stores a document of revision 1 durably, or returns ErrExists.
+	// Create stores a new document, of revision 1, or returns ErrExists.
 	Create(ctx context.Context, d Document) error
 	// Read returns a document, or ErrNotFound.
 	Read(ctx context.Context, kind, key string) (Document, error)
-	// Update replaces the revision before d.Revision in one atomic, durable step. It returns
-	// ErrConflict when the document has another revision, and ErrNotFound when there is none.
+	// Update replaces a document whose revision is d.Revision − 1. It returns ErrConflict if the
+	// document has another revision, and ErrNotFound if there is none.
 	Update(ctx context.Context, d Document) error
-	// Delete removes a document of this revision. It returns ErrConflict when it has another one,
-	// and ErrNotFound when there is none.
+	// Delete removes a document of this revision. It returns ErrConflict if the document has
+	// another revision, and ErrNotFound if there is none.
 	Delete(ctx context.Context, kind, key string, revision int64) error
 	// List returns at most limit documents of a kind whose keys are greater than after, in byte
 	// order of their keys.

@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// pageSize is how many records are read at a time.
+// pageSize is how many records one call of List reads.
 const pageSize = 1000
 
 // EveryCounter yields all counters in byte order of their names, and at last an error if there is
@@ -19,7 +19,7 @@ func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[D
 	return pages(func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
 }
 
-// pages yields what is listed, page after page, until one is not full.
+// pages yields records page after page, until a page is not full.
 func pages[T any](list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for after := ""; ; {

@@ -25,16 +25,16 @@ type HistoryRecord struct {
 	BizType string `json:"bizType"`
 	// Time is when the numbers were issued, in ms since the Unix epoch, as in ID.
 	Time int64 `json:"time"`
-	// First and Last are the first and the last number in the order they were taken, Count how many
-	// there are. As text in JSON: they can be above 2^53.
+	// First and Last are the first and the last number in the order they were taken, Count is how
+	// many there are. They are text in JSON, because they can be above 2^53.
 	First int64 `json:"first,string"`
 	Last  int64 `json:"last,string"`
 	Count int   `json:"count"`
-	// Runs are the numbers; none where they lie evenly between First and Last. Where there were
-	// more than a record holds, the last ones are missing.
+	// Runs are the numbers. There are no runs if the numbers are evenly spaced from First to Last.
+	// If there were more runs than a record holds, the last ones are missing.
 	Runs []HistoryRun `json:"runs,omitempty"`
-	// IDs is how the numbers were shown, none where as decimal digits: all, or where there are
-	// fewer than Count, the first and the last.
+	// IDs are the numbers as they were shown; none if they were shown as decimal digits. If there
+	// are fewer than Count, they are the first and the last.
 	IDs []string `json:"ids,omitempty"`
 	// Caller, Addr and RequestID are who asked; see seqd.Caller.
 	Caller    string `json:"caller,omitempty"`
@@ -42,7 +42,7 @@ type HistoryRecord struct {
 	RequestID string `json:"requestId,omitempty"`
 }
 
-// PersistID is the biz type and the ID: byte order is that of time within each biz type.
+// PersistID is the biz type and the ID, so the records of a biz type are in the order of time.
 func (r HistoryRecord) PersistID() string { return r.BizType + historySeparator + r.ID }
 
 // historySeparator is in no name of a biz type and in no ID.
@@ -87,8 +87,8 @@ const (
 )
 
 // HistoryID makes the ID of a record: time, in ms since the Unix epoch (0 to 2^48 − 1), then
-// origin, which is drawn at random by whoever writes, then n (0 to 2^48 − 1), which that writer
-// never uses twice. A time outside is moved to its bound, of n the lowest 48 bits count.
+// origin, which each writer draws at random, then n (0 to 2^48 − 1), which a writer never uses
+// twice. A time outside these bounds is moved to the nearest one. Of n the lowest 48 bits are used.
 func HistoryID(time int64, origin, n uint64) string {
 	var raw [historyIDLength / 2]byte
 	binary.BigEndian.PutUint64(raw[:], uint64(clampTime(time))<<16)
@@ -100,7 +100,7 @@ func HistoryID(time int64, origin, n uint64) string {
 
 func clampTime(time int64) int64 { return min(max(time, 0), mostHistoryTime) }
 
-// HistoryTime returns the time in an ID, in ms since the Unix epoch, or ErrInvalid for what
+// HistoryTime returns the time in an ID, in ms since the Unix epoch, or ErrInvalid for a text that
 // [HistoryID] never makes.
 func HistoryTime(id string) (int64, error) {
 	var raw [historyIDLength / 2]byte
@@ -120,16 +120,17 @@ func HistoryTime(id string) (int64, error) {
 // HistoryQuery asks for the records of one biz type.
 type HistoryQuery struct {
 	BizType string
-	// Before, unless empty, is an ID: only records below it, which is how the next page is asked
-	// for.
+	// Before, unless empty, is an ID: only records below it are returned. The last ID of a page
+	// gives the next page.
 	Before string
-	// From and To bound the time, in ms since the Unix epoch: From ≤ time < To. 0 for no bound.
+	// From and To bound the time, in ms since the Unix epoch: From ≤ time < To. 0 is no bound.
 	From, To int64
-	// Limit is how many records to return at most; none for 0 or less.
+	// Limit is the largest number of records to return; 0 or less returns none.
 	Limit int
 }
 
-// Range returns the persist IDs that the query is about: low ≤ persist ID < high; or ErrInvalid.
+// Range returns the bounds of the persist IDs that the query is about, low ≤ persist ID < high, or
+// ErrInvalid.
 func (q HistoryQuery) Range() (low, high string, err error) {
 	if err := checkHistoryBizType(q.BizType); err != nil {
 		return "", "", err
@@ -150,8 +151,8 @@ func (q HistoryQuery) Range() (low, high string, err error) {
 	return prefix + fmt.Sprintf("%012x", clampTime(q.From)), prefix + below, nil
 }
 
-// PurgeRange returns the persist IDs of the records of a biz type whose time is before the given
-// one, in ms since the Unix epoch: low ≤ persist ID < high; or ErrInvalid.
+// PurgeRange returns the bounds of the persist IDs of the records of a biz type from before a time,
+// in ms since the Unix epoch: low ≤ persist ID < high. Or it returns ErrInvalid.
 func PurgeRange(bizType string, before int64) (low, high string, err error) {
 	if err := checkHistoryBizType(bizType); err != nil {
 		return "", "", err
@@ -163,19 +164,18 @@ func PurgeRange(bizType string, before int64) (low, high string, err error) {
 // historyAbove is greater than every ID.
 const historyAbove = "g"
 
-// HistoryStore keeps what was issued to whom. It is safe for concurrent use. How many records it
-// keeps is up to who purges it, unless a driver says otherwise.
+// HistoryStore keeps what was issued to whom. It is safe for concurrent use. It keeps records until
+// they are purged, unless a driver says otherwise.
 type HistoryStore interface {
-	// Append stores records. One whose ID is there already stays as it is, so that after an error,
-	// when any of them may or may not be stored, all of them can be given again. Once it returns
-	// nil, they are as durable as the store is.
+	// Append stores records. A record whose ID exists stays as it is. After an error any of them
+	// may be stored: append all of them again. When Append returns nil, they are durable.
 	Append(ctx context.Context, records []HistoryRecord) error
-	// List returns records in the order of their IDs, the greatest first: the newest. Whoever asks
-	// for the next page with the last ID of the one before sees every record once that was there
-	// when the first page was read, whatever is appended meanwhile.
+	// List returns records in descending order of their IDs: the newest first. A caller that reads
+	// page after page sees every record once that existed when the first page was read, whatever is
+	// appended meanwhile.
 	List(ctx context.Context, query HistoryQuery) ([]HistoryRecord, error)
-	// Purge removes the oldest records of a biz type whose time is before the given one, in ms
-	// since the Unix epoch, at most limit of them, and returns how many it removed: fewer than
-	// limit when there are no more. Several processes may purge at once.
+	// Purge removes the oldest records of a biz type from before a time, in ms since the Unix
+	// epoch: at most limit of them. It returns how many it removed: fewer than limit if there are
+	// no more. Several processes may purge at once.
 	Purge(ctx context.Context, bizType string, before int64, limit int) (int, error)
 }

@@ -29,10 +29,10 @@ func PurgedPeriod(d Document) (int64, error) {
 	return period, nil
 }
 
-// The first layout of stores had no documents for clusters, shapes and periods. A shape was a record
-// of its own; that of a period's counter, which has an @ in its name, said that the counter was
-// created. A counter whose name ended in @ said in its max which periods were removed. The functions
-// below are for drivers that open such a store.
+// The first layout of stores had no documents for clusters, shapes and periods. A shape was a
+// record of its own; that of a period's counter, which has an @ in its name, said that the counter
+// was created. A counter whose name ended in @ said in its max which periods were removed. The
+// functions below are for drivers that open such a store.
 
 // FormerShape returns the document for a shape, or for what said that a period's counter was
 // created.
@@ -57,5 +57,6 @@ func FormerPurged(c Counter) (d Document, ok bool) {
 	return PurgedDocument(bizType, c.Max, 1, c.Timestamp), ok
 }
 
-// FormerPurgedID returns the name of the counter that said which periods of a biz type were removed.
+// FormerPurgedID returns the name of the counter that said which periods of a biz type were
+// removed.
 func FormerPurgedID(bizType string) string { return bizType + "@" }

@@ -19,8 +19,8 @@ type Record interface {
 	Validate() error
 }
 
-// envelope is how a model is written by the drivers that store bytes. Sum is the CRC-32 (IEEE) of
-// the model as it stands there: a digit that rotted would make another maximum.
+// envelope is how a record is written by the drivers that store bytes. Sum is the CRC-32 (IEEE) of
+// the model: a flipped digit would otherwise be another maximum.
 type envelope struct {
 	Version int             `json:"v"`
 	Sum     uint32          `json:"sum"`
@@ -39,8 +39,8 @@ func Encode[M Record](m M) ([]byte, error) {
 	return json.Marshal(envelope{Version: FormatVersion, Sum: crc32.ChecksumIEEE(text), Model: text})
 }
 
-// Decode reads what Encode wrote. It returns ErrNewer for a newer format and ErrInvalid for
-// anything that is no record.
+// Decode reads what Encode wrote. It returns ErrNewer for a newer format, and ErrInvalid for bytes
+// that are not a record.
 func Decode[M Record](data []byte) (m M, err error) {
 	var e envelope
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -56,30 +56,4 @@ func Decode[M Record](data []byte) (m M, err error) {
 		return m, invalid("damaged record: %v", err)
 	}
 	return m, m.Validate()
-}
-
-// Allocated returns the counter and the range after req, computed only: a driver writes the counter
-// before it returns the range. now is in ms since the Unix epoch.
-func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
-	if err := req.Validate(); err != nil {
-		return c, Range{}, err
-	}
-	if epoch, ok := req.To.Cursor(); ok && epoch != c.Epoch {
-		return c, Range{}, fmt.Errorf("%s: %w", c.BizTag, ErrEpoch)
-	}
-	base := c.Max
-	if base < req.Floor {
-		base = req.Floor + min(req.Gap, MaxNumber-req.Floor)
-	}
-	if req.Size > MaxNumber-base {
-		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)
-	}
-	c.Max = base + req.Size
-	if !req.To.Keeps() {
-		c.Epoch = req.To.Epoch()
-	}
-	if req.Step > 0 {
-		c.Step, c.Timestamp = req.Step, now
-	}
-	return c, Range{First: base + 1, Last: c.Max}, nil
 }

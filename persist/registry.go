@@ -38,8 +38,8 @@ func (r Registry) Validate() error {
 	return nil
 }
 
-// Table returns what [SlotStore.Look] does, with the slots of the given IDs, or all. It shares
-// nothing with the registry.
+// Table returns what [SlotStore.Look] returns: the slots of the given IDs, or all. The table shares
+// no memory with the registry.
 func (r Registry) Table(now int64, ids ...int64) SlotTable {
 	t := SlotTable{Now: now}
 	if r.Set != nil {
@@ -55,8 +55,8 @@ func (r Registry) Table(now int64, ids ...int64) SlotTable {
 	return t
 }
 
-// Swapped returns the registry after a change, and whether everything was as the change says it
-// was; where it was not, it is as before. It only computes.
+// Swapped returns the registry as it is after a change, and true. If something is not as the change
+// says it was, it returns the registry as it is, and false. It only computes.
 func (r Registry) Swapped(swap SlotSwap) (Registry, bool) {
 	if swap.Source != "" || !same(r.Set, swap.OldSet) {
 		return r, false
@@ -84,7 +84,7 @@ func (r Registry) Swapped(swap SlotSwap) (Registry, bool) {
 	return next, true
 }
 
-// same reports whether two values are equal, or both are missing.
+// same reports whether two values are equal or both are nil.
 func same[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -92,7 +92,7 @@ func same[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// longestRegistry is how many bytes the name of a registry has at most.
+// longestRegistry is the largest length of the name of a registry, in bytes.
 const longestRegistry = 1024
 
 // CheckLook returns ErrInvalid for a name that no registry can have and for machine IDs that none
@@ -109,9 +109,9 @@ func CheckLook(registry string, ids ...int64) error {
 	return nil
 }
 
-// CheckSwap returns ErrInvalid for a change that no registry can take. Drivers call it first. Texts
-// that are no UTF-8 are refused, for what is stored would not be what was given, and no later swap
-// would find it as it was.
+// CheckSwap returns ErrInvalid for a change that no registry can take. Drivers call it first. It
+// refuses texts that are not UTF-8: the stored text would differ from the given one, and no later
+// swap would match it.
 func CheckSwap(registry string, swap SlotSwap) error {
 	if err := CheckLook(registry); err != nil {
 		return err

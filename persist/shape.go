@@ -22,7 +22,7 @@ type Shape struct {
 	Revision int64
 }
 
-// Document returns the document that says it.
+// Document returns the document of the shape.
 func (s Shape) Document() Document {
 	return Document{Kind: ShapeKind, Key: s.BizType, Revision: s.Revision, Body: s.Shape, Timestamp: s.Timestamp}
 }

@@ -5,27 +5,26 @@ import (
 	"encoding/hex"
 )
 
-// A registry of machine IDs is one record: who holds which ID for how long, and a bootstrap part
-// that all of it stands or falls with. It is kept as one, so that no backup and no failover brings
-// back a part of it.
+// A registry of machine IDs says who holds which ID until when. Its bootstrap part says what all
+// leases rest on. The registry is one record, so that no backup and no failover brings back a part
+// of it.
 
 // SlotSet is the bootstrap part of a registry.
 type SlotSet struct {
 	// Incarnation is 32 hexadecimal digits, drawn at random whenever the part is created.
 	Incarnation string `json:"incarnation"`
-	// Layout is how numbers are made of time, sequence and machine ID. It is compared, never
+	// Layout is how a number is composed of time, sequence and machine ID. It is compared, never
 	// interpreted.
 	Layout string `json:"layout"`
-	// Floor is the time, in ms since the Unix epoch, above which everything that is granted begins;
-	// 0 for none.
+	// Floor is the time, in ms since the Unix epoch, that every lease begins above; 0 for none.
 	Floor int64 `json:"floor"`
-	// Ahead is how far ahead of the registry's clock a lease of any node that ever registered can
-	// reach, in ms.
+	// Ahead is how far ahead of the registry's clock any lease can reach, in ms, of all nodes that
+	// ever registered.
 	Ahead int64 `json:"ahead"`
 	// Source is the [SlotTable.Source] under which the part was written.
 	Source string `json:"source"`
-	// Cluster is the ID of the cluster that the registry belongs to; "" in one that was made before
-	// this was kept.
+	// Cluster is the ID of the cluster that the registry belongs to; "" in registries of the first
+	// versions.
 	Cluster string `json:"cluster,omitempty"`
 }
 
@@ -54,14 +53,14 @@ const MaxSlotID = 1<<16 - 1
 type Slot struct {
 	// ID is the machine ID, 0 to MaxSlotID.
 	ID int64 `json:"id"`
-	// Key names the instance that holds it or held it last, as app.port.ip.
+	// Key names the instance that holds the ID or held it last, as app.port.ip.
 	Key string `json:"key"`
 	// Token is drawn at random for each lease; "" after a clean stop.
 	Token string `json:"token"`
 	// Until is the highest time that anyone may have used with this ID.
 	Until int64 `json:"until"`
-	// Reserved is the highest time that the holder may use without asking, after a restart; at
-	// least what whoever has another token begins above.
+	// Reserved is the highest time that the holder may use after a restart without asking. A holder
+	// with another token begins above it.
 	Reserved int64 `json:"reserved"`
 	// RenewedAt is when the slot was written last, by the clock of the registry.
 	RenewedAt int64 `json:"renewedAt"`
@@ -86,33 +85,33 @@ func (s Slot) Validate() error {
 
 // SlotTable is a registry at one moment.
 type SlotTable struct {
-	// Set is nil while there is none: the registry is new, or its bootstrap part was dropped.
+	// Set is nil if there is none: the registry is new, or its bootstrap part was dropped.
 	Set *SlotSet
-	// Slots, ascending by ID, are those that were asked for and were ever granted.
+	// Slots are those that were asked for and were ever granted, ascending by ID.
 	Slots []Slot
-	// Now is the registry's own clock, in ms since the Unix epoch.
+	// Now is the time of the registry's own clock, in ms since the Unix epoch, read after the
+	// slots.
 	Now int64
-	// Source names what the registry lives in, where that can lose writes that it confirmed: a
-	// Redis server's replication ID. "" elsewhere.
+	// Source identifies a server that can lose writes that it has confirmed: the replication ID of
+	// a Redis server. It is "" for other servers.
 	Source string
-	// Lag is how long ago writes that such a loss takes may have been confirmed, in ms; 0 where
-	// Source is "".
+	// Lag is how old writes can be that such a server loses, in ms; 0 if Source is "".
 	Lag int64
 }
 
-// SlotSwap is one atomic change of a registry. It is made only where everything it was based on is
-// still so: compare and set.
+// SlotSwap is one atomic change of a registry, by compare-and-set: it is made only if everything is
+// still as it was seen (invariant U5).
 type SlotSwap struct {
-	// OldSet is the bootstrap part as it was seen; nil: there was none.
+	// OldSet is the bootstrap part as it was seen; nil if there was none.
 	OldSet *SlotSet
-	// NewSet replaces it; nil leaves it.
+	// NewSet replaces it; nil leaves it as it is.
 	NewSet *SlotSet
-	// OldSlot is the slot as it was seen; nil: it was never granted. It is compared only when
+	// OldSlot is the slot as it was seen; nil if it was never granted. It is compared only if
 	// NewSlot is not nil.
 	OldSlot *Slot
 	// NewSlot replaces it; nil changes no slot.
 	NewSlot *Slot
-	// Source is the SlotTable's, which must still be the same.
+	// Source is that of the SlotTable. It must still be the same.
 	Source string
 }
 
@@ -134,16 +133,16 @@ func (s SlotSwap) Validate() error {
 	return s.NewSlot.Validate()
 }
 
-// SlotStore keeps registries of machine IDs. It is safe for concurrent use. Everything in it is
-// decided by package strategy/snowflake; a driver only compares and sets.
+// SlotStore keeps registries of machine IDs. It is safe for concurrent use. Package
+// strategy/snowflake decides what is in them; a driver only compares and sets.
 type SlotStore interface {
 	// Look returns a registry as it was at one moment during the call, with the slots of the given
-	// IDs, or all when there are none given. One that does not exist is empty.
+	// IDs, or with all slots if none are given. A registry that does not exist is empty.
 	Look(ctx context.Context, registry string, ids ...int64) (SlotTable, error)
-	// Swap makes the change, durably, where everything is as the swap says it was, and reports
-	// whether it did. After an error it may have been made, or may be later.
+	// Swap makes the change, durably, if everything is as the swap says it was, and reports whether
+	// it did. After an error the change may have been made, or may be made later.
 	Swap(ctx context.Context, registry string, swap SlotSwap) (bool, error)
 	// Drop removes the bootstrap part of a registry and keeps its slots, or returns ErrNotFound. It
-	// is what follows the restoring of a backup.
+	// is called after a backup was restored.
 	Drop(ctx context.Context, registry string) error
 }

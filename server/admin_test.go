@@ -209,7 +209,7 @@ func TestWrongDefinitions(t *testing.T) {
 	s.do(413, "PUT", "/biz-types/order", `{"x":"`+strings.Repeat("x", 70_000)+`"}`)
 }
 
-// A definition whose IDs could repeat those of before is refused unless it is forced (U6).
+// A definition whose IDs could repeat previous ones is refused unless it is forced (U6).
 func TestShapeOfADefinition(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/seq/order", http.StatusOK)
@@ -310,6 +310,7 @@ func TestOneMistakeStopsOneBizType(t *testing.T) {
 
 // The commands for a restored backup know the biz types that only the store has, deleted ones too.
 func TestRaiseWhatTheStoreHas(t *testing.T) {
+	t.Parallel()
 	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state, horizon: 500ms, renewInterval: 100ms, maxSkew: 200ms}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))
 	s := start(t, cfg)
 	s.await("/readyz", http.StatusOK)

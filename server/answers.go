@@ -13,7 +13,8 @@ import (
 	"github.com/seqd/seqd/server/logging"
 )
 
-// answers are what requests with an Idempotency-Key are answered from, once the back ends are open.
+// answers are what repeated requests with an Idempotency-Key are answered from. There are none
+// until the back ends are open.
 type answers struct {
 	open atomic.Pointer[idempotency.Answers]
 }
@@ -23,14 +24,15 @@ var _ httpapi.Answers = (*answers)(nil)
 // Once implements [httpapi.Answers].
 func (a *answers) Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error) {
 	opened := a.open.Load()
-	if opened == nil { // no request comes as far before the issuer is ready, which is later
+	if opened == nil { // requests come this far only when the issuer is ready, which is later
 		return "", &seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second}
 	}
 	return opened.Once(ctx, key, call, issue)
 }
 
-// How long a request waits for another one with the same key: longer than a claim lasts that nobody
-// renews, so that it can take over; but most of writeTimeout is left for issuing.
+// waitForAnswer is how long a request waits for another one with the same key: longer than the
+// lease of a claim, so that it can take over a claim that is not renewed. It is at most one part in
+// shareOfWrite of writeTimeout, so that most of that is left for issuing.
 const (
 	waitForAnswer = idempotency.Lease + time.Second
 	shareOfWrite  = 3
@@ -51,7 +53,7 @@ func (b *back) openAnswers(ctx context.Context) {
 	b.base.background.run(ctx, func(ctx context.Context) { clean.run(ctx, env.Log) })
 }
 
-// answersInStore returns the backend that keeps answers in a store, and what cleans it.
+// answersInStore returns the backend that keeps answers in a store, and its cleaner.
 func answersInStore(store persist.Store, now func() time.Time) (idempotency.Backend, cleaner) {
 	if offers, ok := store.(persist.Answerer); ok {
 		kept := idempotency.NewKept(offers.Answers())
@@ -62,18 +64,18 @@ func answersInStore(store persist.Store, now func() time.Time) (idempotency.Back
 	return kept, cleaner{purge: kept.Purge, skew: clock.Skew}
 }
 
-// purgePause is how often answers are removed that have ended, those too that are there from before
-// Redis was configured.
+// purgePause is the pause between two removals of answers that have expired, including those from
+// before Redis was configured.
 const purgePause = time.Minute
 
-// cleaner removes answers that have ended.
+// cleaner removes answers that have expired.
 type cleaner struct {
 	purge func(context.Context) (int, error)
-	// returns why the clocks are not to be trusted; nil for nobody to ask
+	// skew returns why the clocks cannot be trusted. It is nil if there is nothing to compare.
 	skew func(context.Context) error
 }
 
-// run cleans until ctx ends. Each trouble is logged when it begins and when it ends.
+// run removes answers until ctx ends.
 func (c cleaner) run(ctx context.Context, log *slog.Logger) {
 	ticker := time.NewTicker(purgePause)
 	defer ticker.Stop()

@@ -114,7 +114,7 @@ func (b *back) openFeed(ctx context.Context) error {
 	return b.opening.Await(ctx, b.feed.Begin)
 }
 
-// openTokens reads the tokens of the store. If that fails, biz types are opened all the same, and
+// openTokens reads the tokens of the store. If that fails, biz types are opened nevertheless, and
 // the tokens are tried again in the background.
 func (b *back) openTokens(ctx context.Context) error {
 	tokens := b.front.tokens

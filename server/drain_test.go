@@ -68,6 +68,7 @@ func dialReady(nodes ...*service) (net.Conn, error) {
 // Callers that keep their connections see nothing of a stop: within drainDelay each of them was
 // sent elsewhere.
 func TestStopUnderLoadFailsNobody(t *testing.T) {
+	t.Parallel()
 	const callers = 20
 	cfg := load(t, "server: {drainDelay: 2s}\nstore: {driver: memory}\nbizTypes: [{name: order}]")
 	stopping, staying := start(t, cfg), start(t, cfg)

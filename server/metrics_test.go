@@ -178,6 +178,7 @@ bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: 
 
 // A biz type that is disabled stays; one that is deleted loses its series.
 func TestMetricsFollowBizTypes(t *testing.T) {
+	t.Parallel()
 	s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}, {name: user}]", filepath.Join(t.TempDir(), "seqd.db"))))
 	s.await("/readyz", http.StatusOK)
 	s.get("/seq/order")
@@ -230,6 +231,7 @@ func TestMetricsWhileStarting(t *testing.T) {
 // What hangs is seen, and not waited for: a store that takes connections and never answers, and a
 // request that does not end.
 func TestMetricsWhileHanging(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +262,7 @@ func TestMetricsOff(t *testing.T) {
 	wantCode(t, body, seqd.CodeNotFound)
 }
 
-// Without any observer numbers are issued all the same.
+// Numbers are issued without any observer too.
 func TestNobodyObserves(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nmetrics: {enabled: %t}\nbizTypes: [{name: order}]", enabled)), server.WithObserver(nil))
@@ -271,7 +273,7 @@ func TestNobodyObserves(t *testing.T) {
 	}
 }
 
-// observed counts what it is told.
+// observed counts the calls of an observer.
 type observed struct {
 	seqd.NopObserver
 	issued, rejected, took atomic.Int64

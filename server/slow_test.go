@@ -77,6 +77,7 @@ func (s *service) meanwhile(wait func()) (served int) {
 }
 
 func TestSlowClientsAreCutOff(t *testing.T) {
+	t.Parallel()
 	const each = 50
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
@@ -113,6 +114,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 // A client that does not read what it asked for holds its connection for writeTimeout and no
 // longer.
 func TestClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
 	var crowd sync.WaitGroup
@@ -243,6 +245,7 @@ func TestHeaderBombs(t *testing.T) {
 // Connections above server.maxConnections are closed at once; the next client is served as soon as
 // one of the others has been cut off.
 func TestSlowClientsCannotTakeEveryConnection(t *testing.T) {
+	t.Parallel()
 	cfg := load(t, impatient)
 	cfg.Server.MaxConnections = 20
 	s := start(t, cfg)

@@ -105,7 +105,7 @@ func notYet(tell func(name string, up bool)) { tell("store", false) }
 type both struct {
 	*metrics.Metrics
 	other   seqd.Observer
-	latency seqd.LatencyObserver // the other, nil where it does not want to know
+	latency seqd.LatencyObserver // the other, nil if it does not count latencies
 }
 
 var _ interface {

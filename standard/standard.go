@@ -1,22 +1,21 @@
 // Package standard registers every strategy, plugin and rejection handler that comes with seqd. A
-// program that runs the server imports it for its side effects, next to packages of its own:
+// program imports it for its side effects, beside packages of its own:
 //
 //	import (
 //		_ "example.com/acme/mystrategy" // calls strategy.Register in an init function
 //		_ "github.com/seqd/seqd/standard"
 //	)
 //
-// To add a built-in one, register it in an init function of its package and import that package
-// here.
+// To add one, register it in an init function of its package and import that package here.
 package standard
 
 import (
 	// format: IDs by a template, with dates and check digits
 	_ "github.com/seqd/seqd/plugin/format"
-	// history: what was issued, to whom and when, in the store or in files
+	// history: records what was issued, to whom and when, in the store or in files
 	_ "github.com/seqd/seqd/plugin/history"
 	_ "github.com/seqd/seqd/plugin/obfuscate" // obfuscate: a keyed permutation of the number
-	_ "github.com/seqd/seqd/plugin/ratelimit" // rate-limit: a token bucket for each caller
+	_ "github.com/seqd/seqd/plugin/ratelimit" // rate-limit: a token bucket per caller
 	// stats: totals and rates of a biz type, and a route that shows them
 	_ "github.com/seqd/seqd/plugin/stats"
 	_ "github.com/seqd/seqd/plugin/webhook" // webhook: posts refusals to a URL

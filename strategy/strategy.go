@@ -1,6 +1,6 @@
-// Package strategy is the registry of strategies: factories by name, as database/sql keeps drivers.
-// A strategy registers itself in an init function of its package and a program gets it by importing
-// that package (package standard imports all that come with seqd).
+// Package strategy is the registry of strategies, as package database/sql is one of drivers. A
+// strategy registers a factory in an init function of its package. A program gets it by importing
+// that package; package standard imports all that come with seqd.
 package strategy
 
 import (
@@ -17,76 +17,75 @@ import (
 
 // Env is what a strategy is built from.
 type Env struct {
-	// Store is where ranges come from. It is open; where the biz type began alone it may not be
-	// reached yet.
+	// Store is where ranges come from. It is open. If the biz type started without the store, it
+	// may not be reachable yet.
 	Store persist.Store
 	// Now is the clock.
 	Now func() time.Time
-	// Log gets what an operator should see.
+	// Log is for operators.
 	Log *slog.Logger
-	// Observer gets rare events.
+	// Observer receives rare events.
 	Observer seqd.Observer
-	// Redis is nil when the configuration names no server; else a client that sends each command
-	// once, never again, and bounds it in time, also while no server can be reached. It is safe for
-	// concurrent use and is closed by whoever made it.
+	// Redis is nil if the configuration names no server. Otherwise it is a client that sends each
+	// command once, without retries, and with a timeout even if no server can be reached. It is
+	// safe for concurrent use. A strategy must not close it.
 	Redis redis.UniversalClient
-	// RedisPrefix begins every key in Redis.
+	// RedisPrefix starts every key in Redis.
 	RedisPrefix string
-	// RedisAway returns since when and why Redis could not be used when it was last looked at,
-	// which is about once a second, and a nil error when it could. It does no I/O. It is nil where
-	// Redis is.
+	// RedisAway returns since when and why Redis could not be used when it was last checked, about
+	// once per second. The error is nil if it could. It does no I/O. It is nil if Redis is nil.
 	RedisAway func() (since time.Time, cause error)
 	// Addr is the address that the node listens on, host:port with the port as a number.
 	Addr string
-	// Cluster is the ID of the cluster, as the store has it: 32 hexadecimal digits. What is kept in
-	// Redis carries it.
+	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
+	// must contain it.
 	Cluster string
 }
 
 // Factory makes strategies of one kind.
 type Factory struct {
-	// Name is what a biz type's "strategy" says, and the name of the section of the configuration
-	// that holds the defaults of its settings.
+	// Name is the value of "strategy" in a biz type, and the section of the configuration with the
+	// defaults of its settings.
 	Name string
-	// Settings returns a pointer to a new copy of the settings with their defaults: a struct whose
-	// fields carry `config` tags with the names of the keys. It may implement seqd.Validator.
+	// Settings returns a pointer to new default settings: a struct whose fields have `config` tags
+	// with the names of the keys. It may implement seqd.Validator.
 	Settings func() any
-	// New makes the strategy of one biz type, whose Settings are what Settings returned, decoded
-	// and validated. It does no I/O.
+	// New returns the strategy of one biz type. Its Settings come from Settings, and are decoded
+	// and validated. New does no I/O.
 	New func(env Env, bizType seqd.BizType) (seqd.Strategy, error)
-	// Shape returns what the numbers look like, for seqd.Claim: it changes with every setting that
-	// could make a number appear a second time.
+	// Shape returns a text that changes with every setting that could repeat a number (see
+	// seqd.Claim).
 	Shape func(bizType seqd.BizType) string
-	// Alone, where it is set, reports whether the biz type can issue although the store could not
-	// be reached since the start, and the ID of the cluster that it remembers. It says so only
-	// where shape is the one that [ShapeKeeper.OnRecord] was told last. Store, Cluster and Redis
-	// are not set in env.
+	// Alone reports whether the biz type can issue although the store was never reached since the
+	// start, and the ID of the cluster that it remembers. ok is true only if shape is the one of
+	// the last call of [ShapeKeeper.OnRecord]. Store, Cluster and Redis are not set in env. It may
+	// be nil.
 	Alone func(env Env, bizType seqd.BizType, shape string) (cluster string, ok bool)
-	// Restored, where it is set, does what must follow when the state of the strategy was restored
-	// from a backup, and says in a line what it did. It is safe to call again. A strategy without
-	// it takes numbers from a counter, which is raised instead.
+	// Restored does what must be done after the state of the strategy was restored from a backup,
+	// and describes it in one line. It can be called again. It is nil for strategies that take
+	// numbers from a counter, which is raised instead.
 	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)
 }
 
-// ShapeKeeper is implemented by the strategies of a factory with Alone: they remember outside the
-// store in which shape the biz type is on record there.
+// ShapeKeeper is implemented by the strategies of a factory with Alone. They keep a copy of the
+// shape that the store has of the biz type.
 type ShapeKeeper interface {
-	// OnRecord is told the whole shape of the biz type, with what its plugins make of the numbers,
-	// when the store was seen to have it on record; "" when the store has another one: what is
-	// remembered must go. It is safe for concurrent use, also before Init.
+	// OnRecord is called when the shape in the store was read. shape is the whole shape of the biz
+	// type, plugins included, if the store has the same; "" if the store has another one, and the
+	// copy must be deleted. It is safe for concurrent use, also before Init.
 	OnRecord(shape string)
 }
 
 var factories = registry.New[Factory]("strategies")
 
-// Register makes a strategy known. It panics when the name is empty or taken or a function is
-// missing.
+// Register registers a strategy. It panics if the name is empty or taken, or if Settings, New or
+// Shape is nil.
 func Register(f Factory) {
 	factories.Register(f.Name, f, f.Settings != nil && f.New != nil && f.Shape != nil)
 }
 
-// Names lists the registered strategies, sorted.
+// Names returns the names of the registered strategies, sorted.
 func Names() []string { return factories.Names() }
 
-// Lookup returns a factory, or an error that lists the names there are.
+// Lookup returns a factory, or an error that lists the registered names.
 func Lookup(name string) (Factory, error) { return factories.Lookup(name) }

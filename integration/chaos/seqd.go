@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/integration/chaos/sabotage"
 )
 
 // seqd is one node: a host with a seqd, whose clock can be changed, and its own link to MongoDB.
@@ -54,7 +55,7 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
 		"SEQD_SNOWFLAKE_STATEDIR=.",
 		"SEQD_BIZTYPES=" + bizTypes,
-		"SEQD_TEST_CLOCK=" + n.clock.Name(),
+		"SEQD_TEST_CLOCK=" + n.clock.Name(), sabotage.Env + "=" + os.Getenv(sabotage.Env),
 	}
 	return n, nil
 }

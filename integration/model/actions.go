@@ -1,22 +1,28 @@
 package model
 
-import "github.com/seqd/seqd/internal/testing/worlds"
+import (
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/worlds"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+)
 
 // action is a kind of step.
 type action int
 
-// The actions: first what happens anyway, then how things get better, then what goes wrong.
+// The actions: first what happens in any case, then how faults end, then faults.
 const (
 	arrives action = iota
 	callerComes
 	replicates
 	timesOut
 	callerGoes
-	probes
+	ticks
+	timePasses
+	isAsked
 	resumes
 	restarts
 	reconnects
-	rereads
 	evens
 	storeReturns
 	serverStarts
@@ -51,13 +57,13 @@ const (
 	clockJumps
 	actionsInAll
 	firstFault = looses
-	// These stop all nodes, or configure some of them differently. In half of the worlds there are
-	// none of them.
+	// These stop all nodes, or configure some of them differently. Half of the worlds have none of
+	// them.
 	firstRegime, lastRegime = restoresIssued, turns
 )
 
-// actions are what each action does; it reports false when there is nothing to do it to. base is
-// how often it happens, which differs from seed to seed, see weigh.
+// actions are what each action does. It reports false if there is nothing to do it to. base is how
+// often it happens, which differs from seed to seed, see weigh.
 var actions = [actionsInAll]struct {
 	base int
 	do   func(w *world) bool
@@ -67,11 +73,12 @@ var actions = [actionsInAll]struct {
 	replicates:      {40, (*world).replicates},
 	timesOut:        {30, (*world).timesOut},
 	callerGoes:      {8, (*world).callerGoes},
-	probes:          {25, (*world).probes},
+	ticks:           {150, (*world).ticks},
+	timePasses:      {2, (*world).timePasses},
+	isAsked:         {5, (*world).isAsked},
 	resumes:         {15, (*world).resumes},
 	restarts:        {15, (*world).restarts},
 	reconnects:      {10, (*world).reconnects},
-	rereads:         {30, (*world).rereads},
 	evens:           {20, (*world).evens},
 	storeReturns:    {12, (*world).storeReturns},
 	serverStarts:    {12, (*world).serverStarts},
@@ -107,8 +114,7 @@ var actions = [actionsInAll]struct {
 }
 
 // weigh decides how often each action happens under this seed. Most faults do not happen at all, so
-// that what does happen has time to unfold; those that are likely to break one of the rules happen
-// often.
+// that those that happen have time to unfold. Those that test the rule of this seed happen often.
 func (w *world) weigh() {
 	pure, even := w.dice.OneIn(2), w.dice.OneIn(2)
 	for a := range actions {
@@ -128,7 +134,7 @@ func (w *world) weigh() {
 	w.sum()
 }
 
-// temptations are the faults against which a rule is there.
+// temptations are the faults that a rule protects from.
 var temptations = [rulesInAll][]action{
 	replidFence:      {failsOver, serverRestarts, savesSnapshot},
 	roleCheck:        {misled},
@@ -141,7 +147,7 @@ var temptations = [rulesInAll][]action{
 	floorRule:        {backsUp, restoresBare, disconnects},
 	joinBeforeSend:   {callerGoes, delays},
 	advanceFirst:     {disconnects},
-	aheadKept:        {looses, delays, probes, timesOut},
+	aheadKept:        {looses, delays, timesOut},
 	youngSpare:       {disconnects, evicts, delays},
 	abandonUnknown:   {looses, disconnects},
 	standbyAboveCeil: {backsUp, restoresBare, disconnects},
@@ -167,15 +173,15 @@ func (w *world) sum() {
 	}
 }
 
-// act does one action, if there is anything to do it to.
+// act does one action, and reports whether there was something to do it to.
 func (w *world) act() bool { return actions[w.dice.Draw(w.weights[:])].do(w) }
 
-// fragile is whether Redis must not fail now, see restoresBare.
+// fragile reports whether Redis must not fail now, see restoresBare.
 func (w *world) fragile() bool { return w.restoredTo > 0 }
 
 func (w *world) someNode() *node { return w.nodes[w.dice.Below(len(w.nodes))] }
 
-// someServer returns a server, the one of the other Redis only if a node uses it.
+// someServer returns a server. That of the other Redis is returned only if a node uses it.
 func (w *world) someServer() *server {
 	s := w.servers[w.dice.Below(len(w.servers))]
 	if s.redis == w.redis || w.uses(s.redis) {
@@ -184,19 +190,18 @@ func (w *world) someServer() *server {
 	return w.servers[w.dice.Below(2)]
 }
 
-// lucky is whether a node is spared from what may befall it: in some worlds it all befalls one
-// node.
+// lucky reports whether a node is spared from faults: in some worlds all of them hit one node.
 func (w *world) lucky(n *node) bool { return w.unlucky != nil && n != w.unlucky }
 
 // running returns a node whose process runs, or nil.
 func (w *world) running() *node {
-	if n := w.someNode(); n.mode != down && !n.paused {
+	if n := w.someNode(); n.up && !n.paused {
 		return n
 	}
 	return nil
 }
 
-// arrives lets a message arrive, more often an old one.
+// arrives delivers a message, more often an old one.
 func (w *world) arrives() bool {
 	if len(w.inFlight) == 0 {
 		return false
@@ -213,34 +218,34 @@ func (w *world) arrives() bool {
 		w.send(&again)
 	}
 	w.remove(i)
-	if m.to != toStore && n.cut && !m.op.atStore {
-		w.say("%s is cut off: what its %s sent is lost", n.name, taskNames[m.op.task])
+	if q := m.op.question; n.cut && !q.atStore() && q != closeLocal {
+		w.say("%s is cut off: what its %s sent is lost", n.name, m.op.task)
 		return true
 	}
 	w.arrive(m)
 	return true
 }
 
-// repeats is whether the network delivers a message twice. It does so only to what a rule says is
-// never repeated, when that is taken out.
+// repeats reports whether the network delivers a message twice. It does so only if the rule is
+// taken out that says that such a message is never repeated.
 func (w *world) repeats(m *message) bool {
 	if m.repeated || !w.dice.OneIn(3) {
 		return false
 	}
-	return w.out[installOnce] && m.to == toRedis && m.install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
+	return w.out[installOnce] && m.to == toRedis && m.question == install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
 }
 
-// looses loses a message.
+// looses drops a message.
 func (w *world) looses() bool {
 	if len(w.inFlight) == 0 || w.fragile() {
 		return false
 	}
 	i := w.dice.Below(len(w.inFlight))
 	m := w.inFlight[i]
-	if w.lucky(m.op.node) {
+	if w.lucky(m.op.node) || m.op.task == closing {
 		return false
 	}
-	w.say("lost: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
+	w.say("lost: a message of the %s of %s", m.op.task, m.op.node.name)
 	w.remove(i)
 	return true
 }
@@ -253,19 +258,19 @@ func (w *world) delays() bool {
 	m := w.inFlight[w.dice.Below(len(w.inFlight))]
 	if w.dice.OneIn(2) {
 		for _, other := range w.inFlight {
-			if other.install && other.to == toRedis {
-				m = other // what comes late and counts is what matters
+			if other.question == install && other.to == toRedis {
+				m = other // a late install can do the most harm
 			}
 		}
 	}
 	m.until = w.step + w.dice.Below(200)
-	w.say("late: a message of the %s of %s", taskNames[m.op.task], m.op.node.name)
+	w.say("late: a message of the %s of %s", m.op.task, m.op.node.name)
 	return true
 }
 
 func (w *world) callerComes() bool {
 	n := w.running()
-	if n == nil || n.mode == stopping || len(n.waiting) > 3 {
+	if n == nil || n.stopping || len(n.waiting) > 3 {
 		return false
 	}
 	n.call(1 + w.dice.Below(4))
@@ -281,6 +286,7 @@ func (w *world) callerGoes() bool {
 	if o := n.ops[taking]; o != nil && w.dice.OneIn(2) {
 		o.calls[w.dice.Below(len(o.calls))].gone = true
 	} else if len(n.waiting) > 0 {
+		n.unwait(n.waiting[0])
 		n.waiting = n.waiting[1:]
 	} else {
 		return false
@@ -289,25 +295,24 @@ func (w *world) callerGoes() bool {
 	return true
 }
 
-// timesOut ends an activity that has been waiting for an answer.
+// timesOut ends an op that waits for an answer.
 func (w *world) timesOut() bool {
 	n := w.running()
 	if n == nil {
 		return false
 	}
 	o := n.ops[w.dice.Below(int(tasksInAll))]
-	if o == nil || w.awaited(o) && (w.healing || w.lucky(n) || !w.dice.OneIn(3)) {
+	if o == nil || o.task == closing || w.awaited(o) && (w.healing || w.lucky(n) || !w.dice.OneIn(3)) {
 		return false
 	}
-	w.say("%s: %s times out", n.name, taskNames[o.task])
-	n.failed(o)
-	if n.mode != down {
-		n.pump()
+	if !o.question.atStore() && !w.mayDegrade(n) {
+		return false
 	}
+	n.fail(o)
 	return true
 }
 
-// awaited is whether something of it is still on its way.
+// awaited reports whether a message of an op is still on its way.
 func (w *world) awaited(o *op) bool {
 	for _, m := range w.inFlight {
 		if m.op == o {
@@ -317,13 +322,53 @@ func (w *world) awaited(o *op) bool {
 	return false
 }
 
-// probes lets a degraded node look whether it can go back.
-func (w *world) probes() bool {
+// ticks ticks the machine of a node, mostly when its deadline has passed.
+func (w *world) ticks() bool {
 	n := w.running()
-	if n == nil || n.mode != degraded || n.ops[probing] != nil || n.ops[givingBack] != nil {
+	if n == nil || n.m == nil {
 		return false
 	}
-	n.probe()
+	due := n.m.Deadline()
+	switch early := due.Sub(w.now); {
+	case due.IsZero():
+		return false
+	case early > 0 && w.dice.OneIn(w.haste):
+		w.advance(early)
+	case early > 0 && !w.dice.OneIn(10):
+		return false
+	}
+	n.m.Tick(w.now)
+	n.settle()
+	return true
+}
+
+// isAsked asks a node how it is, which may make it look, or has it prepare for callers.
+func (w *world) isAsked() bool {
+	n := w.running()
+	if n == nil || n.m == nil {
+		return false
+	}
+	if w.dice.OneIn(4) {
+		if n.ops[taking] == nil && n.ops[beginning] == nil && !n.held {
+			n.m.Prepare(w.now)
+		}
+	} else {
+		away := cursor.RedisAway{Since: w.now.Add(-time.Minute)}
+		if w.dice.OneIn(2) {
+			away.Cause = errAway
+		}
+		n.m.Health(w.now, away)
+		n.m.Degraded(w.now, away)
+	}
+	n.settle()
+	return true
+}
+
+// timePasses lets time pass in which nothing else happens.
+func (w *world) timePasses() bool {
+	d := worlds.Pick(&w.dice, 300*time.Millisecond, time.Second, 6*time.Second, 70*time.Second)
+	w.say("nothing happens for %v", d)
+	w.advance(d)
 	return true
 }
 
@@ -342,14 +387,14 @@ func (w *world) resumes() bool {
 	if !n.paused {
 		return false
 	}
-	w.say("%s: goes on", n.name)
+	w.say("%s: continues", n.name)
 	n.paused = false
 	return true
 }
 
 func (w *world) crashes() bool {
 	n := w.someNode()
-	if n.mode == down {
+	if !n.up {
 		return false
 	}
 	n.die("crashes")
@@ -358,16 +403,20 @@ func (w *world) crashes() bool {
 
 func (w *world) stops() bool {
 	n := w.running()
-	if n == nil || n.mode == stopping || n.ops[givingBack] != nil {
+	if n == nil || n.ops[givingBack] != nil {
 		return false
 	}
-	n.stop()
+	if n.stopping {
+		n.finish() // it waits no longer
+	} else {
+		n.stop()
+	}
 	return true
 }
 
 func (w *world) restarts() bool {
 	n := w.someNode()
-	if n.mode != down {
+	if n.up {
 		return false
 	}
 	w.say("%s: starts", n.name)
@@ -395,20 +444,21 @@ func (w *world) reconnects() bool {
 	return true
 }
 
-// changesSettings is a rolling change of the configuration.
+// changesSettings changes the settings of a running process.
 func (w *world) changesSettings() bool {
 	n := w.running()
 	if n == nil {
 		return false
 	}
-	n.settings = w.newSettings()
+	n.renew(w.newSettings())
+	n.settle()
 	return true
 }
 
 // misled points a node at a replica, which may accept writes.
 func (w *world) misled() bool {
 	n, s := w.running(), w.someServer()
-	if n == nil || !s.up || !s.replica || s.redis != n.redis {
+	if n == nil || !s.up || !s.replica || s.redis != n.redis || !w.mayDegrade(n) {
 		return false
 	}
 	s.writable = w.dice.OneIn(2)
@@ -417,11 +467,11 @@ func (w *world) misled() bool {
 	return true
 }
 
-// switches points a node at another primary, without an error in between: its client heard of a
+// switches points a node at another primary, without an error in between: its client learnt of a
 // promotion.
 func (w *world) switches() bool {
 	n := w.running()
-	if n == nil || n.target == w.findPrimary(n) {
+	if n == nil || n.target == w.findPrimary(n) || !w.mayDegrade(n) {
 		return false
 	}
 	n.target = n.target.peer

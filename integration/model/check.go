@@ -3,9 +3,12 @@ package model
 import (
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// checker watches what callers get. It demands what the design promises:
+// checker checks what callers get. It demands what the design promises:
 //
 // Uniqueness, always: no number ends up with two callers, whatever happened.
 //
@@ -14,23 +17,22 @@ import (
 //
 // Order over all nodes, except while it is suspended: a call that began after another call ended,
 // anywhere, gets only larger numbers. It is demanded of every call during which order was not
-// suspended for a moment, and towards all calls that ended before it, also those of a suspended
-// time. Order is suspended
-//   - from the first number that a node issues on its own until the node is back: its advance (or
-//     seed) was answered, or a look that it took after it closed its buffer showed the cursor above
-//     all it had issued. If the process ended before that: until the cursor of the only primary has
-//     passed the highest number it issued;
-//   - while two servers are primaries, and after that until the cursor of the one that is left has
-//     passed every number that was taken until then. (Not only those taken during that time: the
-//     advance of a node that came back meanwhile may have gone to the other cursor.)
+// suspended at any moment, and relative to all calls that ended before it, also those of a time in
+// which order was suspended. Order is suspended
+//   - from the first number that a node issues on its own until its machine is online again. If the
+//     process ended before that: until the cursor of the only primary has passed the highest number
+//     that the process issued;
+//   - while two servers are primaries, and then until the cursor of the remaining one has passed
+//     every number that was taken so far. (Not only those taken during that time: the advance of a
+//     node that came back meanwhile may have gone to the other cursor.)
 //   - from the first process that uses another Redis than the others, or whose ordering is
-//     per-node, until all are the same again and none can believe any more what the store said
-//     before that, see unsettled. From then on numbers are above all that were issued, wherever.
+//     per-node, until all are the same again and none can still believe what the store said before
+//     that, see unsettled. From then on numbers are above all that were issued anywhere.
 //
 // Failovers, restarts, lost hashes and restored stores do not suspend it, nor does a move to
-// another Redis for which all processes were stopped. And what the text does not say but the
-// protocol keeps: while order is suspended only because nodes are on their own, calls that got all
-// their numbers from the cursor are in order among themselves.
+// another Redis for which all processes were stopped. The protocol also keeps a promise that the
+// design does not make: while order is suspended only because nodes are on their own, calls that
+// got all their numbers from the cursor are in order among themselves.
 type checker struct {
 	w *world
 	// broken is the first violation.
@@ -44,19 +46,20 @@ type checker struct {
 	endedCursor int64 // of those that had all from the cursor
 	taken       int64 // highest number that left the cursor or a local buffer
 
-	dead       []int64 // highest numbers of processes that ended while on their own
+	dead       []int64 // highest numbers of processes that ended while they were on their own
 	split      bool    // two servers are primaries
-	splitUntil int64   // what the cursor must pass after that, 0 when it has
-	// nodes are configured differently, or their beliefs may still be of that time
+	splitUntil int64   // what the cursor must pass after that, 0 once it has
+	// uneven is set while nodes are configured differently, or while their beliefs may be of that
+	// time.
 	uneven    bool
-	unevenAt  int // the last step at which they were configured differently
+	unevenAt  time.Time // when they were configured differently last
 	suspended bool
 	// suspensions and splits count how often order was suspended, and how often because of two
 	// primaries.
 	suspensions, splits int
 }
 
-// bounds are what a call's numbers must be above, taken when it begins.
+// bounds are what the numbers of a call must be above, noted when it begins.
 type bounds struct {
 	process, all, cursor int64
 	suspended, split     bool
@@ -67,11 +70,11 @@ func (c *checker) begin(n *node) bounds {
 	return bounds{n.ended, c.ended, c.endedCursor, c.suspended, c.splitting(), c.suspensions, c.splits}
 }
 
-// splitting is whether order is suspended because there may be two cursors, or numbers beside the
-// cursor of nodes that are not away.
+// splitting reports whether order is suspended because there may be two cursors, or because nodes
+// that are not away may issue other numbers than those of the cursor.
 func (c *checker) splitting() bool { return c.split || c.splitUntil > 0 || c.uneven }
 
-// violation begins the line of a schedule that says what was broken.
+// violation begins the line of a schedule that shows which promise was broken.
 const violation = "VIOLATION"
 
 // fail notes a violation, once.
@@ -116,7 +119,7 @@ func (c *checker) end(call *call) {
 	c.w.served[n] = true
 }
 
-// own notes who got a number.
+// own notes which call got a number.
 func (c *checker) own(n *node, number int64) {
 	for int64(len(c.owner)) <= number {
 		c.owner = append(c.owner, make([]int32, 1+len(c.owner))...)
@@ -127,7 +130,7 @@ func (c *checker) own(n *node, number int64) {
 	c.owner[number] = c.calls
 }
 
-// onOwn notes that a node is about to issue a number on its own.
+// onOwn notes that a node issues a number on its own.
 func (c *checker) onOwn(n *node) {
 	if !c.w.away[n] {
 		c.w.away[n] = true
@@ -135,7 +138,7 @@ func (c *checker) onOwn(n *node) {
 	}
 }
 
-// returned notes that a node is back on the cursor.
+// returned notes that a node takes from the cursor.
 func (c *checker) returned(n *node) { delete(c.w.away, n) }
 
 // died notes the end of a process.
@@ -177,21 +180,27 @@ func (c *checker) regimes(uneven bool) {
 			c.suspend()
 			c.w.count("uneven")
 		}
-		c.unevenAt = c.w.step
+		c.unevenAt = c.w.now
 	case c.uneven && !slices.ContainsFunc(c.w.nodes, c.unsettled):
 		c.uneven = false
 		c.w.count("even again")
 	}
 }
 
-// unsettled is whether a process may still believe what the store said while nodes were configured
-// differently. It cannot once it has taken numbers much later, unless it was excused.
+// unsettled reports whether a process may still believe what the store said while nodes were
+// configured differently. It cannot once it has taken numbers much later, unless it was excused.
 func (c *checker) unsettled(n *node) bool {
-	since := c.unevenAt
-	return (n.mode == online || n.mode == degraded) && n.born <= since && n.belief.asked <= since && n.tookFresh <= since+trust
+	if n.m == nil || n.stopping || n.born.After(c.unevenAt) {
+		return false
+	}
+	_, asked := n.m.Believed()
+	if asked.IsZero() {
+		return n.ops[beginning] != nil
+	}
+	return !asked.After(c.unevenAt) && !n.tookFresh.After(c.unevenAt.Add(cursor.TrustEpoch))
 }
 
-// refresh ends the suspension when its causes have.
+// refresh ends the suspension if its causes have ended.
 func (c *checker) refresh() {
 	if !c.suspended {
 		return

@@ -105,8 +105,8 @@ func (w *world) promote(s *server) {
 	w.count("promoted")
 }
 
-// serverStarts starts a server that died: as a replica where there is a primary, by mistake as a
-// second primary, else as the primary.
+// serverStarts starts a server that died: as a replica if there is a primary, by mistake as a
+// second primary, or as the primary.
 func (w *world) serverStarts() bool {
 	s := w.someServer()
 	switch {
@@ -128,7 +128,7 @@ func (w *world) serverStarts() bool {
 	return false
 }
 
-// splitStart is whether a server starts as a primary beside another one.
+// splitStart reports whether a server starts as a primary beside another one.
 func (w *world) splitStart() bool { return !w.healing && !w.fragile() && w.dice.OneIn(6) }
 
 // failsOver promotes the replica and makes the primary its replica.
@@ -145,7 +145,7 @@ func (w *world) failsOver() bool {
 	return true
 }
 
-// splits promotes the replica while the primary goes on.
+// splits promotes the replica while the primary continues.
 func (w *world) splits() bool {
 	s := w.someServer()
 	if !s.up || !s.replica || !s.peer.primary() || w.fragile() {
@@ -167,7 +167,7 @@ func (w *world) splitEnds() bool {
 }
 
 // replicaAttaches draws a new replication ID, as when the first replica attaches or the backlog is
-// let go.
+// freed.
 func (w *world) replicaAttaches() bool {
 	s := w.someServer()
 	if !s.primary() || w.fragile() {
@@ -205,9 +205,8 @@ func (w *world) heal() {
 	for _, n := range w.nodes {
 		for _, o := range n.ops {
 			if o != nil && !w.awaited(o) {
-				n.failed(o) // its deadline passes
+				n.fail(o) // its deadline passes
 			}
 		}
-		n.pump()
 	}
 }

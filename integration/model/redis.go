@@ -9,8 +9,8 @@ import (
 // hash is a hash of Redis.
 type hash map[string]string
 
-// effect is a write as a primary sends it to its replica: fields and values of an HSET, or nil when
-// the key went away. Scripts replicate by their effects.
+// effect is a write as a primary sends it to its replica: fields and values of an HSET, or nil if
+// the key was removed. Scripts replicate by their effects.
 type effect struct {
 	key    string
 	fields []string
@@ -31,14 +31,22 @@ type server struct {
 	lag             []effect
 	// writable is replica-read-only no.
 	writable bool
-	// snapshot is the last RDB file, nil while there is none.
+	// snapshot is the last RDB file, nil if there is none.
 	snapshot map[string]hash
 	// clock is the server's time in µs.
 	clock int64
 }
 
-// key is where the model's one cursor lies.
-const key = "seqd:{order}"
+func newServer(name string, redis int) *server {
+	return &server{name: name, redis: redis, up: true, keys: make(map[string]hash), clock: 1e15}
+}
+
+// There is one counter, whose cursor lies at key.
+const (
+	counter, cluster = "order", "cluster"
+	keyPrefix        = "seqd:"
+	key              = keyPrefix + "{" + counter + "}"
+)
 
 // setReplication sets what INFO says.
 func (s *server) setReplication(replica bool, replid string) {
@@ -91,20 +99,20 @@ func (s *server) catchUp(n int) {
 	s.lag = append(s.lag[:0], s.lag[n:]...)
 }
 
-// follow makes it a replica of its peer; it holds what it held until it is synced.
+// follow makes it a replica of its peer. It keeps its data until it is synced.
 func (s *server) follow() {
 	s.setReplication(true, s.replid)
 	s.synced, s.lag = false, s.lag[:0]
 }
 
-// sync is a full synchronisation: a replica takes over its primary's data and its replication ID.
+// sync is a full synchronization: a replica copies its primary's data and its replication ID.
 func (s *server) sync() {
 	s.keys, s.lag, s.synced = copyOf(s.peer.keys), s.lag[:0], true
 	s.setReplication(true, s.peer.replid)
 }
 
-// lead makes it a primary, with the data it has and a new replication ID: so does every start and
-// every promotion.
+// lead makes it a primary, with the data it has and a new replication ID, as every start and every
+// promotion does.
 func (s *server) lead(replid string) {
 	s.synced, s.lag, s.writable = false, s.lag[:0], false
 	s.setReplication(false, replid)
@@ -118,11 +126,11 @@ func copyOf(keys map[string]hash) map[string]hash {
 	return c
 }
 
-// primary is whether it serves cursors.
+// primary reports whether it serves cursors.
 func (s *server) primary() bool { return s.up && !s.replica }
 
-// ceil is the highest number that was ever installed in the cursor that lies here, as far as it can
-// be trusted, else 0.
+// ceil is the highest number that was ever installed in the cursor here, 0 if that cannot be
+// trusted.
 func (s *server) ceil() int64 {
 	if h := s.keys[key]; h != nil && h["replid"] == s.replid {
 		return number(h["ceil"])
@@ -130,7 +138,7 @@ func (s *server) ceil() int64 {
 	return 0
 }
 
-// passed is whether no number up to n will ever be taken from the cursor that lies here.
+// passed reports whether no number up to n will ever be taken from the cursor here.
 func (s *server) passed(n int64) bool {
 	h := s.keys[key]
 	if h == nil || h["replid"] != s.replid {

@@ -1,30 +1,30 @@
 package model
 
-// What is configured differently for some nodes, or for all of them at another time: which Redis,
-// and which ordering.
+// Some settings may differ between nodes by mistake, or change for all of them: which Redis, and
+// which ordering.
 
-// uses is whether a process uses a Redis.
+// uses reports whether a process uses a Redis.
 func (w *world) uses(redis int) bool {
 	for _, n := range w.nodes {
-		if n.mode != down && n.redis == redis {
+		if n.up && n.redis == redis {
 			return true
 		}
 	}
 	return false
 }
 
-// uneven is whether a process is configured differently from what it should be.
+// uneven reports whether a process is not configured as it should be.
 func (w *world) uneven() bool {
 	for _, n := range w.nodes {
-		if n.mode != down && n.regime != (regime{redis: w.redis}) {
+		if n.up && n.regime != (regime{redis: w.redis}) {
 			return true
 		}
 	}
 	return false
 }
 
-// wakes is whether a cursor would count again if an epoch came back: one that has ceased to count,
-// or that lies in the Redis that is not in use. It may also still be on its way.
+// wakes reports whether a cursor would count again if an epoch came back: one that does not count
+// any more, or that is in the Redis that is not in use. Its seed may also still be on its way.
 func (w *world) wakes(epoch string) bool {
 	counts := epoch == w.store.counter.Epoch
 	for _, s := range w.servers {
@@ -33,15 +33,15 @@ func (w *world) wakes(epoch string) bool {
 		}
 	}
 	for _, m := range w.inFlight {
-		if m.install && m.to == toRedis && !(counts && m.server.redis == w.redis) && m.args[8] == epoch {
+		if m.question == install && m.to == toRedis && !(counts && m.server.redis == w.redis) && m.install.Epoch == epoch {
 			return true
 		}
 	}
 	return false
 }
 
-// moves moves the cluster to the other Redis, which has nothing to do with the one before: all
-// nodes are stopped, configured, and started. What they sent before may arrive there late.
+// moves moves the cluster to the other Redis, which shares nothing with the present one: all nodes
+// are stopped, configured, and started. What they sent before may arrive late.
 func (w *world) moves() bool {
 	if w.fragile() {
 		return false
@@ -60,7 +60,7 @@ func (w *world) moves() bool {
 // by one.
 func (w *world) mixes() bool {
 	n := w.someNode()
-	if w.fragile() || n.next.redis != w.redis || n.mode == stopping {
+	if w.fragile() || n.next.redis != w.redis || n.stopping {
 		return false
 	}
 	n.next.redis = 1 - w.redis
@@ -77,10 +77,10 @@ func (w *world) mixes() bool {
 	return true
 }
 
-// turns makes the ordering of a node per-node.
+// turns configures a node with per-node ordering.
 func (w *world) turns() bool {
 	n := w.someNode()
-	if w.fragile() || n.next.apart || n.mode == stopping {
+	if w.fragile() || n.next.apart || n.stopping {
 		return false
 	}
 	n.next.apart = true
@@ -92,7 +92,7 @@ func (w *world) turns() bool {
 // evens configures a node as all should be.
 func (w *world) evens() bool {
 	n := w.someNode()
-	if n.next == (regime{redis: w.redis}) || n.mode == stopping {
+	if n.next == (regime{redis: w.redis}) || n.stopping {
 		return false
 	}
 	n.next = regime{redis: w.redis}
@@ -105,7 +105,7 @@ func (w *world) evens() bool {
 func (n *node) reconfigure() {
 	n.say("is configured with Redis %s, per-node ordering: %t", [...]string{"A and B", "C"}[n.next.redis], n.next.apart)
 	switch {
-	case n.mode == down:
+	case !n.up:
 	case n.paused || n.ops[givingBack] != nil || n.w.dice.OneIn(3):
 		n.die("is killed")
 	default:

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/seqd/seqd/strategy/segment/cursor"
+
 func (w *world) backsUp() bool {
 	w.store.backup = w.store.counter
 	return true
@@ -22,9 +24,8 @@ func (w *world) restoresStopped() bool {
 	return true
 }
 
-// restoresRaised is the same with more than is asked for, while nodes run: when none reaches the
-// store the copy is put back and raised above everything that ever left the store. Redis may have
-// been lost too.
+// restoresRaised does more than the documentation asks for, but while nodes run: the copy is put
+// back and raised above everything that ever left the store. Redis may have been lost too.
 func (w *world) restoresRaised() bool {
 	if w.store.counter == w.store.backup || w.fragile() {
 		return false
@@ -40,22 +41,22 @@ func (w *world) restoresRaised() bool {
 	return true
 }
 
-// restore puts an older copy back; every connection to the store ends.
+// restore puts an older copy back. Every connection to the store ends.
 func (w *world) restore() {
 	w.store.counter = w.store.backup
 	for i := len(w.inFlight) - 1; i >= 0; i-- {
-		if w.inFlight[i].op.atStore {
+		if w.inFlight[i].op.question.atStore() {
 			w.remove(i)
 		}
 	}
 }
 
-// restoresBare restores an older copy without the documented step. No protocol can save every such
-// case (DESIGN.md §2): a node that has not seen higher numbers and cannot reach Redis does not
+// restoresBare restores an older copy without the documented step. No protocol can handle every
+// such case (DESIGN.md §2): a node that has not seen higher numbers and cannot reach Redis cannot
 // know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
-// made is below the ceil of a cursor that is intact, if no node holds younger ranges of its own, if
-// Redis stays until every process has seen a ceil above all that ever left the store, and if no
-// process has to do without it before, then nothing comes twice. And no cursor may count again with
+// made is below the ceil of an intact cursor, if no node holds younger ranges of its own, if Redis
+// stays until every process has seen a ceil above all that ever left the store, and if no process
+// has to do without it before, then no number is issued twice. And no cursor may count again with
 // the epoch that comes back, see wakes. This is that case.
 func (w *world) restoresBare() bool {
 	primary, backup := w.onlyPrimary(), w.store.backup.Max
@@ -69,11 +70,16 @@ func (w *world) restoresBare() bool {
 		if n.next != (regime{redis: w.redis}) {
 			return false
 		}
-		if n.mode == down {
+		if !n.up {
 			continue
 		}
-		if n.mode != online || n.cut || n.target != primary || n.standby.Last > backup || n.spare.r.Last > backup {
+		if n.m == nil || n.m.Mode() != cursor.Online || n.cut || n.target != primary || max(n.spare.Last, n.standby.Last) > backup {
 			return false
+		}
+	}
+	for _, m := range w.inFlight {
+		if m.err != nil {
+			return false // somebody is about to find something away
 		}
 	}
 	w.restore()
@@ -87,15 +93,15 @@ func (w *world) restoresBare() bool {
 // sent to Redis may still arrive.
 func (w *world) stopAll(why string) {
 	for _, n := range w.nodes {
-		if n.mode != down {
+		if n.up {
 			n.die(why)
 		}
 	}
 }
 
-// restoresIssued is the documented way without Redis being asked: every process is stopped, the
+// restoresIssued is the documented way without a look at Redis: every process is stopped, and the
 // copy is put back and raised above what callers got, and no further. So what still waits in the
-// cursor of before is above the store's maximum.
+// old cursor is above the store's maximum.
 func (w *world) restoresIssued() bool {
 	if w.store.counter == w.store.backup || w.fragile() {
 		return false
@@ -111,13 +117,13 @@ func (w *world) restoresIssued() bool {
 	return true
 }
 
-// recreates is a counter that the copy did not have: an administrator creates it anew, above what
-// callers got, and every node begins it afresh. One of them cannot reach Redis.
+// recreates is a restored copy without the counter: an administrator creates it again, above what
+// callers got, and every node opens it anew. One of them cannot reach Redis.
 func (w *world) recreates() bool {
 	if w.fragile() {
 		return false
 	}
-	w.stopAll("has no such counter any more")
+	w.stopAll("does not find the counter")
 	w.restore()
 	w.store.counter.Max = w.check.ended
 	w.raise(0)

@@ -1,46 +1,62 @@
 package model
 
 import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
-	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// programs are the scripts of the product, compiled.
-type programs struct{ take, install *lua.FunctionProto }
+// luaFolder is where the product keeps its scripts.
+const luaFolder = "../../strategy/segment/rediscursor/lua/"
+
+// programs are the scripts of the product, compiled, by the names that Redis would keep them under.
+type programs map[string]*lua.FunctionProto
 
 // compile reads and compiles the scripts without some rules.
-func compile(out without) (p programs, err error) {
-	for file, program := range map[string]**lua.FunctionProto{takeFile: &p.take, installFile: &p.install} {
-		text, err := source(file, out)
+func compile(out without) (programs, error) {
+	compiled := make(programs)
+	for _, file := range []string{"take.lua", "install.lua"} {
+		text, err := os.ReadFile(luaFolder + file)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
-		chunk, err := parse.Parse(strings.NewReader(text), file)
+		chunk, err := parse.Parse(strings.NewReader(sabotage.Without(string(text), out.script)), file)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
-		if *program, err = lua.Compile(chunk, file); err != nil {
-			return p, err
+		name := sha1.Sum(text)
+		if compiled[hex.EncodeToString(name[:])], err = lua.Compile(chunk, file); err != nil {
+			return nil, err
 		}
 	}
-	return p, nil
+	return compiled, nil
 }
 
-// interpreter runs the scripts as a Redis server does. It is for one goroutine; making one is
-// expensive.
+// interpreter runs the scripts as a Redis server does, for the product's own client of the cursor.
+// It is for one goroutine; making one is expensive.
 type interpreter struct {
-	state         *lua.LState
-	take, install *lua.LFunction
-	argv          *lua.LTable
-	server        *server  // that the script under way runs on
-	words         []string // its reply
-	runs          int
+	state   *lua.LState
+	scripts map[string]*lua.LFunction
+	argv    *lua.LTable
+	cursor  *rediscursor.Cursor
+	runs    int
+
+	server *server  // that the script under way runs on
+	random string   // what the caller has drawn for it
+	args   []string // that it gets, after the random text
+	words  []string // its reply
 }
 
 func newInterpreter(p programs) *interpreter {
@@ -52,43 +68,82 @@ func newInterpreter(p programs) *interpreter {
 		state.Push(lua.LString(name))
 		state.Call(1, 0)
 	}
-	l := &interpreter{state: state, argv: state.NewTable()}
-	keys, redis := state.NewTable(), state.NewTable()
+	l := &interpreter{state: state, argv: state.NewTable(), scripts: make(map[string]*lua.LFunction)}
+	keys, redisTable := state.NewTable(), state.NewTable()
 	keys.RawSetInt(1, lua.LString(key))
-	redis.RawSetString("call", state.NewFunction(l.call))
+	redisTable.RawSetString("call", state.NewFunction(l.call))
 	state.SetGlobal("KEYS", keys)
 	state.SetGlobal("ARGV", l.argv)
-	state.SetGlobal("redis", redis)
-	l.take, l.install = state.NewFunctionFromProto(p.take), state.NewFunctionFromProto(p.install)
+	state.SetGlobal("redis", redisTable)
+	for name, program := range p {
+		l.scripts[name] = state.NewFunctionFromProto(program)
+	}
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // the hook lets nothing get there
+	client.AddHook(l)
+	l.cursor = rediscursor.Open(rediscursor.Options{Client: client, Prefix: keyPrefix, Cluster: cluster}, counter)
 	return l
 }
 
-// arguments are what both scripts get: the format version, the cluster, random text, and six of
-// their own.
-type arguments [9]string
+// DialHook implements [redis.Hook].
+func (l *interpreter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// run runs a script on a server. The reply is valid until the next run.
-func (l *interpreter) run(script *lua.LFunction, s *server, args *arguments) ([]string, error) {
-	for i, arg := range args {
-		l.argv.RawSetInt(i+1, lua.LString(arg))
+// ProcessPipelineHook implements [redis.Hook].
+func (l *interpreter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook implements [redis.Hook]: it runs the script that a command names.
+func (l *interpreter) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		args := cmd.Args()
+		script := l.scripts[args[1].(string)]
+		if args[0] != "evalsha" || script == nil || args[3] != key {
+			return fmt.Errorf("the model does not know %v", args[:4])
+		}
+		reply, err := l.run(script, args[4:])
+		if err == nil {
+			cmd.(interface{ SetVal(any) }).SetVal(reply)
+		}
+		return err
 	}
-	l.server = s
+}
+
+// The arguments that both scripts begin with: the format version, the cluster, random text.
+const randomArg = 2
+
+// run runs a script.
+func (l *interpreter) run(script *lua.LFunction, args []any) (reply []any, err error) {
+	l.args = l.args[:0]
+	for i, arg := range args {
+		text, ok := arg.(string)
+		switch {
+		case i == randomArg:
+			text = l.random
+		case !ok:
+			text = strconv.Itoa(arg.(int))
+		}
+		if i > randomArg {
+			l.args = append(l.args, text)
+		}
+		l.argv.RawSetInt(i+1, lua.LString(text))
+	}
 	l.runs++
 	if err := l.state.CallByParam(lua.P{Fn: script, NRet: 1, Protect: true}); err != nil {
 		l.state.SetTop(0)
 		return nil, err
 	}
-	reply := l.state.Get(-1).(*lua.LTable)
+	table := l.state.Get(-1).(*lua.LTable)
 	l.state.Pop(1)
 	l.words = l.words[:0]
-	for i := 1; i <= reply.Len(); i++ {
-		word, ok := reply.RawGetInt(i).(lua.LString)
+	for i := 1; i <= table.Len(); i++ {
+		word, ok := table.RawGetInt(i).(lua.LString)
 		if !ok {
-			return nil, fmt.Errorf("item %d of the reply is no text", i)
+			return nil, errors.New("an item of the reply is no text")
 		}
 		l.words = append(l.words, string(word))
+		reply = append(reply, string(word))
 	}
-	return l.words, nil
+	return reply, nil
 }
 
 // call is redis.call.
@@ -128,66 +183,4 @@ func (l *interpreter) call(state *lua.LState) int {
 		state.RaiseError("the model does not know %s", command)
 	}
 	return 1
-}
-
-// look is a reply of the take script.
-type look struct {
-	failed     bool // it is no primary, or an error
-	stub       bool
-	other      bool // it is live under another epoch than the caller's
-	gen        string
-	epoch      string // that it is live under
-	ceil       int64
-	low, free  int64
-	next, hand int64
-	runs       []persist.Range
-}
-
-// The values of look.low.
-const (
-	claimedByOther = 1
-	claimedByMe    = 2
-)
-
-func readLook(words []string) (l look) {
-	switch words[0] {
-	case "replica":
-		return look{failed: true}
-	case "stub":
-		return look{stub: true, gen: words[1], ceil: number(words[2]), low: number(words[3])}
-	case "other":
-		return look{other: true, gen: words[1], ceil: number(words[2]), epoch: words[3]}
-	case "took":
-		return look{ceil: number(words[1]), runs: []persist.Range{{First: number(words[2]), Last: number(words[3])}}}
-	case "live":
-	default:
-		panic(fmt.Sprintf("take.lua answered %q", words))
-	}
-	l = look{gen: words[1], ceil: number(words[2]), low: number(words[3]), free: number(words[4]), next: number(words[5]), hand: number(words[6])}
-	for i := 7; i < len(words); i += 2 {
-		l.runs = append(l.runs, persist.Range{First: number(words[i]), Last: number(words[i+1])})
-	}
-	return l
-}
-
-// answer is a reply of the install script.
-type answer struct {
-	verdict string
-	gen     string
-	free    int64
-	ceil    int64
-}
-
-func readAnswer(words []string) answer {
-	a := answer{verdict: words[0]}
-	switch a.verdict {
-	case "ok":
-		a.gen, a.free = words[1], number(words[2])
-	case "stale":
-		a.ceil = number(words[1])
-	case "moved", "full", "replica":
-	default:
-		panic(fmt.Sprintf("install.lua answered %q", words))
-	}
-	return a
 }

@@ -18,11 +18,11 @@ type store struct {
 	highest int64
 }
 
-// allocate reports whether there was a range: there is none for a cursor that does not count.
-func (s *store) allocate(req persist.Request) (r persist.Range, ok bool) {
+// allocate hands out a range. There is none for a cursor that does not count.
+func (s *store) allocate(req persist.Request) (r persist.Range, err error) {
 	counter, r, err := s.counter.Allocated(req, 0)
 	if errors.Is(err, persist.ErrEpoch) {
-		return r, false
+		return r, err
 	}
 	if err != nil {
 		panic(err)
@@ -32,11 +32,11 @@ func (s *store) allocate(req persist.Request) (r persist.Range, ok bool) {
 	}
 	s.counter = counter
 	s.highest = max(s.highest, r.Last)
-	return r, true
+	return r, nil
 }
 
-// storedEpoch answers a question. Without the rule a server answers at times that has not noticed
-// that another one has taken its place.
+// storedEpoch answers a question. Without readsLinear, some answers come from a server that has not
+// noticed that another one has replaced it.
 func (w *world) storedEpoch() string {
 	if w.out[readsLinear] && w.dice.OneIn(4) {
 		return w.store.before
@@ -52,7 +52,7 @@ func (s *store) giveBack(r persist.Range) bool {
 	return true
 }
 
-// raise is what seqd raise does: max becomes n if it is below, and no cursor counts any more.
+// raise does what seqd raise does: max becomes n if it is below, and no cursor counts any more.
 func (w *world) raise(n int64) {
 	w.store.counter.Max = max(w.store.counter.Max, n)
 	if !w.out[raiseEmpties] {
@@ -60,11 +60,11 @@ func (w *world) raise(n int64) {
 	}
 }
 
-// careless is a request as it is when rules are taken out that the store keeps.
+// careless is a request as it would be for a store without the rules that are taken out.
 func (w *world) careless(req persist.Request) persist.Request {
 	believed, cursor := req.To.Cursor()
 	switch held := w.store.counter.Epoch; {
-	case cursor && req.To.Epoch() == "": // only a take that names no epoch gets here
+	case cursor && req.To.Epoch() == "": // only if takes name no epoch
 		req.To = persist.Beside
 	case !cursor || believed == held:
 	case req.To.Keeps() && w.out[appendRefused]:

@@ -1,16 +1,14 @@
-// Package model checks the protocol by which nodes issue the numbers of one counter in one order:
-// random schedules of everything that can go wrong, over the product's own Lua scripts in an
-// interpreter, a model of Redis and of the store, and nodes as state machines. Package worlds says
-// what a world is.
 package model
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seqd/seqd/internal/testing/worlds"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // world is one cluster with its Redis, its store and the network between them.
@@ -20,28 +18,31 @@ type world struct {
 	seed  uint64
 	dice  worlds.Dice
 	step  int
-	drawn int64 // random texts, replication IDs and epochs so far
-	// moments counts what must be told apart within a step.
-	moments int64
+	now   time.Time
+	pace  time.Duration // how much time a step takes, at most
+	haste int           // one in this many times a node's deadline is what comes next
+	// jitter is how much earlier than now it may be for a machine.
+	jitter time.Duration
+	drawn  int64 // random texts, replication IDs and epochs so far
 
 	servers  [3]*server // A and B are one Redis, C is another
 	redis    int        // the one that the configuration names
 	store    store
 	usual    int64 // the step that most nodes are set to
 	nodes    []*node
-	unlucky  *node // the only one to which things happen that happen to nodes; nil for any
+	unlucky  *node // the only node that faults hit; nil for all
 	inFlight []*message
 	check    checker
-	away     map[*node]bool // nodes that issue on their own or have not come back from that
+	away     map[*node]bool // nodes that issue on their own, or have not come back from that
 	served   map[*node]bool // nodes that issued since the faults ended
 	weights  [actionsInAll]int
-	// healing is set when the faults are over.
+	// healing is set once the faults have ended.
 	healing bool
 	// restoredTo is above 0 after the store was restored without the documented step: until all
 	// have seen a ceil of this, Redis must not fail.
 	restoredTo int64
 
-	// events count what came about, to show that a test is not empty.
+	// events count what happened, to show that a test is not empty.
 	events map[string]int
 	trace  func(text string)
 }
@@ -54,14 +55,17 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	w := &world{out: out, lua: l, seed: seed, away: map[*node]bool{}, served: map[*node]bool{}, events: map[string]int{}}
 	w.check.w = w
 	w.dice = worlds.NewDice(seed, 1<<40)
-	a, b := &server{name: "A", up: true, keys: map[string]hash{}, clock: 1e15}, &server{name: "B", up: true, keys: map[string]hash{}, clock: 1e15}
-	a.peer, b.peer = b, a
-	c := &server{name: "C", redis: 1, up: true, keys: map[string]hash{}, clock: 1e15, peer: &server{name: "none", redis: 1}}
+	w.now = time.Unix(1e9, 0)
+	w.pace = worlds.Pick(&w.dice, 10*time.Millisecond, 40*time.Millisecond, 120*time.Millisecond)
+	w.jitter = worlds.Pick(&w.dice, 0, 0, 5*time.Millisecond)
+	w.haste = worlds.Pick(&w.dice, 2, 5, 20)
+	a, b, c := newServer("A", 0), newServer("B", 0), newServer("C", 1)
+	a.peer, b.peer, c.peer = b, a, &server{name: "none", redis: 1}
 	c.lead(w.newReplid())
 	w.servers = [3]*server{a, b, c}
 	a.lead(w.newReplid())
 	b.follow()
-	w.store.counter = persist.Counter{BizTag: "order", Max: start, Step: 1}
+	w.store.counter = persist.Counter{BizTag: counter, Max: start, Step: 1}
 	if w.dice.OneIn(4) {
 		w.upgrade()
 	}
@@ -80,11 +84,11 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	return w
 }
 
-// upgrade is what a seqd left behind that knew no epochs: 6 numbers, of which callers got 4, and a
+// upgrade begins with what a seqd without epochs left: 6 numbers, of which callers got 4, and a
 // cursor of format 1 with the other two.
 func (w *world) upgrade() {
 	w.servers[0].keys[key] = hash{
-		"v": "1", "cluster": "cluster", "replid": w.servers[0].replid, "gen": "old", "ceil": "6", "live": "1",
+		"v": "1", "cluster": cluster, "replid": w.servers[0].replid, "gen": "old", "ceil": "6", "live": "1",
 		"first": "4", "cur": "4", "last": "6", "queue": "", "queued": "0", "claim": "0",
 	}
 	w.store.counter.Max, w.store.highest = 6, 6
@@ -95,14 +99,14 @@ func (w *world) upgrade() {
 
 func (w *world) newSettings() settings {
 	return settings{
-		step:        worlds.Pick(&w.dice, w.usual, w.usual, w.usual, 3, 4, 6, 10),
-		reserveText: worlds.Pick(&w.dice, "0", "1", "2"),
-		threshold:   worlds.Pick(&w.dice, "0.2", "0.5", "1"),
-		reject:      w.dice.OneIn(8),
+		step:      worlds.Pick(&w.dice, w.usual, w.usual, w.usual, 3, 4, 6, 10),
+		reserve:   worlds.Pick(&w.dice, 0, 1, 2),
+		threshold: worlds.Pick(&w.dice, 0.2, 0.5, 1),
+		reject:    w.dice.OneIn(8),
 	}
 }
 
-// draw returns text that was never drawn before.
+// draw returns text that it never returned before.
 func (w *world) draw() string {
 	w.drawn++
 	return "r" + strconv.FormatInt(w.drawn, 10)
@@ -129,14 +133,14 @@ func short(epoch string) string {
 
 func (w *world) count(event string) { w.events[event]++ }
 
-// say writes a line of the schedule when it is being printed.
+// say writes a line of the schedule if that is being printed.
 func (w *world) say(format string, args ...any) {
 	if w.trace != nil {
 		w.trace(fmt.Sprintf("%4d  ", w.step) + fmt.Sprintf(format, args...))
 	}
 }
 
-// onlyPrimary returns the primary of the Redis in use if there is one only.
+// onlyPrimary returns the primary of the Redis in use if there is exactly one.
 func (w *world) onlyPrimary() (primary *server) {
 	for _, s := range w.servers {
 		if s.redis != w.redis || !s.primary() {
@@ -150,8 +154,8 @@ func (w *world) onlyPrimary() (primary *server) {
 	return primary
 }
 
-// findPrimary is what a node finds that looks for the primary: any, if there are two, and where
-// there is none what it has.
+// findPrimary is what a node finds that looks for the primary: any of two, or what it has if there
+// is none.
 func (w *world) findPrimary(n *node) *server {
 	s := w.servers[w.dice.Below(2)]
 	switch {
@@ -167,14 +171,21 @@ func (w *world) findPrimary(n *node) *server {
 	return s
 }
 
-// mayDegrade is whether a node may leave the cursor now, see restoresBare.
-func (w *world) mayDegrade(n *node) bool { return n.ceil >= w.restoredTo }
+// mayDegrade reports whether a node may find Redis away now, see restoresBare.
+func (w *world) mayDegrade(n *node) bool { return w.restoredTo == 0 || n.ceil() >= w.restoredTo }
 
-// refresh brings what follows from the state up to date.
+// advance lets time pass.
+func (w *world) advance(d time.Duration) {
+	w.now = w.now.Add(d)
+	for _, s := range w.servers {
+		s.clock += d.Microseconds()
+	}
+}
+
+// refresh updates what follows from the state.
 func (w *world) refresh() {
 	primaries := 0
 	for _, s := range w.servers {
-		s.clock += 1000
 		if s.primary() && s.redis == w.redis {
 			primaries++
 		}
@@ -187,10 +198,10 @@ func (w *world) refresh() {
 	}
 }
 
-// allHaveSeen is whether the store and every process are beyond n.
+// allHaveSeen reports whether the store and every process are beyond n.
 func (w *world) allHaveSeen(n int64) bool {
 	for _, node := range w.nodes {
-		if node.mode == online && node.ceil < n {
+		if node.m != nil && node.m.Mode() != cursor.Alone && node.ceil() < n {
 			return false
 		}
 	}
@@ -200,6 +211,7 @@ func (w *world) allHaveSeen(n int64) bool {
 // turn does one step and reports whether there was something to do.
 func (w *world) turn() bool {
 	w.dice = worlds.NewDice(w.seed, uint64(w.step))
+	w.advance(time.Duration(w.dice.Below(int(w.pace))))
 	done := false
 	for tries := 0; tries < 20 && !done; tries++ {
 		done = w.act()
@@ -209,9 +221,9 @@ func (w *world) turn() bool {
 	return done
 }
 
-// run lets things go wrong for some steps, but for those that are to be left out, then heals
-// everything and sees that every node can issue again. It ends early with a violation. It returns
-// how many steps were done.
+// run runs some steps with faults, except those that are to be left out. Then it ends all faults
+// and checks that every node can issue again. It ends early at a violation. It returns how many
+// steps were done.
 func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	for w.step < steps && w.check.broken == "" {
 		if leftOut != nil && leftOut(w.step) {
@@ -239,9 +251,9 @@ func (w *world) run(steps int, leftOut func(step int) bool) (done int) {
 	return done
 }
 
-// patience is how many steps after the end of all faults every node must have issued, and order
+// patience is in how many steps after the end of all faults every node must have issued, and order
 // over all nodes must hold again.
 const patience = 3000
 
-// healed is whether all is well again.
+// healed reports whether all nodes have issued again, in order.
 func (w *world) healed() bool { return len(w.served) == len(w.nodes) && !w.check.suspended }

@@ -68,7 +68,7 @@ func document(root string) (string, error) {
 func sectionOf(path string) string {
 	section, _, nested := strings.Cut(path, ".")
 	if !nested {
-		return "Outside the sections"
+		return "Top level"
 	}
 	return section
 }

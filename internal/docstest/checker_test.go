@@ -19,6 +19,7 @@ type checker struct {
 	paths      map[string]bool
 	names      map[string]bool            // base names of all files
 	tests      map[string]bool            // names of test functions
+	rules      map[string]bool            // names of rules of the machine
 	anchors    map[string]map[string]bool // by document
 	sections   map[string]bool            // of DESIGN.md, such as 3 and 3.1
 	invariants map[string]bool            // that DESIGN.md defines
@@ -32,7 +33,7 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 	heading   = regexp.MustCompile(`^#{1,6} +(.*?) *$`)
 	section   = regexp.MustCompile(`(?m)^#{2,4} +(\d+(?:\.\d+)*)\.? `)
-	invariant = regexp.MustCompile(`(?m)^\| \*\*([A-Z]\d+[a-z]?)\*\* \|`)
+	invariant = regexp.MustCompile(`(?m)^\*\*([A-Z]\d+[a-z]?)\.\*\* `)
 
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
 	link       = regexp.MustCompile(`\[[^\]\[]*\]\(([^()\s]+(?:\([^()]*\))?)\)`)
@@ -43,8 +44,9 @@ var (
 	cited     = regexp.MustCompile(`\b(?:U|S|G)\d[a-z]?\b`)
 	adrNumber = regexp.MustCompile(`\bADRs? (\d+)\b`)
 	quotation = regexp.MustCompile(`\b([A-Z]{3,})(?:\.md)?,?(?: §[\d.]+)?:? "([^"]+)"`)
+	ruleName  = regexp.MustCompile(`\bRule[A-Z]\w+`)
 	testName  = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
-	goFile    = regexp.MustCompile(`(?:^|[\s("])([a-z][a-z0-9_]*\.(?:go|lua))\b`)
+	goFile    = regexp.MustCompile(`(?:^|[\s("])([a-z][a-z0-9_]*\.(?:go|lua))(?:[^.\w]|\.?(?:\s|$))`)
 	markup    = regexp.MustCompile(`<[^>]*>`)
 )
 
@@ -52,6 +54,7 @@ var (
 func newChecker(repo fs.FS) (*checker, error) {
 	c := &checker{
 		files: make(map[string]string), paths: make(map[string]bool), names: make(map[string]bool), tests: make(map[string]bool),
+		rules:   make(map[string]bool),
 		anchors: make(map[string]map[string]bool), sections: make(map[string]bool), invariants: make(map[string]bool),
 	}
 	var roots []string
@@ -102,6 +105,9 @@ func (c *checker) learn(name, text string) {
 	case ".go":
 		for _, m := range testFunc.FindAllStringSubmatch(text, -1) {
 			c.tests[m[1]] = true
+		}
+		for _, rule := range ruleName.FindAllString(text, -1) {
+			c.rules[rule] = true
 		}
 	case ".md":
 		c.anchors[name] = anchorsOf(text)
@@ -208,6 +214,11 @@ func (c *checker) document(name, text string) {
 		}
 		for _, test := range testName.FindAllString(code, -1) {
 			c.test(name, code, test)
+		}
+		for _, rule := range ruleName.FindAllString(code, -1) {
+			if !c.rules[rule] {
+				c.report(name, rule, "there is no such rule of the machine")
+			}
 		}
 	}
 }

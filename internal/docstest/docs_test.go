@@ -74,9 +74,9 @@ func TestMapChecker(t *testing.T) {
 func TestChecker(t *testing.T) {
 	repo := map[string]string{
 		"README.md":             "# Project\n\n## Two nodes\n\nNodes *share* a\nstore.\n",
-		"docs/DESIGN.md":        "# Design\n\n## 1. House\n\n### 1.2 Rooms\n\n| **U1** | a range |\n| **U3b** | epochs |\n",
+		"docs/DESIGN.md":        "# Design\n\n## 1. House\n\n### 1.2 Rooms\n\n**U1.** A range.\n\n**U3b.** Epochs.\n",
 		"docs/adr/0020-x.md":    "# 20. X\n",
-		"server/server.go":      "package server\n",
+		"server/server.go":      "package server\n\nconst RuleGuard = 1\n",
 		"server/server_test.go": "package server\n\nfunc TestStart(t *testing.T) {}\n",
 		"docs/API.md":           "# API\n\n## `GET` it: now\n\n## Again\n\n## Again\n",
 	}
@@ -104,9 +104,11 @@ func TestChecker(t *testing.T) {
 		{"docs/a.md", "`server/server.go`", "`server/gone.go`", "server/gone.go"},
 		{"docs/a.md", "`go test ./server`", "`go test ./server/gone`", "server/gone"},
 		{"docs/a.md", "`TestStart`", "`TestStop`", "TestStop"},
+		{"docs/a.md", "`RuleGuard`", "`RuleGourd`", "RuleGourd"},
 		{"docs/a.md", "`go test -run TestSt`", "`go test -run TestX`", "TestX"},
 		{"a.go", "package a // see server/server.go", "package a // see server/gone.go", "server/gone.go"},
 		{"a.go", "package a // see server.go", "package a // see gone.go", "gone.go"},
+		{"a.go", "package a // see pkg.go.dev, server.go.", "package a // see pkg.go.dev, gone.go.", "gone.go"},
 		{"a.go", `package a // (README "Two nodes")`, `package a // (README "Three nodes")`, "Three nodes"},
 		{"a.go", "package a\n\n// README \"share a\n// store\"", "package a // README \"share no store\"", "share no store"},
 		{"a.yaml", "# docs/API.md", "# docs/APU.md", "docs/APU.md"},

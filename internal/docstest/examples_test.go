@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/command"
 	"github.com/seqd/seqd/server"
@@ -66,7 +67,8 @@ func serve(t *testing.T, root string) (addr string) {
 		ended <- code
 		t.Fatalf("the service ended with %d", code)
 	}
-	for range 1000 { // poll until it is ready
+	for range 3000 { // until it is ready
+		time.Sleep(10 * time.Millisecond)
 		resp, err := http.Get("http://" + addr + "/readyz")
 		if err != nil {
 			t.Fatal(err)

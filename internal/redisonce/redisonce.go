@@ -9,6 +9,8 @@ import (
 	"errors"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/internal/sabotage"
 )
 
 // once is a command that go-redis sends once. It is not repeated after an error, nor on another
@@ -33,6 +35,7 @@ type Script struct{ source, hash string }
 
 // NewScript returns a script with this text.
 func NewScript(source string) Script {
+	source = sabotage.Script(source)
 	sum := sha1.Sum([]byte(source))
 	return Script{source, hex.EncodeToString(sum[:])}
 }

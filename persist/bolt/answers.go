@@ -10,45 +10,45 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// answers implements [persist.Answers]. Claims are in memory: the lock of the counters' file keeps
-// other processes out, so a claim whose process has ended has no owner. Answers are in files of
-// their own, see windows.
+// answers implements [persist.Answers]. Claims are kept in memory: the lock of the store's file
+// keeps other processes out, so a claim of a process that has ended has no owner. Answers are kept
+// in files of their own; see windows.
 //
-// All work on one ID is done by one goroutine at a time, which also covers a write whose caller has
-// gone.
+// One goroutine at a time works on an ID. Its turn lasts until its write ends, even if the caller
+// has stopped waiting.
 type answers struct {
 	windows windows
 	former  former
 
-	mu      sync.Mutex // guards what follows
-	entries map[string]*entry
+	mu      sync.Mutex // guards the fields below
+	entries map[string]*claimed
 	closed  bool
 }
 
 var _ persist.Answers = (*answers)(nil)
 
-// fillAnswers makes the answers of a store. It touches nothing.
+// fillAnswers prepares the answers of a store. It opens no file.
 func (s *Store) fillAnswers(opts Options) {
 	if opts.Elapsed == nil {
 		began := time.Now()
 		opts.Elapsed = func() time.Duration { return time.Since(began) }
 	}
 	opts.Path += answersSuffix
-	s.answers.entries = make(map[string]*entry)
+	s.answers.entries = make(map[string]*claimed)
 	s.answers.windows.opts, s.answers.former.documents = opts, &s.documents
 	s.answers.windows.start, s.answers.windows.startAt = opts.Now().UnixMilli(), opts.Elapsed()
 }
 
-// entry is what is in memory about an ID.
-type entry struct {
-	turn  chan struct{} // full while somebody works on the entry; guards claim and until
-	users int           // how many work on it or wait for that; guarded by answers.mu
+// claimed is the state of an ID that somebody claims or works on.
+type claimed struct {
+	turn  chan struct{} // full while a goroutine works on the ID; guards claim and until
+	users int           // how many work on it or wait for their turn; guarded by answers.mu
 	claim string        // "" for none
 	until time.Duration // when the claim ends, by Options.Elapsed
 }
 
 // enter waits for the turn to work on an ID.
-func (a *answers) enter(ctx context.Context, id string) (*entry, error) {
+func (a *answers) enter(ctx context.Context, id string) (*claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (a *answers) enter(ctx context.Context, id string) (*entry, error) {
 	}
 	e := a.entries[id]
 	if e == nil {
-		e = &entry{turn: make(chan struct{}, 1)}
+		e = &claimed{turn: make(chan struct{}, 1)}
 		a.entries[id] = e
 	}
 	e.users++
@@ -74,13 +74,13 @@ func (a *answers) enter(ctx context.Context, id string) (*entry, error) {
 }
 
 // leave ends a turn.
-func (a *answers) leave(id string, e *entry) {
+func (a *answers) leave(id string, e *claimed) {
 	<-e.turn
 	a.release(id, e)
 }
 
-// release forgets an entry that nobody needs.
-func (a *answers) release(id string, e *entry) {
+// release forgets the state of an ID that nobody needs.
+func (a *answers) release(id string, e *claimed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e.users--
@@ -89,8 +89,8 @@ func (a *answers) release(id string, e *entry) {
 	}
 }
 
-// kept returns what is kept under an ID, "" for nothing.
-func (a *answers) kept(ctx context.Context, id string, e *entry) (string, error) {
+// kept returns the text that is kept under an ID, "" for none.
+func (a *answers) kept(ctx context.Context, id string, e *claimed) (string, error) {
 	if e.claim != "" && e.until > a.windows.opts.Elapsed() {
 		return e.claim, nil
 	}
@@ -121,7 +121,7 @@ func (a *answers) Swap(ctx context.Context, id, old, text string, keep time.Dura
 	if err != nil {
 		return "", err
 	}
-	if e.claim != old { // else no answer is kept: who claims has looked
+	if e.claim != old { // otherwise no answer is kept: Claim has looked
 		held, err = a.kept(ctx, id, e)
 	}
 	switch {
@@ -135,13 +135,13 @@ func (a *answers) Swap(ctx context.Context, id, old, text string, keep time.Dura
 	return held, err
 }
 
-// finish writes an answer and ends the turn when that is done, even if the caller does not wait for
-// it.
-func (a *answers) finish(ctx context.Context, id string, e *entry, text string, keep time.Duration) error {
+// finish writes an answer, and ends the turn when the write has ended, even if the caller no longer
+// waits.
+func (a *answers) finish(ctx context.Context, id string, e *claimed, text string, keep time.Duration) error {
 	done := make(chan error, 1)
 	go func() {
 		err := a.windows.put(id, text, keep)
-		e.claim = "" // also after an error, when only the file says whether there is an answer
+		e.claim = "" // after an error too: only the file says whether there is an answer
 		a.leave(id, e)
 		done <- err
 	}()
@@ -202,15 +202,14 @@ func (a *answers) close() error {
 	return a.windows.close()
 }
 
-// former is where versions before this one kept answers: as documents, among the counters. Those
-// that are there yet are returned until their time has passed. Claims among them have no owner any
-// more.
+// former is where earlier versions kept answers: as documents in the store's file. Those that are
+// still there are returned until their time has passed. Claims among them have no owner.
 type former struct {
 	documents *documents
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	looked bool
-	left   bool // there may be answers
+	left   bool // there may be answers left
 }
 
 const (
@@ -222,7 +221,7 @@ const (
 	formerPause = 10 * time.Millisecond
 )
 
-// any reports whether there may be answers.
+// any reports whether there may be answers left.
 func (f *former) any(ctx context.Context) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -29,7 +29,7 @@ type kept struct {
 	path  string
 	store *Store
 
-	mu      sync.Mutex    // guards what follows
+	mu      sync.Mutex    // guards the fields below
 	day     time.Time     // the time of day
 	elapsed time.Duration // what nobody sets
 }

@@ -1,5 +1,5 @@
-// Package bolt is the embedded store: one file, one process, every range on disk before a number of
-// it is issued. It needs nothing else running.
+// Package bolt is the embedded store: one file, used by one process. Every range is on disk before
+// a number of it is issued. It needs no server.
 //
 // The file lock keeps a second process out, so the order of one node is the order of the system.
 // Two nodes with a file each are two issuers and would issue the same numbers.
@@ -29,33 +29,33 @@ var (
 	documentsBucket = []byte("documents")
 )
 
-// Format is the format of the store's file. A file with a larger one was written by a newer seqd
-// and is refused; one with a smaller one is upgraded when it is opened.
+// Format is the format of the store's file. A file with a larger format was written by a newer seqd
+// and is refused. A file with a smaller one is upgraded when it is opened.
 const Format = 2
 
-// content is what a data file is for.
+// content says what a data file holds.
 type content struct {
-	buckets [][]byte // that it always has
-	format  int      // that new ones get; larger ones are refused
-	advice  string   // says what to do about a damaged file
+	buckets [][]byte // that every file has
+	format  int      // of new files; files of a larger format are refused
+	advice  string   // what to do about a damaged file
 }
 
 func storeContent() content {
-	return content{[][]byte{countersBucket, slotsBucket, documentsBucket}, Format, counterAdvice}
+	return content{[][]byte{countersBucket, slotsBucket, documentsBucket, shapesBucket}, Format, counterAdvice}
 }
 
 func formatValue(version int) []byte { return []byte(strconv.Itoa(version)) }
 
-// Options says which file and how long to wait for it.
+// Options configures a store.
 type Options struct {
-	// Path of the data file; it and its folder are created when they do not exist.
+	// Path is that of the data file. The file and its folder are created if they do not exist.
 	Path string
-	// LockTimeout is how long to wait for another process to let go of the file; more than 0.
+	// LockTimeout is how long to wait until another process releases the file; more than 0.
 	LockTimeout time.Duration
-	// Now is the clock of the timestamps.
+	// Now is the clock of the store.
 	Now func() time.Time
-	// Elapsed is a clock that nobody sets, from any begin; nil for that of the system. Answers are
-	// kept by it.
+	// Elapsed is a clock that nobody can set, from any start, for the times of answers. Nil means
+	// the system's monotonic clock.
 	Elapsed func() time.Duration
 
 	content content
@@ -79,8 +79,8 @@ var (
 	_ persist.Answerer = (*Store)(nil)
 )
 
-// Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other
-// needs a human.
+// Open opens or creates the store, and upgrades a file of an earlier version. An error that wraps
+// persist.ErrUnavailable can pass; any other needs an operator.
 func Open(opts Options) (*Store, error) {
 	opts.content = storeContent()
 	file, err := openFile(opts)
@@ -96,7 +96,7 @@ func Open(opts Options) (*Store, error) {
 		err = s.writer.do(context.Background(), upgrade)
 	}
 	if errors.Is(err, errPanicked) {
-		// and never opened again in the hope that it passes
+		// it does not wrap ErrUnavailable: trying again would not help
 		err = fmt.Errorf("it is damaged: %v", err)
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ func Open(opts Options) (*Store, error) {
 	return s, nil
 }
 
-// fill makes what works on the open file.
+// fill prepares what works on the open file.
 func (s *Store) fill(opts Options) {
 	s.writer = startWriter(&s.opened, true)
 	s.history.opts = opts
@@ -118,7 +118,7 @@ func (s *Store) fill(opts Options) {
 	s.fillAnswers(opts)
 }
 
-// verify closes the file again unless it can be used and has the content.
+// verify closes the file unless it can be used and has the content.
 func (o *opened) verify(c content) error {
 	err := errors.Join(guarded(func() error { return o.check(c) }), o.stillThere())
 	if err != nil {
@@ -127,8 +127,8 @@ func (o *opened) verify(c content) error {
 	return nil
 }
 
-// check reads the format, after making sure that the file is as long as it says: bbolt maps it into
-// memory, and touching pages beyond its end would end the process.
+// check reads the format. First it makes sure that the file is as long as it says: bbolt maps it
+// into memory, and touching a page beyond its end would end the process.
 func (o *opened) check(c content) error {
 	info, err := os.Stat(o.path)
 	if err != nil {
@@ -165,8 +165,8 @@ func (o *opened) check(c content) error {
 
 var errNoStore = fmt.Errorf("%w: it is a bbolt file but not a store of seqd", persist.ErrInvalid)
 
-// stillThere returns an error when the file was removed or replaced. Ranges taken from a file
-// without a name would be lost with the process, and the next one would issue them again.
+// stillThere returns an error if the file was removed or replaced. Ranges taken from a file without
+// a name would be lost with the process, and the next process would issue them again.
 func (o *opened) stillThere() error {
 	info, err := os.Stat(o.path)
 	if err != nil || !os.SameFile(info, o.file) {
@@ -185,19 +185,19 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
 	}
-	return s.now(), translate(s.view(func(*bbolt.Tx) error { return nil })) // which a closed file refuses
+	return s.now(), translate(s.view(func(*bbolt.Tx) error { return nil })) // a closed file refuses
 }
 
 // Slots returns the registries of machine IDs.
 func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
-// History returns what was issued, which is kept in a file of its own beside the store's.
+// History returns the history, which is in a file of its own beside the store's.
 func (s *Store) History() persist.HistoryStore { return &s.history }
 
 // Documents returns the documents.
 func (s *Store) Documents() persist.Documents { return &s.documents }
 
-// Answers returns the answers, which are kept in files of their own beside the store's.
+// Answers returns the answers, which are in files of their own beside the store's.
 func (s *Store) Answers() persist.Answers { return &s.answers }
 
 // Shared is false: the file lock keeps other processes out.
@@ -211,13 +211,13 @@ func (s *Store) Describe() string {
 	return "bolt: numbers are unique and increasing for the one node that holds " + s.path + "; two nodes with a file each are two issuers"
 }
 
-// Close waits for the write under way, refuses those that come later and closes the file.
+// Close waits for the write under way, refuses later ones and closes the file.
 func (s *Store) Close() error {
 	s.writer.stop()
 	return errors.Join(s.history.close(), s.answers.close(), s.opened.close())
 }
 
-// bucket is where records of one kind are.
+// bucket is where the records of one type are.
 type bucket struct {
 	store *Store
 	name  []byte
@@ -232,9 +232,9 @@ func (b *bucket) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	return translate(err)
 }
 
-// write runs f in a write transaction on the bucket and returns once it is on disk. f computes
-// first and writes at most once, as its last act: an error from it leaves nothing behind, so other
-// writes may share the transaction.
+// write runs f in a write transaction on the bucket, and returns when it is on disk. Other writes
+// may share the transaction. So f computes first and writes last: if it returns an error, it has
+// written nothing.
 func (b *bucket) write(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	return b.store.writer.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 }

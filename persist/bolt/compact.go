@@ -14,22 +14,21 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Compacted says what became of a file.
+// Compacted is the result for one file.
 type Compacted struct {
 	Path          string
 	Records       int
 	Before, After int64 // its size in bytes
 }
 
-// compactSuffix makes the name under which a compacted file is written first.
+// compactSuffix is appended to the name of a file for its compacted copy.
 const compactSuffix = ".compact"
 
 // compactBatch is how many bytes are copied in one transaction.
 const compactBatch = 16 << 20
 
-// Compact writes the file of the counters, and that of the history if there is one, anew without
-// the pages that are free, and puts the new ones in their places. It keeps other processes out
-// meanwhile. It returns what it did, also with an error.
+// Compact replaces the store's file, and that of the history if there is one, by copies without
+// free pages. Other processes are kept out meanwhile. It returns what it did, even with an error.
 //
 // A crash at any moment leaves the whole old file or the whole new one, and maybe a file whose name
 // ends in ".compact", which the next call replaces.
@@ -53,10 +52,10 @@ func Compact(opts Options) (done []Compacted, err error) {
 	return done, nil
 }
 
-// compact compacts one file. reached is told of each step that is done.
+// compact compacts one file. It calls reached after each step.
 func compact(opts Options, reached func(step string)) (done Compacted, err error) {
 	done.Path = opts.Path
-	if opts.Path, err = filepath.EvalSymlinks(opts.Path); err != nil { // a link stays one
+	if opts.Path, err = filepath.EvalSymlinks(opts.Path); err != nil { // a link stays a link
 		return done, err
 	}
 	old, err := openFile(opts)
@@ -78,7 +77,7 @@ func compact(opts Options, reached func(step string)) (done Compacted, err error
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(temporary) // the error of why there is one says more
+			_ = os.Remove(temporary) // err says more
 		}
 	}()
 	reached("opened")
@@ -111,8 +110,7 @@ func copyTo(path string, old *opened, info fs.FileInfo) error {
 		return err
 	}
 	err = old.guard.run(func() error { return bbolt.Compact(db, old.db, compactBatch) })
-	// Both meta pages must know all of it: bbolt opens the state of the older one if the newer is
-	// damaged.
+	// Both meta pages must point to all of it: if the newer one is damaged, bbolt opens the older.
 	for range 2 {
 		if err == nil {
 			err = db.Update(func(*bbolt.Tx) error { return nil })
@@ -128,8 +126,8 @@ func copyTo(path string, old *opened, info fs.FileInfo) error {
 	return errors.Join(file.Chmod(info.Mode().Perm()), keepOwner(file, info), file.Sync(), file.Close())
 }
 
-// sameRecords returns how many records a file has, or an error if they are not those of the
-// other one.
+// sameRecords returns how many records a file has, or an error if they differ from those of the old
+// file.
 func sameRecords(path string, old *opened) (records int, err error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
@@ -147,7 +145,8 @@ func sameRecords(path string, old *opened) (records int, err error) {
 	return records, err
 }
 
-// equal counts the records of two buckets that are the same, with what is in buckets in them.
+// equal returns how many records two equal buckets have, nested buckets included, or an error if
+// they differ.
 func equal(a, b *bbolt.Bucket) (records int, err error) {
 	inA, inB := a.Cursor(), b.Cursor()
 	keyA, valueA := inA.First()

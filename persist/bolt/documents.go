@@ -11,14 +11,13 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// documents keeps documents by their persist IDs, and beside them, in a bucket in the bucket, when
-// those expire that ever do.
+// documents keeps documents by their persist IDs. A nested bucket says when documents expire.
 type documents struct{ bucket }
 
 var _ persist.Documents = (*documents)(nil)
 
-// expiryBucket orders documents by kind and the time at which they expire: one entry for each that
-// ever does. No persist ID is called so: it has no slash.
+// expiryBucket orders the documents that expire by kind and time. No persist ID equals its name,
+// which has no slash.
 var expiryBucket = []byte("expiry")
 
 // Create implements [persist.Documents].
@@ -108,7 +107,7 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 			id := documentID(kind, string(key[len(kind)+1+8:]))
 			doc, err := get[persist.Document](b, id)
 			if err != nil || doc.Expires == 0 || doc.Expires >= before {
-				// it is damaged: it stays as it is, for whoever mends it, and holds up no others
+				// it is damaged: leave it for the operator, and go on with the others
 				continue
 			}
 			if err := b.Delete([]byte(id)); err != nil {
@@ -124,8 +123,8 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	return purged, nil
 }
 
-// due returns the entries of at most limit documents that expired. They are read before any is
-// removed: a cursor must not be moved over what is deleted meanwhile.
+// due returns the expiry keys of at most limit documents that have expired. They are read before
+// any is removed: a cursor must not move while records are deleted.
 func due(expiry *bbolt.Bucket, kind string, before int64, limit int) (keys [][]byte) {
 	if expiry == nil {
 		return nil
@@ -142,8 +141,7 @@ func due(expiry *bbolt.Bucket, kind string, before int64, limit int) (keys [][]b
 	return keys
 }
 
-// putDocument writes a document in place of another one, the zero document for none, and when it
-// expires.
+// putDocument replaces a document, the zero document if there is none, and its expiry key.
 func putDocument(b *bbolt.Bucket, old, doc persist.Document) error {
 	expiry, err := b.CreateBucketIfNotExists(expiryBucket)
 	if err != nil {
@@ -164,7 +162,7 @@ func putDocument(b *bbolt.Bucket, old, doc persist.Document) error {
 	return put(b, doc)
 }
 
-// removeDocument removes a document and when it expires.
+// removeDocument removes a document and its expiry key.
 func removeDocument(b *bbolt.Bucket, doc persist.Document) error {
 	if expiry := b.Bucket(expiryBucket); expiry != nil && doc.Expires != 0 {
 		if err := expiry.Delete(expiryKey(doc)); err != nil {

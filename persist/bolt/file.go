@@ -15,11 +15,11 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// opened is a data file that this process has the lock of.
+// opened is a data file that this process has locked.
 type opened struct {
 	path    string
 	db      *bbolt.DB
-	file    os.FileInfo // of the file itself, whatever its name leads to by now
+	file    os.FileInfo // of the file itself: its name may lead to another one by now
 	created bool
 	guard   *guard
 	format  int // known once it is verified
@@ -54,7 +54,7 @@ func openFile(opts Options) (o opened, err error) {
 	case err != nil:
 		return o, fmt.Errorf("open store file %s: %w", opts.Path, outOfSpace(err))
 	}
-	// The name must survive a power loss before any number does.
+	// The name must survive a power loss before any number is issued.
 	if err := folder.Sync(dir); err != nil {
 		return o, errors.Join(fmt.Errorf("sync data folder %s: %w", dir, err), o.db.Close())
 	}
@@ -68,13 +68,12 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 			Timeout:      opts.LockTimeout,
 			FreelistType: bbolt.FreelistMapType,
 			OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
-				// Without O_CREATE: a file that vanished since must not come back empty.
+				// Without O_CREATE: a file that was removed meanwhile must not come back empty.
 				f, err := os.OpenFile(name, flag&^os.O_CREATE, perm)
 				if err != nil {
 					return nil, err
 				}
-				// Before bbolt waits for the lock: meanwhile the name may come to lead to another
-				// file.
+				// Before bbolt waits for the lock: the name may lead to another file afterwards.
 				*file, err = f.Stat()
 				return f, err
 			},
@@ -85,9 +84,9 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 }
 
 // create makes a complete store under a temporary name and then links it into place. So a crash or
-// a full disk in between leaves nothing that looks like a store, and of two processes that create
-// at once exactly one wins (a rename would put the loser's file over the winner's, which then
-// issues from a file without a name).
+// a full disk leaves nothing that looks like a store, and of two processes that create at once
+// exactly one wins. With a rename the loser's file would replace the winner's, which would then
+// issue from a file without a name.
 func create(path string, c content) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
@@ -122,8 +121,7 @@ func create(path string, c content) error {
 	return nil
 }
 
-// noSpace reports whether an error says that there is no room, which can pass without anybody
-// touching seqd.
+// noSpace reports whether an error says that there is no space left, which can pass.
 func noSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// errPanicked is returned for a panic of bbolt, which is how it reports many damages.
+// errPanicked is returned for a panic of bbolt: so it reports many kinds of damage.
 var errPanicked = errors.New("the file is damaged")
 
-// guarded runs f, in which bbolt may panic or touch memory that is not there if the file is
-// damaged. Both become errors. A fault in a goroutine that bbolt starts would still end the
-// process; it starts one only for files without a list of free pages, which seqd never writes.
+// guarded runs f and turns panics and memory faults into errors: bbolt causes both if the file is
+// damaged. A fault in a goroutine that bbolt starts would still end the process; it starts one only
+// for files without a list of free pages, which seqd never writes.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -29,20 +29,20 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// guard stands before all use of one open file. After the first panic it refuses everything: what
-// bbolt has in memory, and the locks it holds, are in doubt from then on.
+// guard admits every use of one open file until bbolt panics. Then it refuses everything, because
+// the memory and the locks of bbolt are in doubt.
 type guard struct {
 	path   string
 	advice string // says what to do about a damaged file
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	broken error
 }
 
-// counterAdvice is what to do about a damaged file of counters.
+// counterAdvice is what to do about a damaged store.
 const counterAdvice = "stop seqd, restore a backup of the file and use seqd raise on every biz type"
 
-// run runs f unless something panicked before. The error of a panic names the file.
+// run runs f unless there was a panic before. The error of a panic names the file.
 func (g *guard) run(f func() error) error {
 	if err := g.failed(); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (g *guard) failed() error {
 	return g.broken
 }
 
-// fail refuses all further use. The first panic says more than those that follow from it.
+// fail refuses all further use. It keeps the first panic: later ones follow from it.
 func (g *guard) fail(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,8 +79,8 @@ func (o *opened) view(f func(*bbolt.Tx) error) error {
 // closePatience is how long closing a broken file may take.
 const closePatience = time.Second
 
-// close closes the file. If something panicked, a lock that bbolt still holds may never be
-// released: then the file is left to the end of the process.
+// close closes the file. After a panic bbolt may hold a lock for ever: then the file stays open
+// until the process ends.
 func (o *opened) close() error {
 	if o.guard.failed() == nil {
 		return o.db.Close()
@@ -95,7 +95,7 @@ func (o *opened) close() error {
 	}
 }
 
-// mostChecked is how many pages are looked at before a file is used: 16 MiB of them.
+// mostChecked is how many pages are checked before a file is used: 16 MiB.
 const mostChecked = 1 << 12
 
 // checkPages returns an error if a page says that it is longer than the rest of the file. bbolt
@@ -105,7 +105,7 @@ func checkPages(tx *bbolt.Tx) error {
 	for id := 0; id < min(pages, mostChecked); id++ {
 		page, err := tx.Page(id)
 		switch {
-		case errors.Is(err, bolterrors.ErrFreePagesNotLoaded): // it was opened to be read
+		case errors.Is(err, bolterrors.ErrFreePagesNotLoaded): // the file was opened read-only
 			return nil
 		case err != nil:
 			return err

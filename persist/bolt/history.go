@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// historySuffix makes the name of the file that history is in.
+// historySuffix is appended to the name of the store's file for that of the history.
 const historySuffix = "-history"
 
 // historyAdvice is what to do about a damaged history.
@@ -23,13 +23,13 @@ func historyContent() content {
 	return content{[][]byte{historyBucket}, persist.FormatVersion, historyAdvice}
 }
 
-// history is kept in a file of its own, made when it is first used: a large history neither makes
-// ranges wait for its writes nor grows the one file that must be backed up, and when it is damaged
-// or fills its disk, numbers go on.
+// history is kept in a file of its own, which is created when it is first used. So ranges do not
+// wait for its writes, the store's file stays small for backups, and numbers are still issued if
+// the history is damaged or its disk is full.
 type history struct {
 	opts Options
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	file   opened
 	writer *writer // nil until the file is open
 	closed bool
@@ -37,7 +37,7 @@ type history struct {
 
 var _ persist.HistoryStore = (*history)(nil)
 
-// open returns the writer and the file, which it opens when nobody has yet.
+// open returns the writer and the file. It opens the file if it is not open.
 func (h *history) open() (*writer, *opened, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +54,7 @@ func (h *history) open() (*writer, *opened, error) {
 	if err := file.verify(h.opts.content); err != nil {
 		return nil, nil, err
 	}
-	// Once is enough: where a damaged page takes back the last batch, nothing is issued twice.
+	// Once is enough: if a damaged page takes back the last batch, no number is issued twice.
 	h.file, h.writer = file, startWriter(&file, false)
 	return h.writer, &h.file, nil
 }
@@ -69,8 +69,8 @@ func (h *history) close() error {
 	return h.file.close()
 }
 
-// update runs f in a write transaction and returns once it is on disk. f writes nothing when it
-// returns an error.
+// update runs f in a write transaction and returns when it is on disk. If f returns an error, it
+// has written nothing.
 func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error
 	return w.do(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(historyBucket)) })
 }
 
-// fillPercent is how full a page is left when it is split. Records come in the order of their keys
-// but for those of other biz types, so little is put between them later.
+// fillPercent is how full a page is when it is split. Most records come in the order of their keys,
+// so few are inserted later.
 const fillPercent = 0.9
 
 // Append implements [persist.HistoryStore].
@@ -103,7 +103,7 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 				continue
 			}
 			if err := b.Put(key, values[i]); err != nil {
-				return err // of the arguments, and so of the first one
+				return err // about the arguments, so nothing was written
 			}
 		}
 		return nil
@@ -166,7 +166,7 @@ func (h *history) Purge(ctx context.Context, bizType string, before int64, limit
 		return nil
 	})
 	if err != nil {
-		return 0, err // and n may yet be written to
+		return 0, err // the transaction may still write to n
 	}
 	return n, nil
 }

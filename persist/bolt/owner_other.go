@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// keepOwner does nothing: what files are like here, a new one is.
+// keepOwner does nothing: files have no owner that could be kept here.
 func keepOwner(*os.File, fs.FileInfo) error { return nil }

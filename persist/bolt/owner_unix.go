@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner of another. Who is not root can only keep its own.
+// keepOwner gives a file the owner of another. Only root can give a file to another user.
 func keepOwner(file *os.File, of fs.FileInfo) error {
 	want, ok := of.Sys().(*syscall.Stat_t)
 	info, err := file.Stat()

@@ -14,12 +14,13 @@ import (
 // ErrInUse is returned by OpenReadOnly while another process has the file.
 var ErrInUse = errors.New("another process is using the store file")
 
-// ErrOlder is returned by OpenReadOnly for a file that an earlier version wrote. [Open] upgrades it.
+// ErrOlder is returned by OpenReadOnly for a file that an earlier version wrote. [Open] upgrades
+// it.
 var ErrOlder = errors.New("the store file is of an earlier version, and is upgraded when seqd starts")
 
-// OpenReadOnly opens a store that exists to look at it, and creates and changes nothing: every
-// write returns an error. While it is open no process can open the file to write. The error is one
-// of fs.ErrNotExist, ErrInUse and ErrOlder, as errors.Is tells, or says why the file cannot be used.
+// OpenReadOnly opens an existing store to read it. It creates and changes nothing, and every write
+// returns an error. While it is open, no process can open the file to write. The error wraps
+// fs.ErrNotExist, ErrInUse or ErrOlder, or says why the file cannot be used.
 func OpenReadOnly(opts Options) (*Store, error) {
 	opts.content = storeContent()
 	file, err := lookAt(opts)
@@ -31,11 +32,11 @@ func OpenReadOnly(opts Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("%w: %s is of format %d, this build writes %d", ErrOlder, opts.Path, s.format, Format), s.opened.close())
 	}
 	s.fill(opts)
-	s.history.closed, s.answers.closed = true, true // they would make their files
+	s.history.closed, s.answers.closed = true, true // they would create files
 	return s, nil
 }
 
-// lookAt opens a data file that exists, to read it.
+// lookAt opens an existing data file to read it.
 func lookAt(opts Options) (o opened, err error) {
 	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.content.advice}
 	if info, err := os.Stat(opts.Path); err != nil {
@@ -63,9 +64,9 @@ func lookAt(opts Options) (o opened, err error) {
 	return o, o.verify(opts.content)
 }
 
-// InspectAnswers opens all files of answers beside a store that was opened to look at it, and
-// returns how many there are and how many answers they hold. The error names a file that is missing
-// or damaged.
+// InspectAnswers opens all files of answers beside a store that was opened read-only. It returns
+// how many there are and how many answers they hold. The error names a file that is missing or
+// damaged.
 func (s *Store) InspectAnswers() (files, answers int, err error) {
 	w := &windows{opts: s.answers.windows.opts}
 	numbers, err := w.numbers()

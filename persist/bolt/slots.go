@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// slots keeps each registry of machine IDs as one record. Their clock is the store's.
+// slots keeps each registry of machine IDs as one record. Its clock is that of the store.
 type slots struct {
 	bucket
 	now func() time.Time
@@ -19,7 +19,7 @@ type slots struct {
 
 var _ persist.SlotStore = (*slots)(nil)
 
-// registryIn returns a registry, which is empty when there is none.
+// registryIn returns a registry, an empty one if there is none.
 func registryIn(b *bbolt.Bucket, name string) (persist.Registry, error) {
 	r, err := get[persist.Registry](b, name)
 	if errors.Is(err, persist.ErrNotFound) {
@@ -60,7 +60,7 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 		return put(b, r)
 	})
 	if err != nil {
-		return false, err // and made may yet be written to
+		return false, err // the transaction may still write to made
 	}
 	return made, nil
 }

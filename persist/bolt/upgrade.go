@@ -12,7 +12,8 @@ import (
 
 // A file of format 1 keeps the cluster, the shapes and what is known of periods outside the
 // documents; see [persist.FormerShape]. Files of the first versions lack clusters, slots and
-// documents.
+// documents. The bucket of the shapes stays, empty: without it the previous version would say that
+// the file is no store, and not that it is of a newer format.
 var (
 	shapesBucket   = []byte("shapes")
 	clustersBucket = []byte("clusters")
@@ -55,6 +56,9 @@ func upgrade(tx *bbolt.Tx) error {
 		if err := step(tx); err != nil {
 			return err
 		}
+	}
+	if _, err := tx.CreateBucket(shapesBucket); err != nil {
+		return err
 	}
 	return tx.Bucket(metaBucket).Put(formatKey, formatValue(Format))
 }

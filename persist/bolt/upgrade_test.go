@@ -78,8 +78,8 @@ func (f formerFile) write(t *testing.T) string {
 	return path
 }
 
-// A file of the previous version keeps its cluster, counters, shapes, machine IDs, and what it knows
-// of periods. It is opened again and again.
+// A file of the previous version keeps its cluster, counters, shapes, machine IDs, and what it
+// knows of periods. It is opened again and again.
 func TestUpgrade(t *testing.T) {
 	path := newFormerFile().write(t)
 	for i := range 3 {

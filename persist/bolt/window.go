@@ -33,7 +33,7 @@ func answersContent(advice string) content {
 	return content{[][]byte{answersBucket}, persist.FormatVersion, advice}
 }
 
-// openWindow opens a window, and makes it if it does not exist.
+// openWindow opens a window. It creates it if it does not exist.
 func openWindow(opts Options, number int64) (*window, error) {
 	advice := answersAdvice(opts.Path)
 	opts.Path = windowPath(opts.Path, number)
@@ -49,13 +49,12 @@ func openWindow(opts Options, number int64) (*window, error) {
 	if err := w.read(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store file %s: %w; %s", w.path, err, advice), w.close())
 	}
-	// Once is enough: a second transaction would only protect what was written last from a rotten
-	// page.
+	// Once is enough: a second transaction would only protect the last writes from a damaged page.
 	w.writer = startWriter(&w.opened, false)
 	return w, nil
 }
 
-// read reads the state; a window that was just made has none.
+// read reads the state; a new window has none.
 func (w *window) read() error {
 	return guarded(func() error {
 		return w.db.View(func(tx *bbolt.Tx) error {
@@ -76,7 +75,7 @@ func (w *window) shut() error {
 	return w.close()
 }
 
-// keepUntil lets the window stay until a time, in ms, at least.
+// keepUntil keeps the window at least until a time, in ms.
 func (w *window) keepUntil(until int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +106,7 @@ func (w *window) count() int {
 	return w.state.Count
 }
 
-// changed changes the state and returns what it is then.
+// changed changes the state and returns the new one.
 func (w *window) changed(change func(*windowState)) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,13 +121,13 @@ func (w *window) change(change func(*windowState)) error {
 	})
 }
 
-// put writes an answer, at this time of the clock in ms.
+// put writes an answer. clock is the present time, in ms.
 func (w *window) put(id, text string, clock int64) error {
 	value := sealed(id, text)
 	return w.writer.do(context.Background(), func(tx *bbolt.Tx) error {
 		state := w.changed(func(s *windowState) { s.Clock, s.Count = max(s.Clock, clock), s.Count+1 })
 		if err := tx.Bucket(answersBucket).Put([]byte(id), value); err != nil {
-			return err // of the arguments, and so without effect
+			return err // about the arguments, so nothing was written
 		}
 		return tx.Bucket(metaBucket).Put(stateKey, state)
 	})
@@ -148,8 +147,8 @@ func (w *window) get(id string) (text string, err error) {
 	return text, nil
 }
 
-// An answer is written as a byte for the format, 4 for the CRC-32 (IEEE) of ID and text, and the
-// text.
+// An answer is stored as one byte for the format, four for the CRC-32 (IEEE) of ID and text, and
+// the text.
 const (
 	answerFormat = 1
 	answerHead   = 5

@@ -17,47 +17,46 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// answersSuffix makes the name of the folder that answers are in.
+// answersSuffix is appended to the name of the store's file for the folder of the answers.
 const answersSuffix = "-answers"
 
-// windowName is how a window's file is called: by its number. Other files of the folder are left
-// alone.
+// windowName matches the names of the windows' files: their numbers. Other files of the folder are
+// left alone.
 var windowName = regexp.MustCompile(`^[0-9]{8,18}\.db$`)
 
 const (
-	// windowShare is how many windows an answer's time is divided in, so how much longer than asked
-	// the first answer of a window may be kept: a share of its time.
+	// windowShare is how many windows the time of an answer is divided into. So the first answer of
+	// a window may be kept longer than asked by this share of its time.
 	windowShare = 8
-	// mostWindows bounds the files at a time: where times differ much, windows become longer
-	// instead.
+	// mostWindows bounds the number of files. If times differ much, windows become longer instead.
 	mostWindows = 16
-	// clockStep is how far the clock may run on before it is written down without an answer.
+	// clockStep is how far the clock may advance before it is written without an answer.
 	clockStep = 30 * time.Second
-	// openPause is how long an error of opening the files stands before that is tried again.
+	// openPause is the pause between two attempts to open the files.
 	openPause = time.Second
 )
 
-// windows keeps answers in files of the folder <path>-answers: each takes what is written for a
-// while, and is removed as a whole when the last of its answers has expired.
+// windows keeps answers in files of the folder <path>-answers. Each file, a window, takes the
+// answers of some time, and is removed as a whole when the last of them has expired.
 //
-// The clock of the windows is the time of day when the first of them was made, and since then runs
-// only while they are open, by [Options.Elapsed]. The newest window says how far it has come. So a
-// time of day that is set, or wrong, ends no answer early.
+// The clock of the windows starts with the time of day when the first window is created. From then
+// on it advances with [Options.Elapsed], only while the windows are open; the newest window stores
+// it. So no answer ends early because the time of day is wrong or is set.
 type windows struct {
 	opts Options // Path is the folder
 
-	// changing is held, before mu, while files are added and removed: who only looks for an answer
-	// does not wait for the disk then.
+	// changing is held, before mu, while files are added and removed: so a caller that looks for an
+	// answer does not wait for the disk.
 	changing sync.Mutex
 	last     int64 // the highest number of a window so far; guarded by changing once they are open
 
-	mu      sync.RWMutex // guards what follows
+	mu      sync.RWMutex // guards the fields below
 	list    []*window    // by number, without gaps
 	opened  bool
 	closed  bool
-	start   int64 // the clock, in ms, when the store was opened, at startAt by Elapsed
+	start   int64 // the clock, in ms, when Elapsed was startAt
 	startAt time.Duration
-	failed  error // why they could not be opened, at failAt by Elapsed
+	failed  error // why they could not be opened, when Elapsed was failAt
 	failAt  time.Duration
 }
 
@@ -68,12 +67,12 @@ func (w *windows) now() int64 {
 	return w.clock()
 }
 
-// clock is now while mu is held.
+// clock is now; mu is held.
 func (w *windows) clock() int64 {
 	return w.start + (w.opts.Elapsed() - w.startAt).Milliseconds()
 }
 
-// use opens the windows that there are. It makes none.
+// use opens the windows that exist.
 func (w *windows) use() error {
 	w.mu.RLock()
 	opened := w.opened
@@ -121,17 +120,17 @@ func (w *windows) open() (err error) {
 		return err
 	}
 	if len(w.list) == 0 {
-		return nil // the clock runs since the store was opened
+		return nil // the clock started when the store was opened
 	}
 	w.last = w.list[len(w.list)-1].number
-	w.start = 0 // it went on while the store was open
+	w.start = 0 // it advanced while the store was open
 	for _, one := range w.list {
 		w.start = max(w.start, one.state.Clock)
 	}
 	return nil
 }
 
-// numbers returns those of the windows that there are, in order.
+// numbers returns the numbers of the windows that exist, ascending.
 func (w *windows) numbers() (numbers []int64, err error) {
 	entries, err := os.ReadDir(w.opts.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +148,8 @@ func (w *windows) numbers() (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// whole returns an error if a window is missing, and removes those that a crash left before they
-// were used or after they had been given up.
+// whole returns an error if a window is missing. It removes windows that a crash left before they
+// were used or after they were given up.
 func (w *windows) whole() error {
 	needed, err := w.needed()
 	if err != nil {
@@ -168,9 +167,8 @@ func (w *windows) whole() error {
 	return nil
 }
 
-// needed returns the windows that answers are looked for in, or an error if one of them is missing.
-// A crash may have left others: one without a state at the end, and some at the begin that were
-// given up.
+// needed returns the windows that can have answers, or an error if one of them is missing. A crash
+// may have left others: a last one without a state, and first ones that were given up.
 func (w *windows) needed() ([]*window, error) {
 	list := w.list
 	if n := len(list); n > 0 && list[n-1].state.Began == 0 {
@@ -236,7 +234,7 @@ func (w *windows) put(id, text string, keep time.Duration) error {
 	return one.put(id, text, clock)
 }
 
-// current returns the window that takes answers now. An answer that is kept so long is counted in.
+// current returns the window that takes an answer now, which is kept for the given time.
 func (w *windows) current(keep time.Duration) (one *window, clock int64, err error) {
 	w.changing.Lock()
 	defer w.changing.Unlock()
@@ -256,7 +254,7 @@ func (w *windows) current(keep time.Duration) (one *window, clock int64, err err
 	return one, clock, nil
 }
 
-// snapshot returns what there is. The list is that until changing is released.
+// snapshot returns the windows. The list does not change until changing is released.
 func (w *windows) snapshot() (list []*window, clock int64, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -266,14 +264,14 @@ func (w *windows) snapshot() (list []*window, clock int64, err error) {
 	return slices.Clone(w.list), w.clock(), nil
 }
 
-// replace makes another list the one that answers are looked for in.
+// replace sets the list of windows.
 func (w *windows) replace(list []*window) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.list = list
 }
 
-// add makes a window after the last one.
+// add creates a window after the last one.
 func (w *windows) add(list []*window, clock int64) (*window, error) {
 	number := w.last + 1
 	first := number
@@ -289,14 +287,14 @@ func (w *windows) add(list []*window, clock int64) (*window, error) {
 		err = list[len(list)-1].change(func(s *windowState) { s.Sealed = true })
 	}
 	if err != nil {
-		return nil, errors.Join(err, one.shut()) // its file stays, and is used at the next attempt
+		return nil, errors.Join(err, one.shut()) // its file stays and is used at the next attempt
 	}
 	w.last = number
 	w.replace(append(list, one))
 	return one, nil
 }
 
-// purge removes windows whose answers have all expired, and writes down how far the clock has come.
+// purge removes windows whose answers have all expired, and stores the clock.
 func (w *windows) purge() (purged int, err error) {
 	if err := w.use(); err != nil {
 		return 0, err
@@ -328,8 +326,8 @@ func (w *windows) purge() (purged int, err error) {
 	return purged, err
 }
 
-// remove closes a window that is in no list any more, and removes its file. One that cannot be
-// removed goes when the files are opened the next time.
+// remove closes a window that is no longer in the list, and removes its file. A file that cannot be
+// removed is removed when the files are next opened.
 func (w *windows) remove(one *window) error {
 	if err := errors.Join(one.shut(), os.Remove(one.path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove answers that have expired: %w", err)
@@ -359,10 +357,9 @@ func windowPath(dir string, number int64) string {
 	return filepath.Join(dir, fmt.Sprintf("%08d.db", number))
 }
 
-// windowState is what a window says about itself, in its bucket meta.
+// windowState is the state of a window, in its bucket meta.
 type windowState struct {
-	// Began is when the window was made, and Clock how far the clock had come when it was written
-	// last.
+	// Began is when the window was created, and Clock the time when it was last written.
 	Began int64 `json:"began"`
 	Clock int64 `json:"clock"`
 	// Until is when the last answer expires.

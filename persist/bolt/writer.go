@@ -17,9 +17,9 @@ import (
 // most is how many writes share one transaction.
 const most = 1000
 
-// writer runs all writes one transaction at a time. Writes that arrive while one is on its way to
-// the disk share the next one: a single write never waits for company, and a thousand biz types
-// that refill at once cost one sync.
+// writer runs all writes, one transaction at a time. Writes that arrive during a transaction share
+// the next one. So a single write does not wait for others, and a thousand biz types that refill at
+// once need one sync.
 type writer struct {
 	update  func(func(*bbolt.Tx) error) error // bbolt's Update
 	check   func() error
@@ -29,7 +29,7 @@ type writer struct {
 	quit    chan struct{}
 	stopped chan struct{}
 	once    sync.Once
-	// a sync failed: nothing is written any more. Only the writer's goroutine uses it.
+	// A sync failed, so nothing is written any more. Only the writer's goroutine uses the field.
 	broken error
 }
 
@@ -47,9 +47,9 @@ func startWriter(o *opened, twice bool) *writer {
 	return w
 }
 
-// do runs f in a transaction and returns when it is on disk. When the context ends first, whether f
-// took effect is unknown: what f would have returned must be forgotten, and what f writes to must
-// not be read.
+// do runs f in a transaction and returns when it is on disk. If the context ends first, it is
+// unknown whether f took effect: forget what f would have returned, and do not read what f writes
+// to.
 func (w *writer) do(ctx context.Context, f func(*bbolt.Tx) error) error {
 	op := &write{ctx: ctx, f: f, done: make(chan struct{})}
 	select {
@@ -98,8 +98,8 @@ func (w *writer) gather(first *write) []*write {
 	return batch
 }
 
-// commit runs a batch in one transaction. What one write returns concerns that write alone; a
-// failed transaction fails those that wrote.
+// commit runs a batch in one transaction. The error of one write concerns that write alone. If the
+// transaction fails, all writes fail.
 func (w *writer) commit(batch []*write) {
 	err := w.transact(batch)
 	if err != nil && !harmless(err) {
@@ -113,7 +113,7 @@ func (w *writer) commit(batch []*write) {
 	}
 }
 
-// transact runs the batch and makes it survive what one page can suffer.
+// transact runs the batch so that it survives damage of any one page.
 func (w *writer) transact(batch []*write) (err error) {
 	if w.broken != nil {
 		return w.broken
@@ -132,27 +132,27 @@ func (w *writer) transact(batch []*write) (err error) {
 	if err != nil {
 		return err
 	}
-	// bbolt keeps two meta pages, written in turn, and where the newer one is damaged it silently
-	// opens the state of the older one: the last ranges would be handed out again. After a second,
-	// empty transaction both pages know them.
+	// bbolt writes two meta pages in turn. If the newer one is damaged, it silently opens the state
+	// of the older one, and the last ranges would be issued again. After a second, empty
+	// transaction both pages point to them.
 	if w.twice {
 		if err := w.run(func(*bbolt.Tx) error { return nil }); err != nil {
 			return err
 		}
 	}
-	return w.check() // the file may have gone meanwhile
+	return w.check() // the file may have been removed meanwhile
 }
 
-// run runs f in a transaction. A panic of bbolt becomes an error: nobody may take the write for
-// done.
+// run runs f in a transaction. A panic of bbolt becomes an error: the write must not count as done.
 func (w *writer) run(f func(*bbolt.Tx) error) error {
 	return w.guard.run(func() error { return w.update(f) })
 }
 
-// harmless reports whether a failed transaction is certain to have left the file as it was: there
-// was no space to write a page or to grow the file, or the file has gone. Anything else may be a
-// sync that failed, after which the kernel holds pages for clean that never reached the disk; going
-// on would build on them, so the writer stops for good. bbolt returns a failed resize only as text.
+// harmless reports whether a failed transaction certainly left the file as it was: there was no
+// space to write a page or to grow the file, or the file was removed. Any other failure may be a
+// failed sync, after which the kernel treats pages as written that never reached the disk. Later
+// transactions would build on them, so the writer stops for good. bbolt returns a failed resize
+// only as text.
 func harmless(err error) bool {
 	if path, ok := errors.AsType[*fs.PathError](err); ok && path.Op == "write" {
 		return noSpace(err)
@@ -160,7 +160,7 @@ func harmless(err error) bool {
 	return errors.Is(err, bolterrors.ErrDatabaseNotOpen) || errors.Is(err, errMoved) || strings.HasPrefix(err.Error(), "file resize error")
 }
 
-// translate gives errors of the file the meaning the rest of seqd knows.
+// translate turns errors of the file into those of package persist.
 func translate(err error) error {
 	switch {
 	case err == nil:

@@ -12,7 +12,7 @@ import (
 
 // counters keeps counters by their names, under one lock.
 type counters struct {
-	gate
+	lock
 	records map[string]persist.Counter
 	now     func() time.Time
 }

@@ -11,7 +11,7 @@ import (
 
 // documents keeps the documents of each kind by their keys, under one lock.
 type documents struct {
-	gate
+	lock
 	kinds map[string]map[string]persist.Document
 }
 

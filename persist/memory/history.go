@@ -8,13 +8,13 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// mostHistory is how many records of a biz type are kept; older ones go. Nobody else would keep the
-// process from growing for ever.
+// mostHistory is how many records of a biz type are kept. Older ones are dropped, so that the
+// process does not grow without bound.
 const mostHistory = 1_000_000
 
-// history keeps the records of each biz type ascending by ID, under one lock.
+// history keeps the records of each biz type, ascending by ID, under one lock.
 type history struct {
-	gate
+	lock
 	records map[string][]persist.HistoryRecord
 }
 

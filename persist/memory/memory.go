@@ -1,6 +1,6 @@
-// Package memory is the store that keeps everything in the process. Its promises end with the
-// process: after a restart numbers begin again. It is for tests and for numbers that only have to
-// be unique within one run.
+// Package memory keeps everything in the process. Its promises end with the process: after a
+// restart numbers start from the beginning. It is for tests, and for numbers that need to be unique
+// within one run only.
 package memory
 
 import (
@@ -21,7 +21,7 @@ type Store struct {
 
 var _ persist.Store = (*Store)(nil)
 
-// New returns an empty store. now is the clock of the timestamps.
+// New returns an empty store. now is its clock.
 func New(now func() time.Time) *Store {
 	s := &Store{}
 	s.counters.now = now
@@ -45,13 +45,13 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 // Slots returns the registries of machine IDs.
 func (s *Store) Slots() persist.SlotStore { return &s.slots }
 
-// History returns what was issued, of each biz type the newest million records.
+// History returns the history: the newest million records of each biz type.
 func (s *Store) History() persist.HistoryStore { return &s.history }
 
 // Documents returns the documents.
 func (s *Store) Documents() persist.Documents { return &s.documents }
 
-// Shared is false: nobody else can see the memory of a process.
+// Shared is false: no other process sees the memory.
 func (s *Store) Shared() bool { return false }
 
 // Describe says what memory promises.
@@ -68,26 +68,26 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// gate lets one operation through at a time, and none after close.
-type gate struct {
+// lock lets one operation through at a time, and none after close.
+type lock struct {
 	mu     sync.Mutex
 	closed bool
 }
 
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
+func (l *lock) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
 }
 
 // locked runs f under the lock unless the context or the store ended.
-func (g *gate) locked(ctx context.Context, f func() error) error {
+func (l *lock) locked(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return persist.ErrClosed
 	}
 	return f()

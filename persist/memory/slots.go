@@ -8,9 +8,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// slots keeps registries of machine IDs under one lock. Their clock is the store's.
+// slots keeps registries of machine IDs under one lock. Their clock is that of the store.
 type slots struct {
-	gate
+	lock
 	registries map[string]persist.Registry
 	now        func() time.Time
 }

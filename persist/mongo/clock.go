@@ -10,7 +10,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// clock is that of the primary.
+// clock is the clock of the primary.
 type clock struct {
 	*link
 	admin *mongo.Database

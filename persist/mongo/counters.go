@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -16,7 +17,7 @@ import (
 type counters struct {
 	repository[persist.Counter, storedCounter]
 	now    func() time.Time
-	epochs *epochs
+	epochs *persist.Epochs
 }
 
 var _ persist.Counters = (*counters)(nil)
@@ -26,18 +27,20 @@ func between(field string, least, most int64) bson.E {
 	return bson.E{Key: field, Value: bson.D{{Key: "$gte", Value: least}, {Key: "$lte", Value: most}}}
 }
 
-// rounds is how often Allocate looks again when other nodes change the counter in between.
+// rounds is how often an operation tries again that other nodes interfere with.
 const rounds = 10
 
-// Allocate implements [persist.Counters]: one findAndModify whose filter holds what must be true
-// of the counter, so that the common case is one round trip. When nothing matches, the counter is
-// read to see why; a maximum below the floor is raised first. Raising and taking are two steps,
-// which is safe: a maximum never goes down but by a give-back, and then the filter fails once more.
-// What was read decides nothing but which error is returned: a new primary may answer with what the
-// counter was a moment ago.
+// Allocate implements [persist.Counters] by one findAndModify. Its filter holds the conditions on
+// the counter, so the common case is one round trip. If nothing matches, the counter is read to see
+// why, and a maximum below the floor is raised first. To raise and to take are two steps, which is
+// safe: only a give-back lowers a maximum, and then the filter fails again. The read decides only
+// which error is returned, because a new primary may return an older state.
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	if err := req.Validate(); err != nil {
 		return persist.Range{}, err
+	}
+	if sabotage.Off(sabotage.RangeOnce) {
+		return c.readThenWrite(ctx, req)
 	}
 	for range rounds {
 		r, err := c.take(ctx, req)
@@ -58,8 +61,8 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 	return persist.Range{}, fmt.Errorf("%q: %w: the counter changes too often", req.BizTag, persist.ErrUnavailable)
 }
 
-// take allocates above the maximum as it is, or returns ErrNotFound when that is below the floor or
-// too near to the end.
+// take allocates above the present maximum. It returns ErrNotFound if that is below the floor or
+// too near the end.
 func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range, error) {
 	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
@@ -94,21 +97,38 @@ func (c *counters) take(ctx context.Context, req persist.Request) (persist.Range
 	return r, r.Validate()
 }
 
-// believing selects the counter of a request, if it believes in the cursor that the range is for.
+// readThenWrite allocates in two steps, between which another node may do the same. Allocate must
+// never do that: only a sabotaged build for tests calls it.
+func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (persist.Range, error) {
+	stored, err := c.Read(ctx, req.BizTag)
+	if err != nil {
+		return persist.Range{}, err
+	}
+	next, r, err := stored.Allocated(req, c.now().UnixMilli())
+	if err != nil {
+		return persist.Range{}, err
+	}
+	time.Sleep(50 * time.Millisecond)
+	change := bson.D{{Key: "max", Value: next.Max}, {Key: "epoch", Value: next.Epoch}, {Key: "step", Value: next.Step}, {Key: "timestamp", Value: next.Timestamp}}
+	_, err = c.collection.UpdateOne(ctx, known(req.BizTag), bson.D{{Key: "$set", Value: change}})
+	return r, err
+}
+
+// believing selects the counter of a request, if it has the epoch that the request needs.
 func believing(req persist.Request) bson.D {
 	filter := known(req.BizTag)
 	switch epoch, ok := req.To.Cursor(); {
-	case !ok:
+	case !ok || sabotage.Off(sabotage.EpochHeld):
 		return filter
-	case epoch == "": // a record that is older than epochs lacks the field, which null selects
+	case epoch == "": // records of the first versions lack the field, which null selects
 		return append(filter, bson.E{Key: "epoch", Value: bson.D{{Key: "$in", Value: bson.A{"", nil}}}})
 	default:
 		return append(filter, bson.E{Key: "epoch", Value: epoch})
 	}
 }
 
-// raise lifts a maximum that is below the floor to the gap above it. It changes nothing else: not a
-// field that is missing or no number.
+// raise sets a maximum that is below the floor to the floor plus the gap. It leaves a field that is
+// missing or not a number as it is.
 func (c *counters) raise(ctx context.Context, req persist.Request) error {
 	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
@@ -123,7 +143,7 @@ func (c *counters) raise(ctx context.Context, req persist.Request) error {
 
 // Epoch implements [persist.Counters].
 func (c *counters) Epoch(ctx context.Context, bizTag string) (string, error) {
-	return c.epochs.read(ctx, bizTag)
+	return c.epochs.Read(ctx, bizTag)
 }
 
 // GiveBack implements [persist.Counters].
@@ -137,12 +157,15 @@ func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range)
 		return false, err
 	}
 	filter := append(known(bizTag), bson.E{Key: "max", Value: r.Last})
+	if sabotage.Off(sabotage.GiveBackSwap) {
+		filter = known(bizTag)
+	}
 	result, err := c.collection.UpdateOne(bounded, filter, bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: r.First - 1}}}})
 	if err != nil {
 		return false, about(bizTag, translate(err))
 	}
 	if result.MatchedCount == 0 {
-		// a counter that is gone or of another format is worth an error
+		// a counter that is missing or of another format is an error
 		_, err := c.Read(ctx, bizTag)
 		return false, err
 	}

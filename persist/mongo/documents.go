@@ -15,7 +15,7 @@ import (
 )
 
 // documents keeps each document under the _id "<kind>/<key>". A change selects the revision that it
-// follows, so of two that come at once one wins.
+// follows, so of concurrent changes one wins.
 type documents struct {
 	repository[persist.Document, storedDocument]
 	former  former // what the previous version keeps elsewhere
@@ -108,7 +108,7 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 	return d.whyNotRevision(ctx, kind, key, revision, about(documentID(kind, key), translate(err)))
 }
 
-// whyNotRevision finds out why nothing of this revision was there.
+// whyNotRevision finds out why there is no document of this revision.
 func (d *documents) whyNotRevision(ctx context.Context, kind, key string, revision int64, err error) error {
 	if !errors.Is(err, persist.ErrNotFound) {
 		return err
@@ -128,7 +128,7 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (li
 	if err := persist.CheckDocuments(kind, after); err != nil {
 		return nil, err
 	}
-	if limit <= 0 { // which would be no limit to the server
+	if limit <= 0 { // the server would take it for no limit
 		return nil, nil
 	}
 	// "0" is the character after "/".
@@ -164,7 +164,7 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	for i, doc := range due {
 		ids[i] = doc.PersistID()
 	}
-	// What was changed meanwhile and lives longer by now is left.
+	// A document that was changed meanwhile and expires later by now stays.
 	result, err := d.collection.DeleteMany(bounded, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "expires", Value: expired}})
 	if err != nil {
 		return 0, translate(err)
@@ -172,7 +172,7 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	return int(result.DeletedCount), nil
 }
 
-// index makes purging look at no more than it removes.
+// index creates the index that Purge uses.
 func (d *documents) index(ctx context.Context) error {
 	_, err := d.collection.Indexes().CreateOne(ctx, mongo.IndexModel{
 		Keys: bson.D{{Key: "kind", Value: 1}, {Key: "expires", Value: 1}}, Options: options.Index().SetName("expiry"),

@@ -21,9 +21,9 @@ import (
 //   - a change is made in both places, a creation in the former one first: so of two nodes that
 //     create, of whatever version, one wins.
 //
-// Which periods were removed is read before every range of a period. Once the database is upgraded
-// it is not looked for in its former place each time, but before a period is begun that is not
-// known: see [documents.raisePurged].
+// Which periods were removed is read for every range of a period. So once the database is upgraded,
+// its former place is not read each time, but only before an unknown period begins; see
+// [documents.raisePurged].
 type former struct {
 	*link
 	clusters, shapes, counters *mongo.Collection
@@ -31,15 +31,15 @@ type former struct {
 	upgraded                   bool // by this process, or before it began
 }
 
-// layout is the format of the record of the cluster. Its former format is 1: so a node of the
-// previous version refuses to start once the database is upgraded.
+// layout is the format of the record of the cluster. The previous version knows format 1, so it
+// refuses to start once the database is upgraded.
 const layout = 2
 
 // clusterID is the _id of the record of the cluster.
 const clusterID = "cluster"
 
-// storedCluster is how the record of the cluster is read. It has no cluster in a database that was
-// never of the former layout.
+// storedCluster is how the record of the cluster is read. It has no ID in a database that was never
+// of the former layout.
 type storedCluster struct {
 	ID        string        `bson:"_id"`
 	Version   bson.RawValue `bson:"v"`
@@ -90,7 +90,7 @@ func (s storedShape) document() (persist.Document, error) {
 	return persist.FormerShape(s.ID, s.Shape, s.Timestamp)
 }
 
-// place returns where a document was kept in the former layout, nil for one that was not there.
+// place returns the former place of a document, nil if it has none.
 func (f *former) place(kind, key string) (collection *mongo.Collection, id string) {
 	if id, ok := persist.FormerShapeID(kind, key); ok {
 		return f.shapes, id
@@ -141,8 +141,7 @@ func decodeFormer[D interface {
 	return d.document()
 }
 
-// create records a new document in its former place too. It returns ErrExists for a shape that is
-// there.
+// create writes a new document to its former place too. It returns ErrExists if there is a shape.
 func (f *former) create(ctx context.Context, d persist.Document) error {
 	if d.Kind == persist.PurgedKind {
 		return f.raise(ctx, d)
@@ -164,7 +163,7 @@ func shapeFields(d persist.Document) bson.D {
 	return bson.D{{Key: "shape", Value: d.Body}, {Key: "timestamp", Value: d.Timestamp}}
 }
 
-// update records a change of a document in its former place too.
+// update writes a change of a document to its former place too.
 func (f *former) update(ctx context.Context, d persist.Document) error {
 	if d.Kind == persist.PurgedKind {
 		return f.raise(ctx, d)
@@ -182,7 +181,7 @@ func (f *former) update(ctx context.Context, d persist.Document) error {
 	return about(d.PersistID(), translate(err))
 }
 
-// raise records which periods were removed in the counter that said so.
+// raise writes which periods were removed to the counter that said so in the former layout.
 func (f *former) raise(ctx context.Context, d persist.Document) error {
 	period, err := persist.PurgedPeriod(d)
 	if err != nil {
@@ -217,8 +216,8 @@ func (f *former) delete(ctx context.Context, kind, key string) error {
 	return translate(err)
 }
 
-// readFormer returns a document from its former place, and copies it from there. missing is the
-// error if it is not there either.
+// readFormer returns a document from its former place, and copies it. missing is the error if it is
+// not there either.
 func (d *documents) readFormer(ctx context.Context, kind, key string, missing error) (persist.Document, error) {
 	if kind == persist.PurgedKind && d.former.upgraded {
 		return persist.Document{}, missing
@@ -241,9 +240,9 @@ func (d *documents) readFormer(ctx context.Context, kind, key string, missing er
 	return doc, err
 }
 
-// raisePurged takes over which periods nodes of the previous version removed. They removed what they
-// knew of these periods too: so this is done before anybody learns that a period is not known, who
-// then looks once more whether it was removed.
+// raisePurged copies which periods nodes of the previous version removed. It runs before a caller
+// learns that a period is unknown, because such a node may have removed it. The caller checks once
+// more whether the period was removed before it uses the period's counter.
 func (d *documents) raisePurged(ctx context.Context, counter string) error {
 	bizType, _, _ := strings.Cut(counter, "@")
 	there, err := d.former.read(ctx, persist.PurgedKind, bizType)
@@ -280,7 +279,7 @@ func (d *documents) raisePurgedTo(ctx context.Context, known, later persist.Docu
 	return d.replace(ctx, later, ofRevision(known.Kind, known.Key, known.Revision))
 }
 
-// takeOver copies the document that keeps a new one from being created, and returns why.
+// takeOver copies the former document that prevented a creation, and returns the error of that.
 func (d *documents) takeOver(ctx context.Context, doc persist.Document, why error) error {
 	if !errors.Is(why, persist.ErrExists) {
 		return why

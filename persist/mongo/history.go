@@ -13,9 +13,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// history keeps each record as one document whose _id is "<biz type>/<ID>". So the one index that
-// every collection has gives the records of a biz type in the order of time and refuses what is
-// inserted twice; there is no other to be made or kept.
+// history keeps each record as one document whose _id is "<biz type>/<ID>". So the index on _id
+// gives the records of a biz type in the order of time, refuses duplicates, and is the only one
+// needed.
 type history struct {
 	*link
 	collection *mongo.Collection
@@ -78,7 +78,7 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 	if err != nil {
 		return err
 	}
-	// Unordered: those that are there already do not keep the others out.
+	// Unordered: records that exist do not keep the others from being inserted.
 	_, err = h.collection.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
 	if onlyDuplicates(err) {
 		return nil
@@ -89,7 +89,7 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 // duplicateKey is the server's code for an _id that is taken.
 const duplicateKey = 11000
 
-// onlyDuplicates reports whether all that went wrong is that documents were there before.
+// onlyDuplicates reports whether the only failures are documents that exist already.
 func onlyDuplicates(err error) bool {
 	bulk, ok := errors.AsType[mongo.BulkWriteException](err)
 	if !ok || bulk.WriteConcernError != nil {
@@ -111,7 +111,7 @@ func idBetween(low, high string) bson.D {
 // List implements [persist.HistoryStore].
 func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []persist.HistoryRecord, err error) {
 	low, high, err := query.Range()
-	if err != nil || query.Limit <= 0 { // which would be no limit to the server
+	if err != nil || query.Limit <= 0 { // the server would take it for no limit
 		return nil, err
 	}
 	ctx, cancel, err := h.begin(ctx)
@@ -159,12 +159,12 @@ func (h *history) Purge(ctx context.Context, bizType string, before int64, limit
 	if err := cursor.All(ctx, &found); err != nil || len(found) == 0 {
 		return 0, translate(err)
 	}
-	// Up to the last one that was found: those of another process that purges may be among them,
-	// others cannot.
+	// Up to the last one found: another process may purge some of them meanwhile, and no record can
+	// be added between them.
 	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: low}, {Key: "$lte", Value: found[len(found)-1].ID}}}}
 	if _, err := h.collection.DeleteMany(ctx, filter); err != nil {
 		return 0, translate(err)
 	}
-	// Not how many this process removed: whoever asked goes on while there were as many as wanted.
+	// Not how many this process removed: the caller continues while there were as many as wanted.
 	return len(found), nil
 }

@@ -3,40 +3,46 @@ package mongo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/seqd/seqd/persist"
 )
 
-// Server is what a MongoDB server says of itself.
+// Server describes a MongoDB server.
 type Server struct {
-	// Version is that of the server.
+	// Version is the version of the server.
 	Version string
-	// ReplicaSet is its name, "" for a server of its own or a router of a sharded cluster.
+	// ReplicaSet is the name of the replica set, "" for a stand-alone server or a router of a
+	// sharded cluster.
 	ReplicaSet string
 	// Router is true for a router of a sharded cluster.
 	Router bool
-	// Members is how many servers the replica set names.
+	// Members is how many servers with data the replica set names.
 	Members int
-	// Primary is true where the server takes writes.
+	// Primary is true if the server takes writes.
 	Primary bool
-	// Offset is its clock less ours, to half of RoundTrip.
+	// Offset is how far its clock is ahead of this machine's, accurate to half of RoundTrip.
 	Offset, RoundTrip time.Duration
-	// User is who we are to it, "" where it asks nobody.
+	// Former is true if the database is not upgraded: it is new, or only earlier versions used it.
+	Former bool
+	// User is the user of the connection, "" if the server has no authorization.
 	User string
-	// Missing are rights that the user lacks, such as "update on seqd.counters"; they are known
-	// only where User is set.
+	// Missing are the rights that the user lacks, such as "update on seqd.counters". They are known
+	// only if User is set.
 	Missing []string
 }
 
-// looks is how often the server is asked for its clock: the fastest answer tells most of it.
+// looks is how often the server is asked for its clock. The fastest answer is the most accurate.
 const looks = 5
 
-// Inspect asks the server about itself. It writes nothing. Each question is bounded by the time-out
+// Inspect asks the server about itself. It writes nothing. Each command is bounded by the time-out
 // of the store.
 func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
-	var heard []answer
+	var heard []clockReading
 	for range looks {
 		a, err := s.hello(ctx, &found)
 		if err != nil {
@@ -52,6 +58,10 @@ func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 		return found, err
 	}
 	found.Version = build.Version
+	record, err := s.documents.former.readCluster(ctx)
+	if err == nil || errors.Is(err, persist.ErrNotFound) { // otherwise Missing says why
+		found.Former = !record.Upgraded
+	}
 	var status connectionStatus
 	if err := s.ask(ctx, bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}, &status); err != nil {
 		return found, err
@@ -63,18 +73,18 @@ func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 	return found, nil
 }
 
-// answer is what one answer tells of the clock.
-type answer struct{ offset, trip time.Duration }
+// clockReading is what one answer tells about the clock.
+type clockReading struct{ offset, trip time.Duration }
 
-// clockOf returns how far the clock is ahead of ours, by the fastest answer, and how long an answer
-// usually takes.
-func clockOf(heard []answer) (offset, roundTrip time.Duration) {
-	slices.SortFunc(heard, func(a, b answer) int { return cmp.Compare(a.trip, b.trip) })
+// clockOf returns how far the clock is ahead of this machine's, by the fastest answer, and how long
+// an answer usually takes.
+func clockOf(heard []clockReading) (offset, roundTrip time.Duration) {
+	slices.SortFunc(heard, func(a, b clockReading) int { return cmp.Compare(a.trip, b.trip) })
 	return heard[0].offset, heard[len(heard)/2].trip
 }
 
-// hello asks for role and clock.
-func (s *Store) hello(ctx context.Context, found *Server) (answer, error) {
+// hello asks for the role and the clock.
+func (s *Store) hello(ctx context.Context, found *Server) (clockReading, error) {
 	var said struct {
 		SetName  string    `bson:"setName"`
 		Msg      string    `bson:"msg"`
@@ -84,11 +94,11 @@ func (s *Store) hello(ctx context.Context, found *Server) (answer, error) {
 	}
 	sent := time.Now()
 	if err := s.ask(ctx, bson.D{{Key: "hello", Value: 1}}, &said); err != nil {
-		return answer{}, err
+		return clockReading{}, err
 	}
 	trip := time.Since(sent)
 	found.ReplicaSet, found.Router, found.Members, found.Primary = said.SetName, said.Msg == "isdbgrid", len(said.Hosts), said.Writable
-	return answer{said.Local.Sub(sent.Add(trip / 2)), trip}, nil
+	return clockReading{said.Local.Sub(sent.Add(trip / 2)), trip}, nil
 }
 
 func (s *Store) ask(ctx context.Context, command bson.D, answer any) error {
@@ -100,7 +110,7 @@ func (s *Store) ask(ctx context.Context, command bson.D, answer any) error {
 	return translate(s.clock.admin.RunCommand(ctx, command).Decode(answer))
 }
 
-// connectionStatus is who a connection belongs to and what that may do.
+// connectionStatus is the user of a connection and its rights.
 type connectionStatus struct {
 	AuthInfo struct {
 		Users []struct {
@@ -119,20 +129,20 @@ type privilege struct {
 	Actions []string `bson:"actions"`
 }
 
-// covers reports whether a privilege is about a collection. Empty names stand for all.
+// covers reports whether a privilege applies to a collection. An empty name stands for all.
 func (p privilege) covers(database, collection string) bool {
 	is := func(said *string, name string) bool { return said != nil && (*said == "" || *said == name) }
 	return p.Resource.Any || is(p.Resource.DB, database) && is(p.Resource.Collection, collection)
 }
 
-// needed are the actions that each collection takes.
+// needed are the actions that seqd uses on each collection.
 var needed = map[string][]string{
 	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update", "remove"}, "clusters": {"find", "insert", "update"},
 	"slots": {"find", "insert", "update"}, "documents": {"find", "insert", "update", "remove", "createIndex"},
 	"history": {"find", "insert", "remove"},
 }
 
-// missing returns the actions that no privilege allows, sorted.
+// missing returns the needed actions that no privilege allows, sorted.
 func (c connectionStatus) missing(database string) (list []string) {
 	for collection, actions := range needed {
 		for _, action := range actions {

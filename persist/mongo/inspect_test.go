@@ -44,7 +44,7 @@ func TestMissingRights(t *testing.T) {
 
 // An answer that was held up says nothing of the clock.
 func TestClockIsThatOfTheFastestAnswer(t *testing.T) {
-	heard := []answer{{2 * time.Second, 4 * time.Second}, {time.Millisecond, 2 * time.Millisecond}, {3 * time.Millisecond, 8 * time.Millisecond}}
+	heard := []clockReading{{2 * time.Second, 4 * time.Second}, {time.Millisecond, 2 * time.Millisecond}, {3 * time.Millisecond, 8 * time.Millisecond}}
 	if offset, trip := clockOf(heard); offset != time.Millisecond || trip != 8*time.Millisecond {
 		t.Errorf("%s ahead, after %s", offset, trip)
 	}

@@ -1,6 +1,6 @@
-// Package mongo is the store that many nodes share: one document per biz type, every range taken by
-// one atomic findAndModify with majority and journal. It uses nothing that a stand-alone server
-// does not have.
+// Package mongo is a store in MongoDB that many nodes share. A counter is one document, and a range
+// is allocated by one atomic findAndModify with majority and journal. It uses only what a
+// stand-alone server has.
 package mongo
 
 import (
@@ -20,27 +20,28 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Options say which server and how long to wait for it.
+// Options configures a store.
 type Options struct {
-	// URI is the connection string, with credentials and TLS where needed. It may not weaken the
-	// write concern nor read from secondaries.
+	// URI is the connection string, with credentials and TLS if needed. It must not weaken the
+	// write concern or read from secondaries.
 	URI string
 	// Database is the name of the database.
 	Database string
 	// Timeout bounds every operation; more than 0.
 	Timeout time.Duration
-	// Unreached opens the store although it cannot be reached now: its operations return
+	// Unreached opens the store even if it cannot be reached now: its operations return
 	// persist.ErrUnavailable until it can. A database of an earlier version is not upgraded.
 	Unreached bool
-	// ReadOnly opens the store to look at it: a database of an earlier version is not upgraded.
+	// ReadOnly opens the store to look at it. A database of an earlier version is not upgraded.
 	ReadOnly bool
-	// Admit, unless nil, is called before every operation, which fails with the error it returns.
+	// Admit, unless nil, is called before every operation. If it returns an error, the operation
+	// returns that error and does nothing.
 	Admit func(context.Context) error
 	// Now is the clock of the timestamps.
 	Now func() time.Time
-	// Monitor, when not nil, is told of every command.
+	// Monitor, unless nil, observes every command.
 	Monitor *event.CommandMonitor
-	// Configure, when not nil, changes the options of the client last. It is meant for tests.
+	// Configure, unless nil, changes the options of the client last. It is meant for tests.
 	Configure func(*options.ClientOptions)
 }
 
@@ -49,13 +50,12 @@ const (
 	srvScheme   = "mongodb+srv://"
 )
 
-// errURI stands for what the driver says of a URI that it cannot read: that may quote parts of the
-// password.
+// errURI replaces the errors of the client library for a URI: they may quote parts of the password.
 var errURI = errors.New("it cannot be read as a connection string such as mongodb://user:password@host:port/?tls=true")
 
-// CheckURI returns an error when the URI cannot be read or asks for less than seqd needs. It asks
-// no network: of a mongodb+srv URI, whose hosts the name service knows, only the options are looked
-// at. No error shows a part of the URI.
+// CheckURI returns an error if the URI cannot be read or asks for less than seqd needs. It does not
+// use the network: of a mongodb+srv URI only the options are checked. No error shows a part of the
+// URI.
 func CheckURI(uri string) error {
 	if rest, ok := strings.CutPrefix(uri, srvScheme); ok {
 		uri = plainScheme + rest
@@ -64,15 +64,14 @@ func CheckURI(uri string) error {
 	return err
 }
 
-// The pool of connections, unless the URI says otherwise. Many operations at once, such as those of
-// a start with many biz types, open as many connections, and the driver's own default never closes
-// one again.
+// The defaults of the connection pool. Many operations at once, such as those at the start with
+// many biz types, open as many connections, and the client library never closes one by default.
 const (
 	mostConnections = 64
 	idleTime        = time.Minute
 )
 
-// clientOptions reads the URI and sets what is not up to it.
+// clientOptions reads the URI and sets the options that it may not choose.
 func clientOptions(uri string) (*options.ClientOptions, error) {
 	o := options.Client().ApplyURI(uri)
 	if o.Validate() != nil {
@@ -98,7 +97,7 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	return o.SetAppName("seqd").
 		SetWriteConcern(&writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}).
 		SetReadPreference(readpref.Primary()).
-		// What a fail-over could take back has not been read.
+		// Nothing is read that a failover could take back.
 		SetReadConcern(readconcern.Majority()).
 		// A write whose outcome is unknown is never repeated: its range is abandoned.
 		SetRetryWrites(false), nil
@@ -119,9 +118,9 @@ type Store struct {
 
 var _ persist.Store = (*Store)(nil)
 
-// Open connects, asks the server for a sign of life and upgrades a database of an earlier version.
-// An error that wraps persist.ErrUnavailable
-// can pass; any other needs a human. No error holds the URI, which may hold a password.
+// Open connects to the server and upgrades a database of an earlier version. An error that wraps
+// persist.ErrUnavailable can pass; any other needs an operator. No error contains the URI, which
+// may contain a password.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := CheckURI(opts.URI); err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
@@ -149,7 +148,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{client: client, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
 	l := &link{timeout: opts.Timeout, admit: opts.Admit}
 	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
-	s.counters.epochs = &epochs{find: s.counters.findEpochs}
+	s.counters.epochs = persist.NewEpochs(s.counters.findEpochs)
 	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection("documents")}
 	s.documents.former = former{link: l, clusters: db.Collection("clusters"), shapes: db.Collection("shapes"), counters: s.counters.collection, readOnly: opts.ReadOnly}
 	s.history = history{l, db.Collection("history")}
@@ -204,10 +203,10 @@ func (s *Store) Close() error {
 // authenticationFailed is the server's code for wrong credentials.
 const authenticationFailed = 18
 
-// noJournal is what a server without a journal says to every write that asks for it.
+// noJournal is the error of a server without a journal for a write that asks for it.
 const noJournal = "does not have journaling enabled"
 
-// translate gives errors of the driver the meaning the rest of seqd knows.
+// translate turns errors of the client library into those of package persist.
 func translate(err error) error {
 	if err == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// link is what every operation on the server goes through.
+// link is what every operation passes before it uses the server.
 type link struct {
 	timeout time.Duration
-	admit   func(context.Context) error // nil for no question
+	admit   func(context.Context) error // nil admits all
 }
 
-// begin gives an operation its deadline, or returns why it may not be done. The driver's own bound
-// gives way to any deadline the context brings.
+// begin returns a context with the deadline of an operation, or why the operation is not admitted.
+// The client library ignores its own time-out if the context has a deadline.
 func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if l.admit != nil {
 		if err := l.admit(ctx); err != nil {
@@ -82,8 +82,8 @@ func (r *repository[M, D]) replace(ctx context.Context, m M, filter bson.D) erro
 	return about(m.PersistID(), translate(err))
 }
 
-// whyNot finds out why a filter selected nothing: a document of another format or a damaged one
-// says so when it is read.
+// whyNot finds out why a filter selected nothing: reading the record says whether it is damaged or
+// of another format.
 func (r *repository[M, D]) whyNot(ctx context.Context, id string, err error) error {
 	if !errors.Is(err, persist.ErrNotFound) {
 		return err
@@ -110,13 +110,13 @@ func (r *repository[M, D]) Delete(ctx context.Context, id string) error {
 
 // List implements [persist.Counters].
 func (r *repository[M, D]) List(ctx context.Context, after string, limit int) (list []M, err error) {
-	if limit <= 0 { // which would be no limit to the server
+	if limit <= 0 { // the server would take it for no limit
 		return nil, nil
 	}
 	return r.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
 }
 
-// find returns at most limit models, more than 0, that a filter selects, in byte order of their
+// find returns at most limit records, more than 0, that a filter selects, in byte order of their
 // persist IDs.
 func (r *repository[M, D]) find(ctx context.Context, filter bson.D, limit int) (list []M, err error) {
 	ctx, cancel, err := r.begin(ctx)
@@ -144,7 +144,7 @@ func (r *repository[M, D]) find(ctx context.Context, filter bson.D, limit int) (
 
 var byIDAscending = bson.D{{Key: "_id", Value: 1}}
 
-// about says which record an error is about.
+// about wraps an error with the name of the record.
 func about(id string, err error) error {
 	if err == nil {
 		return nil

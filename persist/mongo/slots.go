@@ -15,8 +15,8 @@ import (
 )
 
 // slots keeps each registry of machine IDs as one document: {_id: registry, v: format, set: {…},
-// slots: {"5": {…}}}. A change is one command whose filter holds every field of what was seen. The
-// clock of a registry is the primary's.
+// slots: {"5": {…}}}. A change is one command whose filter contains every field that was seen. The
+// clock of a registry is that of the primary.
 type slots struct {
 	*link
 	collection *mongo.Collection
@@ -39,17 +39,16 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (persis
 	if err != nil && !errors.Is(err, persist.ErrNotFound) {
 		return persist.SlotTable{}, err
 	}
-	// After the document: a clock that was read before could be behind what the document says.
+	// After the document: the clock must not be behind the times in the document.
 	if t.Now, err = s.clock.now(ctx); err != nil {
 		return persist.SlotTable{}, about(registry, err)
 	}
 	return t, nil
 }
 
-// read reads a registry, or returns ErrNotFound. It brings only the slots of the given IDs over the
-// network, where there are any.
+// read reads a registry, or returns ErrNotFound. If IDs are given, only their slots are read.
 func (s *slots) read(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
-	// a path that stands there twice is an error to some servers
+	// some servers refuse a projection that names a path twice
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	projection := bson.D{{Key: "v", Value: 1}, {Key: "set", Value: 1}}
 	for _, id := range ids {
@@ -95,8 +94,8 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 	return false, s.whyNot(ctx, registry, swap)
 }
 
-// whyNot finds out why a filter selected nothing: a document of another format or a damaged one is
-// worth an error.
+// whyNot finds out why a filter selected nothing: a damaged document or one of another format is an
+// error.
 func (s *slots) whyNot(ctx context.Context, registry string, swap persist.SlotSwap) error {
 	id := int64(0)
 	if swap.NewSlot != nil {
@@ -129,13 +128,13 @@ func (s *slots) Drop(ctx context.Context, registry string) error {
 	return about(registry, translate(err))
 }
 
-// slotPath is where a slot lies.
+// slotPath is the path of a slot.
 func slotPath(id int64) string { return "slots." + slotKey(id) }
 
-// slotKey is the name of a slot among the others.
+// slotKey is the field name of a slot.
 func slotKey(id int64) string { return strconv.FormatInt(id, 10) }
 
-// setDocument leaves the cluster out where there is none, as those who did not know of it do.
+// setDocument omits an empty cluster, as the first versions do.
 func setDocument(s persist.SlotSet) bson.D {
 	d := bson.D{
 		{Key: "incarnation", Value: s.Incarnation}, {Key: "layout", Value: s.Layout}, {Key: "floor", Value: s.Floor},
@@ -154,7 +153,7 @@ func slotDocument(s persist.Slot) bson.D {
 	}
 }
 
-// newRegistry is the document of a registry that begins with a change.
+// newRegistry is the document of a registry whose first change is swap.
 func newRegistry(registry string, swap persist.SlotSwap) bson.D {
 	d := bson.D{{Key: "_id", Value: registry}, {Key: "v", Value: persist.FormatVersion}}
 	if swap.NewSet != nil {
@@ -167,7 +166,7 @@ func newRegistry(registry string, swap persist.SlotSwap) bson.D {
 	return append(d, bson.E{Key: "slots", Value: granted})
 }
 
-// change is what a swap sets.
+// change returns the fields that a swap sets.
 func change(swap persist.SlotSwap) (fields bson.D) {
 	if swap.NewSet != nil {
 		fields = append(fields, bson.E{Key: "set", Value: setDocument(*swap.NewSet)})
@@ -178,9 +177,8 @@ func change(swap persist.SlotSwap) (fields bson.D) {
 	return fields
 }
 
-// seen selects a registry where everything is as a swap says it was. It compares field by field: a
-// document as a whole is equal only when its fields stand in the same order, which some tools
-// change.
+// seen selects a registry in which everything is as a swap says it was. It compares field by field:
+// whole documents are equal only if their fields are in the same order, which some tools change.
 func seen(registry string, swap persist.SlotSwap) bson.D {
 	filter := knownRegistry(registry)
 	if swap.OldSet == nil {
@@ -201,7 +199,7 @@ func seen(registry string, swap persist.SlotSwap) bson.D {
 	return filter
 }
 
-// knownRegistry selects one document, of the format this build knows and with a place for slots.
+// knownRegistry selects a document of the format that this build knows, with an object of slots.
 func knownRegistry(registry string) bson.D {
 	return bson.D{
 		{Key: "_id", Value: registry}, {Key: "v", Value: persist.FormatVersion}, {Key: "slots", Value: bson.D{{Key: "$type", Value: "object"}}},
@@ -213,7 +211,7 @@ func absent(path string) bson.E {
 	return bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: false}}}
 }
 
-// under moves the fields of a document below a path. $eq: a text that looks like a pattern is none.
+// under compares the fields of a document below a path. $eq: a text is never a pattern.
 func under(path string, document bson.D) (moved bson.D) {
 	for _, e := range document {
 		moved = append(moved, bson.E{Key: path + "." + e.Key, Value: bson.D{{Key: "$eq", Value: e.Value}}})
@@ -221,7 +219,7 @@ func under(path string, document bson.D) (moved bson.D) {
 	return moved
 }
 
-// table reads a document, or the part of one that was asked for.
+// table decodes a document or the part of one that was read.
 func table(registry string, raw bson.Raw) (t persist.SlotTable, err error) {
 	if err := checkDocument(registry, registry, raw.Lookup("v")); err != nil {
 		return t, err
@@ -233,7 +231,7 @@ func table(registry string, raw bson.Raw) (t persist.SlotTable, err error) {
 		}
 		if !f.value("cluster").IsZero() {
 			t.Set.Cluster = f.text("cluster")
-			if t.Set.Cluster == "" { // nobody writes that
+			if t.Set.Cluster == "" { // seqd never writes that
 				f.damaged = "cluster"
 			}
 		}
@@ -263,7 +261,7 @@ func table(registry string, raw bson.Raw) (t persist.SlotTable, err error) {
 	return t, nil
 }
 
-// storedSlot reads one slot.
+// storedSlot decodes one slot.
 func storedSlot(registry string, e bson.RawElement) (slot persist.Slot, err error) {
 	name := e.Key()
 	id, err := strconv.ParseInt(name, 10, 64)
@@ -287,8 +285,8 @@ func damagedField(registry, field string) error {
 	return fmt.Errorf("%w: %s", damaged(registry), field)
 }
 
-// fields reads the fields of a document as they stand. damaged names one that is missing or of
-// another type.
+// fields reads the fields of a document without conversions. damaged names a field that is missing
+// or of another type.
 type fields struct {
 	document bson.RawValue
 	damaged  string

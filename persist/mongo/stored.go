@@ -8,8 +8,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// storedCounter is how a counter is read. Its numbers are taken as they stand: the driver would
-// make 1 of true and 0 of what is not there.
+// storedCounter is how a counter is read. Its numbers are raw: the client library would convert
+// true to 1 and a missing field to 0.
 type storedCounter struct {
 	ID        string        `bson:"_id"`
 	Version   bson.RawValue `bson:"v"`
@@ -48,7 +48,8 @@ func document(m persist.Record) bson.D {
 	return d
 }
 
-// checkDocument refuses what another version wrote and what is not what it says.
+// checkDocument returns ErrNewer for a newer format, and ErrInvalid if the record is damaged or was
+// copied from another _id.
 func checkDocument(id, bizTag string, version bson.RawValue) error {
 	v, ok := integer(version)
 	switch {
@@ -64,7 +65,7 @@ func damaged(id string) error {
 	return fmt.Errorf("%q: %w: the document is damaged", id, persist.ErrInvalid)
 }
 
-// integer returns a value that is stored as one.
+// integer returns a value that is stored as an integer.
 func integer(v bson.RawValue) (int64, bool) {
 	if n, ok := v.Int64OK(); ok {
 		return n, true
@@ -73,7 +74,7 @@ func integer(v bson.RawValue) (int64, bool) {
 	return int64(n), ok
 }
 
-// known selects one document, of the format this build knows.
+// known selects a document of the format that this build knows.
 func known(id string) bson.D {
 	return bson.D{{Key: "_id", Value: id}, {Key: "v", Value: persist.FormatVersion}, {Key: "bizTag", Value: id}}
 }

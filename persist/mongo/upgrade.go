@@ -13,10 +13,10 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// upgrade brings a database of the former layout up to date. Several nodes may do it at once, and
-// any step may be the last one before a crash: every step can be repeated, and none overwrites a
-// document. First the layout is raised, so that no node of the previous version starts any more.
-// Those that run are taken care of by [former].
+// upgrade upgrades a database of the former layout. Several nodes may do so at once, and any of
+// them may crash after any step: every step can be repeated, and none overwrites a document. The
+// first step raises the layout, so that no node of the previous version starts afterwards. See
+// [former] for those that run.
 func (s *Store) upgrade(ctx context.Context) error {
 	f := &s.documents.former
 	record, err := f.raiseLayout(ctx)
@@ -35,7 +35,7 @@ func (s *Store) upgrade(ctx context.Context) error {
 	return f.setCluster(ctx, bson.E{Key: "upgraded", Value: true})
 }
 
-// raiseLayout returns the record of the cluster, which is of the present layout afterwards.
+// raiseLayout sets the layout in the record of the cluster, and returns the record.
 func (f *former) raiseLayout(ctx context.Context) (record storedCluster, err error) {
 	for range rounds {
 		record, err = f.readCluster(ctx)
@@ -68,7 +68,7 @@ func (f *former) readCluster(ctx context.Context) (record storedCluster, err err
 	return record, translate(err)
 }
 
-// insertCluster makes the record of a database that has none.
+// insertCluster creates the record in a database that has none.
 func (f *former) insertCluster(ctx context.Context) error {
 	ctx, cancel, err := f.begin(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func (f *former) insertCluster(ctx context.Context) error {
 	return translate(err)
 }
 
-// setCluster sets a field of the record, unless that is of a newer layout by now.
+// setCluster sets a field of the record, unless the record is of a newer layout.
 func (f *former) setCluster(ctx context.Context, field bson.E) error {
 	ctx, cancel, err := f.begin(ctx)
 	defer cancel()
@@ -91,7 +91,7 @@ func (f *former) setCluster(ctx context.Context, field bson.E) error {
 	return translate(err)
 }
 
-// copyCluster copies the ID, which is never replaced.
+// copyCluster copies the ID, unless there is a document.
 func (s *Store) copyCluster(ctx context.Context, record storedCluster) error {
 	doc, err := record.document()
 	if errors.Is(err, persist.ErrNotFound) {
@@ -110,11 +110,11 @@ func (s *Store) copyCluster(ctx context.Context, record storedCluster) error {
 	return err
 }
 
-// copied is how many records are copied at a time.
+// copied is how many records are read at a time.
 const copied = 1000
 
-// copyShapes copies the shapes. One that cannot be read stays where it is: reading its document
-// looks there, and says so.
+// copyShapes copies the shapes. A damaged shape is not copied: reading its document finds it in its
+// former place, and returns the error.
 func (s *Store) copyShapes(ctx context.Context, _ storedCluster) error {
 	f := s.documents.former
 	return f.each(ctx, f.shapes, func(page []bson.Raw) error {
@@ -132,7 +132,7 @@ func (s *Store) copyShapes(ctx context.Context, _ storedCluster) error {
 	})
 }
 
-// insertMissing creates those documents that are not there.
+// insertMissing creates the documents that do not exist.
 func (d *documents) insertMissing(ctx context.Context, docs []any) error {
 	if len(docs) == 0 {
 		return nil
@@ -149,8 +149,7 @@ func (d *documents) insertMissing(ctx context.Context, docs []any) error {
 	return translate(err)
 }
 
-// copyPurged copies which periods were removed. Few counters say that; reading a document copies
-// it.
+// copyPurged copies which periods were removed. Reading such a document copies it.
 func (s *Store) copyPurged(ctx context.Context, _ storedCluster) error {
 	return s.documents.former.each(ctx, s.counters.collection, func(page []bson.Raw) error {
 		for _, raw := range page {
@@ -159,7 +158,7 @@ func (s *Store) copyPurged(ctx context.Context, _ storedCluster) error {
 				continue
 			}
 			if _, err := s.documents.Read(ctx, persist.PurgedKind, bizType); errors.Is(err, persist.ErrUnavailable) {
-				return err // any other is said to whoever reads it
+				return err // any other error is returned to the reader of the document
 			}
 		}
 		return ctx.Err()

@@ -167,7 +167,7 @@ func testGiveBackOnce(s *suite) {
 	s.equal(s.counter("order").Max, int64(99))
 }
 
-// recorder collects ranges from many goroutines and finds numbers that are in two of them.
+// recorder collects ranges from many goroutines and finds overlaps.
 type recorder struct {
 	mu     sync.Mutex
 	ranges []persist.Range
@@ -277,15 +277,13 @@ func testCreateRace(s *suite) {
 // retired.
 func testRaise(s *suite) {
 	s.create("order", 100)
-	for _, step := range []struct{ floor, maximum int64 }{{0, 100}, {99, 100}, {100, 100}, {500, 500}, {300, 500}, {persist.MaxNumber, persist.MaxNumber}, {1, persist.MaxNumber}} {
-		if step.maximum < persist.MaxNumber {
-			_, err := s.counters.Allocate(s.Context(), persist.Request{BizTag: "order", To: persist.NewCursor("", persist.NewEpoch()), Size: 1})
-			s.must(err)
-			step.maximum = max(step.floor, s.counter("order").Max)
+	for _, floor := range []int64{0, 99, 100, 500, 300, persist.MaxNumber, persist.MaxNumber, 1} {
+		if s.counter("order").Max < persist.MaxNumber {
+			s.allocate(persist.Request{BizTag: "order", Size: 1, To: persist.NewCursor("", persist.NewEpoch())})
 		}
-		r := s.allocate(persist.Request{BizTag: "order", Floor: step.floor})
-		s.equal(r, persist.Range{First: step.maximum + 1, Last: step.maximum})
-		s.equal(s.counter("order"), persist.Counter{BizTag: "order", Max: step.maximum, Step: 10, Timestamp: 5})
+		want := max(floor, s.counter("order").Max)
+		s.equal(s.allocate(persist.Request{BizTag: "order", Floor: floor}), persist.Range{First: want + 1, Last: want})
+		s.equal(s.counter("order"), persist.Counter{BizTag: "order", Max: want, Step: 10, Timestamp: 5})
 	}
 	_, err := s.counters.Allocate(s.Context(), persist.Request{BizTag: "none", Floor: 5})
 	s.wants(err, persist.ErrNotFound)
@@ -303,7 +301,7 @@ func testGap(s *suite) {
 	s.equal(s.counter("order").Max, int64(1131))
 }
 
-// testEpochs goes through every target.
+// testEpochs tries every target.
 func testEpochs(s *suite) {
 	s.create("order", 0)
 	first, second := persist.NewEpoch(), persist.NewEpoch()
@@ -350,8 +348,7 @@ func testEpochs(s *suite) {
 	s.wants(err, persist.ErrInvalid)
 }
 
-// testEpochRace lets many begin a cursor at the same time: each range that somebody got was the
-// only one of its epoch.
+// testEpochRace lets many callers begin a cursor at the same time: one succeeds.
 func testEpochRace(s *suite) {
 	s.create("order", 0)
 	const callers, rounds = 8, 5

@@ -21,7 +21,7 @@ type documentsSuite struct {
 	end       func() error
 }
 
-// runDocuments runs the part of the suite that is about documents.
+// runDocuments runs the tests of documents.
 func runDocuments(t *testing.T, open Factory) {
 	tests := []struct {
 		name string
@@ -59,7 +59,7 @@ func document(kind, key string) persist.Document {
 	return persist.Document{Kind: kind, Key: key, Revision: 1, Body: "body of " + kind + " " + key, Timestamp: 1234}
 }
 
-// next returns the revision after d with another body.
+// next returns the next revision of d, with another body.
 func next(d persist.Document, body string) persist.Document {
 	d.Revision, d.Body, d.Timestamp = d.Revision+1, body, d.Timestamp+1
 	return d
@@ -86,7 +86,7 @@ func (s *documentsSuite) create(list ...persist.Document) {
 	}
 }
 
-// reads checks that a document is there as it is.
+// reads checks that a document exists and is as wanted.
 func (s *documentsSuite) reads(want persist.Document) {
 	s.Helper()
 	if got, err := s.documents.Read(s.Context(), want.Kind, want.Key); err != nil || got != want {
@@ -100,7 +100,7 @@ func (s *documentsSuite) missing(kind, key string) {
 	s.fails(err, persist.ErrNotFound)
 }
 
-// lists checks the keys that a page holds.
+// lists checks the keys of a page.
 func (s *documentsSuite) lists(kind, after string, limit int, want ...string) {
 	s.Helper()
 	page, err := s.documents.List(s.Context(), kind, after, limit)
@@ -165,8 +165,8 @@ func testDocumentRevisions(s *documentsSuite) {
 	s.fails(s.documents.Delete(ctx, "token", "shop", 2), persist.ErrNotFound)
 }
 
-// crowd runs f many times at once and returns how many did not fail. The others must fail with one
-// of the errors.
+// crowd runs f many times at once and returns how many calls succeeded. The others must fail with
+// one of the errors.
 func (s *documentsSuite) crowd(f func(i int) error, losing ...error) int {
 	var (
 		wg  sync.WaitGroup
@@ -322,8 +322,8 @@ func testDocumentPurge(s *documentsSuite) {
 	s.purges("answer", 4, 100, 1)
 }
 
-// A document that an update lets expire later, earlier or never does so. What the revisions before
-// said costs no place in a purge.
+// testDocumentPurgeMoved checks that the last revision says when a document expires. Earlier
+// revisions do not count towards the limit of a purge.
 func testDocumentPurgeMoved(s *documentsSuite) {
 	for i, key := range []string{"later", "never", "gone"} {
 		s.create(expiring("answer", key, int64(10+i)))
@@ -350,7 +350,8 @@ func testDocumentPurgeMoved(s *documentsSuite) {
 	s.lists("answer", "", 10, "never")
 }
 
-// While some purge, others prolong: who has prolonged in time still has the document.
+// testDocumentPurgeRace purges while updates prolong documents: a document that was prolonged in
+// time stays.
 func testDocumentPurgeRace(s *documentsSuite) {
 	const count = 40
 	for i := range count {
@@ -452,7 +453,7 @@ func testDocumentClosed(s *documentsSuite) {
 	}
 }
 
-// all tries everything with a document that is there.
+// all tries every operation on an existing document.
 func (s *documentsSuite) all(ctx context.Context, d persist.Document) map[string]error {
 	_, read := s.documents.Read(ctx, d.Kind, d.Key)
 	_, list := s.documents.List(ctx, d.Kind, "", 10)

@@ -13,7 +13,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// HistoryFactory returns an empty history, and what closes it. The suite may call what closes it
+// HistoryFactory returns an empty history, and a function that closes it, which the suite may call
 // more than once.
 type HistoryFactory func(t *testing.T) (history persist.HistoryStore, end func() error)
 
@@ -24,8 +24,8 @@ type historySuite struct {
 	end     func() error
 }
 
-// RunHistory runs the part of the suite that is about what was issued. Run does so as well.
-// wholesale says that Purge may keep records that could go, as one does that removes whole files.
+// RunHistory runs the tests of histories. Run does so too. wholesale says that Purge may keep
+// records that could be removed, because it removes whole files.
 func RunHistory(t *testing.T, wholesale bool, open HistoryFactory) {
 	tests := []struct {
 		name string
@@ -49,7 +49,7 @@ func RunHistory(t *testing.T, wholesale bool, open HistoryFactory) {
 		if wholesale && test.fine {
 			continue
 		}
-		t.Run("history/"+test.name, func(t *testing.T) {
+		t.Run("History/"+test.name, func(t *testing.T) {
 			history, end := open(t)
 			t.Cleanup(func() {
 				if err := end(); err != nil && !errors.Is(err, persist.ErrClosed) {
@@ -131,7 +131,7 @@ func testHistoryTwice(s *historySuite) {
 	s.append(historyRecords("order", 1, 5)...)
 	changed := historyRecord("order", 3)
 	changed.Caller = "somebody else"
-	// As after an error: some are there, some are not, one even within the batch.
+	// As after an error: some exist, some do not, and one is twice in the batch.
 	s.append(append(historyRecords("order", 4, 8), changed, historyRecord("order", 8))...)
 	s.append(historyRecords("order", 1, 8)...)
 	s.wants(persist.HistoryQuery{BizType: "order", Limit: 100}, 8, 7, 6, 5, 4, 3, 2, 1)
@@ -175,7 +175,8 @@ func testHistoryApart(s *historySuite) {
 	s.wants(persist.HistoryQuery{BizType: "a.", Limit: 100})
 }
 
-// Every record that is there when paging begins is seen once, and no record twice.
+// testHistoryPaging checks that every record that exists when paging begins is seen once, and no
+// record twice.
 func testHistoryPaging(s *historySuite) {
 	const there, more = 300, 300
 	s.append(historyRecords("order", 1, there)...)

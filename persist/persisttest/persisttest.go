@@ -1,4 +1,5 @@
-// Package persisttest is the suite that every driver of package persist must pass.
+// Package persisttest is the conformance suite of package persist. Every driver must pass it; the
+// names of the tests are the promises. There is one file for each part of a store.
 package persisttest
 
 import (
@@ -12,10 +13,11 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Factory returns an empty store whose clock is now. The store is closed by the suite.
+// Factory returns an empty store. now is the clock of a store that has none of its own. The suite
+// closes the store.
 type Factory func(t *testing.T, now func() time.Time) persist.Store
 
-// clock is a clock that tests set.
+// clock is a clock that a test sets.
 type clock struct {
 	mu sync.Mutex
 	ms int64
@@ -41,34 +43,34 @@ type suite struct {
 	clock    *clock
 }
 
-// Run runs the suite against the driver.
+// Run runs the suite on the stores that a driver opens.
 func Run(t *testing.T, open Factory) {
 	tests := []struct {
 		name string
 		run  func(*suite)
 	}{
-		{"counters keep what they are given", testCounterLife},
-		{"list pages in byte order", testList},
-		{"bad counters are refused", testBadCounters},
-		{"ranges follow one another", testAllocate},
-		{"a floor lifts the counter", testFloor},
-		{"a gap lies above a floor that the counter is below", testGap},
-		{"a range never ends above 2^53-1", testExhausted},
-		{"the target of a range decides about the epoch", testEpochs},
-		{"an epoch is replaced once", testEpochRace},
-		{"a range of no numbers raises the counter", testRaise},
-		{"a missing counter is an error", testMissing},
-		{"bad requests change nothing", testBadRequests},
-		{"give-back only takes the end", testGiveBack},
-		{"a give-back counts once", testGiveBackOnce},
-		{"concurrent allocations never overlap", testConcurrent},
-		{"concurrent give-backs and allocations never overlap", testConcurrentGiveBack},
-		{"create has one winner", testCreateRace},
-		{"all who ask for the cluster's ID get the same", testClusterID},
-		{"shapes keep what they are given", testShapes},
-		{"the clock is the store's", testClock},
-		{"an ended context changes nothing", testContext},
-		{"a closed store refuses", testClosed},
+		{"Counters/counters keep what they are given", testCounterLife},
+		{"Counters/list pages in byte order", testList},
+		{"Counters/bad counters are refused", testBadCounters},
+		{"Counters/ranges follow one another", testAllocate},
+		{"Counters/a floor lifts the counter", testFloor},
+		{"Counters/a gap lies above a floor that the counter is below", testGap},
+		{"Counters/a range never ends above 2^53-1", testExhausted},
+		{"Counters/the target of a range decides about the epoch", testEpochs},
+		{"Counters/an epoch is replaced once", testEpochRace},
+		{"Counters/a range of no numbers raises the counter", testRaise},
+		{"Counters/a missing counter is an error", testMissing},
+		{"Counters/bad requests change nothing", testBadRequests},
+		{"Counters/give-back only takes the end", testGiveBack},
+		{"Counters/a give-back counts once", testGiveBackOnce},
+		{"Counters/concurrent allocations never overlap", testConcurrent},
+		{"Counters/concurrent give-backs and allocations never overlap", testConcurrentGiveBack},
+		{"Counters/create has one winner", testCreateRace},
+		{"Documents/all who ask for the cluster's ID get the same", testClusterID},
+		{"Documents/shapes keep what they are given", testShapes},
+		{"Clock/the clock is the store's", testClock},
+		{"Store/an ended context changes nothing", testContext},
+		{"Store/a closed store refuses", testClosed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ func testClusterID(s *suite) {
 	for i := range ids {
 		wg.Go(func() {
 			err := persist.ErrUnavailable
-			// a shared store may not show at once what another caller wrote
+			// a shared store may not show at once what another caller has written
 			for errors.Is(err, persist.ErrUnavailable) {
 				ids[i], err = persist.ClusterID(context.Background(), s.store, s.clock.now)
 			}
@@ -64,7 +64,7 @@ func testShapes(s *suite) {
 	}
 }
 
-// testClock asks for the time. It is that of the process, or of a server, which may be any.
+// testClock reads the clock: that of the test, or that of a server.
 func testClock(s *suite) {
 	before, err := s.store.Now(s.Context())
 	s.must(err)

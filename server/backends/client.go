@@ -17,23 +17,23 @@ import (
 )
 
 func init() {
-	// The client writes a line of plain text to standard error at every failed attempt to connect.
-	// What an operator should see is in the errors it returns.
+	// The client writes plain text to standard error whenever it fails to connect. The errors that
+	// it returns say the same.
 	redis.SetLogger(silent{})
 }
 
 type silent struct{}
 
-// Printf drops what it is given.
+// Printf drops the line.
 func (silent) Printf(context.Context, string, ...any) {}
 
 // NewRedis returns a client for what the configuration names: one server, a Cluster, or Sentinels
 // and what they watch. It reads the TLS files and connects to nothing.
 //
-// It sends each command once: a take or an install that was repeated would count twice. (The
-// Cluster client follows MOVED and ASK, by which a server says that it has not run the command;
-// that it repeats nothing else is up to redisonce.Do, which marks its commands.) It sends nothing
-// at connecting but HELLO and SELECT, so that a user with few rights will do.
+// It sends each command once: a take or an install that is repeated would count twice. (The Cluster
+// client follows MOVED and ASK, by which a server says that it has not run the command. It repeats
+// nothing else that redisonce.Do sends.) When it connects it sends only HELLO and SELECT, so that a
+// user with few rights is enough.
 func NewRedis(cfg config.Redis) (redis.UniversalClient, error) {
 	dial, err := redisDialer(cfg)
 	if err != nil {
@@ -57,7 +57,7 @@ func NewRedis(cfg config.Redis) (redis.UniversalClient, error) {
 			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,
 		})
-		// for what it asks them on its own
+		// bounds what the client itself asks them
 		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 		client = cluster
 	default:
@@ -73,17 +73,17 @@ func NewRedis(cfg config.Redis) (redis.UniversalClient, error) {
 }
 
 const (
-	// protocol is RESP2: nothing here needs more, and the client looks for notifications on every
-	// connection that speaks RESP3.
+	// protocol is RESP2: nothing here needs more, and with RESP3 the client looks for notifications
+	// on every connection.
 	protocol = 2
-	// askSentinels is how many times the time-out of a command connecting may take by way of
-	// Sentinels. The client asks the one that it knows, asks it once more and then all at once;
-	// with less time than for that it can stay with one that hangs.
+	// askSentinels is how long connecting through Sentinels may take, as a multiple of the time-out
+	// of a command. The client asks the Sentinel that it knows twice and then all at once; with
+	// less time it can stay with one that hangs.
 	askSentinels = 5
 )
 
-// discreet keeps secrets out of errors: a server that does not know a command, as AUTH where it was
-// renamed, repeats what came with it.
+// discreet keeps secrets out of errors: a server that does not know a command, for example AUTH
+// because it was renamed, repeats its arguments.
 func discreet(err error) error {
 	if err == nil {
 		return nil
@@ -95,7 +95,7 @@ func discreet(err error) error {
 	return refusedCommand(text)
 }
 
-// refusedCommand is an answer of the server, as [redis.Error].
+// refusedCommand is an error answer of the server, as a [redis.Error].
 type refusedCommand string
 
 // Error implements [error].
@@ -104,9 +104,9 @@ func (e refusedCommand) Error() string { return string(e) }
 // RedisError implements [redis.Error].
 func (refusedCommand) RedisError() {}
 
-// bound gives every command the same time from end to end, and keeps secrets out of its error. The
-// client's own time-outs bound only its parts: waiting for a connection, dialling, greeting,
-// writing, reading, and in a Cluster all of them again after every redirection.
+// bound bounds every command in time as a whole, and keeps secrets out of its error. The time-outs
+// of the client bound only the parts: waiting for a connection, dialling, HELLO, writing, reading,
+// and in a Cluster all of them again after each redirection.
 type bound struct{ timeout time.Duration }
 
 var _ redis.Hook = bound{}
@@ -138,7 +138,7 @@ func (b bound) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// redisDialer returns how to connect to servers and Sentinels alike.
+// redisDialer returns the function that connects to servers and to Sentinels.
 func redisDialer(cfg config.Redis) (dialer, error) {
 	plain := &net.Dialer{Timeout: cfg.Timeout}
 	if !cfg.TLS.Enabled {

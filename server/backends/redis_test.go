@@ -35,6 +35,7 @@ func newTestRedis(t *testing.T, change func(*config.Redis)) redis.UniversalClien
 // Servers that take connections and answer nothing cost one time-out, whatever the client does
 // behind it.
 func TestCommandsAreBounded(t *testing.T) {
+	t.Parallel()
 	silence := func(string) string { return "" }
 	a, _ := backendstest.Redis(t, silence)
 	b, _ := backendstest.Redis(t, silence)

@@ -34,11 +34,19 @@ func newStore(ctx context.Context, cfg config.Store, now func() time.Time, more 
 		return memory.New(now), nil
 	case "mongo":
 		more.URI, more.Database, more.Timeout, more.Now = cfg.Mongo.URI, cfg.Mongo.Database, cfg.Mongo.Timeout, now
-		return mongo.Open(ctx, more)
+		return orNil(mongo.Open(ctx, more))
 	case "bolt":
-		return bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now})
+		return orNil(bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now}))
 	}
 	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
+}
+
+// orNil returns a nil store if there is an error, and not a nil pointer in an interface.
+func orNil[S persist.Store](store S, err error) (persist.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
 }
 
 // StoreOptions are how the store of the service is opened.

@@ -105,7 +105,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	now("wrong again", "first", 4)
 }
 
-// What is wrong at the start is told by the key of the configuration, without what the files hold.
+// An error at the start names the key of the configuration, and shows nothing of the files.
 func TestCertificateAtTheStart(t *testing.T) {
 	cert, key := certificatetest.Pair(t, "one", time.Now().Add(time.Hour))
 	_, other := certificatetest.Pair(t, "other", time.Now().Add(time.Hour))

@@ -147,7 +147,7 @@ type Bolt struct {
 
 // Auth is who may call.
 type Auth struct {
-	// Mode says who may call. `auto`: if `auth.tokens` has tokens, every caller needs one; without
+	// Mode is who may call. `auto`: if `auth.tokens` has tokens, every caller needs one; without
 	// tokens only a loopback address is opened. `token`: every caller needs a token. `none`: open
 	// to everybody who can reach the address.
 	Mode string `config:"mode" range:"auto, token, none"`

@@ -24,7 +24,7 @@ type Redis struct {
 	// SentinelPassword is the password of the Sentinels. It is never logged.
 	SentinelPassword string `config:"sentinelPassword" secret:"true"`
 	// DB is the number of the database. A Redis Cluster has only 0.
-	DB  int      `config:"db" range:"0 to 15" zero:"database 0"`
+	DB  int      `config:"db" range:"0 to 15" zero:"the default database"`
 	TLS RedisTLS `config:"tls"`
 	// KeyPrefix is the beginning of every key: printable ASCII without spaces and braces.
 	KeyPrefix string `config:"keyPrefix" range:"0 to 64 bytes"`

@@ -18,7 +18,7 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// away is a store that cannot be reached while it is, and asks before it is used.
+// away is a store that cannot be reached while is is true, and asks admit before it is used.
 type away struct {
 	persist.Store
 	is    *atomic.Bool
@@ -49,7 +49,7 @@ func (d awayDocuments) Create(ctx context.Context, doc persist.Document) error {
 	return d.Documents.Create(ctx, doc)
 }
 
-// keeps notes what a strategy is told to remember.
+// keeps records the shapes that a strategy is given to remember.
 type keeps struct{ shapes []string }
 
 func (k *keeps) OnRecord(shape string) { k.shapes = append(k.shapes, shape) }

@@ -270,7 +270,7 @@ func (c *Catalogue) Confirm(ctx context.Context) error {
 			continue
 		}
 		fresh, err := claim.compare(ctx)
-		if err == nil && fresh { // an older copy of the store: it has issued all the same
+		if err == nil && fresh { // an older copy of the store
 			err = claim.create(ctx)
 		}
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// faulty is a store in which something can come between.
+// faulty is a store whose writes a test can interfere with.
 type faulty struct {
 	persist.Store
 	shared bool
@@ -116,7 +116,7 @@ func newNode(t *testing.T, store persist.Store) *node {
 	return n
 }
 
-// always is a change that asks for nothing.
+// always is a change without a condition.
 var always = httpapi.Change{Check: func(int64) error { return nil }}
 
 func forced() httpapi.Change {
@@ -145,7 +145,7 @@ func (c *node) mustIssue(t *testing.T, name string) string {
 
 const formatted = `{"plugins":[{"name":"format","template":"A-{seq}"}]}`
 
-// A forced change that comes to nothing leaves the shape as it was: otherwise no node could issue
+// A forced change that is not made leaves the shape as it was: otherwise no node could issue
 // after its next start.
 func TestForcedChangeThatIsRefused(t *testing.T) {
 	store := newFaulty(true)
@@ -208,8 +208,8 @@ func TestForcedAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A strategy that a biz type never had keeps nothing for it yet: forced upon it, it begins. One
-// that it had goes on.
+// A strategy that a biz type never had starts from the beginning when it is forced. One that it had
+// before continues.
 func TestForceAnotherStrategy(t *testing.T) {
 	store := newFaulty(true)
 	c := newNode(t, store)
@@ -266,8 +266,8 @@ func TestForceTheDefinitionThatIsThere(t *testing.T) {
 	newNode(t, store).mustIssue(t, "order")
 }
 
-// A change that was written although its writer heard nothing of it counts on this node too, also
-// where there is no feed.
+// A change that was written although the write returned an error counts on this node too, even
+// without a feed.
 func TestChangeOfUnknownOutcome(t *testing.T) {
 	store := newFaulty(false)
 	c := newNode(t, store)
@@ -293,7 +293,7 @@ func (c *node) awaitRefusal(t *testing.T, name string, code seqd.Code) {
 	}
 }
 
-// The caller of a change may go away while it is written: it is then done all the same.
+// If the caller of a change leaves while it is written, the change is made nevertheless.
 func TestChangeWhoseCallerLeaves(t *testing.T) {
 	store := newFaulty(false)
 	c := newNode(t, store)
@@ -357,7 +357,7 @@ func TestStartOfWhatIsMadeAgain(t *testing.T) {
 }
 
 // A start above what was issued and below what nodes have in hand moves numbers up, so no answer
-// may say that it moves nothing.
+// may say that it has no effect.
 func TestStartWithinWhatNodesHave(t *testing.T) {
 	c := newNode(t, newFaulty(true))
 	c.mustPut(t, "order", `{"step":1000}`, always)
@@ -367,7 +367,7 @@ func TestStartWithinWhatNodesHave(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for _, text := range b.Warnings {
-		if strings.HasSuffix(text, "it moves nothing") {
+		if strings.HasSuffix(text, "it has no effect") {
 			t.Errorf("start is 500, and the answer says: %s", text)
 		}
 	}

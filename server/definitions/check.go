@@ -63,7 +63,7 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, chan
 		return "", false, nil // a dry run makes no key
 	case makes != "" && !change.Force:
 		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, "+
-			"with which %s can repeat the IDs of before: put the file of the key on this node, use a new name, "+
+			"with which %s can repeat previous IDs: put the file of the key on this node, use a new name, "+
 			"or add force=true where you know that none repeats", makes, b.Name)
 	}
 	shape, err := Shape(b)
@@ -131,8 +131,8 @@ func (c *checker) start(ctx context.Context, b seqd.BizType) ([]string, error) {
 	case err != nil:
 		return nil, storeError(err)
 	case first <= counter.Max:
-		return []string{fmt.Sprintf("start %d is not above %d, up to which numbers were handed to nodes before: "+
-			"it moves nothing where these are beyond it already", first, counter.Max)}, nil
+		return []string{fmt.Sprintf("start %d is not above %d, up to which numbers were given to nodes: "+
+			"it has no effect if they have issued beyond it already", first, counter.Max)}, nil
 	}
 	return nil, nil
 }

@@ -32,8 +32,8 @@ func mergePatch(text, patch []byte) ([]byte, error) {
 	return json.Marshal(merged(to, with))
 }
 
-// twice returns a key that stands twice in an object, also in another case, or in one of the
-// objects in it; "" where none does.
+// twice returns a key that an object, or an object in it, has twice, ignoring case; "" if there is
+// none.
 func twice(in any) string {
 	fields, _ := in.(map[string]any)
 	seen := make(map[string]bool, len(fields))
@@ -62,7 +62,7 @@ func merged(to, with any) any {
 		}
 	}
 	for key, value := range changes {
-		for known := range result { // keys of a configuration are the same in any case
+		for known := range result { // keys of a configuration ignore case
 			if known != key && strings.EqualFold(known, key) {
 				result[key] = result[known]
 				delete(result, known)

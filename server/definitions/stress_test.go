@@ -11,8 +11,9 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Three nodes change the same biz types at once, writes of unknown outcome among them, and hear of
-// each other's changes late: no number comes twice, and in the end all do what the store says.
+// Three nodes change the same biz types at the same time, with writes of unknown outcome, and
+// follow each other's changes late: no number is issued twice, and in the end all do what the store
+// says.
 func TestChangesOnThreeNodes(t *testing.T) {
 	store := newFaulty(true)
 	nodes := []*node{newNode(t, store), newNode(t, store), newNode(t, store)}

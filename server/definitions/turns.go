@@ -2,7 +2,7 @@ package definitions
 
 import "sync"
 
-// turns are locks by name. A name that nobody uses takes no memory.
+// turns are locks by name. A lock that nobody holds or waits for takes no memory.
 type turns struct {
 	mu    sync.Mutex // guards what follows
 	names map[string]*turn
@@ -10,10 +10,10 @@ type turns struct {
 
 type turn struct {
 	sync.Mutex
-	users int // who has it, or waits for it
+	users int // those who hold it or wait for it
 }
 
-// take waits for the turn of a name and returns what ends it.
+// take locks a name and returns the function that unlocks it.
 func (t *turns) take(name string) (end func()) {
 	t.mu.Lock()
 	if t.names == nil {

@@ -14,7 +14,7 @@ import (
 // addressCheck looks at what callers connect to.
 type addressCheck struct{ d *Doctor }
 
-// address looks at what callers connect to.
+// run checks the port, the advertised addresses, the open files and the certificate.
 func (c addressCheck) run(ctx context.Context, f *findings) {
 	c.port(ctx, f)
 	c.advertised(f)
@@ -42,7 +42,7 @@ func (c addressCheck) port(ctx context.Context, f *findings) {
 	}
 }
 
-// advertised finds out whether the addresses that machine IDs are leased under are those of this
+// advertised finds out whether the addresses under which machine IDs are leased belong to this
 // machine.
 func (c addressCheck) advertised(f *findings) {
 	own, err := c.d.Host.Addrs()
@@ -58,7 +58,7 @@ func (c addressCheck) advertised(f *findings) {
 	}
 }
 
-// spareFiles are those that are not connections of callers.
+// spareFiles are the open files that are not connections of callers.
 const spareFiles = 256
 
 func (c addressCheck) openFiles(f *findings) {
@@ -77,11 +77,11 @@ func (c addressCheck) openFiles(f *findings) {
 	}
 }
 
-// certificate looks at the files of server.tls.
+// certificate checks the files of server.tls.
 func (c addressCheck) certificate(f *findings) {
 	files := c.d.Config.Server.TLS
 	if !files.Configured() {
 		return
 	}
-	filesCheck{c.d}.pair(f, "server.tls", files.CertFile, files.KeyFile)
+	filesCheck(c).pair(f, "server.tls", files.CertFile, files.KeyFile)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// clocksCheck compares all clocks there are.
+// clocksCheck compares the clocks of this machine, the store and Redis.
 type clocksCheck struct{ d *Doctor }
 
-// clocks are those of the servers that answered. They are safe for concurrent use.
+// clocks are the clocks of the servers that answered. It is safe for concurrent use.
 type clocks struct {
 	mu   sync.Mutex
 	list []clock
 }
 
-// clock is how far a clock is ahead of ours, to half of how long the answer took.
+// clock is how far a clock is ahead of ours. The error is half of the time that the answer took.
 type clock struct {
 	whose         string
 	offset, error time.Duration
@@ -31,7 +31,7 @@ func (c *clocks) heard(whose string, offset, roundTrip time.Duration) {
 	c.list = append(c.list, clock{whose, offset, roundTrip / 2})
 }
 
-// examineClocks compares all clocks there are.
+// run compares each clock with ours and with each other.
 func (c clocksCheck) run(_ context.Context, f *findings) {
 	switch yes, known := c.d.Host.Synchronised(); {
 	case !known:
@@ -58,10 +58,10 @@ func (c clocksCheck) run(_ context.Context, f *findings) {
 	c.ends(f)
 }
 
-// storeClock is the clock that leases of machine IDs go by.
+// storeClock is the clock that leases of machine IDs are measured by.
 const storeClock = "the MongoDB server"
 
-// compare says how far two clocks are apart; level is what being too far apart comes to.
+// compare reports how far two clocks are apart, at the given level if that is too far.
 func compare(f *findings, whose, other string, a, b clock, skew time.Duration, level Level) {
 	apart, within := a.offset-b.offset, a.error+b.error
 	text := fmt.Sprintf("its clock and %s are %s apart, ± %s", other, apart.Abs().Round(10*time.Microsecond), within.Round(10*time.Microsecond))
@@ -78,7 +78,7 @@ func compare(f *findings, whose, other string, a, b clock, skew time.Duration, l
 // usualSkew is the default of snowflake.maxSkew, for a configuration without such biz types.
 const usualSkew = 2 * time.Second
 
-// maxSkew is the smallest one that a biz type has; leased is false where none has one.
+// maxSkew returns the smallest maxSkew of the biz types. leased is false if none has one.
 func (c clocksCheck) maxSkew() (least time.Duration, leased bool) {
 	for _, b := range c.d.Config.BizTypes {
 		if skew, ok := config.Setting[time.Duration](b.Settings, "maxSkew"); ok && (least == 0 || skew < least) {
@@ -91,11 +91,11 @@ func (c clocksCheck) maxSkew() (least time.Duration, leased bool) {
 	return least, true
 }
 
-// lateYears is how far ahead the end of timestamps is worth a warning.
+// lateYears is from how many years before the end of timestamps a warning is given.
 const lateYears = 5
 
-// ends says when the times of biz types run out: 63 bits less those of machine ID and sequence, in
-// milliseconds since the epoch.
+// ends reports when the timestamps of biz types run out: they are milliseconds since the epoch, in
+// 63 bits minus those of machine ID and sequence.
 func (c clocksCheck) ends(f *findings) {
 	seen := make(map[string]bool)
 	for _, b := range c.d.Config.BizTypes {

@@ -9,13 +9,13 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// configCheck looks for what is legal and dangerous.
+// configCheck looks for settings that are legal and dangerous.
 type configCheck struct{ d *Doctor }
 
-// soon is how long before it happens an end is worth a warning.
+// soon is how long before an expiry a warning is given.
 const soon = 30 * 24 * time.Hour
 
-// configuration looks for what is legal and dangerous. It loaded, or nobody would be asking.
+// run checks the settings of a configuration that has been loaded, and so is valid.
 func (c configCheck) run(_ context.Context, f *findings) {
 	f.ok("configuration", "it loads: %d biz types, store %s, address %s", len(c.d.Config.BizTypes), c.d.Config.Store.Driver, c.d.Config.Server.Addr)
 	c.serverSettings(f)
@@ -34,7 +34,7 @@ func (c configCheck) serverSettings(f *findings) {
 	}
 	if public && s.DrainDelay == 0 {
 		f.add(Warn, "server.drainDelay", "set it to at least twice the pause between two checks of the balancer, if there is one",
-			"0s: a balancer goes on sending requests to a node that has stopped listening")
+			"0s: a balancer continues to send requests to a node that has stopped listening")
 	}
 	if public && !c.d.Config.Auth.Enforced() {
 		f.add(Warn, "auth.mode", "give callers tokens in auth.tokens", "%s: whoever reaches %s takes numbers and changes biz types", c.d.Config.Auth.Mode, s.Addr)
@@ -50,7 +50,7 @@ func (c configCheck) serverSettings(f *findings) {
 func (c configCheck) storeSettings(f *findings) {
 	switch cfg := c.d.Config; {
 	case cfg.Store.Driver == "memory":
-		f.add(Warn, "store.driver", "use bolt or mongo", "memory: numbers begin again at every start")
+		f.add(Warn, "store.driver", "use bolt or mongo", "memory: numbers restart at every start of seqd")
 	case cfg.Store.Driver == "mongo" && cfg.BizTypesFrom == config.FromConfig:
 		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypes; nothing compares them but the shapes of their numbers")
 	}
@@ -82,15 +82,15 @@ func days(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }
 
-// Bounds of what is usual.
+// Settings beyond these bounds are unusual.
 const (
 	lateThreshold = 0.9
 	longTarget    = 6 * time.Hour
-	// largeShare is the part of all numbers that losing what is in hand once should not take.
+	// largeShare is the largest share of all numbers, as one in so many, that a crash should skip.
 	largeShare = 100
 )
 
-// segmentSettings looks at a biz type that takes numbers from a counter: one that has a step.
+// segmentSettings checks a biz type that takes numbers from a counter: one that has a step.
 func (c configCheck) segmentSettings(f *findings, b seqd.BizType) {
 	step, ok := config.Setting[int64](b.Settings, "step")
 	if !ok {
@@ -120,7 +120,7 @@ func (c configCheck) segmentSettings(f *findings, b seqd.BizType) {
 	}
 }
 
-// mostNumbers is how many numbers a biz type can show.
+// mostNumbers returns how many numbers a biz type can show.
 func mostNumbers(b seqd.BizType) int64 {
 	most := seqd.MaxNumber
 	for _, p := range b.Plugins {
@@ -142,7 +142,7 @@ func pow(base int64, n int) int64 {
 	return result
 }
 
-// snowflakeSettings looks at a biz type that leases a machine ID: one that has a horizon.
+// snowflakeSettings checks a biz type that leases a machine ID: one that has a horizon.
 func (c configCheck) snowflakeSettings(f *findings, b seqd.BizType) {
 	horizon, ok := config.Setting[time.Duration](b.Settings, "horizon")
 	if !ok {

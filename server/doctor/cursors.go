@@ -14,14 +14,14 @@ const (
 	// mostCursors is how many counters are compared with their cursors, and cursorPage how many of
 	// them at a time.
 	mostCursors, cursorPage = 10_000, 500
-	// mostBehind is how many of those that are behind are named.
+	// mostBehind is how many of the counters that are behind are named.
 	mostBehind = 10
 )
 
-// cursors compares what the store and Redis say of each counter. A cursor never holds numbers above
-// the store's maximum, except after the store was restored from an older copy.
+// cursors compares each counter in the store with its cursor in Redis. A cursor never holds numbers
+// above the store's maximum, except after the store was restored from an older copy.
 func (c redisCheck) cursors(ctx context.Context, f *findings, client redis.UniversalClient) {
-	store, err := storeCheck{c.d}.look(ctx)
+	store, err := storeCheck(c).look(ctx)
 	if err != nil {
 		return // said elsewhere
 	}
@@ -62,13 +62,13 @@ func (c redisCheck) cursors(ctx context.Context, f *findings, client redis.Unive
 	}
 }
 
-// late is a counter that stands below its cursor.
+// late is a counter that is below its cursor.
 type late struct {
 	name      string
 	max, ceil int64
 }
 
-// behindCursors returns the counters that stand below their cursors. The store is asked once more:
+// behindCursors returns the counters that are below their cursors. It asks the store again, because
 // nodes may have allocated since.
 func behindCursors(ctx context.Context, counters persist.Counters, page []persist.Counter, ceils []int64) (behind []late) {
 	for i, c := range page {

@@ -1,5 +1,13 @@
-// Package doctor looks at a configuration and at all that it names (files, stores, Redis, hosts,
-// clocks) and says what it would change. It changes nothing.
+// Package doctor examines a configuration and everything that it names (files, stores, Redis,
+// hosts, clocks) and says what to change. It changes nothing itself.
+//
+// Each check is a type of its own in a file of its own: configCheck, addressCheck, filesCheck,
+// storeCheck, redisCheck, hostsCheck, clocksCheck. [Doctor.Examine] runs them side by side and
+// bounds each in time. A new check is one more file, and a line in Examine.
+//
+// The package depends on the drivers, on the scripts of the cursor, and on the configuration; it
+// knows strategies and plugins only by the keys of their settings. Everything that it asks the
+// machine for is in [Host], so that tests can replace it.
 package doctor
 
 import (
@@ -21,11 +29,11 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// Level says how much a finding matters.
+// Level is how much a finding matters.
 type Level int
 
-// The levels, ascending. Info is worth knowing and may well be meant so; Warn is legal and
-// dangerous; Fail keeps seqd from working.
+// The levels, ascending. Info is worth knowing and may be intended. Warn is legal and dangerous.
+// Fail keeps seqd from working.
 const (
 	OK Level = iota
 	Info
@@ -35,25 +43,25 @@ const (
 
 var levels = [...]string{"ok", "info", "warn", "FAIL"}
 
-// String is how a report says it.
+// String returns the level as a report shows it.
 func (l Level) String() string { return levels[l] }
 
 // Finding is one line of a report.
 type Finding struct {
 	Level Level
-	// Subject is a key of the configuration, or what else was looked at.
+	// Subject is a key of the configuration, or whatever else was examined.
 	Subject string
-	// Found is what was found, and Change what to change, "" for nothing.
+	// Found is what was found. Change is what to change, "" for nothing.
 	Found, Change string
 }
 
-// Section is what one check found.
+// Section holds the findings of one check.
 type Section struct {
 	Name     string
 	Findings []Finding
 }
 
-// findings collects what a check finds. It is safe for concurrent use.
+// findings collects the findings of a check. It is safe for concurrent use.
 type findings struct {
 	mu   sync.Mutex
 	list []Finding
@@ -67,14 +75,14 @@ func (f *findings) add(level Level, subject, change, found string, args ...any) 
 
 func (f *findings) ok(subject, found string, args ...any) { f.add(OK, subject, "", found, args...) }
 
-// all returns what was found up to now.
+// all returns the findings up to now.
 func (f *findings) all() []Finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Finding(nil), f.list...)
 }
 
-// sort puts findings about the same subject together, in the order that they came in.
+// sort groups the findings by subject and otherwise keeps their order.
 func (f *findings) sort() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,12 +92,12 @@ func (f *findings) sort() {
 // Definition is a biz type of the store.
 type Definition struct {
 	BizType seqd.BizType
-	// Err says why it cannot be used; only its name is known then.
+	// Err is why it cannot be used. Then only its name is known.
 	Err error
-	// Configured is true where the configuration says the same of it, and Differs where it says
-	// something else.
+	// Configured is whether the configuration defines it in the same way, and Differs whether in
+	// another way.
 	Configured, Differs bool
-	// Deleted is true for one that was deleted by the API.
+	// Deleted is whether the API deleted it.
 	Deleted bool
 }
 
@@ -98,12 +106,12 @@ type Doctor struct {
 	Config *config.Config
 	// Redis makes the client of a configuration, which connects to nothing until it is used.
 	Redis func(config.Redis) (redis.UniversalClient, error)
-	// Shape returns what the IDs of a biz type look like, as the store has it on record.
+	// Shape returns what the IDs of a biz type look like, in the form that the store records.
 	Shape func(seqd.BizType) (string, error)
 	// Definitions reads the biz types of a store.
 	Definitions func(context.Context, persist.Store) ([]Definition, error)
-	// Ask asks the node that runs with this configuration how it is, and returns a line about it;
-	// the error says why it is not alive.
+	// Ask asks the node that runs with this configuration how it is, and returns a line about it.
+	// The error is why it is not alive.
 	Ask func(context.Context) (said string, err error)
 	// Host is this machine.
 	Host Host
@@ -113,23 +121,24 @@ type Doctor struct {
 	clocks clocks
 }
 
-// Host is what is asked of this machine.
+// Host is what the checks ask of this machine.
 type Host struct {
 	// Listen opens an address and closes it again.
 	Listen func(addr string) error
 	// Addrs are the addresses of this machine.
 	Addrs func() ([]netip.Addr, error)
-	// OpenFiles is how many files a process may have open; known is false when that cannot be told.
+	// OpenFiles is how many files a process may have open. known is false if the system does not
+	// say.
 	OpenFiles func() (most uint64, known bool)
-	// Disk tells of the file system that a path is on.
+	// Disk describes the file system that a path is on.
 	Disk func(path string) (Disk, error)
 	// Writable reports whether this user may make files in a folder.
 	Writable func(folder string) bool
-	// Synchronised says whether the kernel's clock follows another one; known is false when that
-	// cannot be told.
+	// Synchronised is whether the kernel's clock follows another clock. known is false if the
+	// system does not say.
 	Synchronised func() (yes, known bool)
-	// Connect opens a connection to where requests for a URL go, encrypted if the URL says so, and
-	// closes it. proxy is the address of the proxy that they go by, "" for none.
+	// Connect opens a connection to where requests for a URL go, with TLS if the URL says so, and
+	// closes it. proxy is the address of the proxy that they go through, "" for none.
 	Connect func(ctx context.Context, u *url.URL) (proxy string, err error)
 }
 
@@ -139,21 +148,21 @@ type check struct {
 	run  func(context.Context, *findings)
 }
 
-// patience bounds each check, and so all of them, which run side by side.
+// patience bounds each check, and so all of them, because they run at the same time.
 const patience = 10 * time.Second
 
-// Examine runs every check, also when others fail, and returns what they found in a fixed order. It
+// Examine runs every check, even if others fail, and returns their findings in a fixed order. It
 // takes at most about 11 s.
 func (d *Doctor) Examine(ctx context.Context) []Section {
 	sections := runAll(ctx, patience, []check{
 		{"configuration", configCheck{d}.run}, {"address", addressCheck{d}.run}, {"permissions", filesCheck{d}.run},
 		{"store", storeCheck{d}.run}, {"redis", redisCheck{d}.run}, {"hosts", hostsCheck{d}.run},
 	})
-	// which compares what the others heard
+	// the others have collected the clocks that it compares
 	return append(sections, runAll(ctx, time.Second, []check{{"clocks", clocksCheck{d}.run}})...)
 }
 
-// runAll runs checks side by side. What a check has found when its time is over counts.
+// runAll runs checks at the same time. If a check runs out of time, its findings until then count.
 func runAll(ctx context.Context, patience time.Duration, checks []check) []Section {
 	sections := make([]Section, len(checks))
 	var wg sync.WaitGroup
@@ -164,10 +173,10 @@ func runAll(ctx context.Context, patience time.Duration, checks []check) []Secti
 	return sections
 }
 
-// grace is how long what was told to end may take to do so.
+// grace is how long a check may take to return after its context has ended.
 const grace = 500 * time.Millisecond
 
-// within runs a check, or leaves it when it does not end soon after its time.
+// within runs a check. If it does not return soon after its time is over, within leaves it running.
 func within(ctx context.Context, patience time.Duration, c check) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -182,7 +191,7 @@ func within(ctx context.Context, patience time.Duration, c check) []Finding {
 	return f.all()
 }
 
-// guarded runs a check; a damaged file can make one panic.
+// guarded runs a check and recovers its panic: a damaged file can cause one.
 func guarded(ctx context.Context, c check, f *findings) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -193,7 +202,7 @@ func guarded(ctx context.Context, c check, f *findings) {
 	c.run(ctx, f)
 }
 
-// Print writes a report, and returns whether there is a failure in it.
+// Print writes a report and returns whether it contains a failure.
 func Print(w io.Writer, sections []Section) (failed bool) {
 	var count [len(levels)]int
 	for _, s := range sections {

@@ -109,7 +109,7 @@ func TestConfigurationDangers(t *testing.T) {
 		"drainDelay":          {"server: {addr: \"0.0.0.0:80\"}\nauth: {mode: none}\n" + one, "server.drainDelay", "balancer", Warn},
 		"auth none":           {"server: {addr: \"0.0.0.0:80\"}\nauth: {mode: none}\n" + one, "auth.mode", "tokens", Warn},
 		"plain tokens":        {"server: {addr: \"0.0.0.0:80\"}\n" + token("enabled: true"), "server.tls", "unencrypted", Info},
-		"memory":              {"store: {driver: memory}\n" + one, "store.driver", "begin again", Warn},
+		"memory":              {"store: {driver: memory}\n" + one, "store.driver", "numbers restart", Warn},
 		"from config":         {mongoRedis + "bizTypesFrom: config\n" + one, "bizTypesFrom", "every node", Info},
 		"expired":             {token("expires: 2026-11-21T11:00:00Z"), "auth.tokens", "expired", Warn},
 		"expires soon":        {token("expires: 2026-12-01T12:00:00Z"), "auth.tokens", "in 10 days", Warn},

@@ -19,7 +19,7 @@ import (
 // filesCheck looks at the files and folders that the configuration names.
 type filesCheck struct{ d *Doctor }
 
-// permissions looks at the files and folders that biz types and Redis name.
+// run checks the files of biz types and those of redis.tls.
 func (c filesCheck) run(_ context.Context, f *findings) {
 	c.bizTypeFiles(f, c.d.Config.BizTypes)
 	c.redisFiles(f)
@@ -55,7 +55,7 @@ func (c filesCheck) pluginFiles(f *findings, b seqd.BizType, p seqd.PluginBindin
 	}
 }
 
-// keyFile looks at a file with a secret that seqd makes where there is none.
+// keyFile checks a file with a secret, which seqd creates if it does not exist.
 func (c filesCheck) keyFile(f *findings, key, path string) {
 	file, err := os.Open(path)
 	switch {
@@ -70,13 +70,13 @@ func (c filesCheck) keyFile(f *findings, key, path string) {
 	}
 }
 
-// Who may not read a secret, as bits of a file's mode.
+// The users who must not read a secret, as bits of a file's mode.
 const (
 	nobodyElse = 0o077 // seqd refuses such a file
 	noStranger = 0o007 // a group may be meant to
 )
 
-// secret looks for a secret that others than those can read; level is what that comes to.
+// secret reports a secret that others can read, at the given level.
 func (c filesCheck) secret(f *findings, key, path string, others fs.FileMode, level Level) {
 	info, err := os.Stat(path)
 	switch {
@@ -89,7 +89,7 @@ func (c filesCheck) secret(f *findings, key, path string, others fs.FileMode, le
 	}
 }
 
-// written looks at a file that seqd writes and makes.
+// written checks a file that seqd creates and writes.
 func (c filesCheck) written(f *findings, key, path string) {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	switch {
@@ -103,8 +103,8 @@ func (c filesCheck) written(f *findings, key, path string) {
 	}
 }
 
-// historyFile looks at a file of records. Its lock and the files before it stand beside it, so the
-// folder matters also if the file is there.
+// historyFile checks a file of records. Its lock and the previous files are beside it, so the
+// folder matters even if the file exists.
 func (c filesCheck) historyFile(f *findings, key, path string) {
 	c.folder(f, key, filepath.Dir(path))
 	for _, file := range []string{path, path + ".lock"} {
@@ -112,12 +112,12 @@ func (c filesCheck) historyFile(f *findings, key, path string) {
 		case !errors.Is(err, fs.ErrNotExist):
 			c.written(f, key, file)
 		case file == path:
-			f.add(Info, key, "if records were kept there before, put the file back before seqd starts", "there is no %s: seqd makes it, without the records of before", path)
+			f.add(Info, key, "if records were kept there before, put the file back before seqd starts", "there is no %s: seqd creates it, without previous records", path)
 		}
 	}
 }
 
-// folder looks at a folder that seqd makes files in, or which it makes.
+// folder checks a folder that seqd creates files in. seqd creates the folder too.
 func (c filesCheck) folder(f *findings, key, path string) {
 	there := path
 	for {
@@ -141,7 +141,7 @@ func (c filesCheck) folder(f *findings, key, path string) {
 	}
 }
 
-// redisFiles looks at the files of redis.tls.
+// redisFiles checks the files of redis.tls.
 func (c filesCheck) redisFiles(f *findings) {
 	files := c.d.Config.Redis.TLS
 	if files.CertFile != "" {
@@ -154,7 +154,7 @@ func (c filesCheck) redisFiles(f *findings) {
 	}
 }
 
-// pair looks at a certificate and its key.
+// pair checks a certificate and its key.
 func (c filesCheck) pair(f *findings, key, certFile, keyFile string) {
 	cert, err := os.ReadFile(certFile)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"net/url"
 )
 
-// Disk is a file system: what kind it is, and how many bytes are free and there in all.
+// Disk is a file system: its kind, and how many bytes are free and how many there are.
 type Disk struct {
 	Kind       string
 	Free, Size uint64
 }
 
-// ThisHost asks the machine that this process runs on. openFiles is how many files it may have
-// open.
+// ThisHost returns the machine that this process runs on. openFiles is how many files the process
+// may have open.
 func ThisHost(openFiles func() (uint64, bool)) Host {
 	return Host{Listen: listen, Addrs: addrs, OpenFiles: openFiles, Disk: disk, Writable: writable, Synchronised: synchronised, Connect: connector{http.ProxyFromEnvironment, nil}.connect}
 }
 
-// connector connects to hosts as requests do: by the proxies that the environment names, and by
-// certificates that this machine trusts.
+// connector connects to hosts as requests do: through the proxies that the environment names, and
+// with the certificates that this machine trusts.
 type connector struct {
 	proxy func(*http.Request) (*url.URL, error)
 	roots *x509.CertPool // nil for those of this machine
@@ -53,7 +53,7 @@ func (c connector) connect(ctx context.Context, u *url.URL) (proxy string, err e
 	return "", tls.Client(conn, &tls.Config{ServerName: u.Hostname(), RootCAs: c.roots}).HandshakeContext(ctx)
 }
 
-// hostPort is the address of a URL.
+// hostPort returns the address of a URL.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -62,8 +62,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// listen opens an address, so that the system says whether that is allowed, and lets go of it at
-// once.
+// listen opens an address to find out whether the system allows it, and closes it at once.
 func listen(addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

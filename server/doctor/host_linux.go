@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileSystems are the kinds that matter here, by the numbers that the kernel gives them.
+// fileSystems are the kinds that matter here, by their numbers in the kernel.
 var fileSystems = map[int64]string{
 	unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay", unix.NFS_SUPER_MAGIC: "nfs", unix.CIFS_SUPER_MAGIC: "cifs",
 	unix.SMB2_SUPER_MAGIC: "smb2", unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", unix.FUSE_SUPER_MAGIC: "fuse",
@@ -26,7 +26,7 @@ func disk(path string) (Disk, error) {
 	return Disk{Kind: kind, Free: s.Bavail * uint64(s.Bsize), Size: s.Blocks * uint64(s.Bsize)}, nil
 }
 
-// synchronised asks the kernel whether something keeps its clock; it changes nothing.
+// synchronised asks the kernel whether its clock follows another one. It changes nothing.
 func synchronised() (yes, known bool) {
 	state, err := unix.Adjtimex(&unix.Timex{})
 	return state != unix.TIME_ERROR, err == nil

@@ -11,7 +11,7 @@ func disk(string) (Disk, error) { return Disk{}, errors.ErrUnsupported }
 
 func synchronised() (yes, known bool) { return false, false }
 
-// writable goes by the mode, which says less than the system would.
+// writable looks at the mode only; the system may still refuse.
 func writable(folder string) bool {
 	info, err := os.Stat(folder)
 	return err == nil && info.Mode().Perm()&0o200 != 0

@@ -10,18 +10,17 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// hostsCheck looks at what seqd sends requests to, besides the store and Redis.
+// hostsCheck connects to the hosts that seqd sends requests to, except the store and Redis.
 type hostsCheck struct{ d *Doctor }
 
 // target is a URL of the configuration that requests go to.
 type target struct {
-	// key is where it stands, and lost what is lost while nobody answers there.
+	// key is its key in the configuration, and lost what is lost while it does not answer.
 	key, lost string
 	url       *url.URL
 }
 
-// hosts looks at what seqd sends requests to, besides the store and Redis: webhooks, and the
-// collector of traces.
+// run connects to webhooks and to the collector of traces.
 func (c hostsCheck) run(ctx context.Context, f *findings) {
 	targets := webhooks(c.d.Config.BizTypes)
 	if endpoint := c.d.Config.Tracing.Endpoint; endpoint != "" {
@@ -30,8 +29,8 @@ func (c hostsCheck) run(ctx context.Context, f *findings) {
 	c.reach(ctx, f, targets)
 }
 
-// webhooks returns where the rejection handlers of biz types post to. A handler is known by the key
-// of its setting; its URL may hold a secret, its host holds none.
+// webhooks returns where the rejection handlers of biz types post to. A handler is recognised by
+// the key of its setting. Only the host of a URL is shown: the rest may contain a secret.
 func webhooks(bizTypes []seqd.BizType) (targets []target) {
 	for _, b := range bizTypes {
 		for _, r := range b.Rejected {
@@ -43,7 +42,7 @@ func webhooks(bizTypes []seqd.BizType) (targets []target) {
 	return targets
 }
 
-// addTarget adds a URL, unless its host stands there already.
+// addTarget adds a URL, unless its host is in the list already.
 func addTarget(targets []target, key, lost, text string) []target {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -57,10 +56,10 @@ func addTarget(targets []target, key, lost, text string) []target {
 	return append(targets, target{key, lost, u})
 }
 
-// hostPatience bounds the visit of one host.
+// hostPatience bounds the connection to one host.
 const hostPatience = 5 * time.Second
 
-// reach visits every target at once, sends it nothing, and reports in the order of the targets.
+// reach connects to all targets at the same time, sends nothing, and reports in their order.
 func (c hostsCheck) reach(ctx context.Context, f *findings, targets []target) {
 	ctx, cancel := context.WithTimeout(ctx, hostPatience)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 // redisCheck looks at Redis.
 type redisCheck struct{ d *Doctor }
 
-// redis looks at each address by itself, and at what they lead to together.
+// run checks each address on its own, and Redis as nodes use it.
 func (c redisCheck) run(ctx context.Context, f *findings) {
 	if !c.d.Config.Redis.Configured() {
 		return
@@ -33,7 +33,7 @@ func (c redisCheck) run(ctx context.Context, f *findings) {
 	f.sort()
 }
 
-// alone is the configuration of one address by itself.
+// alone returns the configuration of one address on its own.
 func (c redisCheck) alone(addr string) config.Redis {
 	one := c.d.Config.Redis
 	if one.MasterName != "" {
@@ -78,7 +78,7 @@ func (c redisCheck) redisAddress(ctx context.Context, f *findings, addr string) 
 	}
 }
 
-// slowRedis is from which latency on callers feel it.
+// slowRedis is the latency from which callers notice it.
 const slowRedis = 5 * time.Millisecond
 
 func role(info map[string]string) string {
@@ -88,7 +88,7 @@ func role(info map[string]string) string {
 	return "replica of " + info["master_host"] + ":" + info["master_port"]
 }
 
-// pings is how often an address is asked for a sign of life: the median is told.
+// pings is how often the latency of an address is measured; the median is reported.
 const pings = 5
 
 func roundTrip(ctx context.Context, client redis.UniversalClient) (time.Duration, error) {
@@ -130,7 +130,7 @@ func (c redisCheck) redisClock(ctx context.Context, key string, client redis.Uni
 	c.d.clocks.heard(key, time.Unix(seconds, micros*1000).Sub(sent.Add(trip/2)), trip)
 }
 
-// primary looks at the settings of a server that holds cursors.
+// primary checks the settings of a server that holds cursors.
 func (c redisCheck) primary(ctx context.Context, f *findings, key string, client redis.UniversalClient, info map[string]string) {
 	switch policy := info["maxmemory_policy"]; {
 	case strings.HasPrefix(policy, "allkeys-"):
@@ -150,21 +150,21 @@ func (c redisCheck) primary(ctx context.Context, f *findings, key string, client
 		case !known:
 			f.add(Info, key, "", "min-replicas-to-write cannot be read by this user")
 		case least == "0":
-			f.add(Warn, key, "set min-replicas-to-write to 1", "min-replicas-to-write is 0: a primary that is cut off goes on, and order over the nodes is suspended for as long")
+			f.add(Warn, key, "set min-replicas-to-write to 1", "min-replicas-to-write is 0: a primary that is cut off continues, and meanwhile order over the nodes is suspended")
 		default:
 			f.ok(key, "min-replicas-to-write is %s", least)
 		}
 		if ttl, known := setting("repl-backlog-ttl"); known && ttl != "0" {
-			f.add(Warn, key, "set repl-backlog-ttl to 0", "repl-backlog-ttl is %s s: when all replicas are away for as long, the replication ID changes and each cursor begins anew", ttl)
+			f.add(Warn, key, "set repl-backlog-ttl to 0", "repl-backlog-ttl is %s s: when all replicas are away for that long, the replication ID changes and each cursor is replaced", ttl)
 		}
 	}
 	if save, known := setting("save"); info["aof_enabled"] == "1" || known && save != "" {
 		f.add(Info, key, "turn it off where seqd has Redis for itself and keeps no Idempotency-Key there",
-			"it writes its data to disk; seqd does not need that: after a restart each cursor begins anew above all before")
+			"it writes its data to disk; seqd does not need that: after a restart each cursor is replaced by one above all previous numbers")
 	}
 }
 
-// sentinel looks at one Sentinel.
+// sentinel checks one Sentinel.
 func (c redisCheck) sentinel(ctx context.Context, f *findings, key string, client redis.UniversalClient, trip time.Duration) {
 	name := c.d.Config.Redis.MasterName
 	said, err := client.Do(ctx, "SENTINEL", "MASTER", name).StringSlice()
@@ -191,7 +191,7 @@ func (c redisCheck) sentinel(ctx context.Context, f *findings, key string, clien
 	}
 }
 
-// redisWhole looks at Redis as nodes use it: by way of Sentinels, as a Cluster, or alone.
+// redisWhole checks Redis as nodes use it: through Sentinels, as a Cluster, or one server.
 func (c redisCheck) redisWhole(ctx context.Context, f *findings) {
 	client, err := c.d.Redis(c.d.Config.Redis)
 	if err != nil {
@@ -216,8 +216,7 @@ func (c redisCheck) redisWhole(ctx context.Context, f *findings) {
 	}
 }
 
-// behindSentinels looks at the primary that Sentinels name, which no address of the configuration
-// leads to.
+// behindSentinels checks the primary that Sentinels name, which is not in the configuration.
 func (c redisCheck) behindSentinels(ctx context.Context, f *findings, client redis.UniversalClient) {
 	const key = "redis primary"
 	trip, err := roundTrip(ctx, client)
@@ -235,9 +234,9 @@ func (c redisCheck) behindSentinels(ctx context.Context, f *findings, client red
 	c.primary(ctx, f, key, client, info)
 }
 
-// why says what a right is for.
+// why is what a right is needed for.
 var why = map[string]string{
-	"hset": "no numbers without it", "del": "for numbers that begin again",
+	"hset": "no numbers without it", "del": "for numbers that reset",
 	"get": "for Idempotency-Key and rate-limit with scope cluster", "set": "for Idempotency-Key and rate-limit with scope cluster",
 	"publish": "changes reach other nodes in 5 s instead of at once", "subscribe": "changes of other nodes come in 5 s instead of at once",
 }
@@ -259,9 +258,9 @@ func judgeRights(f *findings, rights rediscursor.Rights) {
 	}
 }
 
-// cluster returns the ID of the cluster, "" where the store does not tell it.
+// cluster returns the ID of the cluster, "" if the store cannot be asked.
 func (c redisCheck) cluster(ctx context.Context) string {
-	store, err := storeCheck{c.d}.look(ctx)
+	store, err := storeCheck(c).look(ctx)
 	if err != nil {
 		return ""
 	}

@@ -21,7 +21,7 @@ import (
 // storeCheck looks at the store and what it keeps.
 type storeCheck struct{ d *Doctor }
 
-// store looks at where numbers come from.
+// run checks the store of the configured driver.
 func (c storeCheck) run(ctx context.Context, f *findings) {
 	switch c.d.Config.Store.Driver {
 	case "bolt":
@@ -31,7 +31,7 @@ func (c storeCheck) run(ctx context.Context, f *findings) {
 	}
 }
 
-// look opens the store without changing it.
+// look opens the store for reading.
 func (c storeCheck) look(ctx context.Context) (persist.Store, error) {
 	switch c.d.Config.Store.Driver {
 	case "bolt":
@@ -51,12 +51,12 @@ func (c storeCheck) openMongo(ctx context.Context) (*mongo.Store, error) {
 	return mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: c.d.Now, ReadOnly: true})
 }
 
-// lockPatience is how long another process may keep the file before it counts as in use.
+// lockPatience is how long another process may hold the file before it counts as in use.
 const lockPatience = 200 * time.Millisecond
 
 const boltKey = "store.bolt.path"
 
-// Bounds of free space.
+// Less free space than this is reported.
 const (
 	leastFree  = 1 << 30
 	leastShare = 20 // of the whole, as one in
@@ -64,7 +64,7 @@ const (
 
 func (c storeCheck) boltFile(ctx context.Context, f *findings) {
 	path := c.d.Config.Store.Bolt.Path
-	filesCheck{c.d}.folder(f, boltKey, filepath.Dir(path))
+	filesCheck(c).folder(f, boltKey, filepath.Dir(path))
 	c.fileSystem(f, path)
 	info, err := os.Stat(path)
 	switch {
@@ -77,7 +77,7 @@ func (c storeCheck) boltFile(ctx context.Context, f *findings) {
 	case info.Mode().Perm()&0o077 != 0:
 		f.add(Warn, boltKey, "chmod 600 "+path, "%s can be used by others than its owner (mode %#o)", path, info.Mode().Perm())
 	}
-	filesCheck{c.d}.written(f, boltKey, path)
+	filesCheck(c).written(f, boltKey, path)
 	store, err := c.openBolt()
 	switch {
 	case errors.Is(err, bolt.ErrInUse):
@@ -102,7 +102,7 @@ func (c storeCheck) boltFile(ctx context.Context, f *findings) {
 	}
 }
 
-// inUse asks the node that has the file how it is.
+// inUse asks the node that holds the file how it is.
 func (c storeCheck) inUse(ctx context.Context, f *findings, path string) {
 	said, err := c.d.Ask(ctx)
 	if err != nil {
@@ -112,9 +112,9 @@ func (c storeCheck) inUse(ctx context.Context, f *findings, path string) {
 	f.add(Info, boltKey, "to have it looked into, stop seqd first", "%s is in use by a running seqd: %s", path, said)
 }
 
-// volatile are the file systems that a data file should not be on, and why.
+// volatile are the file systems that are unfit for a data file, and why.
 var volatile = map[string]string{
-	"tmpfs": "it is memory: all numbers begin again after a restart of the machine", "ramfs": "it is memory: all numbers begin again after a restart of the machine",
+	"tmpfs": "it is memory: all numbers restart with the machine", "ramfs": "it is memory: all numbers restart with the machine",
 	"overlay": "it is the container's own file system, which goes with the container",
 	"nfs":     "locks and fsync over a network do not always hold", "cifs": "locks and fsync over a network do not always hold",
 	"smb2": "locks and fsync over a network do not always hold", "fuse": "whether fsync holds is up to what is behind it", "9p": "whether fsync holds is up to what is behind it",
@@ -143,7 +143,7 @@ func (c storeCheck) fileSystem(f *findings, path string) {
 
 const mongoKey = "store.mongo.uri"
 
-// Bounds of what is usual.
+// A server that is slower than slowStore is reported, and asked for at most mostTimeout.
 const (
 	slowStore   = 50 * time.Millisecond
 	mostTimeout = 4 * time.Second
@@ -166,7 +166,7 @@ func (c storeCheck) mongoServer(ctx context.Context, f *findings) {
 	c.contents(ctx, f, store)
 }
 
-// judge says what is to be thought of a server.
+// judge reports what is wrong with a server.
 func judge(f *findings, s mongo.Server) {
 	level, change := OK, ""
 	if s.RoundTrip > slowStore {
@@ -183,6 +183,9 @@ func judge(f *findings, s mongo.Server) {
 	default:
 		f.ok(mongoKey, "the replica set %s names %d servers", s.ReplicaSet, s.Members)
 	}
+	if s.Former {
+		f.add(Info, mongoKey, "", "the database is new or of an earlier version; the next seqd that starts upgrades it, and until then its shapes are not compared")
+	}
 	if !s.Primary {
 		f.add(Fail, mongoKey, "see that there is a primary", "no server that takes writes answers")
 	}
@@ -197,7 +200,7 @@ func judge(f *findings, s mongo.Server) {
 	}
 }
 
-// contents looks at what a store keeps.
+// contents checks what a store contains.
 func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Store) {
 	cluster, err := persist.ReadCluster(ctx, store.Documents())
 	switch {
@@ -214,8 +217,8 @@ func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Sto
 	c.counters(ctx, f, store, defined)
 }
 
-// definitions compares the biz types of the store with those of the configuration, and returns
-// those that count.
+// definitions compares the biz types of the store with those of the configuration, and returns the
+// ones that nodes use.
 func (c storeCheck) definitions(ctx context.Context, f *findings, store persist.Store) map[string]seqd.BizType {
 	defined := make(map[string]seqd.BizType)
 	for _, b := range c.d.Config.BizTypes {
@@ -248,13 +251,13 @@ func (c storeCheck) definitions(ctx context.Context, f *findings, store persist.
 		}
 		defined[name] = s.BizType
 		if !s.Configured { // else it was looked at with the configuration
-			configCheck{c.d}.segmentSettings(f, s.BizType)
-			configCheck{c.d}.snowflakeSettings(f, s.BizType)
+			configCheck(c).segmentSettings(f, s.BizType)
+			configCheck(c).snowflakeSettings(f, s.BizType)
 			others = append(others, s.BizType)
 		}
 	}
-	filesCheck{c.d}.bizTypeFiles(f, others)
-	hostsCheck{c.d}.reach(ctx, f, webhooks(others))
+	filesCheck(c).bizTypeFiles(f, others)
+	hostsCheck(c).reach(ctx, f, webhooks(others))
 	if len(differ) > 0 {
 		f.add(Warn, "definitions", "change them by the API, or bring the configuration up to date", "the store says something else than the configuration, and that counts: %s", some(differ))
 	}
@@ -265,7 +268,7 @@ func (c storeCheck) definitions(ctx context.Context, f *findings, store persist.
 	return defined
 }
 
-// some names the first few.
+// some lists the first few names.
 func some(names []string) string {
 	const most = 10
 	slices.Sort(names)
@@ -275,7 +278,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// shapes finds the biz types whose IDs would look otherwise than those they issued: seqd refuses
+// shapes finds the biz types whose IDs would have another shape than before: seqd refuses to issue
 // them.
 func (c storeCheck) shapes(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	same := 0
@@ -304,8 +307,8 @@ func (c storeCheck) shapes(ctx context.Context, f *findings, store persist.Store
 	f.ok("shapes", "%d biz types issue as they did before", same)
 }
 
-// missingKey returns the key file of a biz type that is not there. Asking for its shape would make
-// it.
+// missingKey returns the key file of a biz type if it does not exist. Asking for the shape would
+// create it.
 func missingKey(b seqd.BizType) (file string, missing bool) {
 	for _, p := range b.Plugins {
 		file, _ := config.Setting[string](p.Settings, "keyFile")
@@ -316,7 +319,7 @@ func missingKey(b seqd.BizType) (file string, missing bool) {
 	return "", false
 }
 
-// counters looks at how far numbers are, and how large their steps.
+// counters checks how many numbers are left, and how large the steps are.
 func (c storeCheck) counters(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
 	count := 0
 	for known, err := range persist.EveryCounter(ctx, store.Counters()) {
@@ -335,7 +338,7 @@ func (c storeCheck) counters(ctx context.Context, f *findings, store persist.Sto
 	f.ok("counters", "%d can be read", count)
 }
 
-// nearly is the share of all numbers from which on the end is worth a warning, as one in.
+// nearly is the share of all numbers, as one in so many, below which a warning is given.
 const nearly = 10
 
 func (c storeCheck) counter(f *findings, b seqd.BizType, known persist.Counter) {

@@ -140,8 +140,8 @@ func TestPollFindsChanges(t *testing.T) {
 	})
 }
 
-// A document that is written long after it was announced, by a node that ends before it can say so,
-// is found all the same.
+// A document is found even if it is written long after it was announced, by a node that ends before
+// it can publish that.
 func TestPollFindsLateWrites(t *testing.T) {
 	for _, late := range []time.Duration{0, pollInterval / 2, 2 * pollInterval, 3*pollInterval + 1, WatchFor - pollInterval} {
 		synctest.Test(t, func(t *testing.T) {
@@ -212,8 +212,8 @@ func TestAnnouncementsAtOnce(t *testing.T) {
 	})
 }
 
-// What is deleted is seen as well; a store that is away for a while is read afterwards, and nothing
-// that was announced meanwhile is lost.
+// Deletions are followed too. After the store was away it is read again, and nothing that was
+// announced meanwhile is lost.
 func TestPollAfterTheStoreWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}

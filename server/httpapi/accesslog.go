@@ -3,6 +3,7 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -60,11 +61,20 @@ func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
 	attrs = append(attrs,
 		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
 		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Float64("tookMs", milliseconds(now.Sub(start))),
-		slog.String("client", c.ClientIP()), slog.String("requestId", id))
+		slog.String("client", clientIP(c)), slog.String("requestId", id))
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int64("skipped", skipped))
 	}
 	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request", attrs...)
+}
+
+// clientIP returns the address of the client. gin reads only the first line of X-Forwarded-For, which
+// the client may have written itself, so the lines are joined first.
+func clientIP(c *gin.Context) string {
+	if lines := c.Request.Header["X-Forwarded-For"]; len(lines) > 1 {
+		c.Request.Header["X-Forwarded-For"] = []string{strings.Join(lines, ",")}
+	}
+	return c.ClientIP()
 }
 
 // milliseconds returns a duration in ms, to the microsecond.

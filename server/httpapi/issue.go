@@ -214,7 +214,7 @@ func (a *API) count(query string) (count int, batch bool, err error) {
 // clientAddr returns the IP address of the caller, as reported by trusted proxies.
 func (a *API) clientAddr(c *gin.Context) string {
 	if len(a.opts.TrustedProxies) > 0 {
-		return c.ClientIP()
+		return clientIP(c)
 	}
 	// Without proxies this is all that gin would do, without gin's allocations.
 	addr := c.Request.RemoteAddr

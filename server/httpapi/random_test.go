@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
 // randomRequests is how many requests each route gets.
-const randomRequests = 10_000
+var randomRequests = longtest.Or(2_000, 10_000)
 
 // TestRandomRequests sends random requests to each route. None may be an internal error, and every
 // error must be a problem document. The seed of a route is its name, so each run sends the same

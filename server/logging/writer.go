@@ -12,27 +12,27 @@ const mostWaiting = 1 << 20
 
 var newline = []byte("\n")
 
-// Writer writes the lines of a log in the background, in their order, so that an output that
-// takes nothing (a pipe that nobody reads, a hung disk) keeps nobody waiting. Lines that there is
-// no room for, and those that the output refuses, are dropped; when it takes lines again, one says
-// how many. It is safe for concurrent use.
+// Writer writes the lines of a log in the background, in order, so that nobody waits for an output
+// that blocks (a pipe that nobody reads, a hung disk). Lines that do not fit into its buffer, or
+// that the output refuses, are dropped. When the output takes lines again, one says how many were
+// dropped. It is safe for concurrent use.
 type Writer struct {
 	out    io.Writer
 	notice func(dropped int64) []byte // the line that says how many were dropped; empty for none
 	done   chan struct{}              // closed when nothing is written any more
-	torn   bool                       // the output took a part of a line; known to run alone
+	torn   bool                       // the output took a part of a line; only run uses it
 
 	mu      sync.Mutex // guards what follows
-	more    sync.Cond  // there is something to write, or nothing will follow
+	more    sync.Cond  // there is something to write, or the log is closed
 	waiting []byte     // whole lines
 	closed  bool
 	dropped int64 // lines, ever
-	unsaid  int64 // those that no line of the log has told of
+	unsaid  int64 // dropped lines that no line of the log has reported
 }
 
 var _ io.Writer = (*Writer)(nil)
 
-// newWriter begins to write to out what it is given. close ends it.
+// newWriter starts to write to out. The caller must close it.
 func newWriter(out io.Writer, notice func(dropped int64) []byte) *Writer {
 	l := &Writer{out: out, notice: notice, done: make(chan struct{})}
 	l.more.L = &l.mu
@@ -53,21 +53,20 @@ func (l *Writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// lose counts lines that were dropped. mu is held.
+// lose counts dropped lines. mu is held.
 func (l *Writer) lose(lines int64) {
 	l.dropped += lines
 	l.unsaid += lines
 }
 
-// Dropped is how many lines were dropped so far.
+// Dropped returns how many lines were dropped so far.
 func (l *Writer) Dropped() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.dropped
 }
 
-// Close ends the log. It waits until what is left is written, for as long as patience at most;
-// lines that come later are dropped.
+// Close waits until the remaining lines are written, for at most patience. Later lines are dropped.
 func (l *Writer) Close(patience time.Duration) {
 	l.mu.Lock()
 	l.closed = true
@@ -77,7 +76,7 @@ func (l *Writer) Close(patience time.Duration) {
 	defer late.Stop()
 	select {
 	case <-l.done:
-	case <-late.C: // the output takes nothing, so there is nowhere to tell
+	case <-late.C: // the output takes nothing, not even a message
 	}
 }
 
@@ -93,8 +92,8 @@ func (l *Writer) run() {
 	}
 }
 
-// next waits for lines and returns all there are, none when the log is closed. It leaves an empty
-// buffer in their place.
+// next waits for lines and returns all there are, none when the log is closed. empty becomes the
+// buffer for the next ones.
 func (l *Writer) next(empty []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +105,7 @@ func (l *Writer) next(empty []byte) []byte {
 	return lines
 }
 
-// flush writes lines, and after them how many were dropped before, if they were taken.
+// flush writes lines, and then how many were dropped before, if the output took them.
 func (l *Writer) flush(lines []byte) {
 	lost := l.write(lines)
 	l.mu.Lock()
@@ -121,10 +120,10 @@ func (l *Writer) flush(lines []byte) {
 	l.unsaid -= unsaid
 }
 
-// write returns how many lines the output did not take. Its error is not kept: there is nowhere to
-// tell it.
+// write returns how many lines the output did not take. The error is dropped: there is nowhere to
+// log it.
 func (l *Writer) write(lines []byte) (lost int64) {
-	if l.torn { // the rest of that line is lost: the next one begins on its own
+	if l.torn { // the rest of that line is lost; end it
 		if _, err := l.out.Write(newline); err != nil {
 			return int64(bytes.Count(lines, newline))
 		}

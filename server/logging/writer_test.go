@@ -130,8 +130,8 @@ func TestLogCloseIsBounded(t *testing.T) {
 	}
 }
 
-// An output that fails for a while: lines are counted, the one of which a part went out ends there,
-// and the number is told once it takes lines again.
+// While an output fails, dropped lines are counted. A line of which a part was written ends there.
+// When the output takes lines again, one says how many were dropped.
 func TestLogOutputFails(t *testing.T) {
 	out := opened()
 	l := newWriter(out, told)

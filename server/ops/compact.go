@@ -11,11 +11,11 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// ErrCompact is returned by [Compact] when there is nothing that could be compacted.
+// ErrCompact is returned by [Compact] when there is nothing to compact.
 var ErrCompact = errors.New("nothing was compacted")
 
-// Compact writes the files of store.driver bolt anew, without the space that is free in them, and
-// says to w what each was and is. No seqd may be running on them.
+// Compact rewrites the files of store.driver bolt without their free space, and writes to w how
+// large each was and is. No seqd may be running on them.
 func Compact(cfg *config.Config, w io.Writer) error {
 	if cfg.Store.Driver != "bolt" {
 		return fmt.Errorf("%w: store.driver: %s has no file; only bolt does", ErrCompact, cfg.Store.Driver)

@@ -19,22 +19,22 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// ErrHealthcheck is returned by Healthcheck when the configuration leaves nothing to ask.
+// ErrHealthcheck is returned by [Healthcheck] when the configuration cannot be used for asking.
 var ErrHealthcheck = errors.New("nothing to ask")
 
 const (
-	// healthPatience bounds a Healthcheck in all: supervisors have a bound of their own, and a
-	// killed check says nothing.
+	// healthPatience bounds a whole Healthcheck: supervisors kill a check that takes longer than
+	// their own bound, and then it says nothing.
 	healthPatience = 2 * time.Second
-	// largestHealth is more than /readyz has, which names 100 biz types at most.
+	// largestHealth is more than the largest answer of /readyz, which names at most 100 biz types.
 	largestHealth = 1 << 20
 )
 
-// Healthcheck asks the node that runs with this configuration whether it is alive, for 2 s at most,
-// and returns a line about what /readyz says; a node that is not ready is alive. It opens neither
-// store nor Redis. With TLS it talks only to a process that shows the certificate in the configured
-// file. The error says why the node is not alive; it wraps [ErrHealthcheck] when the configuration
-// cannot be used for asking.
+// Healthcheck asks the node that runs with this configuration whether it is alive, for at most 2 s,
+// and returns a line about what /readyz says. A node that is not ready is alive. Healthcheck opens
+// neither store nor Redis. With TLS it talks only to a process that shows the certificate in the
+// configured file. The error says why the node is not alive; it wraps [ErrHealthcheck] if the
+// configuration cannot be used for asking.
 func Healthcheck(ctx context.Context, cfg *config.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
@@ -49,7 +49,7 @@ func Healthcheck(ctx context.Context, cfg *config.Config) (string, error) {
 	return h.base + " is alive, " + h.readiness(ctx), nil
 }
 
-// health is one Healthcheck.
+// health is one call of [Healthcheck].
 type health struct {
 	base   string // of URLs
 	client *http.Client
@@ -70,8 +70,8 @@ func newHealth(cfg *config.Config) (*health, error) {
 	return h, err
 }
 
-// reachable turns the address to listen on into one to connect to. Every address of the machine
-// means 127.0.0.1: seqd then listens by IPv4 also where the address is that of IPv6, and a
+// reachable turns the address to listen on into one to connect to. "Every address of the machine"
+// becomes 127.0.0.1: seqd then listens on IPv4 even if the address is written as one of IPv6, and a
 // container often has no ::1.
 func reachable(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
@@ -87,9 +87,9 @@ func reachable(addr string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// pinned accepts the certificates in a file and no others. It looks neither at their names nor at
-// their dates: the address is loopback as a rule, which no certificate is for, and a node whose
-// certificate has expired is alive. The handshake proves that the other side has the key.
+// pinned accepts the certificate in a file and no other. It checks neither names nor dates: the
+// address is usually loopback, which certificates do not name, and a node whose certificate has
+// expired is alive. The handshake proves that the other side has the key.
 func pinned(file string) (*tls.Config, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -124,7 +124,7 @@ func (h *health) alive(ctx context.Context) error {
 	return nil
 }
 
-// readiness puts what /readyz says into words.
+// readiness returns what /readyz says, as text.
 func (h *health) readiness(ctx context.Context) string {
 	status, body, err := h.get(ctx, "/readyz")
 	var answer struct {
@@ -142,7 +142,7 @@ func (h *health) readiness(ctx context.Context) string {
 	return fmt.Sprintf("/readyz answers %d", status)
 }
 
-// get returns the status and the beginning of an answer.
+// get returns the status of an answer and up to largestHealth bytes of it.
 func (h *health) get(ctx context.Context, path string) (status int, body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base+path, nil)
 	if err != nil {
@@ -157,7 +157,7 @@ func (h *health) get(ctx context.Context, path string) (status int, body []byte,
 	return response.StatusCode, body, cause(err)
 }
 
-// cause is an error of a request without its URL, which the caller names.
+// cause returns the error of a request without the URL, which the caller adds.
 func cause(err error) error {
 	var outer *url.Error
 	switch {

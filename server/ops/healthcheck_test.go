@@ -211,6 +211,7 @@ func TestHealthcheckOfAClosedPort(t *testing.T) {
 // A node that takes the connection and never answers is not alive, and that is known within the
 // bound.
 func TestHealthcheckOfAHangingServer(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

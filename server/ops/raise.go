@@ -19,24 +19,24 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// ErrRaise is returned by Raise for an argument that it cannot do anything with. Nothing was
-// changed then.
+// ErrRaise is returned by [Raise] and [Restored] when an argument or the configuration makes no
+// sense. Nothing was changed.
 var ErrRaise = errors.New("nothing to raise")
 
-// Raised is what came of Raise.
+// Raised is the result of [Raise].
 type Raised struct {
-	// Before and After are the highest number that counts as issued, before and after. They are
-	// equal if it was high enough.
+	// Before and After are the highest number that counts as issued, before and after the call.
+	// They are equal if it was high enough.
 	Before, After int64
-	// Waiting is up to where the cursor in Redis went, if that is above the number that was asked
-	// for; else 0. What waits there counts as issued.
+	// Waiting is the highest number that was ever in the cursor in Redis, if that is above the
+	// requested number; else 0. The numbers up to it count as issued.
 	Waiting int64
-	// Created is true when the store had no counter for the biz type and has one now; Before is 0
-	// then.
+	// Created is whether the store had no counter for the biz type, and has one now. Then Before
+	// is 0.
 	Created bool
 }
 
-// String says it in a line.
+// String returns the result as one line.
 func (r Raised) String() string {
 	if r.Waiting > 0 {
 		return fmt.Sprintf("%s; numbers up to %d wait in Redis", r.change(), r.Waiting)
@@ -55,27 +55,26 @@ func (r Raised) change() string {
 }
 
 // Raise makes everything up to number count as issued for a biz type of the configuration or of the
-// store, also a deleted one, or, where its numbers begin again, for one of its periods, as
-// order@20261120: the step after restoring a backup of the store, which does not know what was
-// issued since. It never lowers a counter, and doing it twice changes nothing more. number is 1 to
+// store, even if it was deleted. If its numbers reset, bizType names one of its periods, such as
+// order@20261120. Raise is the step after restoring a backup of the store, which does not know what
+// was issued since. It never lowers a counter, and calling it again changes nothing. number is 1 to
 // 2^53 − 1.
 //
-// No cursor in Redis counts any more afterwards (invariant U3b), whatever the store and Redis hold:
-// nodes begin another one. If Redis is configured, everything that ever was in the cursor counts as
-// issued too, so that number may be what callers are known to have got. If Redis cannot be asked
-// then, Raise changes nothing and returns an error; a configuration without Redis does without
-// asking.
+// Afterwards no previous cursor in Redis counts (invariant U3b), whatever the store and Redis hold:
+// nodes create another one. If Redis is configured, everything that was ever in the cursor counts
+// as issued too, so number may be the highest number that callers are known to have got. If Redis
+// is configured and cannot be asked, Raise changes nothing and returns an error.
 //
-// Every seqd must be stopped from before the backup is restored until Raise has returned. One that
-// runs, even if it cannot reach the store meanwhile, holds ranges that number does not cover, and
-// issues them later; what it issues in between could be issued again. After an error the counter
-// may have been raised or not; it is safe to call again. Raise is bounded by the time-outs of the
-// store and of Redis, and by ctx.
+// Every seqd must be stopped from before the backup is restored until Raise has returned. A seqd
+// that runs, even if it cannot reach the store meanwhile, holds ranges above number and issues them
+// later, and what it issues meanwhile could be issued again. After an error the counter may or may
+// not have been raised; it is safe to call Raise again. The time-outs of the store and of Redis,
+// and ctx, bound Raise.
 func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64) (r Raised, err error) {
 	if number < 1 || number > seqd.MaxNumber {
 		return r, fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, number, seqd.MaxNumber)
 	}
-	// it has no other biz types than the configuration, and then no numbers either
+	// its only biz types are those of the configuration, and it keeps no numbers
 	if cfg.Store.Driver == "memory" {
 		if _, err := configured(cfg, bizType); err != nil {
 			return r, err
@@ -105,7 +104,7 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	return r, err
 }
 
-// inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 where
+// inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 if
 // there is none.
 func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (ceil int64, err error) {
 	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
@@ -128,7 +127,7 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 	return ceil, nil
 }
 
-// checkRaise refuses what cannot be meant.
+// checkRaise refuses a counter that the biz type cannot have.
 func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) error {
 	bizType, digits, period := strings.Cut(counter, "@")
 	b, err := defined(ctx, cfg, store, bizType)
@@ -138,9 +137,9 @@ func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, co
 	reset := seqd.CalendarOf(b).Reset
 	switch _, ok := reset.Parse(digits); {
 	case reset == seqd.ResetNever && period:
-		return fmt.Errorf("%w: the numbers of %s never begin again: it has no periods", ErrRaise, bizType)
+		return fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, bizType)
 	case reset != seqd.ResetNever && !ok:
-		return fmt.Errorf("%w: the numbers of %s begin again %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
+		return fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
 	}
 	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
 		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
@@ -179,7 +178,7 @@ func checkKept(cfg config.Store) error {
 	case "memory":
 		return fmt.Errorf("%w: store.driver: memory keeps nothing", ErrRaise)
 	case "bolt":
-		// A new file here, by a wrong path or folder, would look like success.
+		// Creating a file because the path is wrong would look like success.
 		if _, err := os.Stat(cfg.Bolt.Path); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w: store.bolt.path: there is no file %s; restore the backup first", ErrRaise, cfg.Bolt.Path)
 		}
@@ -190,7 +189,7 @@ func checkKept(cfg config.Store) error {
 func raise(ctx context.Context, counters persist.Counters, bizType string, number int64, now time.Time) (Raised, error) {
 	known, err := counters.Read(ctx, bizType)
 	if errors.Is(err, persist.ErrNotFound) {
-		// The strategy finds the step that it wants from any.
+		// The strategy adapts any step.
 		made := persist.Counter{BizTag: bizType, Max: number, Step: 1, Timestamp: now.UnixMilli()}
 		err = counters.Create(ctx, made)
 		if !errors.Is(err, persist.ErrExists) {

@@ -134,8 +134,8 @@ func answering(t *testing.T, words ...string) string {
 	return addr
 }
 
-// What was ever in the cursor of a biz type counts as issued; where that cannot be found out,
-// nothing goes on.
+// Everything that was ever in the cursor of a biz type counts as issued. If Redis cannot be asked,
+// nothing is changed.
 func TestRaiseAsksRedis(t *testing.T) {
 	const strict, perNode = "ordering: strict", "ordering: per-node"
 	const nowhere = "127.0.0.1:1"
@@ -173,7 +173,7 @@ func TestRaiseAsksRedis(t *testing.T) {
 	}
 }
 
-// Where numbers begin again, a period is raised.
+// If numbers reset, a period is raised.
 func TestRaisePeriod(t *testing.T) {
 	today := &segment.Settings{}
 	*today = segment.DefaultSettings()
@@ -190,12 +190,12 @@ func TestRaisePeriod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for counter, want := range map[string]string{
-		"order":           "the numbers of order begin again daily: name the period, such as order@20",
+		"order":           "the numbers of order reset daily: name the period, such as order@20",
 		"order@":          "name the period",
 		"order@202611":    "name the period",
 		"order@20261131":  "name the period",
 		"order@2026-11-2": "name the period",
-		"invite@20261120": "the numbers of invite never begin again",
+		"invite@20261120": "the numbers of invite never reset",
 		"other@20261120":  "there is no biz type \"other\"",
 	} {
 		if _, err := Raise(t.Context(), &cfg, counter, 7); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), want) {

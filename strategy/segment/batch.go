@@ -153,7 +153,7 @@ func (s *Shared) deliver(b *batch, sent time.Time, taken rediscursor.Taken, err 
 	s.taking = more
 	gone, then := b.gone, s.execute(now)
 	s.mu.Unlock()
-	close(b.done) // first: callers wait for their numbers, and not for who is told of others
+	close(b.done) // first: callers wait for their numbers, and not for observers
 	for _, left := range gone {
 		s.skipped(b.lost(left), left.err)
 	}

@@ -16,10 +16,11 @@ import (
 // overflow.
 const closedBy = int64(1) << 61
 
-// block is one range on its way to callers. Taking numbers is one atomic add, by callers and by the
-// one who closes it alike, so a number belongs to exactly one of them.
+// block is one range that callers take numbers from. Taking is one atomic add, for callers and for
+// close alike, so each number belongs to exactly one of them.
 type block struct {
-	// next is the next number that nobody has. It may run past last: what lies beyond was refused.
+	// next is the next number that nobody has. It may run past last: callers do not get what is
+	// beyond.
 	next atomic.Int64
 	// The padding keeps the fields every caller reads out of the cache line that every caller
 	// writes.
@@ -35,31 +36,30 @@ func newBlock(r persist.Range, threshold float64) *block {
 	return b
 }
 
-// spent is the buffer 1 of a buffer that never held a number. It is shared and never gives any.
+// spent is buffer 1 of every buffer that never held a number.
 var spent = &block{first: math.MaxInt64, last: -1, mark: -1}
 
 // fetcher gets ranges for a buffer.
 type fetcher interface {
-	// fetch returns a range of at least want numbers where the counter has them, all above floor.
-	// It is bounded in time by itself: nobody cancels it, because a range whose fate is unknown is
-	// lost.
+	// fetch returns a range of at least want numbers, if the counter has them, all above floor. It
+	// bounds its own time. It cannot be cancelled, because a range whose fate is unknown is lost.
 	fetch(want, floor int64, why cursor.Reason) (persist.Range, error)
-	// report tells of something rare.
+	// report reports a rare event.
 	report(seqd.Event)
 }
 
 // buffer is the local double buffer of one counter (the "local buffer" of the design).
 //
 // Promises, for concurrent callers:
-//   - Every number of every installed range is given to one caller, or to close, or skipped with a
-//     caller that gave up.
+//   - Every number of every installed range goes to one caller or to close, or it is skipped
+//     because its caller gave up.
 //   - A call that begins after another ended gets larger numbers: ranges are installed in ascending
 //     order, and buffer 2 becomes buffer 1 only when buffer 1 has no number left (batches included:
 //     they take the rest of 1 first).
 //   - While there are numbers, a call is one atomic add. When threshold of buffer 1 is used, buffer
 //     2 is filled in the background by one goroutine.
 //
-// The idle buffer holds no goroutine and no range.
+// An idle buffer has no goroutine, and no range before the first call.
 type buffer struct {
 	current   atomic.Pointer[block] // buffer 1
 	threshold float64
@@ -70,15 +70,15 @@ type buffer struct {
 	second    *block        // buffer 2, nil while it is empty
 	refilling chan struct{} // closed when the refill under way ends; nil when there is none
 	began     time.Time     // when that refill began
-	// closed and replaced when waiting callers should look again; nil while nobody waits
+	// closed and replaced when waiting callers must look again; nil while nobody waits
 	changed chan struct{}
 	wanted  int64 // numbers that waiting callers still need
 	highest int64 // last number of the highest range ever installed
-	// highest number taken from blocks before the present one, and from that one too once closed; 0
-	// for none
+	// the highest number taken from blocks before current, and from current too once the buffer is
+	// closed; 0 for none
 	before  int64
 	failure error         // why the last fetch failed, nil after a good one
-	closing chan struct{} // closed with closed, to end the pauses of a refill
+	closing chan struct{} // closed by close, to end the pauses of a refill
 	closed  bool          // no refill begins any more
 	ended   error         // what callers get once it is closed and empty
 	drained bool          // what was left has been taken out; nothing may come in
@@ -95,11 +95,11 @@ func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return b.takeWith(ctx, n, seq, &p)
 }
 
-// patience is until when a caller waits; zero while it has not had to. It lasts for all that a call
-// waits for.
+// patience is until when a caller waits, zero before it first waits. It covers everything that one
+// call waits for.
 type patience struct{ until time.Time }
 
-// timer starts the patience unless that was done, and returns what rings at its end.
+// timer returns a timer for the end of the patience, which it starts if need be.
 func (p *patience) timer(wait time.Duration) *time.Timer {
 	if p.until.IsZero() {
 		p.until = time.Now().Add(wait)
@@ -107,7 +107,7 @@ func (p *patience) timer(wait time.Duration) *time.Timer {
 	return time.NewTimer(time.Until(p.until))
 }
 
-// takeWith is take for a caller that may have waited already.
+// takeWith is take for a caller that may already have waited.
 func (b *buffer) takeWith(ctx context.Context, n int, seq *seqd.Sequence, p *patience) error {
 	if uint(n)-1 >= seqd.MaxCount {
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
@@ -136,8 +136,8 @@ func (blk *block) takeRest(first int64, n int, seq *seqd.Sequence) (missing int)
 	return n - int(got)
 }
 
-// takeSlow goes on after an add ran past the end of blk: over as many blocks as the call needs,
-// waiting where there is none.
+// takeSlow continues after an add ran past the end of blk. It takes from as many blocks as the call
+// needs, and waits if there is none.
 func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, seq *seqd.Sequence, p *patience) error {
 	missing := blk.takeRest(first, n, seq)
 	var late *time.Timer
@@ -174,16 +174,16 @@ func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, s
 	return nil
 }
 
-// giveUp reports the numbers a failed call had taken already; they are skipped.
+// giveUp reports the numbers that a failed call had already taken, which are skipped.
 func (b *buffer) giveUp(taken int, err error) error {
-	if taken > 0 && err != errLeft { // who leaves takes them along
+	if taken > 0 && err != errLeft { // a caller that goes back to the cursor keeps them
 		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
 	}
 	return err
 }
 
-// advance returns the block after used, which has no numbers left. When there is none it registers
-// the caller's need, starts a refill and returns a channel that is closed when it is worth looking
+// advance returns the block after used, which has no numbers left. If there is none, it registers
+// the caller's need, starts a refill and returns a channel that is closed when the caller must look
 // again.
 func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan struct{}, err error) {
 	b.mu.Lock()
@@ -200,7 +200,7 @@ func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan s
 		return nil, nil, b.ended
 	}
 	if cursor.IsFinal(b.failure) {
-		return nil, nil, refusal(b.failure)
+		return nil, nil, storeError(b.failure)
 	}
 	b.wanted += missing
 	b.startRefill()
@@ -210,7 +210,7 @@ func (b *buffer) advance(used *block, missing int64) (next *block, wake <-chan s
 	return nil, b.changed, nil
 }
 
-// leave takes back the need that advance registered.
+// leave removes the need that advance registered.
 func (b *buffer) leave(missing int) {
 	b.mu.Lock()
 	b.wanted -= int64(missing)
@@ -221,7 +221,7 @@ func (b *buffer) outOfPatience() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failure != nil {
-		return refusal(b.failure)
+		return storeError(b.failure)
 	}
 	return b.late()
 }
@@ -252,8 +252,8 @@ func (b *buffer) startRefill() {
 }
 
 // refill fetches until buffer 2 is full, the counter is at its end, or the buffer is closed. A
-// failed attempt is repeated even when no caller waits: a node that is taken out of rotation
-// because it cannot issue must notice by itself that it can again.
+// failed attempt is repeated even if no caller waits: a node that was taken out of rotation because
+// it could not issue must find out by itself that it can again.
 func (b *buffer) refill(done, closing chan struct{}) {
 	why := cursor.Filling
 	if b.current.Load() != spent {
@@ -283,7 +283,7 @@ func (b *buffer) refill(done, closing chan struct{}) {
 // refill is over.
 func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over bool) {
 	var events []seqd.Event
-	defer func() { // after unlocking: whoever is told may ask back
+	defer func() { // after unlocking: an observer may call back
 		for _, e := range events {
 			b.source.report(e)
 		}
@@ -291,8 +291,8 @@ func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil && (r.First <= b.highest || r.Validate() != nil) {
-		// The store went back behind what this process has seen. Such numbers may have been issued:
-		// they never are again.
+		// The store is behind what this process has seen. These numbers may have been issued
+		// already, so they are not issued.
 		err = errBehind
 		events = []seqd.Event{{Kind: seqd.EventOutOfOrder, Numbers: r.Size()}, {Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err}}
 	}
@@ -306,7 +306,7 @@ func (b *buffer) install(r persist.Range, err error, done chan struct{}) (over b
 	if over = err == nil || cursor.IsExhausted(err) || b.closed; over {
 		b.finish(done)
 	} else if cursor.IsFinal(err) {
-		b.wake() // they are refused until the counter is there again
+		b.wake() // callers are refused until the counter is back
 	}
 	return over
 }
@@ -318,7 +318,7 @@ func (b *buffer) finish(done chan struct{}) {
 	b.wake()
 }
 
-// wake lets waiting callers look again. mu is held.
+// wake makes waiting callers look again. mu is held.
 func (b *buffer) wake() {
 	if b.changed != nil {
 		close(b.changed)
@@ -326,7 +326,8 @@ func (b *buffer) wake() {
 	}
 }
 
-// health returns why the next caller would wait in vain, else nil. An exhausted counter is healthy.
+// health returns why the next caller would wait in vain, nil if it would not. An exhausted counter
+// is healthy.
 func (b *buffer) health() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -334,7 +335,7 @@ func (b *buffer) health() error {
 		return nil
 	}
 	if b.failure != nil {
-		return refusal(b.failure)
+		return storeError(b.failure)
 	}
 	if b.refilling != nil && time.Since(b.began) > b.wait+cursor.Hangs {
 		return b.late()
@@ -342,14 +343,14 @@ func (b *buffer) health() error {
 	return nil
 }
 
-// late is the refusal of a caller whose patience ended.
+// late returns the error for a caller whose patience ended.
 func (b *buffer) late() error {
 	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came from the store within " + b.wait.String(), RetryAfter: time.Second}
 }
 
 // close ends issuing, waits for a refill under way until ctx ends, and returns the ranges that
 // nobody got, the highest first. A refill that does not end in time is abandoned with its range.
-// Callers who find nothing get ended.
+// Callers that find nothing get the error ended.
 func (b *buffer) close(ctx context.Context, ended error) []persist.Range {
 	b.mu.Lock()
 	if b.closed {
@@ -376,7 +377,7 @@ func (b *buffer) close(ctx context.Context, ended error) []persist.Range {
 		if blk == nil || blk == spent {
 			continue
 		}
-		// The same atomic step that callers use: what it gets is nobody else's.
+		// The same atomic step that callers use, so no caller gets these numbers.
 		first := blk.next.Add(closedBy) - closedBy
 		if first <= blk.last {
 			rest = append(rest, persist.Range{First: first, Last: blk.last})
@@ -389,8 +390,8 @@ func (b *buffer) close(ctx context.Context, ended error) []persist.Range {
 	return rest
 }
 
-// adopt gives a buffer that nobody uses yet its first range, or its second, which must lie above.
-// They may lie below the buffer's floor, which is what others have been seen to issue.
+// adopt gives a buffer that nobody uses yet its first range, or its second, which must be above the
+// first. Both may be below the buffer's floor, which is what others have issued.
 func (b *buffer) adopt(r persist.Range) {
 	if b.current.Load() == spent {
 		b.current.Store(newBlock(r, b.threshold))

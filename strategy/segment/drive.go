@@ -23,8 +23,8 @@ func run(then []func()) {
 	}
 }
 
-// execute begins what the machine commands and sets the timer. It returns what is left to be done,
-// in order, without the lock: whoever is told of something may ask back. mu is held.
+// execute begins what the machine commands and sets the timer. It returns what must be done, in
+// order, without the lock: an observer may call back. mu is held.
 func (s *Shared) execute(now time.Time) (then []func()) {
 	for _, c := range s.machine.Commands() {
 		if f := s.perform(c); f != nil {

@@ -307,7 +307,7 @@ func TestEpochOldCursorBehindTheSameName(t *testing.T) {
 }
 
 // After a restore, a biz type that was raised without Redis above all that callers got, or made
-// again with such a start, as docs/OPERATIONS.md says: what waits in the cursor of before says
+// again with such a start, as docs/OPERATIONS.md says: what waits in the previous cursor says
 // nothing about the store, and costs no restoreGap.
 func TestEpochRaisedBelowTheOldCursor(t *testing.T) {
 	for _, how := range []string{"raised", "made again"} {

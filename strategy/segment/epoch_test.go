@@ -106,7 +106,7 @@ func TestEpochWhileTheStoreIsAway(t *testing.T) {
 }
 
 // Redis lost the cursor, another node has begun it anew, and then the store went away. A node that
-// has taken from it before goes on; one that never has does not know whether that is the cursor
+// has taken from it before continues; one that never has does not know whether that is the cursor
 // that counts, and refuses.
 func TestEpochAfterALossWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestEpochChangesWhileANodeIsAway(t *testing.T) {
 }
 
 // A seed whose allocation was carried out and not answered leaves an epoch that nobody installs.
-// The node goes on with another.
+// The node continues with another.
 func TestEpochOfASeedNobodyHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &unheard{Store: memory.New(time.Now)}

@@ -14,8 +14,8 @@ var (
 	errBehind   = errors.New("the store is behind what this node has seen")
 )
 
-// refusal gives an error of the store the form that callers see, and nil for nil.
-func refusal(err error) error {
+// storeError returns the error that callers get for an error of the store, and nil for nil.
+func storeError(err error) error {
 	if err == nil {
 		return nil
 	}

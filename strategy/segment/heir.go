@@ -9,16 +9,16 @@ import (
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// known is what a process knows of a counter beyond what the store says: a store that was restored
-// from an older copy, or a cursor that was left behind, shows only against it. 0 is nothing.
+// known is what a process knows of a counter beyond what the store says. It shows that the store
+// was restored from an older copy, or that a cursor is behind. 0 is nothing.
 type known struct {
 	issued int64 // the highest number that this process has issued
-	// the highest of those that did not come from the cursor, which may be behind it for that
+	// the highest of those that did not come from the cursor, so that the cursor may be behind it
 	alone int64
 	ceil  int64 // the highest number that was in the cursor
 }
 
-// with returns what either of two knows.
+// with combines what two processes know.
 func (k known) with(other known) known {
 	return known{issued: max(k.issued, other.issued), alone: max(k.alone, other.alone), ceil: max(k.ceil, other.ceil)}
 }
@@ -32,13 +32,13 @@ type knowing interface {
 	knows() known
 }
 
-// knowingPeriods is a strategy whose numbers begin again.
+// knowingPeriods is a strategy whose numbers are reset.
 type knowingPeriods interface {
 	// knowsOf returns what is known of the latest periods. It may be asked at any time.
 	knowsOf() map[seqd.Period]known
 }
 
-// inheriting is a strategy that nobody uses yet.
+// inheriting is a strategy that can take over what another one knew, before it is used.
 type inheriting interface {
 	inherit(k known)
 }
@@ -49,13 +49,13 @@ var (
 	_ seqd.Testator = (*Periodic)(nil)
 )
 
-// legacy is what is left of a strategy of one counter.
+// legacy is what stays of a closed strategy of one counter.
 type legacy struct {
 	nobody
 	known
 }
 
-// periodicLegacy is what is left of a strategy whose numbers begin again. It takes less room than a
+// periodicLegacy is what stays of a closed strategy whose numbers are reset. It is smaller than a
 // map.
 type periodicLegacy struct {
 	nobody
@@ -79,7 +79,7 @@ func (l *periodicLegacy) knowsOf() map[seqd.Period]known {
 	return all
 }
 
-// nobody is a strategy that others only inherit from.
+// nobody is a strategy that issues nothing: others only inherit from it.
 type nobody struct{}
 
 // Init refuses.
@@ -130,7 +130,7 @@ func inherit(heir inheriting, from seqd.Strategy) {
 }
 
 // knows implements [knowing]. What is left in the buffer does not count: Close gives it back, and
-// the store then goes down to what was issued.
+// then the store's maximum is what was issued.
 func (s *Strategy) knows() known {
 	k := s.heritage
 	k.issued = max(k.issued, s.buffer.issued())
@@ -162,22 +162,22 @@ func (s *Shared) inherit(k known) {
 }
 
 // What a process keeps of periods that it has closed, or knows from the previous strategy, is
-// bounded. Where the cursor may be behind, only this process knows what it must skip, so more of
-// these are kept. The others only show that a store was restored.
+// bounded. More is kept of periods whose cursor may be behind, because only this process knows what
+// must be skipped. The others only show that a store was restored.
 const (
 	mostKnown  = 2 * mostSpans
 	mostBehind = 32
 )
 
-// Inherit takes over what another strategy of this biz type knew of each period. Where numbers
-// began again at other times, periods have other counters.
+// Inherit takes over what another strategy of this biz type knew of each period. If numbers were
+// reset at other times, periods have other counters.
 func (s *Periodic) Inherit(from seqd.Strategy) {
 	if p, ok := from.(knowingPeriods); ok {
 		s.kept = p.knowsOf()
 	}
 }
 
-// bequeath tells a span that nobody uses yet what is known of its period.
+// bequeath passes what is known of its period on to a span that nobody uses yet.
 func (s *Periodic) bequeath(sp *span) {
 	s.mu.Lock()
 	k := s.kept[sp.period]
@@ -187,7 +187,7 @@ func (s *Periodic) bequeath(sp *span) {
 	}
 }
 
-// closedSpan keeps what a span knew that was closed.
+// closedSpan keeps what a closed span knew.
 func (s *Periodic) closedSpan(sp *span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *Periodic) closedSpan(sp *span) {
 	close(sp.closed)
 }
 
-// knows returns what is known of the period of a span that was opened.
+// knows returns what an opened span knows of its period.
 func (sp *span) knows() (k known) {
 	if counting, ok := sp.counting.(knowing); ok {
 		k = counting.knows()

@@ -44,7 +44,7 @@ func end(t *testing.T, s seqd.Strategy) {
 	}
 }
 
-// every runs a test for every two kinds, the one of before and the heir's.
+// every runs a test for every two kinds, the previous one and the heir's.
 func every(t *testing.T, test func(t *testing.T, before, after one)) {
 	for a, before := range kinds {
 		for b, after := range kinds {
@@ -78,7 +78,7 @@ func TestHeirFindsTheStoreRestored(t *testing.T) {
 	})
 }
 
-// What was in the cursor may have been issued by others: an heir goes on above it although it has
+// What was in the cursor may have been issued by others: an heir continues above it although it has
 // issued nothing of that.
 func TestHeirOfWhatWasInTheCursor(t *testing.T) {
 	every(t, func(t *testing.T, before, after one) {
@@ -101,7 +101,7 @@ func TestHeirOfWhatWasInTheCursor(t *testing.T) {
 	})
 }
 
-// Without trouble an heir goes on above what was issued, without any alarm; the order of this
+// Without trouble an heir continues above what was issued, without any alarm; the order of this
 // process holds over all changes.
 func TestHeirsGoOn(t *testing.T) {
 	every(t, func(t *testing.T, before, after one) {

@@ -22,8 +22,7 @@ type values struct {
 	highest int64   // that is known to have left the store
 }
 
-// tell passes values on, with those that every counter has. Numbers below Start never left the
-// store.
+// tell reports values, with those that every counter has. Numbers below Start never left the store.
 func (s *ranges) tell(v values, tell func(seqd.Measurement)) {
 	s.noteMu.Lock()
 	rate := s.pace.rate(paceNow(), v.highest, v.newest)
@@ -59,13 +58,13 @@ func (b *buffer) measure() values {
 	return v
 }
 
-// Measure implements [seqd.Measurer]: what this node's own buffer holds. What other nodes hold of
-// the counter it does not know.
+// Measure implements [seqd.Measurer]: what this node's own buffer holds. It does not include what
+// other nodes hold.
 func (s *Strategy) Measure(tell func(seqd.Measurement)) { s.tell(s.buffer.measure(), tell) }
 
 // Measure implements [seqd.Measurer]: what waited in the cursor when this node last took or looked,
-// with its standby range. Other nodes may have taken since, and a number that the cursor was never
-// given counts as waiting. While the node issues on its own it tells of its own buffer.
+// and its standby range. Other nodes may have taken since, and gaps between ranges count as
+// waiting. While the node issues on its own, it is what its own buffer holds.
 func (s *Shared) Measure(tell func(seqd.Measurement)) { s.tell(s.measure(), tell) }
 
 func (s *Shared) measure() values {
@@ -86,7 +85,7 @@ func (s *Shared) measure() values {
 }
 
 // Measure implements [seqd.Measurer]: the present period, and how long it lasts. A period that this
-// node has not opened tells nothing else.
+// node has not opened has nothing else.
 func (s *Periodic) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: s.left(s.env.Now()).Seconds()})
 	sp, _ := s.present()
@@ -98,8 +97,8 @@ func (s *Periodic) Measure(tell func(seqd.Measurement)) {
 	}
 }
 
-// left is for how long from now the present period lasts. Where it lasts for longer than outlook it
-// may be an hour off: clocks that are changed at midnight.
+// left returns how long the present period lasts from now. If that is longer than outlook, it may
+// be an hour off, because some time zones change their clocks at midnight.
 func (s *Periodic) left(now time.Time) time.Duration {
 	if v := s.view.Load(); v != nil && v.prepare != math.MaxInt64 && now.UnixMilli() >= v.from && now.UnixMilli() < v.until {
 		return time.UnixMilli(v.until).Sub(now)

@@ -13,20 +13,21 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 )
 
-// Periodic issues the numbers of one biz type that begin again each period. Every period has a
-// counter of its own, which a strategy of its own takes from, so numbers of one period never repeat
-// whatever the clocks of nodes say: a clock that is off only decides which period's number a caller
-// gets, and the sequence says which one that was. It is safe for concurrent use.
+// Periodic issues the numbers of one biz type that are reset each period. Every period has its own
+// counter and its own strategy, so numbers of one period never repeat, whatever the clocks of nodes
+// say: a wrong clock only decides which period's number a caller gets, and the sequence says which
+// one that was. It is safe for concurrent use.
 type Periodic struct {
 	env      strategy.Env
 	bizType  seqd.BizType
 	settings *Settings
 	calendar seqd.Calendar
-	// open makes the strategy that takes from the counter of one period. It touches nothing.
+	// open makes the strategy for the counter of one period. It does no I/O.
 	open func(bizType seqd.BizType) (counting, error)
 
 	running context.Context // what runs in the background; until Close
@@ -36,14 +37,14 @@ type Periodic struct {
 
 	mu    sync.Mutex // guards what follows
 	spans map[seqd.Period]*span
-	// spans that are being closed; no second one of their period begins before that ends
+	// spans that are being closed; no other span of their period is opened before that
 	retired map[seqd.Period]*span
 	// what is known of periods that are not open, from retired spans and the previous strategy
 	kept   map[seqd.Period]known
-	uses   int64                   // grows with every use of a span by turn
-	purged seqd.Period             // the period in which periods were last purged
-	failed map[seqd.Period]failure // periods that could not be opened when that was tried last
-	again  bool                    // reopen runs
+	uses   int64                         // grows with every use of a span by turn
+	purged seqd.Period                   // the period in which periods were last purged
+	failed map[seqd.Period]failedOpening // periods that could not be opened at the last attempt
+	again  bool                          // reopen runs
 	closed bool
 	work   sync.WaitGroup // goroutines; added to under mu and before closed
 }
@@ -53,12 +54,11 @@ type counting interface {
 	seqd.Strategy
 	seqd.HealthReporter
 	seqd.DegradedReporter
-	// watch has alive asked after every range that is taken from the store. It comes before
-	// everything else.
+	// watch sets alive, which is called after every allocation. It is called before anything else.
 	watch(alive func(ctx context.Context) error)
-	// prepare fetches numbers ahead of the first request.
+	// prepare fetches numbers before the first request.
 	prepare()
-	// forget removes what is kept outside the store, when the period is over.
+	// forget removes what is kept outside the store after the end of the period.
 	forget(ctx context.Context) error
 }
 
@@ -72,23 +72,23 @@ type span struct {
 	closed chan struct{} // closed when closing ended: it issues nothing any more
 }
 
-// view is which period it is, and for how long that is known.
+// view is the present period, and for how long it is known to be that.
 type view struct {
 	*span
 	from, until int64 // ms since the Unix epoch; until is excluded
-	// from when the next period is worth preparing; the end of time when this one lasts longer
+	// from when the next period is prepared; the end of time if this one lasts longer
 	prepare  int64
 	prepared atomic.Bool
 }
 
 const (
-	// outlook is for how long the calendar is not asked again.
+	// outlook is for how long a view is kept.
 	outlook = time.Hour
-	// ahead is how long before its beginning a period is prepared, at most; the least is a fifth of
+	// ahead is how long before its beginning a period is prepared at most; the least is a fifth of
 	// it.
 	ahead = 5 * time.Minute
-	// mostSpans is how many periods a node keeps open: the present one, and the one before or
-	// after.
+	// mostSpans is how many periods a node keeps open: the present one, and the previous or next
+	// one.
 	mostSpans = 2
 	// openPause is the least pause between two attempts to open one period.
 	openPause = 100 * time.Millisecond
@@ -110,13 +110,13 @@ func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType)
 	return &Periodic{
 		env: env, bizType: bizType, settings: settings, calendar: settings.Calendar(), open: open,
 		spans: make(map[seqd.Period]*span), retired: make(map[seqd.Period]*span), kept: make(map[seqd.Period]known),
-		failed:  make(map[seqd.Period]failure),
+		failed:  make(map[seqd.Period]failedOpening),
 		running: running, end: end,
 	}, nil
 }
 
-// Init opens the present period. One that was lost stops no other: it is refused when it is asked
-// for.
+// Init opens the present period. A period whose counter was lost does not affect other periods: it
+// is refused when it is used.
 func (s *Periodic) Init(ctx context.Context, _ bool) error {
 	_, err := s.turn(ctx)
 	if seqd.CodeOf(err) == seqd.CodeConflict {
@@ -125,7 +125,7 @@ func (s *Periodic) Init(ctx context.Context, _ bool) error {
 	return err
 }
 
-// Generate adds n numbers of the period that it is when the call begins.
+// Generate adds n numbers of the period that is present when the call begins.
 func (s *Periodic) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	before := seq.Len()
 	for attempt := 0; ; attempt++ {
@@ -139,12 +139,15 @@ func (s *Periodic) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 			s.view.CompareAndSwap(v, nil)
 			continue
 		}
+		if sabotage.Off(sabotage.Period) {
+			v = &view{span: &span{period: s.calendar.Now(s.env.Now().Add(500 * time.Millisecond))}}
+		}
 		seq.In(v.period)
 		return err
 	}
 }
 
-// now returns which period it is, open.
+// now returns the present period, opened.
 func (s *Periodic) now(ctx context.Context) (*view, error) {
 	v, now := s.view.Load(), s.env.Now().UnixMilli()
 	if v == nil || now < v.from || now >= v.until {
@@ -156,7 +159,7 @@ func (s *Periodic) now(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// turn asks the calendar and opens the period that it is.
+// turn asks the calendar for the present period and opens it.
 func (s *Periodic) turn(ctx context.Context) (*view, error) {
 	now := s.env.Now()
 	sp, err := s.begin(s.calendar.Now(now))
@@ -184,14 +187,14 @@ func (s *Periodic) turn(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// look returns for how long from now on it is the period of a span.
+// look returns for how long the period of a span is present from now on.
 func (s *Periodic) look(sp *span, now time.Time) *view {
 	v := &view{span: sp, from: now.UnixMilli(), until: now.Add(outlook).UnixMilli(), prepare: math.MaxInt64}
 	if s.calendar.Now(time.UnixMilli(v.until)) == sp.period {
 		return v
 	}
-	// The first millisecond of the next period, by bisection: what a time zone does at midnight is
-	// for the calendar to know.
+	// The first millisecond of the next period, by bisection: only the calendar knows what a time
+	// zone does at midnight.
 	low := v.from
 	for low+1 < v.until {
 		if middle := low + (v.until-low)/2; s.calendar.Now(time.UnixMilli(middle)) == sp.period {
@@ -204,8 +207,8 @@ func (s *Periodic) look(sp *span, now time.Time) *view {
 	return v
 }
 
-// lead is how long before its beginning this node prepares a period of this biz type: not all at
-// once.
+// lead is how long before its beginning this node prepares a period of this biz type. It differs
+// from node to node, so that not all do so at once.
 func (s *Periodic) lead() time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(s.bizType.Name + " " + s.env.Addr))
@@ -226,7 +229,7 @@ func (s *Periodic) prepareNext(v *view) {
 	})
 }
 
-// begin returns the span of a period, whose opening it starts when nobody has.
+// begin returns the span of a period, and starts to open it if nobody has.
 func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -260,9 +263,9 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 	return sp, nil
 }
 
-// openSpan makes a period ready, or gives it up for the next attempt. before is the span of the
-// same period that is being closed, nil for none: only when that has ended is it known what this
-// process has issued of the period.
+// openSpan opens a period, or leaves it to the next attempt. before is a span of the same period
+// that is being closed, nil for none: only after that it is known what this process has issued of
+// the period.
 func (s *Periodic) openSpan(sp, before *span) {
 	if before != nil {
 		<-before.closed // bounded by its context
@@ -303,8 +306,8 @@ func (s *Periodic) pause(d time.Duration) bool {
 	}
 }
 
-// initSpan creates the counter of a period, unless it was there before: then it must be there
-// still. The claim of a period is recorded after its counter, as that of a biz type is.
+// initSpan creates the counter of a period unless it existed before: then it must still exist. The
+// claim of a period is recorded after its counter, as that of a biz type is.
 func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	if err := s.checkPurged(ctx, sp.period); err != nil {
 		return err
@@ -316,13 +319,13 @@ func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	_, err := documents.Read(ctx, claim.Kind, claim.Key)
 	fresh := isNotFound(err)
 	if err != nil && !fresh {
-		return refusal(err)
+		return storeError(err)
 	}
 	if err := sp.Init(ctx, fresh); err != nil || !fresh {
 		return err
 	}
-	// A period that was purged since the first look has left its tombstone: the counter that was
-	// just created began again.
+	// If the period was purged since the first look, it has left a tombstone, and the counter that
+	// was just created begins a second time.
 	if err := s.checkPurged(ctx, sp.period); err != nil {
 		return err
 	}
@@ -330,10 +333,10 @@ func (s *Periodic) initSpan(ctx context.Context, sp *span) error {
 	if isExists(err) {
 		return nil
 	}
-	return refusal(err)
+	return storeError(err)
 }
 
-// retire closes the spans that were used longest ago, but for keep. mu is held.
+// retire closes the spans that were used longest ago, except keep. mu is held.
 func (s *Periodic) retire(keep *span) {
 	for len(s.spans) > mostSpans {
 		oldest := keep
@@ -359,7 +362,7 @@ func (sp *span) isOpen() bool {
 	}
 }
 
-// closeSpan ends the use of a period, of which what is known stays.
+// closeSpan ends the use of a period. What is known of it is kept.
 func (s *Periodic) closeSpan(sp *span) {
 	defer s.closedSpan(sp)
 	ctx, cancel := s.context()
@@ -369,11 +372,11 @@ func (s *Periodic) closeSpan(sp *span) {
 		err = sp.forget(ctx)
 	}
 	if err != nil {
-		s.env.Log.Info("what was kept of a past period could not be tidied up", "bizType", s.bizType.Name, "period", sp.period, "error", err)
+		s.env.Log.Info("a past period could not be closed cleanly", "bizType", s.bizType.Name, "period", sp.period, "error", err)
 	}
 }
 
-// context is one for work in the background.
+// context returns a context for work in the background.
 func (s *Periodic) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.running, fetchDeadline)
 }
@@ -400,8 +403,8 @@ func (s *Periodic) isClosed() bool {
 	return s.closed
 }
 
-// present returns the open span of the present period, or why it cannot be opened; nothing when
-// nobody asked yet.
+// present returns the open span of the present period, or why it cannot be opened. It returns
+// neither before the first request.
 func (s *Periodic) present() (*span, *seqd.Error) {
 	p := s.calendar.Now(s.env.Now())
 	if err := p.Check(); err != nil {

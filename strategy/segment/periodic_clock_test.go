@@ -98,7 +98,7 @@ func TestKnownPeriodsAreBounded(t *testing.T) {
 }
 
 // A clock that is a century off makes no period: its date of two digits would be that of another
-// one. The node says what is wrong, and goes on when the clock is right.
+// one. The node says what is wrong, and continues when the clock is right.
 func TestOtherCenturies(t *testing.T) {
 	for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
 		store, c := memory.New(time.Now), clockAt("2126-11-22T09:00:00Z")

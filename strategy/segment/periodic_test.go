@@ -46,7 +46,7 @@ func daily(s *Settings) { s.Reset, s.Step, s.MaxStep = seqd.ResetDaily, 10, 10 }
 
 var redisMu sync.Mutex // guards the map of cursors that nodes share
 
-// periodic is a node whose numbers begin again. redis, where it is not nil, gives the cursor of
+// periodic is a node whose numbers are reset. redis, where it is not nil, gives the cursor of
 // each counter.
 func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *Periodic {
 	t.Helper()
@@ -120,7 +120,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 	closed(t, s)
 	wantRefused(t, s, seqd.CodeStopping)
 
-	// The next start goes on where this one stopped, in either period.
+	// The next start continues where this one stopped, in either period.
 	s = periodic(t, store, c.Now, nil, shanghai)
 	wantDated(t, s, 1, "2026-11-20[104]")
 	c.turn(time.Second)
@@ -251,7 +251,7 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 	}
 }
 
-// A clock that jumps between many days: each period goes on where it was.
+// A clock that jumps between many days: each period continues where it was.
 func TestClockJumpsAround(t *testing.T) {
 	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
 	s := periodic(t, store, c.Now, nil, daily)
@@ -334,14 +334,14 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 			}
 			closed(t, s)
 		}
-		// One that was set back less goes on there.
+		// One that was set back less continues there.
 		s = periodic(t, store, func() time.Time { return time.Now().AddDate(0, 0, -2) }, nil, daily)
 		wantDated(t, s, 1, "2000-09-05[2]")
 		closed(t, s)
 	})
 }
 
-// Numbers that begin again by month or year, and did by day before, begin in a month whose first
+// Numbers that are reset by month or year, and were by day before, begin in a month whose first
 // days were removed. That month is removed only under a tombstone that keeps it from beginning
 // again.
 func TestTombstoneOfAnotherReset(t *testing.T) {
@@ -441,7 +441,7 @@ func TestRemovedWhileItBegins(t *testing.T) {
 	})
 }
 
-// The counter of a period that the store knew is gone: it does not begin again.
+// The counter of a period that the store knew is gone: it is not created a second time.
 func TestLostPeriod(t *testing.T) {
 	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
 	s := periodic(t, store, c.Now, nil, daily)

@@ -18,11 +18,11 @@ import (
 
 const (
 	// purgeSkew is how far the node's clock may be from that of the store for it to remove
-	// anything: one that is far ahead would take the present for past.
+	// anything: a clock that is far ahead would take the present for the past.
 	purgeSkew = time.Hour
 	// purgeDelay is for how long a node must have found the present period to be present before it
-	// removes past ones: a clock that was ahead for a moment removes nothing, also where the store
-	// has no other clock.
+	// removes past ones: a clock that was ahead for a moment removes nothing, even if the store has
+	// no other clock.
 	purgeDelay = time.Hour
 	// purgePage is how many counters are read at a time.
 	purgePage = 100
@@ -46,14 +46,14 @@ func (s *Periodic) tombstone(ctx context.Context) (p seqd.Period, revision int64
 	return seqd.Period(gone), doc.Revision, err
 }
 
-// checkPurged refuses a period whose counter was removed.
+// checkPurged returns an error for a period whose counter was removed.
 func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
 	gone, _, err := s.tombstone(ctx)
 	switch {
 	case isNotFound(err):
 		return nil
 	case err != nil:
-		return refusal(err)
+		return storeError(err)
 	case !s.isGone(p, gone):
 		return nil
 	}

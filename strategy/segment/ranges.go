@@ -17,45 +17,46 @@ import (
 // fetchDeadline bounds one attempt to get a range.
 const fetchDeadline = cursor.FetchDeadline
 
-// gapSteps is how many steps the gap above a restored store is at least: others may hold that many
-// ranges this process knows nothing of.
+// gapSteps is the smallest gap above a restored store, in steps: other nodes may hold that many
+// ranges that this process has not seen.
 const gapSteps = 10
 
-// ranges is where the ranges of one counter come from: the store, as many numbers at a time as the
-// step rule says. It is safe for concurrent use.
+// ranges allocates the ranges of one counter from the store, in the sizes that the step rule gives.
+// It is safe for concurrent use.
 type ranges struct {
 	env      strategy.Env
 	name     string // of the counter
-	bizType  string // whose it is, for events
+	bizType  string // that the counter belongs to, for events
 	settings *Settings
-	// own is where ranges go that a buffer of this node fetches.
+	// own is the target of ranges that a buffer of this node fetches.
 	own persist.Target
-	// alive is asked after a range was taken whether the counter is still the one that it was
-	// opened as; nil where counters are never removed. An error abandons the range.
+	// alive reports, after a range was allocated, whether the counter is still the one that was
+	// opened; nil if counters are never removed. An error abandons the range.
 	alive func(ctx context.Context) error
-	// shared is set if the counter has a cursor: floors then also come from one that may not count.
+	// shared is set if the counter has a cursor. Then a floor may come from a cursor that does not
+	// count.
 	shared *Shared
 
 	noteMu  sync.Mutex // guards what follows
-	failure string     // what was last logged as wrong, "" when all is well
-	away    error      // why the store gives no ranges now, nil when it does or never will
+	failure string     // the failure that was logged last, "" after a success
+	away    error      // why the store gives no ranges now, nil if it does or never will
 	pace    pace       // how fast numbers leave the store
 }
 
-// Init makes sure that the counter exists. No range is taken before the first request, so a biz
-// type that nobody uses costs nothing.
+// Init makes sure that the counter exists. It allocates nothing, so an unused biz type costs no
+// numbers.
 func (s *ranges) Init(ctx context.Context, fresh bool) error {
 	_, _, err := s.begin(ctx, fresh)
 	return err
 }
 
-// begin is Init. It also returns the counter as it was found or made; known is false if it is there
-// and could not be read yet.
+// begin is Init that also returns the counter. known is false if the counter exists but could not
+// be read yet.
 func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter, known bool, err error) {
 	counters := s.env.Store.Counters()
 	counter, err = counters.Read(ctx, s.name)
 	if !errors.Is(err, persist.ErrNotFound) || !fresh {
-		return counter, err == nil, refusal(err)
+		return counter, err == nil, storeError(err)
 	}
 	counter = persist.Counter{
 		BizTag:    s.name,
@@ -67,11 +68,11 @@ func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter
 	if errors.Is(err, persist.ErrExists) {
 		return persist.Counter{}, false, nil
 	}
-	return counter, err == nil, refusal(err)
+	return counter, err == nil, storeError(err)
 }
 
-// giveBack returns ranges to the store, the highest first. Each is offered once; what is refused or
-// fails is skipped (invariant U2).
+// giveBack returns ranges to the store, the highest first. Each is offered once, and skipped if the
+// store refuses it or the call fails (invariant U2).
 func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 	slices.SortFunc(rest, func(a, b persist.Range) int { return cmp.Compare(b.First, a.First) })
 	for i := 0; i+1 < len(rest); {
@@ -88,7 +89,7 @@ func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 			s.report(seqd.Event{Kind: seqd.EventGivenBack, Numbers: r.Size()})
 			continue
 		}
-		// The ranges below could only be given back after this one.
+		// The ranges below this one could be given back only after it.
 		var skipped int64
 		for _, lost := range rest[i:] {
 			skipped += lost.Size()
@@ -112,19 +113,19 @@ func (s *ranges) fetchFor(to persist.Target, want, floor int64, why cursor.Reaso
 	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
 	defer cancel()
 	r, err := s.allocate(ctx, to, want, floor, why)
-	if !errors.Is(err, persist.ErrEpoch) { // which says nothing about the store
+	if !errors.Is(err, persist.ErrEpoch) { // says nothing about the health of the store
 		s.note(r, err)
 	}
 	return r, err
 }
 
-// allocate takes a range of the size that the step rule gives, of what waiting callers need when
-// that is more, or of what is left at the end of all numbers. All its numbers are above floor, the
-// highest number this process has seen.
+// allocate takes a range from the store. Its size is what the step rule gives, or what waiting
+// callers need if that is more, or what is left at the end of all numbers. All its numbers are
+// above floor, the highest number that this process has seen (invariant U1).
 //
-// A counter whose maximum is below numbers that were seen was restored from an older copy. Others
-// may have seen higher numbers still, so the range begins a gap further up. Only the allocation
-// itself can tell: a read may say what the counter was a moment ago.
+// A counter whose maximum is below floor was restored from an older copy. Other nodes may have seen
+// higher numbers still, so the range begins a gap above floor. Only the allocation itself can
+// decide that: a read may return an older state.
 func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor int64, why cursor.Reason) (persist.Range, error) {
 	counters := s.env.Store.Counters()
 	for {
@@ -133,11 +134,12 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 			return persist.Range{}, err
 		}
 		req := persist.Request{BizTag: s.name, Floor: floor, To: to}
-		if floor >= s.settings.Start { // below start nothing was ever seen
+		if floor >= s.settings.Start { // otherwise nothing was seen yet
 			req.Gap = min(max(s.settings.RestoreGap, gapSteps*counter.Step), (seqd.MaxNumber-floor)/2)
 		}
-		// Raise, a new record and a node per-node empty the epoch, and say where numbers go on.
-		// What an old cursor had is skipped, but says nothing about the store.
+		// An empty epoch is left by raise, by a new record and by per-node ordering. Each of them
+		// says where numbers continue. What an old cursor held is skipped, but it is no evidence
+		// that the store was restored.
 		if epoch, ok := to.Cursor(); ok && epoch == "" && s.shared != nil && counter.Max >= s.shared.passed() {
 			req.Gap = 0
 		}
@@ -152,8 +154,8 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		step := s.settings.step(counter.Step, 0, 0)
 		switch {
 		case why == cursor.Retrying, why != cursor.Standing && s.storeAway() != nil:
-			// A store that takes ranges but cannot say so would burn a segment an attempt. So would
-			// a Redis that takes none.
+			// If the store allocates but its answers are lost, every attempt burns a range. So it
+			// does if Redis takes none.
 			step = s.settings.Step
 		case why == cursor.Consumed:
 			step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
@@ -164,7 +166,7 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		req.Size = min(max(step, want), left)
 		r, err := counters.Allocate(ctx, req)
 		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
-			continue // another node took some of what was left: look again
+			continue // another node took some of what was left: read again
 		}
 		if err == nil && why == cursor.Consumed {
 			s.keepPace(counter.Max, base, r)
@@ -173,7 +175,7 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 			r, err = s.confirm(ctx, r)
 		}
 		if err == nil && behind && req.Gap > 0 && r.First == base+1 {
-			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers go on above them",
+			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
 				"bizType", s.name, "storeMax", counter.Max, "seen", floor, "next", r.First)
 			s.report(seqd.Event{Kind: seqd.EventStoreBehind, Numbers: floor - counter.Max})
 		}
@@ -181,8 +183,8 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 	}
 }
 
-// confirm returns a range, or abandons it where the counter may not be the one that it was opened
-// as. Then there is no range that anybody could use by mistake.
+// confirm returns a range, or abandons it if the counter may no longer be the one that was opened.
+// Then it returns no range that could be used by mistake.
 func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, error) {
 	if s.alive == nil {
 		return r, nil
@@ -196,14 +198,14 @@ func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, e
 	return persist.Range{}, err
 }
 
-// keepPace notes a range that was allocated above base when the maximum had been seen to be most.
+// keepPace notes a range that was allocated above base, when the maximum had been read as most.
 func (s *ranges) keepPace(most, base int64, r persist.Range) {
 	s.noteMu.Lock()
 	defer s.noteMu.Unlock()
 	s.pace.allocated(paceNow(), r.First-1, max(0, base-most))
 }
 
-// note logs a change between well and not well once, and reports what came of a refill.
+// note logs when the store begins or ceases to give ranges, and reports the result of a refill.
 func (s *ranges) note(r persist.Range, err error) {
 	now, away := "", err
 	if err != nil {
@@ -243,22 +245,23 @@ func (s *ranges) note(r persist.Range, err error) {
 	}
 }
 
-// storeAway returns why the store gives no ranges, nil while it does.
+// storeAway returns why the store gives no ranges, in the form for readiness; nil if it does.
 func (s *ranges) storeAway() *seqd.Error {
 	away := s.whyAway()
 	if away == nil {
 		return nil
 	}
-	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; what is in hand carries on", Err: away}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; the numbers in hand are still issued", Err: away}
 }
 
+// whyAway returns why the store gives no ranges, nil if it does or never will.
 func (s *ranges) whyAway() error {
 	s.noteMu.Lock()
 	defer s.noteMu.Unlock()
 	return s.away
 }
 
-// storeUnknown forgets that the store was away: another node got ranges from it, or it answers.
+// storeUnknown forgets that the store was away: another node got ranges from it, or it was read.
 func (s *ranges) storeUnknown() {
 	s.noteMu.Lock()
 	was := s.away
@@ -273,8 +276,8 @@ func (s *ranges) storeUnknown() {
 	}
 }
 
-// report implements [fetcher]. It survives an observer that panics: who reports may still have to
-// see to others, such as the callers of the next take.
+// report implements [fetcher]. It recovers from an observer that panics, because its caller may
+// still have to serve others, such as the callers of the next take.
 func (s *ranges) report(e seqd.Event) {
 	defer func() {
 		if p := recover(); p != nil {

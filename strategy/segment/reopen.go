@@ -8,8 +8,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// failure is why a period could not be opened, and when that was tried.
-type failure struct {
+// failedOpening is why a period could not be opened, and when that was tried.
+type failedOpening struct {
 	err   *seqd.Error
 	tried time.Time
 }
@@ -20,16 +20,16 @@ func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
 	if before, known := s.failed[sp.period]; !known || before.err.Error() != err.Error() {
 		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", err)
 	}
-	s.failed[sp.period] = failure{err, time.Now()}
+	s.failed[sp.period] = failedOpening{err, time.Now()}
 	delete(s.spans, sp.period)
 	if canPass(err) && !s.again {
 		s.again = s.startLocked(s.reopen)
 	}
 }
 
-// reopen tries again to open the periods that failed, while they are worth it: a node that is taken
-// out of rotation because it cannot issue is asked for nothing, and must notice by itself that it
-// can again.
+// reopen tries again to open the periods that failed, as long as they are needed: a node that was
+// taken out of rotation because it could not issue gets no requests, and must find out by itself
+// that it can again.
 func (s *Periodic) reopen() {
 	for pause := openPause; s.pause(pause); pause = min(2*pause, cursor.LastPause) {
 		due := s.due()
@@ -38,7 +38,7 @@ func (s *Periodic) reopen() {
 		}
 		var opening []*span
 		for _, p := range due {
-			// else somebody tried just now, or the strategy is closing
+			// otherwise somebody tried just now, or the strategy is closing
 			if sp, err := s.begin(p); err == nil {
 				opening = append(opening, sp)
 			}
@@ -49,8 +49,8 @@ func (s *Periodic) reopen() {
 	}
 }
 
-// due returns the periods that failed and are worth another attempt: the present one, and the next
-// one while it is prepared. It forgets the others. Where there is none, reopen ends.
+// due returns the periods that failed and are still needed: the present one, and the next one while
+// it is prepared. It forgets the others. If there is none, reopen ends.
 func (s *Periodic) due() (due []seqd.Period) {
 	now := s.env.Now()
 	present, soon := s.calendar.Now(now), s.calendar.Now(now.Add(ahead))
@@ -68,7 +68,8 @@ func (s *Periodic) due() (due []seqd.Period) {
 	return due
 }
 
-// canPass reports whether what keeps a period from beginning can pass while it is the present one.
+// canPass reports whether the reason why a period cannot begin may pass while it is the present
+// one.
 func canPass(err *seqd.Error) bool {
 	return err.Code != seqd.CodeConflict && !errors.Is(err, errPurged)
 }

@@ -1,6 +1,13 @@
-// Package segment is the strategy that hands out ranges of numbers from the store through a double
-// buffer: increasing numbers without gaps but for crashes, at the cost of one store write per
+// Package segment is the strategy that takes ranges of numbers (segments) from the store:
+// increasing numbers without gaps, except after crashes, at the cost of one write to the store per
 // segment.
+//
+// It has three strategies:
+//   - [Strategy] issues from this node's own double buffer (buffer.go).
+//   - [Shared] issues from a cursor in Redis, in strict order over all nodes. What it does is
+//     decided in package cursor.
+//   - [Periodic] issues numbers that are reset each day, month or year. It has a Strategy or Shared
+//     for each period.
 package segment
 
 import (
@@ -12,7 +19,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// Name is what a biz type's strategy says.
+// Name is the name of the strategy in a biz type's definition.
 const Name = "segment"
 
 func init() {
@@ -24,7 +31,7 @@ func init() {
 	})
 }
 
-// build makes the strategy that the ordering, the back ends and the calendar ask for.
+// build makes the strategy for the ordering, the back ends and the calendar of a biz type.
 func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 	if settings, ok := bizType.Settings.(*Settings); ok && settings.Reset != seqd.ResetNever {
 		name := bizType.Name
@@ -33,8 +40,7 @@ func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 	return count(env, bizType, bizType.Name)
 }
 
-// count makes the strategy of one counter, which has the name of bizType. owner is the biz type
-// whose it is.
+// count makes the strategy of the counter named bizType.Name, which belongs to the biz type owner.
 func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, error) {
 	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Redis != nil && env.Store.Shared() {
 		s, err := NewShared(env, bizType, rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, bizType.Name))
@@ -50,8 +56,7 @@ func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, erro
 	return s, err
 }
 
-// shape says what the numbers look like. Where they begin again, the day that a number belongs to
-// is a part of it.
+// shape returns what the numbers look like. If they are reset, that includes when.
 func shape(bizType seqd.BizType) string {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok || settings.Reset == seqd.ResetNever {
@@ -63,10 +68,11 @@ func shape(bizType seqd.BizType) string {
 // Strategy issues the numbers of one biz type from this node's own double buffer. It is safe for
 // concurrent use.
 type Strategy struct {
-	// first: issuing touches little else, and with very many biz types every cache line counts
+	// The buffer is first: issuing touches little else, and with very many biz types every cache
+	// line counts.
 	buffer buffer
 	ranges
-	heritage known // from the strategy of before; not changed once issuing began
+	heritage known // from the previous strategy; not changed once issuing began
 }
 
 var (
@@ -86,8 +92,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	return s, nil
 }
 
-// Generate adds n consecutive numbers to seq, or several runs of them where a segment ends in
-// between.
+// Generate adds n consecutive numbers to seq, or several runs of them if a segment ends in between.
 func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return s.buffer.take(ctx, n, seq)
 }
@@ -107,7 +112,7 @@ func (s *Strategy) watch(alive func(context.Context) error) { s.alive = alive }
 // forget implements [counting].
 func (s *Strategy) forget(context.Context) error { return nil }
 
-// Close gives the numbers that nobody got back to the store, so that the next start goes on where
+// Close returns the numbers that nobody got to the store, so that the next process continues where
 // this one stopped.
 func (s *Strategy) Close(ctx context.Context) error {
 	return s.giveBack(ctx, s.buffer.close(ctx, errStopping))

@@ -225,7 +225,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A counter that the store lost must not begin again at start.
+// A counter that the store lost must not be created again at start.
 func TestVanishedCounter(t *testing.T) {
 	store := memory.New(time.Now)
 	s, _ := newStrategy(t, store, nil)

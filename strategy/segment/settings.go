@@ -20,7 +20,7 @@ type Settings struct {
 	// all. `strict` on `mongo` needs `redis.addrs`. One node on an embedded store is always strict.
 	Ordering string `config:"ordering" range:"strict, per-node"`
 	// Step is the smallest number of numbers that leave the store at a time.
-	Step int64 `config:"step" range:"1 to segment.maxStep" unit:"numbers"`
+	Step int64 `config:"step" range:"1 to segment.maxStep"`
 	// MaxStep is the largest number of numbers that leave the store at a time. A batch that waits
 	// may ask for more.
 	MaxStep int64 `config:"maxStep" range:"1 to 1,000,000,000,000" unit:"numbers"`
@@ -49,7 +49,7 @@ type Settings struct {
 	PeriodRetention time.Duration `config:"periodRetention" range:"0s, or 48h to 87600h" zero:"keeps it for ever"`
 }
 
-// DefaultSettings are the settings of a biz type that says nothing.
+// DefaultSettings returns the settings of a biz type that sets none.
 func DefaultSettings() Settings {
 	return Settings{
 		Start:          1,
@@ -155,8 +155,8 @@ var (
 )
 
 // step returns how many numbers to fetch next, from what the store recorded: all nodes that share
-// the store come to the same answer without talking. now and timestamp are in ms since the Unix
-// epoch; a timestamp that is not in the past says nothing.
+// the store come to the same answer without talking to each other. now and timestamp are in ms
+// since the Unix epoch. A timestamp that is not in the past is ignored.
 func (s *Settings) step(recorded, timestamp, now int64) int64 {
 	step := min(max(recorded, s.Step), s.MaxStep)
 	lasted, target := now-timestamp, s.TargetDuration.Milliseconds()

@@ -66,7 +66,7 @@ func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shar
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
 			Degrade: settings.OnRedisDown == Degrade, Step: settings.Step, MaxStep: settings.MaxStep,
-			Patience: settings.AcquireTimeout, Without: sabotaged,
+			Patience: settings.AcquireTimeout, Without: sabotaged(),
 		}),
 	}
 	s.ranges.shared = s

@@ -72,7 +72,7 @@ func TestSharedPrepareWhileTaking(t *testing.T) {
 	}
 }
 
-// A counter is prepared while the node is on its own. It goes on so, and returns once.
+// A counter is prepared while the node is on its own. It continues so, and returns once.
 func TestSharedPrepareOnItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis, o := memory.New(time.Now), &redisModel{}, &observer{}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -25,7 +26,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("segment.seeds", 3, "how many seeds the test with random faults runs, each with onRedisDown degrade and reject")
+	seeds   = flag.Int("segment.seeds", longtest.Or(1, 3), "how many seeds the test with random faults runs, each with onRedisDown degrade and reject")
 	oneSeed = flag.Int("segment.seed", -1, "run only this seed, with its log")
 )
 
@@ -64,7 +65,7 @@ func (f *faults) n(most int) int {
 	return f.rng.IntN(most)
 }
 
-// chance is true in one of n cases while faults go on.
+// chance is true in one of n cases while faults last.
 func (f *faults) chance(n int) bool { return !f.over.Load() && f.n(n) == 0 }
 
 // call passes one call on, late, without its reply, or not at all. Each of that happens to one call
@@ -105,7 +106,7 @@ func (n *nodeLife) onItsOwn() bool {
 }
 
 // checkOrder checks that calls which began and ended while nobody was on its own got larger numbers
-// than everybody before them, those included that nodes had issued on their own, but for nodes that
+// than everybody before them, those included that nodes had issued on their own, except nodes that
 // ended without having come back.
 func checkOrder(all, ordered *ordercheck.Record, lives []*nodeLife) error {
 	lost := map[string]bool{}
@@ -207,7 +208,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if before != nil { // it is the same process: its order goes on
+			if before != nil { // it is the same process: its order continues
 				s.Inherit(before.s)
 				n.h = before.h
 			}

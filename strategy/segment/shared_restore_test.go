@@ -14,7 +14,8 @@ import (
 )
 
 // Redis refuses writes for a minute (MISCONF, OOM, NOREPLICAS): takes and installs fail, looks that
-// change nothing work. A node that degrades goes on issuing, and does not burn the store's numbers.
+// change nothing work. A node that degrades continues to issue, and does not burn the store's
+// numbers.
 func TestSharedRedisRefusesWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var readonly atomic.Bool

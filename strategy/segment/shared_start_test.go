@@ -84,8 +84,8 @@ func TestSharedStartIsRaised(t *testing.T) {
 	}
 }
 
-// Nodes with the old start go on above the new one; no number comes twice and the order holds. So
-// it does when the nodes with another start come and go.
+// Nodes with the old start continue above the new one; no number comes twice and the order holds.
+// So it does when the nodes with another start come and go.
 func TestSharedStartIsRaisedOnSomeNodes(t *testing.T) {
 	for _, start := range []int64{150, 5000, 1_000_000} {
 		t.Run(fmt.Sprint(start), func(t *testing.T) {

@@ -317,7 +317,7 @@ func TestReturnToAnEmptyCursor(t *testing.T) {
 }
 
 // Redis away, reject: every request is refused at once, no number is issued out of order, and it
-// goes on by itself.
+// continues by itself.
 func TestRedisAwayReject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
@@ -476,7 +476,7 @@ func TestLostCounterUnderTheCursor(t *testing.T) {
 	})
 }
 
-// A node alone that stops cleanly and starts again goes on with the next number: what waits in
+// A node alone that stops cleanly and starts again continues with the next number: what waits in
 // Redis stays there, its standby range goes back.
 func TestCleanStopUnderTheCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 )
 
 // generator makes numbers under a lease. It is safe for concurrent use.
@@ -109,7 +110,7 @@ func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, w
 	g.mu.Lock()
 	now = g.options.now()
 	ms := now.UnixMilli()
-	if ms == g.last && g.used < 1<<g.layout.bitsSequence-g.start || ms > g.last {
+	if ms == g.last && g.used < 1<<g.layout.bitsSequence-g.start || g.moved(ms) {
 		if soon := time.Duration(g.lower+1-ms) * time.Millisecond; g.stopped == nil && soon > 0 && soon <= g.options.maxWait {
 			g.mu.Unlock()
 			return 0, now, soon, nil // the lease is about to begin
@@ -141,6 +142,11 @@ func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, w
 		return 0, now, 0, stopped
 	}
 	return 0, now, gap + nextMilli(now), nil
+}
+
+// moved reports whether a time is after the last one. mu is held.
+func (g *generator) moved(ms int64) bool {
+	return ms > g.last || sabotage.Off(sabotage.Rollback) && ms != g.last
 }
 
 // passed ends an episode of refusing, and reports whether there was one. mu is held.
@@ -194,7 +200,7 @@ func (g *generator) outside(ms int64) *seqd.Error {
 
 // takeAt takes at most n numbers of a time that may be used. mu is held.
 func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
-	if ms > g.last {
+	if g.moved(ms) {
 		g.last, g.used, g.start = ms, 0, 0
 		if g.options.randomStart {
 			g.start = rand.Int64N(1 << (g.layout.bitsSequence - 1))
@@ -204,6 +210,9 @@ func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
 	stride := int64(1) << g.layout.bitsMachine
 	seq.Add(g.layout.first(ms, g.machine)+(g.start+g.used)*stride, int(count), stride)
 	g.used += count
+	if sabotage.Off(sabotage.SequenceOnce) {
+		g.used -= count - count/2
+	}
 	return int(count)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
@@ -16,12 +17,12 @@ var (
 	seedFlag  = flag.Int64("model.seed", -1, "run only this seed and print its schedule")
 )
 
-// defaultSeeds returns the number of seeds for 10^7 steps.
+// defaultSeeds returns the number of seeds for 2 * 10^6 steps, and 10^7 in the long run.
 func defaultSeeds() int {
 	if raceEnabled {
 		return 500
 	}
-	return 10_000
+	return longtest.Or(2000, 10_000)
 }
 
 // tally is the result of many worlds.
@@ -103,6 +104,7 @@ func needed(t *testing.T, r rule, out without) {
 
 // TestEveryRuleIsNeeded shows what breaks without each rule.
 func TestEveryRuleIsNeeded(t *testing.T) {
+	longtest.Only(t)
 	if raceEnabled {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
 	}
@@ -132,7 +134,7 @@ var spare = []rule{
 
 func TestSpareRules(t *testing.T) {
 	for _, r := range spare {
-		if sum := survey(leaveOut("", r), 0, 1, min(*seedsFlag, 2000), 1); len(sum.failures) > 0 {
+		if sum := survey(leaveOut("", r), 0, 1, min(*seedsFlag, longtest.Or(300, 2000)), 1); len(sum.failures) > 0 {
 			t.Errorf("without %q: %+v: it is needed after all", r, sum.failures)
 		}
 	}
@@ -141,6 +143,7 @@ func TestSpareRules(t *testing.T) {
 // TestLimits shows what no rule of the protocol covers, as ADR 11 says. The worlds of TestModel
 // leave such faults out.
 func TestLimits(t *testing.T) {
+	longtest.Only(t)
 	if raceEnabled {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
 	}

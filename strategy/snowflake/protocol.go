@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -160,6 +161,9 @@ func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 	}
 	lower := max(slot.Until, slot.Reserved, m.spent.of(slot.ID))
 	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor > lower}
+	if sabotage.Off(sabotage.LeaseBegin) {
+		l.lower = 0
+	}
 	now = m.bounded(t, now)
 	l.until = max(l.lower, now+m.horizon)
 	return m.grant(t, slot, granted, &l, now), l, nil

@@ -19,12 +19,12 @@ type Settings struct {
 	// future.
 	Epoch Plain `config:"epoch"`
 	// BitsMachine is how many bits of a number the machine ID has.
-	BitsMachine int `config:"bitsMachine" range:"1 to 16" unit:"bits"`
+	BitsMachine int `config:"bitsMachine" range:"1 to 16"`
 	// BitsSequence is how many bits the sequence within a millisecond has. The time has the rest of
 	// 63 bits.
-	BitsSequence int `config:"bitsSequence" range:"1 to 31 less snowflake.bitsMachine" unit:"bits"`
+	BitsSequence int `config:"bitsSequence" range:"1 to 31 less snowflake.bitsMachine"`
 	// BitsRack is how many bits of the machine ID, the highest ones, are the rack.
-	BitsRack int `config:"bitsRack" range:"0 to snowflake.bitsMachine" unit:"bits" zero:"no racks"`
+	BitsRack int `config:"bitsRack" range:"0 to snowflake.bitsMachine" zero:"no racks"`
 	// Registry is where machine IDs are leased. See [the registry](SNOWFLAKE.md#the-registry) for
 	// when to use `redis`.
 	Registry string `config:"registry" range:"store, redis"`

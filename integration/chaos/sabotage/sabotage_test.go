@@ -1,73 +1,78 @@
 package sabotage
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	switches "github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // root is the root of the repository.
 const root = "../../.."
 
-// build builds packages of a sabotaged tree.
-func build(t *testing.T, s Sabotage, args ...string) {
+// known are the rules that can be taken out of seqd.
+func known(t *testing.T) (rules []string) {
 	t.Helper()
-	overlay, err := s.Overlay(root, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	for _, r := range switches.Rules {
+		rules = append(rules, string(r))
 	}
-	cmd := exec.Command("go", append([]string{"build", "-overlay", overlay}, args...)...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", s.Name, err, out)
+	for _, r := range cursor.AllRules() {
+		rules = append(rules, r.String())
 	}
-}
-
-func TestEverySabotageBuilds(t *testing.T) {
-	names := make(map[string]bool)
-	for _, s := range All() {
-		t.Run(s.Name, func(t *testing.T) {
-			if names[s.Name] || s.Rule == "" || s.Caught == "" || len(s.Changes) == 0 {
-				t.Error("a sabotage has a name of its own, says which rule it breaks and what catches it, and changes something")
+	for _, folder := range []string{"strategy/segment/rediscursor/lua", "server/idempotency/lua"} {
+		scripts, err := filepath.Glob(filepath.Join(root, folder, "*.lua"))
+		if err != nil || len(scripts) == 0 {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		for _, script := range scripts {
+			text, err := os.ReadFile(script)
+			if err != nil {
+				t.Fatal(err)
 			}
-			names[s.Name] = true
-			// all of the program but the linking, which takes most of the time
-			build(t, s, "./standard", "./server")
-		})
+			for _, r := range switches.RulesOf(string(text)) {
+				rules = append(rules, string(r))
+			}
+		}
 	}
+	return rules
 }
 
-// The Lua files are embedded: what is in the program must be the changed ones.
-func TestEmbeddedFilesAreExchanged(t *testing.T) {
-	s, err := Find("no-fence")
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(t.TempDir(), "seqd")
-	build(t, s, "-o", binary, "./internal/testing/clockseqd")
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(program, []byte(s.Changes[0].Old)) {
-		t.Error("the program has the script as it was")
-	}
-	if !bytes.Contains(program, []byte("local function trusted(replid)\n  return true\n")) {
-		t.Error("the program has not the changed script")
-	}
-}
-
-func TestPlacesThatAreNotThere(t *testing.T) {
-	for old, times := range map[string]string{"no such place": "0 times", "return": "times, not once"} {
-		s := Sabotage{Name: "x", Changes: []Change{{takeLua, old, ""}}}
-		if _, err := s.Overlay(root, t.TempDir()); err == nil || !strings.Contains(err.Error(), times) {
-			t.Errorf("%q: %v", old, err)
+func TestAll(t *testing.T) {
+	names, rules := make(map[string]bool), known(t)
+	for _, s := range All {
+		if names[s.Name] || s.Lacks == "" || s.Caught == "" || len(s.Rules) == 0 {
+			t.Errorf("%s: a sabotage has a name of its own, says which rule it breaks and what catches it, and takes out a rule", s.Name)
+		}
+		names[s.Name] = true
+		for _, r := range s.Rules {
+			if !slices.Contains(rules, r) {
+				t.Errorf("%s: there is no rule %q in seqd", s.Name, r)
+			}
+		}
+		if found, err := Find(s.Name); err != nil || found.Name != s.Name {
+			t.Errorf("%s: %v", s.Name, err)
 		}
 	}
 	if _, err := Find("nothing"); err == nil || !strings.Contains(err.Error(), "no-fence") {
 		t.Errorf("%v", err)
+	}
+}
+
+// The build with the tag compiles, and its switches work.
+func TestSabotagedBuild(t *testing.T) {
+	for _, args := range [][]string{
+		{"build", "-tags", Tag, "./standard", "./server"}, // all of the program; linking takes most of the time
+		{"test", "-tags", Tag, "./internal/sabotage"},
+	} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
 	}
 }

@@ -37,16 +37,15 @@ func run() (int, error) {
 	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; by default a temporary one, which is kept if there is a violation")
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/testing/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
-	flag.BoolVar(&o.Sabotaged, "sabotaged", false, "seqd lacks a rule: only violations of promises about numbers count")
+	lacking := flag.String("sabotage", "", "the rules that seqd, built with the tag "+sabotage.Tag+", lacks: only violations of promises about numbers count")
 	only := flag.String("only", "", "the classes of faults, separated by commas; by default all")
 	record := flag.String("check", "", "check this record of an earlier run, print the report and exit")
 	plan := flag.Bool("plan", false, "print the schedule and exit")
-	overlay := flag.String("overlay", "", "folder for the overlay of the sabotage that the argument names; print its path and exit")
 	flag.Parse()
-	if *overlay != "" {
-		return 0, writeOverlay(flag.Arg(0), *overlay)
-	}
 	var err error
+	if o.Sabotaged, err = takeOut(*lacking); err != nil {
+		return 2, err
+	}
 	if o.Only, err = chaos.Classes(*only); err != nil {
 		return 2, err
 	}
@@ -86,18 +85,17 @@ func checkRecord(path string) (int, error) {
 	return 0, nil
 }
 
-// writeOverlay writes the overlay with which `go build -overlay` builds a seqd without one of its
-// rules. It must run in the root of the repository.
-func writeOverlay(name, folder string) error {
+// takeOut makes every seqd lack the rules of a sabotage, and reports whether a name was given.
+func takeOut(name string) (sabotaged bool, err error) {
+	if name == "" {
+		return false, os.Unsetenv(sabotage.Env)
+	}
 	s, err := sabotage.Find(name)
 	if err != nil {
-		return err
+		return false, err
 	}
-	path, err := s.Overlay(".", folder)
-	if err != nil {
-		return err
+	if chaos.Inside() { // print it once
+		fmt.Fprintf(os.Stderr, "%s takes out: %s\nexpected: %s\n", s.Name, s.Lacks, s.Caught)
 	}
-	fmt.Fprintf(os.Stderr, "%s takes out: %s\nexpected: %s\n", s.Name, s.Rule, s.Caught)
-	fmt.Println(path)
-	return nil
+	return true, os.Setenv(sabotage.Env, s.Environment())
 }

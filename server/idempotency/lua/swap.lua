@@ -8,9 +8,11 @@
 --
 -- Returns '' if the new text was written, else the text that is kept: somebody else's, or the new
 -- one itself.
+--
+-- A comment 'without NAME: CODE' takes a rule out in a build for tests (internal/sabotage).
 
 local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[1] then
+if held and held ~= ARGV[1] --[[without claim: and false]] then
   return held
 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])

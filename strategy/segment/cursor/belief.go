@@ -23,29 +23,30 @@ type belief struct {
 
 	// seeds counts seeds over live cursors of other epochs, each within ContestedFor of the
 	// previous one, and seeded is when the last of them was.
-	seeds  int
+	seeds  int32
 	seeded instant
+
+	without RuleSet
 }
 
 // Began notes the epoch that the store held when the process began to use the counter, as the
-// answer to a question that was sent at asked ([RuleFreshAsks]). It is not called if the store could
-// not be read.
+// answer to a question that was sent at asked ([RuleFreshAsks]). It is not called if the store
+// could not be read.
 func (m *Machine) Began(when, asked time.Time, epoch string) {
 	if !m.without(RuleFreshAsks) {
-		m.believe(at(when), epoch, at(asked))
+		m.belief.believe(at(when), epoch, at(asked))
 	}
 }
 
 // inOrder reports whether the answer to a question that was sent at asked counts: answers that
 // overtook each other count by their questions ([RuleAnswersInOrder]).
-func (m *Machine) inOrder(asked instant) bool {
-	return asked >= m.belief.asked || m.without(RuleAnswersInOrder)
+func (b *belief) inOrder(asked instant) bool {
+	return asked >= b.asked || b.without.Has(RuleAnswersInOrder)
 }
 
 // believe notes what the store said to a question that was sent at asked.
-func (m *Machine) believe(now instant, epoch string, asked instant) {
-	b := &m.belief
-	if !m.inOrder(asked) {
+func (b *belief) believe(now instant, epoch string, asked instant) {
+	if !b.inOrder(asked) {
 		return
 	}
 	if epoch != b.epoch && !b.asked.never() {
@@ -57,9 +58,8 @@ func (m *Machine) believe(now instant, epoch string, asked instant) {
 // drew notes that the store has made an epoch of this node the counter's, by an allocation that was
 // sent at sent. The answer may be late: what the store said to a later question counts, and is no
 // news if it is this epoch.
-func (m *Machine) drew(epoch string, sent instant) {
-	b := &m.belief
-	if m.inOrder(sent) {
+func (b *belief) drew(epoch string, sent instant) {
+	if b.inOrder(sent) {
 		b.epoch, b.asked = epoch, sent
 	}
 	if b.epoch == epoch {
@@ -67,13 +67,21 @@ func (m *Machine) drew(epoch string, sent instant) {
 	}
 }
 
+// Believed returns the epoch that the node believes in, and when the question was sent that it is
+// the answer to, the zero time before the first answer.
+func (m *Machine) Believed() (epoch string, asked time.Time) {
+	if !m.belief.asked.never() {
+		asked = m.belief.asked.time()
+	}
+	return m.belief.epoch, asked
+}
+
 // outdated reports whether a take must not be sent before the store was asked again
 // ([RuleBeliefsAge]). A store that was waited for in vain is not waited for again for a while, and
 // a process that knows nothing may take: it names no epoch, and gets nothing.
-func (m *Machine) outdated(now instant) bool {
-	b := &m.belief
-	return now.sub(b.asked) > TrustEpoch && now.sub(b.missed) > TrustEpoch && !b.asked.never() && m.away == nil &&
-		!m.without(RuleBeliefsAge)
+func (b *belief) outdated(now instant, storeAway bool) bool {
+	return now.sub(b.asked) > TrustEpoch && now.sub(b.missed) > TrustEpoch && !b.asked.never() && !storeAway &&
+		!b.without.Has(RuleBeliefsAge)
 }
 
 // ask is the question in the background. A take may wait for its answer, until wake.
@@ -138,10 +146,9 @@ func (m *Machine) target(look *rediscursor.Taken) persist.Target {
 
 // awaitsSeed reports whether another node has drawn an epoch just now, and may still install its
 // seed ([RulePatience]).
-func (m *Machine) awaitsSeed(now instant) bool {
-	b := &m.belief
+func (b *belief) awaitsSeed(now instant) bool {
 	patience := SeedPatience * time.Duration(1+min(b.seeds, mostPatience))
-	return b.epoch != "" && !b.learnt.never() && now.sub(b.learnt) < patience && !m.without(RulePatience)
+	return b.epoch != "" && !b.learnt.never() && now.sub(b.learnt) < patience && !b.without.Has(RulePatience)
 }
 
 // inquiry is a question about a cursor that is live under another epoch than the node believes in.
@@ -178,12 +185,12 @@ func (w *work) inquire(now instant, t task, look *rediscursor.Taken) inquiry {
 // that the node believes in: then the store held it after that one, and all its ranges are unique
 // (U1). It may have been replaced too by now, as every belief may while the store is away. Of any
 // other cursor the node cannot tell whether it was left behind.
-func (m *Machine) answered(q inquiry, err error) error {
+func (b *belief) answered(q inquiry, err error) error {
 	if err == nil || !q.follows || IsFinal(err) {
 		return err
 	}
-	if m.belief.epoch == q.before { // nothing else was learnt meanwhile
-		m.belief.epoch = q.epoch
+	if b.epoch == q.before { // nothing else was learnt meanwhile
+		b.epoch = q.epoch
 	}
 	return nil
 }
@@ -203,8 +210,7 @@ func (m *Machine) contest(now instant) {
 }
 
 // contested returns that cursors alternate, nil if they do not.
-func (m *Machine) contested(now instant) *seqd.Error {
-	b := &m.belief
+func (b *belief) contested(now instant) *seqd.Error {
 	if b.seeds < manySeeds || now.sub(b.seeded) > ContestedFor {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (t *comeback) looked(now instant, look rediscursor.Taken, err error) {
 
 // asked looks once more if the cursor turned out to count.
 func (t *comeback) asked(now instant, err error) {
-	switch err := t.answered(t.inquiry, err); {
+	switch err := t.belief.answered(t.inquiry, err); {
 	case err != nil:
 		t.later(now)
 	case t.belief.epoch == t.look.Epoch:
@@ -84,7 +84,7 @@ func (t *comeback) decide(now instant) {
 	switch {
 	case live && look.Next > issued, t.spareFits(look, issued):
 		t.goBack(now)
-	case !live && t.awaitsSeed(now):
+	case !live && t.belief.awaitsSeed(now):
 		t.later(now)
 	default:
 		why := Filling

@@ -33,7 +33,7 @@ func StoreError(err error) *seqd.Error {
 	case errors.Is(err, persist.ErrNotFound):
 		return &seqd.Error{
 			Code:   seqd.CodeConflict,
-			Detail: "the store has lost the counter of this biz type; it does not begin again by itself, restore the store",
+			Detail: "the store has lost the counter of this biz type, and it is not created a second time: restore the store",
 			Err:    err,
 		}
 	case errors.Is(err, persist.ErrClosed):

@@ -57,25 +57,27 @@ type Config struct {
 //   - Each command that names a Task is executed once, never repeated, and its result is passed on
 //     once, whether it succeeded or not: [Machine.Looked], [Machine.Installed],
 //     [Machine.Allocated], [Machine.Asked] or [Machine.Read].
-//   - After each call of a method that takes now, it fetches Commands, and it calls Tick when
+//   - After each call of a method that takes a time, it executes Commands. It calls Tick when
 //     Deadline has come.
 type Machine struct {
-	cfg     Config
-	mode    Mode
-	over    bool // Finish was called: whatever still comes in is dropped
-	out     []Command
-	running []task // the tasks that are under way, nil while there is nothing to do
-
+	cfg  Config
+	mode Mode
+	over bool  // Finish was called: whatever still comes in is dropped
+	away error // why the store gives no ranges now, nil if it does or never will
+	outbox
+	schedule
+	callers
 	numbers
 	belief belief
 	outage outage
 	spare  spareRange
 	redis  redisHealth
-	// away is why the store gives no ranges now, nil if it does or never will.
-	away error
+}
 
+// callers is what is known of those who wait, and what they are told.
+type callers struct {
+	wanted    int64       // numbers that they lack
 	mendBegan instant     // when the present or last mending began
-	wanted    int64       // numbers that waiting callers lack
 	failure   *seqd.Error // what the present mending found wrong last
 	refusal   *seqd.Error // what callers get at once, nil while waiting is worth it
 }
@@ -86,7 +88,7 @@ func New(cfg Config) *Machine {
 		cfg.NewEpoch = persist.NewEpoch
 	}
 	before := cfg.Start - 1
-	return &Machine{cfg: cfg, numbers: numbers{highest: before, floor: before, seen: before}}
+	return &Machine{cfg: cfg, numbers: numbers{highest: before, floor: before, seen: before}, belief: belief{without: cfg.Without}}
 }
 
 // enter is the only place where the mode changes:
@@ -113,16 +115,7 @@ func (m *Machine) enter(next Mode) {
 func (m *Machine) Mode() Mode { return m.mode }
 
 // Refusal returns what callers get at once, nil while waiting is worth it.
-func (m *Machine) Refusal() *seqd.Error { return m.refusal }
-
-// Commands returns what is to be done since the last call, in order.
-func (m *Machine) Commands() []Command {
-	out := m.out
-	m.out = nil
-	return out
-}
-
-func (m *Machine) emit(c Command) { m.out = append(m.out, c) }
+func (c *callers) Refusal() *seqd.Error { return c.refusal }
 
 // without reports whether a test has taken a rule out.
 func (m *Machine) without(r Rule) bool { return m.cfg.Without.Has(r) }
@@ -131,10 +124,10 @@ func (m *Machine) without(r Rule) bool { return m.cfg.Without.Has(r) }
 func (m *Machine) Prepare(when time.Time) { m.startMending(at(when), nil) }
 
 // Waiting notes that a caller begins to wait for n numbers.
-func (m *Machine) Waiting(n int64) { m.wanted += n }
+func (c *callers) Waiting(n int64) { c.wanted += n }
 
 // Gone notes that a caller waits for n numbers no longer.
-func (m *Machine) Gone(n int64) { m.wanted -= n }
+func (c *callers) Gone(n int64) { c.wanted -= n }
 
 // Store notes why the store gives no ranges, nil if it does. It is called whenever that changes,
 // whoever found out, and ahead of the result that showed it.

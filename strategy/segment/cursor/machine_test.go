@@ -242,18 +242,18 @@ func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	m := New(Config{Start: 1})
 	second := func(s int) instant { return at(began).add(time.Duration(s) * time.Second) }
 	m.Began(began, began, "first")
-	m.believe(second(2), "theirs", second(2))
-	m.drew("mine", second(1))
+	m.belief.believe(second(2), "theirs", second(2))
+	m.belief.drew("mine", second(1))
 	if m.belief.epoch != "theirs" {
 		t.Error("the answer to an earlier allocation counts")
 	}
-	m.believe(second(3), "old", second(1))
+	m.belief.believe(second(3), "old", second(1))
 	if m.belief.epoch != "theirs" {
 		t.Error("the answer to an earlier question counts")
 	}
-	m.believe(second(4), "mine", second(4))
-	m.drew("mine", second(3))
-	if m.awaitsSeed(second(4)) {
+	m.belief.believe(second(4), "mine", second(4))
+	m.belief.drew("mine", second(3))
+	if m.belief.awaitsSeed(second(4)) {
 		t.Error("it waits for its own seed")
 	}
 }

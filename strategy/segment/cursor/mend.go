@@ -27,7 +27,7 @@ type mend struct {
 	// pause is the next pause, idle the last wait for another task of this node.
 	pause, idle time.Duration
 	// failures is how many calls to Redis had failed when the wait for the refill began.
-	failures int
+	failures int32
 }
 
 // startMending lets callers wait until the cursor has numbers. look is what the last take saw, nil
@@ -237,7 +237,7 @@ func (t *mend) dispute(now instant) {
 	switch {
 	case t.belief.epoch == t.look.Epoch:
 		t.again(now)
-	case t.awaitsSeed(now):
+	case t.belief.awaitsSeed(now):
 		t.soon(now)
 	default:
 		t.bring(now, rediscursor.Seed)
@@ -245,7 +245,7 @@ func (t *mend) dispute(now instant) {
 }
 
 func (t *mend) asked(now instant, err error) {
-	if err := t.answered(t.inquiry, err); err != nil {
+	if err := t.belief.answered(t.inquiry, err); err != nil {
 		t.failure = StoreError(err)
 		t.later(now)
 		return

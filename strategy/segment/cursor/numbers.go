@@ -28,22 +28,22 @@ type numbers struct {
 // guard keeps only numbers above every number that this process has issued, and notes them as
 // issued. It is the guard of the invariants ([RuleGuard]): no number that this process takes from
 // the cursor reaches a caller otherwise.
-func (m *Machine) guard(runs []persist.Range) (out Outcome) {
+func (n *numbers) guard(runs []persist.Range, without RuleSet) (out Outcome) {
 	out.Runs = runs[:0]
 	for _, r := range runs {
-		if r.First <= m.highest && !m.without(RuleGuard) {
-			low := min(r.Last, m.highest)
+		if r.First <= n.highest && !without.Has(RuleGuard) {
+			low := min(r.Last, n.highest)
 			out.Below += low - r.First + 1
-			out.Wrong += max(0, low-max(r.First-1, m.floor))
+			out.Wrong += max(0, low-max(r.First-1, n.floor))
 			if r.First = low + 1; r.First > r.Last {
 				continue
 			}
 		}
-		m.highest = r.Last
+		n.highest = r.Last
 		out.Runs = append(out.Runs, r)
 		out.Brought += r.Size()
 	}
-	m.see(m.highest)
+	n.see(n.highest)
 	return out
 }
 
@@ -89,17 +89,17 @@ func (m *Machine) Known(local int64) Known {
 }
 
 // Inherit takes over what a predecessor knew, before anything is issued.
-func (m *Machine) Inherit(k Known) {
-	m.heritage = k
-	m.floor = max(m.floor, k.Alone)
-	m.highest = max(m.highest, m.floor, k.Issued)
-	m.see(m.highest)
-	m.seeCeil(k.Ceil)
+func (n *numbers) Inherit(k Known) {
+	n.heritage = k
+	n.floor = max(n.floor, k.Alone)
+	n.highest = max(n.highest, n.floor, k.Issued)
+	n.see(n.highest)
+	n.seeCeil(k.Ceil)
 }
 
 // Issued returns the highest number that this process has issued from the cursor, or the one below
 // Start.
-func (m *Machine) Issued() int64 { return m.highest }
+func (n *numbers) Issued() int64 { return n.highest }
 
 // Measured is what is in hand.
 type Measured struct {

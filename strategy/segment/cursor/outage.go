@@ -22,8 +22,8 @@ type outage struct {
 	returned instant
 	// rejected is set when callers were refused for want of Redis since numbers last came from it.
 	rejected bool
-	// ahead is set while numbers have been issued on its own that the cursor has not been seen above
-	// of.
+	// ahead is set while numbers have been issued on its own that the cursor has not been seen
+	// above of.
 	ahead bool
 	hold  time.Duration // how long the node stays on its own at least
 }

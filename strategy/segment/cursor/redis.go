@@ -12,12 +12,13 @@ import (
 type redisHealth struct {
 	failing  instant // when Redis began to fail, zero while it does not
 	failed   instant // when a call failed last
-	failures int     // takes and installs that failed since failing
+	failures int32   // takes and installs that failed since failing
 	spoiled  bool    // the last install failed: the next range may be lost likewise
 	// served is when the last take that brought numbers was sent, or a Check that was answered.
 	served  instant
-	checked instant     // when the last Check began
-	unwell  *seqd.Error // what it found wrong, nil if nothing or if a take has brought numbers since
+	checked instant // when the last Check began
+	// what it found wrong, nil if nothing or if a take has brought numbers since
+	unwell *seqd.Error
 }
 
 // servedAt notes a take that brought numbers.
@@ -85,16 +86,4 @@ func (m *Machine) abandonUnknown(in *rediscursor.Install, err error) {
 		return
 	}
 	m.drop(in.Range, err)
-}
-
-// redisBack tells that the node takes from the cursor again.
-func (m *Machine) redisBack() {
-	m.log(slog.LevelInfo, "Redis serves the cursor again; the node takes from it")
-	m.event(seqd.EventRedisBack, 0, nil)
-}
-
-// redisGone tells that the node does without Redis.
-func (m *Machine) redisGone(text string, cause error) {
-	m.log(slog.LevelError, text, "error", cause)
-	m.event(seqd.EventRedisAway, 0, cause)
 }

@@ -24,7 +24,7 @@ const (
 // left to another node.
 func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) remedy {
 	switch {
-	case look.Stub && !m.spareFits(look, m.highest) && (patient || m.awaitsSeed(now)):
+	case look.Stub && !m.spareFits(look, m.highest) && (patient || m.belief.awaitsSeed(now)):
 		return waitForOther // if the spare range were ready, the claim would be this node's own
 	case look.Stub:
 		return seedIt
@@ -53,9 +53,9 @@ func (m *Machine) below(look *rediscursor.Taken) int64 {
 }
 
 // mustAdvance reports whether the cursor must be moved up, because a take from it could bring
-// numbers that are not above all this node has issued ([RuleAdvanceFirst]). That includes a cursor
-// that is used up, if the node has issued on its own since: another node's older range could still
-// be appended before ([RuleAheadKept]).
+// numbers that are not above all this node has issued ([RuleAdvanceFirst]; without [RuleGuard] a
+// node does not compare the two). That includes a cursor that is used up, if the node has issued on
+// its own since: another node's older range could still be appended before ([RuleAheadKept]).
 func (m *Machine) mustAdvance(look *rediscursor.Taken) bool {
 	if m.without(RuleAdvanceFirst) || m.without(RuleGuard) && !m.outage.ahead {
 		return false

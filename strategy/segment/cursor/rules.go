@@ -71,6 +71,14 @@ var ruleNames = [rules]string{
 // String returns the name of the rule, such as "young-spare".
 func (r Rule) String() string { return ruleNames[r] }
 
+// AllRules returns every rule.
+func AllRules() (all []Rule) {
+	for r := range rules {
+		all = append(all, r)
+	}
+	return all
+}
+
 // RuleSet is a set of rules; the zero value is empty.
 type RuleSet uint32
 

@@ -79,7 +79,7 @@ func TestRuleYoungSpare(t *testing.T) {
 func TestRuleSpareEpoch(t *testing.T) {
 	broken(t, func(w *world) bool {
 		spareInHand(w)
-		w.m.believe(at(w.now), "theirs", at(w.now.Add(time.Second)))
+		w.m.belief.believe(at(w.now), "theirs", at(w.now.Add(time.Second)))
 		w.now = w.now.Add(time.Minute)
 		w.do(w.next(Mend), well)
 		i := w.next(Mend)
@@ -161,8 +161,8 @@ func TestRuleFreshAsks(t *testing.T) {
 
 func TestRuleAnswersInOrder(t *testing.T) {
 	broken(t, func(w *world) bool {
-		w.m.believe(at(w.now), "new", at(w.now.Add(2*time.Second)))
-		w.m.believe(at(w.now), "old", at(w.now.Add(time.Second)))
+		w.m.belief.believe(at(w.now), "new", at(w.now.Add(2*time.Second)))
+		w.m.belief.believe(at(w.now), "old", at(w.now.Add(time.Second)))
 		return w.m.belief.epoch == "old"
 	}, RuleAnswersInOrder)
 }
@@ -189,7 +189,7 @@ func TestRuleDrawnAnew(t *testing.T) {
 
 func TestRulePatience(t *testing.T) {
 	broken(t, func(w *world) bool {
-		w.m.believe(at(w.now), "theirs", at(w.now))
-		return !w.m.awaitsSeed(at(w.now))
+		w.m.belief.believe(at(w.now), "theirs", at(w.now))
+		return !w.m.belief.awaitsSeed(at(w.now))
 	}, RulePatience)
 }

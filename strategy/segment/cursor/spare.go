@@ -72,7 +72,7 @@ func (m *Machine) startSpare(now instant, look *rediscursor.Taken) {
 		return
 	}
 	why := Filling
-	if m.redis.spoiled || m.contested(now) != nil {
+	if m.redis.spoiled || m.belief.contested(now) != nil {
 		why = Retrying
 	}
 	t.allocate(now, m.target(look), m.wanted, m.seen, why)

@@ -13,7 +13,7 @@ import (
 // not be sent yet ([RuleBeliefsAge]): the command [Resume] follows, and then Send is called again.
 func (m *Machine) Send(when time.Time, want int64) (take rediscursor.Take, wait bool) {
 	now := at(when)
-	if m.outdated(now) && m.awaitAnswer(now) {
+	if m.belief.outdated(now, m.away != nil) && m.awaitAnswer(now) {
 		return take, true
 	}
 	take = m.take(want, m.storeSlow(now))
@@ -53,7 +53,7 @@ func (m *Machine) Took(when, since time.Time, want int64, taken rediscursor.Take
 		m.dropAll(taken.Runs, ErrStopping)
 		taken.Runs = nil
 	}
-	out := m.guard(taken.Runs)
+	out := m.guard(taken.Runs, m.cfg.Without)
 	m.outage.issued += out.Brought
 	m.seeCeil(taken.Ceil)
 	lacking := want - out.Brought
@@ -115,12 +115,4 @@ func (m *Machine) tellBelow(out Outcome) {
 func (m *Machine) storeSlow(now instant) bool {
 	r, ok := m.find(Refill).(*refill)
 	return ok && now.sub(r.began) > slowStore || m.away != nil
-}
-
-func (m *Machine) log(level slog.Level, text string, args ...any) {
-	m.emit(Log{level, text, args})
-}
-
-func (m *Machine) event(kind seqd.EventKind, numbers int64, err error) {
-	m.emit(Event{seqd.Event{Kind: kind, Numbers: numbers, Err: err}})
 }

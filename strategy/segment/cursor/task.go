@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -98,18 +97,26 @@ func (m *Machine) begin(id Task, t task) bool {
 // end takes a task off the list. A mending that waits for it continues.
 func (m *Machine) end(now instant, w *work) {
 	w.wake = 0
-	m.running = slices.DeleteFunc(m.running, func(t task) bool { return t.base() == w })
-	if len(m.running) == 0 {
-		m.running = nil
-	}
+	m.remove(w)
 	if t, ok := m.find(Mend).(*mend); ok {
 		t.ended(now, w.id)
 	}
 }
 
+// schedule is the tasks that are under way.
+type schedule struct{ running []task }
+
+// remove takes a task off the list.
+func (s *schedule) remove(w *work) {
+	s.running = slices.DeleteFunc(s.running, func(t task) bool { return t.base() == w })
+	if len(s.running) == 0 {
+		s.running = nil // an idle machine takes no room for it
+	}
+}
+
 // find returns a task that is under way, else nil.
-func (m *Machine) find(id Task) task {
-	for _, t := range m.running {
+func (s *schedule) find(id Task) task {
+	for _, t := range s.running {
 		if t.base().id == id {
 			return t
 		}
@@ -118,7 +125,7 @@ func (m *Machine) find(id Task) task {
 }
 
 // under reports whether a task is under way.
-func (m *Machine) under(id Task) bool { return m.find(id) != nil }
+func (s *schedule) under(id Task) bool { return s.find(id) != nil }
 
 // sends notes that a task has sent a command and waits for its result. While the machine is closing
 // the task ends instead, and it reports false.
@@ -173,9 +180,9 @@ func (w *work) question(now instant, timeout time.Duration) {
 }
 
 // Deadline returns when Tick is due next, the zero time for never.
-func (m *Machine) Deadline() time.Time {
+func (s *schedule) Deadline() time.Time {
 	var due instant
-	for _, t := range m.running {
+	for _, t := range s.running {
 		if wake := t.base().wake; !wake.never() && (due.never() || wake < due) {
 			due = wake
 		}
@@ -198,17 +205,12 @@ func (m *Machine) Tick(when time.Time) {
 }
 
 // expects returns the task whose command has ended, nil if nobody waits for it.
-func (m *Machine) expects(id Task, states ...state) task {
-	t := m.find(id)
-	if t == nil {
+func (s *schedule) expects(id Task, states ...state) task {
+	t := s.find(id)
+	if t == nil || !slices.Contains(states, t.base().state) {
 		return nil
 	}
-	for _, s := range states {
-		if t.base().state == s {
-			return t
-		}
-	}
-	return nil
+	return t
 }
 
 // Looked passes on what a [Take] of a task brought.
@@ -261,7 +263,7 @@ func (m *Machine) Allocated(when time.Time, id Task, r persist.Range, err error)
 	default:
 		m.see(r.Last)
 		if !w.to.Keeps() {
-			m.drew(w.to.Epoch(), w.sent)
+			m.belief.drew(w.to.Epoch(), w.sent)
 		}
 		if id != Standby {
 			m.step = r.Size()
@@ -279,7 +281,7 @@ func (m *Machine) Asked(when time.Time, id Task, epoch string, err error) {
 	}
 	w := t.base()
 	if err == nil {
-		m.believe(now, epoch, w.sent)
+		m.belief.believe(now, epoch, w.sent)
 	}
 	switch {
 	case m.mode == Closing:
@@ -307,24 +309,4 @@ func (m *Machine) Read(when time.Time, id Task, err error) {
 		return
 	}
 	t.read(now, err)
-}
-
-// skipped tells of numbers that were taken and that nobody gets.
-func (m *Machine) skipped(n int64, why error) {
-	if n > 0 {
-		m.emit(Event{seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: why}})
-	}
-}
-
-// drop tells of a range that nobody gets; an empty one is nothing to tell of.
-func (m *Machine) drop(r persist.Range, why error) {
-	if r.First > 0 {
-		m.skipped(r.Size(), why)
-	}
-}
-
-func (m *Machine) dropAll(ranges []persist.Range, why error) {
-	for _, r := range ranges {
-		m.drop(r, why)
-	}
 }

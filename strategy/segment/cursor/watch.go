@@ -74,7 +74,7 @@ func (m *Machine) Degraded(when time.Time, away RedisAway) *seqd.Error {
 	if found := m.unasked(now, away); found != nil {
 		return found
 	}
-	return m.contested(now)
+	return m.belief.contested(now)
 }
 
 // Late returns the refusal of a caller whose patience ended.

@@ -36,6 +36,16 @@ type world struct {
 	// offered is where each range went that the store gave, by its first number (invariant U2).
 	offered map[int64]string
 	highest int64 // that was issued
+	mode    Mode  // at the last check
+	changes map[[2]Mode]int
+}
+
+// allowed are the changes of the mode, see Machine.enter.
+var allowed = map[Mode][]Mode{
+	Online:  {Online, Mending, Closing},
+	Mending: {Mending, Online, Alone, Closing},
+	Alone:   {Alone, Mending, Closing},
+	Closing: {Closing},
 }
 
 // redis holds one cursor, without a queue.
@@ -69,7 +79,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}}
+	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}, changes: map[[2]Mode]int{}}
 	w.store.max = cfg.Start - 1
 	w.m.Began(w.now, w.now, "")
 	return w
@@ -122,7 +132,13 @@ func (w *world) check() {
 			w.t.Fatalf("%s has %d commands under way", task, n)
 		}
 	}
-	if due := w.m.Deadline(); w.m.Mode() == Closing && !due.IsZero() {
+	next := w.m.Mode()
+	if !slices.Contains(allowed[w.mode], next) {
+		w.t.Errorf("the mode changes from %s to %s", w.mode, next)
+	}
+	w.changes[[2]Mode{w.mode, next}]++
+	w.mode = next
+	if due := w.m.Deadline(); w.mode == Closing && !due.IsZero() {
 		w.t.Errorf("closing, and Tick is due at %v", due)
 	}
 }
@@ -304,7 +320,8 @@ func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 // lose makes Redis forget everything.
 func (w *world) lose() { w.redis = redis{gen: w.redis.gen + 1} }
 
-// pass lets time pass, with what becomes due, and executes the commands of some tasks, all for none.
+// pass lets time pass, with what becomes due, and executes the commands of some tasks, all for
+// none.
 func (w *world) pass(d time.Duration, only ...Task) {
 	w.t.Helper()
 	for end := w.now.Add(d); ; {

@@ -15,8 +15,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// ErrUnfit is returned by [Check], as errors.Is tells, when Redis answers but cannot be used as it
-// is: waiting does not mend it, another setting would, and the error begins with that.
+// ErrUnfit is returned by [Check] if Redis answers but cannot be used as it is configured. Waiting
+// does not help. The error begins with the setting to change.
 var ErrUnfit = errors.New("this Redis cannot hold cursors")
 
 // unfitError is an ErrUnfit with what is wrong.
@@ -39,18 +39,17 @@ func (e *unfitError) Is(target error) bool { return target == ErrUnfit }
 // Unwrap returns what a server said.
 func (e *unfitError) Unwrap() error { return e.cause }
 
-// oldest is the first major version of Redis whose scripts replicate by their effects, which a
-// script that reads the clock needs, and that knows users.
+// oldest is the first major version of Redis that replicates the effects of scripts, which a script
+// that reads the clock needs, and that has users.
 const oldest = 6
 
-// probe is the counter of a cursor that is only looked at. No biz type can be called so. Each
-// format has one of its own: during a rolling upgrade older nodes go on looking at theirs.
+// probe is the counter of a cursor that is only looked at. No biz type can have this name. Each
+// format has its own: during a rolling upgrade older nodes continue to look at theirs.
 var probe = ":probe" + strconv.Itoa(FormatVersion)
 
-// Check finds out whether Redis can be used, by what the servers say of themselves and by running
-// both scripts as issuing does. It returns ErrUnfit with what is wrong and the setting to change,
-// ErrForeign, ErrNewer, or any other error when Redis is not there now. The caller bounds it in
-// time.
+// Check reports whether Redis can be used. It reads what the servers say about themselves, and runs
+// both scripts as issuing does. It returns ErrUnfit with the setting to change, ErrForeign,
+// ErrNewer, or any other error if Redis is away. The caller bounds its time.
 func Check(ctx context.Context, opts Options) error {
 	var err error
 	switch client := opts.Client.(type) {
@@ -65,8 +64,8 @@ func Check(ctx context.Context, opts Options) error {
 	return explain(err, opts)
 }
 
-// Look finds out, by one script that usually only reads, whether Redis serves cursors now. It
-// returns the errors of [Check].
+// Look reports whether Redis serves cursors now, by one script that usually only reads. It returns
+// the errors of [Check].
 func Look(ctx context.Context, opts Options) error {
 	_, err := Open(opts, probe).Take(ctx, Take{Threshold: 1})
 	return explain(err, opts)
@@ -107,15 +106,14 @@ func checkServer(ctx context.Context, client *redis.Client, mode string) error {
 	return nil
 }
 
-// wrongMode says what to do about a server of another mode than the settings mean.
+// wrongMode says what to do about a server in another mode than the settings expect.
 var wrongMode = map[string]string{
 	"sentinel": "redis.addrs: the server is a Sentinel; set redis.masterName to what it calls the primary",
 	"cluster":  "redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers",
 }
 
-// checkScripts runs both scripts and has one write, so that whatever they may not do shows. Other
-// nodes that check at the same time can get in between; where they do it all the time, Redis is
-// well.
+// checkScripts runs both scripts, and one of them writes, so that missing rights show. Other nodes
+// that check at the same time can interfere; if they do so in every round, Redis works.
 func checkScripts(ctx context.Context, opts Options) error {
 	const rounds = 5
 	cursor := Open(opts, probe)
@@ -133,13 +131,12 @@ func checkScripts(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// transient begins the errors by which a server says that it cannot serve now. Redis 6 wraps one
-// that a script met: "ERR Error running script (call to f_…): @user_script:47: @user_script: 47:
+// transient are the beginnings of the errors of a server that cannot serve now. Redis 6 wraps one
+// that a script got: "ERR Error running script (call to f_…): @user_script:47: @user_script: 47:
 // -OOM …".
 var transient = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "OOM", "NOREPLICAS", "TRYAGAIN", "MISCONF", "max number of clients"}
 
-// explain gives an error the setting to change. Waiting mends those that it returns without
-// ErrUnfit.
+// explain adds the setting to change to an error. An error without ErrUnfit may pass by itself.
 func explain(err error, opts Options) error {
 	if err == nil || errors.Is(err, ErrUnfit) || errors.Is(err, ErrForeign) || errors.Is(err, ErrNewer) {
 		return err
@@ -175,8 +172,8 @@ func explain(err error, opts Options) error {
 	return fmt.Errorf("redis.addrs: %w", err)
 }
 
-// single reports whether the client leads to one server for ever. After a failover the Sentinels,
-// and the servers of a Cluster, may name one that does not know yet that it is the primary: that
+// single reports whether the client always uses one server. After a failover the Sentinels, or the
+// servers of a Cluster, may name a server that does not yet know that it is the primary; that
 // passes.
 func single(client redis.UniversalClient) bool {
 	c, ok := client.(*redis.Client)
@@ -188,13 +185,13 @@ type explanation struct {
 	text    string
 }
 
-// explanations say what the errors of servers mean. The first that matches counts.
+// explanations say what the errors of servers mean. The first match counts.
 var explanations = []explanation{
 	{regexp.MustCompile(`NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH|ERR Client sent AUTH`), "redis.username, redis.password: the server does not accept them"},
 	{regexp.MustCompile(`(?i)NOPERM.*'info|not allowed from script|unknown.*command.*from.*script`),
 		"redis.addrs: scripts may not call INFO here, so a cursor could not tell a restored or promoted server; use a server and a user that may (ACL: +info)"},
 	{regexp.MustCompile(`(?i)NOPERM|no permissions|can't run this command`),
-		"redis.username: the user lacks rights; it needs ~PREFIX* +eval +evalsha +info +hmget +hset +time, +del where numbers begin again, and for redis.db +select, for a Redis Cluster +cluster|slots +asking"},
+		"redis.username: the user lacks rights; it needs ~PREFIX* +eval +evalsha +info +hmget +hset +time, +del if numbers are reset, and for redis.db +select, for a Redis Cluster +cluster|slots +asking"},
 	{regexp.MustCompile(`(^|: )MOVED `),
 		"redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers"},
 	{regexp.MustCompile(`cluster support disabled|unknown command.*cluster`),
@@ -206,7 +203,7 @@ var explanations = []explanation{
 	{regexp.MustCompile(`remote error: tls: `), "redis.tls.certFile: the server does not accept the connection"},
 }
 
-// noSentinel is what the client says when no Sentinel has told it where the primary is.
+// noSentinel is the error of the client if no Sentinel named the primary.
 const noSentinel = "all sentinels specified in configuration are unreachable"
 
 // sentinelExplanations say what the errors of Sentinels mean.

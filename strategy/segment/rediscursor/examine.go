@@ -21,16 +21,16 @@ var (
 
 // Rights are what the user of Redis may do.
 type Rights struct {
-	// Known is false where the server cannot say, which takes Redis 7.
+	// Known is false if the server cannot say, which needs Redis 7.
 	Known bool
-	// Denied are the commands that the user may not use, of those that not every use of seqd needs
-	// as well; sorted as hset, del, get, set, publish, subscribe.
+	// Denied are the commands that the user may not use, of those that only some uses of seqd need,
+	// in the order hset, del, get, set, publish, subscribe.
 	Denied []string
 }
 
-// Examine finds out what [Check] does as far as that goes without writing anything. Where
-// opts.Cluster is "" the cluster is not compared. channel is where changes are published. It
-// returns the errors of Check; the caller bounds it in time.
+// Examine reports what [Check] does as far as that is possible without writing. If opts.Cluster is
+// empty, the cluster is not compared. channel is where changes are published. It returns the errors
+// of Check. The caller bounds its time.
 func Examine(ctx context.Context, opts Options, channel string) (found Rights, err error) {
 	switch client := opts.Client.(type) {
 	case *redis.ClusterClient:
@@ -53,7 +53,7 @@ func Examine(ctx context.Context, opts Options, channel string) (found Rights, e
 }
 
 // Ceils returns the highest number that was ever installed in the cursors of some counters, in
-// their order, 0 for none. It writes nothing, and needs no right that the scripts do not need.
+// their order, 0 for none. It writes nothing, and needs only rights that the scripts need too.
 func Ceils(ctx context.Context, opts Options, counters []string) ([]int64, error) {
 	calls := make([]*redis.SliceCmd, len(counters))
 	_, err := opts.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {

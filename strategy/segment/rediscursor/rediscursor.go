@@ -1,16 +1,16 @@
 // Package rediscursor is the cursor that all nodes of a cluster take the numbers of one counter
-// from: a hash in Redis that only the scripts in lua/ touch (invariant U4). Each file says what it
-// takes and returns.
+// from: a hash in Redis that only the scripts in lua/ touch (invariant U4). The header of each file
+// describes its arguments and results.
 //
 // The hash is trusted only under the replication ID it was written under, and only on a primary
-// (invariant U3): a server that was restarted, promoted or restored has another one, and what it
-// holds may lack numbers that were handed out. Every beginning of the cursor has a gen of its own,
-// which an install must name: one that is late, repeated or misdirected cannot count.
+// (invariant U3). A server that was restarted, promoted or restored has another one, and its hash
+// may lack numbers that were handed out. Every beginning of the cursor has a gen of its own, which
+// an install must name, so that a late, repeated or misdirected install has no effect.
 //
-// That says nothing about the store, which may have moved without this Redis: by a restored backup,
-// under another ordering, or with another Redis. So a cursor counts only under the sequencer epoch
-// that the store holds (invariant U3b). The hash carries the epoch it was seeded under, and callers
-// name the one that the store told them. Only if these are equal numbers are taken.
+// The store may have moved without this Redis: by a restored backup, under another ordering, or
+// with another Redis. So a cursor counts only under the sequencer epoch that the store holds
+// (invariant U3b). The hash has the epoch that it was seeded under, and callers name the one that
+// the store holds. Numbers are taken only if these are equal.
 package rediscursor
 
 import (
@@ -45,8 +45,8 @@ var (
 	dropScript    = redisonce.NewScript(dropSource)
 )
 
-// Errors that no waiting mends. Every other error of this package means that Redis does not serve
-// the cursor now.
+// Errors that do not pass by themselves. Every other error of this package means that Redis does
+// not serve the cursor now.
 var (
 	// ErrNewer is returned for a hash that a newer version of seqd wrote.
 	ErrNewer = errors.New("the cursor in Redis was written by a newer version of seqd")
@@ -59,8 +59,8 @@ var ErrReplica = errors.New("the Redis server is a replica, not a primary")
 
 // Options are what the cursors of one cluster share.
 type Options struct {
-	// Client must send a command once ([redisonce.Do] sees to it) and bound every call in time by
-	// itself.
+	// Client must send a command at most once, as [redisonce.Do] does, and bound the time of every
+	// call.
 	Client redis.UniversalClient
 	// Prefix begins every key.
 	Prefix string
@@ -79,7 +79,7 @@ func Open(opts Options, counter string) *Cursor {
 	return &Cursor{opts: opts, key: Key(opts.Prefix, counter)}
 }
 
-// Key is where the hash of a counter lies. The braces make it one slot of a Redis Cluster.
+// Key returns the key of the hash of a counter. The braces put it into one slot of a Redis Cluster.
 func Key(prefix, counter string) string { return prefix + "{" + counter + "}" }
 
 // Take says what to take.
@@ -106,13 +106,12 @@ type Low int
 // The values of Low.
 const (
 	Enough      Low = iota // no range is wanted
-	Claimed                // one is, and another node is at it
-	WantsRefill            // one is, and it is the caller's to bring it
+	Claimed                // one is, and another node has claimed it
+	WantsRefill            // one is, and the caller has claimed it
 )
 
-// Taken is what came of a Take. A Take that got all it wanted out of buffer 1, while the cursor
-// wants no range, brings Ceil and Runs alone: that is the common case, and it is made as short as
-// can be.
+// Taken is the result of a Take. A Take that got all it wanted from buffer 1, while the cursor
+// wants no range, sets only Epoch, Ceil and Runs: that is the common case, and its reply is short.
 type Taken struct {
 	// Stub means that the cursor holds nothing and waits for a seed; only Gen, Ceil and Low are set
 	// then.
@@ -131,12 +130,12 @@ type Taken struct {
 	// Low and Free say whether a range is wanted and for how many there is room.
 	Low  Low
 	Free int
-	// Next is the number that the next Take would begin with, 0 when there is none. A Take that got
+	// Next is the number that the next Take would begin with, 0 if there is none. A Take that got
 	// all it wanted leaves Next and Hand 0.
 	Next int64
 	// Hand is how many numbers are left.
 	Hand int64
-	// Runs are the numbers that were taken, ascending; fewer than Count when there were no more.
+	// Runs are the numbers that were taken, ascending; fewer than Count if there were no more.
 	Runs []persist.Range
 }
 
@@ -165,8 +164,8 @@ type Install struct {
 	Reserve int
 }
 
-// Verdict is what came of an install. Every one but Installed means that the range is not in the
-// cursor and never will be.
+// Verdict is the result of an install. Every verdict except Installed means that the range is not
+// in the cursor and never will be.
 type Verdict string
 
 // The verdicts.
@@ -188,7 +187,7 @@ type Answer struct {
 	Ceil int64
 }
 
-// Take takes numbers. After an error they may have been taken all the same; they are then skipped.
+// Take takes numbers. After an error they may have been taken nevertheless; then they are skipped.
 func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 	use := "0"
 	if t.UseReserve {
@@ -220,9 +219,9 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 	return taken, nil
 }
 
-// Install installs a range. It is sent once. After an error the range may be in the cursor or come
-// into it later: the caller forgets it. A range that is none would take ceil down, and a cursor
-// without an epoch would count for nobody: neither is sent, and the error is [persist.ErrInvalid].
+// Install installs a range. It is sent once. After an error the range may be in the cursor, or get
+// there later: the caller must forget it. An invalid range or an empty epoch is not sent, and the
+// error is [persist.ErrInvalid].
 func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 	if err := in.Range.Validate(); err != nil {
 		return Answer{}, err
@@ -254,13 +253,13 @@ func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 	return answer, nil
 }
 
-// Drop removes the cursor, whose period is over. It loses what is in it.
+// Drop removes the cursor of a period that is over, with the numbers in it.
 func (c *Cursor) Drop(ctx context.Context) error {
 	_, err := c.run(ctx, dropScript)
 	return err
 }
 
-// run runs a script and reads what all of them may answer.
+// run runs a script and handles the replies that all scripts share.
 func (c *Cursor) run(ctx context.Context, s redisonce.Script, args ...any) (*reply, error) {
 	raw, err := s.Run(ctx, c.opts.Client, c.key, []any{FormatVersion, c.opts.Cluster, strconv.FormatUint(rand.Uint64(), 36)}, args...)
 	if err != nil {

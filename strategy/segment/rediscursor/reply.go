@@ -7,7 +7,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// reply reads the array that a script returned. Whatever in it is not as it should be sets err.
+// reply reads the array that a script returned. An unexpected item sets err.
 type reply struct {
 	items []any
 	err   error

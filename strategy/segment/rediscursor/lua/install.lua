@@ -22,9 +22,11 @@
 --   'full'     the queue has no room.
 --   'replica', 'newer', 'foreign'  as take.lua.
 -- Every answer but 'ok' changed nothing.
+--
+-- A comment 'without NAME: CODE' takes a rule out in a build for tests (internal/sabotage).
 
 local info = redis.call('INFO', 'replication')
-if not string.find(info, 'role:master', 1, true) then
+if not string.find(info, 'role:master', 1, true) --[[without role: and false]] then
   return {'replica'}
 end
 local replid = string.match(info, 'master_replid:(%x+)')
@@ -36,14 +38,15 @@ if h[1] and h[2] ~= ARGV[2] then
   return {'foreign', h[2] or ''}
 end
 
-if not h[1] or h[3] ~= replid or h[4] ~= ARGV[4] then
+if not h[1] or h[3] ~= replid --[[without fence: and false]]
+  or h[4] ~= ARGV[4] --[[without gen: and false]] --[[without seed-gen: and ARGV[7] ~= 'seed']] then
   return {'moved'}
 end
 local mode, same = ARGV[7], h[1] == ARGV[1] and h[6] == ARGV[9]
-if mode == 'seed' and same or mode ~= 'seed' and not same then
+if (mode == 'seed' and same or mode ~= 'seed' and not same) --[[without install-epoch: and false]] then
   return {'moved'}
 end
-if tonumber(ARGV[5]) <= tonumber(h[5]) then
+if tonumber(ARGV[5]) <= tonumber(h[5]) --[[without ceil: and false]] then
   return {'stale', h[5]}
 end
 

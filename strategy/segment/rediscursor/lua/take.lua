@@ -31,9 +31,11 @@
 -- the cursor is begun anew, ceil the highest last number ever installed, epoch the sequencer epoch it is live under (empty in a stub),
 -- replaced the epoch that the store held before that one, first, cur and last of buffer 1 (cur is the last number taken), queue the ranges behind it as 'first-last ' each, queued how many they
 -- are, claim until when (ms) a refill is claimed. A hash of format 1 has no epoch: it counts as a stub, and keeps its ceil.
+--
+-- A comment 'without NAME: CODE' takes a rule out in a build for tests (internal/sabotage).
 
 local info = redis.call('INFO', 'replication')
-local primary = string.find(info, 'role:master', 1, true)
+local primary = string.find(info, 'role:master', 1, true) --[[without role: or true]]
 
 local function text(number)
   return string.format('%.0f', number)
@@ -41,12 +43,12 @@ end
 
 -- Whether the hash was written under the present replication ID. A plain find: a pattern that takes the ID out costs as much as all the rest.
 local function trusted(replid)
-  return string.find(info, 'master_replid:' .. replid .. '\r', 1, true)
+  return string.find(info, 'master_replid:' .. replid .. '\r', 1, true) --[[without fence: or true]]
 end
 
 -- Most takes find all they want in buffer 1 and no range wanted: they read and write as little as they can.
 local f = redis.call('HMGET', KEYS[1], 'v', 'cluster', 'replid', 'epoch', 'first', 'cur', 'last', 'queued', 'ceil')
-if f[1] == ARGV[1] and f[2] == ARGV[2] and f[4] == ARGV[9] and ARGV[9] ~= '' and primary and trusted(f[3]) then
+if f[1] == ARGV[1] and f[2] == ARGV[2] and (f[4] == ARGV[9] and ARGV[9] ~= '' --[[without take-epoch: or true]]) and primary and trusted(f[3]) then
   local wanted, first, cur, last = tonumber(ARGV[4]), tonumber(f[5]), tonumber(f[6]), tonumber(f[7])
   local taken = cur + wanted
   if wanted > 0 and taken <= last and (1 + ARGV[6] - f[8] <= 0 or taken - first + 1 < ARGV[5] * (last - first + 1)) then
@@ -96,7 +98,7 @@ if h[1] ~= ARGV[1] or h[6] == '' then
   end
   return {'stub', h[4], h[5], low}
 end
-if h[6] ~= ARGV[9] then
+if h[6] ~= ARGV[9] --[[without take-epoch: and false]] then
   return {'other', h[4], h[5], h[6], redis.call('HMGET', KEYS[1], 'replaced')[1] or ''}
 end
 

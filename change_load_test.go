@@ -1,0 +1,248 @@
+package seqd_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
+)
+
+// watched is a plugin that finds out whether it is closed while a call is in it, twice, or before
+// its strategy.
+type watched struct {
+	seqd.NopPlugin
+	t        testing.TB
+	strategy *lasting
+	inside   atomic.Int64
+	closed   atomic.Int64
+}
+
+func (p *watched) Before(context.Context, *seqd.Call) error { p.inside.Add(1); return p.open() }
+func (p *watched) After(context.Context, *seqd.Call) error  { defer p.inside.Add(-1); return p.open() }
+func (p *watched) OnError(context.Context, *seqd.Call, *seqd.Error) {
+	defer p.inside.Add(-1)
+	_ = p.open()
+}
+
+func (p *watched) open() error {
+	if p.closed.Load() != 0 {
+		p.t.Error("a call was in a closed plugin")
+	}
+	return nil
+}
+
+func (p *watched) Close(context.Context) error {
+	if p.closed.Add(1) != 1 {
+		p.t.Error("a plugin was closed twice")
+	}
+	if n := p.inside.Load(); n != 0 {
+		p.t.Errorf("a plugin was closed with %d calls inside", n)
+	}
+	p.strategy.mu.Lock()
+	defer p.strategy.mu.Unlock()
+	if p.strategy.open {
+		p.t.Error("a plugin was closed before its strategy")
+	}
+	return nil
+}
+
+// churn changes a biz type rounds times under many callers, who check what they get: no number
+// twice, each call that begins after another ended gets a larger number, and no error but one of
+// allowed.
+func churn(t *testing.T, change func(t *testing.T, round int, is *seqd.Issuer, fresh func() (seqd.Definition, error)), rounds int, allowed ...seqd.Code) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []*lasting
+		store := &shelf{}
+		fresh := func() (seqd.Definition, error) {
+			s := &lasting{shelf: store}
+			all = append(all, s)
+			if len(all)%2 == 0 { // without a plugin that closes, calls take another way
+				return order(s), nil
+			}
+			p := &watched{t: t, strategy: s}
+			return order(s, seqd.BoundPlugin{Name: "quick", Quick: true, Plugin: p}), nil
+		}
+		first, _ := fresh()
+		is := newIssuer(t, seqd.Options{}, first)
+		h := ordercheck.New()
+		var callers sync.WaitGroup
+		var over atomic.Bool
+		var issued atomic.Int64
+		for i := range 16 {
+			callers.Go(func() {
+				for ; !over.Load(); runtime.Gosched() {
+					began := h.Now()
+					seq, err := is.Next(t.Context(), "order", 1+i%3)
+					switch {
+					case err == nil:
+						h.Add(began, fmt.Sprint(i), slices.Collect(seq.Numbers()))
+						issued.Add(1)
+					case !slices.Contains(allowed, seqd.CodeOf(err)):
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for round := range rounds {
+			change(t, round, is, fresh)
+			for before := issued.Load(); len(allowed) == 0 && round%3 == 0 && issued.Load() < before+16 && !t.Failed(); {
+				runtime.Gosched()
+			}
+		}
+		over.Store(true)
+		callers.Wait()
+		shut(t, is)
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+		if got := h.Highest(); got != int64(h.Numbers()) {
+			t.Errorf("%d numbers up to %d: some were skipped", h.Numbers(), got)
+		}
+		for i, s := range all {
+			if s.open || s.closed > 1 {
+				t.Errorf("strategy %d: open %v, closed %d times", i, s.open, s.closed)
+			}
+			if i > 0 && s.inherited != all[i-1] {
+				t.Errorf("strategy %d inherited from another one than the last", i)
+			}
+		}
+	})
+}
+
+func TestPutUnderLoad(t *testing.T) {
+	churn(t, func(t *testing.T, _ int, is *seqd.Issuer, fresh func() (seqd.Definition, error)) {
+		if err := is.Put(t.Context(), "order", fresh); err != nil {
+			t.Error(err)
+		}
+	}, 300)
+}
+
+func TestPutAndRemoveUnderLoad(t *testing.T) {
+	reasons := []*seqd.Error{nil, seqd.Errorf(seqd.CodeDisabled, "off"), seqd.Errorf(seqd.CodeConflict, "no")}
+	churn(t, func(t *testing.T, round int, is *seqd.Issuer, fresh func() (seqd.Definition, error)) {
+		if round%2 == 0 {
+			if err := is.Remove(t.Context(), "order", reasons[round/2%3]); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if err := is.Put(t.Context(), "order", fresh); err != nil {
+			t.Error(err)
+		}
+	}, 300, seqd.CodeUnknownBizType, seqd.CodeDisabled, seqd.CodeConflict)
+}
+
+// Changes that come together happen one after the other.
+func TestPutsTogether(t *testing.T) {
+	churn(t, func(t *testing.T, _ int, is *seqd.Issuer, fresh func() (seqd.Definition, error)) {
+		var puts sync.WaitGroup
+		for range 4 {
+			puts.Go(func() {
+				if err := is.Put(t.Context(), "order", fresh); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		puts.Wait()
+	}, 50)
+}
+
+// Names that are known stay known while others come.
+func TestKnownNamesStayKnown(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	var known atomic.Int64
+	var readers sync.WaitGroup
+	const names = 2000
+	for i := range 4 {
+		readers.Go(func() {
+			for j := i; ; j += 7 {
+				n := int(known.Load())
+				if n == names {
+					return
+				}
+				if n == 0 {
+					continue
+				}
+				name := fmt.Sprint("b", j%n)
+				if _, err := is.Next(t.Context(), name, 1); seqd.CodeOf(err) != seqd.CodeDisabled {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range names {
+		if err := is.Remove(t.Context(), fmt.Sprint("b", i), seqd.Errorf(seqd.CodeDisabled, "off")); err != nil {
+			t.Error(err)
+		}
+		known.Store(int64(i + 1))
+	}
+	readers.Wait()
+	for i := range names {
+		if _, err := is.Next(t.Context(), fmt.Sprint("b", i), 1); seqd.CodeOf(err) != seqd.CodeDisabled {
+			t.Errorf("b%d: %v", i, err)
+		}
+	}
+	shut(t, is)
+}
+
+// Parse and Resource are answered by whatever stands there, and hold no plugin that is closed.
+func TestParseAndResourceUnderChanges(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	fresh := func() seqd.BoundPlugin {
+		var closed atomic.Bool
+		check := func() {
+			if closed.Load() {
+				t.Error("a closed plugin was asked")
+			}
+		}
+		return seqd.BoundPlugin{Name: "p", Plugin: &complete{
+			read:  func(text string) (seqd.Reading, error) { check(); return seqd.Reading{Shown: text}, nil },
+			show:  func(url.Values) (any, error) { check(); return 1, nil },
+			close: func(context.Context) error { closed.Store(true); return nil },
+		}}
+	}
+	put(t, is, &counting{}, fresh())
+	var over atomic.Bool
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for !over.Load() {
+				if p, err := is.Parse("order", "7"); err != nil || p.Number != 7 {
+					t.Errorf("got %+v, %v", p, err)
+				}
+				if got, err := is.Resource(t.Context(), "order", "things", nil); err != nil || got != 1 {
+					t.Errorf("got %v, %v", got, err)
+				}
+			}
+		})
+	}
+	for range 300 {
+		put(t, is, &counting{}, fresh())
+	}
+	over.Store(true)
+	readers.Wait()
+	shut(t, is)
+}
+
+// complete is a plugin that does everything.
+type complete struct {
+	seqd.NopPlugin
+	read  func(string) (seqd.Reading, error)
+	show  func(url.Values) (any, error)
+	close func(context.Context) error
+}
+
+func (c *complete) Read(shown string) (seqd.Reading, error)               { return c.read(shown) }
+func (c *complete) ResourceName() string                                  { return "things" }
+func (c *complete) Show(_ context.Context, query url.Values) (any, error) { return c.show(query) }
+func (c *complete) Close(ctx context.Context) error                       { return c.close(ctx) }

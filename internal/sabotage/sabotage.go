@@ -1,0 +1,62 @@
+// Package sabotage takes single rules out of a seqd that is built for tests, to show that the tests
+// and the fault laboratory notice what is missing.
+//
+// In the default build no rule can be taken out: [Off] is the constant false, and the compiler
+// removes what depends on it. A seqd that is built with the tag seqd_sabotage takes out the rules
+// that the environment variable SEQD_TEST_SABOTAGE names, separated by commas.
+//
+// There are three kinds of rules. Those of the segment strategy's machine are listed by package
+// cursor. Those of the Lua scripts stand beside the condition that they are about, see [Script]. The
+// others are the constants of this package.
+package sabotage
+
+import "regexp"
+
+// Rule is the name of a rule.
+type Rule string
+
+// The rules that are neither the machine's nor a script's.
+const (
+	// RangeOnce is U1: a range leaves the store once. Without it a range is read and then written,
+	// and another node may read the same in between.
+	RangeOnce Rule = "range-once"
+	// EpochHeld is U3b: the store gives no range for a cursor that it does not hold the epoch of.
+	EpochHeld Rule = "epoch-held"
+	// GiveBackSwap is U2: numbers are given back only if nobody has allocated since.
+	GiveBackSwap Rule = "give-back-swap"
+	// LeaseBegin is U5: the times of a lease are above every time that was granted before.
+	LeaseBegin Rule = "lease-begin"
+	// Rollback is: nothing is issued while the clock is behind the last time that was used.
+	Rollback Rule = "rollback"
+	// SequenceOnce is: no sequence is used twice in a millisecond.
+	SequenceOnce Rule = "sequence-once"
+	// Claim is: of two requests with one Idempotency-Key one issues.
+	Claim Rule = "claim"
+	// Period is: the numbers of a take belong to the period that it was sent in.
+	Period Rule = "period"
+)
+
+// Rules are all of them.
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, LeaseBegin, Rollback, SequenceOnce, Claim, Period}
+
+// marks finds what takes a rule of a script out: a comment "without NAME: CODE".
+func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }
+
+// Without returns a Lua script without some of its rules: the code in their comments counts.
+func Without(script string, off func(Rule) bool) string {
+	marked := marks()
+	return marked.ReplaceAllStringFunc(script, func(comment string) string {
+		if parts := marked.FindStringSubmatch(comment); off(Rule(parts[1])) {
+			return parts[2]
+		}
+		return comment
+	})
+}
+
+// RulesOf returns the rules that a Lua script names, each as often as it does.
+func RulesOf(script string) (rules []Rule) {
+	for _, parts := range marks().FindAllStringSubmatch(script, -1) {
+		rules = append(rules, Rule(parts[1]))
+	}
+	return rules
+}

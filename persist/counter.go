@@ -1,0 +1,192 @@
+package persist
+
+import (
+	"context"
+	"fmt"
+)
+
+// Counter is the record that ranges are allocated from.
+type Counter struct {
+	// BizTag is the name of the counter: that of the biz type, or, if its numbers reset, with the
+	// period, such as invoice@2026.
+	BizTag string `json:"bizTag"`
+	// Max is the highest number that ever left the store; 0 or more.
+	Max int64 `json:"max"`
+	// Step is the size of the last range that was allocated because numbers were consumed.
+	Step int64 `json:"step"`
+	// Timestamp is when Step was last written, in ms since the Unix epoch.
+	Timestamp int64 `json:"timestamp"`
+	// Epoch is the sequencer epoch: it names the one cursor that may issue numbers of this counter
+	// (invariant U3b). If it is empty, as in a new record, no cursor may. It is compared for
+	// equality only: after a restore it may be an older one.
+	Epoch string `json:"epoch,omitempty"`
+}
+
+// PersistID is the name.
+func (c Counter) PersistID() string { return c.BizTag }
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (c Counter) Validate() error {
+	switch {
+	case c.BizTag == "":
+		return invalid("bizTag is empty")
+	case c.Max < 0 || c.Max > MaxNumber:
+		return invalid("max %d is outside 0 to %d", c.Max, MaxNumber)
+	case c.Step < 1 || c.Step > MaxNumber:
+		return invalid("step %d is outside 1 to %d", c.Step, MaxNumber)
+	case c.Epoch != "" && !isRandom(c.Epoch):
+		return invalid("epoch %q is not %d hexadecimal digits", c.Epoch, 2*randomBytes)
+	}
+	return nil
+}
+
+// Range is the numbers from First to Last, both included. First ≥ 1.
+type Range struct{ First, Last int64 }
+
+// Size is how many numbers the range holds.
+func (r Range) Size() int64 { return r.Last - r.First + 1 }
+
+// Validate returns ErrInvalid unless 1 ≤ First ≤ Last ≤ MaxNumber.
+func (r Range) Validate() error {
+	if r.First < 1 || r.Last < r.First || r.Last > MaxNumber {
+		return invalid("range %d to %d", r.First, r.Last)
+	}
+	return nil
+}
+
+// Request asks for a range.
+type Request struct {
+	BizTag string
+	// Size is how many numbers the range shall hold, 0 to MaxNumber. A request for none takes
+	// nothing and returns an empty range; it raises the counter to the floor and, with the zero
+	// Target, retires its cursor. It cannot be for a cursor.
+	Size int64
+	// Floor is the highest number that the calling process ever saw for this counter, 0 for none.
+	// The range begins above it.
+	Floor int64
+	// Gap is how many numbers above Floor are skipped if the counter's maximum is below Floor: then
+	// the store was restored from an older copy. The step that allocates decides this, because an
+	// earlier read may be out of date.
+	Gap int64
+	// Step is recorded with the present time. 0 leaves the step and the timestamp of the record as
+	// they are: a range that fills a buffer for the first time says nothing about consumption.
+	Step int64
+	// To is where the range goes. The zero Target is the buffer of a node.
+	To Target
+}
+
+// Target is where a range goes, and so what happens to the counter's epoch (invariant U3b). It is
+// [Beside], the result of [ToCursor] or [NewCursor], or the zero Target: the buffer of a node,
+// which empties the epoch and so retires the cursor.
+type Target struct {
+	kind        targetKind
+	epoch, next string
+}
+
+type targetKind int
+
+const (
+	node targetKind = iota
+	beside
+	cursor
+)
+
+// Beside is the buffer of a node that issues on its own although there is a cursor. The epoch stays
+// as it is.
+var Beside = Target{kind: beside}
+
+// ToCursor is the cursor of an epoch. Allocate returns ErrEpoch if the counter has another epoch.
+func ToCursor(epoch string) Target { return Target{cursor, epoch, epoch} }
+
+// NewCursor is a cursor that begins with the epoch next. Allocate replaces the counter's epoch by
+// next if it still is epoch, and returns ErrEpoch otherwise. Of concurrent calls with the same
+// epoch at most one succeeds.
+func NewCursor(epoch, next string) Target { return Target{cursor, epoch, next} }
+
+// Epoch is the epoch of the cursor that the range goes to, "" if it goes to none.
+func (t Target) Epoch() string { return t.next }
+
+// Cursor reports whether the range goes to a cursor, and which epoch the counter must have.
+func (t Target) Cursor() (epoch string, ok bool) { return t.epoch, t.kind == cursor }
+
+// Keeps reports whether the counter's epoch stays as it is. If not, Allocate sets it to Epoch.
+func (t Target) Keeps() bool { return t.kind == beside || t.kind == cursor && t.next == t.epoch }
+
+// Validate returns ErrInvalid and the field that is out of its range.
+func (r Request) Validate() error {
+	switch {
+	case r.Size < 0 || r.Size > MaxNumber:
+		return invalid("size %d is outside 0 to %d", r.Size, MaxNumber)
+	case r.Size == 0 && r.To.kind == cursor:
+		return invalid("a range of no numbers for a cursor")
+	case r.Floor < 0 || r.Floor > MaxNumber:
+		return invalid("floor %d is outside 0 to %d", r.Floor, MaxNumber)
+	case r.Gap < 0 || r.Gap > MaxNumber:
+		return invalid("gap %d is outside 0 to %d", r.Gap, MaxNumber)
+	case r.Step < 0 || r.Step > MaxNumber:
+		return invalid("step %d is outside 0 to %d", r.Step, MaxNumber)
+	case r.To.kind == cursor && !isRandom(r.To.next):
+		return invalid("the cursor's epoch %q is not %d hexadecimal digits", r.To.next, 2*randomBytes)
+	}
+	return nil
+}
+
+// Allocated returns the counter as it is after a request, and the range. It only computes: a driver
+// writes the counter before it returns the range. now is in ms since the Unix epoch.
+func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
+	if err := req.Validate(); err != nil {
+		return c, Range{}, err
+	}
+	if epoch, ok := req.To.Cursor(); ok && epoch != c.Epoch {
+		return c, Range{}, fmt.Errorf("%s: %w", c.BizTag, ErrEpoch)
+	}
+	base := c.Max
+	if base < req.Floor {
+		base = req.Floor + min(req.Gap, MaxNumber-req.Floor)
+	}
+	if req.Size > MaxNumber-base {
+		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)
+	}
+	c.Max = base + req.Size
+	if !req.To.Keeps() {
+		c.Epoch = req.To.Epoch()
+	}
+	if req.Step > 0 {
+		c.Step, c.Timestamp = req.Step, now
+	}
+	return c, Range{First: base + 1, Last: c.Max}, nil
+}
+
+// Counters keeps counters. It is what uniqueness rests on (invariant U1: a range leaves the store
+// once). It is safe for concurrent use. Every change is durable when the operation returns nil.
+//
+// After an error other than those named here a change may have happened, or may happen later. The
+// caller forgets a range whose outcome is unknown and never guesses; a driver never repeats an
+// Allocate or GiveBack whose outcome it does not know.
+type Counters interface {
+	// Create stores a new counter, or returns ErrExists. Of concurrent calls one succeeds.
+	Create(ctx context.Context, c Counter) error
+	// Read returns a counter, or ErrNotFound.
+	Read(ctx context.Context, bizTag string) (Counter, error)
+	// Delete removes a counter, or returns ErrNotFound.
+	Delete(ctx context.Context, bizTag string) error
+	// List returns at most limit counters whose names are greater than after, in byte order of
+	// their names.
+	List(ctx context.Context, after string, limit int) ([]Counter, error)
+	// Allocate does max := max(max, floor) + size in one atomic, durable step, and returns the size
+	// numbers up to the new max. It adds the gap if max was below floor, and it sets the epoch as
+	// the target says. It returns ErrNotFound if there is no counter: one that vanished must not
+	// start again. It returns ErrEpoch if the range is for a cursor that does not count. After
+	// these, ErrExhausted and ErrInvalid, nothing was taken. After any other error the range may
+	// have been taken, and the epoch changed.
+	Allocate(ctx context.Context, req Request) (Range, error)
+	// GiveBack returns the end of what was handed out. If max is r.Last, it becomes r.First − 1,
+	// atomically and durably, and GiveBack returns true. Otherwise nothing changes and it returns
+	// false. The caller has taken r out of every buffer first and calls once: after an error the
+	// range is lost, not offered again.
+	GiveBack(ctx context.Context, bizTag string, r Range) (bool, error)
+	// Epoch returns the sequencer epoch that the counter has now, or ErrNotFound. It is called
+	// often, and for many counters at about the same time: a driver may answer several callers with
+	// one read that began after all of them had called.
+	Epoch(ctx context.Context, bizTag string) (string, error)
+}

@@ -1,0 +1,41 @@
+package segment
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+)
+
+// There may be very many strict biz types that nobody asks.
+func TestIdleTakesLittle(t *testing.T) {
+	if size := unsafe.Sizeof(Shared{}) + unsafe.Sizeof(cursor.Machine{}); size > 1024 {
+		t.Errorf("%d bytes", size)
+	}
+}
+
+// A biz type that nobody asks has no goroutine, whatever the state of Redis and the store: the
+// bubble would not end.
+func TestIdleHasNoGoroutine(t *testing.T) {
+	for name, change := range map[string]func(redis *redisModel, store *awayStore){
+		"well":       func(*redisModel, *awayStore) {},
+		"Redis away": func(redis *redisModel, _ *awayStore) { redis.down = errDown },
+		"store away": func(_ *redisModel, store *awayStore) { store.set(errDown) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				redis, store := &redisModel{}, &awayStore{Store: memory.New(time.Now)}
+				s := node(t, store, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+				numbers(t, s, 10)
+				synctest.Wait()
+				change(redis, store)
+				_, _ = try(t, s, 2000)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+			})
+		})
+	}
+}
