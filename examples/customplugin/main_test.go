@@ -39,7 +39,7 @@ func start(t *testing.T, flags ...string) (addr string, stop func()) {
 		if code := <-ended; code != command.ExitOK {
 			t.Errorf("the service ended with %d", code)
 		}
-		ended <- command.ExitOK // whoever stops it again finds it stopped
+		ended <- command.ExitOK // for a second stop
 	}
 	select {
 	case addr = <-listening:

@@ -15,7 +15,7 @@ type Availability struct {
 	// NoFault for times without faults, "a + b" for two classes at once
 	Class  string `json:"class"`
 	Faults int    `json:"faults"`
-	// calls for numbers that started in that time, without those that the load itself keeps from
+	// calls for numbers that started in that time, except those that the load itself prevents from
 	// being answered
 	Asked    int           `json:"asked"`
 	Answered int           `json:"answered"` // with numbers
