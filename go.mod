@@ -4,7 +4,7 @@ go 1.26
 
 require (
 	github.com/cenkalti/backoff/v5 v5.0.3
-	github.com/gin-gonic/gin v1.10.1 // docs/adr/0029-gin-1.10.md says why not a later one
+	github.com/gin-gonic/gin v1.10.1 // docs/adr/0030-gin-1.10.md says why not a later one
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.66.1

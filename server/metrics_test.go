@@ -230,7 +230,6 @@ func TestMetricsWhileStarting(t *testing.T) {
 // Metrics show a store that accepts connections and never answers, and a request that does not end,
 // and do not wait for them.
 func TestMetricsWhileHanging(t *testing.T) {
-	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -68,8 +68,8 @@ func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
 	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request", attrs...)
 }
 
-// clientIP returns the address of the client. gin reads only the first line of X-Forwarded-For, which
-// the client may have written itself, so the lines are joined first.
+// clientIP returns the address of the client. gin reads only the first line of X-Forwarded-For,
+// which the client may have written itself, so the lines are joined first.
 func clientIP(c *gin.Context) string {
 	if lines := c.Request.Header["X-Forwarded-For"]; len(lines) > 1 {
 		c.Request.Header["X-Forwarded-For"] = []string{strings.Join(lines, ",")}

@@ -38,7 +38,8 @@ func touches(windows []window, from, to int64) bool {
 type own struct {
 	process
 	window
-	// it logged that it takes from the cursor again; otherwise it ended, or its strategy was replaced
+	// it logged that it takes from the cursor again; otherwise it ended, or its strategy was
+	// replaced.
 	back bool
 }
 
