@@ -44,7 +44,7 @@ func (a *Availability) Share() float64 {
 }
 
 // availability measures availability. It reports no violations.
-func (h *history) availability(r *Report) {
+func (h *evidence) availability(r *Report) {
 	v := newView(h)
 	byClass := make(map[string][]record.Fault)
 	var on []window
@@ -85,7 +85,7 @@ type view struct {
 	pairs   map[[2]string][]*call
 }
 
-func newView(h *history) *view {
+func newView(h *evidence) *view {
 	v := &view{byNode: make(map[string][]int64), asked: make(map[string][]int64), pairs: make(map[[2]string][]*call)}
 	for n := range h.calls {
 		c := &h.calls[n]

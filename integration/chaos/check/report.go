@@ -202,7 +202,7 @@ func (r *Report) showRefusals(b *strings.Builder) {
 }
 
 // fail counts a violation, and keeps it in the report if there are few of its rule.
-func (h *history) fail(r *Report, rule, bizType string, count int64, at int64, text string, calls ...*call) {
+func (h *evidence) fail(r *Report, rule, bizType string, count int64, at int64, text string, calls ...*call) {
 	shown := int64(0)
 	for _, v := range r.Violations {
 		if v.Rule == rule {
@@ -227,7 +227,7 @@ func (h *history) fail(r *Report, rule, bizType string, count int64, at int64, t
 }
 
 // faultsAt returns the faults at a time or just before.
-func (h *history) faultsAt(at int64) (names []string) {
+func (h *evidence) faultsAt(at int64) (names []string) {
 	const recent = int64(10 * time.Second)
 	for _, f := range h.faults {
 		if f.Begin <= at && at <= f.End+recent {
@@ -248,7 +248,7 @@ func File(path string, opts Options) (*Report, error) {
 
 // Entries checks the entries of a record.
 func Entries(all []record.Entry, opts Options) (*Report, error) {
-	h := newHistory(opts)
+	h := newEvidence(opts)
 	for i := range all {
 		if err := h.add(&all[i]); err != nil {
 			return nil, err
@@ -261,7 +261,7 @@ func Entries(all []record.Entry, opts Options) (*Report, error) {
 }
 
 // check applies every rule.
-func (h *history) check() *Report {
+func (h *evidence) check() *Report {
 	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses), CutShort: h.torn || !h.done,
 		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int), ByBizType: make(map[string]map[string]int64)}
 	h.totals(r)
@@ -284,7 +284,7 @@ func (h *history) check() *Report {
 	return r
 }
 
-func (h *history) totals(r *Report) {
+func (h *evidence) totals(r *Report) {
 	classes := make(map[string]bool)
 	for _, f := range h.faults {
 		classes[f.Class] = true

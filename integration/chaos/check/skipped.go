@@ -37,7 +37,7 @@ import (
 //
 // A segment has at most maxStep numbers, or as many as callers that waited together asked for. The
 // bound is computed from the record, so it is small for a run without faults.
-func (h *history) checkSkipped(r *Report, issues []issue) {
+func (h *evidence) checkSkipped(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for n := range issues {
 		i := &issues[n]
@@ -72,7 +72,7 @@ const firstAttempts = 7
 const fetchers = 4
 
 // boundOf returns how many numbers of a counter may have been skipped.
-func (h *history) boundOf(c counter, all []*issue) (bound int64) {
+func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 	b := c.bizType
 	segment := max(b.MaxStep, b.Step, h.mostWaiting(b))
 	step := b.Step
@@ -124,7 +124,7 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 
 // standby returns the size of the largest standby range of a node: ten seconds at the rate of the
 // busiest second, at least 100 and at most maxStep.
-func (h *history) standby(b *bizType) int64 {
+func (h *evidence) standby(b *bizType) int64 {
 	seconds := make(map[int64]int64)
 	busiest := int64(0)
 	for n := range h.calls {
@@ -138,7 +138,7 @@ func (h *history) standby(b *bizType) int64 {
 }
 
 // mostWaiting returns the largest total that concurrent calls of a biz type asked for.
-func (h *history) mostWaiting(b *bizType) (most int64) {
+func (h *evidence) mostWaiting(b *bizType) (most int64) {
 	type change struct{ at, by int64 }
 	var changes []change
 	for n := range h.calls {
@@ -156,7 +156,7 @@ func (h *history) mostWaiting(b *bizType) (most int64) {
 }
 
 // unanswered returns how many numbers the calls of a biz type asked for that got no new numbers.
-func (h *history) unanswered(b *bizType) (asked int64) {
+func (h *evidence) unanswered(b *bizType) (asked int64) {
 	for n := range h.calls {
 		if c := &h.calls[n]; c.bizType == b && (!c.answered() || c.replayed) {
 			asked += int64(c.asked)
@@ -168,7 +168,7 @@ func (h *history) unanswered(b *bizType) (asked int64) {
 var startSetTo = regexp.MustCompile(`start=([0-9]+)`)
 
 // raised returns how many numbers were skipped by changes of start.
-func (h *history) raised(a admin, all []*issue) int64 {
+func (h *evidence) raised(a admin, all []*issue) int64 {
 	m := startSetTo.FindStringSubmatch(a.what)
 	if m == nil {
 		return 0

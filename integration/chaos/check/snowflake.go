@@ -35,7 +35,7 @@ type machine struct {
 }
 
 // checkSnowflake applies the rules of snowflake: times and machine IDs.
-func (h *history) checkSnowflake(r *Report, issues []issue) {
+func (h *evidence) checkSnowflake(r *Report, issues []issue) {
 	uses := make(map[machine][]use)
 	for n := range issues {
 		i := &issues[n]
@@ -66,7 +66,7 @@ func (h *history) checkSnowflake(r *Report, issues []issue) {
 // "by time, k-sorted", §4: numbers use the node's clock, and no time that it has not reached). So
 // if the clocks of nodes agree, their numbers are in order to the millisecond. The node's clock is
 // the wall clock plus an offset; Options say how exactly it is known.
-func (h *history) checkTime(r *Report, i *issue) {
+func (h *evidence) checkTime(r *Report, i *issue) {
 	b := i.bizType
 	first, last := b.layoutTime(i.low), b.layoutTime(i.high)
 	least, most := h.nodeClock(i.node, i.start, i.end)
@@ -90,7 +90,7 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15
 // do not alternate without a new lease. Leases of one machine ID never overlap, and a lease is one
 // interval over all its renewals (DESIGN §4, U5). A process that registers again, which it logs,
 // starts another interval.
-func (h *history) checkMachine(r *Report, issues []issue, m machine, all []use) {
+func (h *evidence) checkMachine(r *Report, issues []issue, m machine, all []use) {
 	slices.SortFunc(all, func(a, b use) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	latest := make(map[process]use) // the last use of each process so far
 	var furthest use                // the use with the latest end
@@ -115,7 +115,7 @@ func (h *history) checkMachine(r *Report, issues []issue, m machine, all []use) 
 }
 
 // registered reports whether a process logged within a span that it got a machine ID.
-func (h *history) registered(p process, m machine, from, to int64) bool {
+func (h *evidence) registered(p process, m machine, from, to int64) bool {
 	return slices.ContainsFunc(h.lines, func(l record.Line) bool {
 		return l.What == record.GotMachine && l.Node == p.node && l.Life == p.life && l.Machine == m.id && l.At >= from && l.At <= to+int64(h.options.LogDelay)
 	})

@@ -38,7 +38,8 @@ func touches(windows []window, from, to int64) bool {
 type own struct {
 	process
 	window
-	// it logged that it takes from the cursor again; otherwise it ended, or its strategy was replaced
+	// it logged that it takes from the cursor again; otherwise it ended, or its strategy was
+	// replaced.
 	back bool
 }
 
@@ -60,7 +61,7 @@ type own struct {
 //
 // During a split brain, "until the surviving cursor passes every number issued in it". The record
 // has the roles of the servers, and the cursor has passed as above.
-func (h *history) suspended(b *bizType, all []*issue, owns []own, splits []window) (because map[string][]window) {
+func (h *evidence) suspended(b *bizType, all []*issue, owns []own, splits []window) (because map[string][]window) {
 	because = make(map[string][]window)
 	for _, f := range h.faults {
 		switch f.Unordered {
@@ -111,7 +112,7 @@ func highestOf(all []*issue, of func(*issue) bool) (highest int64) {
 
 // passed returns when a call that started after a time is known to have got a number above another
 // one from the cursor.
-func (h *history) passed(all []*issue, owns []own, after, number int64) int64 {
+func (h *evidence) passed(all []*issue, owns []own, after, number int64) int64 {
 	at := forever
 	for _, i := range all {
 		if i.start <= after || i.end >= at || i.high <= number || !i.alone || i.life == 0 {
@@ -128,7 +129,7 @@ func (h *history) passed(all []*issue, owns []own, after, number int64) int64 {
 }
 
 // owns returns when which processes issued numbers of a biz type on their own.
-func (h *history) owns(b *bizType) (all []own) {
+func (h *evidence) owns(b *bizType) (all []own) {
 	if b.OnRedisDown != record.Degrade {
 		return nil
 	}
@@ -164,7 +165,7 @@ func (h *history) owns(b *bizType) (all []own) {
 }
 
 // logged returns the earliest time of the event in a log line.
-func (h *history) logged(l record.Line) int64 {
+func (h *evidence) logged(l record.Line) int64 {
 	from := l.At - int64(h.options.LogDelay)
 	for _, f := range h.faults {
 		if f.Paused && f.Target == l.Node && f.Begin <= l.At && f.End >= from {
@@ -175,7 +176,7 @@ func (h *history) logged(l record.Line) int64 {
 }
 
 // lifeEnd returns the end of a process.
-func (h *history) lifeEnd(p process) int64 {
+func (h *evidence) lifeEnd(p process) int64 {
 	for _, l := range h.lives {
 		if l.Node == p.node && l.Life == p.life && l.End > 0 {
 			return l.End
@@ -185,7 +186,7 @@ func (h *history) lifeEnd(p process) int64 {
 }
 
 // seenWell returns when a process was first seen without trouble with Redis after a time.
-func (h *history) seenWell(b *bizType, p process, after int64) int64 {
+func (h *evidence) seenWell(b *bizType, p process, after int64) int64 {
 	for _, s := range h.samples {
 		if s.Node == p.node && s.Life == p.life && s.At > after && s.Status == 200 && s.States[b.Name] != redisUnavailable {
 			return s.At
@@ -199,7 +200,7 @@ const redisUnavailable = "redis_unavailable"
 
 // silent returns the ends of processes that were killed while Redis was broken, and may have been
 // on their own without logging it.
-func (h *history) silent(b *bizType, known []own) (all []own) {
+func (h *evidence) silent(b *bizType, known []own) (all []own) {
 	for _, l := range h.lives {
 		if l.How == record.Stopped || l.End == 0 {
 			continue // a process that stops writes its whole log
@@ -223,7 +224,7 @@ type serverTime struct {
 }
 
 // primaryTimes returns when servers may have been primaries, sorted by begin.
-func (h *history) primaryTimes() (times []serverTime) {
+func (h *evidence) primaryTimes() (times []serverTime) {
 	type state struct {
 		role    string
 		at      int64
@@ -279,7 +280,7 @@ func (t serverTime) serving(within window, known bool) (w window, any bool) {
 
 // splits returns when two primaries may have served nodes: from when both had begun to serve, until
 // one stopped. A primary that gets no requests does not count.
-func (h *history) splits() (all []window) {
+func (h *evidence) splits() (all []window) {
 	known := slices.ContainsFunc(h.servers, func(s record.Server) bool { return s.Scripts > 0 })
 	times := h.primaryTimes()
 	for i, a := range times {
@@ -300,7 +301,7 @@ func (h *history) splits() (all []window) {
 
 // changesOfPrimary returns when a server may have become a primary, after the first one, or have
 // been one of two. Data of the previous primary may be lost then.
-func (h *history) changesOfPrimary() (all []window) {
+func (h *evidence) changesOfPrimary() (all []window) {
 	times := h.primaryTimes()
 	for i, t := range times {
 		if i > 0 {
@@ -312,7 +313,7 @@ func (h *history) changesOfPrimary() (all []window) {
 
 // restarts returns when a primary may have restarted without being seen in another role: its
 // replication ID changed.
-func (h *history) restarts() (all []window) {
+func (h *evidence) restarts() (all []window) {
 	known := make(map[string]record.Server)
 	for _, s := range h.servers {
 		if s.Role != record.Primary || s.Replid == "" {
