@@ -44,7 +44,7 @@
 //     damaged one with [ErrInvalid], and neither is changed.
 //
 // Then add the driver to server/config and server/backends. A driver for a server takes a function
-// Admit in its options and calls it before every operation: a node that began without its store must
-// not use it until it knows that it is the right one. persist/memory is the shortest driver,
+// Admit in its options and calls it before every operation: a node that began without its store
+// must not use it until it knows that it is the right one. persist/memory is the shortest driver,
 // persist/mongo one for a server.
 package persist

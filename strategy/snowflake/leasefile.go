@@ -59,7 +59,7 @@ func (f *leaseFile) open(m *member) (*statefile.State, error) {
 	case errors.Is(err, statefile.ErrNone):
 		return nil, nil
 	case errors.Is(err, statefile.ErrForeign) && m.floored, errors.Is(err, statefile.ErrNewer):
-		return nil, err // somebody else may still need it
+		return nil, err // another holder may still need it
 	case err == nil && (saved.MachineID < m.first || saved.MachineID > m.last):
 		err = fmt.Errorf("machine ID %d is not one of those that this node may use, %d to %d", saved.MachineID, m.first, m.last)
 	}

@@ -60,7 +60,7 @@ func (u *users) serves(bizType string) {
 	}
 }
 
-// know copies what another holder of this process knows of a biz type, if this one knows nothing.
+// know copies the state of a biz type from another holder in this process, if this one has none.
 func (u *users) know(bizType string, from *users) {
 	from.mu.Lock()
 	hash := from.hashes[bizType]

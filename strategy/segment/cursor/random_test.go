@@ -13,6 +13,7 @@ import (
 // Whatever fails, and in whatever order things happen, a machine issues ascending numbers, offers
 // no range twice (world checks both), and is well again when all is.
 func TestRandomOrders(t *testing.T) {
+	changes := map[[2]Mode]int{}
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -22,25 +23,41 @@ func TestRandomOrders(t *testing.T) {
 				c.Step = 1 + random.Int64N(20)
 				c.MaxStep = c.Step
 			})
+			w.changes = changes
 			for range 400 {
 				w.happens(random)
 			}
-			w.redis.down, w.redis.takesDown, w.redis.low, w.store.down = false, false, 0, false
-			w.pass(5 * time.Minute)
-			for range 3 {
-				if w.issue(7, time.Minute) == 0 {
-					t.Fatalf("%s, refusal %v, late %v", w.m.Mode(), w.m.Refusal(), w.m.Late())
-				}
-				w.pass(10 * time.Second)
+			if seed%3 > 0 { // otherwise it is stopped as it is
+				w.recovers()
 			}
-			w.is(Online)
 			w.m.Stop(w.now)
 			w.settle()
+			w.is(Closing)
 			for _, r := range w.m.Finish() {
 				w.offer(r, "the store")
 			}
 		})
 	}
+	for from, all := range allowed {
+		for _, to := range all {
+			if n := changes[[2]Mode{from, to}]; n < 5 && from != Closing {
+				t.Errorf("the mode changed from %s to %s %d times", from, to, n)
+			}
+		}
+	}
+}
+
+// recovers checks that the machine is well again when all is.
+func (w *world) recovers() {
+	w.redis.down, w.redis.takesDown, w.redis.low, w.store.down = false, false, 0, false
+	w.pass(5 * time.Minute)
+	for range 3 {
+		if w.issue(7, time.Minute) == 0 {
+			w.t.Fatalf("%s, refusal %v, late %v", w.m.Mode(), w.m.Refusal(), w.m.Late())
+		}
+		w.pass(10 * time.Second)
+	}
+	w.is(Online)
 }
 
 // happens lets something happen.

@@ -37,6 +37,7 @@ type world struct {
 	offered map[int64]string
 	highest int64 // that was issued
 	mode    Mode  // at the last check
+	changes map[[2]Mode]int
 }
 
 // allowed are the changes of the mode, see Machine.enter.
@@ -78,7 +79,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}}
+	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}, changes: map[[2]Mode]int{}}
 	w.store.max = cfg.Start - 1
 	w.m.Began(w.now, w.now, "")
 	return w
@@ -131,10 +132,12 @@ func (w *world) check() {
 			w.t.Fatalf("%s has %d commands under way", task, n)
 		}
 	}
-	if next := w.m.Mode(); !slices.Contains(allowed[w.mode], next) {
+	next := w.m.Mode()
+	if !slices.Contains(allowed[w.mode], next) {
 		w.t.Errorf("the mode changes from %s to %s", w.mode, next)
 	}
-	w.mode = w.m.Mode()
+	w.changes[[2]Mode{w.mode, next}]++
+	w.mode = next
 	if due := w.m.Deadline(); w.mode == Closing && !due.IsZero() {
 		w.t.Errorf("closing, and Tick is due at %v", due)
 	}
