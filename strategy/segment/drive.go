@@ -222,9 +222,7 @@ func (s *Shared) closeLocal(now time.Time) (then func()) {
 
 // storeChanged passes on whether the store gives ranges.
 func (s *Shared) storeChanged() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.machine.Store(s.whyAway())
+	s.happens(func(now time.Time) { s.machine.Store(now, s.whyAway()) })
 }
 
 // passed returns the highest number that this process has issued from the cursor.

@@ -51,7 +51,7 @@ func (w *world) happens(random *rand.Rand) {
 	case 1:
 		w.store.down = random.IntN(2) == 0
 		if w.store.down {
-			w.m.Store(errDown)
+			w.m.Store(w.now, errDown)
 		}
 	case 2:
 		w.lose()
@@ -172,7 +172,7 @@ func runEvents(t *testing.T, script []byte) {
 		case 8:
 			m.Read(now, task, storeErr())
 		case 9:
-			m.Store(storeErr())
+			m.Store(now, storeErr())
 		case 10:
 			m.Closed(now, number(), number())
 		case 11:

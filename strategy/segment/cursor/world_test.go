@@ -96,7 +96,7 @@ func (w *world) fetch() {
 			w.resumes++
 		case Log:
 		case StoreAnswers:
-			w.m.Store(nil)
+			w.m.Store(w.now, nil)
 		case OpenLocal:
 			w.local = local{open: true, ranges: c.Ranges, top: c.Floor}
 			for _, r := range c.Ranges {
@@ -289,7 +289,7 @@ func (w *world) install(in rediscursor.Install, how outcome) (answer rediscursor
 // allocate takes a range from the store.
 func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 	if how == never || w.store.down {
-		w.m.Store(errDown)
+		w.m.Store(w.now, errDown)
 		return persist.Range{}, errDown
 	}
 	believed, isCursor := c.To.Cursor()
@@ -307,10 +307,10 @@ func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 		w.store.epoch = c.To.Epoch()
 	}
 	if how == lost {
-		w.m.Store(errUnknown)
+		w.m.Store(w.now, errUnknown)
 		return persist.Range{}, errUnknown
 	}
-	w.m.Store(nil)
+	w.m.Store(w.now, nil)
 	return r, nil
 }
 
