@@ -33,6 +33,7 @@ type world struct {
 	redis redis
 	store store
 	local local
+	slow  *slowTake // nil while no take for callers is under way
 	// offered is where each range went that the store gave, by its first number (invariant U2).
 	offered map[int64]string
 	highest int64 // that was issued
@@ -135,8 +136,15 @@ func (w *world) check() {
 		w.t.Errorf("the mode changes from %s to %s", w.mode, next)
 	}
 	w.mode = w.m.Mode()
-	if due := w.m.Deadline(); w.mode == Closing && !due.IsZero() {
+	due := w.m.Deadline()
+	if w.mode == Closing && !due.IsZero() {
 		w.t.Errorf("closing, and Tick is due at %v", due)
+	}
+	if (w.mode == Mending || w.mode == Alone) && len(w.waiting) == 0 && due.IsZero() {
+		w.t.Errorf("%s, and nothing is under way", w.mode)
+	}
+	if w.slow != nil && (w.mode == Mending || w.mode == Alone) {
+		w.t.Errorf("%s, and a take is under way", w.mode)
 	}
 }
 
