@@ -69,6 +69,12 @@ func (d *documents) Read(ctx context.Context, kind, key string) (persist.Documen
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return persist.Document{}, err
 	}
+	if kind == persist.ClusterKind && !d.former.upgraded {
+		// This process has not seen the layout yet, and whoever uses the store begins here.
+		if err := d.former.checkLayout(ctx); err != nil {
+			return persist.Document{}, err
+		}
+	}
 	doc, err := d.repository.Read(ctx, documentID(kind, key))
 	if errors.Is(err, persist.ErrNotFound) {
 		return d.readFormer(ctx, kind, key, err)
@@ -80,6 +86,12 @@ func (d *documents) Read(ctx context.Context, kind, key string) (persist.Documen
 func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 	if err := doc.Validate(); err != nil {
 		return err
+	}
+	if doc.Kind == persist.PurgedKind {
+		// First: as soon as a node finds the document, it removes the periods.
+		if err := d.former.raise(ctx, doc); err != nil {
+			return err
+		}
 	}
 	err := d.replace(ctx, doc, ofRevision(doc.Kind, doc.Key, doc.Revision-1))
 	if err == nil {
