@@ -270,6 +270,24 @@ func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	f.former("counters", "user@", "max", 20261201)
 }
 
+// A node of the previous version, whose clock was set back too, begins a period and removes it while
+// a node of this version begins it.
+func TestPeriodThatIsRemovedWhileItBegins(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	s := f.open()
+	period := persist.Document{Kind: persist.PeriodKind, Key: "user@20261002", Revision: 1, Body: "segment", Timestamp: 1}
+	if d, err := s.Documents().Read(t.Context(), period.Kind, period.Key); !errors.Is(err, persist.ErrNotFound) {
+		t.Fatalf("the period is %+v, %v", d, err)
+	}
+	if _, err := f.Collection("counters").UpdateByID(t.Context(), "user@", bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: 20261003}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Documents().Create(t.Context(), period); err != nil {
+		t.Fatal(err)
+	}
+	f.purged(s, 20261003)
+}
+
 // former checks a field of a record where the previous version reads it. nil means no record.
 func (f former) former(collection, id, field string, want any) {
 	f.Helper()

@@ -58,6 +58,12 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
+	if doc.Kind == persist.PeriodKind {
+		// The period may have been begun and removed since the caller looked for it.
+		if err := d.raisePurged(ctx, doc.Key); err != nil {
+			return err
+		}
+	}
 	if err := d.former.create(ctx, doc); err != nil {
 		return d.takeOver(ctx, doc, err)
 	}

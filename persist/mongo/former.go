@@ -22,7 +22,7 @@ import (
 //     create, of whatever version, one wins.
 //
 // Which periods were removed is read for every range of a period. So once the database is upgraded,
-// its former place is not read each time, but only before an unknown period begins; see
+// its former place is not read each time, but only while an unknown period begins; see
 // [documents.raisePurged].
 type former struct {
 	*link
@@ -250,8 +250,9 @@ func (d *documents) readFormer(ctx context.Context, kind, key string, missing er
 }
 
 // raisePurged copies which periods nodes of the previous version removed. It runs before a caller
-// learns that a period is unknown, because such a node may have removed it. The caller checks once
-// more whether the period was removed before it uses the period's counter.
+// learns that a period is unknown, because such a node may have removed it, and before the period is
+// created, because it may have done so since. After each the caller checks whether the period was
+// removed before it uses the period's counter.
 func (d *documents) raisePurged(ctx context.Context, counter string) error {
 	bizType, _, _ := strings.Cut(counter, "@")
 	there, err := d.former.read(ctx, persist.PurgedKind, bizType)
