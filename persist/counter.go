@@ -133,8 +133,8 @@ func (r Request) Validate() error {
 }
 
 // Allocated returns the counter as it is after a request, and the range. It only computes. A driver
-// reads the counter, calls Allocated and writes the result in one transaction, and returns the range
-// only after that (invariant U1). now is in ms since the Unix epoch.
+// reads the counter, calls Allocated and writes the result in one transaction, and returns the
+// range only after that (invariant U1). now is in ms since the Unix epoch.
 func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if err := req.Validate(); err != nil {
 		return c, Range{}, err
@@ -164,8 +164,8 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 // when the operation returns nil.
 //
 // After an error other than those named here a change may have happened, or may happen later. A
-// caller never uses a range whose outcome is unknown. A driver never repeats an Allocate or GiveBack
-// whose outcome it does not know (invariant U2).
+// caller never uses a range whose outcome is unknown. A driver never repeats an Allocate or
+// GiveBack whose outcome it does not know (invariant U2).
 type Counters interface {
 	// Create stores a new counter, or returns ErrExists. Of concurrent calls one succeeds.
 	Create(ctx context.Context, c Counter) error
@@ -183,8 +183,8 @@ type Counters interface {
 	//
 	// It returns ErrNotFound if there is no counter, and creates none: a counter that vanished must
 	// not start again. It returns ErrEpoch if the range is for a cursor and the counter has another
-	// epoch (invariant U3b). After these, ErrExhausted and ErrInvalid nothing has changed. After any
-	// other error the range may have been taken, and the epoch changed.
+	// epoch (invariant U3b). After these, ErrExhausted and ErrInvalid nothing has changed. After
+	// any other error the range may have been taken, and the epoch changed.
 	Allocate(ctx context.Context, req Request) (Range, error)
 	// GiveBack returns the end of what was handed out. If max is r.Last, it becomes r.First − 1,
 	// atomically and durably, and GiveBack returns true. Otherwise nothing changes and it returns

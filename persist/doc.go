@@ -48,7 +48,7 @@
 //   - Each record carries [FormatVersion]. One of a newer version is refused with [ErrNewer], a
 //     damaged one with [ErrInvalid], and neither is changed.
 //
-// A driver for a server takes a function Admit in its options and calls it before every operation: a
-// node that started without its store must not use the store before it has checked that it is the
+// A driver for a server takes a function Admit in its options and calls it before every operation:
+// a node that started without its store must not use the store before it has checked that it is the
 // right one. persist/memory is the shortest driver, persist/mongo is one for a server.
 package persist

@@ -33,9 +33,9 @@ const rounds = 10
 // Allocate implements [persist.Counters] by one findAndModify, which MongoDB executes atomically
 // (invariant U1). Its filter holds the conditions on the counter, so the common case is one round
 // trip. If nothing matches, the counter is read to see why, and a maximum below the floor is raised
-// first. Raising and taking are two steps. That is safe: only a give-back lowers a maximum, and then
-// the filter fails again. The read decides only which error is returned, because a new primary may
-// return an older state.
+// first. Raising and taking are two steps. That is safe: only a give-back lowers a maximum, and
+// then the filter fails again. The read decides only which error is returned, because a new primary
+// may return an older state.
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	if err := req.Validate(); err != nil {
 		return persist.Range{}, err
