@@ -2,7 +2,7 @@
 # Starts a Redis server, or a Sentinel. It writes the configuration at the first start and keeps it
 # on the volume, because Sentinels store the current primary in it.
 #
-#   redis.sh server NAME [PRIMARY]     a server that others know as NAME, and that replicates PRIMARY at first
+#   redis.sh server NAME [PRIMARY]     a server called NAME, which replicates PRIMARY at first
 #   redis.sh sentinel NAME PRIMARY     a Sentinel that watches PRIMARY at first
 #
 # REDISCLI_AUTH is the password of all servers, PORT the port to listen on, and REDIS_PORT that of

@@ -149,7 +149,7 @@ func TestLostReservationIsNotResumedAlone(t *testing.T) {
 		r.away.Store(true)
 		time.Sleep(10 * time.Second)
 		if _, err := try(again); err == nil || again.machineID() >= 0 {
-			t.Errorf("it goes on with a lease that is lost, %v", err)
+			t.Errorf("it continues with a lost lease, %v", err)
 		}
 	})
 }

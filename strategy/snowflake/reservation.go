@@ -74,7 +74,7 @@ func (h *holder) openFile() (*statefile.State, error) {
 	case errors.Is(err, statefile.ErrNone):
 		return nil, nil
 	case errors.Is(err, statefile.ErrForeign) && h.floored, errors.Is(err, statefile.ErrNewer):
-		return nil, err // somebody else may still need it
+		return nil, err // another holder may still need it
 	case err == nil && (saved.MachineID < h.member.first || saved.MachineID > h.last):
 		err = fmt.Errorf("machine ID %d is not one of those that this node may use, %d to %d", saved.MachineID, h.member.first, h.last)
 	}

@@ -51,7 +51,7 @@ func (h *holder) serves(bizType string) {
 	}
 }
 
-// know copies what another holder of this process knows of a biz type, if this one knows nothing.
+// know copies the state of a biz type from another holder in this process, if this one has none.
 func (h *holder) know(bizType string, from *holder) {
 	from.mu.Lock()
 	hash := from.users[bizType]

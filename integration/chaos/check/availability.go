@@ -15,7 +15,7 @@ type Availability struct {
 	// NoFault for times without faults, "a + b" for two classes at once
 	Class  string `json:"class"`
 	Faults int    `json:"faults"`
-	// calls for numbers that started in that time, without those that the load itself keeps from
+	// calls for numbers that started in that time, except those that the load itself prevents from
 	// being answered
 	Asked    int           `json:"asked"`
 	Answered int           `json:"answered"` // with numbers
@@ -44,7 +44,7 @@ func (a *Availability) Share() float64 {
 }
 
 // availability measures availability. It reports no violations.
-func (h *history) availability(r *Report) {
+func (h *evidence) availability(r *Report) {
 	v := newView(h)
 	byClass := make(map[string][]record.Fault)
 	var on []window
@@ -85,7 +85,7 @@ type view struct {
 	pairs   map[[2]string][]*call
 }
 
-func newView(h *history) *view {
+func newView(h *evidence) *view {
 	v := &view{byNode: make(map[string][]int64), asked: make(map[string][]int64), pairs: make(map[[2]string][]*call)}
 	for n := range h.calls {
 		c := &h.calls[n]

@@ -16,7 +16,7 @@ const staysAway = 90 * time.Second
 // checkBack requires that a node that is on its own returns to the cursor (docs/CLUSTER.md "until
 // the node is back on the cursor"). Otherwise order over nodes would be suspended forever, which
 // checkOverNodes excuses.
-func (h *history) checkBack(r *Report) {
+func (h *evidence) checkBack(r *Report) {
 	broken := h.broken()
 	for _, w := range h.world.BizTypes {
 		b := h.bizTypes[w.Name]
@@ -34,7 +34,7 @@ func (h *history) checkBack(r *Report) {
 }
 
 // broken returns when Redis or the store may have been away for nodes, or nodes were paused.
-func (h *history) broken() (all []window) {
+func (h *evidence) broken() (all []window) {
 	for _, f := range h.faults {
 		if f.Redis || f.Store || f.Paused {
 			all = append(all, window{f.Begin, f.End})

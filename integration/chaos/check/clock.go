@@ -35,7 +35,7 @@ func offsetRange(all []record.Offset, from, to int64) (low, high int64) {
 // nodeClock returns the lowest and the highest time that a node's clock may have shown from start
 // to end, in ms since the Unix epoch. It includes offsets that changed just before or after, and
 // the tolerance.
-func (h *history) nodeClock(node string, start, end int64) (least, most int64) {
+func (h *evidence) nodeClock(node string, start, end int64) (least, most int64) {
 	pad := int64(h.options.OffsetDelay)
 	low, high := offsetRange(h.offsets[node], start-pad, end+pad)
 	wallLow, wallHigh := offsetRange(h.offsets[""], start-pad, end+pad)

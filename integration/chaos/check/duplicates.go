@@ -27,7 +27,7 @@ type pool struct {
 // forms, and for answers that were cut off (DESIGN §2: unique always; U1, U2, U5, U6;
 // docs/PROMISES.md). Nothing excuses a duplicate. If a counter resets with each period, equal
 // numbers of two periods are different. Biz types that share machine IDs share numbers.
-func (h *history) checkDuplicates(r *Report, issues []issue) {
+func (h *evidence) checkDuplicates(r *Report, issues []issue) {
 	issues = slices.Concat(issues, h.halves)
 	for p, all := range h.intervals(issues) {
 		h.sweepDuplicates(r, issues, p, all)
@@ -36,7 +36,7 @@ func (h *history) checkDuplicates(r *Report, issues []issue) {
 }
 
 // intervals sorts the numbers of all answers into pools.
-func (h *history) intervals(issues []issue) map[pool][]interval {
+func (h *evidence) intervals(issues []issue) map[pool][]interval {
 	pools := make(map[pool][]interval)
 	for i := range issues {
 		b := issues[i].bizType
@@ -62,7 +62,7 @@ func (h *history) intervals(issues []issue) map[pool][]interval {
 }
 
 // sweepDuplicates finds numbers that are in several intervals.
-func (h *history) sweepDuplicates(r *Report, issues []issue, p pool, all []interval) {
+func (h *evidence) sweepDuplicates(r *Report, issues []issue, p pool, all []interval) {
 	slices.SortFunc(all, func(a, b interval) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.last, b.last)) })
 	var highest interval // the one with the highest end so far
 	for n, i := range all {
@@ -94,7 +94,7 @@ type shown struct {
 
 // checkOpaque finds duplicates of display forms that hide their numbers. It compares hashes: among
 // 10^7 forms, two different ones have the same hash with a probability of about 10^-6.
-func (h *history) checkOpaque(r *Report, issues []issue) {
+func (h *evidence) checkOpaque(r *Report, issues []issue) {
 	all := make(map[*bizType][]shown)
 	for i := range issues {
 		for _, hash := range issues[i].texts {

@@ -15,7 +15,7 @@ const fewAnswers = 1000
 // for less than half of the answers. These limits are far below what a run reaches. They are not
 // promises of seqd. The rule is skipped for worlds without a duration, which do not come from the
 // laboratory.
-func (h *history) checkEnough(r *Report) {
+func (h *evidence) checkEnough(r *Report) {
 	if !h.done || h.world.Duration == 0 {
 		return
 	}
@@ -52,7 +52,7 @@ func (h *history) checkEnough(r *Report) {
 }
 
 // checkShare is the part of checkEnough that needs the results of the rules of order.
-func (h *history) checkShare(r *Report) {
+func (h *evidence) checkShare(r *Report) {
 	if h.done && h.world.Duration > 0 && r.Ordered >= fewAnswers && r.Suspended*leastShare > r.Ordered {
 		h.fail(r, RuleRecord, "", 1, h.end, fmt.Sprintf("order over nodes was suspended for %d of %d answers: the run shows too little", r.Suspended, r.Ordered))
 	}
@@ -60,7 +60,7 @@ func (h *history) checkShare(r *Report) {
 
 // checkFindings counts the findings of the laboratory itself: a node that ended by itself, failed
 // when it was stopped, or was not ready after the last fault.
-func (h *history) checkFindings(r *Report) {
+func (h *evidence) checkFindings(r *Report) {
 	for _, f := range h.findings {
 		h.fail(r, RuleProcess, "", 1, f.At, f.Text)
 	}

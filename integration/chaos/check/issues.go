@@ -37,7 +37,7 @@ func (i *issue) counter() counter { return counter{i.bizType, i.period} }
 // able to lose the first before the second: its server died, restarted, was flushed, was failed
 // over, or was one of two primaries. An answer that is marked as a replay must be equal to an
 // earlier one, unless that one never arrived.
-func (h *history) issues(r *Report) []issue {
+func (h *evidence) issues(r *Report) []issue {
 	var all []issue
 	byKey := make(map[[2]string][]*call)
 	var keys [][2]string
@@ -78,7 +78,7 @@ func (i *issue) span() {
 }
 
 // answersOf returns the different answers to one key. calls are sorted by start.
-func (h *history) answersOf(r *Report, calls []*call) (different []issue) {
+func (h *evidence) answersOf(r *Report, calls []*call) (different []issue) {
 	for _, c := range calls {
 		if !c.answered() {
 			continue
@@ -112,7 +112,7 @@ func equal(a, b *call) bool {
 
 // keyLost reports whether Redis may have lost, within a span, a key that was stored within or
 // before it.
-func (h *history) keyLost(from, to int64) bool {
+func (h *evidence) keyLost(from, to int64) bool {
 	for _, f := range h.faults {
 		if f.LosesKeys && f.Begin <= to && f.End+int64(h.options.LogDelay) >= from {
 			return true
@@ -123,7 +123,7 @@ func (h *history) keyLost(from, to int64) bool {
 
 // checkForms requires that every answer has as many IDs as requested (docs/API.md "Issue numbers"),
 // each in the display form of its biz type (docs/PLUGINS.md), and all of one period.
-func (h *history) checkForms(r *Report) {
+func (h *evidence) checkForms(r *Report) {
 	for _, b := range h.badForms {
 		h.fail(r, RuleForm, b.bizType, 1, 0, b.why)
 	}
@@ -167,7 +167,7 @@ func (c *call) wrong() string {
 
 // checkRecord requires that the record is sufficient for the other rules: it is complete, and if
 // Redis was broken and biz types use it, the roles of its servers were recorded.
-func (h *history) checkRecord(r *Report) {
+func (h *evidence) checkRecord(r *Report) {
 	if (h.torn || !h.done) && !h.options.Unfinished {
 		h.fail(r, RuleRecord, "", 1, h.end, "the record does not come to an end: the laboratory ended before its run did")
 	}
@@ -183,7 +183,7 @@ func (h *history) checkRecord(r *Report) {
 // may be redirected from one to the other. The last answer may arrive as late as the time-out for
 // Redis. A node must also not find that the store lost acknowledged allocations, unless the
 // laboratory has restored an older copy.
-func (h *history) checkGuard(r *Report) {
+func (h *evidence) checkGuard(r *Report) {
 	splits := h.splits()
 	for _, l := range h.lines {
 		if l.What == record.Restored && !h.wentBack(l.At) {
@@ -196,7 +196,7 @@ func (h *history) checkGuard(r *Report) {
 }
 
 // wentBack reports whether an older copy of the store was restored before a time.
-func (h *history) wentBack(at int64) bool {
+func (h *evidence) wentBack(at int64) bool {
 	return slices.ContainsFunc(h.faults, func(f record.Fault) bool { return f.StoreBack && f.Begin <= at })
 }
 

@@ -10,7 +10,7 @@ import (
 
 // checkOrder applies the rules of order to each counter: within a call, per process, per node and
 // over all nodes.
-func (h *history) checkOrder(r *Report, issues []issue) {
+func (h *evidence) checkOrder(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for i := range issues {
 		if !issues[i].bizType.opaque() && len(issues[i].runs) > 0 {
@@ -35,7 +35,7 @@ func (h *history) checkOrder(r *Report, issues []issue) {
 
 // checkInCall requires that the numbers of one answer increase (DESIGN §2: "increasing"; a batch is
 // one call, and a caller's number its first plus an index). Nothing excuses a violation.
-func (h *history) checkInCall(r *Report, all []*issue) {
+func (h *evidence) checkInCall(r *Report, all []*issue) {
 	for _, i := range all {
 		for n := 1; n < len(i.runs); n++ {
 			if i.runs[n].First <= i.runs[n-1].Last() {
@@ -56,7 +56,7 @@ type process struct {
 // counter has ended gets only larger numbers (DESIGN §2 "Order per process always holds", §4 "not
 // below the last one"). Nothing excuses a violation. Answers to a key of several calls are not
 // checked, because another process may have issued them.
-func (h *history) checkPerProcess(r *Report, all []*issue) {
+func (h *evidence) checkPerProcess(r *Report, all []*issue) {
 	parts := make(map[process][]*issue)
 	for _, i := range all {
 		if i.alone && i.life > 0 {
@@ -72,7 +72,7 @@ func (h *history) checkPerProcess(r *Report, all []*issue) {
 // checkPerNode requires the same of all processes of a node together, if the ordering is per-node
 // (DESIGN §2 "increasing per node"). Unused numbers of a process are returned to the store only if
 // nothing above them has been allocated.
-func (h *history) checkPerNode(r *Report, all []*issue) {
+func (h *evidence) checkPerNode(r *Report, all []*issue) {
 	parts := make(map[string][]*issue)
 	for _, i := range all {
 		if i.alone {
@@ -89,7 +89,7 @@ func (h *history) checkPerNode(r *Report, all []*issue) {
 // loss it continues higher"; docs/CLUSTER.md). A call that overlaps a time in which order is
 // suspended (see suspended) is excused. Calls that start after it must still get larger numbers
 // than it got.
-func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
+func (h *evidence) checkOverNodes(r *Report, c counter, all []*issue) {
 	owns, splits := h.owns(c.bizType), h.splits()
 	because := h.suspended(c.bizType, all, owns, splits)
 	var windows []window
@@ -124,7 +124,7 @@ func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
 // increases. The documentation promises less, but the protocol guarantees it, as its model checks
 // (integration/model). The rule is suspended while there are two primaries, two servers or another
 // ordering. Calls that checkOverNodes has checked are not checked again.
-func (h *history) checkCursor(r *Report, all []*issue, owns []own, excused func(*issue) bool) {
+func (h *evidence) checkCursor(r *Report, all []*issue, owns []own, excused func(*issue) bool) {
 	byProcess := make(map[process][]window)
 	for _, o := range owns {
 		byProcess[o.process] = append(byProcess[o.process], o.window)
@@ -151,7 +151,7 @@ func never(*issue) bool { return false }
 
 // sweepOrder compares each answer that is not excused with the highest number of the answers that
 // had ended before it started. all are sorted by start.
-func (h *history) sweepOrder(r *Report, rule string, all []*issue, excused func(*issue) bool) {
+func (h *evidence) sweepOrder(r *Report, rule string, all []*issue, excused func(*issue) bool) {
 	byEnd := slices.Clone(all)
 	slices.SortFunc(byEnd, func(a, b *issue) int { return cmp.Compare(a.end, b.end) })
 	var highest *issue

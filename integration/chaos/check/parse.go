@@ -21,7 +21,7 @@ type told struct {
 // issued must be valid and not rejected. If the ID hides its number, the same ID must always have
 // the same number, and different IDs of a period must have different numbers (U6, "injective"). The
 // laboratory parses only IDs that were issued.
-func (h *history) checkParse(r *Report, issues []issue) {
+func (h *evidence) checkParse(r *Report, issues []issue) {
 	byBizType := make(map[*bizType][]told)
 	for n := range h.parses {
 		p := &h.parses[n]
@@ -82,7 +82,7 @@ func (p *parsed) wrong() string {
 }
 
 // checkInjective compares the numbers of different IDs.
-func (h *history) checkInjective(r *Report, b *bizType, all []told) {
+func (h *evidence) checkInjective(r *Report, b *bizType, all []told) {
 	compare := func(key func(told) string, differ func(a, b told) bool, text string) {
 		slices.SortStableFunc(all, func(a, b told) int { return cmp.Compare(key(a), key(b)) })
 		for n := 1; n < len(all); n++ {

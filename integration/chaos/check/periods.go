@@ -10,7 +10,7 @@ import (
 // biz type's time zone (DESIGN §3 "Periods": it is "fixed when the take is sent", and "date and
 // number always belong together"; docs/PLUGINS.md "a wrong clock only decides which day's number a
 // caller gets").
-func (h *history) checkPeriods(r *Report, issues []issue) {
+func (h *evidence) checkPeriods(r *Report, issues []issue) {
 	for n := range issues {
 		i := &issues[n]
 		if i.bizType.Reset != record.Daily || i.period == "" {

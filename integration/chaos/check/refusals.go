@@ -16,7 +16,7 @@ var administered = map[string]bool{"disabled": true, "unknown_biz_type": true}
 // checkRefusals requires that each error answer has a code of the closed set with its status
 // (DESIGN §6), that none is a defect of the service, and that only biz types that an administrator
 // changed are disabled or unknown. IDs that are rejected as invalid are left to checkParse.
-func (h *history) checkRefusals(r *Report) {
+func (h *evidence) checkRefusals(r *Report) {
 	changed := make(map[*bizType]bool)
 	for i := range h.admins {
 		changed[h.admins[i].bizType] = true
@@ -32,7 +32,7 @@ func (h *history) checkRefusals(r *Report) {
 	}
 }
 
-func (h *history) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
+func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 	switch status, known := refusals[c.code]; {
 	case c.status == 0 || c.answered():
 		return
@@ -45,7 +45,7 @@ func (h *history) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 
 // checkDefect requires only that a rejected change has a code, and that the code is not that of a
 // defect. The checker does not know which changes are possible.
-func (h *history) checkDefect(r *Report, c *call) {
+func (h *evidence) checkDefect(r *Report, c *call) {
 	if c.status != 0 && !c.answered() && (c.code == "" || c.status >= 500 && refusals[c.code] != c.status) {
 		h.fail(r, RuleRefusal, c.bizType.Name, 1, c.end, fmt.Sprintf("a change was rejected with status %d and code %q", c.status, c.code), c)
 	}

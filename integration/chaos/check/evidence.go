@@ -118,8 +118,8 @@ type parsed struct {
 	answer *record.Parsed
 }
 
-// history has everything in a record that the rules need.
-type history struct {
+// evidence has everything in a record that the rules need.
+type evidence struct {
 	options  Options
 	world    record.World
 	bizTypes map[string]*bizType
@@ -161,15 +161,15 @@ type badForm struct {
 // mostBadForms is the largest number of malformed forms that are kept.
 const mostBadForms = 100
 
-func newHistory(opts Options) *history {
-	return &history{
+func newEvidence(opts Options) *evidence {
+	return &evidence{
 		options: opts.withDefaults(), bizTypes: make(map[string]*bizType), offsets: make(map[string][]record.Offset), names: make(map[string]string), origins: make(map[origin]*origin), seed: maphash.MakeSeed(),
 	}
 }
 
 // load reads a record.
-func load(path string, opts Options) (*history, error) {
-	h := newHistory(opts)
+func load(path string, opts Options) (*evidence, error) {
+	h := newEvidence(opts)
 	torn, err := record.Read(path, h.add)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -179,7 +179,7 @@ func load(path string, opts Options) (*history, error) {
 }
 
 // add adds one entry.
-func (h *history) add(e *record.Entry) error {
+func (h *evidence) add(e *record.Entry) error {
 	switch {
 	case e.World != nil:
 		return h.begin(e.World)
@@ -221,13 +221,13 @@ func upsert[T any](all []T, one T, same func(T) bool) []T {
 	return append(all, one)
 }
 
-func (h *history) see(times ...int64) {
+func (h *evidence) see(times ...int64) {
 	for _, t := range times {
 		h.end = max(h.end, t)
 	}
 }
 
-func (h *history) begin(w *record.World) error {
+func (h *evidence) begin(w *record.World) error {
 	if h.world.BizTypes != nil {
 		return errors.New("two worlds in one record")
 	}
@@ -249,7 +249,7 @@ func (h *history) begin(w *record.World) error {
 }
 
 // from returns the shared copy of an origin.
-func (h *history) from(o origin) *origin {
+func (h *evidence) from(o origin) *origin {
 	if known, ok := h.origins[o]; ok {
 		return known
 	}
@@ -258,7 +258,7 @@ func (h *history) from(o origin) *origin {
 }
 
 // one returns the shared copy of a text.
-func (h *history) one(text string) string {
+func (h *evidence) one(text string) string {
 	if known, ok := h.names[text]; ok {
 		return known
 	}
@@ -266,7 +266,7 @@ func (h *history) one(text string) string {
 	return text
 }
 
-func (h *history) addCall(r *record.Call) error {
+func (h *evidence) addCall(r *record.Call) error {
 	b := h.bizTypes[r.BizType]
 	if b == nil {
 		return fmt.Errorf("a call of %q, which the world does not have", r.BizType)
@@ -307,7 +307,7 @@ func (h *history) addCall(r *record.Call) error {
 
 // addHalf adds the numbers of an answer that was cut off. No other caller may get them; nothing
 // more is promised about them.
-func (h *history) addHalf(c call, runs record.Runs) {
+func (h *evidence) addHalf(c call, runs record.Runs) {
 	c.runs = runs
 	i := issue{call: &c, start: c.start, end: c.end, alone: true, firstEnding: &c}
 	i.span()
@@ -315,7 +315,7 @@ func (h *history) addHalf(c call, runs record.Runs) {
 }
 
 // read reads numbers and period from the display forms of an answer.
-func (h *history) read(c *call, texts []string) {
+func (h *evidence) read(c *call, texts []string) {
 	var runs record.Runs
 	from := *c.origin
 	for i, text := range texts {
@@ -365,7 +365,7 @@ func digits(text string) string {
 }
 
 // bad records a malformed display form of a call that is about to be added.
-func (h *history) bad(c *call, why string) {
+func (h *evidence) bad(c *call, why string) {
 	c.malformed = true
 	if h.badCount++; len(h.badForms) < mostBadForms {
 		h.badForms = append(h.badForms, badForm{len(h.calls), c.bizType.Name, why})
@@ -373,7 +373,7 @@ func (h *history) bad(c *call, why string) {
 }
 
 // finish sorts what was read.
-func (h *history) finish() error {
+func (h *evidence) finish() error {
 	if h.world.BizTypes == nil {
 		return errors.New("the record is empty")
 	}
