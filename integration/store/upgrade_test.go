@@ -421,3 +421,15 @@ func TestUpgradeOfDamagedTombstones(t *testing.T) {
 		}
 	}
 }
+
+// A damaged record of the cluster is an error that does not pass: the start must not wait for ever.
+func TestUpgradeOfDamagedCluster(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "cluster", Value: 5}}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := mongo.Open(t.Context(), mongo.Options{URI: f.server.URI(), Database: f.Name(), Timeout: 10 * time.Second, Now: time.Now})
+	if !errors.Is(err, persist.ErrInvalid) || errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
