@@ -262,14 +262,48 @@ func (i *instance) leave() {
 // trouble returns why the instance cannot issue.
 func (i *instance) trouble() *Error {
 	if i.ready.Load() {
-		if h, ok := i.strategy.(HealthReporter); ok {
-			if err := h.Health(); err != nil {
-				return AsError(err)
-			}
+		if err := i.health(); err != nil {
+			return AsError(err)
 		}
 		return nil
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return cmp.Or(i.failure, errUntried)
+}
+
+// health is what the strategy says of its health, nil if it is no reporter.
+func (i *instance) health() (err error) {
+	h, ok := i.strategy.(HealthReporter)
+	if !ok {
+		return nil
+	}
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	return h.Health()
+}
+
+// degraded is what the strategy says of being degraded, nil if it is no reporter.
+func (i *instance) degraded() (why *Error) {
+	d, ok := i.strategy.(DegradedReporter)
+	if !ok {
+		return nil
+	}
+	var err error
+	defer func() {
+		if err != nil {
+			why = AsError(err)
+		}
+	}()
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	return d.Degraded()
+}
+
+// details is what the strategy reports to operators. ok is false if it is no reporter.
+func (i *instance) details() (values map[string]any, ok bool, err error) {
+	d, ok := i.strategy.(DetailReporter)
+	if !ok {
+		return nil, false, nil
+	}
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	return d.Details(), true, nil
 }

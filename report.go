@@ -21,8 +21,12 @@ type Details struct {
 // It does no I/O and is safe for concurrent use.
 func (is *Issuer) Details(most int) (list []Details) {
 	for i := range is.serving() {
-		if d, ok := i.strategy.(DetailReporter); ok {
-			list = append(list, Details{i.name, d.Details()})
+		values, ok, err := i.details()
+		switch {
+		case err != nil:
+			is.log.Error("a strategy cannot report its details", "bizType", i.name, "error", err)
+		case ok:
+			list = append(list, Details{i.name, values})
 		}
 	}
 	slices.SortFunc(list, func(a, b Details) int { return cmp.Compare(a.BizType, b.BizType) })

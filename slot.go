@@ -164,10 +164,7 @@ func (c content) degraded() *Error {
 	if c.state != serving {
 		return nil
 	}
-	if d, ok := c.instance.strategy.(DegradedReporter); ok {
-		return d.Degraded()
-	}
-	return nil
+	return c.instance.degraded()
 }
 
 // bearable reports whether this only degrades a node: see [Definition].Aside.

@@ -11,21 +11,19 @@ const backgroundPatience = time.Second
 
 // background is what a service does besides answering requests.
 type background struct {
-	cancel  context.CancelFunc // nil until begin
+	over    context.Context // ends with end
+	end     context.CancelFunc
 	running sync.WaitGroup
 }
 
-// begin returns the context of what runs in the background.
-func (b *background) begin(ctx context.Context) context.Context {
-	ctx, b.cancel = context.WithCancel(ctx)
-	return ctx
-}
+// open prepares a background that nothing runs in yet.
+func (b *background) open() { b.over, b.end = context.WithCancel(context.Background()) }
 
-// end ends that context.
-func (b *background) end() {
-	if b.cancel != nil {
-		b.cancel()
-	}
+// begin returns the context of what runs in the background. It ends with ctx and with end.
+func (b *background) begin(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(b.over, cancel)
+	return ctx
 }
 
 // run calls f in the background. f must return when ctx ends.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,5 +82,39 @@ func TestStartThatFailsHalfWay(t *testing.T) {
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A stop ends a start that is under way, waits for it, and closes what it opened.
+func TestStopWhileItStarts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	text := fmt.Sprintf("server: {addr: '127.0.0.1:0'}\nlog: {level: error}\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)
+	cfg, err := config.LoadYAML([]byte(text), config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		listens, started := make(chan struct{}), make(chan error, 1)
+		s := New(cfg, WithOnListen(func(net.Addr) { close(listens) }))
+		go func() { started <- s.Start(t.Context()) }()
+		<-listens
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+		<-started
+		store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+		if err != nil {
+			t.Fatalf("the store is still open: %v", err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	s := New(cfg)
+	if err := s.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Start(t.Context()); err == nil {
+		t.Error("it started after it was stopped")
 	}
 }

@@ -63,6 +63,8 @@ type Server struct {
 	front front
 	back  back
 	stop  func() error
+
+	starting sync.Mutex // held by Start, and by Stop once that has returned
 }
 
 // base is what the parts of a Server share.
@@ -79,6 +81,7 @@ type base struct {
 // New returns a Server that has opened nothing but its log. It must be stopped.
 func New(cfg *config.Config, opts ...Option) *Server {
 	s := &Server{base: base{cfg: cfg, opts: newOptions(opts), failed: make(chan error, 1)}}
+	s.base.background.open()
 	s.front.base = &s.base
 	s.back.base, s.back.front = &s.base, &s.front
 	s.stop = sync.OnceValue(s.shutDown)
@@ -105,6 +108,11 @@ func (s *Server) closeLog(context.Context) error {
 // so do Start and what the service does in the background. After an error the caller must still
 // call [Server.Stop], which closes what was opened.
 func (s *Server) Start(ctx context.Context) error {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if err := s.base.background.over.Err(); err != nil {
+		return fmt.Errorf("start a service that was stopped: %w", err)
+	}
 	ctx = s.base.background.begin(ctx)
 	if err := s.front.listen(ctx); err != nil {
 		return err
@@ -144,11 +152,13 @@ func (s *Server) Drain() {
 
 // Stop closes the listener, waits for running requests and undoes what Start has done, the last
 // step first. Each step is bounded in time and happens even if one before it failed; the errors are
-// joined. Calling it again returns the same.
+// joined. Calling it again returns the same. A Start that is under way ends first.
 func (s *Server) Stop() error { return s.stop() }
 
 func (s *Server) shutDown() error {
 	s.base.background.end()
+	s.starting.Lock()
+	defer s.starting.Unlock()
 	err := s.front.close(s.base.cfg.Server.StopTimeout)
 	return errors.Join(err, s.base.cleanups.run())
 }

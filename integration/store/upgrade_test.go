@@ -270,6 +270,24 @@ func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	f.former("counters", "user@", "max", 20261201)
 }
 
+// A node of the previous version, whose clock was set back too, begins a period and removes it while
+// a node of this version begins it.
+func TestPeriodThatIsRemovedWhileItBegins(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	s := f.open()
+	period := persist.Document{Kind: persist.PeriodKind, Key: "user@20261002", Revision: 1, Body: "segment", Timestamp: 1}
+	if d, err := s.Documents().Read(t.Context(), period.Kind, period.Key); !errors.Is(err, persist.ErrNotFound) {
+		t.Fatalf("the period is %+v, %v", d, err)
+	}
+	if _, err := f.Collection("counters").UpdateByID(t.Context(), "user@", bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: 20261003}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Documents().Create(t.Context(), period); err != nil {
+		t.Fatal(err)
+	}
+	f.purged(s, 20261003)
+}
+
 // former checks a field of a record where the previous version reads it. nil means no record.
 func (f former) former(collection, id, field string, want any) {
 	f.Helper()
@@ -334,6 +352,72 @@ func TestUpgradeOfDamagedShapes(t *testing.T) {
 		}
 		if err := persist.ShapesIn(s.Documents()).Create(t.Context(), name, "segment", time.Now()); err == nil {
 			t.Errorf("%s was created", name)
+		}
+	}
+}
+
+// What this version removes is known to the previous version before anything is removed, even if
+// the change is cut off, and even if another node goes on with what it finds.
+func TestRemovedPeriodsAreKnownToThePreviousVersionFirst(t *testing.T) {
+	server := testenv.StartMongo(t)
+	for steps := range 100 {
+		f := newFormer(t, server)
+		f.open()
+		left := steps
+		cut := f.open(func(o *mongo.Options) {
+			o.Unreached = true // so that only the change is cut off
+			o.Admit = func(context.Context) error {
+				if left--; left < 0 {
+					return errCut
+				}
+				return nil
+			}
+		})
+		err := cut.Documents().Update(t.Context(), persist.PurgedDocument("user", 20261120, 2, 8))
+		gone, failed := f.open().Documents().Read(t.Context(), persist.PurgedKind, "user")
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		if gone.Body == "20261120" {
+			f.former("counters", "user@", "max", 20261120)
+		}
+		if err == nil {
+			return
+		}
+	}
+	t.Error("the change never ends")
+}
+
+// A node that began without its store refuses a newer layout too, and so does a command that only
+// looks.
+func TestNewerLayoutIsRefusedLater(t *testing.T) {
+	server := testenv.StartMongo(t)
+	for name, change := range map[string]func(*mongo.Options){
+		"looked at": func(o *mongo.Options) { o.ReadOnly = true },
+		"unreached": func(o *mongo.Options) { o.Unreached = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFormer(t, server)
+			f.open()
+			if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}); err != nil {
+				t.Fatal(err)
+			}
+			if c, err := persist.ReadCluster(t.Context(), f.open(change).Documents()); !errors.Is(err, persist.ErrNewer) {
+				t.Errorf("the cluster is %+v, %v", c, err)
+			}
+		})
+	}
+}
+
+// A damaged record of removed periods keeps only its own biz type from issuing.
+func TestUpgradeOfDamagedTombstones(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	f.insert("counters", record("number@", bson.D{{Key: "max", Value: "x"}}), append(formerCounter("epoch@", 20261001)[:6], bson.E{Key: "epoch", Value: 5}))
+	s := f.open()
+	f.holds(s)
+	for _, name := range []string{"number", "epoch"} {
+		if d, err := s.Documents().Read(t.Context(), persist.PeriodKind, name+"@20261001"); err == nil || errors.Is(err, persist.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", name, d, err)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func Open(opts Options) (*Store, error) {
 	}
 	s.fill(opts)
 	if s.format < Format {
-		err = s.writer.do(context.Background(), upgrade)
+		err = s.writer.alone(upgrade)
 	}
 	if errors.Is(err, errPanicked) {
 		// it does not wrap ErrUnavailable: trying again would not help

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,5 +225,37 @@ func TestUpgradeThatIsCutOff(t *testing.T) {
 	s := open(t, path)
 	if id, err := persist.ClusterID(t.Context(), s, time.Now); id != formerID || err != nil {
 		t.Errorf("the cluster is %q, %v", id, err)
+	}
+}
+
+// An upgrade that cannot be completed changes nothing: the file stays one of the previous version.
+func TestUpgradeThatFails(t *testing.T) {
+	former := newFormerFile()
+	former["counters"]["@"] = `{"bizTag":"@","max":1,"step":1,"timestamp":1}` // no biz type has this name
+	path := former.write(t)
+	for range 2 {
+		s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+		if err == nil {
+			t.Fatal("it was opened", s.Close())
+		}
+		if !strings.Contains(err.Error(), "key") {
+			t.Errorf("got %v", err)
+		}
+	}
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bbolt.Tx) error {
+		for name, records := range former {
+			if b := tx.Bucket([]byte(name)); b == nil || b.Stats().KeyN != len(records) {
+				t.Errorf("the bucket %s is not as it was", name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

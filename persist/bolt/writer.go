@@ -24,7 +24,7 @@ type writer struct {
 	update  func(func(*bbolt.Tx) error) error // bbolt's Update
 	check   func() error
 	guard   *guard
-	twice   bool // each transaction is followed by an empty one, see transact
+	twice   bool // each transaction is followed by an empty one, see durably
 	queue   chan *write
 	quit    chan struct{}
 	stopped chan struct{}
@@ -113,15 +113,15 @@ func (w *writer) commit(batch []*write) {
 	}
 }
 
-// transact runs the batch so that it survives damage of any one page.
-func (w *writer) transact(batch []*write) (err error) {
+// transact runs the batch.
+func (w *writer) transact(batch []*write) error {
 	if w.broken != nil {
 		return w.broken
 	}
 	if err := w.check(); err != nil {
 		return err
 	}
-	err = w.run(func(tx *bbolt.Tx) error {
+	return w.durably(func(tx *bbolt.Tx) error {
 		for _, op := range batch {
 			if op.err = op.ctx.Err(); op.err == nil {
 				op.err = op.f(tx)
@@ -129,7 +129,20 @@ func (w *writer) transact(batch []*write) (err error) {
 		}
 		return nil
 	})
-	if err != nil {
+}
+
+// alone runs f in a transaction of its own, before there are other writes. Unlike one of do, it is
+// rolled back if f returns an error.
+func (w *writer) alone(f func(*bbolt.Tx) error) error {
+	if err := w.check(); err != nil {
+		return err
+	}
+	return translate(w.durably(f))
+}
+
+// durably runs a transaction so that it survives damage of any one page.
+func (w *writer) durably(f func(*bbolt.Tx) error) error {
+	if err := w.run(f); err != nil {
 		return err
 	}
 	// bbolt writes two meta pages in turn. If the newer one is damaged, it silently opens the state

@@ -58,6 +58,12 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
+	if doc.Kind == persist.PeriodKind {
+		// The period may have been begun and removed since the caller looked for it.
+		if err := d.raisePurged(ctx, doc.Key); err != nil {
+			return err
+		}
+	}
 	if err := d.former.create(ctx, doc); err != nil {
 		return d.takeOver(ctx, doc, err)
 	}
@@ -68,6 +74,12 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 func (d *documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return persist.Document{}, err
+	}
+	if kind == persist.ClusterKind && !d.former.upgraded {
+		// This process has not seen the layout yet, and whoever uses the store begins here.
+		if err := d.former.checkLayout(ctx); err != nil {
+			return persist.Document{}, err
+		}
 	}
 	doc, err := d.repository.Read(ctx, documentID(kind, key))
 	if errors.Is(err, persist.ErrNotFound) {
@@ -80,6 +92,12 @@ func (d *documents) Read(ctx context.Context, kind, key string) (persist.Documen
 func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 	if err := doc.Validate(); err != nil {
 		return err
+	}
+	if doc.Kind == persist.PurgedKind {
+		// First: as soon as a node finds the document, it removes the periods.
+		if err := d.former.raise(ctx, doc); err != nil {
+			return err
+		}
 	}
 	err := d.replace(ctx, doc, ofRevision(doc.Kind, doc.Key, doc.Revision-1))
 	if err == nil {

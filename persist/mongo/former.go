@@ -22,7 +22,7 @@ import (
 //     create, of whatever version, one wins.
 //
 // Which periods were removed is read for every range of a period. So once the database is upgraded,
-// its former place is not read each time, but only before an unknown period begins; see
+// its former place is not read each time, but only while an unknown period begins; see
 // [documents.raisePurged].
 type former struct {
 	*link
@@ -118,13 +118,13 @@ func (f *former) read(ctx context.Context, kind, key string) (d persist.Document
 	found := from.FindOne(ctx, bson.D{{Key: "_id", Value: id}})
 	switch from {
 	case f.clusters:
-		return decodeFormer[storedCluster](found)
+		return decodeFormer[storedCluster](found, id)
 	case f.shapes:
-		return decodeFormer[storedShape](found)
+		return decodeFormer[storedShape](found, id)
 	}
-	var c storedCounter
-	if err := found.Decode(&c); err != nil {
-		return d, translate(err)
+	c, err := decode[storedCounter](found, id)
+	if err != nil {
+		return d, err
 	}
 	counter, err := c.model()
 	d, _ = persist.FormerPurged(counter)
@@ -133,12 +133,24 @@ func (f *former) read(ctx context.Context, kind, key string) (d persist.Document
 
 func decodeFormer[D interface {
 	document() (persist.Document, error)
-}](found *mongo.SingleResult) (persist.Document, error) {
-	var d D
-	if err := found.Decode(&d); err != nil {
-		return persist.Document{}, translate(err)
+}](found *mongo.SingleResult, id string) (persist.Document, error) {
+	d, err := decode[D](found, id)
+	if err != nil {
+		return persist.Document{}, err
 	}
 	return d.document()
+}
+
+// decode reads a record. One that has fields of other types is damaged.
+func decode[D any](found *mongo.SingleResult, id string) (d D, err error) {
+	raw, err := found.Raw()
+	if err != nil {
+		return d, translate(err)
+	}
+	if bson.Unmarshal(raw, &d) != nil {
+		return d, damaged(id)
+	}
+	return d, nil
 }
 
 // create writes a new document to its former place too. It returns ErrExists if there is a shape.
@@ -163,11 +175,8 @@ func shapeFields(d persist.Document) bson.D {
 	return bson.D{{Key: "shape", Value: d.Body}, {Key: "timestamp", Value: d.Timestamp}}
 }
 
-// update writes a change of a document to its former place too.
+// update writes a change of a document to its former place too, unless that comes first: see raise.
 func (f *former) update(ctx context.Context, d persist.Document) error {
-	if d.Kind == persist.PurgedKind {
-		return f.raise(ctx, d)
-	}
 	to, id := f.place(d.Kind, d.Key)
 	if to != f.shapes {
 		return nil
@@ -241,8 +250,9 @@ func (d *documents) readFormer(ctx context.Context, kind, key string, missing er
 }
 
 // raisePurged copies which periods nodes of the previous version removed. It runs before a caller
-// learns that a period is unknown, because such a node may have removed it. The caller checks once
-// more whether the period was removed before it uses the period's counter.
+// learns that a period is unknown, because such a node may have removed it, and before the period is
+// created, because it may have done so since. After each the caller checks whether the period was
+// removed before it uses the period's counter.
 func (d *documents) raisePurged(ctx context.Context, counter string) error {
 	bizType, _, _ := strings.Cut(counter, "@")
 	there, err := d.former.read(ctx, persist.PurgedKind, bizType)

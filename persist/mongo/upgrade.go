@@ -68,6 +68,18 @@ func (f *former) readCluster(ctx context.Context) (record storedCluster, err err
 	return record, translate(err)
 }
 
+// checkLayout returns an error if the layout is newer than this build knows.
+func (f *former) checkLayout(ctx context.Context) error {
+	record, err := f.readCluster(ctx)
+	if err == nil {
+		_, err = record.layout()
+	}
+	if errors.Is(err, persist.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // insertCluster creates the record in a database that has none.
 func (f *former) insertCluster(ctx context.Context) error {
 	ctx, cancel, err := f.begin(ctx)

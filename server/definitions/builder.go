@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -36,6 +37,7 @@ func (b *builder) decode(name string, text []byte) (seqd.BizType, error) {
 // build builds a biz type. If its plugins cannot be made, for example because a key file cannot be
 // read, the biz type refuses to issue, and that is no error: the others must not be affected.
 func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
+	defer recovered("strategy "+bizType.Strategy, &err)
 	d.BizType = bizType
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
 		return d, err
@@ -136,7 +138,8 @@ func (b *builder) possiblePlugins(bizType seqd.BizType) (bound []seqd.BoundPlugi
 	return bound, err
 }
 
-func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (seqd.BoundPlugin, error) {
+func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (bound seqd.BoundPlugin, err error) {
+	defer recovered("plugin "+binding.Name, &err)
 	factory, err := plugin.Lookup(binding.Name)
 	if err != nil {
 		return seqd.BoundPlugin{}, err
@@ -148,6 +151,13 @@ func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (seqd
 	return seqd.BoundPlugin{
 		Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
 	}, nil
+}
+
+// recovered turns a panic of a strategy or plugin into an error. It must be deferred directly.
+func recovered(what string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s panicked: %v\n%s", what, p, debug.Stack())
+	}
 }
 
 func disabled(name string) *seqd.Error {

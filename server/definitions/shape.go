@@ -9,12 +9,13 @@ import (
 )
 
 // Shape returns what the IDs of a biz type look like, with what its plugins make of the numbers.
-func Shape(bizType seqd.BizType) (string, error) {
+func Shape(bizType seqd.BizType) (shape string, err error) {
+	defer recovered("the shape of "+bizType.Name, &err)
 	factory, err := strategy.Lookup(bizType.Strategy)
 	if err != nil {
 		return "", err
 	}
-	shape := factory.Shape(bizType)
+	shape = factory.Shape(bizType)
 	for _, binding := range plugin.Chain(bizType) {
 		factory, err := plugin.Lookup(binding.Name)
 		if err != nil {

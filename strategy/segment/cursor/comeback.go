@@ -130,9 +130,6 @@ func (m *Machine) Closed(when time.Time, issued, top int64) {
 	m.highest = max(m.highest, issued)
 	m.see(top)
 	m.end(now, &t.work)
-	if m.away != nil {
-		m.startWatch(now) // so the local buffer found, and it asks no more
-	}
 	if m.mode == Closing {
 		return
 	}

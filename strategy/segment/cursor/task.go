@@ -259,9 +259,7 @@ func (m *Machine) Allocated(when time.Time, id Task, r persist.Range, err error)
 		w.refused = true
 		w.question(now, FetchDeadline)
 		return
-	case err != nil:
-		m.startWatch(now)
-	default:
+	case err == nil:
 		m.see(r.Last)
 		if !w.to.Keeps() {
 			m.belief.drew(w.to.Epoch(), w.sent)

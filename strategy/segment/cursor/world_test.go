@@ -33,6 +33,7 @@ type world struct {
 	redis redis
 	store store
 	local local
+	slow  *slowTake // nil while no take for callers is under way
 	// offered is where each range went that the store gave, by its first number (invariant U2).
 	offered map[int64]string
 	highest int64 // that was issued
@@ -97,7 +98,7 @@ func (w *world) fetch() {
 			w.resumes++
 		case Log:
 		case StoreAnswers:
-			w.m.Store(nil)
+			w.m.Store(w.now, nil)
 		case OpenLocal:
 			w.local = local{open: true, ranges: c.Ranges, top: c.Floor}
 			for _, r := range c.Ranges {
@@ -138,8 +139,15 @@ func (w *world) check() {
 	}
 	w.changes[[2]Mode{w.mode, next}]++
 	w.mode = next
-	if due := w.m.Deadline(); w.mode == Closing && !due.IsZero() {
+	due := w.m.Deadline()
+	if w.mode == Closing && !due.IsZero() {
 		w.t.Errorf("closing, and Tick is due at %v", due)
+	}
+	if (w.mode == Mending || w.mode == Alone) && len(w.waiting) == 0 && due.IsZero() {
+		w.t.Errorf("%s, and nothing is under way", w.mode)
+	}
+	if w.slow != nil && (w.mode == Mending || w.mode == Alone) {
+		w.t.Errorf("%s, and a take is under way", w.mode)
 	}
 }
 
@@ -292,7 +300,7 @@ func (w *world) install(in rediscursor.Install, how outcome) (answer rediscursor
 // allocate takes a range from the store.
 func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 	if how == never || w.store.down {
-		w.m.Store(errDown)
+		w.m.Store(w.now, errDown)
 		return persist.Range{}, errDown
 	}
 	believed, isCursor := c.To.Cursor()
@@ -310,10 +318,10 @@ func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 		w.store.epoch = c.To.Epoch()
 	}
 	if how == lost {
-		w.m.Store(errUnknown)
+		w.m.Store(w.now, errUnknown)
 		return persist.Range{}, errUnknown
 	}
-	w.m.Store(nil)
+	w.m.Store(w.now, nil)
 	return r, nil
 }
 
