@@ -135,7 +135,7 @@ func (c *callers) Gone(n int64) { c.wanted -= n }
 
 // Store notes why the store gives no ranges, nil if it does. It is called whenever that changes. If
 // the result of a command showed it, Store is called before the result is passed on. The local
-// buffer may find it out after it was closed.
+// buffer may find out after it was closed.
 func (m *Machine) Store(when time.Time, away error) {
 	if m.away = away; away != nil {
 		m.startWatch(at(when))
