@@ -1,16 +1,17 @@
 # seqd in a container: one static binary, no shell, user 65532.
 #
 #   docker build --build-arg VERSION=v1.2.3 --build-arg REVISION=$(git rev-parse HEAD) -t seqd .
-#   docker run -d --name seqd -p 127.0.0.1:8080:8080 -v seqd-data:/var/lib/seqd -e SEQD_AUTH_MODE=none seqd
+#   docker run -d --name seqd -p 127.0.0.1:8080:8080 -v seqd-data:/var/lib/seqd \
+#     -e SEQD_AUTH_MODE=none seqd
 #
 # SEQD_AUTH_MODE=none is a decision that the image does not make for you. The loopback address of a
 # container cannot be reached from outside, so the image listens on 0.0.0.0, and there seqd refuses
-# to start until it has tokens (SEQD_AUTH_TOKENS) or is configured to let everybody call who can reach
-# the address. The port above is published to this machine's loopback address only. The numbers are on
-# the volume; everything else may be --read-only. scripts/image checks all of this.
+# to start until it has tokens (SEQD_AUTH_TOKENS) or is configured to serve everybody who can reach
+# the address. The port above is published to this machine's loopback address only. The numbers are
+# on the volume; everything else may be --read-only. scripts/image checks all of this.
 #
-# Without tokens it answers only requests for an IP address, localhost or a configured name: if other
-# containers call it seqd, add -e SEQD_SERVER_HOSTS=seqd.
+# Without tokens it answers only requests for an IP address, localhost or a configured name: if
+# other containers call it seqd, add -e SEQD_SERVER_HOSTS=seqd.
 
 # Any image with a shell, Go 1.26 or later, and the certificates of public authorities in the place
 # where Debian and Alpine have them.
@@ -20,14 +21,14 @@ ARG REVISION=unknown
 
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
-# The modules are a layer of their own: they are downloaded again only when go.mod or go.sum changes.
+# The modules have their own layer: they are downloaded again only when go.mod or go.sum changes.
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION
 ARG REVISION
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/seqd/seqd/internal/version.linked=${VERSION} -X github.com/seqd/seqd/internal/version.revision=${REVISION}" -o /image/seqd ./cmd/seqd
-# What the image consists of. The folder for the data is separate, because another user owns it. seqd
+# The content of the image. The folder for the data is separate, because another user owns it. seqd
 # verifies webhooks, trace collectors, Redis and databases by the certificates; for an authority of
 # your own, mount its certificate as another file in /etc/ssl/certs.
 RUN mkdir -p /image/etc/seqd /image/etc/ssl/certs /image/var/lib /state/data \

@@ -110,7 +110,8 @@ func (b *backends) issue(ctx context.Context, definitions []seqd.Definition, max
 	issuer.Init(ctx)
 	b.cleanUps = append(b.cleanUps, func() error { return issuer.Close(context.Background()) })
 	defaults := config.Default().Server
-	api, err := httpapi.New(httpapi.Options{MaxCount: defaults.MaxCount, MaxBodyBytes: defaults.MaxBodyBytes, MaxInFlight: maxInFlight, Log: discard()})
+	limits := httpapi.Limits{MaxCount: defaults.MaxCount, MaxBodyBytes: defaults.MaxBodyBytes, MaxInFlight: maxInFlight}
+	api, err := httpapi.New(httpapi.Options{Limits: limits, Log: discard()})
 	if err != nil {
 		return "", err
 	}

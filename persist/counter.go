@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Counter is the record that ranges are allocated from.
+// Counter is the record in the store that ranges are allocated from. A biz type has one, or one for
+// each period if its numbers reset.
 type Counter struct {
 	// BizTag is the name of the counter: that of the biz type, or, if its numbers reset, with the
 	// period, such as invoice@2026.
@@ -57,9 +58,9 @@ func (r Range) Validate() error {
 // Request asks for a range.
 type Request struct {
 	BizTag string
-	// Size is how many numbers the range shall hold, 0 to MaxNumber. A request for none takes
-	// nothing and returns an empty range; it raises the counter to the floor and, with the zero
-	// Target, retires its cursor. It cannot be for a cursor.
+	// Size is how many numbers the range shall hold, 0 to MaxNumber. With size 0 nothing is taken
+	// and the range is empty, but the counter is raised to the floor, and the zero Target retires
+	// its cursor. A range for a cursor cannot have size 0.
 	Size int64
 	// Floor is the highest number that the calling process ever saw for this counter, 0 for none.
 	// The range begins above it.
@@ -131,8 +132,9 @@ func (r Request) Validate() error {
 	return nil
 }
 
-// Allocated returns the counter as it is after a request, and the range. It only computes: a driver
-// writes the counter before it returns the range. now is in ms since the Unix epoch.
+// Allocated returns the counter as it is after a request, and the range. It only computes. A driver
+// reads the counter, calls Allocated and writes the result in one transaction, and returns the
+// range only after that (invariant U1). now is in ms since the Unix epoch.
 func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if err := req.Validate(); err != nil {
 		return c, Range{}, err
@@ -157,12 +159,13 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	return c, Range{First: base + 1, Last: c.Max}, nil
 }
 
-// Counters keeps counters. It is what uniqueness rests on (invariant U1: a range leaves the store
-// once). It is safe for concurrent use. Every change is durable when the operation returns nil.
+// Counters keeps counters. Allocate is what keeps two nodes from issuing the same number (invariant
+// U1: a range leaves the store once). Counters is safe for concurrent use. Every change is durable
+// when the operation returns nil.
 //
-// After an error other than those named here a change may have happened, or may happen later. The
-// caller forgets a range whose outcome is unknown and never guesses; a driver never repeats an
-// Allocate or GiveBack whose outcome it does not know.
+// After an error other than those named here a change may have happened, or may happen later. A
+// caller never uses a range whose outcome is unknown. A driver never repeats an Allocate or
+// GiveBack whose outcome it does not know (invariant U2).
 type Counters interface {
 	// Create stores a new counter, or returns ErrExists. Of concurrent calls one succeeds.
 	Create(ctx context.Context, c Counter) error
@@ -174,11 +177,14 @@ type Counters interface {
 	// their names.
 	List(ctx context.Context, after string, limit int) ([]Counter, error)
 	// Allocate does max := max(max, floor) + size in one atomic, durable step, and returns the size
-	// numbers up to the new max. It adds the gap if max was below floor, and it sets the epoch as
-	// the target says. It returns ErrNotFound if there is no counter: one that vanished must not
-	// start again. It returns ErrEpoch if the range is for a cursor that does not count. After
-	// these, ErrExhausted and ErrInvalid, nothing was taken. After any other error the range may
-	// have been taken, and the epoch changed.
+	// numbers up to the new max. So of concurrent calls, on one node or many, no two get the same
+	// number (invariant U1). Allocate also adds the gap if max was below floor, and sets the epoch
+	// as the target says.
+	//
+	// It returns ErrNotFound if there is no counter, and creates none: a counter that vanished must
+	// not start again. It returns ErrEpoch if the range is for a cursor and the counter has another
+	// epoch (invariant U3b). After these, ErrExhausted and ErrInvalid nothing has changed. After
+	// any other error the range may have been taken, and the epoch changed.
 	Allocate(ctx context.Context, req Request) (Range, error)
 	// GiveBack returns the end of what was handed out. If max is r.Last, it becomes r.First − 1,
 	// atomically and durably, and GiveBack returns true. Otherwise nothing changes and it returns

@@ -13,11 +13,16 @@
 // tokens, the cluster's ID ([ClusterID]), the shapes of IDs ([ShapesIn]), and which periods exist
 // and were removed ([PeriodKind], [PurgedKind]).
 //
+// Two nodes never issue the same number because [Counters].Allocate gives each number to one caller
+// (invariant U1 of docs/DESIGN.md). Test "concurrent allocations never overlap" of package
+// persisttest fails on a driver that does not keep this.
+//
 // # Adding a store
 //
-// Write a package persist/NAME that imports this one and the client library of the store, and
-// nothing else of this module. Implement the parts in this order, and run package persisttest after
-// each one:
+// CONTRIBUTING.md has all steps. This is the first one, the driver: write a package persist/NAME
+// that imports this one and the client library of the store, and nothing else of this module.
+// Implement the parts in this order. Run package persisttest after each one, with -run
+// TestConformance/Counters and so on:
 //
 //  1. Counters. Allocate is one atomic, durable statement. It is never repeated if its outcome is
 //     unknown, not by the client library either: turn its retries off. A store that can read,
@@ -43,8 +48,7 @@
 //   - Each record carries [FormatVersion]. One of a newer version is refused with [ErrNewer], a
 //     damaged one with [ErrInvalid], and neither is changed.
 //
-// Then add the driver to server/config and server/backends. A driver for a server takes a function
-// Admit in its options and calls it before every operation: a node that began without its store must
-// not use it until it knows that it is the right one. persist/memory is the shortest driver,
-// persist/mongo one for a server.
+// A driver for a server takes a function Admit in its options and calls it before every operation:
+// a node that started without its store must not use the store before it has checked that it is the
+// right one. persist/memory is the shortest driver, persist/mongo is one for a server.
 package persist

@@ -1,5 +1,4 @@
-# shellcheck shell=bash
-# What the scripts share; sourced, not run.
+# shellcheck shell=bash Functions for the other scripts, which source this file.
 
 # say prints a heading and notes when its section began, for took and the table of .ci/run.
 section=
@@ -24,8 +23,7 @@ die() {
 	exit 1
 }
 
-# need COMMAND PACKAGE... makes sure that a command exists, and installs the Debian packages if it
-# does not.
+# need COMMAND PACKAGE... installs the Debian packages if a command does not exist.
 need() {
 	local command=$1
 	shift
@@ -94,7 +92,8 @@ build_binaries() {
 	export SEQD_TEST_BINARIES=$binaries
 }
 
-# pure prints the packages whose tests have no concurrency: the race detector would only slow them.
+# pure prints the packages whose tests have no concurrency. The race detector would only slow them
+# down.
 pure() {
 	go list ./deploy ./plugin/format ./plugin/obfuscate ./server/config ./server/openapi
 }

@@ -26,9 +26,9 @@ func warnOfAccess(cfg *config.Config, addr string, log *slog.Logger) {
 	auth := cfg.Auth
 	switch {
 	case auth.Mode == "none" && len(auth.Tokens) > 0:
-		log.Warn("auth.mode is none: whoever reaches the address can take numbers, change biz types and make tokens, and auth.tokens are not asked for")
+		log.Warn("auth.mode is none: anyone who reaches the address can take numbers, change biz types and create tokens; auth.tokens is ignored")
 	case auth.Mode == "none":
-		log.Warn("auth.mode is none: whoever reaches the address can take numbers, change biz types and make tokens")
+		log.Warn("auth.mode is none: anyone who reaches the address can take numbers, change biz types and create tokens")
 	case auth.Mode == "token" && len(auth.Tokens) == 0:
 		log.Warn("auth.mode is token and auth.tokens is empty: only tokens that the store has already let anybody in")
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// ask sends a request with a token, none for "", and returns status and body.
+// ask sends a request with a token, or without one for "", and returns status and body.
 func (s *service) ask(client *http.Client, method, path, secret, body string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -64,7 +64,7 @@ func withToken(path string) string {
 		path, access.DigestOf("ops-secret").Hex())
 }
 
-// A token made by the API gets in at once, and again after a restart, from when the store is open.
+// A token created by the API is accepted at once, and after a restart as soon as the store is open.
 func TestTokensOutliveTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	cfg := load(t, withToken(path))
@@ -111,7 +111,7 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	s.want(401, "GET", "/seq/order", made.Secret, "")
 }
 
-// The modes, and what the log says of them; no secret and no digest is in it.
+// The modes and their log messages. The log contains no secret and no digest.
 func TestAuthModes(t *testing.T) {
 	tokens := fmt.Sprintf("tokens: [{name: ops, sha256: %q, scopes: [admin, \"issue:*\"]}]", access.DigestOf("ops-secret").Hex())
 	for _, tt := range []struct {
@@ -124,7 +124,7 @@ func TestAuthModes(t *testing.T) {
 		{"mode: token", 401, "auth.tokens is empty"},
 		{"mode: token, " + tokens, 401, ""},
 		{"mode: none", 200, "auth.mode is none"},
-		{"mode: none, " + tokens, 200, "auth.tokens are not asked for"},
+		{"mode: none, " + tokens, 200, "auth.tokens is ignored"},
 	} {
 		var log syncLog
 		s := start(t, load(t, "server: {accessLog: on}\nstore: {driver: memory}\nbizTypes: [{name: order}]\nauth: {"+tt.auth+"}\n"), server.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
@@ -145,7 +145,7 @@ func TestAuthModes(t *testing.T) {
 	}
 }
 
-// An address that others can reach is not opened without tokens, also where only the name service
+// An address that others can reach is not opened without tokens, even if only the name service
 // knows that it is one.
 func TestOpenAddress(t *testing.T) {
 	cfg := load(t, "store: {driver: memory}\nbizTypes: [{name: order}]")
@@ -198,8 +198,8 @@ func certificateFiles(t *testing.T, files config.TLS) *x509.CertPool {
 	return pool
 }
 
-// A whole run over TLS: callers that check the certificate get in, and get another one when the
-// files change.
+// A whole run over TLS: callers that check the certificate are served, and get the new certificate
+// when the files change.
 func TestRunOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	files := config.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
@@ -234,7 +234,7 @@ func TestRunOverTLS(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	s.ask(standing, "GET", "/seq/order", "", "") // over the connection of before
+	s.ask(standing, "GET", "/seq/order", "", "") // over the previous connection
 	if resp, err := client(first).Get(s.url + "/healthz"); err == nil {
 		_ = resp.Body.Close()
 		t.Error("a new connection sees the old certificate")

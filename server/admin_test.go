@@ -17,8 +17,8 @@ import (
 	"github.com/seqd/seqd/server/ops"
 )
 
-// do sends a request with a JSON body and headers as pairs of name and value, wants its status, and
-// returns the body and the ETag.
+// do sends a request with a JSON body and headers as pairs of name and value, checks the status,
+// and returns the body and the ETag.
 func (s *service) do(want int, method, path, body string, headers ...string) (answer, etag string) {
 	s.t.Helper()
 	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -52,8 +52,8 @@ func wantIn(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// A biz type lives: made, changed, disabled, enabled, deleted and made again, over restarts, and no
-// number comes twice.
+// A biz type is created, changed, disabled, enabled, deleted and created again, over restarts. No
+// number is issued twice.
 func TestLifeOfABizType(t *testing.T) {
 	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db"))
 	s := start(t, load(t, text))
@@ -122,7 +122,7 @@ func TestLifeOfABizType(t *testing.T) {
 	wantIn(t, answer, `"name":"order"`, `"source":"config"`)
 }
 
-// What the store says wins over the configuration, which only gives the first definitions, unless
+// The store overrides the configuration, which has only the initial definitions, unless
 // bizTypesFrom is config.
 func TestTheStoreWins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
@@ -165,7 +165,7 @@ func TestTheStoreWins(t *testing.T) {
 	})
 }
 
-// A definition that is wrong is refused with everything that is wrong, and changes nothing.
+// A wrong definition is rejected with all its mistakes, and changes nothing.
 func TestWrongDefinitions(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
@@ -209,7 +209,7 @@ func TestWrongDefinitions(t *testing.T) {
 	s.do(413, "PUT", "/biz-types/order", `{"x":"`+strings.Repeat("x", 70_000)+`"}`)
 }
 
-// A definition whose IDs could repeat previous ones is refused unless it is forced (U6).
+// A definition whose IDs could repeat previous ones is rejected unless it is forced (U6).
 func TestShapeOfADefinition(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/seq/order", http.StatusOK)
@@ -227,7 +227,8 @@ func TestShapeOfADefinition(t *testing.T) {
 	s.do(409, "PUT", "/biz-types/order", `{}`)
 }
 
-// Secrets in definitions are not shown, and stay when a definition is written back as it was read.
+// Secrets in definitions are not shown, and are kept if a definition is written back as it was
+// read.
 func TestSecretsOfDefinitions(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
@@ -256,8 +257,8 @@ func TestSecretsOfDefinitions(t *testing.T) {
 	}
 }
 
-// A definition that this node cannot use is refused, for a new name too, instead of making the node
-// unready; and whoever only asks makes no files.
+// A definition that this node cannot use is rejected, also for a new name, and does not make the
+// node unready. Reading creates no files.
 func TestDefinitionThatCannotBeUsed(t *testing.T) {
 	dir := t.TempDir()
 	wrong, missing := filepath.Join(dir, "wrong"), filepath.Join(dir, "new", "key")
@@ -280,7 +281,8 @@ func TestDefinitionThatCannotBeUsed(t *testing.T) {
 	s.await("/readyz", http.StatusOK)
 }
 
-// No definition is so large that nodes or their store cannot hold it, whatever bodies are allowed.
+// A definition that is too large for nodes or their store is rejected, whatever the limit of
+// bodies.
 func TestDefinitionThatIsTooLarge(t *testing.T) {
 	s := start(t, load(t, "server: {maxBodyBytes: 10000000}\nstore: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
@@ -294,8 +296,7 @@ func TestDefinitionThatIsTooLarge(t *testing.T) {
 	s.do(404, "GET", "/biz-types/new", "")
 }
 
-// A definition that only building it shows to be of no use takes its biz type out of service, not
-// the node.
+// A definition that turns out to be unusable when it is built disables its biz type, not the node.
 func TestOneMistakeStopsOneBizType(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
@@ -308,7 +309,7 @@ func TestOneMistakeStopsOneBizType(t *testing.T) {
 	wantIn(t, s.await("/readyz", http.StatusOK), `"status":"ready"`)
 }
 
-// The commands for a restored backup know the biz types that only the store has, deleted ones too.
+// The commands for a restored backup include biz types that only the store has, even deleted ones.
 func TestRaiseWhatTheStoreHas(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nsnowflake: {stateDir: %[1]s.state, horizon: 500ms, renewInterval: 100ms, maxSkew: 200ms}\nbizTypes: [{name: order}]", filepath.Join(t.TempDir(), "seqd.db")))

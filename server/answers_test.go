@@ -52,7 +52,7 @@ func TestAnswersSurviveARestart(t *testing.T) {
 	}
 }
 
-// A request that comes while the service starts is refused as every other.
+// A request with a key during the start is rejected like any other.
 func TestAnswersWhileStarting(t *testing.T) {
 	s := start(t, load(t, "store: {driver: mongo, mongo: {uri: \"mongodb://127.0.0.1:1\", timeout: 100ms}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]"))
 	if status, body, _ := s.post("/seq/order", "k"); status != http.StatusServiceUnavailable {
@@ -60,7 +60,7 @@ func TestAnswersWhileStarting(t *testing.T) {
 	}
 }
 
-// Answers do not grow the file that numbers come from.
+// Answers do not grow the file of the counters.
 func TestAnswersLeaveTheCountersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)))

@@ -34,7 +34,7 @@ func (l *lockedText) String() string {
 	return l.text.String()
 }
 
-// A purge that fails, and clocks that differ, are warned of once each time it begins.
+// A failing purge and differing clocks are logged once, when they begin.
 func TestCleanerWarns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
@@ -85,7 +85,7 @@ func TestCleanerWarns(t *testing.T) {
 	})
 }
 
-// A store that offers to keep answers does.
+// Answers are kept in the store if it supports that.
 func TestAnswersInStore(t *testing.T) {
 	s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// Clean-ups run last in, first out, each once and also after one that fails, and their errors name
-// them.
+// Clean-ups run in reverse order, each once, even after one that fails. Their errors name them.
 func TestCleanupsRunInReverse(t *testing.T) {
 	var c cleanups
 	var ran []string
@@ -38,7 +37,7 @@ func TestCleanupsRunInReverse(t *testing.T) {
 	}
 }
 
-// A clean-up that hangs takes its time and no more, and the others still run.
+// A clean-up that hangs is abandoned after its time, and the others still run.
 func TestCleanupThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c cleanups
@@ -57,8 +56,8 @@ func TestCleanupThatHangs(t *testing.T) {
 	})
 }
 
-// A start that fails after the store is open closes it: its file can be opened again. Stop returns
-// the same whenever it is called.
+// If a start fails after the store is open, the store is closed and its file can be opened again.
+// Stop always returns the same error.
 func TestStartThatFailsHalfWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	text := fmt.Sprintf("server: {addr: '127.0.0.1:0'}\nlog: {level: error}\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)

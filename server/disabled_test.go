@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// awaitHistory asks for the history until it has a record: the plugin writes a moment later.
+// awaitHistory requests the history until it has a record, because the plugin writes with a delay.
 func (s *service) awaitHistory(part string) {
 	s.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -22,8 +22,8 @@ func (s *service) awaitHistory(part string) {
 	}
 }
 
-// The history and the statistics of a biz type that is disabled are shown: from when it is, after a
-// restart, and when its plugins are changed.
+// The history and the statistics of a disabled biz type are shown: at once, after a restart, and
+// after a change of its plugins.
 func TestDisabledBizTypeIsShown(t *testing.T) {
 	cfg := load(t, "store: {bolt: {path: "+filepath.Join(t.TempDir(), "seqd.db")+", lockTimeout: 1m}}\nbizTypes: [{name: order, start: 7, plugins: [{name: history}, {name: stats}]}]\n")
 	s := start(t, cfg)

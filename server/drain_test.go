@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// caller asks for numbers over one connection for as long as that lasts, and repeats nothing.
+// caller asks for numbers over one connection while it lasts, and never retries.
 type caller struct {
 	dial    func() (net.Conn, error)
 	conn    net.Conn
@@ -49,7 +49,7 @@ func (c *caller) ask() error {
 	return nil
 }
 
-// dialReady connects to the first node that is ready, as a balancer does.
+// dialReady connects to the first ready node, as a balancer does.
 func dialReady(nodes ...*service) (net.Conn, error) {
 	probe := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
 	for _, n := range nodes {
@@ -65,8 +65,8 @@ func dialReady(nodes ...*service) (net.Conn, error) {
 	return nil, fmt.Errorf("no node is ready")
 }
 
-// Callers that keep their connections see nothing of a stop: within drainDelay each of them was
-// sent elsewhere.
+// Callers that keep their connections do not notice a stop, because each is sent elsewhere within
+// drainDelay.
 func TestStopUnderLoadFailsNobody(t *testing.T) {
 	t.Parallel()
 	const callers = 20
@@ -83,8 +83,8 @@ func TestStopUnderLoadFailsNobody(t *testing.T) {
 			for last := false; !last; {
 				select {
 				case <-ended:
-					last = true // one more, on what is left
-				case <-time.After(10 * time.Millisecond): // what a caller does with a number
+					last = true // one more, on the remaining node
+				case <-time.After(10 * time.Millisecond): // the caller uses the number
 				}
 				if err := c.ask(); err != nil {
 					t.Errorf("a request failed: %v", err)

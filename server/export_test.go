@@ -2,7 +2,7 @@ package server
 
 import "time"
 
-// WithCertificateLook looks at the files of the certificate so often.
+// WithCertificateLook sets how often the files of the certificate are checked.
 func WithCertificateLook(interval time.Duration) Option {
 	return func(o *options) { o.certLook = interval }
 }

@@ -66,10 +66,9 @@ func (f *front) newAPI() (err error) {
 	cfg := f.base.cfg.Server
 	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Now: f.base.opts.now, Log: f.base.log})
 	opts := httpapi.Options{
-		MaxCount:           cfg.MaxCount,
-		MaxBodyBytes:       cfg.MaxBodyBytes,
-		MaxInFlight:        cfg.MaxInFlight,
-		MaxInFlightBytes:   cfg.MaxInFlightBytes,
+		Limits: httpapi.Limits{
+			MaxCount: cfg.MaxCount, MaxBodyBytes: cfg.MaxBodyBytes, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
+		},
 		TrustedProxies:     cfg.TrustedProxies,
 		AccessLog:          cfg.AccessLog == "on",
 		AccessLogPerSecond: cfg.AccessLogPerSecond,

@@ -21,8 +21,8 @@ import (
 	"github.com/seqd/seqd/server"
 )
 
-// scraped are the values of one scrape, by name and labels as in
-// seqd_ids_issued_total{biz_type="order"}; of a histogram its count.
+// scraped has the values of one scrape, by name and labels as in
+// seqd_ids_issued_total{biz_type="order"}. The value of a histogram is its count.
 type scraped map[string]float64
 
 func (s *service) scrape(headers ...string) scraped {
@@ -78,8 +78,7 @@ func valueOf(metric *dto.Metric) float64 {
 	return metric.Gauge.GetValue()
 }
 
-// awaitMetrics scrapes until every value that is wanted is shown: what was collected is shown for a
-// second.
+// awaitMetrics scrapes until every wanted value is shown. Collected values are cached for a second.
 func (s *service) awaitMetrics(want scraped) scraped {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -99,7 +98,7 @@ func (s *service) awaitMetrics(want scraped) scraped {
 	}
 }
 
-// Everything that is done is counted, exactly, and nothing else.
+// Every event is counted exactly once, and nothing else is counted.
 func TestMetrics(t *testing.T) {
 	counted := &observed{}
 	cfg := load(t, fmt.Sprintf(`
@@ -176,7 +175,7 @@ bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: 
 	}
 }
 
-// A biz type that is disabled stays; one that is deleted loses its series.
+// A disabled biz type keeps its series; a deleted one loses them.
 func TestMetricsFollowBizTypes(t *testing.T) {
 	t.Parallel()
 	s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}, {name: user}]", filepath.Join(t.TempDir(), "seqd.db"))))
@@ -203,7 +202,7 @@ func TestMetricsFollowBizTypes(t *testing.T) {
 	}
 }
 
-// send sends a change of which the answer must be good.
+// send sends a change, which must succeed.
 func (s *service) send(method, path string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, nil)
@@ -221,17 +220,18 @@ func (s *service) send(method, path string) {
 	}
 }
 
-// Metrics are there before the store is.
+// Metrics are served before the store is open.
 func TestMetricsWhileStarting(t *testing.T) {
 	s := start(t, load(t, "store: {driver: mongo, mongo: {uri: \"mongodb://127.0.0.1:1\", timeout: 100ms}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]"))
 	s.get("/seq/order")
 	s.awaitMetrics(scraped{`seqd_http_requests_total{code="503",method="GET",route="/seq/{bizType}"}`: 1, `seqd_backend_up{backend="store"}`: 0})
 }
 
-// What hangs is seen, and not waited for: a store that takes connections and never answers, and a
-// request that does not end.
+// Metrics show a store that accepts connections and never answers, and a request that does not end,
+// and do not wait for them.
+//
+// It does not run in parallel: TestStopIsBounded uses the same slow strategy.
 func TestMetricsWhileHanging(t *testing.T) {
-	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestMetricsOff(t *testing.T) {
 	wantCode(t, body, seqd.CodeNotFound)
 }
 
-// Numbers are issued without any observer too.
+// Numbers are issued without an observer too.
 func TestNobodyObserves(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nmetrics: {enabled: %t}\nbizTypes: [{name: order}]", enabled)), server.WithObserver(nil))

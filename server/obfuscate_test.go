@@ -13,8 +13,8 @@ import (
 	"github.com/seqd/seqd/server"
 )
 
-// Another key, or another number of digits, is refused by what the store knows (U6), and the key
-// file is made once; a file that is no good ends the start instead of being taken for another key.
+// Another key, or another number of digits, is rejected because of the shape in the store (U6). The
+// key file is created once. A damaged file ends the start and is not treated as another key.
 func TestObfuscate(t *testing.T) {
 	dir := t.TempDir()
 	keyFile := filepath.Join(dir, "keys", "obfuscate.key")

@@ -32,8 +32,8 @@ func (s *service) raw(lines ...string) int {
 	return resp.StatusCode
 }
 
-// An open node answers to its names alone, and to no page of another origin; with tokens, whoever
-// has one may use any name.
+// A node without tokens answers only requests for its names, and none from pages of another origin.
+// With tokens, callers may use any name.
 func TestNamesOfANode(t *testing.T) {
 	const settings = "server: {hosts: [seqd-1, seqd.example]}\nbizTypes: [{name: order}]\nstore: {driver: memory}\n"
 	open, closed := start(t, load(t, settings)), start(t, load(t, settings+"auth: {mode: token}\n"))

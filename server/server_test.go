@@ -32,7 +32,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// slow is a strategy whose Generate waits until the test lets it go on.
+// slow is a strategy whose Generate waits for the test.
 type slow struct {
 	entered, release chan struct{}
 	closed           atomic.Int64
@@ -122,7 +122,7 @@ func (s *service) get(path string) (status int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// await asks until the answer has the status.
+// await repeats a request until the answer has the status.
 func (s *service) await(path string, want int) string {
 	s.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -165,7 +165,7 @@ func TestRunIssuesAndGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-// While the store waits for its lock, the port is open and says so; a stop then is a clean one.
+// While the store waits for its lock, the port is open and answers say so. A stop then is clean.
 func TestPortOpensBeforeTheStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
@@ -217,8 +217,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// A clean stop: readyz says so first, requests under way end well, and only then is the store
-// closed.
+// In a clean stop, first readyz reports it, then requests in progress complete, and then the store
+// is closed.
 func TestStopInOrder(t *testing.T) {
 	cfg := load(t, "server: {drainDelay: 300ms}\nstore: {driver: memory}\nbizTypes: [{name: order, strategy: slow}, {name: quick}]")
 	s := start(t, cfg)
@@ -232,7 +232,7 @@ func TestStopInOrder(t *testing.T) {
 	if status, body := s.get("/seq/quick"); status != http.StatusOK {
 		t.Errorf("while draining, a request got %d: %s", status, body)
 	}
-	for { // until the listener has closed
+	for { // until the listener is closed
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
 			break
@@ -282,8 +282,8 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
-// U6: a biz type whose shape changed is refused, the others go on, and it works again when the
-// change is taken back.
+// U6: a biz type whose shape changed is rejected, the others work, and it works again when the
+// change is undone.
 func TestChangedShapeIsRefused(t *testing.T) {
 	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: quick}, {name: order, strategy: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
 	for _, strategyName := range []string{"segment", "other", "segment"} {
@@ -306,7 +306,7 @@ func TestChangedShapeIsRefused(t *testing.T) {
 	}
 }
 
-// stamp is a plugin that shows a text before each number and refuses batches of thirteen.
+// stamp is a plugin that shows a text before each number and rejects batches of thirteen.
 type stamp struct{ text string }
 
 func (p stamp) Before(_ context.Context, call *seqd.Call) error {
@@ -348,8 +348,7 @@ func init() {
 	})
 }
 
-// Plugins of the configuration stand around issuing, and what they make of the numbers is part of
-// the shape (U6).
+// Plugins of the configuration wrap issuing, and how they change numbers is part of the shape (U6).
 func TestPlugins(t *testing.T) {
 	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order, plugins: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
 	run := func(plugins string, check func(*service)) {
@@ -381,7 +380,7 @@ func TestPlugins(t *testing.T) {
 	run("[{name: stamp, text: B-}]", refuses)
 	run("[]", refuses)
 	run("[{name: stamp, text: A-, order: 1}, {name: stamp, text: B-, order: 2}]", issues(`"B-A-3"`))
-	// A plugin that cannot be used stops its biz type alone.
+	// An unusable plugin stops only its biz type.
 	for stamp, want := range map[string]string{"bad": "a text that only New can refuse", "lost": "a shape that cannot be read"} {
 		var log syncLog
 		s := start(t, load(t, fmt.Sprintf(text, "[{name: stamp, text: "+stamp+"}]}, {name: other")), server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -456,8 +455,8 @@ func init() {
 	})
 }
 
-// What strategies are built from: no Redis without addresses; the ID of the cluster stays that of
-// the store.
+// The Env of strategies: without addresses there is no Redis, and the cluster ID is that of the
+// store.
 func TestEnv(t *testing.T) {
 	text := fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, strategy: spy}]\nredis: {timeout: 50ms", filepath.Join(t.TempDir(), "seqd.db"))
 	clusters := make(map[string]bool)
@@ -504,8 +503,7 @@ func (l *syncLog) count(part string) int {
 	return strings.Count(l.text.String(), part)
 }
 
-// A Redis that is not there, or does not answer, does not keep the service from starting, and is
-// complained of once.
+// The service starts even if Redis is down or does not answer. It logs that once.
 func TestRedisOutOfReach(t *testing.T) {
 	t.Parallel()
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
@@ -518,7 +516,7 @@ func TestRedisOutOfReach(t *testing.T) {
 		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], timeout: 100ms}\nbizTypes: [{name: order}]", addr)),
 			server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s.await("/seq/order", http.StatusOK)
-		time.Sleep(500 * time.Millisecond) // several looks
+		time.Sleep(500 * time.Millisecond) // several checks
 		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
@@ -528,7 +526,7 @@ func TestRedisOutOfReach(t *testing.T) {
 	}
 }
 
-// What is not Redis ends the start.
+// A server that is not Redis ends the start.
 func TestRedisThatIsNone(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
@@ -539,8 +537,8 @@ func TestRedisThatIsNone(t *testing.T) {
 	}
 }
 
-// A server that refuses the certificate ends the start, even if the client first sees that it hung
-// up.
+// A server that rejects the certificate ends the start, even if the client first sees a closed
+// connection.
 func TestRedisThatHangsUp(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()

@@ -15,16 +15,15 @@ import (
 	"time"
 )
 
-// impatient is a server whose time-outs are short. What it does to slow clients rests on them
-// alone.
+// impatient starts a server with short time-outs, which alone limit slow clients.
 const impatient = `
 server: {readHeaderTimeout: 1s, readTimeout: 1s, writeTimeout: 4s, idleTimeout: 1s}
 store: {driver: memory}
 bizTypes: [{name: order, start: 1000000000, acquireTimeout: 1s}]
 `
 
-// connect opens a connection that is closed with the test. Nothing on it may take longer than a
-// minute.
+// connect opens a connection that is closed at the end of the test. No operation on it may take
+// longer than a minute.
 func (s *service) connect() net.Conn {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -38,7 +37,7 @@ func (s *service) connect() net.Conn {
 	return c
 }
 
-// drip sends what begins a request and then a byte at a time until the server closes the
+// drip sends the beginning of a request and then single bytes until the server closes the
 // connection.
 func drip(c net.Conn, begin string) error {
 	_, err := io.WriteString(c, begin)
@@ -49,8 +48,8 @@ func drip(c net.Conn, begin string) error {
 	return err
 }
 
-// meanwhile asks for numbers, each time by a new connection, until wait returns, and expects each
-// answer to be one. It returns how many there were.
+// meanwhile asks for numbers, each time over a new connection, until wait returns. Every request
+// must succeed. It returns their count.
 func (s *service) meanwhile(wait func()) (served int) {
 	s.t.Helper()
 	done := make(chan struct{})
@@ -96,7 +95,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			crowd.Go(func() {
 				var err error
 				if begin == "" {
-					_, err = c.Read(make([]byte, 1)) // which ends when the server closes
+					_, err = c.Read(make([]byte, 1)) // returns when the server closes
 				} else {
 					err = drip(c, begin)
 				}
@@ -111,8 +110,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}
 }
 
-// A client that does not read what it asked for holds its connection for writeTimeout and no
-// longer.
+// A client that does not read its answers loses its connection after writeTimeout.
 func TestClientThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, load(t, impatient))
@@ -124,8 +122,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		crowd.Go(func() {
-			// One after another, for the system takes some answers off the server's hands. When it
-			// takes no more the server does not read on, and this waits, until the server cuts the
+			// Several requests are needed, because the system buffers some answers. When the
+			// buffers are full the server stops reading, and this waits until the server closes the
 			// connection.
 			for {
 				if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
@@ -142,10 +140,10 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// endless is a body of any length that costs its reader nothing.
+// endless is a body of any length without a cost to its reader.
 type endless struct{ chunked bool }
 
-// send writes a body of size bytes until it is through or the server does not want more.
+// send writes a body of size bytes until it is sent or the server stops reading.
 func (e endless) send(c net.Conn, size int) (sent int) {
 	block := bytes.Repeat([]byte("x"), 64<<10)
 	if e.chunked {
@@ -161,7 +159,8 @@ func (e endless) send(c net.Conn, size int) (sent int) {
 	return sent
 }
 
-// A body far too large is refused when maxBodyBytes of it were read. The rest is never taken.
+// A body that is far too large is rejected after maxBodyBytes of it were read. The rest is never
+// read.
 func TestHugeBodies(t *testing.T) {
 	const size = 1 << 30
 	s := start(t, load(t, impatient))
@@ -242,15 +241,15 @@ func TestHeaderBombs(t *testing.T) {
 	}
 }
 
-// Connections above server.maxConnections are closed at once; the next client is served as soon as
-// one of the others has been cut off.
+// Connections above server.maxConnections are closed at once. The next client is served as soon as
+// one of the others is closed.
 func TestSlowClientsCannotTakeEveryConnection(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, impatient)
 	cfg.Server.MaxConnections = 20
 	s := start(t, cfg)
 	s.await("/readyz", http.StatusOK)
-	http.DefaultClient.CloseIdleConnections() // those of waiting for the server
+	http.DefaultClient.CloseIdleConnections() // the connections used to wait for the server
 	for range 100 {
 		c := s.connect()
 		_, _ = io.WriteString(c, "GET /seq/order HTTP/1.1\r\n")

@@ -17,15 +17,14 @@ store: {driver: memory}
 bizTypes: [{name: order, start: 100}]
 `
 
-// nobodyReads returns the end of a pipe that takes nothing any more, in blocking mode, as standard
-// error is.
+// nobodyReads returns the writing end of a full pipe, in blocking mode like standard error.
 func nobodyReads(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = r.Close(), w.Close() }) // closing the other end is what ends a write
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() }) // closing the other end ends a write
 	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +37,8 @@ func nobodyReads(t *testing.T) *os.File {
 	return w
 }
 
-// The log goes to a pipe that nobody reads, or to a full disk: numbers are issued, and the stop
-// ends in time.
+// The log goes to a pipe that nobody reads, or to a full disk. Numbers are issued, and a stop ends
+// in time.
 func TestLogThatTakesNothing(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// endpoints are collectors that are of no use. open counts the connections to the one that hangs.
+// endpoints are unusable collectors. open counts the connections to the one that hangs.
 func endpoints(t *testing.T, open *atomic.Int64) map[string]string {
 	t.Helper()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func endpoints(t *testing.T, open *atomic.Int64) map[string]string {
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case <-release:
-		case <-r.Context().Done(): // the other side has hung up
+		case <-r.Context().Done(): // the client has closed the connection
 		}
 	}))
 	hanging.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -73,7 +73,7 @@ func endpoints(t *testing.T, open *atomic.Int64) map[string]string {
 	return map[string]string{"down": "http://" + closed.Addr().String(), "refusing": refusing.URL, "hanging": hanging.URL}
 }
 
-// A collector that is of no use costs no request, and leaves nothing behind.
+// An unusable collector affects no request, and leaves no goroutine or connection behind.
 func TestCollectorOfNoUse(t *testing.T) {
 	var open atomic.Int64
 	for name, endpoint := range endpoints(t, &open) {
@@ -100,7 +100,7 @@ func TestCollectorOfNoUse(t *testing.T) {
 	}
 }
 
-// tracing is what goroutines that trace are doing.
+// tracing returns the stacks of goroutines that trace.
 func tracing() string {
 	all := make([]byte, 1<<20)
 	all = all[:runtime.Stack(all, true)]

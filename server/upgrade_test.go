@@ -89,8 +89,9 @@ func writeFormer(t *testing.T, path string, buckets map[string]map[string]any) {
 	}
 }
 
-// TestUpgradedStoreStillProtects checks that a file of the previous version continues its numbers,
-// refuses a change that could repeat IDs (U6), and does not start a period again that was removed.
+// TestUpgradedStoreStillProtects checks that numbers continue in a file of the previous version,
+// that a change that could repeat IDs (U6) is rejected, and that a removed period does not start
+// again.
 func TestUpgradedStoreStillProtects(t *testing.T) {
 	dir := t.TempDir()
 	serve := func(path, strategy string, check func(s *service)) {

@@ -17,13 +17,13 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// hook is a receiver of refusals.
+// hook is a receiver of rejections.
 type hook struct {
 	*httptest.Server
 	mu       sync.Mutex
 	rejected map[string]int // by biz type and code
 	secrets  map[string]bool
-	conns    map[string]bool // the addresses of the other side
+	conns    map[string]bool // the addresses of clients
 }
 
 func newHook(t *testing.T) *hook {
@@ -54,9 +54,8 @@ func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Biz types have the webhook of their strategy's section, which they share, or their own; a stop
-// posts what is queued. Stats count the same refusals, though the plugin that refuses runs before
-// them.
+// Biz types share the webhook of their strategy's section, or have their own. A stop posts the
+// queue. Stats count the same rejections, although the plugin that rejects runs before them.
 func TestWebhook(t *testing.T) {
 	shared, own := newHook(t), newHook(t)
 	s := start(t, load(t, fmt.Sprintf(`
@@ -97,8 +96,8 @@ bizTypes:
 	}
 }
 
-// grumpy is a rejection handler that panics, and whose Close waits until all of its kind are being
-// closed.
+// grumpy is a rejection handler that panics. Its Close waits until all handlers of this kind are
+// being closed.
 type grumpy struct{ closing *sync.WaitGroup }
 
 func (grumpy) Rejected(context.Context, *seqd.Call, *seqd.Error) { panic("not now") }
@@ -127,8 +126,8 @@ func init() {
 	})
 }
 
-// A handler that panics keeps no other from being told, and one that takes its time to close keeps
-// no other from closing.
+// A handler that panics does not affect the others, and a slow Close does not delay the closing of
+// others.
 func TestHandlersDoNotDisturbEachOther(t *testing.T) {
 	h := newHook(t)
 	s := start(t, load(t, fmt.Sprintf(`
@@ -149,7 +148,7 @@ bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{nam
 	}
 }
 
-// Over the limit, the answer says so in the headers that callers know.
+// Over the limit, the answer has the usual headers.
 func TestRateLimit(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order, plugins: [{name: rate-limit, rate: 0.4, burst: 2, per: number}]}]"))
 	s.await("/readyz", http.StatusOK)
@@ -175,7 +174,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// What is wrong with the built-in plugins is said at load, without what must not be seen.
+// Mistakes in the settings of built-in plugins are reported at load, without secrets.
 func TestWrongBuiltIns(t *testing.T) {
 	for list, want := range map[string]string{
 		`plugins: [{name: rate-limit}]`:                                   "bizTypes[0].plugins[0].rate: 0 is not above 0",

@@ -1,5 +1,5 @@
-// Makes the replica set and its users at the first start; afterwards it only sees whether they are there. It runs beside mongo-1, in its network: before there is
-// a user, MongoDB lets only localhost make one.
+// Creates the replica set and its users at the first start, and later only checks that they exist.
+// It runs in the network of mongo-1, because MongoDB lets only localhost create the first user.
 const env = process.env;
 db = connect("mongodb://127.0.0.1:27017/admin?directConnection=true");
 
@@ -13,7 +13,7 @@ function known() {
 
 if (!known()) {
   try {
-    // mongo-1 is the primary where it can be, because the users are made there.
+    // mongo-1 is the primary if possible, because the users are created there.
     rs.initiate({
       _id: "seqd",
       members: [

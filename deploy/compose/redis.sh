@@ -1,10 +1,12 @@
 #!/bin/sh
-# Starts a Redis server, or a Sentinel. The configuration is made at the first start and kept on the volume, for Sentinels write into it who the primary is.
+# Starts a Redis server, or a Sentinel. It writes the configuration at the first start and keeps it
+# on the volume, because Sentinels store the current primary in it.
 #
-#   redis.sh server NAME [PRIMARY]     a server that others know as NAME, and that replicates PRIMARY at first
+#   redis.sh server NAME [PRIMARY]     a server called NAME, which replicates PRIMARY at first
 #   redis.sh sentinel NAME PRIMARY     a Sentinel that watches PRIMARY at first
 #
-# REDISCLI_AUTH is the password of all of them. PORT is the one to listen on, and REDIS_PORT that of the primary.
+# REDISCLI_AUTH is the password of all servers, PORT the port to listen on, and REDIS_PORT that of
+# the primary.
 set -eu
 kind=$1 name=$2 primary=${3-}
 file=${FOLDER:-/data}/$kind.conf
@@ -17,9 +19,9 @@ requirepass $REDISCLI_AUTH
 masterauth $REDISCLI_AUTH
 replica-announce-ip $name
 appendonly yes
-# Cursors must not be evicted: what does not fit is refused.
+# Cursors must not be evicted. If memory is full, writes fail.
 maxmemory-policy noeviction
-# The replication ID stays when replicas come and go: a new one means that cursors are begun anew.
+# Keep the replication ID when replicas come and go, because with a new one all cursors start again.
 repl-backlog-ttl 0
 END
 	[ -z "$primary" ] || echo "replicaof $primary ${REDIS_PORT:-6379}" >>"$file"
@@ -29,7 +31,7 @@ port ${PORT:-26379}
 dir ${FOLDER:-/data}
 requirepass $REDISCLI_AUTH
 sentinel sentinel-pass $REDISCLI_AUTH
-# Names, for containers get other addresses when they are made again.
+# Use names, because containers get other addresses when they are created again.
 sentinel resolve-hostnames yes
 sentinel announce-hostnames yes
 sentinel announce-ip $name

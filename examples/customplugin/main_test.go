@@ -39,7 +39,7 @@ func start(t *testing.T, flags ...string) (addr string, stop func()) {
 		if code := <-ended; code != command.ExitOK {
 			t.Errorf("the service ended with %d", code)
 		}
-		ended <- command.ExitOK // whoever stops it again finds it stopped
+		ended <- command.ExitOK // for a second stop
 	}
 	select {
 	case addr = <-listening:
@@ -118,7 +118,7 @@ func TestSubCommands(t *testing.T) {
 			t.Errorf("got %s, want %s", body, want)
 		}
 	}
-	says("the configuration is valid: 2 biz types", "check-config")
+	says("the configuration is good: 2 biz types", "check-config")
 	addr, stop := start(t, on[2:]...)
 	issues(addr, "EU-100")
 	says(addr+" is alive, ready", "healthcheck", "--server.addr", addr)

@@ -14,8 +14,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// administer changes two biz types while they are asked for: one is moved up, disabled and enabled,
-// the other deleted and made again.
+// administer changes two biz types under load: one is raised, disabled and enabled, the other
+// deleted and created again.
 func (l *laboratory) administer(ctx context.Context, d *dice) {
 	for ctx.Err() == nil {
 		r := d.next()
@@ -37,7 +37,7 @@ func (l *laboratory) administer(ctx context.Context, d *dice) {
 	}
 }
 
-// patch moves the counter up, or changes the step.
+// patch raises the counter, or changes the step.
 func (l *laboratory) patch(ctx context.Context, r *rand.Rand, round uint64) {
 	body := fmt.Sprintf(`{"step":%d}`, 50+r.IntN(400))
 	if r.IntN(2) == 0 {
@@ -53,7 +53,8 @@ func (l *laboratory) untilDone(ctx context.Context, r *rand.Rand, name, method, 
 	}
 }
 
-// definition is that of a biz type as it is configured, without its name, except for some settings.
+// definition returns the configured definition of a biz type without its name, with some settings
+// changed.
 func (l *laboratory) definition(name string, but settings) string {
 	for i := range l.shapes {
 		if l.shapes[i].Name == name {
@@ -64,21 +65,21 @@ func (l *laboratory) definition(name string, but settings) string {
 				}
 			}
 			maps.Copy(rest, but)
-			text, _ := json.Marshal(rest) // it was checked when the nodes were configured
+			text, _ := json.Marshal(rest) // cannot fail: it was marshaled for the configuration
 			return string(text)
 		}
 	}
-	panic("no shape is called " + name)
+	panic("no shape has the name " + name)
 }
 
-// change asks a node for a change and says whether it was made.
+// change requests a change from a node and reports whether it was made.
 func (l *laboratory) change(ctx context.Context, n *seqd, name, method, path, body string) bool {
 	c := &record.Call{Node: n.name(), BizType: name, Kind: record.Admin, Key: strings.TrimSpace(method + path + " " + summary(body))}
 	ctx, cancel := context.WithTimeout(ctx, longPatience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, n.url()+"/biz-types/"+name+path, strings.NewReader(body))
 	if err != nil {
-		panic(err) // it is built of constants
+		panic(err) // cannot fail: it is built from constants
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -106,7 +107,7 @@ func (l *laboratory) change(ctx context.Context, n *seqd, name, method, path, bo
 	return c.Status >= 200 && c.Status < 300
 }
 
-// summary is a body for the record: start=700000.
+// summary formats a body for the record, such as start=700000.
 func summary(body string) string {
 	fields := map[string]any{}
 	if json.Unmarshal([]byte(body), &fields) != nil || len(fields) != 1 {

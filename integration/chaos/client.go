@@ -16,25 +16,25 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// request is what a caller asks a node for.
+// request is a request of a caller to a node.
 type request struct {
 	node    *seqd
 	shape   *shape
 	kind    string
 	count   int
-	key     string // of idempotent ones
+	key     string // the idempotency key, if any
 	text    bool
 	id      string        // of parse
 	timeout time.Duration // until the caller gives up
-	leave   time.Duration // until the caller goes away half-way; 0 for never
+	leave   time.Duration // until the caller disconnects half-way; 0 for never
 }
 
-// newHTTPClient keeps enough connections for all loops.
+// newHTTPClient returns a client with enough connections for all loops.
 func newHTTPClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}}
 }
 
-// send makes a call, records it and returns it. Numbers of an answer that came are in it.
+// send makes a call, records it and returns it with the numbers of its answer.
 func (l *laboratory) send(ctx context.Context, r request) *record.Call {
 	c := &record.Call{Node: r.node.name(), BizType: r.shape.Name, Kind: r.kind, Key: r.key, Asked: r.count}
 	if r.kind == record.Parse {
@@ -47,7 +47,7 @@ func (l *laboratory) send(ctx context.Context, r request) *record.Call {
 	}
 	req, err := r.http(ctx)
 	if err != nil {
-		panic(err) // it is built of constants
+		panic(err) // cannot fail: it is built from constants
 	}
 	l.sending.RLock()
 	defer l.sending.RUnlock()
@@ -72,7 +72,7 @@ func (l *laboratory) send(ctx context.Context, r request) *record.Call {
 	return c
 }
 
-// http is the request as it is sent.
+// http returns the HTTP request.
 func (r *request) http(ctx context.Context) (*http.Request, error) {
 	method, target := http.MethodGet, r.node.url()+"/seq/"+r.shape.Name
 	switch r.kind {
@@ -107,7 +107,7 @@ func (l *laboratory) exchange(req *http.Request) (status int, header http.Header
 	return resp.StatusCode, resp.Header, body, err
 }
 
-// complaint says why there was no answer.
+// complaint returns why there was no answer.
 func complaint(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -125,15 +125,15 @@ func complaint(err error) string {
 	}
 }
 
-// unreadable is the code of an answer of 200 that does not say what it should.
+// unreadable is the code of an answer with status 200 that cannot be read.
 const unreadable = "unreadable"
 
-// read takes out of an answer what it says.
+// read reads an answer into the call.
 func (r *request) read(c *record.Call, body []byte) {
 	switch {
 	case c.Status != http.StatusOK:
 		var problem struct{ Code string }
-		_ = json.Unmarshal(body, &problem) // an answer without a code is the checker's business
+		_ = json.Unmarshal(body, &problem) // the checker reports an answer without a code
 		c.Code = problem.Code
 	case r.kind == record.Parse:
 		readParsed(c, body)
@@ -155,7 +155,8 @@ func (r *request) read(c *record.Call, body []byte) {
 	}
 }
 
-// readTorn takes the whole lines out of an answer that broke off: its caller has those IDs.
+// readTorn reads the complete lines of an answer that was cut off, because its caller has those
+// IDs.
 func (r *request) readTorn(c *record.Call, body []byte) {
 	code := c.Code
 	if end := bytes.LastIndexByte(body, '\n'); end > 0 {
@@ -182,7 +183,7 @@ func (r *request) readIDs(c *record.Call, ids []string) {
 	}
 }
 
-// appendNumber adds a number to the last run where it fits, else it begins another one.
+// appendNumber adds a number to the last run if it fits, and otherwise starts another run.
 func appendNumber(runs []record.Run, n int64) []record.Run {
 	if len(runs) > 0 {
 		last := &runs[len(runs)-1]
@@ -195,7 +196,7 @@ func appendNumber(runs []record.Run, n int64) []record.Run {
 	return append(runs, record.Run{First: n, Count: 1, Step: 1})
 }
 
-// readParsed takes out what a node says of an ID.
+// readParsed reads a node's answer about an ID.
 func readParsed(c *record.Call, body []byte) {
 	var answer struct {
 		Number, MachineID, Sequence json.Number
@@ -213,6 +214,6 @@ func readParsed(c *record.Call, body []byte) {
 	if !answer.Time.IsZero() {
 		c.Parsed.Time = answer.Time.UnixMilli()
 	}
-	c.Parsed.Machine, _ = answer.MachineID.Int64() // it is missing where it does not apply
+	c.Parsed.Machine, _ = answer.MachineID.Int64() // missing if it does not apply
 	c.Parsed.Sequence, _ = answer.Sequence.Int64()
 }

@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// insideEnv marks the process that runs inside the laboratory's own namespaces.
+// insideEnv is set in the process inside the laboratory's namespaces.
 const insideEnv = "CHAOS_INSIDE"
 
-// Inside reports whether this process runs in namespaces of its own already.
+// Inside reports whether this process runs in the laboratory's namespaces.
 func Inside() bool { return os.Getenv(insideEnv) != "" }
 
-// Enter runs this program once more, in network, mount and process namespaces of its own, and
-// returns its exit code. Everything that a run makes (interfaces, addresses, mounts, processes)
-// exists only there, so that it collides with nothing and ends with the run however that ends: the
-// kernel takes it all down when the first process of the namespaces is gone, which is killed with
-// this one. The calling goroutine must keep its thread.
+// Enter runs this program again in new network, mount and process namespaces, and returns its exit
+// code. Everything that a run creates (interfaces, addresses, mounts, processes) exists only there,
+// so it conflicts with nothing and ends with the run: the kernel removes it all when the first
+// process of the namespaces ends, and that process is killed with this one. The calling goroutine
+// must keep its thread.
 func Enter() (code int, err error) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideEnv+"=1")
@@ -27,9 +27,9 @@ func Enter() (code int, err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    true, // ^C comes once, from here
+		Setpgid:    true, // ^C is forwarded once, from here
 	}
-	if os.Getuid() != 0 { // then as root of a user namespace, where the system allows that
+	if os.Getuid() != 0 { // use a user namespace, if the system allows it
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
@@ -45,7 +45,7 @@ func Enter() (code int, err error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if err := cmd.Start(); err != nil {
-		return 2, fmt.Errorf("the laboratory is made of network, mount and process namespaces, and this user may not make them here; run it as root: %w", err)
+		return 2, fmt.Errorf("the laboratory needs network, mount and process namespaces, and this user may not create them; run it as root: %w", err)
 	}
 	go pass(signals, cmd.Process)
 	if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
@@ -57,19 +57,19 @@ func Enter() (code int, err error) {
 	return code, nil
 }
 
-// pass hands the first signal on, and ends everything at the second.
+// pass forwards the first signal, and kills everything at the second.
 func pass(signals <-chan os.Signal, inside *os.Process) {
 	_ = inside.Signal(<-signals)
 	<-signals
 	_ = inside.Kill()
 }
 
-// workshop is where everything is that servers keep: in memory, seen by nobody outside, and gone
-// with the run.
+// workshop is the folder for the data of all servers. It is in memory, invisible outside, and gone
+// after the run.
 const workshop = "/run/seqd-chaos"
 
-// furnish makes fresh namespaces usable: mounts that stay inside, a /proc of the own processes, and
-// a /run for the workshop, the names of network namespaces and the lock of iptables.
+// furnish makes new namespaces usable. It keeps mounts inside, and mounts a /proc for the processes
+// inside and a /run for the workshop, the names of network namespaces and the lock of iptables.
 func furnish() error {
 	return inOrder(
 		func() error {
@@ -82,7 +82,7 @@ func furnish() error {
 	)
 }
 
-// named says what failed.
+// named adds what failed to an error.
 func named(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

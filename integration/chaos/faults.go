@@ -18,32 +18,32 @@ import (
 // class is a kind of fault.
 type class struct {
 	name string
-	// what a fault lays hands on, in words: "seqd" is that of its target, "seqd@all" that of every
-	// node, "mongo@m" that of m; two faults that share something never overlap
+	// the parts that a fault uses, as words: "seqd" is that of its target, "seqd@all" that of every
+	// node, "mongo@m" that of m. Two faults that share a part never overlap.
 	holds       string
 	targets     []string // one is drawn
 	amounts     []time.Duration
 	ways        []string
 	least, most time.Duration
-	// how long its end takes, and nothing else begins then; 0 for faults that end at once. Those
-	// that have it are slow
+	// how long its end takes, in which nothing else begins; 0 for faults that end at once. The
+	// others are slow.
 	after time.Duration
-	times int          // how often it may come in a run, 0 for as often as it is dealt
-	marks record.Fault // what it does beyond itself, for the checker
+	times int          // how often it may occur in a run; 0 for no limit
+	marks record.Fault // its effects, for the checker
 	begin func(l *laboratory, t *trouble) error
 	end   func(l *laboratory, t *trouble) error
 }
 
-// trouble is a fault under way.
+// trouble is a fault in progress.
 type trouble struct {
 	planned
 	record.Fault
-	undo []func() error // what end does besides, last first
+	undo []func() error // what end also does, in reverse order
 
-	backup *backup // of a restore
+	backup *backup // for a restore
 }
 
-// locks are the things that a fault on a target lays hands on.
+// locks returns the parts that a fault on a target uses.
 func (c *class) locks(target string) (locks []string) {
 	for _, word := range strings.Fields(c.holds) {
 		thing, place, given := strings.Cut(word, "@")
@@ -64,7 +64,7 @@ func (c *class) locks(target string) (locks []string) {
 var (
 	nodes     = []string{"a", "b", "c"}
 	everyLink = []string{"a", "b", "c", "all"}
-	roles     = []string{"primary", "primary", "replica"} // the primary is worth more
+	roles     = []string{"primary", "primary", "replica"} // the primary matters more
 	turns     = []time.Duration{
 		50 * time.Millisecond, -50 * time.Millisecond, 400 * time.Millisecond, -400 * time.Millisecond, 900 * time.Millisecond, -900 * time.Millisecond,
 		3 * time.Second, -3 * time.Second, time.Minute, -time.Minute, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour,
@@ -80,15 +80,15 @@ var (
 	switches     = []string{"under load", rolled}
 	otherRedises = []string{"another server", "another keyPrefix", "another db"}
 
-	// what a failover loses, the checker sees from the servers' roles; choose says what a primary
-	// that dies does
+	// the checker sees from the servers' roles what a failover loses; choose sets the effects of
+	// the death of a primary
 	redisAway = record.Fault{Redis: true}
 	redisLoss = record.Fault{Redis: true, LosesKeys: true}
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
 
 	storeBack    = record.Fault{Store: true, StoreBack: true, Unordered: switchedName}
-	redisChanged = record.Fault{LosesKeys: true} // each Redis has its own
+	redisChanged = record.Fault{LosesKeys: true} // each Redis has its own keys
 	twoRedises   = record.Fault{LosesKeys: true, Unordered: record.Every}
 	reordered    = record.Fault{Unordered: switchedName}
 )
@@ -137,8 +137,8 @@ var classes = []class{
 	{name: "isolate-node", holds: "isolation", targets: nodes, least: short, most: long, marks: cutOff, begin: isolateNode},
 	{name: "isolate-host", holds: "isolation", targets: []string{"a", "b", "c", "r1", "r2", "r3"}, least: short, most: long, marks: cutOff, begin: isolateHost},
 
-	// What operators do. Whatever keeps a node from hearing of a change stays away from those after
-	// which all nodes must have heard.
+	// Actions of operators. Faults that hide changes from a node do not overlap actions after which
+	// all nodes must know the change.
 	{name: "restore", holds: "seqd@all pause@all link@all isolation@all mongo@m settings@ ordering@", targets: nodes, ways: restores, least: short, most: some, after: 34 * time.Second, times: 2,
 		marks: storeBack, begin: beginRestore, end: endRestore},
 	{name: "redis-moved", holds: "seqd@all settings@", ways: otherRedises, least: some, most: long, after: 8 * time.Second, times: 4, marks: redisChanged, begin: moveRedis, end: moveRedisBack},
@@ -148,7 +148,7 @@ var classes = []class{
 		begin: toPerNode, end: toStrict},
 }
 
-// errNothing says that a fault found nothing to break, or was refused: there was none.
+// errNothing is returned if a fault found nothing to break or was rejected, so there was no fault.
 var errNothing = errors.New("nothing to break")
 
 func (l *laboratory) seqd(name string) *seqd {
@@ -157,13 +157,12 @@ func (l *laboratory) seqd(name string) *seqd {
 			return n
 		}
 	}
-	panic("no node is called " + name)
+	panic("no node has the name " + name)
 }
 
 func killSeqd(l *laboratory, t *trouble) error { l.seqd(t.target).kill(); return nil }
 
-// stopSeqd asks a node to end. One that does not do so well is a finding and no trouble of the
-// laboratory.
+// stopSeqd asks a node to end. A failure to do so is a finding, and not an error of the laboratory.
 func stopSeqd(l *laboratory, t *trouble) error {
 	l.stop(l.seqd(t.target))
 	return nil
@@ -183,7 +182,7 @@ func pauseSeqd(l *laboratory, t *trouble) error {
 
 func resumeSeqd(*laboratory, *trouble) error { return nil } // undo has done it
 
-// storm opens many connections that say little.
+// storm opens many connections that send incomplete requests.
 func storm(l *laboratory, t *trouble) error {
 	const crowd = 500
 	var open []net.Conn
@@ -229,7 +228,7 @@ func slewClock(l *laboratory, t *trouble) error {
 	return nil
 }
 
-// midnight has a node's clock pass midnight after a second.
+// midnight makes a node's clock pass midnight after a second.
 func midnight(l *laboratory, t *trouble) error {
 	const day = 24 * time.Hour
 	now := time.Now().UTC()
@@ -238,8 +237,8 @@ func midnight(l *laboratory, t *trouble) error {
 	return l.turn(t.target, t.amount)
 }
 
-// restartBehind stops a node and starts it with a clock that is behind, so that it gets its machine
-// ID back at a time that was used.
+// restartBehind stops a node and starts it with a slow clock, so that it gets its machine ID back
+// at a time that was used.
 func restartBehind(l *laboratory, t *trouble) error {
 	return inOrder(func() error { return stopSeqd(l, t) }, func() error { return stepClock(l, t) }, func() error { return startSeqd(l, t) })
 }
@@ -251,7 +250,7 @@ func (l *laboratory) turn(node string, by time.Duration) error {
 	return err
 }
 
-// choose finds the Redis that plays a part, and that nothing else is done to.
+// choose finds a Redis with a role that no other fault uses.
 func (l *laboratory) choose(t *trouble) (*redisServer, error) {
 	primary := l.world.primary()
 	l.mu.Lock()
@@ -279,19 +278,19 @@ func (l *laboratory) redis(name string) *redisServer {
 			return s
 		}
 	}
-	panic("no Redis is called " + name)
+	panic("no Redis has the name " + name)
 }
 
 func killRedis(l *laboratory, t *trouble) error {
 	s, err := l.choose(t)
 	if err == nil {
-		t.LosesKeys = t.target == "primary" // what a replica loses, the primary still has
+		t.LosesKeys = t.target == "primary" // the primary still has what a replica loses
 		s.kill()
 	}
 	return err
 }
 
-// startRedis starts a Redis that lost everything.
+// startRedis starts a Redis without its data.
 func startRedis(l *laboratory, t *trouble) error {
 	s := l.redis(t.Target)
 	if err := os.Remove(s.dump()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -304,7 +303,7 @@ func restartRedisEmpty(l *laboratory, t *trouble) error {
 	return inOrder(func() error { return killRedis(l, t) }, func() error { return startRedis(l, t) })
 }
 
-// saveRedis has a Redis write down what it holds, which it will be started with at the end.
+// saveRedis makes a Redis save its data, and starts it with that data at the end.
 func saveRedis(l *laboratory, t *trouble) error {
 	s, err := l.choose(t)
 	if err == nil {
@@ -330,7 +329,7 @@ func pauseRedis(l *laboratory, t *trouble) error {
 
 func resumeRedis(l *laboratory, t *trouble) error { return l.redis(t.Target).present().resume() }
 
-// failOver has a Sentinel promote a replica while the primary lives.
+// failOver makes a Sentinel promote a replica while the primary is alive.
 func failOver(l *laboratory, t *trouble) (err error) {
 	for _, sentinel := range l.world.sentinels {
 		if err = sentinel.do("SENTINEL", "FAILOVER", masterName); err == nil {
@@ -338,7 +337,7 @@ func failOver(l *laboratory, t *trouble) (err error) {
 			return nil
 		}
 	}
-	return errors.Join(errNothing, err) // such as INPROG: another one is under way
+	return errors.Join(errNothing, err) // such as INPROG: another failover is in progress
 }
 
 func flushRedis(l *laboratory, t *trouble) error   { return l.onPrimary(t, "FLUSHALL") }
@@ -377,12 +376,12 @@ func resumeMongo(l *laboratory, _ *trouble) error { return l.world.mongo.process
 func fillMongo(l *laboratory, _ *trouble) error   { return fill(l.world.mongo.data) }
 func clearMongo(l *laboratory, _ *trouble) error  { return clearDisk(l.world.mongo.data) }
 
-// plain makes a fault of links that needs no amount one that does.
+// plain adapts a fault of links without an amount.
 func plain(what func(*link) error) func(*link, time.Duration) error {
 	return func(l *link, _ time.Duration) error { return what(l) }
 }
 
-// onLinks does something to the links that a fault is about.
+// onLinks calls a function for the links of a fault.
 func onLinks(what func(*link, time.Duration) error) func(*laboratory, *trouble) error {
 	return func(l *laboratory, t *trouble) error {
 		for _, link := range l.links(t) {
@@ -405,7 +404,7 @@ func (l *laboratory) links(t *trouble) (links []*link) {
 	return links
 }
 
-// host finds one by its name.
+// host finds a host by its name.
 func (l *laboratory) host(name string) *host {
 	for _, n := range l.world.seqds {
 		if n.name() == name {
@@ -415,7 +414,7 @@ func (l *laboratory) host(name string) *host {
 	return l.redis(name).host
 }
 
-// partition takes one host away from another.
+// partition cuts one host off from another.
 func partition(l *laboratory, t *trouble) error {
 	from, to, _ := strings.Cut(t.target, "×")
 	a, b := l.host(from), l.host(to)
@@ -428,14 +427,14 @@ func partition(l *laboratory, t *trouble) error {
 	case "drop both":
 		rules = []rule{incoming(a, b), incoming(b, a)}
 	case "reject both":
-		rules = []rule{refusal(a, b), refusal(b, a)}
+		rules = []rule{unreachable(a, b), unreachable(b, a)}
 	default:
-		return fmt.Errorf("%q is no way", t.way)
+		return fmt.Errorf("%q is not a kind of partition", t.way)
 	}
 	return t.enforce(rules...)
 }
 
-// isolateNode takes a node away from all servers; its callers still reach it.
+// isolateNode cuts a node off from all servers; its callers still reach it.
 func isolateNode(l *laboratory, t *trouble) error {
 	n := l.seqd(t.target)
 	rules := linkRules(n.host, n.link.port)
@@ -447,13 +446,13 @@ func isolateNode(l *laboratory, t *trouble) error {
 	return t.enforce(rules...)
 }
 
-// isolateHost takes a host away from everybody.
+// isolateHost cuts a host off from all others.
 func isolateHost(l *laboratory, t *trouble) error {
 	h := l.host(t.target)
 	return t.enforce(rule{h, "INPUT -i eth0 -j DROP"}, rule{h, "OUTPUT -o eth0 -j DROP"})
 }
 
-// enforce adds rules, and has them removed at the end.
+// enforce adds rules that are removed at the end.
 func (t *trouble) enforce(rules ...rule) error {
 	for _, r := range rules {
 		if err := r.add(); err != nil {

@@ -18,24 +18,24 @@ import (
 )
 
 // A MongoDB server can be used instead of the stand-in, as in package testenv. The laboratory's
-// network leads nowhere, so the process outside forwards what comes from a socket in the file
-// system. The server itself is not broken then, only the way to it.
+// network is isolated, so the process outside forwards connections from a socket in the file
+// system. Then faults break only the connection to the server and not the server.
 const (
-	// set by the user: one server; of a replica set, its primary
+	// set by the user: one server, or the primary of a replica set
 	mongoEnv    = "SEQD_TEST_MONGO_URI"
 	socketEnv   = "CHAOS_MONGO_SOCKET"
 	databaseEnv = "CHAOS_MONGO_DATABASE"
 )
 
-// Foreign reports whether the store is a server that is not the laboratory's.
+// Foreign reports whether the store is a server outside the laboratory.
 func Foreign() bool { return os.Getenv(mongoEnv) != "" }
 
-// forwardOut lets the laboratory reach the server, and returns the variables that tell it how, and
-// what ends it and drops the database.
+// forwardOut lets the laboratory reach the server. It returns the variables for the laboratory, and
+// a function that ends the forwarding and drops the database.
 func forwardOut() (env []string, end func() error, err error) {
 	uri, err := url.Parse(os.Getenv(mongoEnv))
 	if err != nil || uri.Scheme != "mongodb" || strings.Contains(uri.Host, ",") {
-		// it may hold a password
+		// the URI may contain a password
 		return nil, nil, fmt.Errorf("%s must be mongodb:// with one host", mongoEnv)
 	}
 	addr := uri.Host
@@ -66,7 +66,7 @@ func forwardIn() (addr string, err error) {
 	return listener.Addr().String(), nil
 }
 
-// forward connects whoever comes with an address until the listener is closed.
+// forward connects clients with an address until the listener is closed.
 func forward(listener net.Listener, network, addr string) {
 	for {
 		from, err := listener.Accept()
@@ -86,24 +86,24 @@ func forward(listener net.Listener, network, addr string) {
 	}
 }
 
-// storeURI is the connection string for the store, or a link to it, at an address.
+// storeURI returns the connection string for the store, or a link to it, at an address.
 func storeURI(addr string) string {
 	uri := &url.URL{Scheme: "mongodb", Path: "/"}
 	if Foreign() {
 		uri, _ = url.Parse(os.Getenv(mongoEnv)) // forwardOut has parsed it
 		query := uri.Query()
-		query.Set("directConnection", "true") // the driver would go around the link
+		query.Set("directConnection", "true") // otherwise the driver would bypass the link
 		query.Del("replicaSet")
 		uri.RawQuery = query.Encode()
 		if uri.Path == "" {
-			uri.Path = "/" // what follows needs it
+			uri.Path = "/" // needed before a query
 		}
 	}
 	uri.Host = addr
 	return uri.String()
 }
 
-// storeDatabase is the name of the database.
+// storeDatabase returns the name of the database.
 func storeDatabase() string {
 	if Foreign() {
 		return os.Getenv(databaseEnv)

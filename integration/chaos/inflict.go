@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// inflict goes through the schedule, and returns when all faults have ended. The error is one of
-// the laboratory: something that it could not set right again.
+// inflict runs the schedule, and returns when all faults have ended. An error means that the
+// laboratory could not repair something.
 func (l *laboratory) inflict(ctx context.Context, schedule []planned) error {
 	began := time.Now()
 	hands := &hands{held: map[string]bool{}}
@@ -35,10 +35,10 @@ func (l *laboratory) inflict(ctx context.Context, schedule []planned) error {
 	return err
 }
 
-// suffer is one fault from its begin to its end.
+// suffer runs one fault from its begin to its end.
 func (l *laboratory) suffer(ctx context.Context, id int, p planned, hands *hands) error {
 	locks := p.class.locks(p.target)
-	hands.take(locks) // a fault that could not end in time may still hold them
+	hands.take(locks) // a late fault may still hold them
 	defer hands.give(locks)
 	t := &trouble{planned: p, Fault: p.class.marks}
 	t.ID, t.Class, t.Target, t.Detail = id, p.class.name, p.target, p.detail()
@@ -64,7 +64,7 @@ func (l *laboratory) suffer(ctx context.Context, id int, p planned, hands *hands
 	return named(fmt.Sprintf("fault %d, %s %s", id, t.Class, t.Target), err)
 }
 
-// mend ends a fault; one that could not begin leaves only what undo knows of.
+// mend ends a fault. For one that could not begin it only calls undo.
 func (l *laboratory) mend(t *trouble, begun bool) (err error) {
 	for _, undo := range slices.Backward(t.undo) {
 		err = errors.Join(err, undo())
@@ -75,14 +75,14 @@ func (l *laboratory) mend(t *trouble, begun bool) (err error) {
 	return err
 }
 
-// foundNothing counts a fault that did nothing.
+// foundNothing counts a fault without an effect.
 func (l *laboratory) foundNothing() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.idle++
 }
 
-// count keeps in mind how many faults take the store away.
+// count counts the faults that make the store unavailable.
 func (l *laboratory) count(t *trouble, by int) {
 	if !t.Store {
 		return
@@ -105,14 +105,14 @@ func because(err error) string {
 	return ": " + err.Error()
 }
 
-// hands are what faults under way hold.
+// hands has the parts that current faults hold.
 type hands struct {
 	mu   sync.Mutex
 	free *sync.Cond
 	held map[string]bool // guarded by mu
 }
 
-// take waits until all of some things are free and holds them.
+// take waits until all of the given parts are free, and holds them.
 func (h *hands) take(things []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// issued is the highest number that callers have seen of each counter of a segment, by its name in
-// the store: order, or invoice@20261122.
+// issued has the highest number of each segment counter that callers have seen, by its name in the
+// store: order, or invoice@20261122.
 type issued struct {
 	segments map[string]bool
-	displays map[string]*regexp.Regexp // of biz types that rewrite numbers
+	displays map[string]*regexp.Regexp // for biz types that rewrite numbers
 	highest  map[string]int64
 }
 
@@ -33,7 +33,7 @@ func newIssued(shapes []shape) (*issued, error) {
 	return s, nil
 }
 
-// note takes in an answer.
+// note adds an answer.
 func (s *issued) note(c *record.Call) {
 	if !s.segments[c.BizType] {
 		return
@@ -46,7 +46,7 @@ func (s *issued) note(c *record.Call) {
 	}
 }
 
-// read takes the number out of a display form that shows it.
+// read reads the number from a display form that shows it.
 func (s *issued) read(bizType, text string) {
 	form := s.displays[bizType]
 	if form == nil {
@@ -70,7 +70,7 @@ func (s *issued) raise(counter string, to int64) {
 	s.highest[counter] = max(s.highest[counter], to)
 }
 
-// highest is what callers have seen so far, by counter.
+// highest returns what callers have seen so far, by counter.
 func (j *journal) highest() map[string]int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// journal writes the record, by the one clock of the run.
+// journal writes the record, with the single clock of the run.
 type journal struct {
 	began  time.Time
 	writer *record.Writer
@@ -33,10 +33,10 @@ func newJournal(path string, out io.Writer, shapes []shape) (*journal, error) {
 	return &journal{began: time.Now(), writer: writer, out: out, lives: map[string]record.Life{}, issued: issued}, err
 }
 
-// now is the time on the run's clock, never 0.
+// now returns the time on the run's clock, never 0.
 func (j *journal) now() int64 { return max(1, int64(time.Since(j.began))) }
 
-// write adds an entry. What goes wrong is told when the writer is closed, and fails the run.
+// write adds an entry. Errors are returned when the writer is closed, and fail the run.
 func (j *journal) write(e record.Entry) { _ = j.writer.Write(e) }
 
 // say prints a line with the time of the run.
@@ -80,8 +80,8 @@ func (j *journal) ready(node string, life int, at int64) {
 	}
 }
 
-// change records what is new of a life. What was written last counts, so it is written under the
-// lock: else an end could be lost to a first 200 of /readyz.
+// change records a change of a life. The last entry counts, so it is written under the lock.
+// Otherwise the first 200 of /readyz could overwrite an end.
 func (j *journal) change(node string, life int, how func(*record.Life)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -94,7 +94,7 @@ func (j *journal) change(node string, life int, how func(*record.Life)) {
 
 func lifeKey(node string, life int) string { return fmt.Sprintf("%s %d", node, life) }
 
-// messages are the lines of seqd's log that tell the checker something, by their beginning.
+// messages has the lines of seqd's log that matter to the checker, by their beginning.
 var messages = []struct{ begins, what string }{
 	{"Redis does not serve the cursor; the node issues on its own", record.OnItsOwn},
 	{"Redis serves the cursor again; the node takes from it", record.Back},
@@ -106,7 +106,7 @@ var messages = []struct{ begins, what string }{
 	{"the store was restored from an older copy:", record.Restored},
 }
 
-// line records a line of a node's log that means something to the checker.
+// line records a line of a node's log that matters to the checker.
 func (j *journal) line(node string, life int, text []byte) {
 	var entry struct {
 		Level, Msg, BizType string
@@ -114,7 +114,7 @@ func (j *journal) line(node string, life int, text []byte) {
 		MachineID           int64
 	}
 	if json.Unmarshal(text, &entry) != nil {
-		entry.Level, entry.Msg = "ERROR", string(text) // what a process says that dies
+		entry.Level, entry.Msg = "ERROR", string(text) // last words of a dying process
 	}
 	l := record.Line{At: j.now(), Node: node, Life: life, BizType: entry.BizType, First: entry.First, Last: entry.Last, Machine: entry.MachineID, Text: entry.Msg,
 		What: record.Other, Error: entry.Level == "ERROR"}

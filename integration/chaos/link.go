@@ -15,7 +15,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// link is a proxy between one seqd and MongoDB, with faults to switch on and off.
+// link is a proxy between one seqd and MongoDB, with faults that can be switched on and off.
 type link struct {
 	proxy *toxiproxy.Proxy
 	port  int
@@ -29,14 +29,14 @@ const (
 	slowReplies  = "slow replies"
 )
 
-// hold is a toxic that lets nothing through, neither data nor the end of a connection, and loses
-// nothing: what waits passes when it is removed.
+// hold is a toxic that holds back everything, data and the end of a connection, until it is
+// removed.
 type hold struct{}
 
 func (*hold) Pipe(stub *toxics.ToxicStub) { <-stub.Interrupt }
 
-// GetBufferSize is in chunks. With a buffer the toxic in front of this one stays interruptible, as
-// toxiproxy needs it.
+// GetBufferSize is in chunks. With a buffer the previous toxic stays interruptible, which toxiproxy
+// needs.
 func (*hold) GetBufferSize() int { return 1024 }
 
 func init() { toxics.Register("hold", new(hold)) }
@@ -45,26 +45,25 @@ func init() { toxics.Register("hold", new(hold)) }
 func newLink(port int, upstream string) (*link, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.New(io.Discard))
 	l := &link{proxy: toxiproxy.NewProxy(server, "link to "+upstream, fmt.Sprintf("%s:%d", gateway, port), upstream), port: port}
-	// Toxiproxy closes connections without resetting them, unless it has this toxic when they are
-	// opened. It must do nothing else.
+	// Toxiproxy resets connections only if they were opened with this toxic. It must do nothing
+	// else.
 	return l, inOrder(func() error { return l.add("reset", "reset_peer", "upstream", 0, nil) }, l.proxy.Start)
 }
 
 // cut resets all connections and refuses new ones, until restored.
 func (l *link) cut() error { l.proxy.Stop(); return nil }
 
-// hang lets nothing through in either direction; connections stay, and what was held passes when it
-// ends.
+// hang holds back everything in both directions until it ends. Connections stay open.
 func (l *link) hang() error {
 	return errors.Join(l.add(hangReplies, "hold", "downstream", 1, nil), l.add(hangRequests, "hold", "upstream", 1, nil))
 }
 
-// dropReplies lets requests through and throws replies away.
+// dropReplies forwards requests and discards replies.
 func (l *link) dropReplies() error {
 	return l.add(dropReplies, "timeout", "downstream", 1, map[string]int64{"timeout": 0})
 }
 
-// slow makes every reply come later.
+// slow delays every reply.
 func (l *link) slow(by time.Duration) error {
 	return l.add(slowReplies, "latency", "downstream", 1, map[string]int64{"latency": by.Milliseconds()})
 }
@@ -73,12 +72,12 @@ func (l *link) slow(by time.Duration) error {
 func (l *link) restore() error {
 	for _, name := range []string{hangReplies, hangRequests, dropReplies, slowReplies} {
 		if l.proxy.Toxics.GetToxic(name) != nil {
-			// it fails only when there is none
+			// fails only if the toxic is off
 			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name)
 		}
 	}
 	return within(5*time.Second, func() error {
-		err := l.proxy.Start() // the listener that cut closed may still hold the port for a moment
+		err := l.proxy.Start() // the closed listener of cut may still hold the port
 		if errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 			return nil
 		}
@@ -97,7 +96,7 @@ func (l *link) add(name, kind, direction string, toxicity float32, attributes ma
 	return named(name, err)
 }
 
-// within repeats what fails until it succeeds, and returns the last error when it never does.
+// within repeats f until it succeeds, or returns its last error.
 func within(patience time.Duration, try func() error) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if err := try(); err == nil || time.Now().After(deadline) {

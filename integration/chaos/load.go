@@ -18,7 +18,7 @@ const (
 
 	usualPatience  = 2500 * time.Millisecond
 	longPatience   = 8 * time.Second
-	attempts       = 6 // of an idempotent request
+	attempts       = 6 // for an idempotent request
 	rememberedKeys = 50
 )
 
@@ -40,9 +40,9 @@ func (l *laboratory) load(ctx context.Context) {
 	start(1, l.administer)
 }
 
-// dice are the choices of one loop. Each of its rounds draws from a generator of its own, made of
-// the seed, the loop and the round: so a round does the same under the same seed whatever the
-// answers before it were.
+// dice makes the random choices of one loop. Each round has its own generator, derived from the
+// seed, the loop and the round. So a round does the same with the same seed, whatever the earlier
+// answers were.
 type dice struct{ seed, loop, round uint64 }
 
 func (d *dice) next() *rand.Rand {
@@ -52,10 +52,10 @@ func (d *dice) next() *rand.Rand {
 
 func pick[T any](r *rand.Rand, values []T) T { return values[r.IntN(len(values))] }
 
-// upTo is a duration below d.
+// upTo returns a random duration below d.
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 
-// rest waits, or until ctx ends.
+// rest pauses for d, or until ctx ends.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -63,7 +63,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// mix asks for everything, one thing at a time.
+// mix makes all kinds of calls, one at a time.
 func (l *laboratory) mix(ctx context.Context, d *dice) {
 	var last seen
 	for ctx.Err() == nil {
@@ -74,14 +74,14 @@ func (l *laboratory) mix(ctx context.Context, d *dice) {
 	}
 }
 
-// seen is what a loop remembers of answers.
+// seen is what a loop keeps from answers.
 type seen struct {
 	shape *shape
 	id    string
 	keys  []request // idempotent requests that were answered
 }
 
-// one is one round of a mixed loop.
+// one runs one round of a mixed loop.
 func (l *laboratory) one(ctx context.Context, r *rand.Rand, d *dice, last *seen) {
 	q := request{node: pick(r, l.world.seqds), shape: l.weighted(r), timeout: usualPatience, text: r.IntN(10) < 3}
 	if r.IntN(10) == 0 {
@@ -121,8 +121,8 @@ func (s *seen) remember(of *shape, c *record.Call) {
 	}
 }
 
-// insist repeats an idempotent request on other nodes until it is answered, and sometimes once more
-// then.
+// insist repeats an idempotent request on other nodes until it is answered, and sometimes once
+// more.
 func (l *laboratory) insist(ctx context.Context, r *rand.Rand, q request, last *seen) {
 	once, pauses := r.IntN(3) > 0, [attempts]time.Duration{}
 	for i := range pauses {
@@ -143,13 +143,13 @@ func (l *laboratory) insist(ctx context.Context, r *rand.Rand, q request, last *
 			}
 			once = true
 		} else if c.Status != 0 && c.Status < 500 || ctx.Err() != nil {
-			return // a refusal that stays
+			return // a permanent rejection
 		}
 		rest(ctx, pauses[i])
 	}
 }
 
-// weighted draws a biz type.
+// weighted draws a biz type by weight.
 func (l *laboratory) weighted(r *rand.Rand) *shape {
 	total := 0
 	for i := range l.shapes {
@@ -179,13 +179,13 @@ func (l *laboratory) hammer(ctx context.Context, d *dice) {
 		q := request{node: pick(r, l.world.seqds), shape: pick(r, targets), kind: record.Batch, count: hammerCount, text: true, timeout: usualPatience}
 		pause := upTo(r, 12*time.Millisecond)
 		if c := l.send(ctx, q); c.Status != 200 {
-			pause += 50 * time.Millisecond // it is here for the numbers, not for refusals
+			pause += 50 * time.Millisecond // this loop is for numbers, not for rejections
 		}
 		rest(ctx, pause)
 	}
 }
 
-// burst has many callers ask for the same thing at once.
+// burst makes many callers send the same request at once.
 func (l *laboratory) burst(ctx context.Context, d *dice) {
 	for ctx.Err() == nil {
 		r := d.next()

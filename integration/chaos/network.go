@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The addresses are private to the run: its network is connected to nothing else.
+// The addresses are private to the run, because its network is isolated.
 const (
 	bridge  = "chaos0"
 	subnet  = "10.77.0."
@@ -40,7 +40,7 @@ func inOrder(steps ...func() error) error {
 	return nil
 }
 
-// buildBridge makes the network's bridge, with the generator at it.
+// buildBridge creates the bridge of the network, with the load generator on it.
 func buildBridge() error {
 	return inOrder(
 		func() error { return ip("link set lo up") },
@@ -50,7 +50,7 @@ func buildBridge() error {
 	)
 }
 
-// addHost makes a namespace with one interface at the bridge.
+// addHost creates a namespace with one interface on the bridge.
 func addHost(name string, number int) (*host, error) {
 	h := &host{name: name, addr: fmt.Sprintf("%s%d", subnet, number)}
 	return h, inOrder(
@@ -63,13 +63,13 @@ func addHost(name string, number int) (*host, error) {
 	)
 }
 
-// command prepares a program that runs on the host; ip becomes the program, so that signals reach
-// it.
+// command returns a command that runs on the host. ip executes the program in its place, so that
+// signals reach it.
 func (h *host) command(program string, args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", h.name, program}, args...)...)
 }
 
-// rule is what a host's packet filter refuses: "INPUT -s 10.77.0.21 -j DROP".
+// rule is a rule of a host's packet filter: "INPUT -s 10.77.0.21 -j DROP".
 type rule struct {
 	host *host
 	spec string
@@ -83,15 +83,15 @@ func (r rule) iptables(action string) error {
 	return run("ip", args...)
 }
 
-// incoming drops what one host sends to another, where it arrives.
+// incoming drops packets from one host at another.
 func incoming(to, from *host) rule { return rule{to, "INPUT -s " + from.addr + " -j DROP"} }
 
-// refusal makes a host's own attempts to reach another fail at once.
-func refusal(from, to *host) rule {
+// unreachable makes a host's own attempts to reach another fail at once.
+func unreachable(from, to *host) rule {
 	return rule{from, "OUTPUT -p tcp -d " + to.addr + " -j REJECT --reject-with tcp-reset"}
 }
 
-// link closes off the traffic between a host and an address of the generator's side, by its port.
+// link blocks the traffic between a host and a port of the load generator.
 func linkRules(h *host, port int) []rule {
 	return []rule{
 		{h, fmt.Sprintf("INPUT -p tcp -s %s --sport %d -j DROP", gateway, port)},

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// allKnow is how long it takes at most until every node knows of a change, where nothing keeps
-	// it from the store (docs/API.md "Biz types at run time": 5 s).
+	// allKnow is the longest time until every node has a change, if nothing cuts it off from the
+	// store (docs/API.md "Biz types at run time": 5 s).
 	allKnow = 6 * time.Second
-	// allSettle is how long nodes may take to notice that there was another cursor.
+	// allSettle is the longest time until nodes notice that there was another cursor.
 	allSettle = 6 * time.Second
 )
 
-// otherEnv is how a node is configured for a Redis that is not the one that is meant.
+// otherEnv returns the settings of a node for the wrong Redis.
 func (l *laboratory) otherEnv(n *seqd, way string) []string {
 	switch way {
 	case "another server":
@@ -34,7 +34,7 @@ func (l *laboratory) otherEnv(n *seqd, way string) []string {
 	panic("no other Redis is " + way)
 }
 
-// onAll does something to all nodes at once.
+// onAll calls a function for all nodes at once.
 func (l *laboratory) onAll(do func(*seqd) error) error {
 	failures := make([]error, len(l.world.seqds))
 	var all sync.WaitGroup
@@ -45,7 +45,7 @@ func (l *laboratory) onAll(do func(*seqd) error) error {
 	return errors.Join(failures...)
 }
 
-// moveRedis is what OPERATIONS.md says of another Redis: stop all nodes, change it, start.
+// moveRedis follows OPERATIONS.md for another Redis: stop all nodes, change it, start.
 func moveRedis(l *laboratory, t *trouble) error {
 	l.stopNodes()
 	return l.onAll(func(n *seqd) error {
@@ -62,14 +62,14 @@ func moveRedisBack(l *laboratory, _ *trouble) error {
 	})
 }
 
-// misconfigure starts a node anew with another Redis than the others have.
+// misconfigure restarts a node with another Redis than the others.
 func misconfigure(l *laboratory, t *trouble) error {
 	n := l.seqd(t.target)
 	n.configure(l.otherEnv(n, t.way))
 	return restartSeqd(l, t)
 }
 
-// configure sets that right, and gives the nodes the time to notice.
+// configure corrects that, and gives the nodes time to notice.
 func configure(l *laboratory, t *trouble) error {
 	n := l.seqd(t.target)
 	n.configure(n.home)
@@ -80,11 +80,11 @@ func configure(l *laboratory, t *trouble) error {
 
 func toPerNode(l *laboratory, t *trouble) error { return l.order(t, record.PerNode) }
 
-// rolled says that nobody asks from before the ordering is strict again until all nodes have been
-// restarted: none of them remembers then what it issued on its own.
-const rolled = "nodes are restarted while nobody asks"
+// rolled is the kind of change in which there are no calls from before the ordering is strict again
+// until all nodes have restarted. Then no node remembers what it issued on its own.
+const rolled = "nodes are restarted without load"
 
-// toStrict ends when all nodes know that numbers are to be in order again.
+// toStrict makes the ordering strict and waits until all nodes know it.
 func toStrict(l *laboratory, t *trouble) error {
 	if t.way != rolled {
 		return inOrder(func() error { return l.order(t, record.Strict) }, sleep(allKnow))
@@ -94,7 +94,7 @@ func toStrict(l *laboratory, t *trouble) error {
 	return inOrder(sleep(usualPatience), func() error { return l.order(t, record.Strict) }, l.roll, sleep(allKnow))
 }
 
-// roll restarts one node after the other.
+// roll restarts the nodes one by one.
 func (l *laboratory) roll() error {
 	for _, n := range l.world.seqds {
 		l.stop(n)
@@ -105,12 +105,12 @@ func (l *laboratory) roll() error {
 	return nil
 }
 
-// sleep is a step that only takes time.
+// sleep is a step that only waits.
 func sleep(d time.Duration) func() error {
 	return func() error { time.Sleep(d); return nil }
 }
 
-// patience is how long what an operator does is tried, while other faults keep it from being done.
+// patience is how long an operator's action is retried while other faults prevent it.
 const patience = 40 * time.Second
 
 // order changes the ordering of a biz type.
@@ -118,7 +118,7 @@ func (l *laboratory) order(t *trouble, ordering string) error {
 	return l.insistOn(t, switchedName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q}`, ordering))
 }
 
-// insistOn asks one node after the other for a change until one has made it.
+// insistOn requests a change from the nodes in turn until one has made it.
 func (l *laboratory) insistOn(t *trouble, name, method, body string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -126,7 +126,7 @@ func (l *laboratory) insistOn(t *trouble, name, method, body string) error {
 	return named(fmt.Sprintf("%s %s %s", method, name, body), ctx.Err())
 }
 
-// makeLate makes the biz type that the configuration lacks.
+// makeLate creates the biz type that is not in the configuration.
 func (l *laboratory) makeLate(ctx context.Context) {
 	l.untilDone(ctx, rand.New(rand.NewPCG(uint64(l.Seed), 0)), lateName, http.MethodPut, "", l.definition(lateName, nil))
 }

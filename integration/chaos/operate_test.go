@@ -15,7 +15,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// Every other Redis is a configuration that seqd takes and that is not the one that is meant.
+// Every wrong Redis is a valid configuration that differs from the correct one.
 func TestOtherRedises(t *testing.T) {
 	l := &laboratory{world: &world{second: &redisServer{host: &host{addr: "10.77.0.24"}, port: redisPort}}}
 	n := &seqd{home: []string{"SEQD_REDIS_ADDRS=10.77.0.11:26379", "SEQD_REDIS_MASTERNAME=" + masterName}}
@@ -54,8 +54,7 @@ func TestWhatRaiseIsGiven(t *testing.T) {
 	}
 }
 
-// What is put back is what was there when the backup was taken: changed, deleted and new documents
-// alike.
+// A restore brings back the state of the backup: changed, deleted and new documents.
 func TestBackup(t *testing.T) {
 	m := testenv.StartMongo(t)
 	client, err := mongo.Connect(options.Client().ApplyURI(m.URI()))

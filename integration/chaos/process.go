@@ -17,13 +17,13 @@ import (
 // process is one life of a program.
 type process struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process has ended and err is set
+	exited chan struct{} // closed after the process has ended and err is set
 	err    error
-	asked  bool // its end was asked for; guarded by who owns the process
+	asked  bool // its end was requested; guarded by the owner of the process
 }
 
-// startProcess starts a program whose output is added to a file; each line of it is shown to see as
-// well, unless that is nil.
+// startProcess starts a program and appends its output to a file. It also calls see with each line,
+// unless see is nil.
 func startProcess(cmd *exec.Cmd, log string, see func(line []byte)) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -36,8 +36,8 @@ func startProcess(cmd *exec.Cmd, log string, see func(line []byte)) (*process, e
 		cmd.Stdout, cmd.Stderr = lines, lines
 	}
 	cmd.WaitDelay = time.Second
-	// A group of its own, so that what it forks ends with it; and the kernel ends it with the
-	// thread that started it.
+	// The process has its own group, so that its forks are killed with it. The kernel kills it with
+	// the thread that started it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)
@@ -45,11 +45,11 @@ func startProcess(cmd *exec.Cmd, log string, see func(line []byte)) (*process, e
 	return p, <-started
 }
 
-// lineWriter passes on what it is given, and shows it line by line.
+// lineWriter forwards its input, and calls a function with each line.
 type lineWriter struct {
 	out  io.Writer
 	see  func(line []byte)
-	rest []byte // of a line that has not ended
+	rest []byte // the beginning of an incomplete line
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
@@ -93,13 +93,13 @@ func (p *process) signal(signal syscall.Signal) error {
 	return syscall.Kill(-p.cmd.Process.Pid, signal)
 }
 
-// kill ends the process as kill -9 does and returns when it is gone.
+// kill ends the process as kill -9 does, and waits for its end.
 func (p *process) kill() {
-	_ = p.signal(syscall.SIGKILL) // nothing to do when it has ended
+	_ = p.signal(syscall.SIGKILL) // fails only if it has ended
 	<-p.exited
 }
 
-// stop asks the process to end and waits for it; one that does not end is killed.
+// stop asks the process to end and waits for it. If it does not end, stop kills it.
 func (p *process) stop(patience time.Duration) error {
 	_ = p.signal(syscall.SIGTERM)
 	select {
@@ -111,7 +111,7 @@ func (p *process) stop(patience time.Duration) error {
 	}
 }
 
-// pause stops the process in its tracks.
+// pause suspends the process.
 func (p *process) pause() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err

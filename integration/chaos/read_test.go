@@ -162,7 +162,7 @@ func TestLinesOfALog(t *testing.T) {
 	}
 }
 
-// What the checker is told of the biz types must be what seqd is told.
+// The checker and seqd must get the same biz types.
 func TestShapes(t *testing.T) {
 	text, err := configuration(shapes())
 	if err != nil {

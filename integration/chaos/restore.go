@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// What becomes of the nodes in a restore.
+// What happens to the nodes in a restore.
 const (
 	stopped       = "stopped"
 	killed        = "killed"
@@ -24,19 +24,19 @@ const (
 )
 
 const (
-	perNodeFor = 3 * time.Second // after a restore, until order is wanted again
-	// until a node without Redis issues on its own, and has done so for a while
+	perNodeFor = 3 * time.Second // after a restore, until the ordering is strict again
+	// long enough for a node without Redis to issue on its own for a while
 	aloneFor = 6 * time.Second
 )
 
-// backup is all of the store at one moment.
+// backup is a copy of the whole store.
 type backup struct {
 	documents map[string][]any // by collection
 	late      bool             // lateName is in it
 }
 
-// beginRestore takes a backup: of a time at which a biz type's ordering was per-node, and at which
-// another one was not made yet, if that is still so.
+// beginRestore takes a backup while a biz type's ordering is per-node, and, if possible, before
+// another biz type is created.
 func beginRestore(l *laboratory, t *trouble) error {
 	return inOrder(
 		func() error { return l.order(t, record.PerNode) },
@@ -46,7 +46,7 @@ func beginRestore(l *laboratory, t *trouble) error {
 	)
 }
 
-// takeBackup reads the store while nobody writes to it, as a snapshot would have it.
+// takeBackup reads the store while nothing writes to it, as a snapshot would.
 func (l *laboratory) takeBackup(t *trouble) error {
 	l.mu.Lock()
 	t.backup = &backup{late: l.late}
@@ -55,7 +55,7 @@ func (l *laboratory) takeBackup(t *trouble) error {
 	if err := onLinks(plain((*link).hang))(l, all); err != nil {
 		return err
 	}
-	time.Sleep(100 * time.Millisecond) // what had passed the links is done
+	time.Sleep(100 * time.Millisecond) // let commands that had passed the links finish
 	err := l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
 		t.backup.documents, err = readAll(ctx, db)
 		return err
@@ -63,7 +63,8 @@ func (l *laboratory) takeBackup(t *trouble) error {
 	return errors.Join(err, restoreLinks(l, all))
 }
 
-// makeLateOnce makes the biz type that the configuration lacks, unless an earlier restore has.
+// makeLateOnce creates the biz type that is not in the configuration, unless an earlier restore
+// has.
 func (l *laboratory) makeLateOnce(t *trouble) error {
 	l.mu.Lock()
 	made := l.late
@@ -75,7 +76,7 @@ func (l *laboratory) makeLateOnce(t *trouble) error {
 	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, nil))
 }
 
-// endRestore does what docs/OPERATIONS.md "Backup and restore" says. Redis is left as it is.
+// endRestore follows docs/OPERATIONS.md "Backup and restore". It does not change Redis.
 func endRestore(l *laboratory, t *trouble) error {
 	var issued map[string]int64
 	return inOrder(
@@ -92,7 +93,7 @@ func endRestore(l *laboratory, t *trouble) error {
 	)
 }
 
-// startAtOnce starts all nodes and makes everything what it was before the restore.
+// startAtOnce starts all nodes, and brings everything back to the state before the restore.
 func (l *laboratory) startAtOnce(t *trouble, start int64) error {
 	return inOrder(
 		func() error { return l.onAll((*seqd).start) },
@@ -103,8 +104,8 @@ func (l *laboratory) startAtOnce(t *trouble, start int64) error {
 	)
 }
 
-// startCutOff does the same when the first node to start cannot reach Redis, and issues on its own,
-// before the others start.
+// startCutOff is like startAtOnce, except that the first node cannot reach Redis and issues on its
+// own before the others start.
 func (l *laboratory) startCutOff(t *trouble, start int64) error {
 	return inOrder(
 		func() error { return l.cutFromRedis(t) },
@@ -118,7 +119,7 @@ func (l *laboratory) startCutOff(t *trouble, start int64) error {
 	)
 }
 
-// endNodes ends all nodes, and returns when everything that they answered is in the journal.
+// endNodes ends all nodes, and waits until all their answers are in the journal.
 func (l *laboratory) endNodes(kill bool) error {
 	end := l.stop
 	if kill {
@@ -130,10 +131,10 @@ func (l *laboratory) endNodes(kill bool) error {
 	return err
 }
 
-// mayBeIssued is up to where the numbers of each counter may have been issued. It is what callers
-// have seen, except where that does not tell: where display forms do not show the number, and where
-// nodes issue from ranges of their own, of which an answer that a Redis keeps for a key may be all
-// that is left. There it is what the store says that is about to be lost.
+// mayBeIssued returns the highest number of each counter that may have been issued. Usually that is
+// the highest number that callers have seen. If display forms hide the number, or if nodes issue
+// from their own ranges, of which only an answer for a key in Redis may be left, it is the value in
+// the store that is about to be lost.
 func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
 	var lost map[string]int64
 	err = l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
@@ -143,8 +144,8 @@ func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
 	return enough(l.shapes, l.journal.highest(), lost), err
 }
 
-// enough is what `raise` is given: what was seen of counters or, where that is not all, what the
-// lost store says. Every period is named, also one whose numbers nobody got.
+// enough returns the arguments of `raise`: the highest numbers seen or, if that is not sufficient,
+// the values in the lost store. It includes every period, even one without issued numbers.
 func enough(shapes []shape, seen, lost map[string]int64) map[string]int64 {
 	numbers := maps.Clone(seen)
 	for i := range shapes {
@@ -166,7 +167,7 @@ func (l *laboratory) raiseAll(t *trouble, issued map[string]int64) error {
 	n := l.seqd(t.target)
 	for counter, number := range issued {
 		if counter == lateName && !t.backup.late {
-			continue // it is made again
+			continue // it is created again
 		}
 		if err := l.operate(n, "raise", counter, fmt.Sprint(number)); err != nil {
 			return err
@@ -175,7 +176,7 @@ func (l *laboratory) raiseAll(t *trouble, issued map[string]int64) error {
 	return l.operate(n, "restored")
 }
 
-// operate runs a command of seqd until it succeeds: Redis may be away.
+// operate repeats a command of seqd until it succeeds, because Redis may be away.
 func (l *laboratory) operate(n *seqd, args ...string) error {
 	return within(patience, func() error {
 		said, err := n.do(args...)
@@ -186,7 +187,7 @@ func (l *laboratory) operate(n *seqd, args ...string) error {
 	})
 }
 
-// cutFromRedis keeps a node from every server but the Sentinel beside it.
+// cutFromRedis cuts a node off from every server except the Sentinel on its host.
 func (l *laboratory) cutFromRedis(t *trouble) error {
 	n := l.seqd(t.target)
 	var rules []rule
@@ -198,7 +199,7 @@ func (l *laboratory) cutFromRedis(t *trouble) error {
 	return t.enforce(rules...)
 }
 
-// reconnect takes back what keeps a node from Redis.
+// reconnect undoes cutFromRedis.
 func (t *trouble) reconnect() (err error) {
 	for _, undo := range t.undo {
 		err = errors.Join(err, undo())
@@ -207,7 +208,7 @@ func (t *trouble) reconnect() (err error) {
 	return err
 }
 
-// makeAgain makes the biz type that the backup lacks with a start above all that was issued.
+// makeAgain creates the biz type that the backup lacks, with a start above all that was issued.
 func (l *laboratory) makeAgain(t *trouble, start int64) error {
 	if t.backup.late {
 		return nil
@@ -215,7 +216,7 @@ func (l *laboratory) makeAgain(t *trouble, start int64) error {
 	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, settings{"start": start}))
 }
 
-// withStore lets somebody look into the store itself, past all faults of the way there.
+// withStore calls a function with the store, without the faults of links.
 func (l *laboratory) withStore(do func(context.Context, *mongo.Database) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -249,7 +250,7 @@ func readAll(ctx context.Context, db *mongo.Database) (all map[string][]any, err
 	return all, nil
 }
 
-// putBack makes the store what it was when the backup was taken.
+// putBack restores the store to the state of the backup.
 func (b *backup) putBack(ctx context.Context, db *mongo.Database) error {
 	names, err := db.ListCollectionNames(ctx, bson.D{})
 	if err != nil {
@@ -271,7 +272,7 @@ func (b *backup) putBack(ctx context.Context, db *mongo.Database) error {
 	return nil
 }
 
-// readCounters are the maxima of all counters.
+// readCounters returns the maxima of all counters.
 func readCounters(ctx context.Context, db *mongo.Database) (all map[string]int64, err error) {
 	var counters []struct {
 		Name string `bson:"_id"`

@@ -19,21 +19,20 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// Options are what a run is told.
+// Options are the options of a run.
 type Options struct {
 	Seed     int64
 	Duration time.Duration
-	Dir      string // for the record and the logs; empty for a temporary one
+	Dir      string // folder for the record and the logs; empty for a temporary one
 	Binaries Binaries
-	// Sabotaged says that seqd lacks a rule: only violations of what is promised of numbers count
-	// then, as only they show that it was noticed.
+	// Sabotaged means that seqd lacks a rule. Then only violations of promises about numbers count,
+	// because only they show that it was noticed.
 	Sabotaged bool
 	Only      []string // the classes of faults; none for all
 	Out       io.Writer
 }
 
-// Vacant refuses a folder that has the record of another run, before anything is started and added
-// to its logs.
+// Vacant returns an error if a folder has the record of another run, before anything is started.
 func Vacant(dir string) error {
 	switch _, err := os.Lstat(filepath.Join(dir, "record")); {
 	case dir == "" || errors.Is(err, fs.ErrNotExist):
@@ -44,7 +43,7 @@ func Vacant(dir string) error {
 	return fmt.Errorf("%s has the record of another run", dir)
 }
 
-// recovery is how long after the last fault all nodes must be ready.
+// recovery is how long all nodes may take to be ready after the last fault.
 const recovery = 45 * time.Second
 
 // laboratory is one run.
@@ -56,23 +55,23 @@ type laboratory struct {
 	http    *http.Client
 	wait    sync.WaitGroup // the load
 
-	watching sync.WaitGroup // what samples
+	watching sync.WaitGroup // the samplers
 
-	temporary bool // Dir is
+	temporary bool // Dir is temporary
 
-	quiet   atomic.Bool  // nobody asks for switchedName
+	quiet   atomic.Bool  // there are no calls for switchedName
 	sending sync.RWMutex // read-held by each call until it is in the journal
 
 	mu     sync.Mutex // guards what follows
 	broken map[*redisServer]bool
-	away   int   // faults under way that take the store away
+	away   int   // current faults that make the store unavailable
 	backAt int64 // when the last of them ended
 	idle   int   // faults that found nothing to break
-	late   bool  // lateName was made
+	late   bool  // lateName was created
 }
 
-// Run makes a world, breaks it under load, takes it down and has the checker look at what happened.
-// The code is 0 without a violation, 1 with one, 2 when the laboratory itself failed.
+// Run creates a world, breaks it under load, stops it and runs the checker. The code is 0 without a
+// violation, 1 with one, and 2 if the laboratory itself failed.
 func Run(ctx context.Context, o Options) (code int, err error) {
 	l := &laboratory{Options: o, shapes: shapes(), http: newHTTPClient(), broken: map[*redisServer]bool{}}
 	if err := l.makeFolders(); err != nil {
@@ -88,8 +87,7 @@ func Run(ctx context.Context, o Options) (code int, err error) {
 	return l.conclude(report)
 }
 
-// conclude prints the report and keeps the record if there is a violation or a folder was asked
-// for.
+// conclude prints the report. It keeps the record if there is a violation or a folder was given.
 func (l *laboratory) conclude(report *check.Report) (code int, err error) {
 	text := report.String()
 	if err := os.WriteFile(filepath.Join(l.Dir, "report"), []byte(text), 0o644); err != nil {
@@ -113,7 +111,7 @@ func (l *laboratory) conclude(report *check.Report) (code int, err error) {
 
 func (l *laboratory) record() string { return filepath.Join(l.Dir, "record") }
 
-// makeFolders makes the folder of what is kept.
+// makeFolders creates the folder for the record and the logs.
 func (l *laboratory) makeFolders() (err error) {
 	if l.temporary = l.Dir == ""; l.temporary {
 		l.Dir, err = os.MkdirTemp("", "seqd-chaos-")
@@ -129,7 +127,7 @@ func (l *laboratory) makeFolders() (err error) {
 	return err
 }
 
-// run is the experiment itself.
+// run runs the experiment.
 func (l *laboratory) run(ctx context.Context) error {
 	bizTypes, err := configuration(l.shapes)
 	if err != nil {
@@ -162,7 +160,7 @@ func (l *laboratory) run(ctx context.Context) error {
 	return l.journal.writer.Close()
 }
 
-// begin records what the run is made of.
+// begin records the world of the run.
 func (l *laboratory) begin() {
 	w := record.World{Seed: l.Seed, Began: l.journal.began.UnixNano(), Duration: int64(l.Duration)}
 	for _, n := range l.world.seqds {
@@ -251,8 +249,8 @@ func (l *laboratory) stopNodes() {
 	all.Wait()
 }
 
-// stop asks a node to end. It must do so in time; and well, unless the store was away just then or
-// shortly before: numbers that cannot be given back are an error, which it says.
+// stop asks a node to end. The node must end in time and without an error. An error is allowed if
+// the store was away then or shortly before, because numbers that cannot be returned are an error.
 func (l *laboratory) stop(n *seqd) {
 	const shortly = 5 * time.Second
 	since := l.journal.now() - int64(shortly)
@@ -279,8 +277,8 @@ func (l *laboratory) awaitRecovery(ctx context.Context) {
 	l.journal.say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
 }
 
-// mindIdle demands that most faults of the schedule found something to break: else the run shows
-// little.
+// mindIdle requires that most faults of the schedule found something to break. Otherwise the run is
+// not significant.
 func (l *laboratory) mindIdle(planned int) {
 	l.mu.Lock()
 	idle := l.idle
@@ -290,7 +288,7 @@ func (l *laboratory) mindIdle(planned int) {
 	}
 }
 
-// find notes something that must not be, for the checker.
+// find records a finding for the checker.
 func (l *laboratory) find(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.journal.say("!! %s", text)

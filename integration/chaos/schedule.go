@@ -12,12 +12,12 @@ import (
 // planned is a fault of the schedule.
 type planned struct {
 	class  *class
-	at     time.Duration // from the moment that all nodes are ready
+	at     time.Duration // counted from when all nodes are ready
 	length time.Duration
-	// a node, a server, a pair of hosts "a×r1", or a part that is played: primary, replica
+	// a node, a server, a pair of hosts "a×r1", or a role: primary, replica
 	target string
-	amount time.Duration // of clocks and of slow stores
-	way    string        // of what the network does
+	amount time.Duration // for clocks and slow stores
+	way    string        // for faults of the network
 }
 
 func (p planned) String() string {
@@ -25,10 +25,10 @@ func (p planned) String() string {
 	return text + p.detail()
 }
 
-// ends is when a fault has ended altogether.
+// ends returns when a fault has completely ended.
 func (p planned) ends() time.Duration { return p.at + p.length + p.class.after }
 
-// detail is what else is to be said of a fault.
+// detail returns further properties of a fault.
 func (p planned) detail() string {
 	switch {
 	case p.amount != 0:
@@ -42,17 +42,17 @@ func (p planned) detail() string {
 const (
 	quietBegin = 2 * time.Second // before the first fault
 	quietEnd   = 6 * time.Second // after the last one
-	pairs      = 45              // percent of faults that get a second one beside them
+	pairs      = 45              // percent of faults that overlap a second one
 
-	// shorter runs have no slow faults, which would leave no room for others
+	// shorter runs have no slow faults, which would leave no time for others
 	roomy     = 90 * time.Second
-	slowShare = 3 // slow faults take at most one part in so many of a run
+	slowShare = 3 // slow faults take at most 1/slowShare of a run
 )
 
-// plan is the schedule of faults that a seed determines, of some classes or, where none is named,
-// of all. Classes come in turn, as cards of a deck that is shuffled anew when it is used up, so
-// that even a short run sees most of them; faults come alone or in pairs, with a pause in which the
-// system may recover. Slow ones have their share of a run, unless classes are named.
+// plan returns the schedule of faults for a seed, of the named classes or of all. Classes are dealt
+// like cards of a deck, which is shuffled again when it is empty, so that even a short run has most
+// of them. Faults come alone or in pairs, followed by a pause in which the system may recover. Slow
+// faults have a limited share of a run, unless classes are named.
 func plan(seed int64, duration time.Duration, only []string) (all []planned) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	deck := &deck{r: r, classes: dealt(duration, only)}
@@ -81,12 +81,12 @@ func plan(seed int64, duration time.Duration, only []string) (all []planned) {
 	}
 }
 
-// dealt are the classes of a run.
+// dealt returns the classes of a run.
 func dealt(duration time.Duration, only []string) (fresh []*class) {
 	for i := range classes {
 		c := &classes[i]
 		switch {
-		case c.holds == "mongo" && Foreign(): // only the laboratory's own is broken
+		case c.holds == "mongo" && Foreign(): // only the laboratory's own store is broken
 		case len(only) > 0 && !slices.Contains(only, c.name):
 		case len(only) == 0 && c.after > 0 && duration < roomy:
 		default:
@@ -96,8 +96,8 @@ func dealt(duration time.Duration, only []string) (fresh []*class) {
 	return fresh
 }
 
-// hasRoom reports whether a fault may come after those that are planned already. Those that end at
-// once always may.
+// hasRoom reports whether a fault may come after the planned ones. A fault that ends at once always
+// may.
 func hasRoom(all []planned, p planned, duration time.Duration) bool {
 	if p.class.after == 0 {
 		return true
@@ -121,7 +121,7 @@ type deck struct {
 	cards   []*class
 }
 
-// draw returns a fault of the next class that will do; none where two decks have none.
+// draw returns a fault of the next suitable class, or none if two decks have none.
 func (d *deck) draw(will func(planned) bool) (p planned, found bool) {
 	shuffled := 0
 	for i := 0; ; i++ {
@@ -141,7 +141,7 @@ func (d *deck) draw(will func(planned) bool) (p planned, found bool) {
 	}
 }
 
-// deal draws what a class leaves open.
+// deal draws the properties that a class leaves open.
 func (d *deck) deal(c *class) planned {
 	p := planned{class: c, length: c.least + upTo(d.r, c.most-c.least+1)}
 	if c.targets != nil {
@@ -156,12 +156,12 @@ func (d *deck) deal(c *class) planned {
 	return p
 }
 
-// collide reports whether two faults lay hands on the same thing.
+// collide reports whether two faults use the same part.
 func collide(a, b planned) bool {
 	return slices.ContainsFunc(a.class.locks(a.target), func(lock string) bool { return slices.Contains(b.class.locks(b.target), lock) })
 }
 
-// Faults is how many faults a run has.
+// Faults returns how many faults a run has.
 func Faults(seed int64, duration time.Duration, only []string) int {
 	return len(plan(seed, duration, only))
 }
@@ -173,7 +173,7 @@ func PrintPlan(out io.Writer, seed int64, duration time.Duration, only []string)
 	}
 }
 
-// Classes splits a list of classes, separated by commas, and refuses what is none.
+// Classes splits a comma-separated list of classes, and rejects unknown ones.
 func Classes(list string) (only []string, err error) {
 	if list == "" {
 		return nil, nil
@@ -184,7 +184,7 @@ func Classes(list string) (only []string, err error) {
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%q is no class of faults; there are %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("unknown class of faults %q; the classes are %s", name, strings.Join(names, ", "))
 		}
 		only = append(only, name)
 	}

@@ -54,7 +54,7 @@ func TestVacant(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Vacant(dir) == nil {
-		t.Error("the record of another run is not seen")
+		t.Error("the record of another run is not noticed")
 	}
 }
 
@@ -67,7 +67,7 @@ func describe(all []planned) (text string) {
 
 func TestPlanHasEveryClassAloneAndInPairs(t *testing.T) {
 	alone, paired := map[string]bool{}, map[string]bool{}
-	for seed := range int64(20) { // slow ones come only a few times in a run
+	for seed := range int64(20) { // slow faults are rare in a run
 		for _, p := range withinHalfAnHour(seed) {
 			if p.beside {
 				paired[p.class.name] = true
@@ -85,7 +85,7 @@ func TestPlanHasEveryClassAloneAndInPairs(t *testing.T) {
 
 type placed struct {
 	planned
-	beside bool // another fault is on meanwhile
+	beside bool // it overlaps another fault
 }
 
 // withinHalfAnHour is a long schedule.
@@ -100,8 +100,8 @@ func withinHalfAnHour(seed int64) (all []placed) {
 	return all
 }
 
-// Slow faults leave room for the others, come with most seeds, and never more often than their
-// class says.
+// Slow faults leave time for the others, occur with most seeds, and never more often than their
+// class allows.
 func TestSlowFaultsHaveTheirShare(t *testing.T) {
 	seeds := longtest.Or(40, 200)
 	for _, duration := range []time.Duration{2 * time.Minute, 30 * time.Minute} {
@@ -182,7 +182,7 @@ func TestClassesAreDescribed(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n\n")
 	for i := range classes {
 		if name := classes[i].name; !strings.Contains(table, "| "+name+" ") && !strings.Contains(table, "| "+name+",") && !strings.Contains(table, ", "+name+" ") && !strings.Contains(table, ", "+name+",") {
-			t.Errorf("docs/RELIABILITY.md does not say what %s is", name)
+			t.Errorf("docs/RELIABILITY.md does not describe %s", name)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestCollide(t *testing.T) {
 		{of("restore", "a"), of("two-redises", "b"), true},
 		{of("redis-moved", ""), of("mongo-cut", "all"), false},
 		{of("two-redises", "a"), of("seqd-kill", "b"), false},
-		{of("two-redises", "a"), of("seqd-pause", "b"), true}, // it would not notice in time
+		{of("two-redises", "a"), of("seqd-pause", "b"), true}, // the paused node would not notice in time
 		{of("ordering-changed", ""), of("mongo-slow", "b"), true},
 		{of("ordering-changed", ""), of("two-redises", "b"), true},
 	} {
@@ -233,7 +233,7 @@ func TestRoundsAreTheSeeds(t *testing.T) {
 		d := &dice{seed: seed, loop: loop}
 		for round := range uint64(5) {
 			r := d.next()
-			if round >= skip { // a round that draws less does not change the ones after it
+			if round >= skip { // a round that draws less does not change later rounds
 				r.IntN(1000)
 			}
 			if round == 4 {

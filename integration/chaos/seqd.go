@@ -16,24 +16,24 @@ import (
 	"github.com/seqd/seqd/integration/chaos/sabotage"
 )
 
-// seqd is one node: a host with a seqd whose clock can be turned, and its own link to MongoDB.
+// seqd is one node: a host with a seqd, whose clock can be changed, and its own link to MongoDB.
 type seqd struct {
 	host   *host
 	link   *link
-	state  string // a small disk: its working directory and snowflake's stateDir
+	state  string // a small disk with its working directory and snowflake's stateDir
 	log    string
 	binary string
 	env    []string
-	home   []string // the part of the environment that says which Redis, as it is meant to be
+	home   []string // the settings of the correct Redis
 	clock  *os.File
 
-	told func(life int, how string)  // a life began (""), or ended
-	see  func(life int, line []byte) // a line of the log
+	told func(life int, how string)  // called when a life began ("") or ended
+	see  func(life int, line []byte) // called with each line of the log
 
 	mu      sync.Mutex // guards process and redis; held while one is started or ended
 	process *process
-	redis   []string     // what stands for home in the next life
-	life    atomic.Int64 // counts the processes
+	redis   []string     // used instead of home in the next life
+	life    atomic.Int64 // number of processes so far
 }
 
 func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, error) {
@@ -64,7 +64,7 @@ func (n *seqd) name() string { return n.host.name }
 func (n *seqd) addr() string { return fmt.Sprintf("%s:%d", n.host.addr, seqdPort) }
 func (n *seqd) url() string  { return "http://" + n.addr() }
 
-// turnClock sets how far the node's clock is off.
+// turnClock sets the offset of the node's clock.
 func (n *seqd) turnClock(by time.Duration) error {
 	var raw [8]byte
 	binary.LittleEndian.PutUint64(raw[:], uint64(by))
@@ -72,12 +72,12 @@ func (n *seqd) turnClock(by time.Duration) error {
 	return err
 }
 
-// start begins the node's next life, unless it runs.
+// start starts the node's next life, unless it is running.
 func (n *seqd) start() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.process != nil && n.process.alive() {
-		return nil // it ended by itself meanwhile, and was started for that
+		return nil // it ended by itself meanwhile, and was restarted
 	}
 	return n.begin()
 }
@@ -96,15 +96,14 @@ func (n *seqd) begin() error {
 	return nil
 }
 
-// command prepares the program of the node. mu is held.
+// command returns a command that runs the node's program. mu is held.
 func (n *seqd) command(args ...string) *exec.Cmd {
 	cmd := n.host.command(n.binary, args...)
 	cmd.Env, cmd.Dir = slices.Concat(n.env, n.redis), n.state
 	return cmd
 }
 
-// do runs a command of the program, as an operator does on the node's host, and returns what it
-// says.
+// do runs a command of the program on the node's host, as an operator does, and returns its output.
 func (n *seqd) do(args ...string) (string, error) {
 	n.mu.Lock()
 	cmd := n.command(args...)
@@ -117,14 +116,14 @@ func (n *seqd) do(args ...string) (string, error) {
 	return said, err
 }
 
-// configure says which Redis the node uses from its next life on.
+// configure sets the Redis of the node from its next life on.
 func (n *seqd) configure(redis []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.redis = redis
 }
 
-// revive starts a node that has ended by itself once more, as a supervisor would.
+// revive restarts a node that has ended by itself, as a supervisor would.
 func (n *seqd) revive(process *process, life int) {
 	<-process.exited
 	n.mu.Lock()
@@ -163,7 +162,7 @@ func (n *seqd) stop() error {
 	return named("a clean stop of "+n.name(), err)
 }
 
-// present is the process of now.
+// present returns the current process.
 func (n *seqd) present() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()

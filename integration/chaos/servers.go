@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// masterName is what the Sentinels call the primary.
+// masterName is the Sentinels' name of the primary.
 const masterName = "seqd"
 
 func init() { redis.SetLogger(silence{}) } // go-redis tells of every refusal
@@ -29,16 +29,15 @@ type redisServer struct {
 	port     int
 	conf     string // the server rewrites it when its role changes
 	data     string
-	socket   string // the laboratory asks past all faults of the network
+	socket   string // for the laboratory, without faults of the network
 	log      string
 	sentinel bool
 	mu       sync.Mutex // guards process
 	process  *process
-	client   *redis.Client // by the socket, for the laboratory's own commands
+	client   *redis.Client // uses the socket, for the laboratory's own commands
 }
 
-// newRedis prepares a server that keeps nothing on disk by itself; all but the first host's
-// replicate that one.
+// newRedis prepares a server without persistence. All servers replicate the first one.
 func (w *world) newRedis(h *host) (*redisServer, error) {
 	settings := []string{
 		`save ""`, "repl-diskless-sync-delay 0", "repl-backlog-ttl 0", "repl-timeout 5",
@@ -95,7 +94,7 @@ func (s *redisServer) start() error {
 	return named("start redis on "+s.host.name, within(startPatience, func() error { return s.dial() }))
 }
 
-// dial complains while it does not answer.
+// dial returns an error until the server answers.
 func (s *redisServer) dial() error {
 	if !s.alive() {
 		return fmt.Errorf("redis on %s has ended: %v", s.host.name, s.process.err)
@@ -103,10 +102,10 @@ func (s *redisServer) dial() error {
 	return s.do("PING")
 }
 
-// alive reports whether the process is there.
+// alive reports whether the process is running.
 func (s *redisServer) alive() bool { return s.present().alive() }
 
-// present is the process of now.
+// present returns the current process.
 func (s *redisServer) present() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +121,7 @@ func (s *redisServer) do(args ...any) error {
 	return s.client.Do(ctx, args...).Err()
 }
 
-// masterFields is what a Sentinel knows of the primary.
+// masterFields returns what a Sentinel reports about the primary.
 func (s *redisServer) masterFields() (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -131,7 +130,7 @@ func (s *redisServer) masterFields() (map[string]string, error) {
 	return reply.Val(), err
 }
 
-// dump is the file that a Redis loads when it starts.
+// dump returns the file that a Redis loads when it starts.
 func (s *redisServer) dump() string { return filepath.Join(s.data, "dump.rdb") }
 
 // standIn is the stand-in for MongoDB.
@@ -150,7 +149,7 @@ func newStandIn(w *world, h *host, binary string) (*standIn, error) {
 
 func (m *standIn) addr() string { return fmt.Sprintf("%s:%d", m.host.addr, mongoPort) }
 
-// start starts the stand-in and waits until it listens, which is when it is ready.
+// start starts the stand-in and waits until it listens; it is ready then.
 func (m *standIn) start() (err error) {
 	if m.process, err = startProcess(m.host.command(m.binary, "-listen", m.addr(), "-dir", m.data), m.log, nil); err != nil {
 		return err

@@ -7,14 +7,14 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// shape is a biz type of the laboratory: how it is configured, what the checker must know of it,
-// and how the load uses it.
+// shape is a biz type of the laboratory: its configuration, its properties for the checker, and how
+// the load uses it.
 type shape struct {
 	record.BizType
-	weight  int   // how often the load's mixed loops ask for it
-	counts  []int // what they ask for
-	hammer  bool  // batches of 10,000 as well
-	late    bool  // it is made by the API, while the load runs
+	weight  int   // how often mixed loops use it
+	counts  []int // the counts that they ask for
+	hammer  bool  // also batches of 10,000
+	late    bool  // it is created by the API under load
 	setting map[string]any
 }
 
@@ -25,10 +25,10 @@ var epoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 const (
 	hammerCount   = 10_000
-	mutableName   = "mutable"  // the administrator changes and disables it
-	temporaryName = "temp"     // the administrator deletes it and makes it again
-	switchedName  = "switched" // its ordering is changed by faults
-	// it is made by the API, after the first backup that a fault puts back
+	mutableName   = "mutable"  // the load changes and disables it
+	temporaryName = "temp"     // the load deletes it and creates it again
+	switchedName  = "switched" // faults change its ordering
+	// created by the API after the first backup that a fault restores
 	lateName = "late"
 )
 
@@ -63,8 +63,7 @@ func shapes() []shape {
 	byName["invoice"].Display = `^INV-(?P<period>\d{8})-(?P<number>\d{6,})\d$`
 	byName["invite"].Display = `^C\d{12}-\d$`
 	byName[lateName].late = true
-	// which of two biz types of one name a node knows of is not promised while it is deleted and
-	// made again
+	// while the biz type is deleted and created again, a node may have either of the two
 	byName[temporaryName].NoOrder = true
 	return all
 }
@@ -105,7 +104,7 @@ func snowflake(name, group string, weight int, counts []int, bitsMachine, bitsSe
 	return shape{BizType: b, weight: weight, counts: counts, setting: conf}
 }
 
-// configuration is SEQD_BIZTYPES.
+// configuration returns the value of SEQD_BIZTYPES.
 func configuration(all []shape) (string, error) {
 	var list []settings
 	for i := range all {

@@ -34,7 +34,7 @@ func (l *laboratory) watchNode(ctx context.Context, n *seqd) {
 	})
 }
 
-// readiness asks /readyz; the states are the codes of the biz types that are not well.
+// readiness requests /readyz. The states are the codes of the biz types that are not well.
 func readiness(client *http.Client, url string) (states map[string]string, status int) {
 	resp, err := client.Get(url + "/readyz")
 	if err != nil {
@@ -57,8 +57,8 @@ func readiness(client *http.Client, url string) (states map[string]string, statu
 	return states, resp.StatusCode
 }
 
-// watchServer asks a Redis for its role until ctx ends; what it says is recorded when it changes,
-// and twice a second.
+// watchServer asks a Redis for its role until ctx ends, and records it when it changes and at least
+// twice a second.
 func (l *laboratory) watchServer(ctx context.Context, s *redisServer) {
 	var last record.Server
 	every(ctx, serverEvery, func() {
@@ -75,7 +75,7 @@ func (l *laboratory) watchServer(ctx context.Context, s *redisServer) {
 	})
 }
 
-// role is what a Redis says of itself.
+// role returns the state of a Redis.
 func (s *redisServer) role(ctx context.Context) (role, replid string) {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -98,8 +98,8 @@ func (s *redisServer) role(ctx context.Context) (role, replid string) {
 	return role, replid
 }
 
-// watchWall notes how far the wall clock comes off the run's clock, because something sets it
-// right, until ctx ends.
+// watchWall records how far the wall clock deviates from the run's clock, because something adjusts
+// it, until ctx ends.
 func (l *laboratory) watchWall(ctx context.Context) {
 	var last time.Duration
 	every(ctx, serverEvery, func() {
@@ -113,7 +113,7 @@ func (l *laboratory) watchWall(ctx context.Context) {
 	})
 }
 
-// scripts is how many scripts a Redis has run for clients.
+// scripts returns how many scripts a Redis has run for clients.
 func (s *redisServer) scripts(ctx context.Context) (calls int64) {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -134,7 +134,7 @@ func (s *redisServer) scripts(ctx context.Context) (calls int64) {
 	return calls
 }
 
-// every does something at a pace until ctx ends.
+// every calls a function at regular intervals until ctx ends.
 func every(ctx context.Context, pace time.Duration, do func()) {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()

@@ -1,6 +1,6 @@
-// Package chaos is the fault laboratory: a whole system of real processes in network namespaces on
-// this machine, mixed load, a schedule of faults that a seed determines, and a record of every
-// call, which integration/chaos/check then examines.
+// Package chaos is the fault laboratory. It runs a whole system of real processes in network
+// namespaces on this machine, puts mixed load on it, breaks it by a schedule of faults that a seed
+// determines, and records every call. integration/chaos/check then checks the record.
 package chaos
 
 import (
@@ -25,7 +25,7 @@ const (
 	redisPort    = 6379
 	sentinelPort = 26379
 	mongoPort    = 27017
-	linkPort     = 27101 // of the first node
+	linkPort     = 27101 // port of the first node
 
 	startPatience = time.Minute
 	stopPatience  = 40 * time.Second // two phases of 15 s each
@@ -34,17 +34,17 @@ const (
 // world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with
 // another Redis, one with MongoDB.
 type world struct {
-	dir       string // everything that is made
+	dir       string // the folder of all files
 	logs      string
 	seqds     []*seqd
-	redises   []*redisServer // the first one is the primary of the beginning
-	second    *redisServer   // another Redis, which nodes are only configured for by a fault
+	redises   []*redisServer // the first one is the primary at the beginning
+	second    *redisServer   // another Redis, which nodes use only in faults
 	sentinels []*redisServer
-	mongo     *standIn // nil where the store is not the laboratory's
+	mongo     *standIn // nil if the store is outside the laboratory
 	store     string   // its address
 }
 
-// newWorld makes the hosts and starts all servers but the seqds.
+// newWorld creates the hosts and starts all servers except the nodes.
 func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
 	w := &world{dir: workshop, logs: logs}
 	err := inOrder(
@@ -64,7 +64,7 @@ func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
 	return w, named("replication and Sentinels", within(startPatience, w.settled))
 }
 
-// makeStore makes the host of the stand-in, or the way to a server that is not the laboratory's.
+// makeStore creates the host of the stand-in, or the connection to a server outside the laboratory.
 func (w *world) makeStore(program string) (err error) {
 	if Foreign() {
 		w.store, err = forwardIn()
@@ -123,7 +123,7 @@ func (w *world) makeHosts(binaries Binaries, bizTypes string) error {
 	return nil
 }
 
-// makeSecond prepares the other Redis, which stands alone.
+// makeSecond prepares the other Redis, a single server.
 func (w *world) makeSecond() error {
 	h, err := addHost("r4", 24)
 	if err == nil {
@@ -132,7 +132,7 @@ func (w *world) makeSecond() error {
 	return err
 }
 
-// settled complains while the replicas and the Sentinels have not found each other.
+// settled returns an error until the replicas and the Sentinels have found each other.
 func (w *world) settled() error {
 	for _, sentinel := range w.sentinels {
 		master, err := sentinel.masterFields()
@@ -146,7 +146,7 @@ func (w *world) settled() error {
 	return nil
 }
 
-// primary is the Redis that most Sentinels name as the primary.
+// primary returns the Redis that most Sentinels name as the primary.
 func (w *world) primary() *redisServer {
 	votes := map[*redisServer]int{}
 	var best *redisServer
@@ -166,7 +166,7 @@ func (w *world) primary() *redisServer {
 	return best
 }
 
-// sentinelAddrs are the addresses of the Sentinels, separated by commas.
+// sentinelAddrs returns the addresses of the Sentinels, separated by commas.
 func (w *world) sentinelAddrs() string {
 	var addrs []string
 	for _, sentinel := range w.sentinels {
@@ -177,7 +177,7 @@ func (w *world) sentinelAddrs() string {
 
 func (w *world) log(name string) string { return filepath.Join(w.logs, name+".log") }
 
-// smallDisk mounts a file system of its own in memory, so that it can be full.
+// smallDisk mounts a small file system in memory, which can be filled.
 func (w *world) smallDisk(name, size string) (string, error) {
 	dir := filepath.Join(w.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -186,10 +186,10 @@ func (w *world) smallDisk(name, size string) (string, error) {
 	return dir, named("mount "+dir, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size))
 }
 
-// filler is the file that takes all the room of a disk.
+// filler is the file that fills a disk.
 const filler = "filler"
 
-// fill takes all the room that is left on a disk.
+// fill fills a disk.
 func fill(dir string) error {
 	file, err := os.Create(filepath.Join(dir, filler))
 	if err != nil {
@@ -207,5 +207,5 @@ func fill(dir string) error {
 	return nil
 }
 
-// clear gives the room back.
+// clear removes the filler.
 func clearDisk(dir string) error { return os.Remove(filepath.Join(dir, filler)) }

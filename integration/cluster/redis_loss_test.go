@@ -122,7 +122,7 @@ func TestCursorLost(t *testing.T) {
 	}{
 		{"FLUSHALL", func(f *fleet, r *testenv.Redis) error { return r.Client().FlushAll(f.t.Context()).Err() }, 1},
 		{"evicted", func(f *fleet, r *testenv.Redis) error { return r.Client().Unlink(f.t.Context(), key).Err() }, 1},
-		{"evicted again and again", func(f *fleet, r *testenv.Redis) error {
+		{"evicted repeatedly", func(f *fleet, r *testenv.Redis) error {
 			for range 10 {
 				if err := r.Client().Del(f.t.Context(), key).Err(); err != nil {
 					return err

@@ -229,7 +229,7 @@ func TestStartWithoutBackEnds(t *testing.T) {
 			f.finish(lossOf(2) + 2*retreatOf)
 		}, settings...)
 	})
-	t.Run("Redis, nobody asks", func(t *testing.T) {
+	t.Run("Redis, without load", func(t *testing.T) {
 		underBoth(t, func(f *fleet) {
 			r := testenv.StartRedis(f.t)
 			r.Kill()

@@ -3,8 +3,11 @@ package cluster
 import (
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
@@ -42,6 +45,7 @@ func TestSnowflakeWithoutTheStore(t *testing.T) {
 	n := node.Start(t, dir, env...)
 	takes(n) // after the floor
 	n.AwaitReadiness(http.StatusOK, "")
+	awaitUser(t, dir, "order")
 	n.Kill()
 	mongo.Kill()
 
@@ -63,6 +67,24 @@ func TestSnowflakeWithoutTheStore(t *testing.T) {
 	if log := n.Fails(); !strings.Contains(log, "the store is new") {
 		t.Errorf("it ended with\n%s", log)
 	}
+}
+
+// awaitUser waits until the state file of a node in dir names a biz type. Without that the node
+// cannot issue it before it has reached the store.
+func awaitUser(t *testing.T, dir, bizType string) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+		files, err := filepath.Glob(filepath.Join(dir, "data", "*.properties"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "users="+bizType) {
+				return
+			}
+		}
+	}
+	t.Fatalf("no state file names %s", bizType)
 }
 
 // freeAddr returns an unused address, for a node that must have the same one after a restart.

@@ -224,7 +224,7 @@ func (n *node) note(err error) {
 		return
 	}
 	n.storeAway = err != nil
-	n.m.Store(err)
+	n.m.Store(n.clock(), err)
 }
 
 // took hands out what a take brought, in the order in which callers came. Numbers of a caller that

@@ -142,7 +142,7 @@ func TestStandBy(t *testing.T) {
 		f.AwaitReadiness(200, "")
 		s.took("to take over from one that died", died, standByHorizon+poll+maxSkew)
 		if h, _ := f.held(); h.machine != dead || h.from <= ends || h.from > died.Add(standByHorizon).UnixMilli()+1 {
-			s.t.Errorf("f holds %+v, want %d, from behind %d on, where the lease of the one that died at %d ends", h, dead, ends, died.UnixMilli())
+			s.t.Errorf("f holds %+v, want %d, from after %d on, when the lease of the one that died at %d ends", h, dead, ends, died.UnixMilli())
 		}
 		e.traffic.More(s.t, 100)
 		f.traffic.More(s.t, 100)

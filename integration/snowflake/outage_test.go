@@ -260,7 +260,7 @@ func TestWiped(t *testing.T) {
 				s.t.Errorf("%s has a lease from %s, and the registry was wiped at %s", l.name, time.UnixMilli(h.from), wiped)
 			}
 		}
-		s.took("to go on", wiped, horizon+2*maxSkew+poll)
+		s.took("to resume", wiped, horizon+2*maxSkew+poll)
 		s.finish()
 	}
 	onBoth(t, 10, test)
@@ -344,7 +344,7 @@ func TestRedisFailsOver(t *testing.T) {
 		l.AwaitReadiness(200, "")
 		l.traffic.More(t, 20)
 	}
-	r.took("to go on after a failover", over, horizon+2*maxSkew+3*time.Second+poll)
+	r.took("to resume after a failover", over, horizon+2*maxSkew+3*time.Second+poll)
 	own.Switch(replica.Addr())
 	own.Restore()
 	c.says(lostMessage)

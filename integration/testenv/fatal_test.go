@@ -46,7 +46,7 @@ func TestRedisThatEndsShowsItsLog(t *testing.T) {
 	}
 }
 
-func TestMongoOfSomebodyElseIsNotKilled(t *testing.T) {
+func TestForeignMongoIsNotKilled(t *testing.T) {
 	theirs := testenv.StartMongo(t)
 	t.Setenv(testenv.MongoEnv, theirs.URI())
 	for name, run := range map[string]func(*testenv.Mongo){

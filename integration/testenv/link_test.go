@@ -172,7 +172,7 @@ func TestLinkSwitch(t *testing.T) {
 	want(t, client, "who", "a")
 }
 
-func TestLinkToNobody(t *testing.T) {
+func TestLinkWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartRedis(t)
 	l := testenv.NewLink(t, r.Addr())

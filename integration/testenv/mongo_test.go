@@ -294,7 +294,7 @@ func TestMongoLinkDropsReplies(t *testing.T) {
 	eventually(t, "the link works again", m, func() error { _, err := take(t.Context(), c, "a", 0); return err })
 }
 
-func TestMongoOfSomebodyElse(t *testing.T) {
+func TestForeignMongo(t *testing.T) {
 	theirs := testenv.StartMongo(t)
 	t.Setenv(testenv.MongoEnv, theirs.URI())
 	var database string

@@ -13,7 +13,7 @@ import (
 
 var errAway = errors.New("away")
 
-// record returns an attempt that returns the errors in turn, the last one again and again, and the
+// record returns an attempt that returns the errors in turn, the last one repeatedly, and the
 // time of each call since now.
 func record(errs ...error) (attempt func(context.Context) error, times *[]time.Duration) {
 	times = new([]time.Duration)

@@ -6,8 +6,8 @@
 // that the environment variable SEQD_TEST_SABOTAGE names, separated by commas.
 //
 // There are three kinds of rules. Those of the segment strategy's machine are listed by package
-// cursor. Those of the Lua scripts stand beside the condition that they are about, see [Script]. The
-// others are the constants of this package.
+// cursor. Those of the Lua scripts stand beside the condition that they are about, see [Script].
+// The others are the constants of this package.
 package sabotage
 
 import "regexp"

@@ -59,7 +59,8 @@ func (c *counters) List(ctx context.Context, after string, limit int) (found []p
 	return found, err
 }
 
-// Allocate implements [persist.Counters].
+// Allocate implements [persist.Counters]. It reads and writes the counter in one transaction, and
+// the file lock keeps other processes out (invariant U1).
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	var allocated persist.Range
 	err := c.write(ctx, func(b *bbolt.Bucket) error {

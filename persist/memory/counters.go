@@ -75,7 +75,8 @@ func (c *counters) List(ctx context.Context, after string, limit int) (list []pe
 	return list, err
 }
 
-// Allocate implements [persist.Counters].
+// Allocate implements [persist.Counters]. It reads and writes the counter under one lock (invariant
+// U1).
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (r persist.Range, err error) {
 	err = c.locked(ctx, func() error {
 		counter, err := c.get(req.BizTag)

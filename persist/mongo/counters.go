@@ -30,11 +30,12 @@ func between(field string, least, most int64) bson.E {
 // rounds is how often an operation tries again that other nodes interfere with.
 const rounds = 10
 
-// Allocate implements [persist.Counters] by one findAndModify. Its filter holds the conditions on
-// the counter, so the common case is one round trip. If nothing matches, the counter is read to see
-// why, and a maximum below the floor is raised first. To raise and to take are two steps, which is
-// safe: only a give-back lowers a maximum, and then the filter fails again. The read decides only
-// which error is returned, because a new primary may return an older state.
+// Allocate implements [persist.Counters] by one findAndModify, which MongoDB executes atomically
+// (invariant U1). Its filter holds the conditions on the counter, so the common case is one round
+// trip. If nothing matches, the counter is read to see why, and a maximum below the floor is raised
+// first. Raising and taking are two steps. That is safe: only a give-back lowers a maximum, and
+// then the filter fails again. The read decides only which error is returned, because a new primary
+// may return an older state.
 func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
 	if err := req.Validate(); err != nil {
 		return persist.Range{}, err

@@ -72,7 +72,8 @@ func newDates(layouts []string, calendar seqd.Calendar) (*dates, *layoutError) {
 }
 
 // prove returns an error unless it is certain that
-//   - each date always has the same length in bytes, so that a text can be cut into its parts in one way only;
+//   - each date always has the same length in bytes, so that a text can be cut into its parts in
+//     one way only;
 //   - if numbers reset, the dates identify the period and show nothing that changes within it;
 //   - the dates can be parsed again.
 //

@@ -200,8 +200,8 @@ const (
 // appendTimeout limits one attempt.
 const appendTimeout = 10 * time.Second
 
-// append writes one batch. It repeats that until the batch is stored: the IDs of the records keep an
-// attempt of unknown outcome from storing them twice. It returns false if close no longer waits.
+// append writes one batch. It repeats that until the batch is stored: the IDs of the records keep
+// an attempt of unknown outcome from storing them twice. It returns false if close no longer waits.
 func (p *pipe) append(records []persist.HistoryRecord) bool {
 	write := func(context.Context) error { return p.attempt(records) }
 	policy := retry.Policy{First: firstPause, Last: lastPause, Failed: p.failed}

@@ -2,9 +2,9 @@
 // that IDs neither increase nor reveal how many there are. It uses a keyed permutation, which needs
 // no storage and can be reversed with the key.
 //
-// This is obfuscation, not encryption. Every ID belongs to somebody: if 10^6 IDs were issued from a
-// domain of 10^8, one guess in a hundred hits. Every node has the key. Whoever collects most pairs
-// of numbers and IDs of a small domain needs no key. Never use an ID to authorize access.
+// This is obfuscation, not encryption. IDs can be guessed: if 10^6 IDs were issued from a domain of
+// 10^8, one guess in a hundred is a valid ID. Every node has the key. An attacker who collects most
+// pairs of numbers and IDs of a small domain needs no key. Never use an ID to authorize access.
 // docs/plugins/obfuscate.md says more.
 //
 // [Plugin] is the plugin, [Settings] say how large the domain is and where the key comes from, and

@@ -99,7 +99,8 @@ func (w *Webhook) attempt(body []byte) error {
 	return w.judge(resp)
 }
 
-// judge interprets an answer. A redirect, and a request that the receiver rejects, would fail again.
+// judge interprets an answer. A redirect, and a request that the receiver rejects, would fail
+// again.
 func (w *Webhook) judge(resp *http.Response) error {
 	code := resp.StatusCode
 	if code >= 200 && code < 300 {

@@ -1,6 +1,7 @@
 // Package access authenticates callers by bearer tokens and authorizes them by scopes.
 //   - [Token] is one token: a name, the digest of its secret, and scopes.
-//   - [Tokens] holds all tokens. Its method Allow checks a request; the others manage tokens in the store while seqd runs.
+//   - [Tokens] holds all tokens. Its method Allow checks a request; the others manage tokens in the
+//     store while seqd runs.
 //
 // Tokens come from the configuration, which cannot change, or from the store. To add a kind of
 // scope, extend [CheckScope] and the type rights.

@@ -68,7 +68,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		}
 		var buf [1024]byte
 		if n, err := standing.Read(buf[:]); err != nil || !strings.HasPrefix(string(buf[:n]), "HTTP/1.1 200") {
-			t.Fatalf("the connection of before got %q, %v", buf[:n], err)
+			t.Fatalf("the previous connection got %q, %v", buf[:n], err)
 		}
 	}
 	ask()

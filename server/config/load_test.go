@@ -93,7 +93,7 @@ var beside = map[string]map[string]string{
 	"snowflake.rack":     {"snowflake.bitsRack": "3"},
 }
 
-// flagsBeside returns the flags that a key needs beside it, but for its own.
+// flagsBeside returns the flags that a key needs in addition to its own.
 func flagsBeside(key string) map[string]string {
 	longest := ""
 	for prefix := range beside {

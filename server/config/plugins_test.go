@@ -118,7 +118,7 @@ func TestWrongPlugins(t *testing.T) {
 	}
 }
 
-// A setting of a plugin that needs Redis is refused where there is none.
+// A setting of a plugin that needs Redis is rejected if Redis is not configured.
 func TestPluginNeedsRedis(t *testing.T) {
 	const file = "bizTypes: [{name: order}, {name: invite, plugins: [{name: stamp}, {name: stamp, text: redis}]}]\n"
 	_, err := config.LoadYAML([]byte(file), config.Sources{})

@@ -12,7 +12,7 @@ import (
 type Redis struct {
 	// Addrs are the servers, as host:port. None means no Redis, one a single server, several a
 	// Redis Cluster. With `redis.masterName` they are the Sentinels.
-	Addrs []string `config:"addrs" secret:"true"` // somebody may write redis://user:password@host
+	Addrs []string `config:"addrs" secret:"true"` // it may contain redis://user:password@host
 	// MasterName is what the Sentinels call the primary. Empty means no Sentinels.
 	MasterName string `config:"masterName"`
 	// Username is the user of the servers. It needs a password.

@@ -41,7 +41,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// What is wrong with a token is told by its key; what stands there never is.
+// A mistake in a token is reported by its key and never shows the value.
 func TestWrongTokens(t *testing.T) {
 	const secret = "hunter2hunter2"
 	good := fmt.Sprintf("name: shop, sha256: %q, scopes: [read]", digestOfA)

@@ -116,7 +116,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"server.hosts":             {"[]", `[a, seqd-1, my_seqd_1, SEQD.example, 1up.example, seqd.ns.svc.cluster.local, localhost, "` + strings.Repeat("a.", 126) + `a"]`},
 		"server.readHeaderTimeout": {"100ms", "1h"},
 		"server.readTimeout":       {"100ms", "1h"},
-		"server.writeTimeout":      {"5s", "1h"}, // 3s, but for the acquireTimeout of 2s
+		"server.writeTimeout":      {"5s", "1h"}, // 3s without the acquireTimeout of 2s
 		"server.idleTimeout":       {"100ms", "24h"},
 		"server.pluginTimeout":     {"100ms", "1m"},
 		"server.maxHeaderBytes":    {"1024", "1048576"},
@@ -144,7 +144,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"segment.maxStep":          {"1000", "1000000000000", "1e6"},
 		"segment.threshold":        {"0.0001", "1", "1.0"},
 		"segment.targetDuration":   {"1s", "1000h"},
-		"segment.acquireTimeout":   {"0s", "0", "27s"}, // 1m, but for the writeTimeout of 30s
+		"segment.acquireTimeout":   {"0s", "0", "27s"}, // 1m without the writeTimeout of 30s
 	} {
 		for _, value := range values {
 			t.Run(key+"="+value, func(t *testing.T) { mustLoad(t, someBizType+nested(key, value), config.Sources{}) })

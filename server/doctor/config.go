@@ -37,7 +37,7 @@ func (c configCheck) serverSettings(f *findings) {
 			"0s: a balancer continues to send requests to a node that has stopped listening")
 	}
 	if public && !c.d.Config.Auth.Enforced() {
-		f.add(Warn, "auth.mode", "give callers tokens in auth.tokens", "%s: whoever reaches %s takes numbers and changes biz types", c.d.Config.Auth.Mode, s.Addr)
+		f.add(Warn, "auth.mode", "give callers tokens in auth.tokens", "%s: anyone who reaches %s can take numbers and change biz types", c.d.Config.Auth.Mode, s.Addr)
 	}
 	if public && c.d.Config.Auth.Enforced() && !s.TLS.Configured() {
 		f.add(Info, "server.tls", "set server.tls, unless a proxy in front does it", "tokens come to %s unencrypted", s.Addr)

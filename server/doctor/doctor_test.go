@@ -206,7 +206,7 @@ func TestStoredHistoryAndWebhook(t *testing.T) {
 	want(t, list, OK, "b.webhook.url", "hooks.example.com:443 answers")
 }
 
-// boltWith makes a store that somebody has issued from.
+// boltWith creates a store from which numbers were issued.
 func boltWith(t *testing.T, counter persist.Counter, shape string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seqd.db")

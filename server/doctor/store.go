@@ -192,7 +192,7 @@ func judge(f *findings, s mongo.Server) {
 	f.ok(mongoKey, "every write asks for majority and journal; a server without a journal refuses the first one, which was not tried")
 	switch {
 	case s.User == "":
-		f.add(Warn, mongoKey, "turn authorization on", "the server asks nobody who they are: whoever reaches it can change counters")
+		f.add(Warn, mongoKey, "turn authorization on", "the server does not authenticate clients: anyone who reaches it can change counters")
 	case len(s.Missing) > 0:
 		f.add(Fail, mongoKey, "give it the role readWrite on the database", "the user %s may not %s", s.User, strings.Join(s.Missing, ", "))
 	default:

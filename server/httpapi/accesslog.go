@@ -10,10 +10,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// accessLog limits the lines of the access log per second. Answers with a status of 500 or above
-// have a limit of their own, of the same size, so that a flood of good answers does not hide
-// failures. It is safe for concurrent use.
+// accessLog writes the access log, with a limit of lines per second. Answers with a status of 500
+// or above have a limit of their own, of the same size, so that a flood of good answers does not
+// hide failures. It is safe for concurrent use.
 type accessLog struct {
+	log          *slog.Logger
 	good, failed *rate.Limiter
 	unsaid       atomic.Int64 // requests without a line since the last line
 	skipped      atomic.Int64 // requests without a line since the start
@@ -21,12 +22,12 @@ type accessLog struct {
 
 // newAccessLog returns a limit of that many lines per second for each of the two kinds; 0 means no
 // limit.
-func newAccessLog(perSecond int) *accessLog {
+func newAccessLog(perSecond int, log *slog.Logger) *accessLog {
 	most := rate.Limit(perSecond)
 	if perSecond == 0 {
 		most = rate.Inf
 	}
-	return &accessLog{good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
+	return &accessLog{log: log, good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
 }
 
 // takes reports whether an answer gets a line, and how many answers before it got none.
@@ -46,13 +47,10 @@ func (l *accessLog) takes(status int, now time.Time) (skipped int64, ok bool) {
 	return l.unsaid.Swap(0), true
 }
 
-// AccessLogSkipped returns how many requests got no line in the access log because there were too
-// many.
-func (a *API) AccessLogSkipped() int64 { return a.access.skipped.Load() }
-
-func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
+// write writes the line of a request, if it gets one.
+func (l *accessLog) write(c *gin.Context, id string, start time.Time) {
 	now := time.Now()
-	skipped, ok := a.access.takes(c.Writer.Status(), now)
+	skipped, ok := l.takes(c.Writer.Status(), now)
 	if !ok {
 		return
 	}
@@ -64,7 +62,7 @@ func (a *API) logAccess(c *gin.Context, id string, start time.Time) {
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int64("skipped", skipped))
 	}
-	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request", attrs...)
+	l.log.LogAttrs(c.Request.Context(), slog.LevelInfo, "request", attrs...)
 }
 
 // milliseconds returns a duration in ms, to the microsecond.

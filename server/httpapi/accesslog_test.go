@@ -10,7 +10,7 @@ import (
 // TestAccessLogIsSampled sends a flood. The first lines of each second are written, the next line
 // says how many were left out, and failures are still logged.
 func TestAccessLogIsSampled(t *testing.T) {
-	l := newAccessLog(2)
+	l := newAccessLog(2, nil)
 	now := time.Unix(1_800_000_000, 0)
 	for i, want := range []bool{true, true, false, false, false} {
 		if skipped, ok := l.takes(http.StatusOK, now); ok != want || skipped != 0 {
@@ -33,7 +33,7 @@ func TestAccessLogIsSampled(t *testing.T) {
 }
 
 func TestAccessLogOfEveryRequest(t *testing.T) {
-	l := newAccessLog(0)
+	l := newAccessLog(0, nil)
 	for range 10_000 {
 		if skipped, ok := l.takes(http.StatusOK, time.Unix(1, 0)); !ok || skipped != 0 {
 			t.Fatal("a line is missing")
@@ -44,7 +44,7 @@ func TestAccessLogOfEveryRequest(t *testing.T) {
 // TestAccessLogLosesNone checks that each request is logged, reported as left out, or still to be
 // reported, however many there are at once.
 func TestAccessLogLosesNone(t *testing.T) {
-	l := newAccessLog(10)
+	l := newAccessLog(10, nil)
 	var mu sync.Mutex
 	var told, written int64
 	var callers sync.WaitGroup

@@ -37,17 +37,23 @@ func setTarget(c *gin.Context, name string) { c.Set(auditTarget, name) }
 // setRevision says which revision a change made or removed.
 func setRevision(c *gin.Context, revision int64) { c.Set(auditRevision, revision) }
 
-// logAudit writes the audit line. The line contains nothing from headers and bodies, and nothing
-// from path and query that could be a secret.
-func (a *API) logAudit(c *gin.Context, id string) {
+// auditLog writes the audit log.
+type auditLog struct {
+	log     *slog.Logger
+	clients clients
+}
+
+// write writes the audit line of a request. The line contains nothing from headers and bodies, and
+// nothing from path and query that could be a secret.
+func (l auditLog) write(c *gin.Context, id string) {
 	target := c.GetString(auditTarget)
 	for _, param := range []string{"name", "bizType"} {
 		if target == "" {
 			target = c.Param(param)
 		}
 	}
-	a.opts.Log.LogAttrs(c.Request.Context(), slog.LevelInfo, "audit",
-		slog.String("token", callerName(c)), slog.String("client", a.clientAddr(c)), slog.String("requestId", id),
+	l.log.LogAttrs(c.Request.Context(), slog.LevelInfo, "audit",
+		slog.String("token", callerName(c)), slog.String("client", l.clients.addr(c)), slog.String("requestId", id),
 		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
 		slog.String("target", discreet(target)), slog.Int("status", c.Writer.Status()), slog.Int64("version", c.GetInt64(auditRevision)))
 }

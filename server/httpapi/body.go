@@ -37,32 +37,35 @@ func mediaOf(c *gin.Context) []string {
 	return nil
 }
 
-// discardBody reads a body of at most the largest size.
-func (a *API) discardBody(c *gin.Context) error { return a.copyBody(c, io.Discard) }
+// bodyReader reads the bodies of requests.
+type bodyReader struct{ most int64 } // the largest size, in bytes
 
-// holdBody reads a body of at most the largest size, which must have one of the media types, and
+// discard reads a body of at most the largest size.
+func (b bodyReader) discard(c *gin.Context) error { return b.copy(c, io.Discard) }
+
+// hold reads a body of at most the largest size, which must have one of the media types, and
 // keeps it for the handler.
-func (a *API) holdBody(c *gin.Context, media []string) error {
+func (b bodyReader) hold(c *gin.Context, media []string) error {
 	if err := checkMedia(c.Request.Header, media); err != nil {
 		return err
 	}
 	var text bytes.Buffer // it grows with what arrives, whatever Content-Length says
-	if err := a.copyBody(c, &text); err != nil {
+	if err := b.copy(c, &text); err != nil {
 		return err
 	}
 	c.Request.Body = io.NopCloser(&text)
 	return nil
 }
 
-// copyBody reads a body of at most the largest size. If there is more, MaxBytesReader makes
+// copy reads a body of at most the largest size. If there is more, MaxBytesReader makes
 // net/http close the connection gently, so that the caller can read the answer. It needs the writer
 // below gin's for that.
-func (a *API) copyBody(c *gin.Context, to io.Writer) error {
-	tooLarge := seqd.Errorf(seqd.CodeBodyTooLarge, "the body has more than %d bytes", a.opts.MaxBodyBytes)
-	if c.Request.ContentLength > a.opts.MaxBodyBytes && c.Request.Header.Get("Expect") != "" {
+func (b bodyReader) copy(c *gin.Context, to io.Writer) error {
+	tooLarge := seqd.Errorf(seqd.CodeBodyTooLarge, "the body has more than %d bytes", b.most)
+	if c.Request.ContentLength > b.most && c.Request.Header.Get("Expect") != "" {
 		return tooLarge // the caller sent Expect: 100-continue and waits
 	}
-	_, err := io.Copy(to, http.MaxBytesReader(below(c), c.Request.Body, a.opts.MaxBodyBytes))
+	_, err := io.Copy(to, http.MaxBytesReader(below(c), c.Request.Body, b.most))
 	if _, limit := errors.AsType[*http.MaxBytesError](err); limit {
 		return tooLarge
 	}
@@ -91,7 +94,7 @@ func below(c *gin.Context) http.ResponseWriter {
 	return c.Writer
 }
 
-// body returns what holdBody has read.
+// body returns what bodyReader.hold has read.
 func body(c *gin.Context) ([]byte, error) { return io.ReadAll(c.Request.Body) }
 
 func checkMedia(header http.Header, allowed []string) error {

@@ -17,57 +17,33 @@ var (
 	noReferrer = []string{"no-referrer"}
 )
 
-// routeDocs adds the routes of the API's description. The description is built when it is first
-// requested, because most nodes never need it.
-func (a *API) routeDocs() {
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		a.engine.Handle(method, "/openapi.json", a.document)
-		a.engine.Handle(method, "/docs", a.page)
-	}
-}
-
-// document answers /openapi.json.
-func (a *API) document(c *gin.Context) {
+// document answers /openapi.json. The description is built when it is first requested, because most
+// nodes never need it.
+func document(c *gin.Context) error {
 	d, err := openapi.Load()
 	if err != nil { // a test rules this out
-		a.fail(c, err)
-		return
+		return err
 	}
 	writeDocument(c, jsonType, d.JSON)
+	return nil
 }
 
 // page answers /docs.
-func (a *API) page(c *gin.Context) {
+func page(c *gin.Context) error {
 	d, err := openapi.Load()
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
 	c.Writer.Header()["Content-Security-Policy"] = []string{d.Policy}
 	c.Writer.Header()["Referrer-Policy"] = noReferrer
 	writeDocument(c, htmlType, d.Page)
+	return nil
 }
 
 func writeDocument(c *gin.Context, contentType []string, body []byte) {
 	c.Writer.Header()["Cache-Control"] = noCache
 	c.Writer.Header()["X-Content-Type-Options"] = noSniff
 	write(c, http.StatusOK, contentType, body)
-}
-
-// Route is a method of a path that the API answers.
-type Route struct {
-	Method string
-	// Path has its parameters in braces, as in /seq/{bizType}.
-	Path string
-}
-
-// Routes returns the routes of the API, in no particular order.
-func (a *API) Routes() []Route {
-	var routes []Route
-	for _, r := range a.engine.Routes() {
-		routes = append(routes, Route{Method: r.Method, Path: pattern(r.Path)})
-	}
-	return routes
 }
 
 // pattern converts a path of gin, such as /seq/:bizType, to the form with braces.

@@ -25,8 +25,23 @@ const callerParam = "the caller's token"
 // callerName returns the name of the request's token, "" if none was required.
 func callerName(c *gin.Context) string { return c.Param(callerParam) }
 
+// admission decides whether a caller may make a request.
+type admission struct {
+	guard         Guard
+	pages         *pages // used if guard is nil
+	publicMetrics bool
+}
+
+func newAdmission(opts Options) *admission {
+	a := &admission{guard: opts.Guard, publicMetrics: opts.PublicMetrics}
+	if a.guard == nil {
+		a.pages = newPages(opts.Hosts, opts.Log)
+	}
+	return a
+}
+
 // allow returns an error if the caller may not make the request.
-func (a *API) allow(c *gin.Context) error {
+func (a *admission) allow(c *gin.Context) error {
 	err := a.admitted(c)
 	if err != nil {
 		c.Writer.Header().Del("Allow") // it was set for a 405, and the answer is another now
@@ -34,7 +49,7 @@ func (a *API) allow(c *gin.Context) error {
 	return err
 }
 
-func (a *API) admitted(c *gin.Context) error {
+func (a *admission) admitted(c *gin.Context) error {
 	if a.pages != nil {
 		return a.pages.check(c.Request)
 	}
@@ -42,7 +57,7 @@ func (a *API) admitted(c *gin.Context) error {
 	if open {
 		return nil
 	}
-	name, err := a.opts.Guard.Allow(c.Request.Header["Authorization"], scope, bizType)
+	name, err := a.guard.Allow(c.Request.Header["Authorization"], scope, bizType)
 	if name != "" {
 		c.Params = append(c.Params, gin.Param{Key: callerParam, Value: name})
 	}
@@ -51,25 +66,25 @@ func (a *API) admitted(c *gin.Context) error {
 
 // mayRead reports whether the caller of a route that needs no token may see what the scope read
 // shows. An invalid token is treated as none.
-func (a *API) mayRead(c *gin.Context) bool {
-	if a.opts.Guard == nil {
+func (a *admission) mayRead(c *gin.Context) bool {
+	if a.guard == nil {
 		return true
 	}
-	_, err := a.opts.Guard.Allow(c.Request.Header["Authorization"], access.ScopeRead, "")
+	_, err := a.guard.Allow(c.Request.Header["Authorization"], access.ScopeRead, "")
 	return err == nil
 }
 
 // need returns the scope that a request needs. Only the route decides this, so the path cannot be
 // interpreted in two ways. A route that is not listed here needs the scope read or, for a change,
 // admin: a new route is closed until it is opened.
-func (a *API) need(c *gin.Context) (scope, bizType string, open bool) {
+func (a *admission) need(c *gin.Context) (scope, bizType string, open bool) {
 	switch route := c.FullPath(); {
 	case route == "/seq/:bizType" || route == "/seq/:bizType/parse/:id":
 		return access.ScopeIssue, c.Param("bizType"), false
 	case route == "/healthz" || route == "/readyz":
 		return "", "", true
 	case route == "/openapi.json" || route == "/docs" || route == "/metrics":
-		return access.ScopeRead, "", a.opts.PublicMetrics
+		return access.ScopeRead, "", a.publicMetrics
 	case route == "": // nothing is there, or not for this method: any token may learn that
 		return "", "", c.Request.URL.Path == "/healthz" || c.Request.URL.Path == "/readyz"
 	case c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead:

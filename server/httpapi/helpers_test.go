@@ -127,7 +127,7 @@ func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
 // newStarting returns an API that has no issuer yet.
 func newStarting(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
 	tb.Helper()
-	opts := httpapi.Options{MaxCount: 10_000, MaxBodyBytes: 1024, Hosts: []string{"seqd"}, Log: slog.New(slog.DiscardHandler)}
+	opts := httpapi.Options{Limits: httpapi.Limits{MaxCount: 10_000, MaxBodyBytes: 1024}, Hosts: []string{"seqd"}, Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&opts)
 	}

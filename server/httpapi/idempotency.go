@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 
@@ -24,8 +25,20 @@ const longestKey = 255
 // replayedTrue is the header value of a replayed answer.
 var replayedTrue = []string{"true"}
 
-// once issues for a request with an Idempotency-Key, or returns what was issued for it earlier.
-func (a *API) once(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
+// keyed answers requests with an Idempotency-Key, and counts them by outcome.
+type keyed struct {
+	answers                  Answers // nil if they are refused
+	issued, replayed, failed atomic.Int64
+}
+
+// once issues for a request, or returns what was issued for it earlier.
+func (k *keyed) once(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
+	replayed, err = k.tryOnce(c, keys, issuer, call)
+	k.count(replayed, err)
+	return replayed, err
+}
+
+func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
 	call.Limit = seqd.Limit{} // call is reused, and this belongs to its previous request
 	switch {
 	case c.Request.Method != http.MethodPost:
@@ -34,13 +47,24 @@ func (a *API) once(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seq
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is given %d times", len(keys))
 	case !validKey(keys[0]):
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is not 1 to %d visible ASCII characters", longestKey)
-	case a.opts.Answers == nil:
+	case k.answers == nil:
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "this service keeps no answers for an Idempotency-Key")
 	}
 	if err := seqd.CheckName(call.BizType); err != nil {
 		return "", err
 	}
-	return a.opts.Answers.Once(c.Request.Context(), keys[0], call, issuer.Issue)
+	return k.answers.Once(c.Request.Context(), keys[0], call, issuer.Issue)
+}
+
+func (k *keyed) count(replayed string, err error) {
+	switch {
+	case err != nil:
+		k.failed.Add(1)
+	case replayed != "":
+		k.replayed.Add(1)
+	default:
+		k.issued.Add(1)
+	}
 }
 
 // validKey reports whether a key is 1 to 255 visible ASCII characters.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/gin-gonic/gin"
@@ -42,28 +41,39 @@ func (x *exchange) release() {
 	exchanges.Put(x)
 }
 
+// issuing serves /seq/{bizType}.
+type issuing struct {
+	state    *lifecycle
+	errors   *errorWriter
+	tracing  *tracing
+	room     *room
+	keyed    *keyed
+	clients  clients
+	maxCount int
+}
+
 // issue answers GET and POST /seq/{bizType}.
-func (a *API) issue(c *gin.Context) {
-	issuer := a.issuer.Load()
-	if issuer == nil {
-		a.fail(c, a.waiting.Load())
-		return
-	}
-	count, batch, err := a.count(c.Request.URL.RawQuery)
+func (i *issuing) issue(c *gin.Context) {
+	issuer, err := i.state.ready()
 	if err != nil {
-		a.fail(c, err)
+		i.errors.fail(c, err)
 		return
 	}
-	a.traceCount(c, count)
+	count, batch, err := i.count(c.Request.URL.RawQuery)
+	if err != nil {
+		i.errors.fail(c, err)
+		return
+	}
+	i.tracing.count(c, count)
 	if count > few {
-		a.issueMany(c, issuer, count)
+		i.issueMany(c, issuer, count)
 		return
 	}
 	x := exchanges.Get().(*exchange)
 	defer x.release()
-	contentType, err := a.fill(c, issuer, x, count, batch)
+	contentType, err := i.fill(c, issuer, x, count, batch)
 	if err != nil {
-		a.fail(c, err)
+		i.errors.fail(c, err)
 		return
 	}
 	write(c, http.StatusOK, contentType, x.body)
@@ -71,22 +81,22 @@ func (a *API) issue(c *gin.Context) {
 
 // issueMany is issue for an answer that may take a lot of memory. While the answer is written, only
 // its bytes are held.
-func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
+func (i *issuing) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 	units := count
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {
 		units *= 2 // the answer is kept as well
 	}
-	l, ok := a.room.borrow(c.Param("bizType"), units, ids)
+	l, ok := i.room.borrow(c.Param("bizType"), units, ids)
 	if !ok {
-		a.refuse(c, &a.room.busyReply)
+		i.errors.refuse(c, &i.room.busyReply)
 		return
 	}
 	defer l.end()
 	l.units = int64(count) // the number of units in the answer
 	body := bodies.Get().(*largeBody)
-	contentType, err := a.make(c, issuer, body, count, int(l.expected()))
+	contentType, err := i.make(c, issuer, body, count, int(l.expected()))
 	if err != nil {
-		a.fail(c, err)
+		i.errors.fail(c, err)
 		return
 	}
 	l.settle(len(body.bytes), cap(body.bytes))
@@ -98,13 +108,13 @@ func (a *API) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 
 // make puts an answer into body. When it returns, everything else that it used is free for other
 // requests.
-func (a *API) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, count, size int) (contentType []string, err error) {
+func (i *issuing) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, count, size int) (contentType []string, err error) {
 	x := batches.Get().(*exchange)
 	if n := cap(body.bytes); n < size || n > 4*size {
 		body.bytes = make([]byte, 0, size)
 	}
 	x.body = body.bytes[:0]
-	contentType, err = a.fill(c, issuer, x, count, true)
+	contentType, err = i.fill(c, issuer, x, count, true)
 	body.bytes, x.body = x.body, nil
 	x.call.Caller = seqd.Caller{}
 	if cap(body.bytes) <= keepBytes {
@@ -114,19 +124,18 @@ func (a *API) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, count, 
 }
 
 // fill issues or replays, and puts the answer into the body of x.
-func (a *API) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, count int, batch bool) (contentType []string, err error) {
+func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, count int, batch bool) (contentType []string, err error) {
 	keys := c.Request.Header["Idempotency-Key"]
 	x.call.BizType = c.Param("bizType")
 	x.call.Count = count
 	x.call.Caller.Name = callerName(c)
-	x.call.Caller.Addr = a.clientAddr(c)
+	x.call.Caller.Addr = i.clients.addr(c)
 	x.call.Caller.RequestID = requestID(c)
 	replayed := ""
 	if len(keys) == 0 {
 		err = issuer.Issue(c.Request.Context(), &x.call)
 	} else {
-		replayed, err = a.once(c, keys, issuer, &x.call)
-		a.keyed.count(replayed, err)
+		replayed, err = i.keyed.once(c, keys, issuer, &x.call)
 	}
 	header := c.Writer.Header()
 	if x.call.Limit.Quota > 0 {
@@ -184,7 +193,7 @@ func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
 }
 
 // count reads ?count=. batch is true if it is given. Any other parameter is an error.
-func (a *API) count(query string) (count int, batch bool, err error) {
+func (i *issuing) count(query string) (count int, batch bool, err error) {
 	if query == "" {
 		return 1, false, nil
 	}
@@ -205,86 +214,8 @@ func (a *API) count(query string) (count int, batch bool, err error) {
 		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is given %d times", len(given))
 	}
 	count, err = strconv.Atoi(given[0])
-	if err != nil || count < 1 || count > a.opts.MaxCount || given[0][0] == '+' {
-		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is %.40q and must be a whole number from 1 to %d", given[0], a.opts.MaxCount)
+	if err != nil || count < 1 || count > i.maxCount || given[0][0] == '+' {
+		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is %.40q and must be a whole number from 1 to %d", given[0], i.maxCount)
 	}
 	return count, true, nil
-}
-
-// clientAddr returns the IP address of the caller, as reported by trusted proxies.
-func (a *API) clientAddr(c *gin.Context) string {
-	if len(a.opts.TrustedProxies) > 0 {
-		return c.ClientIP()
-	}
-	// Without proxies this is all that gin would do, without gin's allocations.
-	addr := c.Request.RemoteAddr
-	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 {
-		addr = addr[:colon]
-	}
-	return strings.Trim(addr, "[]")
-}
-
-// parsed is the answer of the parse route.
-type parsed struct {
-	BizType string `json:"bizType"`
-	ID      string `json:"id"`
-	Number  string `json:"number"`
-	Valid   bool   `json:"valid"`
-	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026.
-	Period string `json:"period,omitempty"`
-	// Time, MachineID and Sequence are what a number of snowflake contains: when it was made, in
-	// UTC to the millisecond, with which machine ID, and its position in that millisecond.
-	Time      string `json:"time,omitempty"`
-	MachineID *int64 `json:"machineId,omitempty"`
-	Sequence  *int64 `json:"sequence,omitempty"`
-}
-
-// timeFormat is RFC 3339 with milliseconds.
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
-
-// parse answers GET /seq/{bizType}/parse/{id}.
-func (a *API) parse(c *gin.Context) {
-	issuer := a.issuer.Load()
-	if issuer == nil {
-		a.fail(c, a.waiting.Load())
-		return
-	}
-	if c.Request.URL.RawQuery != "" {
-		a.fail(c, seqd.Errorf(seqd.CodeInvalidRequest, "parse takes no query parameters"))
-		return
-	}
-	bizType, id := c.Param("bizType"), c.Param("id")
-	p, err := issuer.Parse(bizType, id)
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
-	answer := parsed{
-		BizType: bizType, ID: id, Number: strconv.FormatInt(p.Number, 10), Valid: p.Valid, Period: p.Period.String(), MachineID: p.MachineID, Sequence: p.Sequence,
-	}
-	if !p.Time.IsZero() {
-		answer.Time = p.Time.UTC().Format(timeFormat)
-	}
-	writeJSON(c, http.StatusOK, jsonType, answer)
-}
-
-// resource answers GET /biz-types/{bizType}/{resource} with what a plugin offers.
-func (a *API) resource(c *gin.Context) {
-	issuer := a.issuer.Load()
-	if issuer == nil {
-		a.fail(c, a.waiting.Load())
-		return
-	}
-	query, err := url.ParseQuery(c.Request.URL.RawQuery)
-	if err != nil {
-		a.fail(c, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read"))
-		return
-	}
-	shown, err := issuer.Resource(c.Request.Context(), c.Param("bizType"), c.Param("resource"), query)
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
-	c.Writer.Header()["Cache-Control"] = noStore
-	writeJSON(c, http.StatusOK, jsonType, shown)
 }

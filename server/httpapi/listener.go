@@ -37,7 +37,7 @@ func Listener(l net.Listener, opts ListenerOptions) net.Listener {
 	}
 	bounded := &listener{Listener: l, settings: settings, most: orNone(int64(opts.MaxConnections)), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
 	if opts.API != nil {
-		opts.API.listener.Store(bounded)
+		opts.API.middleware.listener.Store(bounded)
 	}
 	return bounded
 }

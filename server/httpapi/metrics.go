@@ -3,7 +3,6 @@ package httpapi
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 )
@@ -31,42 +30,33 @@ var (
 	byAcceptEncoding = []string{"Accept, Accept-Encoding"}
 )
 
-// routeMetrics adds the route /metrics if there are metrics.
-func (a *API) routeMetrics() {
-	if a.opts.Metrics == nil {
-		return
-	}
-	a.scrapes = newInFlight(mostScrapes, "the most requests for metrics", a.opts.Log)
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		a.engine.Handle(method, metricsPath, a.metrics)
-	}
-}
+// routeCounters count the requests of each route, by gin's name of the route.
+type routeCounters map[string]func(method string, status int)
 
-// countRoutes prepares the counting of every route. Call it after all routes were added.
-func (a *API) countRoutes() {
-	if a.opts.Metrics == nil {
-		return
-	}
-	a.counters = map[string]func(string, int){"": a.opts.Metrics.Route(NoRoute)}
-	for _, r := range a.engine.Routes() {
-		if a.counters[r.Path] == nil {
-			a.counters[r.Path] = a.opts.Metrics.Route(pattern(r.Path))
+// newRouteCounters returns the counters of the routes.
+func newRouteCounters(m Metrics, routes gin.RoutesInfo) routeCounters {
+	counters := routeCounters{"": m.Route(NoRoute)}
+	for _, r := range routes {
+		if counters[r.Path] == nil {
+			counters[r.Path] = m.Route(pattern(r.Path))
 		}
 	}
+	return counters
 }
 
-// counted counts a request that was answered. Defer it before the function that recovers from
-// panics.
-func (a *API) counted(c *gin.Context) { a.counters[c.FullPath()](c.Request.Method, c.Writer.Status()) }
+// count counts a request that was answered. Defer it before the function that recovers from panics.
+func (r routeCounters) count(c *gin.Context) { r[c.FullPath()](c.Request.Method, c.Writer.Status()) }
 
-// metrics answers /metrics, even while the service starts, stops, is overloaded or cannot reach its
+// metricsRoute serves /metrics.
+type metricsRoute struct{ metrics Metrics }
+
+// show answers /metrics even while the service starts, stops, is overloaded or cannot reach its
 // back ends.
-func (a *API) metrics(c *gin.Context) {
+func (m metricsRoute) show(c *gin.Context) error {
 	compressed := acceptsGzip(c.Request.Header["Accept-Encoding"])
-	body, contentType, err := a.opts.Metrics.Exposition(wantsOpenMetrics(c.Request.Header["Accept"]), compressed)
+	body, contentType, err := m.metrics.Exposition(wantsOpenMetrics(c.Request.Header["Accept"]), compressed)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
 	header := c.Writer.Header()
 	if compressed {
@@ -75,6 +65,7 @@ func (a *API) metrics(c *gin.Context) {
 	header["Vary"] = byAcceptEncoding
 	header["Cache-Control"] = noStore
 	write(c, http.StatusOK, []string{contentType}, body)
+	return nil
 }
 
 // wantsOpenMetrics reports whether the Accept header prefers OpenMetrics to text. Without a
@@ -122,42 +113,4 @@ func preferences(lines []string) func(yield func(string, float64) bool) {
 			}
 		}
 	}
-}
-
-// keyed counts requests with an Idempotency-Key by outcome.
-type keyed struct{ issued, replayed, failed atomic.Int64 }
-
-func (k *keyed) count(replayed string, err error) {
-	switch {
-	case err != nil:
-		k.failed.Add(1)
-	case replayed != "":
-		k.replayed.Add(1)
-	default:
-		k.issued.Add(1)
-	}
-}
-
-// Load is the current and past load.
-type Load struct {
-	// InFlight are the requests being answered, except probes and scrapes. Connections are the open
-	// connections, 0 if they are not known.
-	InFlight, Connections int64
-	// Shed are the requests refused because of Options.MaxInFlight or MaxInFlightBytes. Refused are
-	// the connections closed because of ListenerOptions.MaxConnections.
-	Shed, Refused int64
-	// Issued, Replayed and Failed count requests with an Idempotency-Key by outcome.
-	Issued, Replayed, Failed int64
-}
-
-// Load returns the load. It does not block and is safe for concurrent use.
-func (a *API) Load() Load {
-	l := Load{
-		InFlight: a.inFlight.now.Load(), Shed: a.inFlight.refused.all.Load() + a.room.refused.all.Load(),
-		Issued: a.keyed.issued.Load(), Replayed: a.keyed.replayed.Load(), Failed: a.keyed.failed.Load(),
-	}
-	if known := a.listener.Load(); known != nil {
-		l.Connections, l.Refused = known.open.Load(), known.refused.all.Load()
-	}
-	return l
 }

@@ -129,18 +129,32 @@ func (f *busyReply) answer(c *gin.Context) {
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
 }
 
-// places returns the limit for a request, or nil for none. Probes of load balancers and
+// places are the limits of requests.
+type places struct {
+	requests *inFlight
+	scrapes  *inFlight // of /metrics; nil without metrics
+}
+
+func newPlaces(opts Options) *places {
+	p := &places{requests: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log)}
+	if opts.Metrics != nil {
+		p.scrapes = newInFlight(mostScrapes, "the most requests for metrics", opts.Log)
+	}
+	return p
+}
+
+// of returns the limit for a request, or nil for none. Probes of load balancers and
 // orchestrators must be answered under overload too: otherwise the process would be killed, and its
 // load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
 // the overload. They have places of their own, so that they cannot be used to exceed the limit.
-func (a *API) places(c *gin.Context) *inFlight {
+func (p *places) of(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
 		return nil
 	case metricsPath:
-		return a.scrapes
+		return p.scrapes
 	}
-	return a.inFlight
+	return p.requests
 }
 
 // logEvery is the shortest time between two log lines of the same kind.

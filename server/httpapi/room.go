@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-
-	"github.com/seqd/seqd"
 )
 
 // room limits the bytes of large answers that are being made or written. A caller that does not
@@ -226,11 +224,11 @@ const loanKey = "loan"
 
 // lent wraps the handler of a route whose answers can be large. Such a route issues no numbers, so
 // it need not be fast.
-func (a *API) lent(handler gin.HandlerFunc) gin.HandlerFunc {
+func (r *room) lent(errs *errorWriter, handler gin.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		l, ok := a.room.borrow(c.Request.URL.Path, itemsOf(c), items)
+		l, ok := r.borrow(c.Request.URL.Path, itemsOf(c), items)
 		if !ok {
-			a.refuse(c, &a.room.busyReply)
+			errs.refuse(c, &r.busyReply)
 			return
 		}
 		defer l.end()
@@ -256,11 +254,4 @@ func settle(c *gin.Context, body []byte) {
 	if l, lent := c.Get(loanKey); lent {
 		l.(*loan).settle(len(body), cap(body))
 	}
-}
-
-// refuse answers a request for which there is no room.
-func (a *API) refuse(c *gin.Context, why *busyReply) {
-	c.Abort()
-	a.traceCode(c, seqd.CodeOverloaded)
-	why.answer(c)
 }

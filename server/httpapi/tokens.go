@@ -22,16 +22,8 @@ type Tokens interface {
 
 var _ Tokens = (*access.Tokens)(nil)
 
-func (a *API) tokenRoutes() {
-	if a.opts.Tokens == nil {
-		return
-	}
-	a.engine.GET("/tokens", a.lent(a.listTokens))
-	a.engine.POST("/tokens", a.lent(a.createToken))
-	a.engine.GET("/tokens/:name", a.lent(a.getToken))
-	a.engine.PATCH("/tokens/:name", a.lent(a.changeToken))
-	a.engine.DELETE("/tokens/:name", a.lent(a.deleteToken))
-}
+// tokenRoutes serves /tokens.
+type tokenRoutes struct{ tokens Tokens }
 
 // shownToken is a token as callers see it.
 type shownToken struct {
@@ -59,7 +51,7 @@ func showToken(t access.Token) shownToken {
 }
 
 // answerToken answers with a token, and with an ETag if it has a revision.
-func (a *API) answerToken(c *gin.Context, status int, t access.Token, secret string) {
+func answerToken(c *gin.Context, status int, t access.Token, secret string) {
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
 	if t.Revision > 0 {
@@ -77,17 +69,15 @@ type tokenPage struct {
 	Next   string       `json:"next,omitempty"`
 }
 
-// listTokens answers GET /tokens.
-func (a *API) listTokens(c *gin.Context) {
+// list answers GET /tokens.
+func (r tokenRoutes) list(c *gin.Context) error {
 	after, limit, err := readPage(c.Request.URL.RawQuery)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
-	list, more, err := a.opts.Tokens.List(c.Request.Context(), after, limit)
+	list, more, err := r.tokens.List(c.Request.Context(), after, limit)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
 	page := tokenPage{Tokens: make([]shownToken, 0, len(list))}
 	for _, t := range list {
@@ -98,40 +88,39 @@ func (a *API) listTokens(c *gin.Context) {
 	}
 	c.Writer.Header()["Cache-Control"] = noStore
 	writeJSON(c, http.StatusOK, jsonType, page)
+	return nil
 }
 
-// getToken answers GET /tokens/{name}.
-func (a *API) getToken(c *gin.Context) {
+// get answers GET /tokens/{name}.
+func (r tokenRoutes) get(c *gin.Context) error {
 	_, err := readQuery(c.Request.URL.RawQuery)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
-	t, err := a.opts.Tokens.Get(c.Request.Context(), c.Param("name"))
+	t, err := r.tokens.Get(c.Request.Context(), c.Param("name"))
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
-	a.answerToken(c, http.StatusOK, t, "")
+	answerToken(c, http.StatusOK, t, "")
+	return nil
 }
 
-// createToken answers POST /tokens. Only this answer contains the secret.
-func (a *API) createToken(c *gin.Context) {
-	want, err := a.readNewToken(c)
+// create answers POST /tokens. Only this answer contains the secret.
+func (r tokenRoutes) create(c *gin.Context) error {
+	want, err := readNewToken(c)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
-	made, secret, err := a.opts.Tokens.Create(c.Request.Context(), want)
+	made, secret, err := r.tokens.Create(c.Request.Context(), want)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
 	c.Writer.Header()["Location"] = []string{"/tokens/" + made.Name}
-	a.answerToken(c, http.StatusCreated, made, secret)
+	answerToken(c, http.StatusCreated, made, secret)
+	return nil
 }
 
-func (a *API) readNewToken(c *gin.Context) (want access.Token, err error) {
+func readNewToken(c *gin.Context) (want access.Token, err error) {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return want, err
 	}
@@ -153,28 +142,27 @@ func (a *API) readNewToken(c *gin.Context) (want access.Token, err error) {
 	return want, editToken(o, &want)
 }
 
-// changeToken answers PATCH /tokens/{name}: a merge patch (RFC 7396) of scopes, expires and
+// change answers PATCH /tokens/{name}: a merge patch (RFC 7396) of scopes, expires and
 // enabled.
-func (a *API) changeToken(c *gin.Context) {
-	o, match, err := a.readTokenPatch(c)
+func (r tokenRoutes) change(c *gin.Context) error {
+	o, match, err := readTokenPatch(c)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
-	changed, err := a.opts.Tokens.Change(c.Request.Context(), c.Param("name"), func(t *access.Token) error {
+	changed, err := r.tokens.Change(c.Request.Context(), c.Param("name"), func(t *access.Token) error {
 		if err := match.check(t.Revision); err != nil {
 			return err
 		}
 		return editToken(o, t)
 	})
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
-	a.answerToken(c, http.StatusOK, changed, "")
+	answerToken(c, http.StatusOK, changed, "")
+	return nil
 }
 
-func (a *API) readTokenPatch(c *gin.Context) (o object, match ifMatch, err error) {
+func readTokenPatch(c *gin.Context) (o object, match ifMatch, err error) {
 	if _, err = readQuery(c.Request.URL.RawQuery); err != nil {
 		return o, match, err
 	}
@@ -219,24 +207,22 @@ func editToken(o object, t *access.Token) error {
 	return nil
 }
 
-// deleteToken answers DELETE /tokens/{name}.
-func (a *API) deleteToken(c *gin.Context) {
+// delete answers DELETE /tokens/{name}.
+func (r tokenRoutes) delete(c *gin.Context) error {
 	_, err := readQuery(c.Request.URL.RawQuery)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
 	match, err := readIfMatch(c.Request)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
-	removed, err := a.opts.Tokens.Delete(c.Request.Context(), c.Param("name"), func(t *access.Token) error { return match.check(t.Revision) })
+	removed, err := r.tokens.Delete(c.Request.Context(), c.Param("name"), func(t *access.Token) error { return match.check(t.Revision) })
 	if err != nil {
-		a.fail(c, err)
-		return
+		return err
 	}
 	setRevision(c, removed.Revision)
 	c.Writer.Header()["Cache-Control"] = noStore
 	c.Writer.WriteHeader(http.StatusNoContent)
+	return nil
 }

@@ -20,16 +20,12 @@ type Tracer interface {
 	Begin(*http.Request) (context.Context, trace.Span)
 }
 
-// Trace sets the tracer. Call it before the first request. Without it nothing is traced.
-func (a *API) Trace(tracer Tracer) { a.tracer = tracer }
+// tracing records requests in spans.
+type tracing struct{ tracer Tracer } // nil without tracing
 
-// beginSpan returns the span of a request, nil for none.
-func (a *API) beginSpan(c *gin.Context) trace.Span {
-	// probes and scrapes are frequent and say nothing about issuing
-	if a.places(c) != a.inFlight {
-		return nil
-	}
-	ctx, span := a.tracer.Begin(c.Request)
+// begin returns the span of a request, nil for none.
+func (t *tracing) begin(c *gin.Context) trace.Span {
+	ctx, span := t.tracer.Begin(c.Request)
 	if span != nil {
 		c.Request = c.Request.WithContext(ctx)
 	}
@@ -38,7 +34,7 @@ func (a *API) beginSpan(c *gin.Context) trace.Span {
 
 // endSpan records what a request was and how it was answered. It records nothing from the caller
 // that could be a secret.
-func (a *API) endSpan(c *gin.Context, span trace.Span, id string) {
+func endSpan(c *gin.Context, span trace.Span, id string) {
 	method, route, status := shownMethod(c.Request.Method), pattern(c.FullPath()), c.Writer.Status()
 	span.SetName(strings.TrimSpace(method + " " + route))
 	span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", status),
@@ -54,9 +50,9 @@ func (a *API) endSpan(c *gin.Context, span trace.Span, id string) {
 	span.End()
 }
 
-// traced returns the span of a request, nil if the request is not traced.
-func (a *API) traced(c *gin.Context) trace.Span {
-	if a.tracer == nil {
+// span returns the span of a request, nil if the request is not traced.
+func (t *tracing) span(c *gin.Context) trace.Span {
+	if t.tracer == nil {
 		return nil
 	}
 	if span := trace.SpanFromContext(c.Request.Context()); span.IsRecording() {
@@ -65,16 +61,16 @@ func (a *API) traced(c *gin.Context) trace.Span {
 	return nil
 }
 
-// traceCount records how many numbers were requested.
-func (a *API) traceCount(c *gin.Context, count int) {
-	if span := a.traced(c); span != nil {
+// count records how many numbers were requested.
+func (t *tracing) count(c *gin.Context, count int) {
+	if span := t.span(c); span != nil {
 		span.SetAttributes(attribute.Int("seqd.count", count))
 	}
 }
 
-// traceCode records why a request was refused.
-func (a *API) traceCode(c *gin.Context, code seqd.Code) {
-	if span := a.traced(c); span != nil {
+// code records why a request was refused.
+func (t *tracing) code(c *gin.Context, code seqd.Code) {
+	if span := t.span(c); span != nil {
 		span.SetAttributes(attribute.String("error.type", string(code)))
 	}
 }

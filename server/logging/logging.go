@@ -1,6 +1,6 @@
 // Package logging makes the log of the service. [Open] returns a logger whose callers never wait
-// for the output; [New] returns one that writes at once. [Trouble] logs what fails again and again
-// only when that begins and ends.
+// for the output; [New] returns one that writes at once. [Trouble] logs what fails repeatedly only
+// when that begins and ends.
 //
 // It depends on the configuration's section log and on nothing else. Add here what decides how
 // lines are formatted, written or thinned out; which lines there are is up to the other packages.

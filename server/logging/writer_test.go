@@ -85,8 +85,8 @@ func TestLogKeepsOrder(t *testing.T) {
 	}
 }
 
-// An output that takes nothing: callers go on, what does not fit is counted, and told when it takes
-// lines again.
+// With a blocked output callers continue. Lines that do not fit are counted, and the count is
+// logged when it takes lines again.
 func TestLogOutputIsStuck(t *testing.T) {
 	out := &valve{open: make(chan struct{})}
 	l := newWriter(out, told)

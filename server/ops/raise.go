@@ -206,7 +206,7 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 		return Raised{Before: known.Max, After: known.Max}, err
 	}
 	// One number above number − 1, which nobody gets. It is one atomic step on every store, and
-	// leaves the step and its time alone; where somebody else took numbers since the look above,
+	// leaves the step and its time alone; if another process has allocated since the look above,
 	// none of theirs are lost. The zero Target empties the epoch.
 	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1})
 	return Raised{Before: known.Max, After: taken.Last}, err

@@ -19,7 +19,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment"
 )
 
-// busy is counters that somebody else changes whenever they have been read.
+// busy has counters that another process changes after every read.
 type busy struct {
 	persist.Counters
 	change func() error
@@ -78,7 +78,7 @@ func TestRaiseCreates(t *testing.T) {
 	}
 }
 
-// Nobody shall use the store meanwhile; where somebody does, neither side's numbers are lost.
+// Nobody should use the store meanwhile. If a process does, the numbers of neither side are lost.
 func TestRaiseBesideOthers(t *testing.T) {
 	for _, taken := range []int64{10, 10_000} {
 		counters := newCounter(t, 100)
@@ -95,7 +95,7 @@ func TestRaiseBesideOthers(t *testing.T) {
 			t.Errorf("the counter is %+v, %v", got, err)
 		}
 	}
-	// Somebody creates the counter first.
+	// Another process creates the counter first.
 	store := memory.New(time.Now)
 	first := true
 	beside := busy{store.Counters(), func() error {

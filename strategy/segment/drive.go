@@ -26,9 +26,11 @@ func run(then []func()) {
 // execute begins what the machine commands and sets the timer. It returns what must be done, in
 // order, without the lock: an observer may call back. mu is held.
 func (s *Shared) execute(now time.Time) (then []func()) {
-	for _, c := range s.machine.Commands() {
-		if f := s.perform(c); f != nil {
-			then = append(then, f)
+	for commands := s.machine.Commands(); commands != nil; commands = s.machine.Commands() {
+		for _, c := range commands {
+			if f := s.perform(now, c); f != nil {
+				then = append(then, f)
+			}
 		}
 	}
 	s.setTimer(now)
@@ -36,7 +38,7 @@ func (s *Shared) execute(now time.Time) (then []func()) {
 }
 
 // perform begins a command, or returns what is to be done without the lock. mu is held.
-func (s *Shared) perform(c cursor.Command) (then func()) {
+func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 	switch c := c.(type) {
 	case cursor.Take:
 		s.work.Go(func() { s.look(c) })
@@ -53,8 +55,7 @@ func (s *Shared) perform(c cursor.Command) (then func()) {
 	case cursor.OpenLocal:
 		s.openLocal(c)
 	case cursor.CloseLocal:
-		local := s.local.Swap(nil)
-		return func() { s.closeLocal(local) }
+		return s.closeLocal(now)
 	case cursor.Wake:
 		return s.wake()
 	case cursor.Resume:
@@ -202,22 +203,26 @@ func (s *Shared) openLocal(c cursor.OpenLocal) {
 	s.local.Store(local)
 }
 
-// closeLocal closes the local buffer, without waiting for its refill, and drops what is left.
-func (s *Shared) closeLocal(local *buffer) {
-	now, cancel := context.WithCancel(context.Background())
+// closeLocal closes the local buffer, without waiting for its refill, and returns what reports what
+// was left in it. mu is held: what callers took out of the buffer is known to the machine as soon as
+// the buffer is gone, and no observer can delay that.
+func (s *Shared) closeLocal(now time.Time) (then func()) {
+	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, r := range local.close(now, errLeft) {
-		s.skipped(r.Size(), errLeft)
+	local := s.local.Load()
+	rest := local.close(ended, errLeft)
+	s.machine.Closed(now, local.issued(), local.top())
+	s.local.Store(nil)
+	return func() {
+		for _, r := range rest {
+			s.skipped(r.Size(), errLeft)
+		}
 	}
-	issued, top := local.issued(), local.top()
-	s.happens(func(now time.Time) { s.machine.Closed(now, issued, top) })
 }
 
 // storeChanged passes on whether the store gives ranges.
 func (s *Shared) storeChanged() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.machine.Store(s.whyAway())
+	s.happens(func(now time.Time) { s.machine.Store(now, s.whyAway()) })
 }
 
 // passed returns the highest number that this process has issued from the cursor.

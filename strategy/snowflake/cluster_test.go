@@ -16,8 +16,8 @@ import (
 // foreign gives a registry the bootstrap part of another cluster.
 func foreign(t *testing.T, s *Strategy, other persist.SlotStore) {
 	t.Helper()
-	set := persist.SlotSet{Incarnation: drawn(), Layout: s.held().layout, Ahead: 86_400_000, Floor: 1, Cluster: strings.Repeat("f", 32)}
-	if ok, err := other.Swap(t.Context(), s.held().name, persist.SlotSwap{NewSet: &set}); err != nil || !ok {
+	set := persist.SlotSet{Incarnation: drawn(), Layout: s.held().registry.layout, Ahead: 86_400_000, Floor: 1, Cluster: strings.Repeat("f", 32)}
+	if ok, err := other.Swap(t.Context(), s.held().registry.name, persist.SlotSwap{NewSet: &set}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 }

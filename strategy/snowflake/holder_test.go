@@ -146,7 +146,7 @@ func cannot(t *testing.T, s *Strategy, want seqd.Code) {
 // slots reads the registry.
 func slots(t *testing.T, s *Strategy, r *registry) persist.SlotTable {
 	t.Helper()
-	table, err := r.behind().Slots().Look(t.Context(), s.held().name)
+	table, err := r.behind().Slots().Look(t.Context(), s.held().registry.name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestTokenTakenByAnother(t *testing.T) {
 		table := slots(t, s, r)
 		stolen := table.Slots[0]
 		stolen.Token, stolen.Key, stolen.Until = "another", "seqd.9.1", stolen.Until+60_000
-		if ok, err := r.Swap(t.Context(), s.held().name, persist.SlotSwap{OldSet: table.Set, OldSlot: &table.Slots[0], NewSlot: &stolen}); err != nil || !ok {
+		if ok, err := r.Swap(t.Context(), s.held().registry.name, persist.SlotSwap{OldSet: table.Set, OldSlot: &table.Slots[0], NewSlot: &stolen}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		time.Sleep(time.Second + time.Millisecond)
@@ -485,13 +485,13 @@ func TestOffline(t *testing.T) {
 // crash ends a strategy as if its process ended: nothing is released.
 func crash(s *Strategy) {
 	h := s.held()
-	h.gen.stop(errStopping)
+	h.tenure.gen.stop(errStopping)
 	holders.Lock()
 	delete(holders.of, s.key)
 	holders.Unlock()
-	h.mu.Lock()
-	h.lease = lease{}
-	h.mu.Unlock()
-	h.stop()
-	<-h.done
+	h.tenure.mu.Lock()
+	h.tenure.lease = lease{}
+	h.tenure.mu.Unlock()
+	h.worker.stop()
+	<-h.worker.done
 }

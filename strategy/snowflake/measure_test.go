@@ -125,7 +125,7 @@ func TestEvents(t *testing.T) {
 			table := slots(t, s, r)
 			changed := table.Slots[0]
 			f(&changed)
-			if ok, err := r.Swap(t.Context(), s.held().name, persist.SlotSwap{OldSet: table.Set, OldSlot: &table.Slots[0], NewSlot: &changed}); err != nil || !ok {
+			if ok, err := r.Swap(t.Context(), s.held().registry.name, persist.SlotSwap{OldSet: table.Set, OldSlot: &table.Slots[0], NewSlot: &changed}); err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 			time.Sleep(time.Second + time.Millisecond)

@@ -21,7 +21,7 @@ import (
 // Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the
 // interval (lower, until], and its holder makes numbers with times in it only. The slot of the
 // machine ID records the highest until that was ever granted, and how far its holder may extend the
-// lease without the registry (reserved). Whoever gets the machine ID next begins above both. So it
+// lease without the registry (reserved). The next holder of the machine ID begins above both. So it
 // does not matter whose clock is wrong, which process was paused, or who believes that it holds the
 // machine ID: two nodes never make the same number.
 //
@@ -83,8 +83,8 @@ type lease struct {
 	token string
 	// lower and until bound the interval (lower, until]. until is on record.
 	lower, until int64
-	// reserved is how far whoever has the token may extend the interval without the registry. It is
-	// at most until without a reservation.
+	// reserved is how far the holder of the token may extend the interval without the registry. It
+	// is at most until without a reservation.
 	reserved int64
 	// floored is true if lower is the floor of the registry and not a time that was used.
 	floored bool
@@ -322,7 +322,7 @@ func (m *member) covered(t persist.SlotTable, l lease) *persist.SlotSwap {
 }
 
 // older reports whether a slot is older than a lease of its machine ID. In a registry that was not
-// put back, slots only increase, whoever holds them.
+// put back, slots only increase, also over changes of their holders.
 func older(slot persist.Slot, l lease) bool {
 	return slot.Until < l.until || slot.Reserved < l.reserved
 }

@@ -79,7 +79,7 @@ func TestLostLeaseIsCovered(t *testing.T) {
 		one(t, b)
 		time.Sleep(3600 * time.Millisecond) // A renews at ….5, B at ….0
 		floor := slots(t, a, r.registry).Set.Floor
-		r.older(t, a.held().name)
+		r.older(t, a.held().registry.name)
 		r.failing.Store(1)
 		for range 3000 {
 			time.Sleep(time.Millisecond)
@@ -110,7 +110,7 @@ func TestResumeOnARegistryThatWasPutBack(t *testing.T) {
 		n := one(t, a)
 		crash(a)
 		floor := slots(t, a, r.registry).Set.Floor
-		r.older(t, a.held().name)
+		r.older(t, a.held().registry.name)
 		r.failing.Store(1)
 		back.Store(1)
 		again := instanceWith(t, r, clock, "1", offline)
@@ -141,7 +141,7 @@ func TestLostReservationIsNotResumedAlone(t *testing.T) {
 		time.Sleep(80500 * time.Millisecond) // no crash coincides with a renewal
 		one(t, a)
 		crash(a)
-		r.older(t, a.held().name)
+		r.older(t, a.held().registry.name)
 		r.failing.Store(1)
 		again := instanceWith(t, r, time.Now, "1", offline)
 		closes(t, again)
@@ -149,7 +149,7 @@ func TestLostReservationIsNotResumedAlone(t *testing.T) {
 		r.away.Store(true)
 		time.Sleep(10 * time.Second)
 		if _, err := try(again); err == nil || again.machineID() >= 0 {
-			t.Errorf("it goes on with a lease that is lost, %v", err)
+			t.Errorf("it continues with a lost lease, %v", err)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestCoveredAtTheEnd(t *testing.T) {
 		_ = a.Init(t.Context(), true)
 		time.Sleep(20500 * time.Millisecond)
 		floor := slots(t, a, r.registry).Set.Floor
-		r.older(t, a.held().name)
+		r.older(t, a.held().registry.name)
 		if err := a.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -20,13 +20,13 @@ func (h *holder) hold(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			h.survey(ctx)
+			h.registry.survey(ctx)
 			pause = h.settings.RenewInterval
 		} else {
 			err = h.bridge(err)
 			pause = min(h.settings.RenewInterval, h.settings.Horizon/10)
 		}
-		h.note(err)
+		h.tenure.note(err)
 	}
 }
 
@@ -39,7 +39,7 @@ func (h *holder) bridge(err error) error {
 	if h.settings.OfflineStart > 0 && callerError(err).Code == seqd.CodeStoreUnavailable {
 		aloneErr = h.goAlone()
 	}
-	return errors.Join(err, aloneErr, h.vouch())
+	return errors.Join(err, aloneErr, h.file.vouch())
 }
 
 // renewOnce extends the lease in the registry, then in the file, then for the generator.
@@ -47,72 +47,36 @@ func (h *holder) renewOnce(ctx context.Context) error {
 	// an attempt that hangs must leave time for another
 	ctx, cancel := context.WithTimeout(ctx, h.settings.Horizon/3)
 	defer cancel()
-	h.mu.Lock()
-	l, progress := h.lease, h.bound
-	h.mu.Unlock()
+	_, l, progress := h.tenure.now()
 	for {
-		t, err := h.prepared(ctx, l.id)
+		t, err := h.registry.prepared(ctx, l.id)
 		if err != nil {
 			return err
 		}
-		swap, next, err := h.renew(t, l, h.ms(), progress)
+		swap, next, err := h.registry.renew(t, l, h.env.ms(), progress)
 		if errors.Is(err, errLost) {
-			h.owed = l
+			h.debt.owed = l
 		}
 		if err != nil {
 			return err
 		}
-		made, err := h.registry.Swap(ctx, h.name, swap)
+		made, err := h.registry.swap(ctx, swap)
 		if err != nil {
 			return err
 		}
 		if made {
 			if swap.NewSet != nil {
-				h.behind(l.id, swap.NewSet.Floor)
+				h.registry.behind(l.id, swap.NewSet.Floor)
 			}
 			return h.use(next, next.until)
 		}
 	}
 }
 
-// cover raises the floor of a registry above a lease that it does not know any more. It does
-// nothing if no lease is owed.
-func (h *holder) cover(ctx context.Context) error {
-	for h.owed.token != "" {
-		t, err := h.prepared(ctx, h.owed.id)
-		if err != nil {
-			return err
-		}
-		swap := h.covered(t, h.owed)
-		if swap == nil {
-			h.owed = lease{}
-			return nil
-		}
-		made, err := h.registry.Swap(ctx, h.name, *swap)
-		if err != nil {
-			return err
-		}
-		if made {
-			h.behind(h.owed.id, swap.NewSet.Floor)
-			h.owed = lease{}
-		}
-	}
-	return nil
-}
-
-// behind reports that the registry was put back to an older copy.
-func (h *holder) behind(id, floor int64) {
-	h.env.Log.Error("the registry of machine IDs was put back to an older copy; new leases begin above everything that it may have granted",
-		"registry", h.name, "machineId", id, "from", at(floor+1))
-	h.event(seqd.EventStoreBehind, nil)
-}
-
 // goAlone lets the generator continue on the reservation if the lease is about to end.
 func (h *holder) goAlone() error {
-	h.mu.Lock()
-	l, bound := h.lease, h.bound
-	h.mu.Unlock()
-	want := min(h.ms()+h.horizon, l.reserved)
+	_, l, bound := h.tenure.now()
+	want := min(h.env.ms()+h.registry.horizon, l.reserved)
 	if want <= bound {
 		return nil
 	}
@@ -121,11 +85,8 @@ func (h *holder) goAlone() error {
 
 // lose stops issuing at once.
 func (h *holder) lose(err error) {
-	h.gen.stop(&seqd.Error{Code: seqd.CodeNoMachineID, Detail: "the machine ID was lost; looking for another one", RetryAfter: time.Second, Err: err})
-	h.mu.Lock()
-	id := h.lease.id
-	h.state, h.lease, h.bound = seeking, lease{}, 0
-	h.mu.Unlock()
+	h.tenure.gen.stop(&seqd.Error{Code: seqd.CodeNoMachineID, Detail: "the machine ID was lost; looking for another one", RetryAfter: time.Second, Err: err})
+	id := h.tenure.clear()
 	h.env.Log.Error("the machine ID was lost; nothing is issued until there is another one", "machineId", id, "error", err)
-	h.event(seqd.EventMachineIDLost, err)
+	h.env.event(seqd.EventMachineIDLost, err)
 }

@@ -29,7 +29,7 @@ func (r *registered) admit(h *holder) error {
 		if other.env.Store != h.env.Store {
 			continue
 		}
-		if h.offline > 0 && other.offline > 0 && h.path() == other.path() {
+		if h.registry.offline > 0 && other.registry.offline > 0 && h.file.path() == other.file.path() {
 			return errors.New("offlineStart: biz types that set it share the file of the reservation in stateDir: " +
 				"give them the same settings, or a stateDir each")
 		}
@@ -42,8 +42,8 @@ func (r *registered) reach(h *holder) (most int64) {
 	r.Lock()
 	defer r.Unlock()
 	for _, other := range r.of {
-		if other.name == h.name && other.env.Store == h.env.Store {
-			most = max(most, other.ahead())
+		if other.registry.name == h.registry.name && other.env.Store == h.env.Store {
+			most = max(most, other.registry.ahead())
 		}
 	}
 	return most
@@ -54,7 +54,7 @@ func (r *registered) reserves(path string) bool {
 	r.Lock()
 	defer r.Unlock()
 	for _, other := range r.of {
-		if other.offline > 0 && other.path() == path {
+		if other.registry.offline > 0 && other.file.path() == path {
 			return true
 		}
 	}
@@ -74,13 +74,13 @@ func (r *registered) count(s *Strategy) error {
 	}
 	if shared := r.of[s.key]; shared == nil || shared.holder != s.held() {
 		before := s.held()
-		if err := r.bind(s, before.env, before.settings); err != nil {
+		if err := r.bind(s, before.env.Env, before.settings); err != nil {
 			return err
 		}
-		s.held().know(s.name, before)
+		s.held().users.know(s.name, before.users)
 	}
 	s.counted = true
-	r.of[s.key].users++
+	r.of[s.key].active++
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (r *registered) bind(s *Strategy, env strategy.Env, settings *Settings) err
 	}
 	shared.made++
 	s.bound.Store(shared.holder)
-	shared.serves(s.name)
+	shared.holder.users.serves(s.name)
 	return nil
 }
 
@@ -118,10 +118,10 @@ func (r *registered) leave(s *Strategy) (last bool) {
 	shared.made--
 	if s.counted {
 		s.counted = false
-		shared.users--
-		last = shared.users == 0
+		shared.active--
+		last = shared.active == 0
 	}
-	if last || shared.users == 0 && shared.made == 0 {
+	if last || shared.active == 0 && shared.made == 0 {
 		delete(r.of, s.key)
 	}
 	return last
@@ -129,6 +129,6 @@ func (r *registered) leave(s *Strategy) (last bool) {
 
 type sharedHolder struct {
 	*holder
-	made  int // strategies that were created and not closed
-	users int // those of them that were initialised
+	made   int // strategies that were created and not closed
+	active int // those of them that were initialised
 }

@@ -176,22 +176,22 @@ func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 	if s.closed.Load() {
 		return errStopping
 	}
-	return s.held().gen.take(ctx, n, seq)
+	return s.held().tenure.gen.take(ctx, n, seq)
 }
 
 // Health returns why the next request would be refused.
 func (s *Strategy) Health() error {
-	if err := s.held().health(); err != nil {
+	if err := s.held().tenure.health(); err != nil {
 		return err
 	}
 	return nil
 }
 
 // Degraded returns why the machine ID is not renewed.
-func (s *Strategy) Degraded() *seqd.Error { return s.held().degraded() }
+func (s *Strategy) Degraded() *seqd.Error { return s.held().tenure.degraded() }
 
 // Details implements [seqd.DetailReporter].
-func (s *Strategy) Details() map[string]any { return s.held().details() }
+func (s *Strategy) Details() map[string]any { return s.held().tenure.details() }
 
 // Parse implements [seqd.Parser].
 func (s *Strategy) Parse(number int64) (seqd.Parsed, error) {

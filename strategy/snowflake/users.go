@@ -3,14 +3,10 @@ package snowflake
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-
-	"github.com/seqd/seqd/strategy/snowflake/statefile"
+	"sync"
 )
 
 // The file of the reservation lists the biz types that may use it without the store, with their
@@ -42,47 +38,60 @@ func parseUsers(text string) map[string]string {
 	return users
 }
 
+// users are the biz types of this process that share a holder, with their shapes. It is safe for
+// concurrent use.
+type users struct {
+	listed chan struct{} // has a value if hashes changed; capacity 1
+
+	mu     sync.Mutex        // guards hashes
+	hashes map[string]string // by biz type; "" if nothing is known
+}
+
+func newUsers() *users {
+	return &users{hashes: make(map[string]string), listed: make(chan struct{}, 1)}
+}
+
 // serves adds a biz type of this process.
-func (h *holder) serves(bizType string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, known := h.users[bizType]; !known {
-		h.users[bizType] = ""
+func (u *users) serves(bizType string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, known := u.hashes[bizType]; !known {
+		u.hashes[bizType] = ""
 	}
 }
 
-// know copies what another holder of this process knows of a biz type, if this one knows nothing.
-func (h *holder) know(bizType string, from *holder) {
+// know copies the state of a biz type from another holder in this process, if this one has none.
+func (u *users) know(bizType string, from *users) {
 	from.mu.Lock()
-	hash := from.users[bizType]
+	hash := from.hashes[bizType]
 	from.mu.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.users[bizType] == "" {
-		h.users[bizType] = hash
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.hashes[bizType] == "" {
+		u.hashes[bizType] = hash
 	}
 }
 
 // remember copies what an earlier process wrote about the biz types of this one, if this one knows
 // nothing.
-func (h *holder) remember(text string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (u *users) remember(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for name, hash := range parseUsers(text) {
-		if known, serves := h.users[name]; serves && known == "" {
-			h.users[name] = hash
+		if known, serves := u.hashes[name]; serves && known == "" {
+			u.hashes[name] = hash
 		}
 	}
 }
 
 // names returns the list for the file.
-func (h *holder) names() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (u *users) names() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	var list []string
 	size := 0
-	for _, name := range slices.Sorted(maps.Keys(h.users)) {
-		if hash := h.users[name]; hash != "" && hash != struck {
+	for _, name := range slices.Sorted(maps.Keys(u.hashes)) {
+		if hash := u.hashes[name]; hash != "" && hash != struck {
 			user := name + "=" + hash
 			if size += len(user) + 1; size > mostUsers {
 				break
@@ -93,52 +102,20 @@ func (h *holder) names() string {
 	return strings.Join(list, ",")
 }
 
-// onRecord notes the shape that the store has on record, "" if that is not the one of this process.
-// The run goroutine updates the file. If the holder is not running, onRecord removes the biz type
-// from the file itself.
-func (h *holder) onRecord(bizType, shape string) {
-	h.mu.Lock()
-	h.users[bizType] = struck
+// record notes the shape that the store has on record, "" if that is not the one of this process.
+func (u *users) record(bizType, shape string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.hashes[bizType] = struck
 	if shape != "" {
-		h.users[bizType] = shapeHash(shape)
+		u.hashes[bizType] = shapeHash(shape)
 	}
-	idle := h.stop == nil
-	h.mu.Unlock()
+}
+
+// changed asks the run goroutine to update the file.
+func (u *users) changed() {
 	select {
-	case h.listed <- struct{}{}:
+	case u.listed <- struct{}{}:
 	default:
 	}
-	if idle && shape == "" && h.settings.OfflineStart > 0 {
-		if err := h.strike(); err != nil {
-			h.env.Log.Error("the file of the reservation still lists a biz type that it must not", "bizType", bizType, "error", err)
-		}
-	}
-}
-
-// strike rewrites the list in the file while the holder is not running.
-func (h *holder) strike() (err error) {
-	if _, err := os.Lstat(h.path()); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	file, err := statefile.Open(h.settings.StateDir, h.fileName, h.identity)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	saved, err := file.Load()
-	if err != nil {
-		return nil // nobody can start from it
-	}
-	h.remember(saved.Users)
-	saved.Users = h.names()
-	return file.Store(saved)
-}
-
-// vouch updates the list in the file and changes nothing else there.
-func (h *holder) vouch() error {
-	s := h.kept
-	if s.Users = h.names(); h.file == nil || s.Token == "" || s.Users == h.kept.Users {
-		return nil
-	}
-	return h.keep(s)
 }

@@ -13,7 +13,7 @@ import (
 
 // alone reports whether a biz type of an instance that crashed may start without the store.
 func alone(s *Strategy, bizType, shape string) bool {
-	remembered, ok := aloneWith(s.held().env, seqd.BizType{Name: bizType, Strategy: Name, Settings: s.held().settings}, shape)
+	remembered, ok := aloneWith(s.held().env.Env, seqd.BizType{Name: bizType, Strategy: Name, Settings: s.held().settings}, shape)
 	return ok && remembered == cluster
 }
 
@@ -123,7 +123,7 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 				if alone(s, "user", "shape") {
 					t.Error("it may begin alone")
 				}
-				if _, _, err := statefile.Peek(dir, s.held().fileName); err != nil {
+				if _, _, err := statefile.Peek(dir, s.held().file.name); err != nil {
 					t.Errorf("the reservation is gone: %v", err)
 				}
 			})
@@ -141,11 +141,11 @@ func TestUsersWithoutShape(t *testing.T) {
 
 // TestManyUsers checks that the list always fits into the file.
 func TestManyUsers(t *testing.T) {
-	h := &holder{users: map[string]string{}}
+	u := newUsers()
 	for range 200 {
-		h.users[drawn()] = shapeHash("shape")
+		u.hashes[drawn()] = shapeHash("shape")
 	}
-	names := h.names()
+	names := u.names()
 	if len(names) > mostUsers || len(parseUsers(names)) < 50 {
 		t.Errorf("%d names in %d bytes", len(parseUsers(names)), len(names))
 	}

@@ -18,8 +18,8 @@ func init() {
 		New: func(_ plugin.Env, _ seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
 			return &region{settings: *binding.Settings.(*regionSettings)}, nil
 		},
-		// What IDs look like depends on the code: with another one, seqd refuses to go on under the
-		// same name.
+		// What IDs look like depends on the code: with another one, seqd refuses to continue under
+		// the same name.
 		Shape: func(_ seqd.BizType, binding seqd.PluginBinding) (string, error) {
 			return binding.Settings.(*regionSettings).Code, nil
 		},

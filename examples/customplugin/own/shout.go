@@ -34,8 +34,8 @@ type shout struct {
 
 var _ seqd.RejectedHandler = (*shout)(nil)
 
-// Rejected is told once of each refusal. call is reused afterwards: nothing may keep a pointer into
-// it.
+// Rejected is called once for each rejected call. call is reused afterwards: nothing may keep a
+// pointer into it.
 func (s *shout) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) {
 	fmt.Fprintf(s.w, "%s %s ×%d: %s\n", s.prefix, call.BizType, call.Count, err.Detail)
 }

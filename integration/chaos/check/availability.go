@@ -10,32 +10,32 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// Availability is how callers fared while faults of a class were on, alone or with others.
+// Availability describes how callers were served during faults of a class, alone or with others.
 type Availability struct {
-	// NoFault for the times without any, "a + b" for those of two classes at once
+	// NoFault for times without faults, "a + b" for two classes at once
 	Class  string `json:"class"`
 	Faults int    `json:"faults"`
-	// calls for numbers that started in that time, without those that the load itself keeps from
+	// calls for numbers that started in that time, except those that the load itself prevents from
 	// being answered
 	Asked    int           `json:"asked"`
 	Answered int           `json:"answered"` // with numbers
 	Refused  int           `json:"refused"`  // with a problem document; the others got no answer
-	Gap      time.Duration `json:"gap"`      // the longest time without an answer of any node
-	NodeGap  time.Duration `json:"nodeGap"`  // the longest of one node that was asked, and its name
+	Gap      time.Duration `json:"gap"`      // the longest time without an answer from any node
+	NodeGap  time.Duration `json:"nodeGap"`  // the longest gap of one node that got calls, and its name
 	GapNode  string        `json:"gapNode,omitempty"`
-	// the longest from the end of a fault until whatever it made fail on a node was answered again
+	// the longest time from the end of a fault until everything that failed was answered again
 	Recovery time.Duration `json:"recovery"`
-	Never    int           `json:"never"` // how many things were not answered again
+	Never    int           `json:"never"` // how many of them were never answered again
 }
 
-// NoFault is the class of the times without faults.
+// NoFault is the class of times without faults.
 const NoFault = "(none)"
 
-// intended are the codes of calls that the load itself keeps from being answered: by its
-// administrator, its rate limit, and callers that go away.
+// intended are the codes of calls that the load itself prevents from being answered: by its
+// changes, its rate limit, and callers that disconnect.
 var intended = map[string]bool{"disabled": true, "unknown_biz_type": true, "rate_limited": true, "canceled": true}
 
-// Share is how many calls of a hundred were answered.
+// Share returns the percentage of calls that were answered.
 func (a *Availability) Share() float64 {
 	if a.Asked == 0 {
 		return 100
@@ -43,8 +43,8 @@ func (a *Availability) Share() float64 {
 	return 100 * float64(a.Answered) / float64(a.Asked)
 }
 
-// availability measures; it judges nothing.
-func (h *history) availability(r *Report) {
+// availability measures availability. It reports no violations.
+func (h *evidence) availability(r *Report) {
 	v := newView(h)
 	byClass := make(map[string][]record.Fault)
 	var on []window
@@ -58,7 +58,7 @@ func (h *history) availability(r *Report) {
 			}
 		}
 	}
-	none := h.end // the load begins when all nodes are ready
+	none := h.end // the load starts once all nodes are ready
 	if len(v.byStart) > 0 {
 		none = v.byStart[0].start
 	}
@@ -76,7 +76,7 @@ func (h *history) availability(r *Report) {
 	})
 }
 
-// view is the calls for numbers, sorted for measuring.
+// view has the calls for numbers, sorted for the measurements.
 type view struct {
 	byStart []*call
 	ends    []int64            // of answers, sorted
@@ -85,7 +85,7 @@ type view struct {
 	pairs   map[[2]string][]*call
 }
 
-func newView(h *history) *view {
+func newView(h *evidence) *view {
 	v := &view{byNode: make(map[string][]int64), asked: make(map[string][]int64), pairs: make(map[[2]string][]*call)}
 	for n := range h.calls {
 		c := &h.calls[n]
@@ -105,7 +105,7 @@ func newView(h *history) *view {
 	return v
 }
 
-// measure looks at the time of some faults.
+// measure measures the time of some faults.
 func (v *view) measure(class string, faults []record.Fault) Availability {
 	a := Availability{Class: class, Faults: len(faults)}
 	var spans []window
@@ -133,7 +133,7 @@ func (v *view) measure(class string, faults []record.Fault) Availability {
 		for node, starts := range v.asked {
 			i, _ := slices.BinarySearch(starts, w.from)
 			if i == len(starts) || starts[i] >= w.to {
-				continue // nobody asked it
+				continue // it got no calls
 			}
 			if g := gap(v.byNode[node], w); g > a.NodeGap {
 				a.NodeGap, a.GapNode = g, node
@@ -148,7 +148,7 @@ func (v *view) measure(class string, faults []record.Fault) Availability {
 	return a
 }
 
-// gap is the longest time without any of some moments, which are sorted, within a window.
+// gap returns the longest interval in a window without any of the sorted moments.
 func gap(moments []int64, w window) time.Duration {
 	i, _ := slices.BinarySearch(moments, w.from)
 	longest, last := int64(0), w.from
@@ -161,7 +161,7 @@ func gap(moments []int64, w window) time.Duration {
 	return time.Duration(max(longest, w.to-last))
 }
 
-// recover measures how long what failed last during a fault took to be answered again after it.
+// recover measures how long after a fault it took until what had failed last was answered again.
 func (v *view) recover(f record.Fault, a *Availability) {
 	for _, calls := range v.pairs {
 		failed := false
@@ -183,7 +183,7 @@ func (v *view) recover(f record.Fault, a *Availability) {
 	}
 }
 
-// cancelled is whether the caller itself ended the call.
+// cancelled reports whether the caller itself ended the call.
 func (c *call) cancelled() bool { return c.code == "canceled" && c.status == 0 }
 
 func (r *Report) showAvailability(b *strings.Builder) {

@@ -8,15 +8,15 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// staysAway is how long a node may stay on its own while nothing is broken, in all: one that left
-// the cursor again and again stays away for up to a minute (docs/CLUSTER.md), and what was
-// broken just before may take half as long to be well again.
+// staysAway is how long in total a node may stay on its own while nothing is broken. A node that
+// left the cursor repeatedly stays away for up to a minute (docs/CLUSTER.md), and what was broken
+// just before may take half as long to recover.
 const staysAway = 90 * time.Second
 
-// checkBack demands that a node that is on its own goes back to the cursor (docs/CLUSTER.md
-// "until the node is back on the cursor"). Else order over nodes would be suspended for good, which
+// checkBack requires that a node that is on its own returns to the cursor (docs/CLUSTER.md "until
+// the node is back on the cursor"). Otherwise order over nodes would be suspended forever, which
 // checkOverNodes excuses.
-func (h *history) checkBack(r *Report) {
+func (h *evidence) checkBack(r *Report) {
 	broken := h.broken()
 	for _, w := range h.world.BizTypes {
 		b := h.bizTypes[w.Name]
@@ -33,8 +33,8 @@ func (h *history) checkBack(r *Report) {
 	}
 }
 
-// broken is when nodes may have found Redis or the store away, or stood still.
-func (h *history) broken() (all []window) {
+// broken returns when Redis or the store may have been away for nodes, or nodes were paused.
+func (h *evidence) broken() (all []window) {
 	for _, f := range h.faults {
 		if f.Redis || f.Store || f.Paused {
 			all = append(all, window{f.Begin, f.End})
@@ -43,7 +43,7 @@ func (h *history) broken() (all []window) {
 	return merge(all)
 }
 
-// covered is how much of a span lies in windows, which are merged.
+// covered returns how much of a span is in windows, which are merged.
 func covered(windows []window, from, to int64) (sum int64) {
 	at, _ := slices.BinarySearchFunc(windows, from, func(w window, from int64) int {
 		if w.to < from {

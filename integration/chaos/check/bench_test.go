@@ -11,8 +11,8 @@ import (
 
 const (
 	benchCalls   = 1_000_000
-	benchBatches = 10_000 // of them, of
-	benchBatch   = 10_000 // numbers
+	benchBatches = 10_000 // number of batches
+	benchBatch   = 10_000 // numbers in each
 )
 
 // BenchmarkFile checks a record of a million calls that got 10^8 numbers.
@@ -36,7 +36,7 @@ func BenchmarkFile(b *testing.B) {
 	b.ReportMetric(float64(numbers)*float64(b.N)/b.Elapsed().Seconds(), "numbers/s")
 }
 
-// BenchmarkWrite is what recording costs the laboratory: a call of a single number.
+// BenchmarkWrite measures the cost of recording a call for a single number.
 func BenchmarkWrite(b *testing.B) {
 	w, err := record.Create(filepath.Join(b.TempDir(), "record"))
 	if err != nil {
@@ -54,8 +54,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// writeLarge records a run without faults: sixteen callers at a time, of all nodes, half of them of
-// a strict biz type.
+// writeLarge records a run without faults: sixteen concurrent callers over all nodes, half of them
+// for a strict biz type.
 func writeLarge(tb testing.TB, path string) (total int64) {
 	tb.Helper()
 	w, err := record.Create(path)

@@ -7,7 +7,7 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// breaksRedis, losesRedis, … say what a fault does.
+// breaksRedis, losesRedis, … set what a fault does.
 func breaksRedis(f *record.Fault) { f.Redis = true }
 func losesRedis(f *record.Fault)  { f.Redis, f.LosesKeys = true, true }
 func breaksStore(f *record.Fault) { f.Store = true }
@@ -16,7 +16,7 @@ func pauses(f *record.Fault)      { f.Paused = true }
 type stories []struct {
 	name  string
 	tell  func(s *story)
-	rules string // that are broken, once each, or as often as they stand here
+	rules string // the rules that are broken, each once, or as often as listed
 }
 
 func (all stories) run(t *testing.T) {
@@ -119,7 +119,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"no time zone":        {{World: &record.World{BizTypes: []record.BizType{{Name: "x", Strategy: record.Segment, TimeZone: "Nowhere"}}}}},
 	} {
 		if _, err := Entries(entries, Options{}); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted", name)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// zone is where days begin and end.
+// zone is a time zone, which determines when days begin.
 type zone struct{ location *time.Location }
 
 func loadZone(name string) (zone, error) {
@@ -15,15 +15,15 @@ func loadZone(name string) (zone, error) {
 	return zone{location}, err
 }
 
-// day is the period of a daily reset at a time.
+// day returns the period of a daily reset at a time.
 func (z zone) day(ms int64) string { return time.UnixMilli(ms).In(z.location).Format("20060102") }
 
-// offsetRange is the smallest and the largest of what a list of offsets, by time, says within a
-// span.
+// offsetRange returns the smallest and the largest offset within a span, from a list sorted by
+// time.
 func offsetRange(all []record.Offset, from, to int64) (low, high int64) {
 	next := sort.Search(len(all), func(i int) bool { return all[i].At > from })
 	if next > 0 {
-		low = all[next-1].Nanoseconds // what still holds when the span begins
+		low = all[next-1].Nanoseconds // the offset at the beginning of the span
 		high = low
 	}
 	for ; next < len(all) && all[next].At <= to; next++ {
@@ -32,10 +32,10 @@ func offsetRange(all []record.Offset, from, to int64) (low, high int64) {
 	return low, high
 }
 
-// nodeClock is what a node's clock may have said, in ms since the Unix epoch, at some time from
-// start to end: the least and the most. Offsets that changed just before or after are as good as
-// those in between, and so is what the tolerance allows.
-func (h *history) nodeClock(node string, start, end int64) (least, most int64) {
+// nodeClock returns the lowest and the highest time that a node's clock may have shown from start
+// to end, in ms since the Unix epoch. It includes offsets that changed just before or after, and
+// the tolerance.
+func (h *evidence) nodeClock(node string, start, end int64) (least, most int64) {
 	pad := int64(h.options.OffsetDelay)
 	low, high := offsetRange(h.offsets[node], start-pad, end+pad)
 	wallLow, wallHigh := offsetRange(h.offsets[""], start-pad, end+pad)

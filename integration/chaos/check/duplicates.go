@@ -8,26 +8,26 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// interval is numbers of one kind without a gap: those of a counter, or of a machine ID, divided by
-// their distance.
+// interval is a gapless sequence of numbers of a counter or a machine ID, divided by their
+// distance.
 type interval struct {
 	first, last int64
 	issue       int32
 }
 
-// pool is numbers among which none may come twice.
+// pool is a set of numbers that must all be different.
 type pool struct {
-	bizType string // or the group of several
+	bizType string // or the group of several biz types
 	period  string
 	machine int64 // of snowflake, else 0
 }
 
-// checkDuplicates demands that no number comes twice: over all nodes, processes, faults and changes
-// of a biz type, also after it was deleted and made again; and no display form, also of an answer
-// that broke off half-way (DESIGN §2: unique always; U1, U2, U5, U6; docs/PROMISES.md).
-// Nothing excuses a duplicate. Numbers that begin again with each period are different numbers in
-// each; biz types that share machine IDs share numbers.
-func (h *history) checkDuplicates(r *Report, issues []issue) {
+// checkDuplicates requires that no number is issued twice, over all nodes, processes, faults and
+// changes of a biz type, even after it was deleted and created again. The same holds for display
+// forms, and for answers that were cut off (DESIGN §2: unique always; U1, U2, U5, U6;
+// docs/PROMISES.md). Nothing excuses a duplicate. If a counter resets with each period, equal
+// numbers of two periods are different. Biz types that share machine IDs share numbers.
+func (h *evidence) checkDuplicates(r *Report, issues []issue) {
 	issues = slices.Concat(issues, h.halves)
 	for p, all := range h.intervals(issues) {
 		h.sweepDuplicates(r, issues, p, all)
@@ -36,7 +36,7 @@ func (h *history) checkDuplicates(r *Report, issues []issue) {
 }
 
 // intervals sorts the numbers of all answers into pools.
-func (h *history) intervals(issues []issue) map[pool][]interval {
+func (h *evidence) intervals(issues []issue) map[pool][]interval {
 	pools := make(map[pool][]interval)
 	for i := range issues {
 		b := issues[i].bizType
@@ -61,10 +61,10 @@ func (h *history) intervals(issues []issue) map[pool][]interval {
 	return pools
 }
 
-// sweepDuplicates finds the numbers that several intervals have.
-func (h *history) sweepDuplicates(r *Report, issues []issue, p pool, all []interval) {
+// sweepDuplicates finds numbers that are in several intervals.
+func (h *evidence) sweepDuplicates(r *Report, issues []issue, p pool, all []interval) {
 	slices.SortFunc(all, func(a, b interval) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.last, b.last)) })
-	var highest interval // the one that reaches furthest so far
+	var highest interval // the one with the highest end so far
 	for n, i := range all {
 		if n > 0 && i.first <= highest.last {
 			last := min(i.last, highest.last)
@@ -86,15 +86,15 @@ func (h *history) sweepDuplicates(r *Report, issues []issue, p pool, all []inter
 	}
 }
 
-// shown is a display form that tells no number.
+// shown is a display form that hides its number.
 type shown struct {
 	hash  uint64
 	issue int32
 }
 
-// checkOpaque finds display forms that came twice where they do not tell their number. Of 10^7
-// forms, two different ones pass for the same with a probability of about 10^-6.
-func (h *history) checkOpaque(r *Report, issues []issue) {
+// checkOpaque finds duplicates of display forms that hide their numbers. It compares hashes: among
+// 10^7 forms, two different ones have the same hash with a probability of about 10^-6.
+func (h *evidence) checkOpaque(r *Report, issues []issue) {
 	all := make(map[*bizType][]shown)
 	for i := range issues {
 		for _, hash := range issues[i].texts {

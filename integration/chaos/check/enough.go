@@ -2,19 +2,20 @@ package check
 
 import "fmt"
 
-// leastShare is the share of the calls for numbers that a run must have answered, and of the
-// answers of strict biz types that must have been held against all nodes, one of so many.
+// leastShare is the smallest allowed share, as 1 in n, of calls for numbers that were answered, and
+// of answers of strict biz types that were compared with all nodes.
 const leastShare = 2
 
-// fewAnswers is how many answers of strict biz types say nothing of their share yet.
+// fewAnswers is the number of answers of strict biz types up to which their share is not checked.
 const fewAnswers = 1000
 
-// checkEnough demands that a run that came to its end shows something: a seqd that answers nobody
-// breaks no other rule. Every node and every biz type has given numbers, something was broken, half
-// of the calls were answered, and order over nodes was suspended for less than half of the answers.
-// These are floors far below what a run reaches, no promises of seqd. A world without a length is
-// not one of the laboratory, which refuses that.
-func (h *history) checkEnough(r *Report) {
+// checkEnough requires that a complete run is significant, because a seqd that never answers breaks
+// no other rule. Every node and every biz type must have issued numbers, there must have been
+// faults, half of the calls must have been answered, and order over nodes must have been suspended
+// for less than half of the answers. These limits are far below what a run reaches. They are not
+// promises of seqd. The rule is skipped for worlds without a duration, which do not come from the
+// laboratory.
+func (h *evidence) checkEnough(r *Report) {
 	if !h.done || h.world.Duration == 0 {
 		return
 	}
@@ -34,12 +35,12 @@ func (h *history) checkEnough(r *Report) {
 	}
 	for _, node := range h.world.Nodes {
 		if !nodes[node] {
-			little("%s gave no number", node)
+			little("%s issued no number", node)
 		}
 	}
 	for _, b := range h.world.BizTypes {
 		if !bizTypes[b.Name] {
-			little("nobody got a number of %s", b.Name)
+			little("no number of %s was issued", b.Name)
 		}
 	}
 	if len(h.faults) == 0 {
@@ -50,16 +51,16 @@ func (h *history) checkEnough(r *Report) {
 	}
 }
 
-// checkShare is the part of checkEnough that is known when order has been checked.
-func (h *history) checkShare(r *Report) {
+// checkShare is the part of checkEnough that needs the results of the rules of order.
+func (h *evidence) checkShare(r *Report) {
 	if h.done && h.world.Duration > 0 && r.Ordered >= fewAnswers && r.Suspended*leastShare > r.Ordered {
 		h.fail(r, RuleRecord, "", 1, h.end, fmt.Sprintf("order over nodes was suspended for %d of %d answers: the run shows too little", r.Suspended, r.Ordered))
 	}
 }
 
-// checkFindings counts what the laboratory itself saw: a node that ended by itself, did not end
-// well when it was asked to, or was not ready after the last fault.
-func (h *history) checkFindings(r *Report) {
+// checkFindings counts the findings of the laboratory itself: a node that ended by itself, failed
+// when it was stopped, or was not ready after the last fault.
+func (h *evidence) checkFindings(r *Report) {
 	for _, f := range h.findings {
 		h.fail(r, RuleProcess, "", 1, f.At, f.Text)
 	}

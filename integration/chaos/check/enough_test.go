@@ -8,14 +8,14 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// ofLength is a story of a laboratory: its world was meant to last.
+// ofLength is a story whose world has a duration, as in the laboratory.
 func ofLength() *story {
 	s := newStory()
 	s.entries[0].World.Duration = int64(time.Minute)
 	return s
 }
 
-// everything breaks something, and has every node give numbers, and every biz type be given.
+// everything adds a fault, and answers from every node and for every biz type.
 func (s *story) everything() {
 	s.fault(0, 1, "pause", "a", pauses)
 	s.call(0, 1, "a", order, numbers(1, 1))
@@ -33,7 +33,7 @@ func TestTooLittle(t *testing.T) {
 	want(t, s.check(t), map[string]int64{})
 
 	fails(s.call(2, 3, "a", order), 1)
-	s.call(2, 3, "a", order).Code = "canceled" // by the load itself
+	s.call(2, 3, "a", order).Code = "canceled" // ended by the load itself
 	fails(s.entries[len(s.entries)-1].Call, 1)
 	want(t, s.check(t), map[string]int64{})
 
@@ -50,7 +50,7 @@ func TestTooLittle(t *testing.T) {
 	}
 	want(t, r, map[string]int64{})
 	if !r.CutShort || !strings.Contains(r.String(), "cut short") {
-		t.Error("a record that was cut short does not say so")
+		t.Error("the report does not say that the record was cut short")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A checker that shared code with what it checks would share its errors.
+// If the checker shared code with seqd, it would share its mistakes.
 func TestNothingOfSeqdIsImported(t *testing.T) {
 	for folder, allowed := range map[string]string{".": "github.com/seqd/seqd/integration/chaos/record", "../record": ""} {
 		p, err := build.ImportDir(folder, 0)

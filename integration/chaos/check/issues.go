@@ -11,18 +11,18 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// issue is numbers that were issued once: an answer, or all equal answers to one idempotency key.
-// They were issued at some time from start to end.
+// issue is a set of numbers that were issued once: an answer, or all equal answers to one
+// idempotency key. They were issued at some time from start to end.
 type issue struct {
-	*call             // the answer that came first
-	start, end  int64 // hides that of call
-	low, high   int64 // the smallest and the largest number; 0 where they are not known
-	alone       bool  // one call made it, and so one process
-	firstEnding *call // what end belongs to
+	*call             // the first answer
+	start, end  int64 // hide the fields of call
+	low, high   int64 // the smallest and the largest number, 0 if unknown
+	alone       bool  // it belongs to one call, and so to one process
+	firstEnding *call // the call that end belongs to
 }
 
-// counter is what numbers are counted by: no number of one may come twice, and where order is
-// promised it is promised within one.
+// counter identifies a counter. Its numbers are unique, and order, if promised, is promised within
+// it.
 type counter struct {
 	bizType *bizType
 	period  string
@@ -30,14 +30,14 @@ type counter struct {
 
 func (i *issue) counter() counter { return counter{i.bizType, i.period} }
 
-// issues returns what was issued, by start, and checks idempotency on the way.
+// issues returns what was issued, sorted by start, and checks idempotency.
 //
-// Idempotency: for the same key of a biz type all answers are equal, on every node, as long as
-// Redis does not lose it (docs/IDEMPOTENCY.md, docs/API.md). So of two answers that
-// differ the second must have come after Redis may have lost the first: its server died or was
-// started anew, was flushed, was failed over, or was one of two primaries. An answer that says that
-// it was given before must be equal to one that was, unless that one never arrived.
-func (h *history) issues(r *Report) []issue {
+// Idempotency: all answers for the same key of a biz type are equal, on every node, unless Redis
+// loses the key (docs/IDEMPOTENCY.md, docs/API.md). If two answers differ, Redis must have been
+// able to lose the first before the second: its server died, restarted, was flushed, was failed
+// over, or was one of two primaries. An answer that is marked as a replay must be equal to an
+// earlier one, unless that one never arrived.
+func (h *evidence) issues(r *Report) []issue {
 	var all []issue
 	byKey := make(map[[2]string][]*call)
 	var keys [][2]string
@@ -67,7 +67,7 @@ func (h *history) issues(r *Report) []issue {
 	return all
 }
 
-// span notes the smallest and the largest number.
+// span sets the smallest and the largest number.
 func (i *issue) span() {
 	for n, r := range i.runs {
 		if n == 0 || r.First < i.low {
@@ -77,15 +77,15 @@ func (i *issue) span() {
 	}
 }
 
-// answersOf returns the different answers to one key. calls are by start.
-func (h *history) answersOf(r *Report, calls []*call) (different []issue) {
+// answersOf returns the different answers to one key. calls are sorted by start.
+func (h *evidence) answersOf(r *Report, calls []*call) (different []issue) {
 	for _, c := range calls {
 		if !c.answered() {
 			continue
 		}
 		i := slices.IndexFunc(different, func(d issue) bool { return equal(d.call, c) })
 		if i < 0 {
-			// It may have been issued for any of the calls so far, also for one that got no answer.
+			// It may have been issued for any of the calls so far, even for one without an answer.
 			different = append(different, issue{call: c, start: calls[0].start, end: c.end, alone: len(calls) == 1 && !c.replayed, firstEnding: c})
 			continue
 		}
@@ -104,15 +104,15 @@ func (h *history) answersOf(r *Report, calls []*call) (different []issue) {
 	return different
 }
 
-// equal is whether two answers have the same IDs. Where an ID shows number and period, it is the
-// same only with both.
+// equal reports whether two answers have the same IDs. If an ID shows number and period, both must
+// be equal.
 func equal(a, b *call) bool {
 	return a.period == b.period && slices.Equal(a.runs, b.runs) && slices.Equal(a.texts, b.texts)
 }
 
-// keyLost reports whether Redis may have lost a key that was put there within a span, or before it,
-// at some time within it.
-func (h *history) keyLost(from, to int64) bool {
+// keyLost reports whether Redis may have lost, within a span, a key that was stored within or
+// before it.
+func (h *evidence) keyLost(from, to int64) bool {
 	for _, f := range h.faults {
 		if f.LosesKeys && f.Begin <= to && f.End+int64(h.options.LogDelay) >= from {
 			return true
@@ -121,9 +121,9 @@ func (h *history) keyLost(from, to int64) bool {
 	return touches(h.changesOfPrimary(), from, to)
 }
 
-// checkForms demands that every answer has as many IDs as were asked for (docs/API.md "Issue
-// numbers"), each of the form that its biz type shows (docs/PLUGINS.md), and all of one period.
-func (h *history) checkForms(r *Report) {
+// checkForms requires that every answer has as many IDs as requested (docs/API.md "Issue numbers"),
+// each in the display form of its biz type (docs/PLUGINS.md), and all of one period.
+func (h *evidence) checkForms(r *Report) {
 	for _, b := range h.badForms {
 		h.fail(r, RuleForm, b.bizType, 1, 0, b.why)
 	}
@@ -147,8 +147,8 @@ func (h *history) checkForms(r *Report) {
 // greatest is the largest number of a segment (DESIGN §3 "exact in JavaScript").
 const greatest = 1<<53 - 1
 
-// wrong says what is wrong with an answer by itself: it could not be read as one of its biz type,
-// or has numbers that the biz type does not have (docs/CONFIGURATION.md "segment.start").
+// wrong returns what is wrong with an answer by itself: it cannot be read as one of its biz type,
+// or has numbers that the biz type cannot have (docs/CONFIGURATION.md "segment.start").
 func (c *call) wrong() string {
 	if c.code != "" {
 		return "an answer that is " + c.code
@@ -159,31 +159,31 @@ func (c *call) wrong() string {
 	}
 	for _, run := range c.runs {
 		if run.First < least || run.Last() > most || run.Last() < run.First {
-			return fmt.Sprintf("numbers that cannot be: %s", show([]record.Run{run}))
+			return fmt.Sprintf("impossible numbers: %s", show([]record.Run{run}))
 		}
 	}
 	return ""
 }
 
-// checkRecord demands that the record tells enough for the other rules: it came to its end, and
-// where Redis was broken under biz types that count in it, its servers were asked what they are.
-func (h *history) checkRecord(r *Report) {
+// checkRecord requires that the record is sufficient for the other rules: it is complete, and if
+// Redis was broken and biz types use it, the roles of its servers were recorded.
+func (h *evidence) checkRecord(r *Report) {
 	if (h.torn || !h.done) && !h.options.Unfinished {
 		h.fail(r, RuleRecord, "", 1, h.end, "the record does not come to an end: the laboratory ended before its run did")
 	}
 	redis := slices.ContainsFunc(h.faults, func(f record.Fault) bool { return f.Redis })
 	strict := slices.ContainsFunc(h.world.BizTypes, func(b record.BizType) bool { return b.Ordering == record.Strict && !b.NoOrder })
 	if redis && strict && len(h.servers) == 0 {
-		h.fail(r, RuleRecord, "", 1, h.end, "Redis was broken, and nothing says when which server was the primary")
+		h.fail(r, RuleRecord, "", 1, h.end, "Redis was broken, and the record does not say when which server was the primary")
 	}
 }
 
-// checkGuard demands that no node has to keep back numbers of the cursor because it has issued
-// higher ones (DESIGN §3 "Guard": "alarm"), which nothing but two primaries explains: they count
-// apart, and a node may be sent from one to the other. What the last of them answered may come as
-// late as Redis's time-out. Nor may a node find that the store went back, unless the laboratory has
-// put it back: what it acknowledged was lost, or the node knows numbers that the store never gave.
-func (h *history) checkGuard(r *Report) {
+// checkGuard requires that no node skips numbers of the cursor because it has issued higher ones
+// (DESIGN §3 "Guard": "alarm"). Only two primaries explain that: they count separately, and a node
+// may be redirected from one to the other. The last answer may arrive as late as the time-out for
+// Redis. A node must also not find that the store lost acknowledged allocations, unless the
+// laboratory has restored an older copy.
+func (h *evidence) checkGuard(r *Report) {
 	splits := h.splits()
 	for _, l := range h.lines {
 		if l.What == record.Restored && !h.wentBack(l.At) {
@@ -195,15 +195,15 @@ func (h *history) checkGuard(r *Report) {
 	}
 }
 
-// wentBack reports whether the store was put back to an older copy before a time.
-func (h *history) wentBack(at int64) bool {
+// wentBack reports whether an older copy of the store was restored before a time.
+func (h *evidence) wentBack(at int64) bool {
 	return slices.ContainsFunc(h.faults, func(f record.Fault) bool { return f.StoreBack && f.Begin <= at })
 }
 
-// redisTimeout is the longest that a node waits for Redis.
+// redisTimeout is the longest time that a node waits for Redis.
 const redisTimeout = 5 * time.Second
 
-// base is the biz type of a counter's name, which has the period behind it.
+// base returns the biz type in the name of a counter, which is followed by the period.
 func base(counter string) string {
 	name, _, _ := strings.Cut(counter, "@")
 	return name

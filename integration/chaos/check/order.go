@@ -10,7 +10,7 @@ import (
 
 // checkOrder applies the rules of order to each counter: within a call, per process, per node and
 // over all nodes.
-func (h *history) checkOrder(r *Report, issues []issue) {
+func (h *evidence) checkOrder(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for i := range issues {
 		if !issues[i].bizType.opaque() && len(issues[i].runs) > 0 {
@@ -18,7 +18,7 @@ func (h *history) checkOrder(r *Report, issues []issue) {
 		}
 	}
 	for c, all := range byCounter {
-		// also where what the load does to a biz type suspends everything else
+		// also if the load's changes suspend all other rules of order
 		h.checkInCall(r, all)
 		if c.bizType.NoOrder {
 			continue
@@ -33,9 +33,9 @@ func (h *history) checkOrder(r *Report, issues []issue) {
 	}
 }
 
-// checkInCall demands that the numbers of one answer increase (DESIGN §2: "increasing"; a batch is
-// one call, and a caller's number its first plus an index). Nothing excuses it.
-func (h *history) checkInCall(r *Report, all []*issue) {
+// checkInCall requires that the numbers of one answer increase (DESIGN §2: "increasing"; a batch is
+// one call, and a caller's number its first plus an index). Nothing excuses a violation.
+func (h *evidence) checkInCall(r *Report, all []*issue) {
 	for _, i := range all {
 		for n := 1; n < len(i.runs); n++ {
 			if i.runs[n].First <= i.runs[n-1].Last() {
@@ -52,11 +52,11 @@ type process struct {
 	life int
 }
 
-// checkPerProcess demands that a call that starts after another one of the same process and counter
-// ended gets only larger numbers (DESIGN §2 "Order per process always holds", §4 "not below the
-// last one"). Nothing excuses it. Answers to a key that was used in several calls count for no
-// process: another one may have issued them.
-func (h *history) checkPerProcess(r *Report, all []*issue) {
+// checkPerProcess requires that a call that starts after another one of the same process and
+// counter has ended gets only larger numbers (DESIGN §2 "Order per process always holds", §4 "not
+// below the last one"). Nothing excuses a violation. Answers to a key of several calls are not
+// checked, because another process may have issued them.
+func (h *evidence) checkPerProcess(r *Report, all []*issue) {
 	parts := make(map[process][]*issue)
 	for _, i := range all {
 		if i.alone && i.life > 0 {
@@ -69,10 +69,10 @@ func (h *history) checkPerProcess(r *Report, all []*issue) {
 	}
 }
 
-// checkPerNode demands the same of all processes of a node together where the ordering is per-node
-// (DESIGN §2 "increasing per node"): what a process leaves is given back to the store only while
-// nothing above it has left the store.
-func (h *history) checkPerNode(r *Report, all []*issue) {
+// checkPerNode requires the same of all processes of a node together, if the ordering is per-node
+// (DESIGN §2 "increasing per node"). Unused numbers of a process are returned to the store only if
+// nothing above them has been allocated.
+func (h *evidence) checkPerNode(r *Report, all []*issue) {
 	parts := make(map[string][]*issue)
 	for _, i := range all {
 		if i.alone {
@@ -84,11 +84,12 @@ func (h *history) checkPerNode(r *Report, all []*issue) {
 	}
 }
 
-// checkOverNodes demands that a call that starts after another one ended, on whichever node, gets
+// checkOverNodes requires that a call that starts after another one has ended, on any node, gets
 // only larger numbers (DESIGN §2: "strictly increasing over all nodes and linearizable"; "after a
-// loss it continues higher"; docs/CLUSTER.md). A call that touches a time in which order is
-// suspended (see suspended) is excused; it is not excused for those that start after it.
-func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
+// loss it continues higher"; docs/CLUSTER.md). A call that overlaps a time in which order is
+// suspended (see suspended) is excused. Calls that start after it must still get larger numbers
+// than it got.
+func (h *evidence) checkOverNodes(r *Report, c counter, all []*issue) {
 	owns, splits := h.owns(c.bizType), h.splits()
 	because := h.suspended(c.bizType, all, owns, splits)
 	var windows []window
@@ -118,12 +119,12 @@ func (h *history) checkOverNodes(r *Report, c counter, all []*issue) {
 	h.checkCursor(r, all, owns, func(i *issue) bool { return !suspended(i) || touches(several, i.start, i.end) })
 }
 
-// checkCursor demands that calls of processes that are not on their own are in order among
-// themselves while others are: all take from one cursor, which only goes up. The documentation
-// promises less; the protocol keeps it, as its model checks (integration/model). Two primaries
-// suspend it, and so do two servers and another ordering. Those that checkOverNodes has not excused
-// are excused here.
-func (h *history) checkCursor(r *Report, all []*issue, owns []own, excused func(*issue) bool) {
+// checkCursor requires that calls of processes that are not on their own are in order among
+// themselves while other processes are on their own, because they take from one cursor, which only
+// increases. The documentation promises less, but the protocol guarantees it, as its model checks
+// (integration/model). The rule is suspended while there are two primaries, two servers or another
+// ordering. Calls that checkOverNodes has checked are not checked again.
+func (h *evidence) checkCursor(r *Report, all []*issue, owns []own, excused func(*issue) bool) {
 	byProcess := make(map[process][]window)
 	for _, o := range owns {
 		byProcess[o.process] = append(byProcess[o.process], o.window)
@@ -145,12 +146,12 @@ func (h *history) checkCursor(r *Report, all []*issue, owns []own, excused func(
 	h.sweepOrder(r, RuleOrderCursor, taken, excused)
 }
 
-// never excuses nothing.
+// never excuses no call.
 func never(*issue) bool { return false }
 
-// sweepOrder compares each answer that is not excused, by its start, with the highest number of
-// those that had ended before it. all are by start.
-func (h *history) sweepOrder(r *Report, rule string, all []*issue, excused func(*issue) bool) {
+// sweepOrder compares each answer that is not excused with the highest number of the answers that
+// had ended before it started. all are sorted by start.
+func (h *evidence) sweepOrder(r *Report, rule string, all []*issue, excused func(*issue) bool) {
 	byEnd := slices.Clone(all)
 	slices.SortFunc(byEnd, func(a, b *issue) int { return cmp.Compare(a.end, b.end) })
 	var highest *issue

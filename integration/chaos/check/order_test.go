@@ -90,7 +90,7 @@ func TestOrderPerProcess(t *testing.T) {
 	want(t, s.check(t), map[string]int64{RuleOrderProcess: 1})
 }
 
-// onItsOwn is a node that issues on its own from 1000 to 2000.
+// onItsOwn adds a node that issues on its own from 1000 to 2000.
 func onItsOwn(s *story, node string) {
 	s.fault(700, 1900, "redis away", "r1", breaksRedis)
 	s.line(1000, node, order, record.OnItsOwn)
@@ -230,7 +230,7 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 	}.run(t)
 }
 
-// split is two primaries from 2000 to 3000.
+// split adds two primaries from 2000 to 3000.
 func split(s *story) {
 	s.fault(900, 3000, "partition", "r1", losesRedis)
 	s.server(1000, "r1", record.Silent)
@@ -292,7 +292,7 @@ func TestOrderIsSuspendedDuringASplitBrain(t *testing.T) {
 	}.run(t)
 }
 
-// unordered says that a fault suspends the order over nodes of a biz type.
+// unordered makes a fault suspend the order over nodes of a biz type.
 func unordered(bizType string) func(*record.Fault) {
 	return func(f *record.Fault) { f.Unordered = bizType }
 }
@@ -362,13 +362,13 @@ func TestAStoreThatWasPutBack(t *testing.T) {
 	}.run(t)
 }
 
-// runs adds what a server says of itself, with how many scripts it has run.
+// runs adds a server's role and the number of scripts that it has run.
 func (s *story) runs(at int64, name, role string, scripts int64) {
 	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: role, Scripts: scripts}})
 }
 
-// serveTwo is r1, which serves until ended, and r2, which calls itself a primary from 2000 on and
-// serves from begun on.
+// serveTwo adds r1, which serves until ended, and r2, which is a primary from 2000 on and serves
+// from begun on.
 func serveTwo(s *story, ended, begun int64) {
 	s.fault(900, 3000, "partition", "r1", losesRedis)
 	one, two := int64(5), int64(0)

@@ -9,19 +9,19 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// told is what a node said that an ID's number is.
+// told is the number of an ID in an answer of a node.
 type told struct {
 	id, period string
 	number     int64
 	call       *call
 }
 
-// checkParse demands that parse gives back what was issued (docs/API.md "Issue numbers", DESIGN
-// §6): the number of the ID, its period, and of snowflake what the layout says; that it calls an ID
-// valid that was issued, and does not refuse it as none; and that where the ID does not tell its
-// number, the same ID always has the same number, and no two IDs of a period have the same one (U6,
-// "injective"). The laboratory asks only of IDs that it was given.
-func (h *history) checkParse(r *Report, issues []issue) {
+// checkParse requires that parse returns what was issued (docs/API.md "Issue numbers", DESIGN §6):
+// the number of the ID, its period, and for snowflake the parts of the layout. An ID that was
+// issued must be valid and not rejected. If the ID hides its number, the same ID must always have
+// the same number, and different IDs of a period must have different numbers (U6). The
+// laboratory parses only IDs that were issued.
+func (h *evidence) checkParse(r *Report, issues []issue) {
 	byBizType := make(map[*bizType][]told)
 	for n := range h.parses {
 		p := &h.parses[n]
@@ -48,7 +48,7 @@ func (h *history) checkParse(r *Report, issues []issue) {
 	}
 }
 
-// wrong says what is wrong with an answer by itself.
+// wrong returns what is wrong with an answer by itself.
 func (p *parsed) wrong() string {
 	b := p.bizType
 	switch {
@@ -81,8 +81,8 @@ func (p *parsed) wrong() string {
 	return ""
 }
 
-// checkInjective compares what was said of different IDs.
-func (h *history) checkInjective(r *Report, b *bizType, all []told) {
+// checkInjective compares the numbers of different IDs.
+func (h *evidence) checkInjective(r *Report, b *bizType, all []told) {
 	compare := func(key func(told) string, differ func(a, b told) bool, text string) {
 		slices.SortStableFunc(all, func(a, b told) int { return cmp.Compare(key(a), key(b)) })
 		for n := 1; n < len(all); n++ {

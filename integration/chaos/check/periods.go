@@ -6,11 +6,11 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// checkPeriods demands that a number's day is one that its node's clock showed while the call was
-// under way, in the biz type's time zone (DESIGN §3 "Periods": it is "fixed when the take is sent",
-// and "date and number always belong together"; docs/PLUGINS.md "a wrong clock only decides
-// which day's number a caller gets").
-func (h *history) checkPeriods(r *Report, issues []issue) {
+// checkPeriods requires that the node's clock showed the day of a number during the call, in the
+// biz type's time zone (DESIGN §3 "Periods": it is "fixed when the take is sent", and "date and
+// number always belong together"; docs/PLUGINS.md "a wrong clock only decides which day's number a
+// caller gets").
+func (h *evidence) checkPeriods(r *Report, issues []issue) {
 	for n := range issues {
 		i := &issues[n]
 		if i.bizType.Reset != record.Daily || i.period == "" {

@@ -10,12 +10,12 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// machineOf gives each process a machine ID of its own.
+// machineOf gives each process its own machine ID.
 func machineOf(node string, life int) int64 { return int64(node[0]-'a') + 3*int64(life) }
 
-// simulation makes random histories of a system that keeps all promises: a cursor that all nodes
-// take from, ranges of each node, machine IDs, and nodes that are on their own now and then or die.
-// A call's numbers are taken at a moment between its start and its end.
+// simulation generates random records of a system that keeps all promises. It has a cursor that all
+// nodes take from, ranges of each node, machine IDs, and nodes that are sometimes on their own or
+// die. A call's numbers are taken at a moment between its start and its end.
 type simulation struct {
 	*story
 	t       *rapid.T
@@ -25,7 +25,7 @@ type simulation struct {
 	life    map[string]int
 	last    map[string]int64 // time and sequence of the last number, by machine ID
 	answers map[string]record.Runs
-	own     string // the node that is on its own, and that is above the cursor when it is back
+	own     string // the node that is on its own; it is above the cursor when it returns
 }
 
 func simulate(t *rapid.T) *simulation {
@@ -44,7 +44,7 @@ func (s *simulation) node() string {
 	return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(s.t, "node")
 }
 
-// step does one thing.
+// step takes one random step.
 func (s *simulation) step() {
 	switch what := rapid.IntRange(0, 19).Draw(s.t, "what"); what {
 	case 0:
@@ -62,7 +62,7 @@ func (s *simulation) step() {
 	}
 }
 
-// issue makes a call whose numbers are taken now.
+// issue adds a call whose numbers are taken now.
 func (s *simulation) issue(bizType string) {
 	node := s.node()
 	from, to := s.now-rapid.Int64Range(0, 30).Draw(s.t, "before"), s.now+rapid.Int64Range(0, 30).Draw(s.t, "after")
@@ -94,7 +94,7 @@ func (s *simulation) issue(bizType string) {
 
 func (s *simulation) cursorOnly(bizType string) bool { return bizType == bill }
 
-// again sends a request with a key again, whose first answer may have been lost.
+// again repeats a request with a key, whose first answer may have been lost.
 func (s *simulation) again() {
 	var keys []string
 	for key := range s.answers {
@@ -108,7 +108,7 @@ func (s *simulation) again() {
 	c.Life, c.Replayed = s.life[node], true
 }
 
-// take takes numbers from where a node takes them.
+// take takes numbers from the cursor or the node's own range.
 func (s *simulation) take(bizType, node string, count int64) int64 {
 	switch {
 	case bizType == lot:
@@ -120,8 +120,8 @@ func (s *simulation) take(bizType, node string, count int64) int64 {
 	return s.cursor[bizType] - count
 }
 
-// apart is how far a node's own ranges lie above everything: the cursor does not get there while
-// the node is on its own.
+// apart is how far a node's own ranges are above everything, so that the cursor does not reach them
+// while the node is on its own.
 const apart = 10_000
 
 // range100 takes numbers from a node's own range of a hundred.
@@ -135,7 +135,7 @@ func (s *simulation) range100(counter, node string, count int64) int64 {
 	return s.local[at] - count
 }
 
-// flakes makes numbers of the present time under the machine ID of a process.
+// flakes generates numbers of the current time with the machine ID of a process.
 func (s *simulation) flakes(node string, count int64) record.Run {
 	machine := machineOf(node, s.life[node])
 	at := fmt.Sprint(machine)
@@ -146,7 +146,7 @@ func (s *simulation) flakes(node string, count int64) record.Run {
 	return flakes(s.now, machine, s.last[at]&4095-count, count)
 }
 
-// leave puts a node on its own.
+// leave makes a node issue on its own.
 func (s *simulation) leave() {
 	s.own = s.node()
 	s.fault(s.now-300, s.now+100, "redis away", "r1", breaksRedis)
@@ -156,19 +156,20 @@ func (s *simulation) leave() {
 // comeBack moves the cursor above all that the node has issued.
 func (s *simulation) comeBack() {
 	s.moveUp()
-	s.now += 31 // its calls have ended
+	s.now += 31 // after the end of its calls
 	s.line(s.now, s.own, order, record.Back).Life = s.life[s.own]
 	s.own = ""
 }
 
-// moveUp begins the cursor anew above what the node on its own issued; what it has left is dropped.
+// moveUp starts the cursor again above what the node issued on its own, and drops the rest of its
+// range.
 func (s *simulation) moveUp() {
 	own := "own " + order + s.own
 	s.cursor[order] = max(s.cursor[order], s.local[own])
 	delete(s.local, own)
 }
 
-// die ends a process and begins another.
+// die ends a process and starts another.
 func (s *simulation) die() {
 	node := s.node()
 	if node == s.own {
@@ -182,7 +183,8 @@ func (s *simulation) die() {
 	delete(s.local, lot+node)
 }
 
-// checked checks with room for what the simulation skips, which is more than seqd would.
+// checked checks the record, and allows for the numbers that the simulation skips, which are more
+// than seqd would skip.
 func (s *simulation) checked() *Report {
 	for i := range s.entries[0].World.BizTypes {
 		s.entries[0].World.BizTypes[i].MaxStep = 2 * apart
@@ -202,7 +204,7 @@ func TestRandomHistoriesPass(t *testing.T) {
 	})
 }
 
-// mutations break one promise each, where the history lets them, and say which rule must notice.
+// mutations each break one promise, if the record allows it, and name the rule that must notice.
 var mutations = []struct {
 	name string
 	rule string
@@ -233,7 +235,7 @@ var mutations = []struct {
 		return true
 	}},
 	{"a number below", RuleOrderNodes, func(s *simulation, answered []*record.Call) bool {
-		// Below all that a call which ended long ago got: 0 was issued to nobody.
+		// Below every number of a call that ended long ago; 0 was never issued.
 		if !slices.ContainsFunc(answered, func(c *record.Call) bool { return c.BizType == bill }) {
 			return false
 		}
@@ -288,7 +290,7 @@ func TestRandomMutationsAreCaught(t *testing.T) {
 					answered = append(answered, &own)
 				}
 				if len(answered) == 0 || !m.do(s, answered) {
-					t.Skip("the history has no room for it")
+					t.Skip("the record has no room for it")
 				}
 				if r := s.checked(); r.Counts[m.rule] == 0 {
 					t.Fatalf("%s is not noticed: %v\n%s", m.name, r.Counts, r)

@@ -10,19 +10,18 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// Options are what the checks go by, besides the record. Zero is the default of each.
+// Options are the options of a check. Zero is the default of each.
 type Options struct {
-	// Shown is how many violations of each rule are shown; all are counted. 20.
+	// Shown is how many violations of each rule are shown; all are counted. The default is 20.
 	Shown int
-	// LogDelay is how long after it happened the laboratory reads what a node logs, at most, while
-	// the node runs. 500 ms.
+	// LogDelay is the longest delay until the laboratory reads a line of a running node's log. The
+	// default is 500 ms.
 	LogDelay time.Duration
-	// OffsetDelay is how far the time at which a clock was turned may be off what was recorded. 50
-	// ms.
+	// OffsetDelay is how far the recorded time of a clock change may be off. The default is 50 ms.
 	OffsetDelay time.Duration
-	// ClockTolerance is how far a node's clock may be off what the record makes of it. 5 ms.
+	// ClockTolerance is how far a node's clock may differ from the record. The default is 5 ms.
 	ClockTolerance time.Duration
-	// Unfinished lets a record pass that does not say that its run came to an end.
+	// Unfinished accepts a record without the end of its run.
 	Unfinished bool
 }
 
@@ -64,56 +63,55 @@ const (
 	RuleRefusal       = "refusal"
 )
 
-// Violation is something that was promised and not kept.
+// Violation is a broken promise.
 type Violation struct {
 	Rule    string   `json:"rule"`
 	BizType string   `json:"bizType,omitempty"`
 	Text    string   `json:"text"`
 	Calls   []string `json:"calls,omitempty"`
-	// that were on, or had ended less than ten seconds before
+	// faults at that time, or that had ended less than ten seconds before
 	Faults []string `json:"faults,omitempty"`
 }
 
-// Report is what a record comes to.
+// Report is the result of a check.
 type Report struct {
 	Seed int64 `json:"seed"`
-	// from the beginning of the run to the last thing recorded
+	// from the beginning of the run to the last entry
 	Length   time.Duration `json:"length"`
 	Calls    int           `json:"calls"`
 	Answered int           `json:"answered"`
-	// that callers were given; an answer that was given again counts once
+	// numbers that callers got; a repeated answer counts once
 	Numbers    int64            `json:"numbers"`
 	Duplicates int64            `json:"duplicates"`
 	Faults     int              `json:"faults"`
 	Classes    int              `json:"classes"` // of faults
 	Counts     map[string]int64 `json:"counts"`  // of violations, by rule
-	// ByBizType are the same by biz type, of the rules that are about one.
+	// ByBizType counts violations by biz type, for rules about one biz type.
 	ByBizType  map[string]map[string]int64 `json:"byBizType,omitempty"`
 	Violations []Violation                 `json:"violations,omitempty"`
-	// calls that asked for numbers and got none, by code
+	// calls for numbers that got none, by code
 	Refusals map[string]int `json:"refusals,omitempty"`
 
 	Ordered int `json:"ordered"` // answers of strict biz types
-	// those that were not held against other nodes, because order over nodes was suspended
+	// answers that were not compared with other nodes, because order was suspended
 	Suspended int `json:"suspended"`
-	// SuspendedBy are the same by reason; some have several. Cursor are those of them that were
-	// held against each other all the same, because their nodes were not on their own.
+	// SuspendedBy counts them by reason; some have several. Cursor is how many of them were still
+	// compared with each other, because their nodes were not on their own.
 	SuspendedBy map[string]int `json:"suspendedBy,omitempty"`
 	Cursor      int            `json:"cursor"`
 
-	// CutShort is whether the record does not say that its run came to an end. What a run must show
-	// at least is not asked of it then.
+	// CutShort means that the record lacks the end of its run. checkEnough is skipped then.
 	CutShort bool `json:"cutShort,omitempty"`
 
-	// keys that got other numbers because Redis had lost its own
+	// keys that got other numbers because Redis had lost them
 	Changed    int              `json:"changed"`
-	ParseAsked int              `json:"parseAsked"` // IDs of which it was asked what they say
+	ParseAsked int              `json:"parseAsked"` // IDs that were parsed
 	Skipped    []Skipped        `json:"skipped,omitempty"`
 	ByClass    []Availability   `json:"availability,omitempty"`
 	Issued     map[string]int64 `json:"issued,omitempty"` // numbers by biz type
 }
 
-// Skipped is how many numbers of a counter nobody got.
+// Skipped is how many numbers of a counter were not issued.
 type Skipped struct {
 	BizType string `json:"bizType"`
 	Period  string `json:"period,omitempty"`
@@ -122,7 +120,7 @@ type Skipped struct {
 	Bound   int64  `json:"bound"`
 }
 
-// Total is how many violations there are.
+// Total returns the number of violations.
 func (r *Report) Total() (n int64) {
 	for _, count := range r.Counts {
 		n += count
@@ -130,19 +128,19 @@ func (r *Report) Total() (n int64) {
 	return n
 }
 
-// OfNumbers is how many violations are of what is promised of numbers: a seqd that crashes,
-// refuses, stays on its own or says too little has not been caught at that.
+// OfNumbers returns the number of violations of promises about numbers. A crash, a rejection, a
+// node that stays on its own or an insufficient record does not count.
 func (r *Report) OfNumbers() int64 {
 	return r.Total() - r.Counts[RuleRecord] - r.Counts[RuleProcess] - r.Counts[RuleRefusal] - r.Counts[RuleBack]
 }
 
-// Line is the totals in one line.
+// Line returns the totals in one line.
 func (r *Report) Line() string {
 	return fmt.Sprintf("chaos: seed %d, %s, %d numbers, %d calls, %d faults of %d classes, %d duplicates, %d violations",
 		r.Seed, r.Length.Round(100*time.Millisecond), r.Numbers, r.Calls, r.Faults, r.Classes, r.Duplicates, r.Total())
 }
 
-// String is all of it, for people; the totals are its last line.
+// String returns the whole report as text; the last line has the totals.
 func (r *Report) String() string {
 	var b strings.Builder
 	r.showAvailability(&b)
@@ -150,13 +148,13 @@ func (r *Report) String() string {
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "skipped: %s: %d of %d numbers, at most %d\n", strings.TrimSuffix(s.BizType+"@"+s.Period, "@"), s.Skipped, s.Skipped+s.Issued, s.Bound)
 	}
-	fmt.Fprintf(&b, "order over nodes: %d of %d answers of strict biz types came while it was suspended", r.Suspended, r.Ordered)
+	fmt.Fprintf(&b, "order over nodes: suspended for %d of %d answers of strict biz types", r.Suspended, r.Ordered)
 	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries, twoServers, otherOrdering} {
 		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)
 	}
-	fmt.Fprintf(&b, "; %d of them were held against each other all the same\n", r.Cursor)
+	fmt.Fprintf(&b, "; %d of them were still compared with each other\n", r.Cursor)
 	if r.CutShort {
-		fmt.Fprintln(&b, "the record does not come to an end: the run was cut short, and what it shows may be little")
+		fmt.Fprintln(&b, "the record is incomplete: the run was cut short and may not be significant")
 	}
 	fmt.Fprintf(&b, "idempotency: %d keys got other numbers after Redis had lost theirs\n", r.Changed)
 	for _, v := range r.Violations {
@@ -180,7 +178,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// bizTypesOf tells which biz types a rule was broken for.
+// bizTypesOf returns the biz types for which a rule was broken.
 func (r *Report) bizTypesOf(rule string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByBizType[rule])) {
@@ -203,8 +201,8 @@ func (r *Report) showRefusals(b *strings.Builder) {
 	}
 }
 
-// fail counts a violation and shows it when few of its rule have been.
-func (h *history) fail(r *Report, rule, bizType string, count int64, at int64, text string, calls ...*call) {
+// fail counts a violation, and keeps it in the report if there are few of its rule.
+func (h *evidence) fail(r *Report, rule, bizType string, count int64, at int64, text string, calls ...*call) {
 	shown := int64(0)
 	for _, v := range r.Violations {
 		if v.Rule == rule {
@@ -228,8 +226,8 @@ func (h *history) fail(r *Report, rule, bizType string, count int64, at int64, t
 	r.Violations = append(r.Violations, v)
 }
 
-// faultsAt names the faults that were on at a time, or just before.
-func (h *history) faultsAt(at int64) (names []string) {
+// faultsAt returns the faults at a time or just before.
+func (h *evidence) faultsAt(at int64) (names []string) {
 	const recent = int64(10 * time.Second)
 	for _, f := range h.faults {
 		if f.Begin <= at && at <= f.End+recent {
@@ -248,9 +246,9 @@ func File(path string, opts Options) (*Report, error) {
 	return h.check(), nil
 }
 
-// Entries checks what a record holds.
+// Entries checks the entries of a record.
 func Entries(all []record.Entry, opts Options) (*Report, error) {
-	h := newHistory(opts)
+	h := newEvidence(opts)
 	for i := range all {
 		if err := h.add(&all[i]); err != nil {
 			return nil, err
@@ -263,7 +261,7 @@ func Entries(all []record.Entry, opts Options) (*Report, error) {
 }
 
 // check applies every rule.
-func (h *history) check() *Report {
+func (h *evidence) check() *Report {
 	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses), CutShort: h.torn || !h.done,
 		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int), ByBizType: make(map[string]map[string]int64)}
 	h.totals(r)
@@ -286,7 +284,7 @@ func (h *history) check() *Report {
 	return r
 }
 
-func (h *history) totals(r *Report) {
+func (h *evidence) totals(r *Report) {
 	classes := make(map[string]bool)
 	for _, f := range h.faults {
 		classes[f.Class] = true

@@ -11,34 +11,33 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// checkSkipped demands that no more numbers are skipped than documented. What lies between a
-// counter's start and the highest number that was issued, and that nobody was given, was skipped
-// for one of these reasons:
+// checkSkipped requires that no more numbers are skipped than documented. Numbers between a
+// counter's start and the highest number issued may be skipped for these reasons:
 //
-//   - a call that asked for numbers and got none, or a replay, may have cost what it asked for
+//   - a call that got no numbers, or a replay, may have skipped as many as it asked for
 //     (docs/PROMISES.md "what was in flight");
-//   - a process that ended: its two buffers with ordering per-node, its standby range and the one
-//     that waits to begin the cursor with strict; after a clean stop only what could not be given
-//     back, because another node took some since (docs/PROMISES.md); a change of a biz
-//     type ends its strategy likewise, on each node;
+//   - a process ended: with ordering per-node its two buffers; with strict its standby range and
+//     the range to start the cursor with; after a clean stop only what could not be returned
+//     because another node has allocated since (docs/PROMISES.md); a change of a biz type ends its
+//     strategy in the same way on each node;
 //   - with degrade: standby ranges, which are replaced when the cursor has passed them, at most one
-//     a second on each node, of at most ten seconds' numbers, or 100 (DESIGN §3 "Redis away");
-//   - a node that was on its own: its own two buffers besides (docs/CLUSTER.md "its own range or
-//     two segments");
-//   - a cursor that was begun anew or moved up: what it held, at most 2 + reserveSegments segments,
-//     and the range that another node had brought for the same (docs/CLUSTER.md "A lost Redis
+//     a second on each node, with numbers for ten seconds or at least 100 (DESIGN §3 "Redis away");
+//   - a node was on its own: also its two buffers (docs/CLUSTER.md "its own range or two
+//     segments");
+//   - a cursor was started again or moved up: its content, at most 2 + reserveSegments segments,
+//     and a range that another node brought for the same purpose (docs/CLUSTER.md "A lost Redis
 //     skips what the cursor held");
-//   - a range of unknown outcome: one of the smallest size for each attempt while a back end fails,
-//     in each place that fetches ranges on each node, and attempts are a second apart but for the
-//     first ones (DESIGN §3 "Any error or time-out means the range is abandoned");
+//   - a range of unknown outcome: while a back end fails, one of the smallest size for each attempt
+//     in each place that fetches ranges on each node; attempts are a second apart, except the first
+//     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
 //   - start was raised by a change;
-//   - the store was put back to an older copy: what was in hand, and what the cursor held
+//   - an older copy of the store was restored: the numbers in hand and in the cursor
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
-//   - what is in hand at the end of the run: as for a process that ended, and the cursor.
+//   - the run ended: as for a process that ended, and the cursor.
 //
-// A segment is at most maxStep, or what callers that waited together asked for. The bound is made
-// of what was recorded, so a run without faults has a small one.
-func (h *history) checkSkipped(r *Report, issues []issue) {
+// A segment has at most maxStep numbers, or as many as callers that waited together asked for. The
+// bound is computed from the record, so it is small for a run without faults.
+func (h *evidence) checkSkipped(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for n := range issues {
 		i := &issues[n]
@@ -56,7 +55,7 @@ func (h *history) checkSkipped(r *Report, issues []issue) {
 		s.Skipped = highest - max(1, c.bizType.Start) + 1 - s.Issued
 		r.Skipped = append(r.Skipped, s)
 		if s.Skipped > s.Bound {
-			h.fail(r, RuleSkipped, s.BizType, 1, h.end, fmt.Sprintf("%d of %d numbers %s were skipped, and what happened explains %d", s.Skipped, s.Skipped+s.Issued, c.period, s.Bound))
+			h.fail(r, RuleSkipped, s.BizType, 1, h.end, fmt.Sprintf("%d of %d numbers %s were skipped, and the record explains %d", s.Skipped, s.Skipped+s.Issued, c.period, s.Bound))
 		}
 	}
 	slices.SortFunc(r.Skipped, func(a, b Skipped) int {
@@ -64,16 +63,16 @@ func (h *history) checkSkipped(r *Report, issues []issue) {
 	})
 }
 
-// firstAttempts is how many attempts fall into the first second of a failure, as pauses grow from
-// 20 ms.
+// firstAttempts is how many attempts are in the first second of a failure, as pauses grow from 20
+// ms.
 const firstAttempts = 7
 
 // fetchers is how many places of a node fetch ranges of a counter: the refill, the standby range,
-// the one to begin the cursor with, and the local buffer.
+// the range to start the cursor with, and the local buffer.
 const fetchers = 4
 
-// boundOf is how many numbers of a counter may have been skipped.
-func (h *history) boundOf(c counter, all []*issue) (bound int64) {
+// boundOf returns how many numbers of a counter may have been skipped.
+func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 	b := c.bizType
 	segment := max(b.MaxStep, b.Step, h.mostWaiting(b))
 	step := b.Step
@@ -90,7 +89,7 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 		bound += int64(len(h.world.Nodes)) * (h.end/int64(time.Second) + 1) * h.standby(b)
 	}
 	for range h.lives {
-		bound += ended // at the end of the run those that live hold as much
+		bound += ended // running processes hold as much at the end of the run
 	}
 	for _, a := range h.admins {
 		if a.bizType == b && a.answered() {
@@ -110,7 +109,7 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 	}
 	for _, f := range h.faults {
 		if (f.LosesKeys || f.StoreBack) && strict {
-			bound += cursor // the line may have been lost with a process
+			bound += cursor // the log line may have been lost with a process
 		}
 		if f.StoreBack {
 			bound += ended * int64(len(h.world.Nodes))
@@ -123,9 +122,9 @@ func (h *history) boundOf(c counter, all []*issue) (bound int64) {
 	return bound
 }
 
-// standby is the largest standby range of a node: of ten seconds at the rate of the busiest second,
-// at least 100, at most maxStep.
-func (h *history) standby(b *bizType) int64 {
+// standby returns the size of the largest standby range of a node: ten seconds at the rate of the
+// busiest second, at least 100 and at most maxStep.
+func (h *evidence) standby(b *bizType) int64 {
 	seconds := make(map[int64]int64)
 	busiest := int64(0)
 	for n := range h.calls {
@@ -138,8 +137,8 @@ func (h *history) standby(b *bizType) int64 {
 	return min(max(100, 10*busiest), max(b.MaxStep, b.Step))
 }
 
-// mostWaiting is the most numbers that calls of a biz type asked for at the same time.
-func (h *history) mostWaiting(b *bizType) (most int64) {
+// mostWaiting returns the largest total that concurrent calls of a biz type asked for.
+func (h *evidence) mostWaiting(b *bizType) (most int64) {
 	type change struct{ at, by int64 }
 	var changes []change
 	for n := range h.calls {
@@ -156,8 +155,8 @@ func (h *history) mostWaiting(b *bizType) (most int64) {
 	return most
 }
 
-// unanswered is what the calls of a biz type asked for that got nothing of their own.
-func (h *history) unanswered(b *bizType) (asked int64) {
+// unanswered returns how many numbers the calls of a biz type asked for that got no new numbers.
+func (h *evidence) unanswered(b *bizType) (asked int64) {
 	for n := range h.calls {
 		if c := &h.calls[n]; c.bizType == b && (!c.answered() || c.replayed) {
 			asked += int64(c.asked)
@@ -168,8 +167,8 @@ func (h *history) unanswered(b *bizType) (asked int64) {
 
 var startSetTo = regexp.MustCompile(`start=([0-9]+)`)
 
-// raised is how many numbers a change skipped because it set a start.
-func (h *history) raised(a admin, all []*issue) int64 {
+// raised returns how many numbers were skipped by changes of start.
+func (h *evidence) raised(a admin, all []*issue) int64 {
 	m := startSetTo.FindStringSubmatch(a.what)
 	if m == nil {
 		return 0

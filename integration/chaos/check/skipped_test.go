@@ -24,11 +24,11 @@ func TestSkipped(t *testing.T) {
 			s.add(record.Entry{Life: &record.Life{Node: "a", Life: 2, Begin: 10 * ms}})
 			s.call(20, 21, "a", order, numbers(181, 1)).Life = 2
 		}, ""},
-		{"a cursor begun anew", func(s *story) {
+		{"a cursor started again", func(s *story) {
 			s.line(5, "a", order, record.Begun)
 			s.call(20, 21, "a", order, numbers(201, 1))
 		}, ""},
-		{"another counter's cursor begun anew", func(s *story) {
+		{"another counter's cursor started again", func(s *story) {
 			s.line(5, "a", bill, record.Begun)
 			s.call(20, 21, "a", order, numbers(201, 1))
 		}, RuleSkipped},

@@ -9,8 +9,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// layoutTime is the time in a number, in ms since the Unix epoch: order time, sequence, machine
-// (DESIGN §4 "Layout").
+// layoutTime returns the time in a number, in ms since the Unix epoch. The layout is time,
+// sequence, machine (DESIGN §4 "Layout").
 func (b *bizType) layoutTime(number int64) int64 {
 	return b.Epoch + number>>(b.BitsMachine+b.BitsSequence)
 }
@@ -21,21 +21,21 @@ func (b *bizType) layoutSequence(number int64) int64 {
 	return number >> b.BitsMachine & (1<<b.BitsSequence - 1)
 }
 
-// use is that a process made numbers of some times under a machine ID.
+// use records that a process issued numbers of some times with a machine ID.
 type use struct {
 	process
 	from, to int64 // in numbers: ms since the Unix epoch
 	issue    int32
 }
 
-// machine is a machine ID of biz types that share them.
+// machine is a machine ID of biz types that share machine IDs.
 type machine struct {
 	group string
 	id    int64
 }
 
 // checkSnowflake applies the rules of snowflake: times and machine IDs.
-func (h *history) checkSnowflake(r *Report, issues []issue) {
+func (h *evidence) checkSnowflake(r *Report, issues []issue) {
 	uses := make(map[machine][]use)
 	for n := range issues {
 		i := &issues[n]
@@ -44,7 +44,7 @@ func (h *history) checkSnowflake(r *Report, issues []issue) {
 		}
 		h.checkTime(r, i)
 		if !i.alone || i.life == 0 {
-			continue // nobody knows which process made them
+			continue // the process that issued them is unknown
 		}
 		for _, run := range i.runs {
 			b := i.bizType
@@ -62,12 +62,11 @@ func (h *history) checkSnowflake(r *Report, issues []issue) {
 	}
 }
 
-// checkTime demands that the time in a number is one that its node's clock showed while the call
-// was under way (DESIGN §2 "by time, k-sorted", §4: numbers are made of the node's clock, and none
-// of a time that it has not reached). So numbers of nodes whose clocks agree are in order to the
-// millisecond. The node's clock is the wall clock with what it was turned by; Options say how
-// exactly that is known.
-func (h *history) checkTime(r *Report, i *issue) {
+// checkTime requires that the node's clock showed the time in a number during the call (DESIGN §2
+// "by time, k-sorted", §4: numbers use the node's clock, and no time that it has not reached). So
+// if the clocks of nodes agree, their numbers are in order to the millisecond. The node's clock is
+// the wall clock plus an offset; Options say how exactly it is known.
+func (h *evidence) checkTime(r *Report, i *issue) {
 	b := i.bizType
 	first, last := b.layoutTime(i.low), b.layoutTime(i.high)
 	least, most := h.nodeClock(i.node, i.start, i.end)
@@ -87,14 +86,14 @@ func (h *history) checkTime(r *Report, i *issue) {
 
 func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// checkMachine demands that two processes never use one machine ID for the same millisecond, nor in
-// turn without a new lease: what is granted on one machine ID never overlaps, and a holder's own
-// lease is one interval over all its renewals (DESIGN §4, U5). A process that registers anew, which
-// it logs, begins another interval.
-func (h *history) checkMachine(r *Report, issues []issue, m machine, all []use) {
+// checkMachine requires that two processes never use one machine ID for the same millisecond, and
+// do not alternate without a new lease. Leases of one machine ID never overlap, and a lease is one
+// interval over all its renewals (DESIGN §4, U5). A process that registers again, which it logs,
+// starts another interval.
+func (h *evidence) checkMachine(r *Report, issues []issue, m machine, all []use) {
 	slices.SortFunc(all, func(a, b use) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	latest := make(map[process]use) // the last use of each process so far
-	var furthest use                // the one that reaches furthest
+	var furthest use                // the use with the latest end
 	for n, u := range all {
 		one, two := &issues[furthest.issue], &issues[u.issue]
 		before, again := latest[u.process]
@@ -115,8 +114,8 @@ func (h *history) checkMachine(r *Report, issues []issue, m machine, all []use) 
 	}
 }
 
-// registered reports whether a process said within a span that it got a machine ID.
-func (h *history) registered(p process, m machine, from, to int64) bool {
+// registered reports whether a process logged within a span that it got a machine ID.
+func (h *evidence) registered(p process, m machine, from, to int64) bool {
 	return slices.ContainsFunc(h.lines, func(l record.Line) bool {
 		return l.What == record.GotMachine && l.Node == p.node && l.Life == p.life && l.Machine == m.id && l.At >= from && l.At <= to+int64(h.options.LogDelay)
 	})

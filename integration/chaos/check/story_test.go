@@ -12,7 +12,7 @@ import (
 // ms is a millisecond in the times of a record.
 const ms = int64(time.Millisecond)
 
-// began is the wall clock at time 0 of all stories, and epoch what snowflake counts from.
+// began is the wall clock at time 0 of all stories, and epoch the epoch of snowflake.
 var (
 	began = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	epoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -52,11 +52,10 @@ func world() record.World {
 	}}
 }
 
-// story is a record in the making. Times are in ms.
+// story builds a record. Times are in ms.
 type story struct{ entries []record.Entry }
 
-// newStory begins a record in which three nodes live and two Redis servers are a primary and its
-// replica.
+// newStory starts a record with three nodes and two Redis servers, a primary and its replica.
 func newStory() *story {
 	w := world()
 	s := &story{entries: []record.Entry{{World: &w}}}
@@ -93,12 +92,12 @@ func (s *story) post(from, to int64, node, bizType, key string, runs ...record.R
 	return c
 }
 
-// fails makes a call one without an answer.
+// fails removes the answer of a call.
 func fails(c *record.Call, asked int) {
 	c.Status, c.Code, c.Asked, c.Runs = 0, "timeout", asked, nil
 }
 
-// parse adds a question after an ID and what came of it.
+// parse adds a call that parses an ID, and its answer.
 func (s *story) parse(at int64, bizType, id string, number int64, answer record.Parsed) *record.Call {
 	c := s.call(at, at+1, "a", bizType, record.Run{First: number, Count: 1, Step: 1})
 	answer.Valid = true
@@ -116,12 +115,12 @@ func (s *story) server(at int64, name, role string) {
 	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: role}})
 }
 
-// replid tells under which replication ID a primary runs.
+// replid adds the replication ID of a primary.
 func (s *story) replid(at int64, name, id string) {
 	s.add(record.Entry{Server: &record.Server{At: at * ms, Name: name, Role: record.Primary, Replid: id}})
 }
 
-// fault adds a fault; what says what it breaks.
+// fault adds a fault; what sets what it breaks.
 func (s *story) fault(from, to int64, class, target string, what func(*record.Fault)) {
 	f := &record.Fault{ID: len(s.entries), Class: class, Target: target, Begin: from * ms, End: to * ms}
 	if what != nil {
@@ -130,7 +129,7 @@ func (s *story) fault(from, to int64, class, target string, what func(*record.Fa
 	s.add(record.Entry{Fault: f})
 }
 
-// ends tells that the first life of a node has ended.
+// ends ends the first life of a node.
 func (s *story) ends(at int64, node, how string) {
 	s.add(record.Entry{Life: &record.Life{Node: node, Life: 1, Ready: 1, End: at * ms, How: how}})
 }
@@ -139,7 +138,7 @@ func (s *story) turn(at int64, node string, by time.Duration) {
 	s.add(record.Entry{Offset: &record.Offset{At: at * ms, Node: node, Nanoseconds: int64(by)}})
 }
 
-// check checks a story that comes to its end.
+// check completes and checks a story.
 func (s *story) check(tb testing.TB) *Report {
 	tb.Helper()
 	var last int64
@@ -155,15 +154,15 @@ func (s *story) check(tb testing.TB) *Report {
 	return r
 }
 
-// numbers is consecutive numbers.
+// numbers returns consecutive numbers.
 func numbers(first, count int64) record.Run { return record.Run{First: first, Count: count, Step: 1} }
 
-// flakes is numbers of a machine ID made at a time of the story, in ms.
+// flakes returns numbers of a machine ID at a time of the story, in ms.
 func flakes(at, machine, sequence, count int64) record.Run {
 	return record.Run{First: (began.UnixMilli()+at-epoch.UnixMilli())<<22 | sequence<<10 | machine, Count: count, Step: 1 << 10}
 }
 
-// want compares the violations that were counted.
+// want compares the counted violations.
 func want(tb testing.TB, r *Report, counts map[string]int64) {
 	tb.Helper()
 	if fmt.Sprint(r.Counts) != fmt.Sprint(counts) {

@@ -28,7 +28,7 @@ func merge(all []window) []window {
 	return merged
 }
 
-// touches reports whether a span has a moment in common with one of the windows, which are merged.
+// touches reports whether a span overlaps one of the windows, which are merged.
 func touches(windows []window, from, to int64) bool {
 	i := sort.Search(len(windows), func(i int) bool { return windows[i].to >= from })
 	return i < len(windows) && windows[i].from <= to
@@ -38,29 +38,30 @@ func touches(windows []window, from, to int64) bool {
 type own struct {
 	process
 	window
-	// it said that it takes from the cursor again; else it ended, or its strategy was replaced
+	// it logged that it takes from the cursor again; otherwise it ended, or its strategy was
+	// replaced.
 	back bool
 }
 
-// suspended returns when order over all nodes is suspended for a counter, by reason. Documented
-// (DESIGN §2, docs/CLUSTER.md) are these reasons:
+// suspended returns when order over all nodes is suspended for a counter, by reason. The documented
+// reasons (DESIGN §2, docs/CLUSTER.md) are:
 //
-// Under onRedisDown: degrade, "from the first number a node issues on its own until each such node
-// has had its advance answered; if it died meanwhile, until the cursor passes its range". A node
-// logs both; what it logs is read within Options.LogDelay, so the window begins that much before
-// the line was read, or before the node was paused where a pause lies in between. The line that it
-// is back comes after the advance was answered. A node that died without having logged may have
-// been on its own for as long as the log takes, if Redis was broken then. The cursor has passed
-// when a call that started after the node was gone has got a number above all that the node issued,
-// from a node that is not on its own.
+// Under onRedisDown: degrade, "from the first number that a node issues on its own until each such
+// node is back on the cursor. If such a node died, until the cursor has passed the range that it
+// issued from". A node logs both. Its log is read within Options.LogDelay, so the window begins that
+// much before the line was read, or before the node was paused if a pause is in between. The line
+// that it is back is logged after the advance was answered. A node that died without a log line may
+// have been on its own for LogDelay, if Redis was broken then. The cursor has passed when a call
+// that started after the node's end has got a number above all numbers of the node, from a node that
+// is not on its own.
 //
 // While nodes are configured with different Redis servers, and while the ordering of a biz type is
-// another one (docs/OPERATIONS.md "Changes"), the laboratory says so: the fault that did it lasts
-// until all nodes must have noticed that it is over.
+// changed (docs/OPERATIONS.md "Changes"). These are faults in the record. They last until all nodes
+// must have noticed the end.
 //
-// During a split brain, "until the surviving cursor passes every number issued in it": servers are
-// asked which of them are primaries, and the cursor has passed as above.
-func (h *history) suspended(b *bizType, all []*issue, owns []own, splits []window) (because map[string][]window) {
+// During a split brain, "until the surviving cursor passes every number issued in it". The record
+// has the roles of the servers, and the cursor has passed as above.
+func (h *evidence) suspended(b *bizType, all []*issue, owns []own, splits []window) (because map[string][]window) {
 	because = make(map[string][]window)
 	for _, f := range h.faults {
 		switch f.Unordered {
@@ -99,7 +100,7 @@ const (
 	otherOrdering  = "another ordering"
 )
 
-// highestOf is the highest number of some answers.
+// highestOf returns the highest number of some answers.
 func highestOf(all []*issue, of func(*issue) bool) (highest int64) {
 	for _, i := range all {
 		if i.high > highest && of(i) {
@@ -109,9 +110,9 @@ func highestOf(all []*issue, of func(*issue) bool) (highest int64) {
 	return highest
 }
 
-// passed is when a call that started after a time is known to have got a number above another from
-// the cursor.
-func (h *history) passed(all []*issue, owns []own, after, number int64) int64 {
+// passed returns when a call that started after a time is known to have got a number above another
+// one from the cursor.
+func (h *evidence) passed(all []*issue, owns []own, after, number int64) int64 {
 	at := forever
 	for _, i := range all {
 		if i.start <= after || i.end >= at || i.high <= number || !i.alone || i.life == 0 {
@@ -122,18 +123,18 @@ func (h *history) passed(all []*issue, owns []own, after, number int64) int64 {
 		}
 	}
 	if number == 0 {
-		return after // it issued nothing that anybody has
+		return after // no caller got a number from it
 	}
 	return at
 }
 
 // owns returns when which processes issued numbers of a biz type on their own.
-func (h *history) owns(b *bizType) (all []own) {
+func (h *evidence) owns(b *bizType) (all []own) {
 	if b.OnRedisDown != record.Degrade {
 		return nil
 	}
-	open := make(map[process]int) // where in all
-	// it does not say that it is back when a change replaced its strategy
+	open := make(map[process]int) // index in all
+	// it does not log that it is back if a change replaced its strategy
 	replaced := func(at int) {
 		all[at].to = min(all[at].to, h.seenWell(b, all[at].process, all[at].from+2*int64(h.options.LogDelay)))
 	}
@@ -146,7 +147,7 @@ func (h *history) owns(b *bizType) (all []own) {
 		switch l.What {
 		case record.OnItsOwn:
 			if is {
-				replaced(at) // what says it now is another one
+				replaced(at) // the new line is from another strategy
 			}
 			open[p] = len(all)
 			all = append(all, own{p, window{h.logged(l), h.lifeEnd(p)}, false})
@@ -163,8 +164,8 @@ func (h *history) owns(b *bizType) (all []own) {
 	return append(all, h.silent(b, all)...)
 }
 
-// logged is the earliest time at which what a line says may have been so.
-func (h *history) logged(l record.Line) int64 {
+// logged returns the earliest time of the event in a log line.
+func (h *evidence) logged(l record.Line) int64 {
 	from := l.At - int64(h.options.LogDelay)
 	for _, f := range h.faults {
 		if f.Paused && f.Target == l.Node && f.Begin <= l.At && f.End >= from {
@@ -174,8 +175,8 @@ func (h *history) logged(l record.Line) int64 {
 	return from
 }
 
-// lifeEnd is when a process was gone.
-func (h *history) lifeEnd(p process) int64 {
+// lifeEnd returns the end of a process.
+func (h *evidence) lifeEnd(p process) int64 {
 	for _, l := range h.lives {
 		if l.Node == p.node && l.Life == p.life && l.End > 0 {
 			return l.End
@@ -184,8 +185,8 @@ func (h *history) lifeEnd(p process) int64 {
 	return forever
 }
 
-// seenWell is when a process was first seen to have no trouble with Redis after a time.
-func (h *history) seenWell(b *bizType, p process, after int64) int64 {
+// seenWell returns when a process was first seen without trouble with Redis after a time.
+func (h *evidence) seenWell(b *bizType, p process, after int64) int64 {
 	for _, s := range h.samples {
 		if s.Node == p.node && s.Life == p.life && s.At > after && s.Status == 200 && s.States[b.Name] != redisUnavailable {
 			return s.At
@@ -194,15 +195,15 @@ func (h *history) seenWell(b *bizType, p process, after int64) int64 {
 	return forever
 }
 
-// redisUnavailable is what a node says of a biz type that lacks Redis.
+// redisUnavailable is the code of a biz type without Redis.
 const redisUnavailable = "redis_unavailable"
 
-// silent returns the ends of processes that were killed while Redis was broken and may have been on
-// their own without having been able to say so.
-func (h *history) silent(b *bizType, known []own) (all []own) {
+// silent returns the ends of processes that were killed while Redis was broken, and may have been
+// on their own without logging it.
+func (h *evidence) silent(b *bizType, known []own) (all []own) {
 	for _, l := range h.lives {
 		if l.How == record.Stopped || l.End == 0 {
-			continue // whoever stops writes its log to the end
+			continue // a process that stops writes its whole log
 		}
 		p, from := process{l.Node, l.Life}, h.logged(record.Line{At: l.End, Node: l.Node})
 		broken := slices.ContainsFunc(h.faults, func(f record.Fault) bool { return f.Redis && f.Begin <= l.End && f.End >= from })
@@ -213,23 +214,23 @@ func (h *history) silent(b *bizType, known []own) (all []own) {
 	return all
 }
 
-// serverTime is when a server may have been a primary: from the last time it was seen to be none
-// until it was first seen to be none again.
+// serverTime is a time in which a server may have been a primary: from the last time it was seen in
+// another role until it was next seen in another role.
 type serverTime struct {
 	server string
 	window
-	// served are the spans between two looks in which it ran scripts.
+	// served are the spans between two samples in which it ran scripts.
 	served []window
 }
 
-// primaryTimes returns when servers may have been primaries, by begin.
-func (h *history) primaryTimes() (times []serverTime) {
+// primaryTimes returns when servers may have been primaries, sorted by begin.
+func (h *evidence) primaryTimes() (times []serverTime) {
 	type state struct {
 		role    string
 		at      int64
 		open    int
-		heardAt int64 // when it answered last
-		scripts int64 // what it said then
+		heardAt int64 // time of its last answer
+		scripts int64 // in that answer
 	}
 	known := make(map[string]*state)
 	for _, s := range h.servers {
@@ -260,8 +261,8 @@ func (h *history) primaryTimes() (times []serverTime) {
 	return times
 }
 
-// serving is the first and the last time at which a server ran scripts within a span; none where it
-// ran none. Where nothing is known of scripts it is all of the span.
+// serving returns the first and the last time at which a server ran scripts within a span, if it
+// ran any. If nothing is known about scripts it returns the whole span.
 func (t serverTime) serving(within window, known bool) (w window, any bool) {
 	if !known {
 		return within, true
@@ -277,9 +278,9 @@ func (t serverTime) serving(within window, known bool) (w window, any bool) {
 	return w, any
 }
 
-// splits returns when two primaries may have served nodes: from when both had begun to, until one
-// had ceased to. A server that calls itself a primary and that nobody asks splits nothing.
-func (h *history) splits() (all []window) {
+// splits returns when two primaries may have served nodes: from when both had begun to serve, until
+// one stopped. A primary that gets no requests does not count.
+func (h *evidence) splits() (all []window) {
 	known := slices.ContainsFunc(h.servers, func(s record.Server) bool { return s.Scripts > 0 })
 	times := h.primaryTimes()
 	for i, a := range times {
@@ -299,8 +300,8 @@ func (h *history) splits() (all []window) {
 }
 
 // changesOfPrimary returns when a server may have become a primary, after the first one, or have
-// been one of two: what the one before it knew may be lost.
-func (h *history) changesOfPrimary() (all []window) {
+// been one of two. Data of the previous primary may be lost then.
+func (h *evidence) changesOfPrimary() (all []window) {
 	times := h.primaryTimes()
 	for i, t := range times {
 		if i > 0 {
@@ -310,9 +311,9 @@ func (h *history) changesOfPrimary() (all []window) {
 	return merge(append(append(all, h.restarts()...), h.splits()...))
 }
 
-// restarts returns when a primary may have started anew without having been seen as anything else:
-// its replication ID changed.
-func (h *history) restarts() (all []window) {
+// restarts returns when a primary may have restarted without being seen in another role: its
+// replication ID changed.
+func (h *evidence) restarts() (all []window) {
 	known := make(map[string]record.Server)
 	for _, s := range h.servers {
 		if s.Role != record.Primary || s.Replid == "" {

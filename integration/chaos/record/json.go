@@ -30,8 +30,8 @@ func (rs Runs) MarshalJSON() ([]byte, error) {
 	return append(text, ']'), nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It refuses runs that cannot be: without numbers, or
-// that do not ascend.
+// UnmarshalJSON implements [json.Unmarshaler]. It rejects invalid runs: without numbers, or not in
+// ascending order.
 func (rs *Runs) UnmarshalJSON(text []byte) error {
 	var all [][3]int64
 	if err := json.Unmarshal(text, &all); err != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// longestLine bounds the lines of a record: the display forms of the largest batch take much less.
+// longestLine is the longest allowed line of a record. The display forms of the largest batch are
+// much shorter.
 const longestLine = 64 << 20
 
-// Read hands the entries of a record to f, in the order in which they were written, until f returns
-// an error. A file that ends within a frame, as a crash of the laboratory leaves it, reads as if it
-// ended before it, and torn is then true. Anything else that is wrong is an error.
+// Read calls f with the entries of a record, in the order in which they were written, until f
+// returns an error. If the file ends within a frame, as after a crash of the laboratory, Read
+// ignores that frame and torn is true. Any other defect is an error.
 func Read(path string, f func(*Entry) error) (torn bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -74,7 +75,7 @@ func readLine(from *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// decode reads one entry and refuses what is none.
+// decode reads one entry, and rejects anything else.
 func decode(line []byte, e *Entry) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -90,7 +91,7 @@ func decode(line []byte, e *Entry) error {
 		}
 	}
 	if fields != 1 {
-		return fmt.Errorf("%d things in one entry", fields)
+		return fmt.Errorf("%d fields in one entry", fields)
 	}
 	return nil
 }

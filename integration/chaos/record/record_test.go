@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// entries are one of each kind, with all that compresses in a way of its own.
+// entries has one entry of each kind, with every field that has its own encoding.
 func entries() []Entry {
 	return []Entry{
 		{World: &World{Seed: 7, Began: 1, Nodes: []string{"a", "b"}, BizTypes: []BizType{{Name: "order", Strategy: Segment, Ordering: Strict}}}},
@@ -72,7 +72,7 @@ func TestLongLinesAndManyFrames(t *testing.T) {
 	}
 }
 
-// Frames are written whole, so the file is cut at every length a crash may leave.
+// Frames are written whole. The test cuts the file at every length that a crash may leave.
 func TestATornEndIsTheEnd(t *testing.T) {
 	path := write(t, entries())
 	whole, err := os.ReadFile(path)

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// frameSize is how many bytes of lines make a frame of the file.
+	// frameSize is the size of a frame of the file, in bytes of lines.
 	frameSize = 1 << 20
-	// frameAge is after how long a frame that is not full is written all the same: what a crash of
-	// the laboratory may lose.
+	// frameAge is the age at which a frame is written even if it is not full. A crash of the
+	// laboratory may lose that much.
 	frameAge = time.Second
 )
 
 // Writer appends entries to a file. It is safe for concurrent use.
 //
-// The file is lines of JSON, one an entry, in frames of zstd: `zstdcat` shows it. Each frame
-// carries a checksum. A frame is handed to the system at once, so a crash of the process leaves
-// whole frames and at most one torn one, at the end.
+// The file has a line of JSON for each entry, in frames of zstd; `zstdcat` shows it. Each frame has
+// a checksum. A frame is written by one call, so a crash of the process leaves whole frames and at
+// most one torn frame, at the end.
 type Writer struct {
 	encoder *zstd.Encoder
 
@@ -30,11 +30,11 @@ type Writer struct {
 	file   *os.File
 	lines  []byte
 	frame  []byte
-	since  time.Time // when the first of lines was added
-	failed error     // what went wrong first
+	since  time.Time // when the first line was added
+	failed error     // the first error
 }
 
-// Create begins a record. It refuses a path where there is something.
+// Create creates a record. The path must not exist.
 func Create(path string) (*Writer, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -47,8 +47,7 @@ func Create(path string) (*Writer, error) {
 	return &Writer{encoder: encoder, file: file}, nil
 }
 
-// Write adds an entry. What goes wrong with the file is returned by every Write after it, and by
-// Close.
+// Write adds an entry. After an error of the file, every later Write and Close return it.
 func (w *Writer) Write(e Entry) error {
 	line, err := json.Marshal(e)
 	w.mu.Lock()
@@ -69,7 +68,7 @@ func (w *Writer) Write(e Entry) error {
 	return w.failed
 }
 
-// flush writes what there is as a frame. mu is held.
+// flush writes the buffered lines as a frame. mu is held.
 func (w *Writer) flush() error {
 	if len(w.lines) == 0 {
 		return nil
@@ -80,7 +79,7 @@ func (w *Writer) flush() error {
 	return err
 }
 
-// Close writes what is left and closes the file. Only the first call does anything.
+// Close writes the buffered lines and closes the file. Later calls have no effect.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package sabotage lists the seqds that lack a rule, to show that the fault laboratory would notice.
-// Such a seqd is built with [Tag], and [Env] names the rules that it takes out. The product has a
-// switch at each of these rules, which the default build does not have: see internal/sabotage.
+// Package sabotage lists versions of seqd that lack a rule. They show that the fault laboratory
+// notices a missing rule. Such a seqd is built with [Tag], and [Env] names the rules to take out.
+// The code that can take them out is in internal/sabotage; the default build does not contain it.
 package sabotage
 
 import (
@@ -15,11 +15,11 @@ const (
 	Env = "SEQD_TEST_SABOTAGE"
 )
 
-// Sabotage is seqd without some rules.
+// Sabotage is a seqd without some rules.
 type Sabotage struct {
 	Name   string
 	Lacks  string   // what is taken out
-	Caught string   // which rule of the checker is broken, and by what
+	Caught string   // the rules of the checker that find it, and when
 	Rules  []string // to take out
 }
 
@@ -30,7 +30,7 @@ func (s Sabotage) Environment() string { return strings.Join(s.Rules, ",") }
 var All = []Sabotage{
 	{
 		Name:   "no-fence",
-		Lacks:  "U3: Redis state is trusted only under the replication ID it was written under",
+		Lacks:  "U3: Redis state is trusted only under the replication ID that it was written under",
 		Caught: "duplicate or guard, when a replica that lacks the last takes is promoted, or a Redis comes back with an old snapshot",
 		Rules:  []string{"fence"},
 	},
@@ -42,14 +42,14 @@ var All = []Sabotage{
 	},
 	{
 		Name:   "no-gen",
-		Lacks:  "DESIGN §3: an install counts only on the beginning of the cursor that its sender saw, and above all that was installed before; and the guard",
-		Caught: "order over nodes, when two nodes bring ranges at once, or one arrives late at a cursor that has begun anew",
+		Lacks:  "DESIGN §3: an install has an effect only under the gen that its sender saw, and above all that was installed before; and the guard",
+		Caught: "order over nodes, when two nodes install ranges at once, or an install arrives late, after the cursor was begun anew",
 		Rules:  []string{"gen", "ceil", "guard"},
 	},
 	{
 		Name:   "no-advance",
-		Lacks:  "DESIGN §3 \"Redis away\": a node that issued on its own moves the cursor above that before it takes from it again; and the guard",
-		Caught: "order per process, after every time a node was on its own",
+		Lacks:  "DESIGN §3 \"Redis away\": a node that issued on its own moves the cursor above those numbers before it takes from the cursor again; and the guard",
+		Caught: "order per process, whenever a node returns from issuing on its own",
 		Rules:  []string{"advance-first", "guard"},
 	},
 	{
@@ -60,26 +60,26 @@ var All = []Sabotage{
 	},
 	{
 		Name:   "range-twice",
-		Lacks:  "U1: a range leaves the store once. The store is read and then written, as if nobody else could do the same in between",
+		Lacks:  "U1: a range leaves the store once. Here the counter is read and then written, and another node may do the same in between",
 		Caught: "duplicate, when two nodes allocate with the same floor: soon, with ordering per-node",
 		Rules:  []string{"range-once"},
 	},
 	{
 		Name:   "no-epoch",
-		Lacks:  "U3b: a cursor counts only under the epoch that the store holds. Here a node believes whatever cursor it finds, and the store gives every cursor ranges",
+		Lacks:  "U3b: a cursor counts only under the epoch that the store holds. Here a node uses any cursor that it finds, and the store gives ranges for any cursor",
 		Caught: "duplicate or order over nodes, when a backup was restored, Redis was moved there and back, or the ordering was changed there and back",
 		Rules:  []string{"ask-to-adopt", "beliefs-age", "epoch-held"},
 	},
 	{
 		Name:   "give-back-blind",
-		Lacks:  "U2: numbers are given back by compare-and-set. Here the store goes down to them whatever others have taken since",
+		Lacks:  "U2: numbers are given back by compare-and-set. Here the store lowers the counter even if others have taken numbers since",
 		Caught: "duplicate, after a clean stop of a node that did not allocate last, with ordering per-node",
 		Rules:  []string{"give-back-swap"},
 	},
 	{
 		Name:   "no-lease-begin",
-		Lacks:  "U5: times of a lease lie above whatever was granted on the machine ID before, and above the floor",
-		Caught: "machine ID or duplicate, when a process ends and the next one with its machine ID has a clock that is behind. Rare: both must come together",
+		Lacks:  "U5: the times of a lease are above all that was granted on the machine ID before, and above the floor",
+		Caught: "machine ID or duplicate, when a process ends and the next one with its machine ID has a clock that is behind; rare",
 		Rules:  []string{"lease-begin"},
 	},
 	{
@@ -90,19 +90,19 @@ var All = []Sabotage{
 	},
 	{
 		Name:   "sequence-again",
-		Lacks:  "DESIGN §4: the generator owns the last time and the sequence: none is used twice",
+		Lacks:  "DESIGN §4: the generator owns the last time and the sequence, and uses no sequence twice in a millisecond",
 		Caught: "duplicate, at once",
 		Rules:  []string{"sequence-once"},
 	},
 	{
 		Name:   "no-claim",
-		Lacks:  "docs/IDEMPOTENCY.md: of two requests with one key one issues, and what is kept for a key is not replaced",
+		Lacks:  "docs/IDEMPOTENCY.md: of two requests with one key only one issues, and the answer kept for a key is not replaced",
 		Caught: "idempotency, when a request is sent again",
 		Rules:  []string{"claim"},
 	},
 	{
 		Name:   "late-period",
-		Lacks:  "DESIGN §3 \"Periods\": the period is fixed when the take is sent, and travels with the numbers. Here it is the one of half a second later",
+		Lacks:  "DESIGN §3 \"Periods\": the period is fixed when the take is sent, and travels with the numbers. Here it is the period of half a second later",
 		Caught: "period and duplicate, when a node's clock passes midnight or is set over it",
 		Rules:  []string{"period"},
 	},

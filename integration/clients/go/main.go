@@ -41,7 +41,7 @@ func connect(token string) *seqd.ClientWithResponses {
 	return client
 }
 
-// answer is what the generated answers have in common.
+// answer is the common interface of the generated answers.
 type answer interface {
 	StatusCode() int
 	GetBody() []byte
@@ -70,7 +70,7 @@ func refused(problem *seqd.Problem, a answer, code seqd.Code) {
 	}
 }
 
-// check ends the program if something is not so.
+// check ends the program unless ok.
 func check(holds bool, what any) {
 	if !holds {
 		text, _ := json.Marshal(what)
@@ -101,7 +101,7 @@ func numbers(admin *seqd.ClientWithResponses) {
 }
 
 func bizTypes(admin *seqd.ClientWithResponses) {
-	const start = 9_000_000_000_000 // more than 32 bits have
+	const start = 9_000_000_000_000 // needs more than 32 bits
 	put := got(admin.PutBizTypeWithResponse(ctx, "go", nil, seqd.Definition{Start: new(int64(start)), Plugins: &[]seqd.Binding{{Name: "stats"}}}))
 	made := good(put.JSON201, put)
 	check(made.Name == "go" && made.Enabled && *made.Definition.Start == start, made)

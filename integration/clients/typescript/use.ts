@@ -5,7 +5,8 @@ import type { components, paths } from "./api.js";
 
 type Schemas = components["schemas"];
 
-// Numbers exist as text/plain, too. A client that says which media types it reads has the JSON alone in its types.
+// Numbers also exist as text/plain. A client that lists the media types it reads has only JSON in
+// its types.
 type Media = "application/json" | "application/problem+json";
 
 const admin = connect(setting("SEQD_TOKEN"));
@@ -26,7 +27,7 @@ interface Answer<T> {
   response: Response;
 }
 
-// good returns what a request got that must not fail.
+// good returns the data of an answer that must not be an error.
 function good<T>({ data, error, response }: Answer<T>): T {
   assert.ok(data !== undefined, `${response.url}: ${response.status} ${JSON.stringify(error)}`);
   return data;

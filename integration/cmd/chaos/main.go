@@ -1,6 +1,6 @@
 // Command chaos runs the fault laboratory: a whole system of real processes in network namespaces,
-// mixed load and a schedule of faults that a seed determines, and then the checker. It exits with 0
-// only without a violation. scripts/chaos builds what it needs and starts it.
+// under mixed load and a schedule of faults that a seed determines, and then the checker. It exits
+// with 0 only if there is no violation. scripts/chaos builds its binaries and starts it.
 package main
 
 import (
@@ -25,22 +25,22 @@ func main() {
 	code, err := run()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
-		code = max(code, 2) // 1 is a violation, and what a sabotage is caught by
+		code = max(code, 2) // 1 means a violation, also in a sabotaged run
 	}
 	os.Exit(code)
 }
 
 func run() (int, error) {
 	o := chaos.Options{Out: os.Stdout}
-	flag.Int64Var(&o.Seed, "seed", time.Now().UnixNano()%1_000_000, "what determines the faults and the load's choices")
+	flag.Int64Var(&o.Seed, "seed", time.Now().UnixNano()%1_000_000, "determines the faults and the load's choices")
 	flag.DurationVar(&o.Duration, "duration", 2*time.Minute, "how long load and faults last")
-	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; without it a temporary one, which is kept when there is a violation")
+	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; by default a temporary one, which is kept if there is a violation")
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/testing/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
-	lacking := flag.String("sabotage", "", "the rules that seqd, built with the tag "+sabotage.Tag+", lacks: only violations of what is promised of numbers count")
-	only := flag.String("only", "", "the classes of faults, separated by commas; without it all")
-	record := flag.String("check", "", "check this record of an earlier run, print the report and end")
-	plan := flag.Bool("plan", false, "print the schedule and end")
+	lacking := flag.String("sabotage", "", "the rules that seqd, built with the tag "+sabotage.Tag+", lacks: only violations of promises about numbers count")
+	only := flag.String("only", "", "the classes of faults, separated by commas; by default all")
+	record := flag.String("check", "", "check this record of an earlier run, print the report and exit")
+	plan := flag.Bool("plan", false, "print the schedule and exit")
 	flag.Parse()
 	var err error
 	if o.Sabotaged, err = takeOut(*lacking); err != nil {
@@ -51,7 +51,7 @@ func run() (int, error) {
 	}
 	switch {
 	case flag.NArg() > 0:
-		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
+		return 2, fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	case *record != "":
 		return checkRecord(*record)
 	case *plan:
@@ -60,7 +60,7 @@ func run() (int, error) {
 	case o.Binaries.Seqd == "" || o.Binaries.StandIn == "":
 		return 2, errors.New("--seqd and --standin are missing; scripts/chaos builds them")
 	case chaos.Faults(o.Seed, o.Duration, o.Only) == 0:
-		return 2, fmt.Errorf("--duration %v has no room for a fault of seed %d: the run would show nothing", o.Duration, o.Seed)
+		return 2, fmt.Errorf("--duration %v is too short for a fault of seed %d", o.Duration, o.Seed)
 	case !chaos.Inside():
 		if err := chaos.Vacant(o.Dir); err != nil {
 			return 2, err
@@ -72,7 +72,7 @@ func run() (int, error) {
 	return chaos.Run(ctx, o)
 }
 
-// checkRecord checks a record again, also one of a run that was cut short.
+// checkRecord checks a record again, even one of a run that was cut short.
 func checkRecord(path string) (int, error) {
 	report, err := check.File(path, check.Options{Unfinished: true})
 	if err != nil {
@@ -85,7 +85,7 @@ func checkRecord(path string) (int, error) {
 	return 0, nil
 }
 
-// takeOut has every seqd lack the rules of a sabotage, and reports whether a name was given.
+// takeOut makes every seqd lack the rules of a sabotage, and reports whether a name was given.
 func takeOut(name string) (sabotaged bool, err error) {
 	if name == "" {
 		return false, os.Unsetenv(sabotage.Env)

@@ -1,6 +1,6 @@
--- Takes tokens from the bucket of one caller if it has as many as wanted, else none. It is one atomic
--- step, written by one SET at the end. The time is that of the server: the clocks of the nodes do
--- not matter.
+-- Takes tokens from the bucket of one caller if it has as many as wanted, else none. It is one
+-- atomic step, written by one SET at the end. The time is that of the server: the clocks of the
+-- nodes do not matter.
 --
 -- KEYS[1]  the bucket: 'tokens at', how many tokens it had at a time in µs since the Unix epoch.
 --          No key means a full bucket.

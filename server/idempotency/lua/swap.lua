@@ -1,5 +1,5 @@
--- Replaces the text that the caller wrote by another one, in one atomic step. It also writes the new
--- text if nothing is kept any more: then nobody else has written one, or theirs is gone again.
+-- Replaces the text that the caller wrote by another one, in one atomic step. It also writes the
+-- new text if nothing is kept any more: then nobody else has written one, or theirs is gone again.
 --
 -- KEYS[1]  the record of an Idempotency-Key, a string
 -- ARGV[1]  the text that the caller wrote

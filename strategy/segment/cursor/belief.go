@@ -9,13 +9,13 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// A cursor counts only under the sequencer epoch that the store holds (invariant U3b):
-// docs/adr/0020-sequencer-epochs.md.
+// Numbers are taken from a cursor only if its sequencer epoch is the one that the store holds
+// (invariant U3b). Then the cursor counts. See docs/adr/0020-sequencer-epochs.md.
 
-// belief is which cursor counts, as the store last said.
+// belief is the epoch that the store holds, as far as the node knows: the store's last answer.
 type belief struct {
 	epoch  string  // empty for none, also before the store was asked
-	asked  instant // when the question was sent that this answers, zero before the first
+	asked  instant // when the question was sent that epoch answers, zero before the first
 	tried  instant // when the last question was sent
 	missed instant // when a take last waited for an answer in vain
 	// learnt is when an answer last changed epoch, zero for never or if this node drew it.
@@ -55,9 +55,9 @@ func (b *belief) believe(now instant, epoch string, asked instant) {
 	b.epoch, b.asked, b.tried = epoch, asked, asked
 }
 
-// drew notes that the store has made an epoch of this node the counter's, by an allocation that was
-// sent at sent. The answer may be late: what the store said to a later question counts, and is no
-// news if it is this epoch.
+// drew notes that the store has replaced the counter's epoch by one that this node drew, in an
+// allocation that was sent at sent. This result may be late: the answer to a later question counts
+// instead, and is no news if it is this epoch.
 func (b *belief) drew(epoch string, sent instant) {
 	if b.inOrder(sent) {
 		b.epoch, b.asked = epoch, sent
@@ -76,9 +76,9 @@ func (m *Machine) Believed() (epoch string, asked time.Time) {
 	return m.belief.epoch, asked
 }
 
-// outdated reports whether a take must not be sent before the store was asked again
-// ([RuleBeliefsAge]). A store that was waited for in vain is not waited for again for a while, and
-// a process that knows nothing may take: it names no epoch, and gets nothing.
+// outdated reports whether the store must be asked again before a take is sent ([RuleBeliefsAge]).
+// After a wait that ended without an answer, takes do not wait again for a while. A process that
+// has no answer yet need not wait: its take names no epoch, and so gets no numbers.
 func (b *belief) outdated(now instant, storeAway bool) bool {
 	return now.sub(b.asked) > TrustEpoch && now.sub(b.missed) > TrustEpoch && !b.asked.never() && !storeAway &&
 		!b.without.Has(RuleBeliefsAge)
@@ -87,8 +87,8 @@ func (b *belief) outdated(now instant, storeAway bool) bool {
 // ask is the question in the background. A take may wait for its answer, until wake.
 type ask struct{ work }
 
-// awaitAnswer has a take wait for the store's answer, for up to askPatience. The question itself
-// may take longer.
+// awaitAnswer asks the store and lets a take wait for the answer, for up to askPatience. The
+// question itself may take longer.
 func (m *Machine) awaitAnswer(now instant) bool {
 	m.startAsking(now)
 	if m.mode == Closing {
@@ -111,11 +111,10 @@ func (m *Machine) startAsking(now instant) {
 	}
 }
 
-// tick ends the patience of the take that waits.
+// tick lets the take be sent after askPatience.
 func (t *ask) tick(now instant) { t.resume(now) }
 
-// resume lets the take be sent that waits, whatever the answer: after an error the last belief
-// stands.
+// resume lets the waiting take be sent. After an error the last answer stands.
 func (t *ask) resume(now instant) {
 	if now.sub(t.belief.asked) > TrustEpoch {
 		t.belief.missed = now
@@ -131,8 +130,8 @@ func (t *ask) asked(now instant, _ error) {
 	}
 }
 
-// target is where a range goes that is to begin the cursor that a look saw. A seed is for an epoch
-// of its own ([RuleDrawnAnew]).
+// target is the target of a range that is to seed or advance the cursor that a look saw. A seed
+// gets a new epoch ([RuleDrawnAnew]).
 func (m *Machine) target(look *rediscursor.Taken) persist.Target {
 	believed := m.belief.epoch
 	switch {
@@ -151,15 +150,16 @@ func (b *belief) awaitsSeed(now instant) bool {
 	return b.epoch != "" && !b.learnt.never() && now.sub(b.learnt) < patience && !b.without.Has(RulePatience)
 }
 
-// inquiry is a question about a cursor that is live under another epoch than the node believes in.
+// inquiry is a question to the store about a cursor whose epoch is not the one that the node
+// believes in.
 type inquiry struct {
 	epoch   string // of the cursor
 	before  string // the epoch that the node believed in
 	follows bool   // the cursor's epoch replaced that in the store
 }
 
-// inquire asks the store about a cursor that is live under another epoch ([RuleAskToAdopt]).
-// asked is called on the task with the answer.
+// inquire asks the store about a cursor that has another epoch ([RuleAskToAdopt]). The answer goes
+// to the task's method asked.
 func (w *work) inquire(now instant, t task, look *rediscursor.Taken) inquiry {
 	q := inquiry{epoch: look.Epoch, before: w.belief.epoch}
 	q.follows = q.before != "" && look.Replaced == q.before
@@ -179,12 +179,13 @@ func (w *work) inquire(now instant, t task, look *rediscursor.Taken) inquiry {
 	return q
 }
 
-// answered returns what came of an inquiry.
+// answered returns nil if an inquiry has told the node what to believe, and otherwise the error.
 //
-// If the store does not answer, the node believes in the epoch of the cursor if it replaced the one
-// that the node believes in: then the store held it after that one, and all its ranges are unique
-// (U1). It may have been replaced too by now, as every belief may while the store is away. Of any
-// other cursor the node cannot tell whether it was left behind.
+// If the store did not answer, the node still adopts the epoch of the cursor, provided that this
+// epoch replaced the one that the node believed in. Then the store held it later than that one, and
+// its ranges are unique (U1). The store may hold yet another epoch by now, but while the store is
+// away this is so for any belief. About any other cursor the node cannot tell whether it was left
+// behind.
 func (b *belief) answered(q inquiry, err error) error {
 	if err == nil || !q.follows || IsFinal(err) {
 		return err
@@ -195,7 +196,7 @@ func (b *belief) answered(q inquiry, err error) error {
 	return nil
 }
 
-// contest counts a seed over a cursor that was live under another epoch.
+// contest counts a seed that replaced a live cursor of another epoch.
 func (m *Machine) contest(now instant) {
 	b := &m.belief
 	if now.sub(b.seeded) > ContestedFor {
@@ -209,7 +210,7 @@ func (m *Machine) contest(now instant) {
 	}
 }
 
-// contested returns that cursors alternate, nil if they do not.
+// contested returns an error if cursors alternate, else nil.
 func (b *belief) contested(now instant) *seqd.Error {
 	if b.seeds < manySeeds || now.sub(b.seeded) > ContestedFor {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// comeback waits until the cursor answers and, if it will have to be moved, the store has given the
-// range for that: a node that cannot go back for want of it continues with what it has. Then it
-// goes back.
+// comeback is the task of a node on its own that returns to the cursor. It looks until Redis
+// answers. If the cursor must be moved up, it also allocates the range for that before the node
+// gives up its local buffer: if the store gives none, the node continues on its own.
 type comeback struct {
 	work
 	pause   time.Duration
@@ -43,7 +43,7 @@ func (t *comeback) tick(now instant) {
 }
 
 // Local notes the highest number that callers took out of the local buffer, 0 for none, and the
-// highest that it ever held. In the mode Alone it is called ahead of every result of Comeback.
+// highest that it ever held. In the mode Alone it is called before each result of Comeback.
 func (m *Machine) Local(issued, top int64) {
 	if t, ok := m.find(Comeback).(*comeback); ok {
 		t.issued, t.top = issued, top
@@ -63,7 +63,7 @@ func (t *comeback) looked(now instant, look rediscursor.Taken, err error) {
 	}
 }
 
-// asked looks once more if the cursor turned out to count.
+// asked looks once more if the store says that this cursor counts.
 func (t *comeback) asked(now instant, err error) {
 	switch err := t.belief.answered(t.inquiry, err); {
 	case err != nil:
@@ -75,8 +75,8 @@ func (t *comeback) asked(now instant, err error) {
 	}
 }
 
-// decide goes back if the cursor has higher numbers than this node has issued, or if the range that
-// it must be begun with is in hand. Otherwise it allocates that.
+// decide goes back if the cursor's next number is above all that this node has issued, or if the
+// range for a seed or advance is in hand. Otherwise it allocates that range.
 func (t *comeback) decide(now instant) {
 	look, issued := &t.look, max(t.highest, t.issued)
 	live := !look.Stub && !look.Other
@@ -104,7 +104,7 @@ func (t *comeback) allocated(now instant, r persist.Range, err error) {
 	t.goBack(now)
 }
 
-// goBack has the local buffer closed and lets callers wait.
+// goBack closes the local buffer and lets callers wait.
 func (t *comeback) goBack(now instant) {
 	if t.mode == Closing {
 		t.end(now, &t.work)
@@ -116,8 +116,8 @@ func (t *comeback) goBack(now instant) {
 	t.emit(CloseLocal{})
 }
 
-// Closed passes on that the local buffer was closed ([CloseLocal]), with what Local notes. From
-// here on the node mends until the cursor is above every number that was taken out of the buffer
+// Closed passes on the result of [CloseLocal]; issued and top are as in Local. Then the node mends
+// until the cursor is above every number that was taken out of the local buffer
 // ([RuleAdvanceFirst]), also if an earlier return failed half-way ([RuleAheadKept]).
 func (m *Machine) Closed(when time.Time, issued, top int64) {
 	now := at(when)
@@ -130,9 +130,6 @@ func (m *Machine) Closed(when time.Time, issued, top int64) {
 	m.highest = max(m.highest, issued)
 	m.see(top)
 	m.end(now, &t.work)
-	if m.away != nil {
-		m.startWatch(now) // so the local buffer found, and it asks no more
-	}
 	if m.mode == Closing {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// Command is what a machine wants done: one of the types of this file.
+// Command is what the shell is to do: one of the types of this file.
 type Command interface{ command() }
 
 // Take runs the take script for a task. A Count of 0 only looks; otherwise the numbers are skipped.
@@ -17,7 +17,7 @@ type Command interface{ command() }
 type Take struct {
 	Task Task
 	Take rediscursor.Take
-	// Timeout bounds it; 0 for as long as the client lets it last.
+	// Timeout bounds the call; 0 means that only the client's own timeout does.
 	Timeout time.Duration
 }
 
@@ -35,7 +35,7 @@ type Allocate struct {
 	To persist.Target
 	// Want is how many numbers waiting callers lack.
 	Want int64
-	// Floor is what the range must begin above.
+	// Floor is the number that the range must begin above.
 	Floor int64
 	Why   Reason
 }
@@ -53,8 +53,8 @@ type ReadStore struct {
 	Timeout time.Duration
 }
 
-// OpenLocal opens the local buffer with some ranges, ascending. What it fetches must be above
-// Floor. The mode is Alone from here on.
+// OpenLocal opens the local buffer with some ranges, ascending. Ranges that it fetches must be
+// above Floor. The mode is Alone from now on.
 type OpenLocal struct {
 	Ranges []persist.Range
 	Floor  int64
@@ -64,10 +64,10 @@ type OpenLocal struct {
 // [Machine.Closed].
 type CloseLocal struct{}
 
-// Wake lets all callers who wait look again.
+// Wake wakes all waiting callers, who then check the mode again.
 type Wake struct{}
 
-// Resume lets the take be sent that [Machine.Send] held back.
+// Resume lets the shell send the take that [Machine.Send] held back.
 type Resume struct{}
 
 // Event is to be reported to the observer.
@@ -106,8 +106,8 @@ const (
 	Filling Reason = iota
 	// Consumed: buffer 1 was used up to its mark.
 	Consumed
-	// Retrying: an attempt failed. Its range may have been taken all the same, or was lost on its
-	// way to Redis.
+	// Retrying: an attempt failed. Its range may have left the store all the same, or was lost on
+	// its way to Redis.
 	Retrying
 	// Standing: the range is kept for an outage. It has exactly as many numbers as wanted.
 	Standing

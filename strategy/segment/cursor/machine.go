@@ -8,16 +8,18 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Mode is how a node issues.
+// Mode is how a node issues the numbers of a counter.
 type Mode uint8
 
 // The modes. See [Machine.enter] for the transitions.
 const (
 	// Online: callers take from the cursor.
 	Online Mode = iota
-	// Mending: callers wait until the cursor has numbers above all that this node has issued.
+	// Mending: callers wait until the cursor has numbers above all that this node has issued. They
+	// are refused if that takes longer than Patience, and at once while Refusal is not nil.
 	Mending
-	// Alone: callers take from the node's own buffer, because Redis is away.
+	// Alone: callers take from the node's own buffer, because Redis is away. Order over the nodes
+	// is suspended.
 	Alone
 	// Closing: callers are refused.
 	Closing
@@ -62,7 +64,7 @@ type Config struct {
 type Machine struct {
 	cfg  Config
 	mode Mode
-	over bool  // Finish was called: whatever still comes in is dropped
+	over bool  // Finish was called: results that still arrive are dropped
 	away error // why the store gives no ranges now, nil if it does or never will
 	outbox
 	schedule
@@ -74,12 +76,13 @@ type Machine struct {
 	redis  redisHealth
 }
 
-// callers is what is known of those who wait, and what they are told.
+// callers is the callers who wait, and the errors that callers get.
 type callers struct {
-	wanted    int64       // numbers that they lack
-	mendBegan instant     // when the present or last mending began
-	failure   *seqd.Error // what the present mending found wrong last
-	refusal   *seqd.Error // what callers get at once, nil while waiting is worth it
+	wanted    int64   // how many numbers the callers who wait lack
+	mendBegan instant // when the present or last mending began
+	// what the present mending found wrong last; after Patience callers get it
+	failure *seqd.Error
+	refusal *seqd.Error // what callers get at once, nil while waiting is worth it
 }
 
 // New returns a machine in the mode Online that knows nothing yet.
@@ -91,7 +94,8 @@ func New(cfg Config) *Machine {
 	return &Machine{cfg: cfg, numbers: numbers{highest: before, floor: before, seen: before}, belief: belief{without: cfg.Without}}
 }
 
-// enter is the only place where the mode changes:
+// enter is the only place where the mode changes. It is called by enterMending, [mend.mended],
+// goAlone and [Machine.Stop]:
 //
 //	         a take lacks numbers; Prepare
 //	Online ────────────────────────────────► Mending
@@ -99,7 +103,7 @@ func New(cfg Config) *Machine {
 //	         the cursor has numbers above      │   │ Redis answers, and the range that
 //	         all that this node issued         │   │ the return needs is in hand
 //	                                           ▼   │
-//	         Redis has failed for a while ►   Alone
+//	   Redis has failed for RedisPatience ►  Alone
 //
 //	any ──► Closing, which is final
 //
@@ -114,7 +118,7 @@ func (m *Machine) enter(next Mode) {
 // Mode returns how the node issues now.
 func (m *Machine) Mode() Mode { return m.mode }
 
-// Refusal returns what callers get at once, nil while waiting is worth it.
+// Refusal returns the error that callers get at once, nil while waiting is worth it.
 func (c *callers) Refusal() *seqd.Error { return c.refusal }
 
 // without reports whether a test has taken a rule out.
@@ -129,9 +133,14 @@ func (c *callers) Waiting(n int64) { c.wanted += n }
 // Gone notes that a caller waits for n numbers no longer.
 func (c *callers) Gone(n int64) { c.wanted -= n }
 
-// Store notes why the store gives no ranges, nil if it does. It is called whenever that changes,
-// whoever found out, and ahead of the result that showed it.
-func (m *Machine) Store(away error) { m.away = away }
+// Store notes why the store gives no ranges, nil if it does. It is called whenever that changes. If
+// the result of a command showed it, Store is called before the result is passed on. The local
+// buffer may find out after it was closed.
+func (m *Machine) Store(when time.Time, away error) {
+	if m.away = away; away != nil {
+		m.startWatch(at(when))
+	}
+}
 
 // storeAnswers notes that the store is no longer known to be away.
 func (m *Machine) storeAnswers() {
@@ -139,8 +148,8 @@ func (m *Machine) storeAnswers() {
 	m.emit(StoreAnswers{})
 }
 
-// Stop ends issuing. Nothing begins any more, except that a range which was allocated for the
-// cursor is still installed. Results of commands under way are still wanted.
+// Stop ends issuing. No task begins any more, except that a range which was allocated for the
+// cursor is still installed. Results of commands under way must still be passed on.
 func (m *Machine) Stop(when time.Time) {
 	now := at(when)
 	if m.mode == Closing {
@@ -157,7 +166,7 @@ func (m *Machine) Stop(when time.Time) {
 }
 
 // Finish ends what Stop began, and returns the ranges that only this node has, once, the lower one
-// first. What still comes in is dropped.
+// first. Results that still arrive are dropped.
 func (m *Machine) Finish() []persist.Range {
 	m.over = true
 	return m.hand()

@@ -290,7 +290,7 @@ func TestInquiryWithoutAnAnswer(t *testing.T) {
 			w.redis.replaced = before
 		}
 		w.store.down = true
-		w.m.Store(errDown)
+		w.m.Store(w.now, errDown)
 		w.takeOnce(1)
 		w.pass(time.Second)
 		if believed := w.m.belief.epoch == "theirs"; believed != follows {
@@ -299,6 +299,16 @@ func TestInquiryWithoutAnAnswer(t *testing.T) {
 		if (w.m.Mode() == Online) != follows {
 			t.Errorf("follows %t: %s", follows, w.m.Mode())
 		}
+	}
+}
+
+// Whoever found out that the store is away, the machine finds out that it answers.
+func TestStoreThatWasAwayIsWatched(t *testing.T) {
+	w := newWorld(t, nil)
+	w.m.Store(w.now, errDown)
+	w.pass(2 * time.Second)
+	if w.m.away != nil || !w.m.Deadline().IsZero() {
+		t.Errorf("away: %v, due at %v", w.m.away, w.m.Deadline())
 	}
 }
 

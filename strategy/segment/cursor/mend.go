@@ -8,14 +8,15 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// mend looks at the cursor and does what it lacks, again and again until it has numbers above all
-// that this node has issued, or the node has left it. What it does follows from what it sees, so it
-// does not matter how things came to be so, nor which other nodes are at work.
+// mend is the task of the mode Mending. It looks at the cursor and does one thing that the cursor
+// lacks (see remedy), again and again, until the cursor has numbers above all that this node has
+// issued, or the node leaves it. Each step depends only on the last look, not on how the cursor
+// came to be in that state or on what other nodes do.
 type mend struct {
 	work
 	// look is what was seen last, nil to look first.
 	look *rediscursor.Taken
-	// claimed is since when another node has been bringing what is wanted, zero if none is.
+	// claimed is since when another node has had the claim for what is wanted, zero if none has.
 	claimed instant
 	// inquired is the gen of a cursor of another epoch that the store was asked about.
 	inquired string
@@ -70,7 +71,7 @@ func (t *mend) tick(now instant) {
 	}
 }
 
-// ended continues after a task that it waited for.
+// ended continues after the end of a task that the mending waited for.
 func (t *mend) ended(now instant, id Task) {
 	switch {
 	case t.state == awaitingRefill && id == Refill:
@@ -106,7 +107,7 @@ func (t *mend) later(now instant) {
 	t.pause = min(2*t.pause, LastPause)
 }
 
-// awaits waits for another task of this node, not for long the first time.
+// awaits waits for another task of this node, longer each time.
 func (t *mend) awaits(now instant, s state) {
 	t.look = nil
 	t.idle = min(max(2*t.idle, soonPause), LastPause)
@@ -129,7 +130,7 @@ func (t *mend) looked(now instant, taken rediscursor.Taken, err error) {
 	}
 }
 
-// lookFailed decides what a look that failed means.
+// lookFailed handles a look that failed: it tries again, leaves Redis or refuses callers.
 func (t *mend) lookFailed(now instant, err error) {
 	t.failure = RedisError(err)
 	t.redis.fails(now, t.sent, now)
@@ -145,7 +146,7 @@ func (t *mend) lookFailed(now instant, err error) {
 	}
 }
 
-// step does one thing about what was seen.
+// step does what the last look showed to be lacking.
 func (t *mend) step(now instant) {
 	look, r := t.look, &t.redis
 	if now.sub(r.failed) > oldFailure {
@@ -198,8 +199,8 @@ func (t *mend) patient(now instant, low rediscursor.Low) bool {
 // skip, and must not skip more together than there is.
 const skipShare = 8
 
-// skip takes some of the n numbers below what this node may issue out of the cursor, which holds
-// higher ones as well. If its ranges have a gap, a few of the higher ones may be lost too.
+// skip takes some of the n numbers that this node may not issue out of the cursor, which holds
+// higher numbers as well. If its ranges have a gap, a few of the higher ones may be lost too.
 func (t *mend) skip(now instant, n int64) {
 	t.look = nil
 	if t.sends(now, skipping) {
@@ -209,8 +210,8 @@ func (t *mend) skip(now instant, n int64) {
 	}
 }
 
-// awaitRefill waits for this node's refill, which it begins unless it is under way, and looks now
-// and then whether another node was faster: the store may answer others.
+// awaitRefill waits for this node's refill and starts it if it is not under way. Meanwhile the
+// mending looks now and then whether another node was faster: the store may answer others.
 func (t *mend) awaitRefill(now instant) {
 	look := t.look
 	t.failures = t.redis.failures
@@ -227,8 +228,8 @@ func (t *mend) refilled(now instant) {
 	t.again(now)
 }
 
-// dispute decides about a cursor that is live under another epoch than this node believes in. The
-// store says which counts.
+// dispute handles a cursor that has another epoch than this node believes in: it asks the store
+// which one counts.
 func (t *mend) dispute(now instant) {
 	if t.inquired != t.look.Gen {
 		t.inquiry = t.inquire(now, t, t.look)
@@ -254,9 +255,9 @@ func (t *mend) asked(now instant, err error) {
 	t.dispute(now)
 }
 
-// bring begins the cursor with the range that was allocated for this beginning of it. If there is
-// none yet it is allocated in the background, and the cursor is looked at now and then meanwhile:
-// another node may be faster.
+// bring seeds or advances the cursor with the spare range. If there is none for the cursor's gen
+// yet, the range is allocated in the background, and the mending looks at the cursor now and then
+// meanwhile: another node may be faster.
 func (t *mend) bring(now instant, mode rediscursor.Mode) {
 	in, ok := t.spareFor(t.look)
 	if !ok {

@@ -5,18 +5,18 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// numbers is what a process knows of the numbers of its counter.
+// numbers is what a process knows about the numbers of its counter.
 type numbers struct {
 	// highest is the highest number that this process has issued, or floor if that is more.
 	highest int64
-	// floor is up to where numbers are skipped without alarm: below Start, or issued otherwise than
-	// from the cursor.
+	// floor is the number up to which numbers are skipped without an alarm, because they are below
+	// Start or were issued from another source than the cursor.
 	floor      int64
 	belowFloor bool // some were
 	// ceil is the highest number that is known to have been in the cursor.
 	ceil int64
-	// next is what the next take would begin with, as last seen; 0 while that is not known, or
-	// nothing was there.
+	// next is the first number of the next take, as last seen; 0 if it is unknown or the cursor was
+	// empty.
 	next int64
 	// seen is the highest number that is known to exist: in the cursor, issued or allocated.
 	seen int64
@@ -25,9 +25,9 @@ type numbers struct {
 	heritage Known // from the previous strategy
 }
 
-// guard keeps only numbers above every number that this process has issued, and notes them as
-// issued. It is the guard of the invariants ([RuleGuard]): no number that this process takes from
-// the cursor reaches a caller otherwise.
+// guard drops the numbers that are not above every number that this process has issued, and notes
+// the others as issued. Every number that this process takes from the cursor passes through it on
+// the way to a caller. It is the guard of the invariants ([RuleGuard]).
 func (n *numbers) guard(runs []persist.Range, without RuleSet) (out Outcome) {
 	out.Runs = runs[:0]
 	for _, r := range runs {
@@ -56,7 +56,7 @@ func (n *numbers) seeCeil(number int64) {
 	n.see(number)
 }
 
-// seeNext notes what the next take would begin with, as an answer of the cursor says.
+// seeNext notes the first number of the next take, according to an answer of the cursor.
 func (n *numbers) seeNext(t *rediscursor.Taken) {
 	switch {
 	case len(t.Runs) > 0:
@@ -68,7 +68,7 @@ func (n *numbers) seeNext(t *rediscursor.Taken) {
 	}
 }
 
-// Known is what a process knows of a counter beyond what the store says. 0 is nothing.
+// Known is what a process knows about a counter and the store does not. 0 means nothing.
 type Known struct {
 	Issued int64 // the highest number that was issued
 	Alone  int64 // the highest of those that did not come from the cursor
@@ -76,7 +76,7 @@ type Known struct {
 }
 
 // Known returns what the successor of this machine in the same process must know. local is the
-// highest number that callers took out of the local buffer, 0 without one.
+// highest number that callers took out of the local buffer, 0 if there is none.
 func (m *Machine) Known(local int64) Known {
 	k := m.heritage
 	if m.highest > m.floor {

@@ -10,7 +10,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// outage is what a node keeps for the case that Redis goes away, and how it stands while it is.
+// outage is what a node keeps in case Redis goes away, and its state while Redis is away.
 type outage struct {
 	// standby is what the node would issue first on its own; the zero range while there is none.
 	standby persist.Range
@@ -20,15 +20,16 @@ type outage struct {
 	left    instant     // when it left the cursor last
 	// returned is when it took from it again last.
 	returned instant
-	// rejected is set when callers were refused for want of Redis since numbers last came from it.
+	// rejected is set if callers were refused because Redis is away, and no numbers came from the
+	// cursor since.
 	rejected bool
-	// ahead is set while numbers have been issued on its own that the cursor has not been seen
-	// above of.
+	// ahead is set while the node has issued numbers on its own and has not yet seen the cursor
+	// above them.
 	ahead bool
 	hold  time.Duration // how long the node stays on its own at least
 }
 
-// hand returns the ranges in hand, once, the lower one first.
+// hand takes out the ranges in hand and returns them, the lower one first.
 func (m *Machine) hand() (rest []persist.Range) {
 	for _, r := range []*persist.Range{&m.outage.standby, &m.spare.Range} {
 		if r.First > 0 {
@@ -40,7 +41,7 @@ func (m *Machine) hand() (rest []persist.Range) {
 	return rest
 }
 
-// standing allocates a standby range, and tries until it has one.
+// standing is the task Standby: it tries to allocate a standby range until it has one.
 type standing struct{ work }
 
 // startStandby replaces the standby range if there is none, or if the cursor has passed it.
@@ -54,8 +55,8 @@ func (m *Machine) startStandby(now instant) {
 	}
 }
 
-// tick looks first: what this node has seen may be old by now, and a store that was restored
-// meanwhile must not go below what others have.
+// tick looks at the cursor before it allocates, to get the latest floor: the store may have been
+// restored meanwhile, and the range must be above what other nodes have.
 func (t *standing) tick(now instant) { t.peek(now, false, 0) }
 
 func (t *standing) looked(now instant, _ rediscursor.Taken, err error) {
@@ -91,7 +92,7 @@ func (t *standing) allocated(now instant, r persist.Range, err error) {
 	t.end(now, &t.work)
 }
 
-// leave does without Redis: on numbers of the node's own, or by refusing.
+// leave stops waiting for Redis: the node issues on its own or, without Degrade, refuses callers.
 func (t *mend) leave(now instant, cause error) {
 	if !t.cfg.Degrade {
 		t.reject(now, cause)
@@ -140,9 +141,10 @@ func (m *Machine) goAlone(now instant, cause error) {
 	m.redisGone("Redis does not serve the cursor; the node issues on its own", cause)
 }
 
-// mayIssueAlone reports whether a node on its own may issue from a range that was kept. It must not
-// be below what has been in the cursor either: if the store was restored in between, others may
-// have issued it ([RuleStandbyAboveCeil]).
+// mayIssueAlone reports whether a node on its own may issue from a range that it kept. The range
+// must be above all that this node has issued, and above all that has been in the cursor: if the
+// store was restored in between, other nodes may have issued numbers of the range
+// ([RuleStandbyAboveCeil]).
 func (m *Machine) mayIssueAlone(r persist.Range) bool {
 	least := max(m.highest, m.ceil)
 	if m.without(RuleStandbyAboveCeil) {

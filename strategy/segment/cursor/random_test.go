@@ -13,6 +13,7 @@ import (
 // Whatever fails, and in whatever order things happen, a machine issues ascending numbers, offers
 // no range twice (world checks both), and is well again when all is.
 func TestRandomOrders(t *testing.T) {
+	changes := map[[2]Mode]int{}
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -22,36 +23,72 @@ func TestRandomOrders(t *testing.T) {
 				c.Step = 1 + random.Int64N(20)
 				c.MaxStep = c.Step
 			})
+			w.changes = changes
 			for range 400 {
 				w.happens(random)
 			}
-			w.redis.down, w.redis.takesDown, w.redis.low, w.store.down = false, false, 0, false
-			w.pass(5 * time.Minute)
-			for range 3 {
-				if w.issue(7, time.Minute) == 0 {
-					t.Fatalf("%s, refusal %v, late %v", w.m.Mode(), w.m.Refusal(), w.m.Late())
-				}
-				w.pass(10 * time.Second)
+			if seed%3 > 0 { // otherwise it is stopped as it is
+				w.recovers(random)
 			}
-			w.is(Online)
+			w.callerComes(1 + random.Int64N(30))
+			for range 1 + random.IntN(100) {
+				w.happens(random)
+			}
 			w.m.Stop(w.now)
-			w.settle()
+			w.fetch()
+			for range random.IntN(20) {
+				w.happens(random)
+			}
 			for _, r := range w.m.Finish() {
 				w.offer(r, "the store")
 			}
+			highest := w.highest
+			for range 3 {
+				w.goesOn(random)
+			}
+			if w.settle(); w.slow != nil {
+				t.Error("a take is held back for ever")
+			}
+			if rest := w.m.Finish(); rest != nil || w.highest != highest {
+				t.Errorf("after the end: in hand %v, issued %d after %d", rest, w.highest, highest)
+			}
 		})
 	}
+	for from, all := range allowed {
+		for _, to := range all {
+			if n := changes[[2]Mode{from, to}]; n < 5 && from != Closing {
+				t.Errorf("the mode changed from %s to %s %d times", from, to, n)
+			}
+		}
+	}
+}
+
+// recovers checks that the machine is well again when all is.
+func (w *world) recovers(random *rand.Rand) {
+	w.redis.down, w.redis.takesDown, w.redis.low, w.store.down = false, false, 0, false
+	for w.slow != nil {
+		w.goesOn(random)
+		w.pass(100 * time.Millisecond)
+	}
+	w.pass(5 * time.Minute)
+	for range 3 {
+		if w.issue(7, time.Minute) == 0 {
+			w.t.Fatalf("%s, refusal %v, late %v", w.m.Mode(), w.m.Refusal(), w.m.Late())
+		}
+		w.pass(10 * time.Second)
+	}
+	w.is(Online)
 }
 
 // happens lets something happen.
 func (w *world) happens(random *rand.Rand) {
-	switch random.IntN(20) {
+	switch random.IntN(24) {
 	case 0:
 		w.redis.down = random.IntN(2) == 0
 	case 1:
 		w.store.down = random.IntN(2) == 0
 		if w.store.down {
-			w.m.Store(errDown)
+			w.m.Store(w.now, errDown)
 		}
 	case 2:
 		w.lose()
@@ -74,7 +111,11 @@ func (w *world) happens(random *rand.Rand) {
 	case 10:
 		w.m.Health(w.now, RedisAway{w.now.Add(-time.Duration(random.IntN(3)) * time.Second), errDown})
 	case 11:
-		w.m.Prepare(w.now)
+		if w.slow == nil {
+			w.m.Prepare(w.now)
+		}
+	case 14, 15, 16, 17:
+		w.goesOn(random)
 	case 12, 13:
 		w.callerComes(1 + random.Int64N(30))
 	default:
@@ -85,24 +126,59 @@ func (w *world) happens(random *rand.Rand) {
 	w.fetch()
 }
 
+// slowTake is a take for callers that is under way.
+type slowTake struct {
+	want int64
+	sent time.Time
+	done bool // Redis has run it
+	// resumes is how many there were when the take was held back, -1 if it was sent.
+	resumes int
+	take    rediscursor.Take
+	taken   rediscursor.Taken
+	err     error
+}
+
 // callerComes lets a caller take what it can get now.
 func (w *world) callerComes(n int64) {
-	switch w.m.Mode() {
-	case Online:
-		sent := w.now
-		take, wait := w.m.Send(sent, n)
-		if w.fetch(); wait {
-			return // it is sent later
-		}
-		taken, err := w.take(take, well)
-		for _, r := range w.m.Took(w.now, sent, n, taken, err).Runs {
-			w.issued(r)
-		}
-	case Alone:
+	switch mode := w.m.Mode(); {
+	case w.slow != nil: // it joins the next batch
+	case mode == Online:
+		w.slow = &slowTake{want: n}
+		w.send()
+	case mode == Alone:
 		w.takeLocal(n)
-	case Mending:
+	case mode == Mending:
 		w.m.Waiting(n)
 		w.m.Gone(n)
+	}
+}
+
+func (w *world) send() {
+	s, wait := w.slow, false
+	s.sent, s.resumes = w.now, w.resumes
+	if s.take, wait = w.m.Send(w.now, s.want); !wait {
+		s.resumes = -1
+	}
+	w.fetch()
+}
+
+// goesOn lets the take go on that is under way.
+func (w *world) goesOn(random *rand.Rand) {
+	switch s := w.slow; {
+	case s == nil:
+	case s.resumes >= 0:
+		if w.resumes > s.resumes {
+			w.send()
+		}
+	case !s.done:
+		s.taken, s.err = w.take(s.take, []outcome{well, well, well, never, lost}[random.IntN(5)])
+		s.done = true
+	default:
+		w.slow = nil
+		for _, r := range w.m.Took(w.now, s.sent, s.want, s.taken, s.err).Runs {
+			w.issued(r)
+		}
+		w.fetch()
 	}
 }
 
@@ -172,7 +248,7 @@ func runEvents(t *testing.T, script []byte) {
 		case 8:
 			m.Read(now, task, storeErr())
 		case 9:
-			m.Store(storeErr())
+			m.Store(now, storeErr())
 		case 10:
 			m.Closed(now, number(), number())
 		case 11:

@@ -8,7 +8,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// redisHealth is what calls to Redis came to.
+// redisHealth is the results of calls to Redis.
 type redisHealth struct {
 	failing  instant // when Redis began to fail, zero while it does not
 	failed   instant // when a call failed last
@@ -17,7 +17,7 @@ type redisHealth struct {
 	// served is when the last take that brought numbers was sent, or a Check that was answered.
 	served  instant
 	checked instant // when the last Check began
-	// what it found wrong, nil if nothing or if a take has brought numbers since
+	// unwell is what the last Check found wrong, nil if nothing or if a take brought numbers since.
 	unwell *seqd.Error
 }
 
@@ -48,8 +48,8 @@ func (w *work) install(now instant, in *rediscursor.Install) {
 	w.emit(Install{w.id, *in})
 }
 
-// installResult notes and tells what came of an install. A Redis that can be looked at but takes no
-// range counts as away all the same.
+// installResult notes and reports the result of an install. A Redis that answers looks but fails
+// installs counts as away all the same.
 func (w *work) installResult(now instant, in *rediscursor.Install, answer rediscursor.Answer, err error) {
 	r := in.Range
 	if w.redis.spoiled = err != nil; err != nil {
@@ -78,7 +78,7 @@ func (w *work) installResult(now instant, in *rediscursor.Install, answer redisc
 	w.seeCeil(r.Last)
 }
 
-// abandonUnknown forgets a range of which nobody knows whether it is in the cursor (invariant U2,
+// abandonUnknown drops a range that may or may not be in the cursor (invariant U2,
 // [RuleAbandonUnknown]).
 func (m *Machine) abandonUnknown(in *rediscursor.Install, err error) {
 	if m.without(RuleAbandonUnknown) {

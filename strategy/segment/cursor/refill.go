@@ -8,8 +8,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// refill brings ranges until the queue of the cursor is full or another node sees to it. It
-// continues to try while the store is away.
+// refill is the task that appends ranges until the queue of the cursor is full or another node has
+// claimed the refill. It continues to try while the store is away.
 type refill struct {
 	work
 	began   instant
@@ -82,7 +82,7 @@ func (t *refill) installed(now instant, answer rediscursor.Answer, err error) {
 	t.bring(now)
 }
 
-// later looks after a pause that grows whether the range is still wanted.
+// later looks again, after a pause that grows, whether a range is still wanted.
 func (t *refill) later(now instant) {
 	t.pauses(now, pausing, t.pause)
 	t.pause = min(2*t.pause, LastPause)

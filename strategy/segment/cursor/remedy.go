@@ -12,16 +12,16 @@ type remedy uint8
 
 const (
 	useIt        remedy = iota // nothing: it has numbers above all that this node has issued
-	waitForOther               // another node is bringing it
-	seedIt                     // a seed
-	settleEpoch                // the word of the store on which epoch counts
-	skipSome                   // that some numbers are skipped, above which it has others
-	advanceIt                  // to be moved up
+	waitForOther               // a range, and another node has claimed to bring it
+	seedIt                     // a seed: it is a stub
+	settleEpoch                // an epoch that the node believes in: the store must be asked
+	skipSome                   // nothing, but its first numbers must be skipped
+	advanceIt                  // numbers above all that this node has issued: it must be advanced
 	fillIt                     // a range
 )
 
-// remedy decides what a cursor lacks by what was seen of it. patient is whether what is wanted is
-// left to another node.
+// remedy decides what a cursor lacks, from a look at it. patient is whether a wanted range is left
+// to another node.
 func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) remedy {
 	switch {
 	case look.Stub && !m.spareFits(look, m.highest) && (patient || m.belief.awaitsSeed(now)):
@@ -42,8 +42,9 @@ func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) rem
 	return fillIt
 }
 
-// below returns how many numbers a cursor begins with that are only below Start or below what a
-// predecessor issued on its own, and has higher ones behind; else 0.
+// below returns how many numbers at the beginning of the cursor must be skipped, because Start or
+// what a predecessor issued on its own is above them. It returns 0 if the cursor has no higher
+// numbers.
 func (m *Machine) below(look *rediscursor.Taken) int64 {
 	n := m.floor - look.Next + 1
 	if look.Next > 0 && n > 0 && m.highest == m.floor && look.Hand > n {
@@ -54,8 +55,8 @@ func (m *Machine) below(look *rediscursor.Taken) int64 {
 
 // mustAdvance reports whether the cursor must be moved up, because a take from it could bring
 // numbers that are not above all this node has issued ([RuleAdvanceFirst]; without [RuleGuard] a
-// node does not compare the two). That includes a cursor that is used up, if the node has issued on
-// its own since: another node's older range could still be appended before ([RuleAheadKept]).
+// node does not compare the two). This includes a cursor that is used up, if the node has issued on
+// its own since: another node could still append an older range ([RuleAheadKept]).
 func (m *Machine) mustAdvance(look *rediscursor.Taken) bool {
 	if m.without(RuleAdvanceFirst) || m.without(RuleGuard) && !m.outage.ahead {
 		return false
@@ -63,7 +64,7 @@ func (m *Machine) mustAdvance(look *rediscursor.Taken) bool {
 	return look.Next <= m.highest && (look.Next > 0 || m.outage.ahead)
 }
 
-// refuse makes every caller get reason at once. A reason is logged once.
+// refuse lets every caller get reason at once. It logs a reason once.
 func (m *Machine) refuse(reason *seqd.Error) {
 	if known := m.refusal; known == nil || known.Code != reason.Code || known.Detail != reason.Detail {
 		m.log(slog.LevelError, "no numbers", "error", reason)

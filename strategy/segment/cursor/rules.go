@@ -19,29 +19,31 @@ const (
 	RuleFloor
 	// RuleAbandonUnknown: a range whose install has an unknown outcome is forgotten (U2).
 	RuleAbandonUnknown
-	// RuleYoungSpare: a range is installed only into the beginning of the cursor that was seen
-	// before it was allocated (U3).
+	// RuleYoungSpare: a range is installed only under the gen of the cursor that was seen before
+	// the range was allocated (U3).
 	RuleYoungSpare
-	// RuleAdvanceFirst: a node that issued on its own moves the cursor above that before it takes
-	// from it again.
+	// RuleAdvanceFirst: a node that issued on its own moves the cursor above the numbers that it
+	// issued before it takes from the cursor again.
 	RuleAdvanceFirst
-	// RuleAheadKept: it does so, and does not just append, also if an earlier return failed
-	// half-way.
+	// RuleAheadKept: the node also does that, and does not just append a range, if an earlier
+	// return to the cursor failed half-way. No promise about numbers needs this; with it a node can
+	// return with its spare range while the store is away.
 	RuleAheadKept
 	// RuleStandbyAboveCeil: a range that was kept for an outage is not issued from if a higher
 	// number has been seen in the cursor.
 	RuleStandbyAboveCeil
-	// RuleAskToAdopt: a node believes in a cursor because the store says so, not because it is
-	// there (U3b).
+	// RuleAskToAdopt: a node adopts the epoch of a cursor only if the store says that it is the
+	// counter's, not because the cursor is there (U3b).
 	RuleAskToAdopt
-	// RuleFreshAsks: so does a process that has just begun (U3b).
+	// RuleFreshAsks: a process that has just begun asks the store, too (U3b).
 	RuleFreshAsks
 	// RuleAnswersInOrder: an answer of the store does not count after the answer to a later
 	// question (U3b).
 	RuleAnswersInOrder
-	// RuleBeliefsAge: a take is not sent under an old belief, unless the store is away (U3b).
+	// RuleBeliefsAge: a take is not sent if the store's last answer is too old, unless the store is
+	// away (U3b).
 	RuleBeliefsAge
-	// RuleDrawnAnew: every seed of a cursor draws an epoch (U3b).
+	// RuleDrawnAnew: every seed of a cursor draws a new epoch (U3b).
 	RuleDrawnAnew
 	// RuleSpareEpoch: a range is installed only under the epoch that it was allocated for (U3b).
 	RuleSpareEpoch

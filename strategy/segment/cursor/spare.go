@@ -7,19 +7,19 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// spareRange is a range that was allocated to begin the cursor with; the zero range while there is
-// none.
+// spareRange is a range that was allocated to seed or advance the cursor; the zero range if there
+// is none.
 type spareRange struct {
 	persist.Range
-	gen string // the beginning of the cursor that had been seen before it was allocated
+	gen string // the gen of the cursor that was seen before it was allocated
 	// epoch is what it was allocated for, replaced what the store held before.
 	epoch, replaced string
 }
 
-// spareFits reports whether the spare range can begin the cursor that a look saw, above the numbers
-// up to issued. It must have been allocated for this beginning of the cursor: others may have
-// issued higher numbers since an older one (invariant U3, [RuleYoungSpare]). It must have been
-// allocated for the epoch that the node believes in (invariant U3b, [RuleSpareEpoch]).
+// spareFits reports whether the spare range can seed or advance the cursor that a look saw, above
+// issued. It must have been allocated for the cursor's present gen: since an older gen other nodes
+// may have issued higher numbers (invariant U3, [RuleYoungSpare]). It must have been allocated for
+// the epoch that the node believes in (invariant U3b, [RuleSpareEpoch]).
 func (m *Machine) spareFits(look *rediscursor.Taken, issued int64) bool {
 	s := &m.spare
 	young := s.gen == look.Gen || m.without(RuleYoungSpare)
@@ -28,8 +28,8 @@ func (m *Machine) spareFits(look *rediscursor.Taken, issued int64) bool {
 	return s.First > issued && young && present
 }
 
-// spareFor takes out the range that was allocated for a beginning of the cursor. If it was not
-// allocated for this one, it is dropped.
+// spareFor takes out the spare range and returns its install. If the range does not fit the cursor,
+// it is dropped.
 func (m *Machine) spareFor(look *rediscursor.Taken) (in rediscursor.Install, ok bool) {
 	s := m.spare
 	ok = m.spareFits(look, m.highest)
@@ -45,7 +45,8 @@ func (m *Machine) spareFor(look *rediscursor.Taken) (in rediscursor.Install, ok 
 	return in, true
 }
 
-// keepSpare keeps a range for a beginning of the cursor; of two the higher one stays.
+// keepSpare keeps a range that was allocated under a gen of the cursor. If there is one already,
+// the higher one stays.
 func (m *Machine) keepSpare(r persist.Range, gen string, to persist.Target) {
 	switch {
 	case m.over:
@@ -65,7 +66,7 @@ type sparing struct {
 	gen string
 }
 
-// startSpare allocates the range that the cursor lacks which a look saw, unless that is under way.
+// startSpare allocates the range that a cursor lacks according to look, unless that is under way.
 func (m *Machine) startSpare(now instant, look *rediscursor.Taken) {
 	t := &sparing{gen: look.Gen}
 	if !m.begin(Spare, t) {

@@ -31,19 +31,19 @@ func (m *Machine) take(n int64, useReserve bool) rediscursor.Take {
 	}
 }
 
-// Outcome is what came of a take.
+// Outcome is the result of a take.
 type Outcome struct {
 	// Runs may be issued, in this order. They share memory with those that were taken.
 	Runs []persist.Range
 	// Brought is how many numbers these are.
 	Brought int64
-	// Below is how many numbers were taken and are skipped, Wrong how many of them nothing
-	// explains. The commands tell of both.
+	// Below is how many numbers were taken and are skipped. Wrong is how many of them should not
+	// have been in the cursor: they cause an alarm. The commands report both.
 	Below, Wrong int64
 }
 
-// Took notes what came of a take of want numbers that was sent at since. A take that succeeds while
-// all is well costs no allocation and causes no command.
+// Took notes the result of a take of want numbers that was sent at since. If a take succeeds and
+// nothing else is to be done, Took allocates no memory and causes no command.
 func (m *Machine) Took(when, since time.Time, want int64, taken rediscursor.Taken, err error) Outcome {
 	now, sent := at(when), at(since)
 	if err == nil {
@@ -84,7 +84,7 @@ func (m *Machine) Took(when, since time.Time, want int64, taken rediscursor.Take
 	return out
 }
 
-// lacks mends the cursor after a take that did not bring all.
+// lacks mends the cursor after a take that brought too few numbers.
 func (m *Machine) lacks(now instant, taken rediscursor.Taken, out Outcome, err error) {
 	look := &taken
 	if err != nil || out.Below > 0 { // a take that got all it wanted does not look further
@@ -96,7 +96,7 @@ func (m *Machine) lacks(now instant, taken rediscursor.Taken, out Outcome, err e
 	}
 }
 
-// tellBelow tells of numbers that the guard kept back.
+// tellBelow reports numbers that the guard skipped.
 func (m *Machine) tellBelow(out Outcome) {
 	if explained := out.Below - out.Wrong; explained > 0 {
 		m.skipped(explained, ErrBelow)

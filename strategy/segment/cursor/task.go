@@ -50,8 +50,8 @@ const (
 // commanded reports whether a command is under way.
 func (s state) commanded() bool { return s >= looking }
 
-// task is one task that is under way: a sequential machine with one state. A method is called when
-// what it waits for has come, and either commands or pauses, or ends the task.
+// task is a task that is under way: a small state machine. Its method is called when the result or
+// the time that it waits for has come. The method sends the next command, pauses, or ends the task.
 type task interface {
 	base() *work
 	tick(now instant)
@@ -62,7 +62,8 @@ type task interface {
 	read(now instant, err error)
 }
 
-// work is what all tasks have. Its methods are those that a task does not need.
+// work is what all tasks have in common. Its methods do nothing: a task replaces those that it
+// needs.
 type work struct {
 	*Machine
 	id    Task
@@ -83,7 +84,7 @@ func (*work) allocated(instant, persist.Range, error)      {}
 func (*work) asked(instant, error)                         {}
 func (*work) read(instant, error)                          {}
 
-// begin puts a task on the list, unless the machine is closing or the task is under way.
+// begin starts a task and returns true, unless the machine is closing or the task is under way.
 func (m *Machine) begin(id Task, t task) bool {
 	if m.mode == Closing || m.under(id) {
 		return false
@@ -127,8 +128,8 @@ func (s *schedule) find(id Task) task {
 // under reports whether a task is under way.
 func (s *schedule) under(id Task) bool { return s.find(id) != nil }
 
-// sends notes that a task has sent a command and waits for its result. While the machine is closing
-// the task ends instead, and it reports false.
+// sends notes that a task sends a command and waits for its result, and returns true. If the
+// machine is closing, it ends the task and returns false.
 func (w *work) sends(now instant, s state) bool {
 	if w.mode == Closing {
 		w.end(now, w)
@@ -145,8 +146,8 @@ func (w *work) pauses(now instant, s state, d time.Duration) {
 	}
 }
 
-// peek looks at the cursor. claim is whether this node would bring a range that is wanted. A
-// timeout of 0 is none.
+// peek looks at the cursor. With claim, the look also claims the refill, if one is wanted, for this
+// node. A timeout of 0 means none.
 func (w *work) peek(now instant, claim bool, timeout time.Duration) {
 	if !w.sends(now, looking) {
 		return
@@ -204,7 +205,7 @@ func (m *Machine) Tick(when time.Time) {
 	}
 }
 
-// expects returns the task whose command has ended, nil if nobody waits for it.
+// expects returns the task if it is in one of the states, else nil.
 func (s *schedule) expects(id Task, states ...state) task {
 	t := s.find(id)
 	if t == nil || !slices.Contains(states, t.base().state) {
@@ -213,7 +214,7 @@ func (s *schedule) expects(id Task, states ...state) task {
 	return t
 }
 
-// Looked passes on what a [Take] of a task brought.
+// Looked passes on the result of a [Take] of a task.
 func (m *Machine) Looked(when time.Time, id Task, taken rediscursor.Taken, err error) {
 	now := at(when)
 	m.dropAll(taken.Runs, ErrBelow)
@@ -234,7 +235,7 @@ func (m *Machine) Looked(when time.Time, id Task, taken rediscursor.Taken, err e
 	t.looked(now, taken, err)
 }
 
-// Installed passes on what came of an [Install]. After an error nobody knows whether the range is
+// Installed passes on the result of an [Install]. After an error it is unknown whether the range is
 // in the cursor.
 func (m *Machine) Installed(when time.Time, id Task, answer rediscursor.Answer, err error) {
 	now := at(when)
@@ -243,8 +244,8 @@ func (m *Machine) Installed(when time.Time, id Task, answer rediscursor.Answer, 
 	}
 }
 
-// Allocated passes on what came of an [Allocate]. If the store believes in another cursor than the
-// range is for, the node asks which.
+// Allocated passes on the result of an [Allocate]. If the counter has another epoch than the range
+// is for, the node asks the store which one.
 func (m *Machine) Allocated(when time.Time, id Task, r persist.Range, err error) {
 	now := at(when)
 	t := m.expects(id, allocating)
@@ -258,9 +259,7 @@ func (m *Machine) Allocated(when time.Time, id Task, r persist.Range, err error)
 		w.refused = true
 		w.question(now, FetchDeadline)
 		return
-	case err != nil:
-		m.startWatch(now)
-	default:
+	case err == nil:
 		m.see(r.Last)
 		if !w.to.Keeps() {
 			m.belief.drew(w.to.Epoch(), w.sent)

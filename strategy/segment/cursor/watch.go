@@ -7,8 +7,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// watch looks whether a store that was away answers again, while nothing else of this node would
-// find out: otherwise an idle node would call it away for ever.
+// watch is the task that reads the store while it is away, to notice that it answers again. Without
+// it an idle node would report the store as away for ever.
 type watch struct{ work }
 
 func (m *Machine) startWatch(now instant) {
@@ -36,8 +36,8 @@ func (t *watch) read(now instant, err error) {
 	t.pauses(now, pausing, LastPause)
 }
 
-// RedisAway is what somebody else found out about Redis: since when and why it cannot be used. The
-// Cause is nil if it can.
+// RedisAway is what the node's watch over Redis has found: since when and why Redis cannot be used.
+// The Cause is nil if it can be used.
 type RedisAway struct {
 	Since time.Time
 	Cause error
@@ -52,7 +52,7 @@ func (m *Machine) Health(when time.Time, away RedisAway) *seqd.Error {
 	case m.refusal != nil:
 		return m.refusal
 	case m.mode == Mending && waited >= m.cfg.Patience:
-		// Callers have been refused; without a known reason the node may only have been asked for
+		// Callers have been refused. If there is no known reason, a caller may just have asked for
 		// very many numbers.
 		if m.failure != nil || m.away != nil || waited > m.cfg.Patience+Hangs {
 			return m.Late()
@@ -64,8 +64,8 @@ func (m *Machine) Health(when time.Time, away RedisAway) *seqd.Error {
 	return nil
 }
 
-// Degraded returns why the node does not issue as it should, although it does. A store that is away
-// is not its business.
+// Degraded returns why the node issues, but not as it should. It does not report a store that is
+// away.
 func (m *Machine) Degraded(when time.Time, away RedisAway) *seqd.Error {
 	now := at(when)
 	if m.outage.reason != nil {
@@ -88,7 +88,7 @@ func (m *Machine) Late() *seqd.Error {
 	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "no numbers came within " + m.cfg.Patience.String(), RetryAfter: time.Second}
 }
 
-// unasked returns why the next caller would find Redis away, although none has yet.
+// unasked returns an error if the next caller would find Redis away, although no caller has yet.
 func (m *Machine) unasked(now instant, away RedisAway) *seqd.Error {
 	r := &m.redis
 	switch {
@@ -97,8 +97,8 @@ func (m *Machine) unasked(now instant, away RedisAway) *seqd.Error {
 	case r.served <= at(away.Since):
 		return RedisError(away.Cause)
 	}
-	// In a Redis Cluster the server of this counter may be well while another is not: so this
-	// node's own takes tell, or a look if there are none.
+	// In a Redis Cluster the server of this counter may work while another one does not. So the
+	// takes of this counter decide, or a look if there are none.
 	if now.sub(r.served) > LastPause && now.sub(r.checked) > LastPause {
 		if t := new(check); m.begin(Check, t) {
 			r.checked = now

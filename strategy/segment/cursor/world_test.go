@@ -33,10 +33,12 @@ type world struct {
 	redis redis
 	store store
 	local local
+	slow  *slowTake // nil while no take for callers is under way
 	// offered is where each range went that the store gave, by its first number (invariant U2).
 	offered map[int64]string
 	highest int64 // that was issued
 	mode    Mode  // at the last check
+	changes map[[2]Mode]int
 }
 
 // allowed are the changes of the mode, see Machine.enter.
@@ -78,7 +80,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}}
+	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}, changes: map[[2]Mode]int{}}
 	w.store.max = cfg.Start - 1
 	w.m.Began(w.now, w.now, "")
 	return w
@@ -96,7 +98,7 @@ func (w *world) fetch() {
 			w.resumes++
 		case Log:
 		case StoreAnswers:
-			w.m.Store(nil)
+			w.m.Store(w.now, nil)
 		case OpenLocal:
 			w.local = local{open: true, ranges: c.Ranges, top: c.Floor}
 			for _, r := range c.Ranges {
@@ -131,12 +133,21 @@ func (w *world) check() {
 			w.t.Fatalf("%s has %d commands under way", task, n)
 		}
 	}
-	if next := w.m.Mode(); !slices.Contains(allowed[w.mode], next) {
+	next := w.m.Mode()
+	if !slices.Contains(allowed[w.mode], next) {
 		w.t.Errorf("the mode changes from %s to %s", w.mode, next)
 	}
-	w.mode = w.m.Mode()
-	if due := w.m.Deadline(); w.mode == Closing && !due.IsZero() {
+	w.changes[[2]Mode{w.mode, next}]++
+	w.mode = next
+	due := w.m.Deadline()
+	if w.mode == Closing && !due.IsZero() {
 		w.t.Errorf("closing, and Tick is due at %v", due)
+	}
+	if (w.mode == Mending || w.mode == Alone) && len(w.waiting) == 0 && due.IsZero() {
+		w.t.Errorf("%s, and nothing is under way", w.mode)
+	}
+	if w.slow != nil && (w.mode == Mending || w.mode == Alone) {
+		w.t.Errorf("%s, and a take is under way", w.mode)
 	}
 }
 
@@ -289,7 +300,7 @@ func (w *world) install(in rediscursor.Install, how outcome) (answer rediscursor
 // allocate takes a range from the store.
 func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 	if how == never || w.store.down {
-		w.m.Store(errDown)
+		w.m.Store(w.now, errDown)
 		return persist.Range{}, errDown
 	}
 	believed, isCursor := c.To.Cursor()
@@ -307,10 +318,10 @@ func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 		w.store.epoch = c.To.Epoch()
 	}
 	if how == lost {
-		w.m.Store(errUnknown)
+		w.m.Store(w.now, errUnknown)
 		return persist.Range{}, errUnknown
 	}
-	w.m.Store(nil)
+	w.m.Store(w.now, nil)
 	return r, nil
 }
 

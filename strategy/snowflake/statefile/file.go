@@ -218,7 +218,7 @@ func (f *File) read() (r record, err error) {
 	return r, nil
 }
 
-// belongs returns ErrForeign if the file was written by somebody else.
+// belongs returns ErrForeign if the file was written by another node.
 func (f *File) belongs(is *Identity) error {
 	switch want := &f.identity; {
 	case is.Cluster != want.Cluster:

@@ -17,8 +17,9 @@
 --   'damaged'  the hash has no format version, or one that cannot be read.
 -- All numbers are decimal strings.
 --
--- The fields of the hash: v is the format version, cluster the cluster's ID, set the bootstrap part,
--- and each slot has a field named by its machine ID. Only Go reads the bootstrap part and the slots.
+-- The fields of the hash: v is the format version, cluster the cluster's ID, set the bootstrap
+-- part, and each slot has a field named by its machine ID. Only Go reads the bootstrap part and the
+-- slots.
 
 local info = redis.call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then

@@ -1,5 +1,5 @@
--- Changes a registry of machine IDs if everything is as the caller saw it. It is sent once and never
--- repeated. It is one atomic step, written by one HSET at the end.
+-- Changes a registry of machine IDs if everything is as the caller saw it. It is sent once and
+-- never repeated. It is one atomic step, written by one HSET at the end.
 --
 -- KEYS[1]  the registry's hash
 -- ARGV[1]  the format version that this build writes

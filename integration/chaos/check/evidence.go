@@ -13,7 +13,7 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// origin is what many calls have in common.
+// origin is the part that many calls share.
 type origin struct {
 	node    string
 	life    int
@@ -24,22 +24,22 @@ type origin struct {
 	period  string
 }
 
-// call is a record.Call without its texts, which the checks do not need.
+// call is a [record.Call] without its texts, which the rules do not need.
 type call struct {
-	*origin    // never changed: other calls have the same
+	*origin    // read-only, because it is shared
 	start, end int64
 	asked      int
-	key        string // only of idempotent calls
+	key        string // only in idempotent calls
 	runs       []record.Run
-	texts      []uint64 // hashes of display forms that no number can be read from
+	texts      []uint64 // hashes of display forms that hide their numbers
 	replayed   bool
-	malformed  bool // some display forms are not as they should be
+	malformed  bool // some display forms are malformed
 }
 
-// answered is whether a call brought what it asked for.
+// answered reports whether a call got what it asked for.
 func (c *call) answered() bool { return c.status >= 200 && c.status < 300 }
 
-// String names a call in a violation.
+// String formats a call for a violation.
 func (c *call) String() string {
 	what := fmt.Sprintf("%s of %d", c.kind, c.asked)
 	if c.key != "" {
@@ -61,7 +61,7 @@ func (c *call) String() string {
 	return fmt.Sprintf("[%s, %s] %s.%d %s: %s", seconds(c.start), seconds(c.end), c.node, c.life, what, came)
 }
 
-// show shortens numbers.
+// show formats runs of numbers, shortened.
 func show(runs []record.Run) string {
 	switch {
 	case len(runs) == 0:
@@ -72,19 +72,19 @@ func show(runs []record.Run) string {
 	return fmt.Sprintf("%d numbers %d … %d", record.Runs(runs).Numbers(), runs[0].First, runs[len(runs)-1].Last())
 }
 
-// seconds shows a time.
+// seconds formats a time.
 func seconds(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f', 6, 64) }
 
-// bizType is a record.BizType made ready.
+// bizType is a [record.BizType] prepared for the rules.
 type bizType struct {
 	record.BizType
-	display *regexp.Regexp // nil where numbers are shown in decimal
+	display *regexp.Regexp // nil if numbers are shown in decimal
 	number  int            // group of display, -1 for none
 	period  int            // likewise
 	zone    zone
 }
 
-// opaque is whether display forms do not tell the number.
+// opaque reports whether display forms hide the number.
 func (b *bizType) opaque() bool { return b.display != nil && b.number < 0 }
 
 func newBizType(b record.BizType) (*bizType, error) {
@@ -110,7 +110,7 @@ func newBizType(b record.BizType) (*bizType, error) {
 	return made, nil
 }
 
-// parsed is a call that asked what an ID says.
+// parsed is a call that parsed an ID.
 type parsed struct {
 	call
 	id     string
@@ -118,13 +118,13 @@ type parsed struct {
 	answer *record.Parsed
 }
 
-// history is all of a record that the rules need.
-type history struct {
+// evidence has everything in a record that the rules need.
+type evidence struct {
 	options  Options
 	world    record.World
 	bizTypes map[string]*bizType
 	calls    []call  // by start
-	halves   []issue // answers without a key that broke off
+	halves   []issue // answers without a key that were cut off
 	parses   []parsed
 	admins   []admin
 	lives    []record.Life
@@ -136,7 +136,7 @@ type history struct {
 	findings []record.Finding
 	torn     bool
 	done     bool
-	end      int64 // the last time of anything
+	end      int64 // the latest time in the record
 	badForms []badForm
 	badCount int
 
@@ -151,25 +151,25 @@ type admin struct {
 	what string
 }
 
-// badForm is a display form that does not look as it should.
+// badForm is a malformed display form.
 type badForm struct {
 	call    int
 	bizType string
 	why     string
 }
 
-// mostBadForms bounds those that are kept.
+// mostBadForms is the largest number of malformed forms that are kept.
 const mostBadForms = 100
 
-func newHistory(opts Options) *history {
-	return &history{
+func newEvidence(opts Options) *evidence {
+	return &evidence{
 		options: opts.withDefaults(), bizTypes: make(map[string]*bizType), offsets: make(map[string][]record.Offset), names: make(map[string]string), origins: make(map[origin]*origin), seed: maphash.MakeSeed(),
 	}
 }
 
 // load reads a record.
-func load(path string, opts Options) (*history, error) {
-	h := newHistory(opts)
+func load(path string, opts Options) (*evidence, error) {
+	h := newEvidence(opts)
 	torn, err := record.Read(path, h.add)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -178,13 +178,13 @@ func load(path string, opts Options) (*history, error) {
 	return h, h.finish()
 }
 
-// add takes in one entry.
-func (h *history) add(e *record.Entry) error {
+// add adds one entry.
+func (h *evidence) add(e *record.Entry) error {
 	switch {
 	case e.World != nil:
 		return h.begin(e.World)
 	case h.world.BizTypes == nil:
-		return errors.New("a record begins with its world")
+		return errors.New("a record must begin with its world")
 	case e.Call != nil:
 		return h.addCall(e.Call)
 	case e.Life != nil:
@@ -212,7 +212,7 @@ func (h *history) add(e *record.Entry) error {
 	return nil
 }
 
-// upsert replaces the element that is the same, or adds one.
+// upsert replaces the equal element, or adds a new one.
 func upsert[T any](all []T, one T, same func(T) bool) []T {
 	if i := slices.IndexFunc(all, same); i >= 0 {
 		all[i] = one
@@ -221,13 +221,13 @@ func upsert[T any](all []T, one T, same func(T) bool) []T {
 	return append(all, one)
 }
 
-func (h *history) see(times ...int64) {
+func (h *evidence) see(times ...int64) {
 	for _, t := range times {
 		h.end = max(h.end, t)
 	}
 }
 
-func (h *history) begin(w *record.World) error {
+func (h *evidence) begin(w *record.World) error {
 	if h.world.BizTypes != nil {
 		return errors.New("two worlds in one record")
 	}
@@ -248,8 +248,8 @@ func (h *history) begin(w *record.World) error {
 	return nil
 }
 
-// from returns the one copy of an origin.
-func (h *history) from(o origin) *origin {
+// from returns the shared copy of an origin.
+func (h *evidence) from(o origin) *origin {
 	if known, ok := h.origins[o]; ok {
 		return known
 	}
@@ -257,8 +257,8 @@ func (h *history) from(o origin) *origin {
 	return &o
 }
 
-// one returns the one copy of a text.
-func (h *history) one(text string) string {
+// one returns the shared copy of a text.
+func (h *evidence) one(text string) string {
 	if known, ok := h.names[text]; ok {
 		return known
 	}
@@ -266,7 +266,7 @@ func (h *history) one(text string) string {
 	return text
 }
 
-func (h *history) addCall(r *record.Call) error {
+func (h *evidence) addCall(r *record.Call) error {
 	b := h.bizTypes[r.BizType]
 	if b == nil {
 		return fmt.Errorf("a call of %q, which the world does not have", r.BizType)
@@ -305,17 +305,17 @@ func (h *history) addCall(r *record.Call) error {
 	return nil
 }
 
-// addHalf keeps the numbers of an answer that broke off. Nobody else may have them; nothing more is
-// promised of them.
-func (h *history) addHalf(c call, runs record.Runs) {
+// addHalf adds the numbers of an answer that was cut off. No other caller may get them; nothing
+// more is promised about them.
+func (h *evidence) addHalf(c call, runs record.Runs) {
 	c.runs = runs
 	i := issue{call: &c, start: c.start, end: c.end, alone: true, firstEnding: &c}
 	i.span()
 	h.halves = append(h.halves, i)
 }
 
-// read takes numbers and period out of the display forms of an answer.
-func (h *history) read(c *call, texts []string) {
+// read reads numbers and period from the display forms of an answer.
+func (h *evidence) read(c *call, texts []string) {
 	var runs record.Runs
 	from := *c.origin
 	for i, text := range texts {
@@ -343,7 +343,7 @@ func (h *history) read(c *call, texts []string) {
 	c.origin, c.runs = h.from(from), runs
 }
 
-// take returns what the groups of a match are.
+// take returns the groups of a match.
 func (b *bizType) take(text string, m []int) (period string, number int64, err error) {
 	if b.period >= 0 && m[2*b.period] >= 0 {
 		period = digits(text[m[2*b.period]:m[2*b.period+1]])
@@ -354,7 +354,7 @@ func (b *bizType) take(text string, m []int) (period string, number int64, err e
 	return period, number, err
 }
 
-// digits leaves out everything else.
+// digits returns the digits of a text.
 func digits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -364,16 +364,16 @@ func digits(text string) string {
 	}, text)
 }
 
-// bad notes a display form of a call that is about to be added.
-func (h *history) bad(c *call, why string) {
+// bad records a malformed display form of a call that is about to be added.
+func (h *evidence) bad(c *call, why string) {
 	c.malformed = true
 	if h.badCount++; len(h.badForms) < mostBadForms {
 		h.badForms = append(h.badForms, badForm{len(h.calls), c.bizType.Name, why})
 	}
 }
 
-// finish puts what was read in order.
-func (h *history) finish() error {
+// finish sorts what was read.
+func (h *evidence) finish() error {
 	if h.world.BizTypes == nil {
 		return errors.New("the record is empty")
 	}

@@ -1,0 +1,224 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// BizType is a definition as administrators see it.
+type BizType struct {
+	Name string `json:"name"`
+	// Version grows with every change. It is 0 if only the configuration defines the biz type.
+	Version int64 `json:"version"`
+	Enabled bool  `json:"enabled"`
+	// Source is what first defined the biz type: config or api.
+	Source string `json:"source"`
+	// UpdatedAt is RFC 3339 in UTC.
+	UpdatedAt string `json:"updatedAt,omitempty"`
+	// Definition has the form of an item of bizTypes in the configuration, without secrets.
+	Definition json.RawMessage `json:"definition"`
+	// Warnings say what the change does not do although it may look so.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Change holds the options of a change of a definition.
+type Change struct {
+	// DryRun checks everything and changes nothing.
+	DryRun bool
+	// Force accepts a definition whose IDs could repeat earlier ones.
+	Force bool
+	// Check gets the current version, 0 if there is none, and returns an error if the change must
+	// not be made.
+	Check func(version int64) error
+}
+
+// Catalogue lets administrators read and change biz types. It is safe for concurrent use. Its
+// errors are of type [*seqd.Error].
+type Catalogue interface {
+	// List returns at most limit biz types in the order of their names, beginning after the name
+	// after. next is the name to continue after, "" at the end.
+	List(ctx context.Context, after string, limit int) (list []BizType, next string, err error)
+	Get(ctx context.Context, name string) (BizType, error)
+	// Put stores a definition. created is true if there was none.
+	Put(ctx context.Context, name string, definition []byte, c Change) (b BizType, created bool, err error)
+	// Patch changes a definition by a merge patch (RFC 7396).
+	Patch(ctx context.Context, name string, patch []byte, c Change) (BizType, error)
+	Enable(ctx context.Context, name string, enabled bool, c Change) (BizType, error)
+	// Delete replaces the definition by a tombstone and returns the tombstone's version.
+	Delete(ctx context.Context, name string, c Change) (BizType, error)
+}
+
+// listBizTypes answers GET /biz-types.
+func listBizTypes(c *gin.Context, catalogue Catalogue) error {
+	after, limit, err := readPage(c.Request.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	list, next, err := catalogue.List(c.Request.Context(), after, limit)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		BizTypes []BizType `json:"bizTypes"`
+		Next     string    `json:"next,omitempty"`
+	}{append([]BizType{}, list...), next}
+	writeJSON(c, http.StatusOK, jsonType, answer)
+	return nil
+}
+
+// getBizType answers GET /biz-types/{bizType}.
+func getBizType(c *gin.Context, catalogue Catalogue) error {
+	name, err := bizTypeOf(c)
+	if err != nil {
+		return err
+	}
+	b, err := catalogue.Get(c.Request.Context(), name)
+	if err != nil {
+		return err
+	}
+	writeBizType(c, http.StatusOK, b)
+	return nil
+}
+
+// putBizType answers PUT /biz-types/{bizType}.
+func putBizType(c *gin.Context, catalogue Catalogue) error {
+	name, change, err := changeOf(c, "dryRun", "force")
+	if err != nil {
+		return err
+	}
+	text, err := body(c)
+	if err != nil {
+		return err
+	}
+	b, created, err := catalogue.Put(c.Request.Context(), name, text, change)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created && !change.DryRun {
+		status = http.StatusCreated
+	}
+	writeBizType(c, status, b)
+	return nil
+}
+
+// patchBizType answers PATCH /biz-types/{bizType}.
+func patchBizType(c *gin.Context, catalogue Catalogue) error {
+	name, change, err := changeOf(c, "dryRun", "force")
+	if err != nil {
+		return err
+	}
+	text, err := body(c)
+	if err != nil {
+		return err
+	}
+	b, err := catalogue.Patch(c.Request.Context(), name, text, change)
+	if err != nil {
+		return err
+	}
+	writeBizType(c, http.StatusOK, b)
+	return nil
+}
+
+// deleteBizType answers DELETE /biz-types/{bizType}.
+func deleteBizType(c *gin.Context, catalogue Catalogue) error {
+	name, change, err := changeOf(c, "dryRun")
+	if err != nil {
+		return err
+	}
+	b, err := catalogue.Delete(c.Request.Context(), name, change)
+	if err != nil {
+		return err
+	}
+	setRevision(c, b.Version)
+	c.Writer.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// enableBizType returns the handler of POST /biz-types/{bizType}/enable or /disable.
+func enableBizType(enabled bool) func(*gin.Context, Catalogue) error {
+	return func(c *gin.Context, catalogue Catalogue) error {
+		name, change, err := changeOf(c)
+		if err != nil {
+			return err
+		}
+		b, err := catalogue.Enable(c.Request.Context(), name, enabled, change)
+		if err != nil {
+			return err
+		}
+		writeBizType(c, http.StatusOK, b)
+		return nil
+	}
+}
+
+func writeBizType(c *gin.Context, status int, b BizType) {
+	if b.Version > 0 {
+		setETag(c.Writer.Header(), b.Version)
+		setRevision(c, b.Version)
+	}
+	writeJSON(c, status, jsonType, b)
+}
+
+// bizTypeOf returns the biz type in the path of a request that takes no parameters.
+func bizTypeOf(c *gin.Context) (string, error) {
+	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+		return "", err
+	}
+	name := c.Param("bizType")
+	return name, seqd.CheckName(name)
+}
+
+// changeOf reads the name and the options of a change. flags are the query parameters that are
+// allowed.
+func changeOf(c *gin.Context, flags ...string) (name string, change Change, err error) {
+	name = c.Param("bizType")
+	if err = seqd.CheckName(name); err != nil {
+		return "", change, err
+	}
+	query, err := readQuery(c.Request.URL.RawQuery, flags...)
+	if err != nil {
+		return "", change, err
+	}
+	for flag, text := range query {
+		if text != "true" && text != "false" {
+			return "", change, seqd.Errorf(seqd.CodeInvalidRequest, "%s is %.40q and must be true or false", flag, text)
+		}
+	}
+	change.DryRun, change.Force = query["dryRun"] == "true", query["force"] == "true"
+	match, err := readIfMatch(c.Request)
+	if err != nil {
+		return "", change, err
+	}
+	none, err := readIfNoneMatch(c.Request)
+	if err == nil && none && match.asks() {
+		err = seqd.Errorf(seqd.CodeInvalidRequest, "If-Match and If-None-Match cannot both be true")
+	}
+	change.Check = func(version int64) error {
+		if !none {
+			return match.check(version)
+		}
+		if version > 0 {
+			return seqd.Errorf(seqd.CodePreconditionFailed, "If-None-Match is *, and there is version %d", version)
+		}
+		return nil
+	}
+	return name, change, err
+}
+
+// readIfNoneMatch reads the header If-None-Match. Only * makes sense for a change.
+func readIfNoneMatch(r *http.Request) (none bool, err error) {
+	lines := r.Header["If-None-Match"]
+	if len(lines) == 0 {
+		return false, nil
+	}
+	if len(lines) > 1 || strings.TrimSpace(lines[0]) != "*" {
+		return false, seqd.Errorf(seqd.CodeInvalidRequest, "If-None-Match can only be * here")
+	}
+	return true, nil
+}

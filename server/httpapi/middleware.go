@@ -1,0 +1,127 @@
+package httpapi
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// middleware is what happens around every request. There is no other middleware.
+type middleware struct {
+	ids        requestIDs
+	state      *lifecycle
+	listener   atomic.Pointer[listener] // nil without a Listener
+	counters   routeCounters            // nil without metrics
+	tracing    *tracing
+	access     *accessLog
+	logsAccess bool
+	audit      auditLog
+	limits     limits
+	places     *places
+	errors     *errorWriter
+}
+
+func newMiddleware(opts Options, state *lifecycle) *middleware {
+	tracing := new(tracing)
+	return &middleware{
+		ids: newRequestIDs(), state: state, tracing: tracing,
+		access: newAccessLog(opts.AccessLogPerSecond, opts.Log), logsAccess: opts.AccessLog,
+		audit:  auditLog{log: opts.Log, clients: clientsOf(opts)},
+		limits: limits{admission: newAdmission(opts), bodies: bodyReader{most: opts.MaxBodyBytes}},
+		places: newPlaces(opts), errors: &errorWriter{log: opts.Log, tracing: tracing},
+	}
+}
+
+// closing is the Connection header of an answer that ends its connection. Do not modify it.
+var closing = []string{"close"}
+
+// around handles a request: request ID, span, limits that do not depend on the route, panics,
+// access log. A request counts as in flight only once its body has arrived. Otherwise a client that
+// sends its body byte by byte would take a place.
+func (m *middleware) around(c *gin.Context) {
+	id, places := m.ids.of(c.Request), m.places.of(c)
+	c.Writer.Header()["X-Request-Id"] = id
+	if m.ends(c.Request) {
+		c.Writer.Header()["Connection"] = closing
+	}
+	if m.counters != nil {
+		defer m.counters.count(c)
+	}
+	// probes and scrapes are frequent and say nothing about issuing, so they are not traced
+	if m.tracing.tracer != nil && places == m.places.requests {
+		if span := m.tracing.begin(c); span != nil {
+			defer endSpan(c, span, id[0])
+		}
+	}
+	if m.logsAccess {
+		defer m.access.write(c, id[0], time.Now())
+	}
+	if audited(c) {
+		defer m.audit.write(c, id[0])
+	}
+	defer m.errors.recover(c)
+	if err := m.limits.check(c); err != nil {
+		closeGently(c)
+		c.Abort()
+		m.errors.fail(c, err)
+		return
+	}
+	if places != nil {
+		if !places.enter() {
+			m.errors.refuse(c, &places.busyReply)
+			return
+		}
+		defer places.leave()
+	}
+	c.Next()
+}
+
+// ends reports whether the answer to a request ends the connection.
+//
+// It does so while the service stops, so that the caller does not send its next request on a
+// connection that is about to close.
+//
+// It also does so if the length of the request was ambiguous: net/http removes a Content-Length
+// beside a Transfer-Encoding, and a Transfer-Encoding of an HTTP/1.0 request, without telling. A
+// proxy in front may have used the other header, and so may take what follows for the next request.
+// Therefore nothing may follow (RFC 9112, section 6.1).
+func (m *middleware) ends(r *http.Request) bool {
+	if m.state.draining.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	l := m.listener.Load()
+	return l != nil && l.crowded()
+}
+
+// limits are the limits of every request, whatever its route does.
+type limits struct {
+	admission *admission
+	bodies    bodyReader
+}
+
+// maxURIBytes is the longest request target. A longer one is answered with 414.
+const maxURIBytes = 4096
+
+// check returns an error if the target is too long, the caller may not make the request, or the
+// body is too large. The body of a caller without permission is not read. A body that means nothing
+// is read too, so that a caller with a too large one gets an answer instead of a reset. A body that
+// means something is kept for the handler.
+func (l *limits) check(c *gin.Context) error {
+	if len(c.Request.RequestURI) > maxURIBytes {
+		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)
+	}
+	if err := l.admission.allow(c); err != nil {
+		return err
+	}
+	if media := mediaOf(c); media != nil {
+		return l.bodies.hold(c, media)
+	}
+	if c.Request.ContentLength == 0 {
+		return nil
+	}
+	return l.bodies.discard(c)
+}

@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Node is one process of the cluster.
+type Node struct {
+	// ID is a random ID of the process.
+	ID string `json:"id"`
+	// Self is true for the node that answers.
+	Self bool `json:"self"`
+	// Addr is the address it listens on.
+	Addr string `json:"addr"`
+	Host string `json:"host"`
+	// Build is the version of the program.
+	Build string `json:"build"`
+	// StartedAt and SeenAt are RFC 3339 in UTC.
+	StartedAt string `json:"startedAt"`
+	SeenAt    string `json:"seenAt"`
+	// Catalogue is the number of the newest change that it knows.
+	Catalogue int64 `json:"catalogue"`
+	// BizTypes is the number of biz types that it knows.
+	BizTypes int `json:"bizTypes"`
+	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
+	MachineIDs map[string]int64 `json:"machineIds"`
+	// Backends are its store and Redis.
+	Backends map[string]Backend `json:"backends"`
+}
+
+// Backend is the state of a back end as a node sees it.
+type Backend struct {
+	// State is ok or away.
+	State string `json:"state"`
+	// Detail says why it is away. The log says more.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Nodes lists the processes of the cluster.
+type Nodes interface {
+	// Nodes returns the processes in the order of their IDs. complete is false if the store is away
+	// and only the process that answers is known.
+	Nodes(ctx context.Context) (list []Node, complete bool)
+}
+
+// listNodes answers GET /nodes.
+func listNodes(c *gin.Context, nodes Nodes) error {
+	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+		return err
+	}
+	list, complete := nodes.Nodes(c.Request.Context())
+	writeJSON(c, http.StatusOK, jsonType, struct {
+		Nodes    []Node `json:"nodes"`
+		Complete bool   `json:"complete"`
+	}{list, complete})
+	return nil
+}

@@ -1,0 +1,52 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// parsing serves /seq/{bizType}/parse/{id}.
+type parsing struct{ state *lifecycle }
+
+// parsed is the answer of the parse route.
+type parsed struct {
+	BizType string `json:"bizType"`
+	ID      string `json:"id"`
+	Number  string `json:"number"`
+	Valid   bool   `json:"valid"`
+	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026.
+	Period string `json:"period,omitempty"`
+	// Time, MachineID and Sequence are what a number of snowflake contains: when it was made, in
+	// UTC to the millisecond, with which machine ID, and its position in that millisecond.
+	Time      string `json:"time,omitempty"`
+	MachineID *int64 `json:"machineId,omitempty"`
+	Sequence  *int64 `json:"sequence,omitempty"`
+}
+
+// parse answers GET /seq/{bizType}/parse/{id}.
+func (p parsing) parse(c *gin.Context) error {
+	issuer, err := p.state.ready()
+	if err != nil {
+		return err
+	}
+	if c.Request.URL.RawQuery != "" {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "parse takes no query parameters")
+	}
+	bizType, id := c.Param("bizType"), c.Param("id")
+	number, err := issuer.Parse(bizType, id)
+	if err != nil {
+		return err
+	}
+	answer := parsed{
+		BizType: bizType, ID: id, Number: strconv.FormatInt(number.Number, 10), Valid: number.Valid, Period: number.Period.String(), MachineID: number.MachineID, Sequence: number.Sequence,
+	}
+	if !number.Time.IsZero() {
+		answer.Time = number.Time.UTC().Format(timeFormat)
+	}
+	writeJSON(c, http.StatusOK, jsonType, answer)
+	return nil
+}

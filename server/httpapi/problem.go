@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// status maps every code to its HTTP status. Any other code comes from foreign code and is an
+// internal error.
+var status = map[seqd.Code]int{
+	seqd.CodeInvalidBizType:       http.StatusBadRequest,
+	seqd.CodeInvalidCount:         http.StatusBadRequest,
+	seqd.CodeInvalidID:            http.StatusBadRequest,
+	seqd.CodeInvalidRequest:       http.StatusBadRequest,
+	seqd.CodeInvalidDefinition:    http.StatusBadRequest,
+	seqd.CodeUnauthorized:         http.StatusUnauthorized,
+	seqd.CodeForbidden:            http.StatusForbidden,
+	seqd.CodeUnknownBizType:       http.StatusNotFound,
+	seqd.CodeNotFound:             http.StatusNotFound,
+	seqd.CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
+	seqd.CodeConflict:             http.StatusConflict,
+	seqd.CodeDisabled:             http.StatusConflict,
+	seqd.CodeExhausted:            http.StatusConflict,
+	seqd.CodePreconditionFailed:   http.StatusPreconditionFailed,
+	seqd.CodeBodyTooLarge:         http.StatusRequestEntityTooLarge,
+	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
+	seqd.CodeURITooLong:           http.StatusRequestURITooLong,
+	seqd.CodeHeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
+	seqd.CodeRateLimited:          http.StatusTooManyRequests,
+	seqd.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity,
+	seqd.CodePluginPanic:          http.StatusInternalServerError,
+	seqd.CodeInternal:             http.StatusInternalServerError,
+	seqd.CodeStarting:             http.StatusServiceUnavailable,
+	seqd.CodeStopping:             http.StatusServiceUnavailable,
+	seqd.CodeOverloaded:           http.StatusServiceUnavailable,
+	seqd.CodeStoreUnavailable:     http.StatusServiceUnavailable,
+	seqd.CodeRedisUnavailable:     http.StatusServiceUnavailable,
+	seqd.CodeClockRollback:        http.StatusServiceUnavailable,
+	seqd.CodeNoMachineID:          http.StatusServiceUnavailable,
+	seqd.CodeCursorContested:      http.StatusServiceUnavailable,
+	seqd.CodeTimeout:              http.StatusServiceUnavailable,
+	seqd.CodeCanceled:             http.StatusServiceUnavailable,
+}
+
+// problem is an error as in RFC 9457.
+type problem struct {
+	Type      string    `json:"type"`
+	Title     string    `json:"title"`
+	Status    int       `json:"status"`
+	Code      seqd.Code `json:"code"`
+	Detail    string    `json:"detail"`
+	RequestID string    `json:"requestId,omitempty"`
+	// Problems lists what is wrong with the settings of a definition.
+	Problems []settingProblem `json:"problems,omitempty"`
+	BizTypes []unready        `json:"bizTypes,omitempty"`
+	// Unready is how many biz types cannot issue. BizTypes names the first of them.
+	Unready int `json:"unready,omitempty"`
+	// Details are what strategies report to operators, in the answer of /readyz.
+	Details details `json:"details,omitempty"`
+}
+
+// settingProblem is what is wrong with one setting.
+type settingProblem struct {
+	Key  string `json:"key"`
+	Text string `json:"text"`
+}
+
+func newProblem(err *seqd.Error) problem {
+	code := err.Code
+	number, known := status[code]
+	if !known {
+		code, number = seqd.CodeInternal, http.StatusInternalServerError
+	}
+	p := problem{Type: "about:blank", Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
+	for _, wrong := range err.Problems {
+		p.Problems = append(p.Problems, settingProblem(wrong))
+	}
+	return p
+}
+
+// errorWriter writes every error.
+type errorWriter struct {
+	log     *slog.Logger
+	tracing *tracing
+}
+
+// handler returns a handler that runs f and answers with its error.
+func (w *errorWriter) handler(f func(*gin.Context) error) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if err := f(c); err != nil {
+			w.fail(c, err)
+		}
+	}
+}
+
+// fail writes the answer for an error.
+func (w *errorWriter) fail(c *gin.Context, err error) {
+	shown := seqd.AsError(err)
+	w.logCause(c, shown)
+	w.write(c, shown, newProblem(shown))
+}
+
+// logCause logs why a request of an administrator was refused, if the answer does not say all of
+// it.
+func (w *errorWriter) logCause(c *gin.Context, err *seqd.Error) {
+	if err.Err != nil && administrative(c) && !errors.Is(err, context.Canceled) {
+		w.log.LogAttrs(c.Request.Context(), slog.LevelWarn, "an administrator's request was refused", slog.String("requestId", requestID(c)), slog.Any("error", err))
+	}
+}
+
+// write writes a problem document and the headers of its error.
+func (w *errorWriter) write(c *gin.Context, err *seqd.Error, p problem) {
+	w.tracing.code(c, p.Code)
+	p.RequestID = requestID(c)
+	header := c.Writer.Header()
+	header["Cache-Control"] = noStore
+	wait := err.RetryAfter
+	if wait <= 0 && (p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests) {
+		wait = time.Second
+	}
+	if p.Status == http.StatusUnauthorized {
+		header["Www-Authenticate"] = bearer
+	}
+	if wait > 0 {
+		header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
+	}
+	writeJSON(c, p.Status, problemType, p)
+}
+
+// recover answers 500 if a handler panicked. Defer it directly.
+func (w *errorWriter) recover(c *gin.Context) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	w.log.Error("panic while answering a request", "path", discreet(c.Request.URL.Path), "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
+	c.Abort()
+	if !c.Writer.Written() {
+		w.fail(c, &seqd.Error{Code: seqd.CodeInternal, Detail: "an internal error; the log of the service says more"})
+	}
+}
+
+// refuse answers a request for which there is no room.
+func (w *errorWriter) refuse(c *gin.Context, why *busyReply) {
+	c.Abort()
+	w.tracing.code(c, seqd.CodeOverloaded)
+	why.answer(c)
+}

@@ -1,0 +1,154 @@
+package snowflake
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// tenure is the machine ID that is held now and the generator that uses it, or why there is none.
+// Only the run goroutine of the holder changes it. Everything else is safe for concurrent use.
+type tenure struct {
+	gen      *generator
+	env      *environment
+	key      string        // of the instance
+	registry string        // the name of the registry
+	maxWait  time.Duration // the longest wait for a clock that was set back
+
+	mu    sync.Mutex // guards what follows; gen's lock is taken under it
+	state state      // seeking or holding
+	lease lease
+	// the generator may use times up to bound: the lease's until, or later ones of the reservation
+	bound   int64
+	failure *seqd.Error // why there is no machine ID, or why it is not renewed
+}
+
+// state says whether a holder has a machine ID.
+type state int
+
+const (
+	seeking state = iota // without a machine ID
+	holding              // with one
+)
+
+// held reports whether there is a machine ID.
+func (t *tenure) held() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == holding
+}
+
+// now returns what is held.
+func (t *tenure) now() (s state, l lease, bound int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state, t.lease, t.bound
+}
+
+// set lets the generator use a lease up to bound.
+func (t *tenure) set(l lease, bound int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	changed := t.state == seeking || t.lease.id != l.id || t.lease.token != l.token
+	t.lease, t.bound = l, bound
+	t.gen.set(l.id, l.lower, bound, l.floored)
+	if changed {
+		t.state = holding
+		t.env.Log.Info("machine ID", "machineId", l.id, "key", t.key, "from", at(l.lower+1), "until", at(bound))
+	}
+}
+
+// clear forgets a lease that was lost, and returns its machine ID. The generator must be stopped.
+func (t *tenure) clear() (id int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id = t.lease.id
+	t.state, t.lease, t.bound = seeking, lease{}, 0
+	return id
+}
+
+// health returns an error if no number can be made now. It does no I/O.
+func (t *tenure) health() *seqd.Error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.env.ms()
+	switch {
+	case t.state == seeking && t.failure != nil:
+		return t.failure
+	case t.state == seeking:
+		return &seqd.Error{Code: seqd.CodeStarting, Detail: "looking for a machine ID", RetryAfter: time.Second}
+	case now > t.bound:
+		return t.ended()
+	case time.Duration(t.lease.lower+1-now)*time.Millisecond > t.maxWait:
+		return t.early(now)
+	}
+	return t.gen.health(now)
+}
+
+// early is the error before the lease begins. mu is held.
+func (t *tenure) early(now int64) *seqd.Error {
+	code := seqd.CodeClockRollback
+	if t.lease.floored {
+		code = seqd.CodeStarting
+	}
+	wait := time.Duration(t.lease.lower+1-now) * time.Millisecond
+	return &seqd.Error{Code: code, RetryAfter: wait, Detail: fmt.Sprintf("machine ID %d can be used from %s on, after every time that may have been used with it",
+		t.lease.id, at(t.lease.lower+1))}
+}
+
+// ended is the error after the lease. mu is held.
+func (t *tenure) ended() *seqd.Error {
+	e := &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second,
+		Detail: fmt.Sprintf("the lease of machine ID %d ended at %s and could not be renewed", t.lease.id, at(t.bound))}
+	if t.failure != nil {
+		e.Err = t.failure
+	}
+	return e
+}
+
+// details returns what operators see of the lease.
+func (t *tenure) details() map[string]any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == seeking {
+		return map[string]any{"key": t.key}
+	}
+	left := time.Duration(max(0, t.bound-t.env.ms())) * time.Millisecond
+	d := map[string]any{"key": t.key, "machineId": t.lease.id, "leaseUntil": at(t.bound), "timeLeft": left.String()}
+	if t.lease.lower > 0 {
+		d["leaseFrom"] = at(t.lease.lower + 1)
+	}
+	return d
+}
+
+// degraded returns why the machine ID is not renewed, nil if it is.
+func (t *tenure) degraded() *seqd.Error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failure
+}
+
+// note keeps the current problem, and logs each change once.
+func (t *tenure) note(err error) {
+	t.mu.Lock()
+	was := t.failure
+	var now *seqd.Error
+	if err != nil {
+		now = callerError(err)
+	}
+	t.failure = now
+	state, id := t.state, t.lease.id
+	t.mu.Unlock()
+	switch {
+	case now == nil && was != nil && state == holding:
+		t.env.Log.Info("the registry of machine IDs answers again", "machineId", id)
+	case now == nil, was != nil && was.Code == now.Code && was.Detail == now.Detail:
+		// causes contain port numbers and differ each time
+	case state == seeking:
+		t.env.Log.Warn("no machine ID", "registry", t.registry, "error", now)
+	default:
+		t.env.Log.Error("the machine ID cannot be renewed", "machineId", id, "error", now)
+	}
+}
