@@ -270,8 +270,8 @@ func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	f.former("counters", "user@", "max", 20261201)
 }
 
-// A node of the previous version, whose clock was set back too, begins a period and removes it while
-// a node of this version begins it.
+// A node of the previous version, whose clock was set back too, begins a period and removes it
+// while a node of this version begins it.
 func TestPeriodThatIsRemovedWhileItBegins(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	s := f.open()
