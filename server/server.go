@@ -1,14 +1,13 @@
-// Package server is the service: it wires configuration, back ends, biz types and HTTP together,
-// runs them, and stops them in the reverse order.
+// Package server is the service. It connects configuration, back ends, biz types and HTTP, runs
+// them, and stops them in the reverse order.
 //
-// A program of one's own needs no more than this, next to the imports of its strategies and
-// plugins:
+// A program of your own needs only this, and the imports of its strategies and plugins:
 //
 //	cfg, err := config.Load(config.Sources{File: "seqd.yaml", Env: os.Environ()})
 //	if err != nil { log.Fatal(err) }
 //	err = server.Run(ctx, cfg)
 //
-// The work is done in the packages below this one; here they are only connected:
+// The packages below this one do the work. The files of this package connect them:
 //
 //   - options.go: what a program may change
 //   - server.go, cleanups.go, background.go: the life cycle
@@ -17,7 +16,7 @@
 //   - answers.go: where answers to an Idempotency-Key are kept
 //   - telemetry.go: metrics and traces
 //
-// Whatever Start opens adds its clean-up in the same function; see [cleanups].
+// A function that opens something during Start also adds the clean-up for it; see [cleanups].
 package server
 
 import (

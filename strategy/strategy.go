@@ -1,6 +1,6 @@
-// Package strategy is the registry of strategies, as package database/sql is one of drivers. A
-// strategy registers a factory in an init function of its package. A program gets it by importing
-// that package; package standard imports all that come with seqd.
+// Package strategy is the registry of strategies. Like a driver of database/sql, a strategy
+// registers a factory in an init function of its package, and a program gets the strategy by
+// importing that package. Package standard imports all strategies that come with seqd.
 package strategy
 
 import (

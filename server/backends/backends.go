@@ -1,5 +1,4 @@
-// Package backends opens what a node stores numbers in and coordinates by, the store and Redis, and
-// watches whether they answer.
+// Package backends opens the store and Redis, and watches whether they answer.
 //
 //   - store.go: opening the store, and starting without it
 //   - gate.go: a store that must not be used yet
@@ -7,8 +6,8 @@
 //   - watch.go: whether Redis answers
 //
 // The package depends on the drivers of stores, the scripts that check Redis, and the sections
-// store and redis of the configuration. What is kept in the back ends it does not know. A new store
-// is a driver below persist and a case in [NewStore].
+// store and redis of the configuration. It does not know what is kept in them. To add a store,
+// write a driver below persist and add a case to newStore; CONTRIBUTING.md has all steps.
 package backends
 
 import "time"

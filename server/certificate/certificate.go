@@ -1,8 +1,8 @@
 // Package certificate reads the certificate of the service and its key, and reads them again when
 // the files change, so that a renewed certificate needs no restart.
 //
-// It depends on the file names in the configuration, a clock and a log. Whatever else decides how
-// callers' connections are encrypted belongs into [Certificate.Settings].
+// It depends on the file names in the configuration, a clock and a log. Other settings of TLS
+// belong into [Certificate.Settings].
 package certificate
 
 import (

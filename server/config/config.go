@@ -1,6 +1,6 @@
-// Package config reads the configuration once into a struct that does not change afterwards. File <
-// environment < flags. Every key has a default. A key that is unknown, of a wrong type or out of
-// its range is an error that names the key.
+// Package config reads the configuration once into a struct that does not change afterwards. The
+// environment overrides the file, and flags override both. Every key has a default. A key that is
+// unknown, of a wrong type or out of its range is an error that names the key.
 package config
 
 import (

@@ -2,17 +2,17 @@
 // API changes ([Editor]) and every node follows ([Catalogue]); with bizTypesFrom: config they are
 // what the configuration says.
 //
-//   - stored.go: the documents; what commands such as raise read of them
+//   - stored.go: the documents, and the part of them that commands such as raise read
 //   - seed.go: definitions of the configuration that the store does not have yet
-//   - builder.go, shape.go: from a definition to the strategy and plugins that the issuer runs
-//   - claim.go: invariant U6, a biz type issues in one shape only
+//   - builder.go, shape.go: the strategy and plugins of a definition, and their shape
+//   - claim.go: a biz type issues in one shape only (invariant U6)
 //   - catalogue.go, state.go: this process follows the documents
 //   - editor.go, check.go, patch.go: changes by administrators
 //
 // The package depends on the store's documents, shapes and counters, the feed of changes, the part
-// of the issuer that replaces biz types, a clock and a log: see [Options]. What a definition may
-// contain is decided in package config, what strategies and plugins make of it in their packages. A
-// new field of the stored document goes into stored.go; a new rule for changes into check.go.
+// of the issuer that replaces biz types, a clock and a log: see [Options]. Package config decides
+// what a definition may contain. A new field of the stored document goes into stored.go, a new rule
+// for changes into check.go.
 package definitions
 
 import (

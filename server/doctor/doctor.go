@@ -1,13 +1,13 @@
 // Package doctor examines a configuration and everything that it names (files, stores, Redis,
 // hosts, clocks) and says what to change. It changes nothing itself.
 //
-// Each check is a type of its own in a file of its own: configCheck, addressCheck, filesCheck,
-// storeCheck, redisCheck, hostsCheck, clocksCheck. [Doctor.Examine] runs them side by side and
-// bounds each in time. A new check is one more file, and a line in Examine.
+// Each check is a type in a file of its own: configCheck, addressCheck, filesCheck, storeCheck,
+// redisCheck, hostsCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each with a time
+// limit. To add a check, write such a file and add a line to Examine.
 //
-// The package depends on the drivers, on the scripts of the cursor, and on the configuration; it
-// knows strategies and plugins only by the keys of their settings. Everything that it asks the
-// machine for is in [Host], so that tests can replace it.
+// The package depends on the drivers, on the scripts of the cursor, and on the configuration. Of
+// strategies and plugins it knows only the keys of their settings. [Host] is what it needs from the
+// machine, so that tests can replace it.
 package doctor
 
 import (

@@ -1,5 +1,5 @@
-// Package httpapi serves the HTTP API: routes, JSON, errors. It knows the [seqd.Issuer] and nothing
-// of strategies, stores or plugins.
+// Package httpapi serves the HTTP API: routes, JSON, errors. It uses the [seqd.Issuer], and no
+// strategy, store or plugin.
 //
 // [API] is the handler. [New] makes its parts, and API.routes lists the routes. Each part has a
 // type and a file of its own: middleware (what happens around every request), issuing, parsing,

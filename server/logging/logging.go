@@ -2,8 +2,8 @@
 // for the output; [New] returns one that writes at once. [Trouble] logs what fails repeatedly only
 // when that begins and ends.
 //
-// It depends on the configuration's section log and on nothing else. Add here what decides how
-// lines are formatted, written or thinned out; which lines there are is up to the other packages.
+// It depends only on the configuration's section log. It decides how lines are formatted and
+// written, and which are left out if there are too many. The other packages decide what to log.
 package logging
 
 import (

@@ -1,11 +1,11 @@
 // Package metrics counts what happens and serves the counts to Prometheus. Counting takes no lock
-// and does not allocate. What can be read when needed is read at a scrape, without I/O.
+// and does not allocate. Gauges are read when Prometheus scrapes, without I/O.
 //
 // At most [Options].MaxBizTypes biz types have a label of their own: all, if there are no more than
 // that, otherwise those with the first events. The others share the label [Other], which shows the
-// sum of their counters and the worst of their gauges. A biz type that is gone loses its series
-// soon after, and another biz type can have its place; if it returns, it starts at 0. An idle biz
-// type costs no memory here.
+// sum of their counters and the worst of their gauges. Soon after a biz type was removed, its
+// series are removed too, and another biz type can have its label. If it is created again, its
+// counters start at 0. An idle biz type needs no memory here.
 //
 // [Metrics] is the main type; it implements [seqd.Observer]. To add a metric, declare its family in
 // families.go, fill it in collect.go or state.go, and describe it in docs/METRICS.md.

@@ -1,9 +1,9 @@
-// Package nodes keeps this node among those of its cluster: each writes a document every few
-// seconds and reads those of the others.
+// Package nodes keeps the list of the nodes of the cluster. Every few seconds each node writes a
+// document about itself and reads those of the others.
 //
-// It depends on the documents of the store, a clock and a log, and asks for what a node says of
-// itself by the functions in [Options]. A new field of GET /nodes is one of [httpapi.Node] and is
-// filled in by [Nodes.self].
+// The package depends on the documents of the store, a clock and a log. The functions in [Options]
+// return what a node reports about itself. To add a field to GET /nodes, add it to [httpapi.Node]
+// and fill it in [Nodes.self].
 package nodes
 
 import (

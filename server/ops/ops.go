@@ -3,6 +3,6 @@
 // package command.
 //
 // The package depends on the configuration and opens the back ends itself (package backends). It
-// reads definitions from the store (package definitions), and uses nothing of a running service but
-// its HTTP routes. A new command is a file of its own here, and a case in package command.
+// reads definitions from the store (package definitions). Of a running service it uses only the
+// HTTP routes. To add a command, write a file here and add a case to package command.
 package ops

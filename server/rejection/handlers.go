@@ -2,8 +2,8 @@
 // share one handler; it is made when the first of them needs it and closed when the last one is
 // gone.
 //
-// It depends on the registry of handlers (package plugin) and on what they are built from. A new
-// handler is a package of its own below plugin; nothing here knows one by name.
+// It depends on the registry of handlers (package plugin) and on what they are built from. To add a
+// handler, write a package below plugin, such as plugin/webhook; this package names none.
 package rejection
 
 import (

@@ -47,11 +47,10 @@ func (b *batch) lost(left need) int64 {
 	return max(0, min(left.n, brought-left.offset))
 }
 
-// await waits, in a caller that does not send the take itself, until it is back. A caller with a
-// deadline returns when it expires. One that can only be cancelled stays until the take is back,
-// which the time-out of Redis bounds: a wait for two things at once costs as much as the rest of
-// joining. So does the caller that sends the take, even with a deadline: others wait for what it
-// brings.
+// await waits for the take, in a caller that does not send it itself. A caller with a deadline
+// returns when it expires. A caller that can only be cancelled waits until the take is back, which
+// the time-out of Redis bounds, because a select would double the cost of joining. The caller that
+// sends the take also waits for it, even with a deadline, because others need its result.
 func (b *batch) await(ctx context.Context) error {
 	if _, limited := ctx.Deadline(); !limited {
 		<-b.done
@@ -82,8 +81,8 @@ func (b *batch) share(offset, n int64, seq *seqd.Sequence) {
 	}
 }
 
-// forsake skips the numbers of a caller who has left its batch. While the take is under way nobody
-// knows whether there will be any.
+// forsake skips the numbers of a caller that has left its batch. While the take is under way it is
+// not known whether there will be any; then deliver skips them.
 func (s *Shared) forsake(b *batch, left need) {
 	s.mu.Lock()
 	if !b.back {
@@ -104,14 +103,14 @@ func (s *Shared) takeOn() {
 // takeOnce sends the forming batch's take, hands out what it brings, and reports whether another
 // batch has formed.
 func (s *Shared) takeOnce() (more bool) {
-	// Whoever is ready to run may still join. Under load this halves the calls per number; an idle
-	// system has nobody to yield to.
+	// Let callers that are ready to run join. Under load this halves the calls per number. An idle
+	// system has no such callers, so it loses no time.
 	runtime.Gosched()
 	s.mu.Lock()
 	b := s.forming
 	s.forming = nil
 	sent, taken, err := time.Now(), rediscursor.Taken{}, errPanic
-	// also when a client panics: others wait for it
+	// also if the client panics: others wait for the batch
 	defer func() { more = s.deliver(b, sent, taken, err) }()
 	take, wait := s.machine.Send(sent, b.want)
 	for wait {
@@ -124,7 +123,7 @@ func (s *Shared) takeOnce() (more bool) {
 	return more
 }
 
-// errPanic is what a take comes to that panics.
+// errPanic is the error of a take that panicked.
 var errPanic = errors.New("the call to Redis panicked")
 
 // awaitResume waits until the machine lets the take be sent. mu is held, and released meanwhile.
@@ -153,7 +152,7 @@ func (s *Shared) deliver(b *batch, sent time.Time, taken rediscursor.Taken, err 
 	s.taking = more
 	gone, then := b.gone, s.execute(now)
 	s.mu.Unlock()
-	close(b.done) // first: callers wait for their numbers, and not for observers
+	close(b.done) // first, so that callers do not wait for observers
 	for _, left := range gone {
 		s.skipped(b.lost(left), left.err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// happens passes an event on to the machine and executes what follows from it.
+// happens passes an event on to the machine and executes the commands that follow from it.
 func (s *Shared) happens(event func(now time.Time)) {
 	s.mu.Lock()
 	now := time.Now()
@@ -23,8 +23,8 @@ func run(then []func()) {
 	}
 }
 
-// execute begins what the machine commands and sets the timer. It returns what must be done, in
-// order, without the lock: an observer may call back. mu is held.
+// execute begins the machine's commands and sets the timer. It returns functions that must be
+// called in order after mu is released, because an observer may call back. mu is held.
 func (s *Shared) execute(now time.Time) (then []func()) {
 	for commands := s.machine.Commands(); commands != nil; commands = s.machine.Commands() {
 		for _, c := range commands {
@@ -37,7 +37,7 @@ func (s *Shared) execute(now time.Time) (then []func()) {
 	return then
 }
 
-// perform begins a command, or returns what is to be done without the lock. mu is held.
+// perform begins a command, or returns a function to call after mu is released. mu is held.
 func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 	switch c := c.(type) {
 	case cursor.Take:
@@ -72,7 +72,7 @@ func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 	return nil
 }
 
-// wake returns what lets the callers look again who wait now.
+// wake returns the function that wakes the callers who wait now.
 func (s *Shared) wake() (then func()) {
 	woken := s.woken
 	if woken == nil {
@@ -89,7 +89,7 @@ func (s *Shared) resume() {
 	}
 }
 
-// setTimer has tick called when the machine waits for a time. mu is held.
+// setTimer sets the timer that calls tick at the machine's deadline, if there is one. mu is held.
 func (s *Shared) setTimer(now time.Time) {
 	due := s.machine.Deadline()
 	if due == s.due {
@@ -104,7 +104,7 @@ func (s *Shared) setTimer(now time.Time) {
 	}
 }
 
-// tick passes on that a time has come. Close waits for what follows.
+// tick tells the machine that its deadline has come. Close waits for the commands that follow.
 func (s *Shared) tick() {
 	s.mu.Lock()
 	if s.machine.Mode() == cursor.Closing {
@@ -114,7 +114,7 @@ func (s *Shared) tick() {
 	s.work.Add(1)
 	defer s.work.Done()
 	now := time.Now()
-	s.due = time.Time{} // the timer has rung
+	s.due = time.Time{} // the timer has fired
 	s.machine.Tick(now)
 	then := s.execute(now)
 	s.mu.Unlock()
@@ -129,7 +129,7 @@ func within(timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), timeout)
 }
 
-// untilClose returns what Close closes. mu is held.
+// untilClose returns the channel that Close closes. mu is held.
 func (s *Shared) untilClose() <-chan struct{} {
 	if s.stopping == nil {
 		s.stopping = make(chan struct{})
@@ -151,7 +151,7 @@ func cancelled(timeout time.Duration, stopping <-chan struct{}) (context.Context
 	return ctx, cancel
 }
 
-// result passes on what came of a command of a task.
+// result passes on the result of a task's command.
 func (s *Shared) result(task cursor.Task, event func(now time.Time)) {
 	s.happens(func(now time.Time) {
 		if local := s.local.Load(); task == cursor.Comeback && local != nil {
@@ -193,7 +193,8 @@ func (s *Shared) readStore(c cursor.ReadStore, stopping <-chan struct{}) {
 	s.result(c.Task, func(now time.Time) { s.machine.Read(now, c.Task, err) })
 }
 
-// openLocal opens the local buffer. mu is held: callers find it as soon as the mode has changed.
+// openLocal opens the local buffer. mu is held, so callers find the buffer as soon as the mode has
+// changed.
 func (s *Shared) openLocal(c cursor.OpenLocal) {
 	local := &buffer{}
 	local.init(&s.ranges, s.settings.Threshold, s.settings.AcquireTimeout, c.Floor)

@@ -1,13 +1,17 @@
-// Package segment is the strategy that takes ranges of numbers (segments) from the store:
-// increasing numbers without gaps, except after crashes, at the cost of one write to the store per
-// segment.
+// Package segment is the strategy that takes ranges of numbers (segments) from the store. Numbers
+// increase. Some are skipped, for example after a crash. Each segment costs one write to the store.
 //
-// It has three strategies:
-//   - [Strategy] issues from this node's own double buffer (buffer.go).
-//   - [Shared] issues from a cursor in Redis, in strict order over all nodes. What it does is
-//     decided in package cursor.
-//   - [Periodic] issues numbers that are reset each day, month or year. It has a Strategy or Shared
-//     for each period.
+// There are three strategies; build chooses one:
+//   - [Strategy] issues from this node's own double buffer (buffer.go). It is used on one node, and
+//     on several nodes with the ordering per-node.
+//   - [Shared] issues from a cursor in Redis, in strict order over all nodes. The state machine in
+//     package cursor decides what it does; Shared executes that (shared.go: callers; batch.go:
+//     takes that callers share; drive.go: commands).
+//   - [Periodic] issues numbers that are reset each day, month or year (periodic.go, purge.go). It
+//     has a Strategy or Shared for each period.
+//
+// All of them allocate ranges in ranges.go, by the step rule in settings.go. Numbers are unique
+// because the store gives a range away once (invariant U1), and a range goes to one place (U2).
 package segment
 
 import (
@@ -80,8 +84,8 @@ var (
 	_ seqd.HealthReporter = (*Strategy)(nil)
 )
 
-// New returns the strategy of one biz type, whose Settings must be of type *Settings. It touches
-// nothing.
+// New returns the strategy of one biz type, whose Settings must be of type *Settings. It does no
+// I/O.
 func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {

@@ -25,9 +25,10 @@ type sharedCursor interface {
 // Shared issues the numbers of one biz type from a cursor that all nodes of the cluster share:
 // strictly increasing over all of them. It is safe for concurrent use.
 //
-// It is a shell. What to do is decided by a machine (package cursor); Shared holds the lock around
-// it, lets callers share takes (batch.go) and executes its commands (drive.go). No state of the
-// protocol is kept here.
+// It is a shell around a machine of package cursor, which decides what to do and has the modes
+// online, mending, alone and closing. Shared holds the lock around the machine, lets callers share
+// takes (batch.go) and executes the machine's commands (drive.go). It keeps no state of the
+// protocol.
 type Shared struct {
 	ranges
 	cursor sharedCursor
@@ -54,7 +55,7 @@ var (
 )
 
 // NewShared returns the strategy of one biz type over a cursor. The biz type's Settings must be of
-// type *Settings. It touches nothing.
+// type *Settings. It does no I/O.
 func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shared, error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -86,7 +87,7 @@ func (s *Shared) Init(ctx context.Context, fresh bool) error {
 }
 
 // Generate adds n numbers to seq, as one run or, if a range ends in between, as several ascending
-// ones.
+// runs. Online it takes from the cursor, alone from the local buffer, and mending it waits.
 func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	if uint(n)-1 >= seqd.MaxCount {
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
@@ -124,8 +125,8 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 	}
 }
 
-// join takes part in the next take and adds what came of it to seq. While the cursor is mended it
-// returns at once instead, with the channel to wait for.
+// join takes part in the next take and adds the caller's numbers to seq. If the mode is not Online
+// it takes nothing: it returns a channel to wait for, or the refusal.
 func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-chan struct{}, err error) {
 	span := trace.SpanFromContext(ctx)
 	s.mu.Lock()
@@ -158,7 +159,9 @@ func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-
 	return nil, nil
 }
 
-// turnAway says what a caller does that cannot take from the cursor now. mu is held.
+// turnAway handles a caller that cannot take from the cursor now: it returns an error if the caller
+// is refused, and a channel if the caller must wait. If both are nil, the node is alone, and the
+// caller takes from the local buffer. mu is held.
 func (s *Shared) turnAway(mode cursor.Mode, refusal *seqd.Error, n int64) (wake <-chan struct{}, err error) {
 	switch {
 	case mode == cursor.Closing:
@@ -175,7 +178,7 @@ func (s *Shared) turnAway(mode cursor.Mode, refusal *seqd.Error, n int64) (wake 
 	return s.woken, nil
 }
 
-// await waits until callers shall look again. It ends the need that join registered.
+// await waits until the mode may have changed. It removes the need that join registered.
 func (s *Shared) await(ctx context.Context, wake <-chan struct{}, late <-chan time.Time, n int64) error {
 	var err error
 	isLate := false
@@ -195,7 +198,7 @@ func (s *Shared) await(ctx context.Context, wake <-chan struct{}, late <-chan ti
 	return err
 }
 
-// skipped tells of numbers that were taken and that nobody gets.
+// skipped reports numbers that were taken and that nobody gets.
 func (s *Shared) skipped(n int64, why error) {
 	if n > 0 {
 		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: why})
@@ -221,7 +224,7 @@ func (s *Shared) Degraded() *seqd.Error {
 	return s.storeAway()
 }
 
-// ask asks the machine how it is.
+// ask calls how, which is Health or Degraded, on the machine.
 func (s *Shared) ask(how func(*cursor.Machine, time.Time, cursor.RedisAway) *seqd.Error) (answer *seqd.Error) {
 	var away cursor.RedisAway
 	if s.env.RedisAway != nil {
@@ -231,8 +234,9 @@ func (s *Shared) ask(how func(*cursor.Machine, time.Time, cursor.RedisAway) *seq
 	return answer
 }
 
-// prepare has the cursor looked at, which begins it if there is none and fills it if it is short. A
-// take that is under way does that already, and mending must not overlap with it.
+// prepare mends the cursor ahead of the first request: the cursor is begun if there is none, and
+// filled if it is short. If a take is under way, the take does that, and mending must not overlap
+// with it.
 func (s *Shared) prepare() {
 	s.happens(func(now time.Time) {
 		if !s.taking {
@@ -252,8 +256,8 @@ func (s *Shared) forget(ctx context.Context) error {
 	return nil
 }
 
-// Close ends issuing and gives back the numbers that only this node had. It waits for what is under
-// way until ctx ends. Only the first call does anything.
+// Close ends issuing and gives back the numbers that only this node had. It waits for takes and
+// commands under way until ctx ends. Only the first call does anything.
 func (s *Shared) Close(ctx context.Context) error {
 	closed := false
 	s.happens(func(now time.Time) {

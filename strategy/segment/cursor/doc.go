@@ -8,7 +8,7 @@
 //
 // # Modes
 //
-// A machine is in one of four modes. Only [Machine.enter] changes it.
+// A machine is in one of four modes. Only the method enter changes it.
 //
 //   - [Online]: callers take from the cursor. It ends when a take fails or brings too few numbers.
 //   - [Mending]: callers wait while the task mend looks at the cursor and does what it lacks

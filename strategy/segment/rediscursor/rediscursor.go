@@ -2,15 +2,16 @@
 // from: a hash in Redis that only the scripts in lua/ touch (invariant U4). The header of each file
 // describes its arguments and results.
 //
-// The hash is trusted only under the replication ID it was written under, and only on a primary
-// (invariant U3). A server that was restarted, promoted or restored has another one, and its hash
-// may lack numbers that were handed out. Every beginning of the cursor has a gen of its own, which
-// an install must name, so that a late, repeated or misdirected install has no effect.
+// The hash is trusted only under the replication ID that it was written under, and only on a
+// primary (invariant U3). A server that was restarted, promoted or restored has another replication
+// ID, and its hash may lack numbers that were handed out. Whenever the cursor is begun anew it gets
+// a new random gen. An install must name the present gen, so that a late, repeated or misdirected
+// install has no effect.
 //
-// The store may have moved without this Redis: by a restored backup, under another ordering, or
-// with another Redis. So a cursor counts only under the sequencer epoch that the store holds
-// (invariant U3b). The hash has the epoch that it was seeded under, and callers name the one that
-// the store holds. Numbers are taken only if these are equal.
+// Numbers of the counter may also have been issued without this Redis: after a restored backup,
+// under another ordering, or with another Redis. So the hash has the sequencer epoch that it was
+// seeded under, and callers name the epoch that the store holds. Numbers are taken only if these
+// are equal (invariant U3b).
 package rediscursor
 
 import (
