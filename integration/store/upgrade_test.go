@@ -270,8 +270,8 @@ func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	f.former("counters", "user@", "max", 20261201)
 }
 
-// A node of the previous version, whose clock was set back too, begins a period and removes it while
-// a node of this version begins it.
+// A node of the previous version, whose clock was set back too, begins a period and removes it
+// while a node of this version begins it.
 func TestPeriodThatIsRemovedWhileItBegins(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	s := f.open()
@@ -419,5 +419,17 @@ func TestUpgradeOfDamagedTombstones(t *testing.T) {
 		if d, err := s.Documents().Read(t.Context(), persist.PeriodKind, name+"@20261001"); err == nil || errors.Is(err, persist.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
+	}
+}
+
+// A damaged record of the cluster is an error that does not pass: the start must not wait for ever.
+func TestUpgradeOfDamagedCluster(t *testing.T) {
+	f := newFormer(t, testenv.StartMongo(t))
+	if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "cluster", Value: 5}}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := mongo.Open(t.Context(), mongo.Options{URI: f.server.URI(), Database: f.Name(), Timeout: 10 * time.Second, Now: time.Now})
+	if !errors.Is(err, persist.ErrInvalid) || errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -250,9 +250,9 @@ func (d *documents) readFormer(ctx context.Context, kind, key string, missing er
 }
 
 // raisePurged copies which periods nodes of the previous version removed. It runs before a caller
-// learns that a period is unknown, because such a node may have removed it, and before the period is
-// created, because it may have done so since. After each the caller checks whether the period was
-// removed before it uses the period's counter.
+// learns that a period is unknown, because such a node may have removed it, and before the period
+// is created, because it may have done so since. After each the caller checks whether the period
+// was removed before it uses the period's counter.
 func (d *documents) raisePurged(ctx context.Context, counter string) error {
 	bizType, _, _ := strings.Cut(counter, "@")
 	there, err := d.former.read(ctx, persist.PurgedKind, bizType)

@@ -64,8 +64,7 @@ func (f *former) readCluster(ctx context.Context) (record storedCluster, err err
 	if err != nil {
 		return record, err
 	}
-	err = f.clusters.FindOne(ctx, bson.D{{Key: "_id", Value: clusterID}}).Decode(&record)
-	return record, translate(err)
+	return decode[storedCluster](f.clusters.FindOne(ctx, bson.D{{Key: "_id", Value: clusterID}}), clusterID)
 }
 
 // checkLayout returns an error if the layout is newer than this build knows.

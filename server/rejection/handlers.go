@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -187,10 +188,20 @@ func (s *shared) close(ctx context.Context, name string) error {
 	if !ok {
 		return nil
 	}
-	if err := bounded.Do(ctx, c.Close); err != nil {
+	if err := bounded.Do(ctx, func(ctx context.Context) error { return guarded(ctx, c) }); err != nil {
 		return fmt.Errorf("close rejection handler %s: %w", name, err)
 	}
 	return nil
+}
+
+// guarded closes a handler, and turns a panic into an error.
+func guarded(ctx context.Context, c seqd.Closer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &seqd.Error{Code: seqd.CodePluginPanic, Detail: "it panicked", Err: fmt.Errorf("%v\n%s", p, debug.Stack())}
+		}
+	}()
+	return c.Close(ctx)
 }
 
 // several are the handlers of one biz type.

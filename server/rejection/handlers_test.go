@@ -86,3 +86,28 @@ func TestHandlersAreClosedOnce(t *testing.T) {
 		t.Errorf("closed %d times", n)
 	}
 }
+
+// rude is a handler that panics when it is closed.
+type rude struct{ seqd.RejectedHandler }
+
+func (rude) Close(context.Context) error { panic("never") }
+
+// A handler that panics when it is closed ends neither the process nor the closing of others.
+func TestHandlerThatPanicsWhenItIsClosed(t *testing.T) {
+	h := New(Options{CloseTimeout: time.Second, Log: slog.New(slog.DiscardHandler)})
+	made := &closing{}
+	h.made = map[binding]*shared{
+		{name: "unused"}: {RejectedHandler: rude{}, users: 1}, {name: "rude"}: {RejectedHandler: rude{}, users: 1},
+		{name: "closing"}: {RejectedHandler: made, users: 1},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h.Release([]seqd.RejectedBinding{{Name: "unused"}})
+		synctest.Wait()
+		if err := h.Close(t.Context()); seqd.CodeOf(err) != seqd.CodePluginPanic {
+			t.Errorf("got %v", err)
+		}
+	})
+	if n := made.closed.Load(); n != 1 {
+		t.Errorf("closed %d times", n)
+	}
+}

@@ -204,16 +204,15 @@ func (s *Shared) openLocal(c cursor.OpenLocal) {
 	s.local.Store(local)
 }
 
-// closeLocal closes the local buffer, without waiting for its refill, and returns what reports what
-// was left in it. mu is held: what callers took out of the buffer is known to the machine as soon
-// as the buffer is gone, and no observer can delay that.
+// closeLocal closes the local buffer, without waiting for its refill. It returns a function that
+// reports the numbers left in it. mu is held, so the machine learns at once what callers took out
+// of the buffer, and no observer can delay that.
 func (s *Shared) closeLocal(now time.Time) (then func()) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	local := s.local.Load()
+	local := s.local.Swap(nil) // first: a caller that is sent away must not find it again
 	rest := local.close(ended, errLeft)
 	s.machine.Closed(now, local.issued(), local.top())
-	s.local.Store(nil)
 	return func() {
 		for _, r := range rest {
 			s.skipped(r.Size(), errLeft)

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,27 +15,25 @@ import (
 // idle node finds out by itself that the store is back.
 func TestStoreAwayIsFoundLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, redis := &stuckStore{Store: memory.New(time.Now)}, &redisModel{}
+		store, redis := &stuckStore{Store: memory.New(time.Now), release: make(chan struct{})}, &redisModel{}
 		c, cut := cuttable(redis)
 		s := node(t, store, c, &observer{}, small)
 		numbers(t, s, 1)
 		time.Sleep(2 * time.Second)
 		cut.Store(true)
-		numbers(t, s, 9)
+		store.stuck.Store(true)
+		numbers(t, s, 9) // its own buffer is filled meanwhile
 		if s.local.Load() == nil {
 			t.Fatal("the node is not on its own")
 		}
-		store.stuck = make(chan struct{})
-		stuck := store.stuck
-		numbers(t, s, 1) // its buffer is filled
 		synctest.Wait()
-		store.stuck = nil
+		store.stuck.Store(false)
 		cut.Store(false)
 		time.Sleep(2 * time.Second) // it goes back
 		if s.local.Load() != nil {
 			t.Fatal("the node does not go back")
 		}
-		close(stuck)
+		close(store.release)
 		synctest.Wait()
 		if s.Degraded() == nil {
 			t.Error("the store is not known to be away")
@@ -47,10 +46,11 @@ func TestStoreAwayIsFoundLate(t *testing.T) {
 	})
 }
 
-// stuckStore lets an allocation fail that began while stuck was not nil, when stuck is closed.
+// stuckStore lets an allocation that begins while it is stuck fail, at its release.
 type stuckStore struct {
 	persist.Store
-	stuck chan struct{}
+	stuck   atomic.Bool
+	release chan struct{}
 }
 
 func (s *stuckStore) Counters() persist.Counters { return stuckCounters{s.Store.Counters(), s} }
@@ -61,8 +61,8 @@ type stuckCounters struct {
 }
 
 func (c stuckCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	if stuck := c.store.stuck; stuck != nil {
-		<-stuck
+	if c.store.stuck.Load() {
+		<-c.store.release
 		return persist.Range{}, errDown
 	}
 	return c.Counters.Allocate(ctx, req)

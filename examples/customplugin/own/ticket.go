@@ -60,7 +60,7 @@ func (t *ticket) Init(ctx context.Context, fresh bool) error {
 			err = nil
 		}
 	}
-	return refusal(err)
+	return storeError(err)
 }
 
 // Generate adds n numbers. After an error the store may have given them: they are skipped, never
@@ -71,7 +71,7 @@ func (t *ticket) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 	}
 	r, err := t.counters.Allocate(ctx, persist.Request{BizTag: t.bizType, Size: int64(n)})
 	if err != nil {
-		return refusal(err)
+		return storeError(err)
 	}
 	seq.Add(r.First, n, 1)
 	return nil
@@ -83,8 +83,8 @@ func (t *ticket) Close(context.Context) error {
 	return nil
 }
 
-// refusal says what callers may know of an error of the store.
-func refusal(err error) error {
+// storeError returns what callers may know of an error of the store.
+func storeError(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -26,7 +26,8 @@ const (
 	// issued before it takes from the cursor again.
 	RuleAdvanceFirst
 	// RuleAheadKept: the node also does that, and does not just append a range, if an earlier
-	// return to the cursor failed half-way.
+	// return to the cursor failed half-way. No promise about numbers needs this; with it a node can
+	// return with its spare range while the store is away.
 	RuleAheadKept
 	// RuleStandbyAboveCeil: a range that was kept for an outage is not issued from if a higher
 	// number has been seen in the cursor.
