@@ -204,9 +204,9 @@ func (s *Shared) openLocal(c cursor.OpenLocal) {
 	s.local.Store(local)
 }
 
-// closeLocal closes the local buffer, without waiting for its refill, and returns what reports what
-// was left in it. mu is held: the machine learns at once what callers took out of the buffer, and no
-// observer can delay that.
+// closeLocal closes the local buffer, without waiting for its refill. It returns a function that
+// reports the numbers left in it. mu is held, so the machine learns at once what callers took out
+// of the buffer, and no observer can delay that.
 func (s *Shared) closeLocal(now time.Time) (then func()) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

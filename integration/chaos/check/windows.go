@@ -48,12 +48,12 @@ type own struct {
 //
 // Under onRedisDown: degrade, "from the first number that a node issues on its own until each such
 // node is back on the cursor. If such a node died, until the cursor has passed the range that it
-// issued from". A node logs both. Its log is read within Options.LogDelay, so the window begins that
-// much before the line was read, or before the node was paused if a pause is in between. The line
-// that it is back is logged after the advance was answered. A node that died without a log line may
-// have been on its own for LogDelay, if Redis was broken then. The cursor has passed when a call
-// that started after the node's end has got a number above all numbers of the node, from a node that
-// is not on its own.
+// issued from". A node logs both. Its log is read within Options.LogDelay, so the window begins
+// that much before the line was read, or before the node was paused if a pause is in between. The
+// line that it is back is logged after the advance was answered. A node that died without a log
+// line may have been on its own for LogDelay, if Redis was broken then. The cursor has passed when
+// a call that started after the node's end has got a number above all numbers of the node, from a
+// node that is not on its own.
 //
 // While nodes are configured with different Redis servers, and while the ordering of a biz type is
 // changed (docs/OPERATIONS.md "Changes"). These are faults in the record. They last until all nodes
