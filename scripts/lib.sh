@@ -9,11 +9,11 @@ say() {
 	printf '\n== %s\n' "$*"
 }
 
-# took ends the section, and appends its seconds to the file that SEQD_TIMINGS names, if any.
+# took ends the section, and appends its seconds to the file that SEQD_TEST_TIMINGS names, if any.
 took() {
 	[ -n "$section" ] || return 0
-	[ -z "${SEQD_TIMINGS:-}" ] ||
-		printf '%s\t%s\t%s\n' $((SECONDS - section_began)) "${0##*/}" "$section" >>"$SEQD_TIMINGS"
+	[ -z "${SEQD_TEST_TIMINGS:-}" ] ||
+		printf '%s\t%s\t%s\n' $((SECONDS - section_began)) "${0##*/}" "$section" >>"$SEQD_TEST_TIMINGS"
 	section=
 }
 
