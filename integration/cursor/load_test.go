@@ -100,7 +100,9 @@ func TestLoad(t *testing.T) {
 			}
 			wg.Wait()
 			for _, s := range cursors {
-				if len(s.ledger.seen) < 10000 {
+				// Usually there are 8,000 to 17,000. A busy machine gets fewer: takes find no numbers
+				// while a refill is slow.
+				if len(s.ledger.seen) < 4000 {
 					t.Errorf("only %d numbers", len(s.ledger.seen))
 				}
 				t.Logf("%d numbers up to %d", len(s.ledger.seen), s.ledger.last)
