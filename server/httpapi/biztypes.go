@@ -88,11 +88,7 @@ func getBizType(c *gin.Context, catalogue Catalogue) error {
 
 // putBizType answers PUT /biz-types/{bizType}.
 func putBizType(c *gin.Context, catalogue Catalogue) error {
-	name, change, err := changeOf(c, "dryRun", "force")
-	if err != nil {
-		return err
-	}
-	text, err := body(c)
+	name, text, change, err := definitionOf(c)
 	if err != nil {
 		return err
 	}
@@ -110,11 +106,7 @@ func putBizType(c *gin.Context, catalogue Catalogue) error {
 
 // patchBizType answers PATCH /biz-types/{bizType}.
 func patchBizType(c *gin.Context, catalogue Catalogue) error {
-	name, change, err := changeOf(c, "dryRun", "force")
-	if err != nil {
-		return err
-	}
-	text, err := body(c)
+	name, text, change, err := definitionOf(c)
 	if err != nil {
 		return err
 	}
@@ -172,6 +164,16 @@ func bizTypeOf(c *gin.Context) (string, error) {
 	}
 	name := c.Param("bizType")
 	return name, seqd.CheckName(name)
+}
+
+// definitionOf reads a request that changes a definition: the name of the biz type, the body, and
+// what the query and the headers ask for.
+func definitionOf(c *gin.Context) (name string, text []byte, change Change, err error) {
+	if name, change, err = changeOf(c, "dryRun", "force"); err != nil {
+		return "", nil, change, err
+	}
+	text, err = body(c)
+	return name, text, change, err
 }
 
 // changeOf reads the name and the options of a change. flags are the query parameters that are

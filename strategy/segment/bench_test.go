@@ -17,6 +17,31 @@ import (
 // The benchmarks come in pairs: what seqd does, and the cheapest thing that could hand out distinct
 // numbers in one process.
 
+// issue takes n numbers in each loop.
+func issue(b *testing.B, s seqd.Strategy, n int) {
+	var seq seqd.Sequence
+	for b.Loop() {
+		seq.Reset()
+		if err := s.Generate(b.Context(), n, &seq); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// issueInParallel takes one number in each loop of several goroutines.
+func issueInParallel(b *testing.B, s seqd.Strategy) {
+	b.RunParallel(func(pb *testing.PB) {
+		var seq seqd.Sequence
+		for pb.Next() {
+			seq.Reset()
+			if err := s.Generate(b.Context(), 1, &seq); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
 func benchmarkStrategy(b *testing.B) *Strategy {
 	s, _ := newStrategy(b, newBolt(b), func(s *Settings) { s.Step = s.MaxStep })
 	start(b, s, true)
@@ -26,14 +51,8 @@ func benchmarkStrategy(b *testing.B) *Strategy {
 
 func BenchmarkNext(b *testing.B) {
 	s := benchmarkStrategy(b)
-	var seq seqd.Sequence
 	b.ReportAllocs()
-	for b.Loop() {
-		seq.Reset()
-		if err := s.Generate(b.Context(), 1, &seq); err != nil {
-			b.Fatal(err)
-		}
-	}
+	issue(b, s, 1)
 }
 
 func BenchmarkAddInt64(b *testing.B) {
@@ -46,16 +65,7 @@ func BenchmarkAddInt64(b *testing.B) {
 func BenchmarkNextParallel(b *testing.B) {
 	s := benchmarkStrategy(b)
 	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		var seq seqd.Sequence
-		for pb.Next() {
-			seq.Reset()
-			if err := s.Generate(b.Context(), 1, &seq); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
+	issueInParallel(b, s)
 }
 
 func BenchmarkAddInt64Parallel(b *testing.B) {
@@ -69,13 +79,7 @@ func BenchmarkAddInt64Parallel(b *testing.B) {
 
 func BenchmarkNext10000(b *testing.B) {
 	s := benchmarkStrategy(b)
-	var seq seqd.Sequence
-	for b.Loop() {
-		seq.Reset()
-		if err := s.Generate(b.Context(), 10_000, &seq); err != nil {
-			b.Fatal(err)
-		}
-	}
+	issue(b, s, 10_000)
 }
 
 // endless is a cursor that costs nothing: what is left is the path of a strict biz type within the
@@ -102,30 +106,15 @@ func benchmarkShared(b *testing.B) *Shared {
 
 func BenchmarkSharedNext(b *testing.B) {
 	s := benchmarkShared(b)
-	var seq seqd.Sequence
 	b.ReportAllocs()
-	for b.Loop() {
-		seq.Reset()
-		if err := s.Generate(b.Context(), 1, &seq); err != nil {
-			b.Fatal(err)
-		}
-	}
+	issue(b, s, 1)
 }
 
 func BenchmarkSharedNextParallel(b *testing.B) {
 	s := benchmarkShared(b)
 	b.ReportAllocs()
 	b.SetParallelism(16)
-	b.RunParallel(func(pb *testing.PB) {
-		var seq seqd.Sequence
-		for pb.Next() {
-			seq.Reset()
-			if err := s.Generate(b.Context(), 1, &seq); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
+	issueInParallel(b, s)
 }
 
 // BenchmarkSharedIdle shows what a strict biz type takes that nobody uses.
