@@ -64,6 +64,8 @@ func newChecker(repo fs.FS) (*checker, error) {
 			return err
 		case d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "node_modules"):
 			return fs.SkipDir
+		case name == "data": // what a seqd that was run here keeps; documents name files in it
+			return fs.SkipDir
 		}
 		c.paths[name] = true
 		if d.IsDir() {
