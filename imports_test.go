@@ -45,6 +45,18 @@ var rules = map[string]rule{
 		may: "persist",
 		why: "a driver depends on the interface, not on a strategy",
 	},
+	"persist/postgres": {
+		may: "persist persist/sqlstore",
+		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
+	},
+	"persist/mysql": {
+		may: "persist persist/sqlstore",
+		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
+	},
+	"persist/sqlstore": {
+		may: "persist",
+		why: "what stores in SQL share depends on the interface, not on a strategy",
+	},
 	"persist/persisttest": {
 		may: "internal/testing/longtest persist",
 		why: "a suite for drivers uses the interface only, and a switch for tests that take long",
@@ -131,7 +143,8 @@ var rules = map[string]rule{
 	},
 	"server/backends": {
 		may: ". internal/bounded internal/retry persist persist/bolt persist/memory " +
-			"persist/mongo server/config strategy/segment/rediscursor",
+			"persist/mongo persist/mysql persist/postgres server/config " +
+			"strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
 			"can be used",
 	},
@@ -147,7 +160,7 @@ var rules = map[string]rule{
 		why: "certificates for tests need to know the settings only",
 	},
 	"server/config": {
-		may: ". persist/mongo plugin server/access strategy",
+		may: ". persist/mongo persist/mysql persist/postgres plugin server/access strategy",
 		why: "the configuration opens nothing; the driver checks its URI, and package access " +
 			"what a token is",
 	},
@@ -158,7 +171,8 @@ var rules = map[string]rule{
 			"interface that it implements",
 	},
 	"server/doctor": {
-		may: ". persist persist/bolt persist/mongo server/config strategy/segment/rediscursor",
+		may: ". persist persist/bolt persist/mongo persist/mysql persist/postgres server/config " +
+			"strategy/segment/rediscursor",
 		why: "it examines the back ends of the service, and needs of strategies and plugins the " +
 			"keys of their settings only",
 	},

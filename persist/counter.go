@@ -18,10 +18,23 @@ type Counter struct {
 	// Timestamp is when Step was last written, in ms since the Unix epoch.
 	Timestamp int64 `json:"timestamp"`
 	// Epoch is the sequencer epoch: it names the one cursor that may issue numbers of this counter
-	// (invariant U3b). If it is empty, as in a new record, no cursor may. It is compared for
-	// equality only: after a restore it may be an older one.
+	// (invariant U3b). If it is empty, as in a new record, no cursor may. [StoreEpoch] says that
+	// the counter itself is the cursor. It is compared for equality only: after a restore it may be
+	// an older one.
 	Epoch string `json:"epoch,omitempty"`
+	// FailedOver is true if the server of the store has failed over since the record was written,
+	// and may have lost changes of it that it had acknowledged. Then Epoch is empty: no cursor may
+	// issue. It is not stored; a driver derives it from the fence that it keeps with the record. It
+	// is always false in a store that loses nothing.
+	FailedOver bool `json:"-"`
 }
+
+// StoreEpoch is the sequencer epoch of a counter that is its own cursor: nodes take numbers from it
+// in strict order, and there is no cursor in Redis.
+const StoreEpoch = "store"
+
+// isEpoch reports whether a text can be the epoch of a cursor.
+func isEpoch(text string) bool { return text == StoreEpoch || isRandom(text) }
 
 // PersistID is the name.
 func (c Counter) PersistID() string { return c.BizTag }
@@ -35,8 +48,8 @@ func (c Counter) Validate() error {
 		return invalid("max %d is outside 0 to %d", c.Max, MaxNumber)
 	case c.Step < 1 || c.Step > MaxNumber:
 		return invalid("step %d is outside 1 to %d", c.Step, MaxNumber)
-	case c.Epoch != "" && !isRandom(c.Epoch):
-		return invalid("epoch %q is not %d hexadecimal digits", c.Epoch, 2*randomBytes)
+	case c.Epoch != "" && !isEpoch(c.Epoch):
+		return invalid("epoch %q is neither %q nor %d hexadecimal digits", c.Epoch, StoreEpoch, 2*randomBytes)
 	}
 	return nil
 }
@@ -69,6 +82,10 @@ type Request struct {
 	// the store was restored from an older copy. The step that allocates decides this, because an
 	// earlier read may be out of date.
 	Gap int64
+	// FailoverGap is how many numbers are skipped if [Counter.FailedOver] is true when the range is
+	// allocated: others may have got numbers above the counter's maximum. At most half of the
+	// numbers that are left are skipped.
+	FailoverGap int64
 	// Step is recorded with the present time. 0 leaves the step and the timestamp of the record as
 	// they are: a range that fills a buffer for the first time says nothing about consumption.
 	Step int64
@@ -124,17 +141,20 @@ func (r Request) Validate() error {
 		return invalid("floor %d is outside 0 to %d", r.Floor, MaxNumber)
 	case r.Gap < 0 || r.Gap > MaxNumber:
 		return invalid("gap %d is outside 0 to %d", r.Gap, MaxNumber)
+	case r.FailoverGap < 0 || r.FailoverGap > MaxNumber:
+		return invalid("failover gap %d is outside 0 to %d", r.FailoverGap, MaxNumber)
 	case r.Step < 0 || r.Step > MaxNumber:
 		return invalid("step %d is outside 0 to %d", r.Step, MaxNumber)
-	case r.To.kind == cursor && !isRandom(r.To.next):
-		return invalid("the cursor's epoch %q is not %d hexadecimal digits", r.To.next, 2*randomBytes)
+	case r.To.kind == cursor && !isEpoch(r.To.next):
+		return invalid("the cursor's epoch %q is neither %q nor %d hexadecimal digits", r.To.next, StoreEpoch, 2*randomBytes)
 	}
 	return nil
 }
 
 // Allocated returns the counter as it is after a request, and the range. It only computes. A driver
 // reads the counter, calls Allocated and writes the result in one transaction, and returns the
-// range only after that (invariant U1). now is in ms since the Unix epoch.
+// range only after that (invariant U1). If FailedOver is true, it passes an empty Epoch, and writes
+// the fence of the present server with the result. now is in ms since the Unix epoch.
 func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if err := req.Validate(); err != nil {
 		return c, Range{}, err
@@ -146,10 +166,13 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if base < req.Floor {
 		base = req.Floor + min(req.Gap, MaxNumber-req.Floor)
 	}
+	if c.FailedOver {
+		base += min(req.FailoverGap, (MaxNumber-base)/2)
+	}
 	if req.Size > MaxNumber-base {
 		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)
 	}
-	c.Max = base + req.Size
+	c.Max, c.FailedOver = base+req.Size, false
 	if !req.To.Keeps() {
 		c.Epoch = req.To.Epoch()
 	}
@@ -167,7 +190,9 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 // caller never uses a range whose outcome is unknown. A driver never repeats an Allocate or
 // GiveBack whose outcome it does not know (invariant U2).
 type Counters interface {
-	// Create stores a new counter, or returns ErrExists. Of concurrent calls one succeeds.
+	// Create stores a new counter, or returns ErrExists. Of concurrent calls one succeeds. It
+	// returns ErrFailedOver, and stores nothing, if the store may have lost counters; see
+	// [Fenced].
 	Create(ctx context.Context, c Counter) error
 	// Read returns a counter, or ErrNotFound.
 	Read(ctx context.Context, bizTag string) (Counter, error)
@@ -178,8 +203,9 @@ type Counters interface {
 	List(ctx context.Context, after string, limit int) ([]Counter, error)
 	// Allocate does max := max(max, floor) + size in one atomic, durable step, and returns the size
 	// numbers up to the new max. So of concurrent calls, on one node or many, no two get the same
-	// number (invariant U1). Allocate also adds the gap if max was below floor, and sets the epoch
-	// as the target says.
+	// number (invariant U1). Allocate also adds the gap if max was below floor, adds the failover
+	// gap if the store failed over since the counter was written, and sets the epoch as the target
+	// says. [Counter.Allocated] is the exact rule.
 	//
 	// It returns ErrNotFound if there is no counter, and creates none: a counter that vanished must
 	// not start again. It returns ErrEpoch if the range is for a cursor and the counter has another
@@ -187,8 +213,8 @@ type Counters interface {
 	// any other error the range may have been taken, and the epoch changed.
 	Allocate(ctx context.Context, req Request) (Range, error)
 	// GiveBack returns the end of what was handed out. If max is r.Last, it becomes r.First − 1,
-	// atomically and durably, and GiveBack returns true. Otherwise nothing changes and it returns
-	// false. The caller has taken r out of every buffer first and calls once: after an error the
+	// atomically and durably, and GiveBack returns true. Otherwise, and if the store failed over
+	// since the counter was written, nothing changes and it returns false. The caller has taken r out of every buffer first and calls once: after an error the
 	// range is lost, not offered again.
 	GiveBack(ctx context.Context, bizTag string, r Range) (bool, error)
 	// Epoch returns the sequencer epoch that the counter has now, or ErrNotFound. It is called

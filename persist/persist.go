@@ -32,6 +32,9 @@ var (
 	// ErrEpoch is returned by Allocate if the range is for a cursor and the counter has another
 	// epoch. Nothing has changed.
 	ErrEpoch = errors.New("the counter has another sequencer epoch")
+	// ErrFailedOver is returned by Create of [Counters] if the store may have lost counters, until
+	// an operator has confirmed it; see [Fenced]. Nothing has changed.
+	ErrFailedOver = errors.New("the store failed over and may have lost counters")
 	// ErrUnavailable is returned if the store cannot be used now but may be later: it cannot be
 	// reached, or has no space left.
 	ErrUnavailable = errors.New("store unavailable")

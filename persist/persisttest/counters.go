@@ -325,6 +325,12 @@ func testEpochs(s *suite) {
 		{"to the one before", persist.ToCursor(first), 0, persist.ErrEpoch, second},
 		{"a node's own", persist.Target{}, 0, nil, ""},
 		{"to no cursor any more", persist.ToCursor(second), 0, persist.ErrEpoch, ""},
+		{"from the store, which is no cursor yet", persist.ToCursor(persist.StoreEpoch), 0, persist.ErrEpoch, ""},
+		{"the store becomes the cursor", persist.NewCursor("", persist.StoreEpoch), 0, nil, persist.StoreEpoch},
+		{"from the store", persist.ToCursor(persist.StoreEpoch), 0, nil, persist.StoreEpoch},
+		{"a cursor in Redis, too late", persist.NewCursor("", first), 0, persist.ErrEpoch, persist.StoreEpoch},
+		{"a cursor in Redis takes over", persist.NewCursor(persist.StoreEpoch, first), 0, nil, first},
+		{"from the store no more", persist.ToCursor(persist.StoreEpoch), 0, persist.ErrEpoch, first},
 	} {
 		before := s.counter("order").Max
 		_, err := s.counters.Allocate(s.Context(), persist.Request{BizTag: "order", Size: 10, Floor: step.floor, Gap: 7, To: step.to})

@@ -16,6 +16,8 @@ import (
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -24,17 +26,39 @@ const closeTimeout = 5 * time.Second
 
 // NewStore opens a store, for commands that run beside the service.
 func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
-	return newStore(ctx, cfg, now, mongo.Options{})
+	return newStore(ctx, cfg, now, manner{})
 }
 
-// newStore opens a store, with more options for MongoDB.
-func newStore(ctx context.Context, cfg config.Store, now func() time.Time, more mongo.Options) (persist.Store, error) {
+// manner is how a store of a server is opened.
+type manner struct {
+	monitor   *event.CommandMonitor                                   // see [mongo.Options]
+	trace     func(ctx context.Context, statement string) func(error) // see [postgres.Options]
+	unreached bool                                                    // open it even if it cannot be reached
+	admit     func(context.Context) error                             // called before every operation; nil admits all
+}
+
+// newStore opens a store.
+func newStore(ctx context.Context, cfg config.Store, now func() time.Time, how manner) (persist.Store, error) {
 	switch cfg.Driver {
 	case "memory":
 		return memory.New(now), nil
 	case "mongo":
-		more.URI, more.Database, more.Timeout, more.Now = cfg.Mongo.URI, cfg.Mongo.Database, cfg.Mongo.Timeout, now
-		return orNil(mongo.Open(ctx, more))
+		return orNil(mongo.Open(ctx, mongo.Options{
+			URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now,
+			Monitor: how.monitor, Unreached: how.unreached, Admit: how.admit,
+		}))
+	case "postgres":
+		return orNil(postgres.Open(ctx, postgres.Options{
+			URL: cfg.Postgres.URL, Timeout: cfg.Postgres.Timeout, MaxConnections: cfg.Postgres.MaxConnections,
+			Lossless: cfg.Postgres.Failover == config.Lossless, Now: now,
+			Trace: how.trace, Unreached: how.unreached, Admit: how.admit,
+		}))
+	case "mysql":
+		return orNil(mysql.Open(ctx, mysql.Options{
+			DSN: cfg.MySQL.DSN, Timeout: cfg.MySQL.Timeout, MaxConnections: cfg.MySQL.MaxConnections,
+			Lossless: cfg.MySQL.Failover == config.Lossless, Now: now,
+			Trace: how.trace, Unreached: how.unreached, Admit: how.admit,
+		}))
 	case "bolt":
 		return orNil(bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now}))
 	}
@@ -55,6 +79,8 @@ type StoreOptions struct {
 	Log *slog.Logger
 	// Monitor sees the commands of MongoDB; nil for none.
 	Monitor *event.CommandMonitor
+	// Trace sees the statements that are sent to an SQL server; nil for none.
+	Trace func(ctx context.Context, statement string) func(error)
 	// Remembered returns the biz types of this node that can issue without the store, and the
 	// cluster that they remember. Nil if none can.
 	Remembered func() (bizTypes []string, cluster string)
@@ -79,7 +105,7 @@ type Store struct {
 // ctx ends; other errors are returned. If biz types of this node can issue without the store,
 // OpenStore does not wait for it: see [Store.Confirm].
 func OpenStore(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store, error) {
-	if opts.Remembered != nil && cfg.Driver == "mongo" {
+	if opts.Remembered != nil && cfg.Shared() {
 		if bizTypes, cluster := opts.Remembered(); len(bizTypes) > 0 {
 			return openOrBeginAlone(ctx, cfg, opts, bizTypes, cluster)
 		}
@@ -91,7 +117,7 @@ func OpenStore(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store
 func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store, error) {
 	var store persist.Store
 	err := opts.Await(ctx, func(ctx context.Context) (err error) {
-		store, err = newStore(ctx, cfg, opts.Now, mongo.Options{Monitor: opts.Monitor})
+		store, err = newStore(ctx, cfg, opts.Now, manner{monitor: opts.Monitor, trace: opts.Trace})
 		return err
 	})
 	if err != nil {
@@ -113,8 +139,8 @@ func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Sto
 // still to be confirmed to be that of cluster.
 func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, bizTypes []string, cluster string) (*Store, error) {
 	gate := new(Gate)
-	more := mongo.Options{Monitor: opts.Monitor, Admit: gate.Admit}
-	store, err := newStore(ctx, cfg, opts.Now, more)
+	how := manner{monitor: opts.Monitor, trace: opts.Trace, admit: gate.Admit}
+	store, err := newStore(ctx, cfg, opts.Now, how)
 	if err == nil {
 		var id string
 		if id, err = persist.ClusterID(ctx, store, opts.Now); err == nil {
@@ -123,8 +149,8 @@ func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, 
 		}
 	}
 	if errors.Is(err, persist.ErrUnavailable) && store == nil {
-		more.Unreached = true
-		store, _ = newStore(ctx, cfg, opts.Now, more)
+		how.unreached = true
+		store, _ = newStore(ctx, cfg, opts.Now, how)
 	}
 	if errors.Is(err, persist.ErrUnavailable) && store != nil {
 		opts.Log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it",

@@ -118,12 +118,53 @@ type Log struct {
 
 // Store is where ranges come from.
 type Store struct {
-	// Driver is the kind of store: `bolt` is one file on one node, `mongo` is shared by nodes, and
-	// `memory` keeps nothing when the process ends.
-	Driver string `config:"driver" range:"bolt, mongo, memory"`
-	Bolt   Bolt   `config:"bolt"`
-	Mongo  Mongo  `config:"mongo"`
+	// Driver is the kind of store: `bolt` is one file on one node; `mongo`, `postgres` and `mysql`
+	// are shared by nodes; and `memory` keeps nothing when the process ends.
+	Driver   string   `config:"driver" range:"bolt, memory, mongo, postgres, mysql"`
+	Bolt     Bolt     `config:"bolt"`
+	Mongo    Mongo    `config:"mongo"`
+	Postgres Postgres `config:"postgres"`
+	MySQL    MySQL    `config:"mysql"`
 }
+
+// Shared reports whether the store is one that nodes share.
+func (s *Store) Shared() bool { return s.Driver != "bolt" && s.Driver != "memory" }
+
+// Postgres is a store in a PostgreSQL database that nodes share.
+type Postgres struct {
+	// URL is the connection string, as a URL or as keywords and values, with credentials and TLS if
+	// needed. It may not weaken durability. It is never logged.
+	URL string `config:"url" secret:"true"`
+	// Timeout is the bound of every operation.
+	Timeout time.Duration `config:"timeout" range:"100ms to 10s"`
+	// MaxConnections is the most connections that a node opens.
+	MaxConnections int `config:"maxConnections" range:"1 to 1,000"`
+	// Failover is what a failover of the server can lose. `lossy`: acknowledged writes; after a
+	// failover numbers continue above a gap. `lossless`: nothing, because every commit waits for a
+	// synchronous standby; it is refused if the server is not set up so.
+	Failover string `config:"failover" range:"lossy, lossless"`
+}
+
+// MySQL is a store in a MySQL or MariaDB database that nodes share.
+type MySQL struct {
+	// DSN is the data source name, such as `user:password@tcp(host:3306)/database?tls=true`. It may
+	// not weaken durability. It is never logged.
+	DSN string `config:"dsn" secret:"true"`
+	// Timeout is the bound of every operation.
+	Timeout time.Duration `config:"timeout" range:"100ms to 10s"`
+	// MaxConnections is the most connections that a node opens.
+	MaxConnections int `config:"maxConnections" range:"1 to 1,000"`
+	// Failover is what a failover of the server can lose. `lossy`: acknowledged writes; after a
+	// failover numbers continue above a gap. `lossless`: nothing; it is refused if the server is
+	// not set up so.
+	Failover string `config:"failover" range:"lossy, lossless"`
+}
+
+// The values of Failover.
+const (
+	Lossy    = "lossy"
+	Lossless = "lossless"
+)
 
 // Mongo is the store that nodes share.
 type Mongo struct {
@@ -216,6 +257,9 @@ func Default() Config {
 			Driver: "bolt",
 			Bolt:   Bolt{Path: "data/seqd.db", LockTimeout: time.Second},
 			Mongo:  Mongo{URI: "mongodb://127.0.0.1:27017", Database: "seqd", Timeout: 2 * time.Second},
+
+			Postgres: Postgres{URL: "postgres://seqd@127.0.0.1:5432/seqd", Timeout: 2 * time.Second, MaxConnections: 8, Failover: Lossy},
+			MySQL:    MySQL{DSN: "seqd@tcp(127.0.0.1:3306)/seqd", Timeout: 2 * time.Second, MaxConnections: 8, Failover: Lossy},
 		},
 		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
 		Auth:  Auth{Mode: "auto"},

@@ -13,6 +13,8 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -129,8 +131,8 @@ const mostBindings = 32
 // validateBizType checks that a biz type fits the rest of the configuration.
 func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	if o, ok := b.Settings.(seqd.Orderer); ok {
-		p.check(c.repair || !o.Strict() || c.Store.Driver != "mongo" || c.Redis.Configured(), path+".ordering",
-			"strict over several nodes needs Redis beside store.driver mongo: set redis.addrs; or set this, or segment.ordering, to per-node")
+		p.check(c.repair || !o.Strict() || !c.Store.Shared() || c.Redis.Configured(), path+".ordering",
+			"strict over several nodes needs Redis beside a store that nodes share: set redis.addrs; or set this, or segment.ordering, to per-node")
 	}
 	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
 		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
@@ -234,13 +236,24 @@ func (t *Tracing) validate(p *problems) {
 }
 
 func (s *Store) validate(p *problems) {
-	p.oneOf("store.driver", s.Driver, "bolt", "mongo", "memory")
+	p.oneOf("store.driver", s.Driver, "bolt", "memory", "mongo", "postgres", "mysql")
 	p.check(s.Driver != "bolt" || s.Bolt.Path != "", "store.bolt.path", "it is empty")
 	p.duration("store.bolt.lockTimeout", s.Bolt.LockTimeout, time.Millisecond, time.Minute)
 	p.add("store.mongo.uri", mongo.CheckURI(s.Mongo.URI))
 	p.check(s.Mongo.Database != "" && !strings.ContainsAny(s.Mongo.Database, "/\\. \"$\x00") && len(s.Mongo.Database) < 64,
 		"store.mongo.database", "%q cannot be the name of a database", s.Mongo.Database)
 	p.duration("store.mongo.timeout", s.Mongo.Timeout, 100*time.Millisecond, 10*time.Second)
+	p.add("store.postgres.url", postgres.CheckURL(s.Postgres.URL))
+	p.server("store.postgres", s.Postgres.Timeout, s.Postgres.MaxConnections, s.Postgres.Failover)
+	p.add("store.mysql.dsn", mysql.CheckDSN(s.MySQL.DSN))
+	p.server("store.mysql", s.MySQL.Timeout, s.MySQL.MaxConnections, s.MySQL.Failover)
+}
+
+// server checks what the settings of database servers have in common.
+func (p *problems) server(key string, timeout time.Duration, maxConnections int, failover string) {
+	p.duration(key+".timeout", timeout, 100*time.Millisecond, 10*time.Second)
+	p.check(maxConnections >= 1 && maxConnections <= 1000, key+".maxConnections", "%d is outside 1 to 1000", maxConnections)
+	p.oneOf(key+".failover", failover, Lossy, Lossless)
 }
 
 func (s *Server) validate(p *problems) {

@@ -1,0 +1,34 @@
+package persist
+
+import "context"
+
+// Fence says which server takes the writes of a store, and which one an operator has confirmed. A
+// fence is a text such as a system identifier and a timeline. It changes whenever another server
+// takes over, and it is compared for equality only.
+type Fence struct {
+	// Current is the fence of the server that takes the writes now.
+	Current string
+	// Confirmed is the fence that was current when the store was created, or when an operator
+	// confirmed it last.
+	Confirmed string
+}
+
+// FailedOver reports whether the store may have lost records that an operator does not know of yet.
+func (f Fence) FailedOver() bool { return f.Current != f.Confirmed }
+
+// Fenced is a [Store] whose server can lose changes that it has acknowledged, if a standby takes
+// over that has not received all of them. Such a driver keeps with each counter the fence under
+// which it was written last. [Counter.FailedOver] is true while that is not the current one, and so
+// the next range begins above what may have been lost ([Request.FailoverGap]). That cannot help if
+// a whole counter was lost, because it looks new. So no counter is created (ErrFailedOver) until an
+// operator has raised what may be missing and confirmed the current fence.
+//
+// A driver that was configured to trust its standby reports an equal Current and Confirmed.
+type Fenced interface {
+	// Fence reads the present fence.
+	Fence(ctx context.Context) (Fence, error)
+	// ConfirmFence records that an operator has dealt with the failover to the server with the
+	// fence current: counters are created again. It returns ErrConflict if the current fence is
+	// another one by now.
+	ConfirmFence(ctx context.Context, current string) error
+}

