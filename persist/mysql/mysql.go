@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // Store is a [persist.Store] in one MySQL database, safe for concurrent use and for many processes.
-type Store struct { persist.Store }
+type Store struct{ persist.Store }
 
 var errParse = errors.New("it cannot be read as a connection string")
 
