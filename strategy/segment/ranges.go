@@ -289,6 +289,13 @@ func (s *ranges) storeUnknown() {
 	}
 }
 
+// skipped reports numbers that were taken and that nobody gets.
+func (s *ranges) skipped(n int64, why error) {
+	if n > 0 {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: why})
+	}
+}
+
 // report implements [fetcher]. It recovers from an observer that panics, because its caller may
 // still have to serve others, such as the callers of the next take.
 func (s *ranges) report(e seqd.Event) {
