@@ -18,6 +18,10 @@ var (
 	errDatabase = errors.New("it names no database: add its name after the slash, as in user:password@tcp(host:3306)/database")
 	errOther    = errors.New("it sets a parameter that seqd does not know; leave it out")
 	errOld      = errors.New("it sets allowOldPasswords, which sends passwords that can be guessed; leave it out")
+	errClear    = errors.New("it sets allowCleartextPasswords without tls=true, which sends a password that can be read")
+	errFiles    = errors.New("it sets allowAllFiles, which lets the server read files of this machine; leave it out")
+	errMulti    = errors.New("it sets multiStatements, which seqd does not need; leave it out")
+	errReject   = errors.New("it sets rejectReadOnly, which hides why a write failed; leave it out")
 )
 
 // parameters are the variables that a DSN may set for the session.
@@ -41,15 +45,25 @@ func parseDSN(dsn string) (*driver.Config, error) {
 		return nil, errEmpty
 	case isURL && !strings.ContainsAny(scheme, ":@(/"):
 		return nil, errURL
+	case strings.Contains(dsn, "?strict=") || strings.Contains(dsn, "&strict="):
+		return nil, errOther // the library had this parameter once, and panics now
 	}
 	cfg, err := driver.ParseDSN(dsn)
 	switch {
-	case err != nil:
+	case err != nil, cfg.Net != "tcp" && cfg.Net != "unix":
 		return nil, errParse
 	case cfg.DBName == "":
 		return nil, errDatabase
 	case cfg.AllowOldPasswords:
 		return nil, errOld
+	case cfg.AllowCleartextPasswords && (cfg.TLS == nil || cfg.TLS.InsecureSkipVerify):
+		return nil, errClear
+	case cfg.AllowAllFiles:
+		return nil, errFiles
+	case cfg.MultiStatements:
+		return nil, errMulti
+	case cfg.RejectReadOnly:
+		return nil, errReject
 	}
 	return cfg, checkParameters(cfg.Params)
 }

@@ -20,7 +20,7 @@ type settings map[string]string
 
 // read are the variables and states that are asked for.
 var read = []string{
-	"version", "innodb_flush_log_at_trx_commit", "innodb_doublewrite", "innodb_flush_method", "log_bin", "sync_binlog", "sql_log_bin",
+	"version", "innodb_flush_log_at_trx_commit", "innodb_doublewrite", "innodb_flush_method", "log_bin", "sync_binlog", "sql_log_bin", "binlog_format",
 	"autocommit", "sql_mode", "transaction_isolation", "tx_isolation", "read_only", "super_read_only", "innodb_read_only", "transaction_read_only", "tx_read_only",
 	"wsrep_on", "wsrep_sync_wait", "group_replication_group_name", "group_replication_consistency",
 	"rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_master_wait_point",
@@ -132,6 +132,9 @@ func (s settings) rules() []rule {
 		list = append(list,
 			rule{"sync_binlog", oneOf("1"), "after a crash of the machine the server takes back what its binary log lacks, acknowledged numbers too", "set it to 1"},
 			rule{"sql_log_bin", oneOf("ON", "1", ""), "replicas do not get what is written", "set it to ON"})
+		if format, ok := s["binlog_format"]; ok && strings.EqualFold(format, "STATEMENT") {
+			list = append(list, rule{"binlog_format", oneOf(), "replicas write their own identity, so that a failover is not noticed", "set it to ROW"})
+		}
 	}
 	if redo, ok := s["innodb_redo_log_enabled"]; ok && !strings.EqualFold(redo, "ON") {
 		list = append(list, rule{"innodb_redo_log_enabled", oneOf(), "a crash of the server loses everything", "run ALTER INSTANCE ENABLE INNODB REDO_LOG"})

@@ -88,6 +88,8 @@ func TestSettings(t *testing.T) {
 		"a replica of MariaDB 12":     {mariaDB("read_only=NO_LOCK_NO_ADMIN"), false, "read_only is NO_LOCK", true},
 		"an unsafe replica":           {mySQL("read_only=ON", "sync_binlog=0"), false, "read_only is ON", true},
 		"read-only sessions":          {mySQL("transaction_read_only=ON"), false, "transaction_read_only is ON", true},
+		"identities of replicas":      {mySQL("binlog_format=STATEMENT"), false, "binlog_format is STATEMENT", false},
+		"rows":                        {mySQL("binlog_format=MIXED"), false, "", false},
 		"Galera":                      {mariaDB(galera...), false, "", false},
 		"Galera, old reads":           {mariaDB(append(galera, "wsrep_sync_wait=0")...), false, "wsrep_sync_wait is 0", false},
 		"Galera, cut off":             {mariaDB(append(galera, "wsrep_cluster_status=non-Primary")...), false, "cut off from its Galera cluster", true},
