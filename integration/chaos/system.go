@@ -103,6 +103,7 @@ func (s System) classes() (all []class) {
 			c.targets = nodes
 		case s.NoRedis && c.name == "restore":
 			c.ways = []string{stopped, killed}
+			c.marks.LosesKeys = true // answers are kept in the store
 		}
 		all = append(all, c)
 	}
