@@ -81,7 +81,7 @@ func (m *mariadb) backup(ctx context.Context) (putBack func(context.Context) err
 }
 
 func (m *mariadb) counters(context.Context) (map[string]int64, error) {
-	text, err := m.ask(mysqlDatabase, "SELECT CONCAT(name, ' ', max) FROM seqd_counters")
+	text, err := m.ask(mysqlDatabase, "SELECT CONCAT(CONVERT(name USING utf8mb4), ' ', highest) FROM seqd_counters")
 	if err != nil {
 		return nil, err
 	}

@@ -155,7 +155,7 @@ func (p *postgres) start() error {
 		},
 		func() error { return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(access), 0o600) },
 		s.start,
-		func() error { _, err := p.ask(s, "postgres", "CREATE ROLE "+postgresDatabase+" LOGIN"); return err },
+		func() error { _, err := p.ask(s, "postgres", "CREATE ROLE "+postgresDatabase+" LOGIN IN ROLE pg_monitor"); return err },
 		func() error {
 			_, err := p.ask(s, "postgres", "CREATE DATABASE "+postgresDatabase+" OWNER "+postgresDatabase)
 			return err
@@ -220,7 +220,7 @@ func (p *postgres) backup(ctx context.Context) (putBack func(context.Context) er
 }
 
 func (p *postgres) counters(context.Context) (map[string]int64, error) {
-	text, err := p.ask(p.primary(), postgresDatabase, "SELECT name || ' ' || max FROM seqd_counters")
+	text, err := p.ask(p.primary(), postgresDatabase, "SELECT convert_from(name, 'UTF8') || ' ' || highest FROM seqd_counters")
 	if err != nil {
 		return nil, err
 	}
