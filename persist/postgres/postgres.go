@@ -6,8 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/seqd/seqd/persist"
 )
 
@@ -41,15 +39,11 @@ type Options struct {
 // Store is a [persist.Store] in one PostgreSQL database, safe for concurrent use and for many processes.
 type Store struct{ persist.Store }
 
-var errParse = errors.New("it cannot be read as a connection string")
-
 // CheckURL returns an error if the connection string cannot be read or asks for less than seqd
 // needs. It does not use the network. No error shows a part of the string.
 func CheckURL(url string) error {
-	if _, err := pgxpool.ParseConfig(url); err != nil {
-		return errParse
-	}
-	return nil
+	_, err := parseURL(url)
+	return err
 }
 
 // Open connects to the server, and creates or upgrades the schema. An error that wraps
