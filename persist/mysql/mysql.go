@@ -6,8 +6,6 @@ import (
 	"errors"
 	"time"
 
-	driver "github.com/go-sql-driver/mysql"
-
 	"github.com/seqd/seqd/persist"
 )
 
@@ -41,15 +39,11 @@ type Options struct {
 // Store is a [persist.Store] in one MySQL database, safe for concurrent use and for many processes.
 type Store struct{ persist.Store }
 
-var errParse = errors.New("it cannot be read as a connection string")
-
 // CheckDSN returns an error if the connection string cannot be read or asks for less than seqd
 // needs. It does not use the network. No error shows a part of the string.
 func CheckDSN(dsn string) error {
-	if _, err := driver.ParseDSN(dsn); err != nil {
-		return errParse
-	}
-	return nil
+	_, err := parseDSN(dsn)
+	return err
 }
 
 // Open connects to the server, and creates or upgrades the schema. An error that wraps
