@@ -98,7 +98,7 @@ func userName() string {
 // answers.
 func (m *MariaDB) Start() {
 	m.t.Helper()
-	args := []string{"--no-defaults", "--user=" + userName(), "--datadir=" + m.data, "--port=" + strconv.Itoa(m.port)}
+	args := []string{"--no-defaults", "--user=" + userName(), "--datadir=" + m.data, "--port=" + strconv.Itoa(m.port), "--server-id=" + strconv.Itoa(m.port)}
 	for _, setting := range m.settings {
 		args = append(args, "--"+setting)
 	}
