@@ -72,16 +72,6 @@ func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 	return nil
 }
 
-// wake returns the function that wakes the callers who wait now.
-func (s *Shared) wake() (then func()) {
-	woken := s.woken
-	if woken == nil {
-		return nil
-	}
-	s.woken = nil
-	return func() { close(woken) }
-}
-
 func (s *Shared) resume() {
 	if s.resumed != nil {
 		close(s.resumed)

@@ -36,6 +36,12 @@ func StoreError(err error) *seqd.Error {
 			Detail: "the store has lost the counter of this biz type, and it is not created a second time: restore the store",
 			Err:    err,
 		}
+	case errors.Is(err, persist.ErrFailedOver):
+		return &seqd.Error{
+			Code:   seqd.CodeStoreFailedOver,
+			Detail: "the store failed over and may have lost the counter, so it is not created until an operator confirms that it is new",
+			Err:    err,
+		}
 	case errors.Is(err, persist.ErrClosed):
 		return ErrStopping
 	}
