@@ -99,7 +99,7 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	if waiting <= number {
 		waiting = 0
 	}
-	r, err = raise(ctx, store.Counters(), bizType, max(number, waiting), time.Now())
+	r, err = raise(ctx, named(store), bizType, max(number, waiting), time.Now())
 	r.Waiting = waiting
 	return r, err
 }
@@ -199,6 +199,10 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 	}
 	if err != nil {
 		return Raised{}, err
+	}
+	if known.Max >= number && known.FailedOver {
+		// Its epoch counts no more already, and the next range is to begin above a gap.
+		return Raised{Before: known.Max, After: known.Max}, nil
 	}
 	if known.Max >= number {
 		// None are taken: this retires the cursor, which nodes notice within seconds.
