@@ -11,6 +11,7 @@ import (
 	library "github.com/go-sql-driver/mysql"
 
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 // Numbers of the errors of MySQL and MariaDB. Of the same number both mean the same, except the
@@ -59,23 +60,40 @@ var forbidden = []uint16{1142, 1143, 1227, 1370, 1410}
 func translate(err error) error {
 	var server *library.MySQLError
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, persist.ErrUnavailable):
+	case err == nil, isOurs(err):
 		return err
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
 	case errors.As(err, &server):
 		return translateServer(server)
 	case refusedTLS(err):
-		return fmt.Errorf("no TLS connection to the server: %w", err)
+		return sqlstore.Refusef("the TLS connection fails: %v", err)
 	case errors.Is(err, library.ErrCleartextPassword), errors.Is(err, library.ErrNativePassword), errors.Is(err, library.ErrOldPassword),
 		errors.Is(err, library.ErrUnknownPlugin), errors.Is(err, library.ErrOldProtocol):
-		return fmt.Errorf("the server wants another authentication: %w", err)
+		return sqlstore.Refusef("the server wants another authentication: %v", err)
 	}
 	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+}
+
+// isOurs reports whether an error needs no translation.
+func isOurs(err error) bool {
+	if _, ok := errors.AsType[sqlstore.Refused](err); ok {
+		return true
+	}
+	for _, known := range []error{
+		persist.ErrNotFound, persist.ErrExists, persist.ErrConflict, persist.ErrInvalid, persist.ErrNewer, persist.ErrUnavailable, persist.ErrClosed,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }
 
 // translateServer turns an error that the server returned. Any that is not known may pass.
 func translateServer(err *library.MySQLError) error {
 	if what, ok := final[err.Number]; ok {
-		return fmt.Errorf("%s (error %d)", what, err.Number)
+		return sqlstore.Refusef("%s (error %d)", what, err.Number)
 	}
 	switch {
 	case err.Number == errDuplicateKey:
@@ -83,9 +101,9 @@ func translateServer(err *library.MySQLError) error {
 	case err.Number == errTooLong, err.Number == errOutOfRange, err.Number == errPacketTooLarge:
 		return fmt.Errorf("%w: %w", persist.ErrInvalid, err)
 	case slices.Contains(forbidden, err.Number):
-		return fmt.Errorf("the user lacks a right: %w", err)
+		return sqlstore.Refusef("the user lacks a right: %v", err)
 	case err.Number == errUnknownTable, err.Number == errUnknownColumn, err.Number == errSyntax:
-		return fmt.Errorf("the server does not have what seqd needs: %w", err)
+		return sqlstore.Refusef("the server lacks what seqd needs: %v", err)
 	case slices.Contains(standby, err.Number):
 		return fmt.Errorf("%w: the server takes no writes: %w", persist.ErrUnavailable, err)
 	}
