@@ -77,7 +77,8 @@ is created until the failover is confirmed:
   1. make sure that the former server cannot come back and take writes
   2. for each biz type or period that may have issued and is listed without a counter, and for each
      new one whose definition is lost: seqd raise BIZTYPE[@PERIOD] NUMBER, with a number above all
-     that its callers got. One that has never issued needs nothing.
+     that left the store for it (the metric seqd_segment_highest of each node, also of one that is
+     gone; or what callers got). One that has never issued needs nothing.
   3. seqd failover --confirm
 `
 
@@ -144,22 +145,52 @@ func (n *names) print(w io.Writer) {
 	}
 }
 
-// named returns the counters of a store for an operator who names numbers: Create also stores a
-// counter that the store may have lost in a failover.
-func named(store persist.Store) persist.Counters {
-	if fenced, ok := store.(persist.Fenced); ok {
-		return namedCounters{store.Counters(), fenced}
+// gapped are the settings of a strategy that knows how many numbers nodes may hold that the store has
+// lost. step is the counter's step as it was read last, 0 if it is not known.
+type gapped interface{ LostGap(step int64) int64 }
+
+// counters returns the counters of a store for [Raise]. If the store failed over, numbers continue a
+// gap above the number that the operator named: nodes that run may hold ranges above it.
+func counters(store persist.Store, settings any) persist.Counters {
+	fenced, ok := store.(persist.Fenced)
+	if !ok {
+		return store.Counters()
 	}
-	return store.Counters()
+	g, _ := settings.(gapped)
+	return namedCounters{store.Counters(), fenced, g}
 }
 
 // namedCounters are the counters of a store that can fail over.
 type namedCounters struct {
 	persist.Counters
 	fenced persist.Fenced
+	gapped gapped // nil if the strategy knows no gap
 }
 
-// Create stores a counter whose maximum an operator has named.
+func (n namedCounters) gap(step int64) int64 {
+	if n.gapped == nil {
+		return 0
+	}
+	return n.gapped.LostGap(step)
+}
+
+// Allocate adds the gap if the store failed over since the counter was written.
+func (n namedCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	known, err := n.Read(ctx, req.BizTag)
+	if err != nil {
+		return persist.Range{}, err
+	}
+	req.FailoverGap = n.gap(known.Step)
+	return n.Counters.Allocate(ctx, req)
+}
+
+// Create stores a counter whose maximum an operator has named, and adds the gap if the store may
+// have lost it.
 func (n namedCounters) Create(ctx context.Context, c persist.Counter) error {
+	err := n.Counters.Create(ctx, c)
+	if !errors.Is(err, persist.ErrFailedOver) {
+		return err
+	}
+	c.Max += min(n.gap(0), (persist.MaxNumber-c.Max)/2)
 	return n.fenced.CreateLost(ctx, c)
 }
