@@ -16,7 +16,7 @@ var lossless = []string{"SEQD_STORE_POSTGRES_FAILOVER=lossless", "SEQD_STORE_MYS
 // lossless may be set only if commits wait for a standby.
 func TestLosslessNeedsAStandbyThatCommitsWaitFor(t *testing.T) {
 	onBoth(t, func(p *pair) {
-		n := node.Launch(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), lossless...)...)
+		n := node.Launch(p.t, p.t.TempDir(), append(append(p.env(p.link.Addr()), settings("per-node")...), lossless...)...)
 		if said := n.Fails(); !strings.Contains(said, "lossless") {
 			p.t.Errorf("it says %s", said)
 		}
