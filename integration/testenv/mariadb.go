@@ -71,14 +71,9 @@ var mariaDBTemplate template
 
 // initialize makes a new data folder, with the database and its users.
 func (m *MariaDB) initialize(folder string) error {
-	var statements strings.Builder
-	_, _ = fmt.Fprintf(&statements, "FLUSH PRIVILEGES;\nCREATE DATABASE %s CHARACTER SET utf8mb4;\n", sqlName)
-	_, _ = fmt.Fprintf(&statements, "CREATE USER '%s'@'%%' IDENTIFIED BY '%s';\n", sqlName, sqlPassword)
-	_, _ = fmt.Fprintf(&statements, "GRANT ALL ON %s.* TO '%s'@'%%';\n", sqlName, sqlName)
-	_, _ = fmt.Fprintf(&statements, "CREATE USER '%s'@'%%' IDENTIFIED BY '%s';\n", sqlAdmin, sqlPassword)
-	_, _ = fmt.Fprintf(&statements, "GRANT ALL ON *.* TO '%s'@'%%' WITH GRANT OPTION;\n", sqlAdmin)
+	statements := append([]string{"FLUSH PRIVILEGES;"}, mySQLUsers()...)
 	file := folder + ".sql"
-	if err := os.WriteFile(file, []byte(statements.String()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Join(statements, "\n")), 0o600); err != nil {
 		return err
 	}
 	return run(exec.Command(m.installer, "--no-defaults", "--user="+userName(),

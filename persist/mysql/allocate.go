@@ -62,7 +62,7 @@ func allocation(req persist.Request, now int64, lossless bool) (string, []any) {
 		params = append(params, epoch)
 	}
 	return fmt.Sprintf("UPDATE seqd_counters SET %s WHERE name = ? AND version = %d"+
-		" AND highest BETWEEN 0 AND %d AND step BETWEEN 1 AND %[3]d AND LENGTH(epoch) IN (0, %d, 32) AND %s <= %[3]d%s",
+		" AND highest BETWEEN 0 AND %d AND step BETWEEN 1 AND %[3]d AND LENGTH(epoch) IN (0, %[4]d, 32) AND %[5]s <= %[3]d%[6]s",
 		strings.Join(set, ", "), persist.FormatVersion, persist.MaxNumber, len(persist.StoreEpoch), next, believed), params
 }
 

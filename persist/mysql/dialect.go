@@ -26,8 +26,8 @@ const (
 	keptMark  = 1
 )
 
-//go:embed schema/1.sql
-var schema1 string
+//go:embed schema.sql
+var schema string
 
 var dialect = sqlstore.Dialect{
 	Fence: identity,
@@ -42,5 +42,5 @@ var dialect = sqlstore.Dialect{
 		return "DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ?"
 	},
 	HasTables: "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'seqd_schema'",
-	Steps:     []string{schema1},
+	Steps:     []string{schema},
 }

@@ -11,19 +11,15 @@ import (
 	library "github.com/go-sql-driver/mysql"
 
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// Numbers of the errors of MySQL and MariaDB. Of the same number both mean the same, except the
-// ones that say so.
+// Numbers of errors, which mean the same on MySQL and MariaDB.
 const (
 	errDuplicateKey   = 1062
 	errTooLong        = 1406
 	errOutOfRange     = 1264
-	errLockTimeout    = 1205
 	errDeadlock       = 1213
-	errUnknownTable   = 1146
-	errUnknownColumn  = 1054
-	errSyntax         = 1064
 	errPacketTooLarge = 1153
 )
 
@@ -55,27 +51,48 @@ var final = map[uint16]string{
 // privileged operation.
 var forbidden = []uint16{1142, 1143, 1227, 1370, 1410}
 
+// lacking are the errors of a server or a database that lacks a table, a column, a function, a
+// variable or a word of SQL.
+var lacking = []uint16{1146, 1054, 1305, 1193, 1064, 1235}
+
 // translate turns errors of the client library and of the server into those of package persist.
 func translate(err error) error {
 	var server *library.MySQLError
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, persist.ErrUnavailable):
+	case err == nil, isOurs(err):
 		return err
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
 	case errors.As(err, &server):
 		return translateServer(server)
 	case refusedTLS(err):
-		return fmt.Errorf("no TLS connection to the server: %w", err)
+		return sqlstore.Refusef("the TLS connection fails: %v", err)
 	case errors.Is(err, library.ErrCleartextPassword), errors.Is(err, library.ErrNativePassword), errors.Is(err, library.ErrOldPassword),
 		errors.Is(err, library.ErrUnknownPlugin), errors.Is(err, library.ErrOldProtocol):
-		return fmt.Errorf("the server wants another authentication: %w", err)
+		return sqlstore.Refusef("the server wants another authentication: %v", err)
 	}
 	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+}
+
+// isOurs reports whether an error needs no translation.
+func isOurs(err error) bool {
+	if _, ok := errors.AsType[sqlstore.Refused](err); ok {
+		return true
+	}
+	for _, known := range []error{
+		persist.ErrNotFound, persist.ErrExists, persist.ErrConflict, persist.ErrInvalid, persist.ErrNewer, persist.ErrUnavailable, persist.ErrClosed,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }
 
 // translateServer turns an error that the server returned. Any that is not known may pass.
 func translateServer(err *library.MySQLError) error {
 	if what, ok := final[err.Number]; ok {
-		return fmt.Errorf("%s (error %d)", what, err.Number)
+		return sqlstore.Refusef("%s (error %d)", what, err.Number)
 	}
 	switch {
 	case err.Number == errDuplicateKey:
@@ -83,9 +100,9 @@ func translateServer(err *library.MySQLError) error {
 	case err.Number == errTooLong, err.Number == errOutOfRange, err.Number == errPacketTooLarge:
 		return fmt.Errorf("%w: %w", persist.ErrInvalid, err)
 	case slices.Contains(forbidden, err.Number):
-		return fmt.Errorf("the user lacks a right: %w", err)
-	case err.Number == errUnknownTable, err.Number == errUnknownColumn, err.Number == errSyntax:
-		return fmt.Errorf("the server does not have what seqd needs: %w", err)
+		return sqlstore.Refusef("the user lacks a right: %v", err)
+	case slices.Contains(lacking, err.Number):
+		return sqlstore.Refusef("the server lacks what seqd needs: %v", err)
 	case slices.Contains(standby, err.Number):
 		return fmt.Errorf("%w: the server takes no writes: %w", persist.ErrUnavailable, err)
 	}
