@@ -167,6 +167,7 @@ var another = map[string]struct{ yaml, text string }{
 	"auth.publicMetrics":            {"true", "true"},
 	"segment.start":                 {"7", "7"},
 	"segment.ordering":              {"per-node", "per-node"},
+	"segment.sequencer":             {"store", "store"},
 	"segment.step":                  {"7", "7"},
 	"segment.maxStep":               {"7000", "7000"},
 	"segment.threshold":             {"0.7", "0.7"},

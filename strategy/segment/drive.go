@@ -68,6 +68,8 @@ func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 		}
 	case cursor.StoreAnswers:
 		return s.storeUnknown
+	case cursor.Yield:
+		return s.follow
 	}
 	return nil
 }

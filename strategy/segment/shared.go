@@ -29,6 +29,9 @@ type sharedCursor interface {
 type Shared struct {
 	ranges
 	cursor sharedCursor
+	// follow is called when the store has taken over, and this node is to follow it; nil if it
+	// never is.
+	follow func()
 	// local is the node's own double buffer while it issues on its own, else nil.
 	local atomic.Pointer[buffer]
 	sharing
@@ -60,7 +63,7 @@ func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shar
 		cursor: from,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
-			Degrade: settings.OnRedisDown == Degrade, Step: settings.Step, MaxStep: settings.MaxStep,
+			Degrade: settings.OnRedisDown == Degrade, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
 			Patience: settings.AcquireTimeout, Without: sabotaged(),
 		}),
 	}
