@@ -96,7 +96,7 @@ func (s System) classes() (all []class) {
 		}
 		switch {
 		case c.servers && s.has(standby):
-			c.targets = roles
+			c.targets = storeRoles
 		case c.servers:
 			c.targets = []string{loneStore}
 		case s.NoRedis && c.name == "isolate-host":
