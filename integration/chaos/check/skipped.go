@@ -35,8 +35,8 @@ import (
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
 //   - the run ended: as for a process that ended, and the cursor.
 //
-// If the store orders the numbers, nothing waits anywhere: only calls that got no numbers, changes
-// and restores skip any.
+// If the store orders the numbers, nothing waits anywhere. Then only calls that got no numbers,
+// changes and restores skip any, and takes of unknown outcome, whose callers share another take.
 //
 // A segment has at most maxStep numbers, or as many as callers that waited together asked for. The
 // bound is computed from the record, so it is small for a run without faults.
@@ -69,6 +69,11 @@ func (h *evidence) checkSkipped(r *Report, issues []issue) {
 // firstAttempts is how many attempts are in the first second of a failure, as pauses grow from 20
 // ms.
 const firstAttempts = 7
+
+// attempts is how many attempts each place makes during a fault.
+func attempts(f record.Fault) int64 {
+	return firstAttempts + (f.End-f.Begin)/int64(time.Second) + 1
+}
 
 // fetchers is how many places of a node fetch ranges of a counter: the refill, the standby range,
 // the range to start the cursor with, and the local buffer.
@@ -121,8 +126,7 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 			bound += ended * int64(len(h.world.Nodes))
 		}
 		if f.Redis && strict || f.Store {
-			lasted := time.Duration(f.End - f.Begin)
-			bound += fetchers * int64(len(h.world.Nodes)) * (firstAttempts + int64(lasted/time.Second) + 1) * step
+			bound += fetchers * int64(len(h.world.Nodes)) * attempts(f) * step
 		}
 	}
 	return bound
@@ -131,6 +135,11 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 // boundOfStore is boundOf of a counter whose numbers the store orders.
 func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 	bound = h.unanswered(c.bizType)
+	for _, f := range h.faults {
+		if f.Store {
+			bound += int64(len(h.world.Nodes)) * attempts(f) * h.mostWaiting(c.bizType)
+		}
+	}
 	for _, a := range h.admins {
 		if a.bizType == c.bizType && a.answered() {
 			bound += h.raised(a, all)
