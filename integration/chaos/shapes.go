@@ -74,7 +74,22 @@ func shapes(system System) []shape {
 	if system.NoRedis {
 		withoutRedis(byName)
 	}
+	if system.Lossy {
+		widen(all)
+	}
 	return all
+}
+
+// lossGap is above what a failover can lose here: batches of hammerCount for some seconds.
+const lossGap = 20_000_000
+
+// widen makes the gap above a failover so large that what is lost fits into it.
+func widen(all []shape) {
+	for i := range all {
+		if s := &all[i]; s.Strategy == record.Segment {
+			s.setting["restoreGap"], s.RestoreGap = lossGap, lossGap
+		}
+	}
 }
 
 // withoutRedis leaves out what needs Redis. The sequencer is not given then: the store is the

@@ -33,6 +33,8 @@ import (
 //   - start was raised by a change;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
+//   - the store lost writes in a failover: the gap, once because of the fence and once because a node
+//     saw higher numbers, and the numbers in hand and in the cursor;
 //   - the run ended: as for a process that ended, and the cursor.
 //
 // If the store orders the numbers, nothing waits anywhere. Then only calls that got no numbers,
@@ -115,15 +117,18 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 		case l.What == record.Begun, l.What == record.MovedUp:
 			bound += cursor
 		case l.What == record.Restored:
-			bound += max(b.RestoreGap, 10*segment)
+			bound += gapOf(b)
 		}
 	}
 	for _, f := range h.faults {
 		if (f.LosesKeys || f.StoreBack) && strict {
 			bound += cursor // the log line may have been lost with a process
 		}
-		if f.StoreBack {
+		if f.StoreBack || f.StoreLost {
 			bound += ended * int64(len(h.world.Nodes))
+		}
+		if f.StoreLost {
+			bound += cursor + 2*gapOf(b)
 		}
 		if f.Redis && strict || f.Store {
 			bound += fetchers * int64(len(h.world.Nodes)) * attempts(f) * step
@@ -132,12 +137,18 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 	return bound
 }
 
+// gapOf is the most that is skipped above a store that lost numbers.
+func gapOf(b *bizType) int64 { return max(b.RestoreGap, 10*max(b.MaxStep, b.Step)) }
+
 // boundOfStore is boundOf of a counter whose numbers the store orders.
 func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 	bound = h.unanswered(c.bizType)
 	for _, f := range h.faults {
 		if f.Store {
 			bound += int64(len(h.world.Nodes)) * attempts(f) * h.mostWaiting(c.bizType)
+		}
+		if f.StoreLost {
+			bound += 2 * gapOf(c.bizType)
 		}
 	}
 	for _, a := range h.admins {
@@ -147,7 +158,7 @@ func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 	}
 	for _, l := range h.lines {
 		if l.What == record.Restored && base(l.BizType) == c.bizType.Name {
-			bound += max(c.bizType.RestoreGap, 10*c.bizType.Step)
+			bound += gapOf(c.bizType)
 		}
 	}
 	return bound
