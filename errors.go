@@ -39,6 +39,9 @@ const (
 	CodeConflict  Code = "conflict"
 	CodeDisabled  Code = "disabled"
 	CodeExhausted Code = "exhausted"
+	// CodeStoreFailedOver is for a biz type, key or period that cannot begin: the store failed over
+	// and may have lost its counter.
+	CodeStoreFailedOver Code = "store_failed_over"
 
 	// The same request may succeed later.
 	CodeRateLimited      Code = "rate_limited"

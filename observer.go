@@ -41,6 +41,9 @@ const (
 	// EventStoreBehind: the maximum in the store was below numbers that were seen, so the store was
 	// restored from an older copy. Numbers is the difference.
 	EventStoreBehind EventKind = "store_behind"
+	// EventStoreFailedOver: the store failed over since the counter was written, and may have lost
+	// ranges of it, so numbers continue above a gap. Numbers is how many are skipped.
+	EventStoreFailedOver EventKind = "store_failed_over"
 	// EventRedisAway: the cursor cannot be used, so the node issues on its own, or refuses; Err
 	// says why. EventRedisBack: the node takes from the cursor again.
 	EventRedisAway EventKind = "redis_away"

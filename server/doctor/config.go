@@ -109,12 +109,14 @@ func (c configCheck) segmentSettings(f *findings, b seqd.BizType) {
 	if most := mostNumbers(b); step > most/largeShare/int64(2+reserve) {
 		f.add(Warn, b.Name+".step", "make it smaller", "%d: losing what is in hand once skips up to %d of the %d numbers there are", step, step*int64(2+reserve), most)
 	}
-	if c.d.Config.Store.Driver != "mongo" {
+	if !c.d.Config.Store.Shared() {
 		return
 	}
 	switch {
 	case ordering == "per-node":
 		f.add(Info, b.Name+".ordering", "", "per-node: numbers are unique over all nodes, and increase on each node alone")
+	case c.d.Config.TakesFromStore(b):
+		f.add(Info, b.Name+".sequencer", "", "the store keeps the order: every request waits for it, and is refused while it is away")
 	case reserve == 0:
 		f.add(Warn, b.Name+".reserveSegments", "set it to 1 or more", "0: while the store is away there is nothing but the rest of two segments")
 	}

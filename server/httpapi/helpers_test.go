@@ -32,7 +32,7 @@ var codes = map[seqd.Code]int{
 	"forbidden":        403,
 	"unknown_biz_type": 404, "not_found": 404,
 	"method_not_allowed": 405,
-	"conflict":           409, "disabled": 409, "exhausted": 409,
+	"conflict":           409, "disabled": 409, "exhausted": 409, "store_failed_over": 409,
 	"precondition_failed":    412,
 	"body_too_large":         413,
 	"unsupported_media_type": 415,

@@ -31,6 +31,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeConflict:             http.StatusConflict,
 	seqd.CodeDisabled:             http.StatusConflict,
 	seqd.CodeExhausted:            http.StatusConflict,
+	seqd.CodeStoreFailedOver:      http.StatusConflict,
 	seqd.CodePreconditionFailed:   http.StatusPreconditionFailed,
 	seqd.CodeBodyTooLarge:         http.StatusRequestEntityTooLarge,
 	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,

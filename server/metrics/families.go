@@ -112,6 +112,7 @@ var events = [...]eventFamilies{
 	{seqd.EventCursorContested, counter("seqd_cursor_contests_total", "Times this node replaced a live cursor of another epoch, from the third time on, each within a minute of the previous one.", "biz_type"), nil},
 	{seqd.EventOutOfOrder, counter("seqd_out_of_order_ranges_total", "Ranges of the store below numbers already seen; they are refused.", "biz_type"), nil},
 	{seqd.EventStoreBehind, counter("seqd_store_behind_total", "Times the store was found to be behind numbers already seen.", "biz_type"), nil},
+	{seqd.EventStoreFailedOver, counter("seqd_store_failovers_total", "Counters that were continued above a gap because the store had failed over and may have lost ranges of them.", "biz_type"), nil},
 	{seqd.EventStoreAway, counter("seqd_store_outages_total", "Times the store stopped giving ranges.", "biz_type"), nil},
 	{seqd.EventRedisAway, counter("seqd_redis_outages_total", "Times Redis stopped serving the cursor.", "biz_type"), nil},
 	{seqd.EventNearlyExhausted, counter("seqd_nearly_exhausted_total", "Times less than a hundredth of all numbers was found to be left.", "biz_type"), nil},
@@ -125,12 +126,13 @@ var (
 
 // State.
 var (
-	bizTypes     = gauge(most, "seqd_biz_types", "Biz types that are ready, degraded, unready or disabled.", "state")
-	degraded     = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
-	unready      = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
-	backendUp    = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
-	feedNumber   = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
-	feedFailures = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")
+	bizTypes        = gauge(most, "seqd_biz_types", "Biz types that are ready, degraded, unready or disabled.", "state")
+	degraded        = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
+	unready         = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
+	backendUp       = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
+	storeFailedOver = gauge(most, "seqd_store_failed_over", "1 while the store has failed over, may have lost counters, and no operator has confirmed that, else 0; missing if the store cannot fail over.")
+	feedNumber      = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
+	feedFailures    = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")
 )
 
 // Segments.
@@ -194,6 +196,6 @@ var reasons = [...]seqd.Code{
 	seqd.CodeInvalidBizType, seqd.CodeInvalidCount, seqd.CodeInvalidID, seqd.CodeInvalidRequest, seqd.CodeInvalidDefinition, seqd.CodeUnauthorized,
 	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,
 	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
-	seqd.CodeExhausted, seqd.CodeRateLimited, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
+	seqd.CodeExhausted, seqd.CodeStoreFailedOver, seqd.CodeRateLimited, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
 	seqd.CodeCursorContested, seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
 }

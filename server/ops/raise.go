@@ -65,6 +65,11 @@ func (r Raised) change() string {
 // as issued too, so number may be the highest number that callers are known to have got. If Redis
 // is configured and cannot be asked, Raise changes nothing and returns an error.
 //
+// While the store has failed over and [Failover] has not confirmed it, numbers continue a gap above
+// number, nodes may be running, and number is above all that left the store: then the rest of this
+// comment does not apply. A counter that is at number or above is left to continue above a gap by
+// itself.
+//
 // Every seqd must be stopped from before the backup is restored until Raise has returned. A seqd
 // that runs, even if it cannot reach the store meanwhile, holds ranges above number and issues them
 // later, and what it issues meanwhile could be issued again. After an error the counter may or may
@@ -89,7 +94,8 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 		return r, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := checkRaise(ctx, cfg, store, bizType); err != nil {
+	b, err := checkRaise(ctx, cfg, store, bizType)
+	if err != nil {
 		return r, err
 	}
 	waiting, err := inCursor(ctx, cfg, store, bizType)
@@ -99,8 +105,14 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	if waiting <= number {
 		waiting = 0
 	}
-	r, err = raise(ctx, store.Counters(), bizType, max(number, waiting), time.Now())
+	list := counters(store, b.Settings)
+	r, err = raise(ctx, list, bizType, max(number, waiting), time.Now())
 	r.Waiting = waiting
+	if err == nil && r.Created {
+		var made persist.Counter
+		made, err = list.Read(ctx, bizType)
+		r.After = made.Max // above a gap if the store failed over
+	}
 	return r, err
 }
 
@@ -128,23 +140,22 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 }
 
 // checkRaise refuses a counter that the biz type cannot have.
-func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) error {
+func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (b seqd.BizType, err error) {
 	bizType, digits, period := strings.Cut(counter, "@")
-	b, err := defined(ctx, cfg, store, bizType)
-	if err != nil {
-		return err
+	if b, err = defined(ctx, cfg, store, bizType); err != nil {
+		return b, err
 	}
 	reset := seqd.CalendarOf(b).Reset
 	switch _, ok := reset.Parse(digits); {
 	case reset == seqd.ResetNever && period:
-		return fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, bizType)
+		return b, fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, bizType)
 	case reset != seqd.ResetNever && !ok:
-		return fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
+		return b, fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
 	}
 	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
-		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
+		return b, fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
 	}
-	return nil
+	return b, nil
 }
 
 // defined returns a biz type as the nodes have it, also one that was disabled or deleted.
@@ -199,6 +210,10 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 	}
 	if err != nil {
 		return Raised{}, err
+	}
+	if known.Max >= number && known.FailedOver {
+		// Its epoch counts no more already, and the next range is to begin above a gap.
+		return Raised{Before: known.Max, After: known.Max}, nil
 	}
 	if known.Max >= number {
 		// None are taken: this retires the cursor, which nodes notice within seconds.

@@ -17,10 +17,6 @@ import (
 // fetchDeadline bounds one attempt to get a range.
 const fetchDeadline = cursor.FetchDeadline
 
-// gapSteps is the smallest gap above a restored store, in steps: other nodes may hold that many
-// ranges that this process has not seen.
-const gapSteps = 10
-
 // ranges allocates the ranges of one counter from the store, in the sizes that the step rule gives.
 // It is safe for concurrent use.
 type ranges struct {
@@ -124,8 +120,9 @@ func (s *ranges) fetchFor(to persist.Target, want, floor int64, why cursor.Reaso
 // above floor, the highest number that this process has seen (invariant U1).
 //
 // A counter whose maximum is below floor was restored from an older copy. Other nodes may have seen
-// higher numbers still, so the range begins a gap above floor. Only the allocation itself can
-// decide that: a read may return an older state.
+// higher numbers still, so the range begins a gap above floor. If the store failed over since the
+// counter was written, there is a gap too, even if this process has seen nothing yet. Only the
+// allocation itself can decide that: a read may return an older state.
 func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor int64, why cursor.Reason) (persist.Range, error) {
 	counters := s.env.Store.Counters()
 	for {
@@ -133,20 +130,14 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		if err != nil {
 			return persist.Range{}, err
 		}
-		req := persist.Request{BizTag: s.name, Floor: floor, To: to}
-		if floor >= s.settings.Start { // otherwise nothing was seen yet
-			req.Gap = min(max(s.settings.RestoreGap, gapSteps*counter.Step), (seqd.MaxNumber-floor)/2)
-		}
+		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: floor, To: to}, counter.Step)
 		// An empty epoch is left by raise, by a new record and by per-node ordering. Each of them
 		// says where numbers continue. What an old cursor held is skipped, but it is no evidence
 		// that the store was restored.
 		if epoch, ok := to.Cursor(); ok && epoch == "" && s.shared != nil && counter.Max >= s.shared.passed() {
 			req.Gap = 0
 		}
-		base, behind := counter.Max, counter.Max < floor
-		if behind {
-			base = floor + req.Gap
-		}
+		base := begins(counter, req)
 		left := seqd.MaxNumber - base
 		if left <= 0 {
 			return persist.Range{}, fmt.Errorf("%s: %w", s.name, persist.ErrExhausted)
@@ -174,12 +165,34 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		if err == nil {
 			r, err = s.confirm(ctx, r)
 		}
-		if err == nil && behind && req.Gap > 0 && r.First == base+1 {
-			s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
-				"bizType", s.name, "storeMax", counter.Max, "seen", floor, "next", r.First)
-			s.report(seqd.Event{Kind: seqd.EventStoreBehind, Numbers: floor - counter.Max})
+		if err == nil && r.First == base+1 { // otherwise it was not the counter as it was read
+			s.tellGap(counter, req, r.First)
 		}
 		return r, err
+	}
+}
+
+// begins returns the number above which the store would allocate the range of a request now.
+func begins(counter persist.Counter, req persist.Request) int64 {
+	req.Size, req.To = 0, persist.Beside
+	if after, _, err := counter.Allocated(req, 0); err == nil {
+		return after.Max
+	}
+	return counter.Max // Allocate will say why
+}
+
+// tellGap logs and reports why the range of a request, which begins with next, is above a gap. The
+// counter is as it was before.
+func (s *ranges) tellGap(counter persist.Counter, req persist.Request, next int64) {
+	switch {
+	case counter.FailedOver:
+		s.env.Log.Error("the store failed over and may have lost ranges of this counter; numbers continue above a gap",
+			"bizType", s.name, "storeMax", counter.Max, "seen", req.Floor, "next", next)
+		s.report(seqd.Event{Kind: seqd.EventStoreFailedOver, Numbers: next - 1 - counter.Max})
+	case counter.Max < req.Floor && req.Gap > 0:
+		s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
+			"bizType", s.name, "storeMax", counter.Max, "seen", req.Floor, "next", next)
+		s.report(seqd.Event{Kind: seqd.EventStoreBehind, Numbers: req.Floor - counter.Max})
 	}
 }
 
@@ -207,6 +220,26 @@ func (s *ranges) keepPace(most, base int64, r persist.Range) {
 
 // note logs when the store begins or ceases to give ranges, and reports the result of a refill.
 func (s *ranges) note(r persist.Range, err error) {
+	s.noteStore(err)
+	if err != nil {
+		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
+		return
+	}
+	s.env.Log.Debug("segment", "bizType", s.name, "first", r.First, "last", r.Last)
+	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+	s.tellLeft(r.Last)
+}
+
+// tellLeft warns if few numbers are left above one.
+func (s *ranges) tellLeft(highest int64) {
+	if left := seqd.MaxNumber - highest; left < seqd.MaxNumber/100 {
+		s.env.Log.Warn("nearly exhausted", "bizType", s.name, "left", left)
+		s.report(seqd.Event{Kind: seqd.EventNearlyExhausted, Numbers: left})
+	}
+}
+
+// noteStore logs and reports when the store begins or ceases to give ranges.
+func (s *ranges) noteStore(err error) {
 	now, away := "", err
 	if err != nil {
 		now = err.Error()
@@ -232,16 +265,6 @@ func (s *ranges) note(r persist.Range, err error) {
 		s.report(seqd.Event{Kind: seqd.EventStoreAway, Err: err})
 	case away == nil && wasAway != nil:
 		s.report(seqd.Event{Kind: seqd.EventStoreBack})
-	}
-	if err != nil {
-		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
-		return
-	}
-	s.env.Log.Debug("segment", "bizType", s.name, "first", r.First, "last", r.Last)
-	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
-	if left := seqd.MaxNumber - r.Last; left < seqd.MaxNumber/100 {
-		s.env.Log.Warn("nearly exhausted", "bizType", s.name, "left", left)
-		s.report(seqd.Event{Kind: seqd.EventNearlyExhausted, Numbers: left})
 	}
 }
 
@@ -273,6 +296,13 @@ func (s *ranges) storeUnknown() {
 	if was != nil {
 		s.env.Log.Info("the store is no longer known to be away", "bizType", s.name)
 		s.report(seqd.Event{Kind: seqd.EventStoreBack})
+	}
+}
+
+// skipped reports numbers that were taken and that nobody gets.
+func (s *ranges) skipped(n int64, why error) {
+	if n > 0 {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: why})
 	}
 }
 
