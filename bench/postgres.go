@@ -25,12 +25,13 @@ import (
 // onPostgres returns a configuration on the PostgreSQL server. With Redis, strict numbers come from
 // a cursor there, and without it from the store itself.
 func (b *backends) onPostgres(ctx context.Context, name string, redis bool, bizTypes ...seqd.BizType) (*config.Config, error) {
-	cfg := b.config(name, bizTypes)
+	cfg := config.Default()
 	cfg.Store.Driver, cfg.Store.Postgres.URL = "postgres", b.postgresURL+name
-	if !redis {
-		cfg.Redis.Addrs = []string{}
+	if redis {
+		cfg.Redis.Addrs, cfg.Redis.KeyPrefix = []string{b.redisAddr}, name+":"
 	}
-	return cfg, b.createDatabase(ctx, name)
+	cfg.BizTypes = bizTypes
+	return &cfg, b.createDatabase(ctx, name)
 }
 
 // perNode returns a biz type whose numbers are in order on each node only.

@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -70,8 +73,29 @@ func (b *backends) startPostgres(ctx context.Context) error {
 		return err
 	}
 	b.postgresURL = "postgres://seqd@" + addr + "/"
+	if err := b.awaitPostgres(ctx); err != nil {
+		return err
+	}
 	return b.createDatabase(ctx, "seqd")
 }
+
+// awaitPostgres waits until the server, which listens earlier, answers.
+func (b *backends) awaitPostgres(ctx context.Context) error {
+	for {
+		c, err := pgx.Connect(ctx, b.postgresURL+"postgres")
+		if err == nil {
+			return c.Close(ctx)
+		}
+		server, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || server.Code != startingUp {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// startingUp is the server's code for "not yet".
+const startingUp = "57P03"
 
 // createDatabase creates an empty database.
 func (b *backends) createDatabase(ctx context.Context, name string) error {
