@@ -51,8 +51,7 @@ func TestCounterThatTheStandbyNeverGot(t *testing.T) {
 			p.t.Fatalf("created again: %+v, %v", answer, err)
 		}
 		// What has a counter is issued by new nodes too.
-		p.each["c"] = ordercheck.New()
-		c := node.Start(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), env...)...)
+		c := p.launch("c", p.link.Addr(), env...)
 		c.Await("/seq/order", http.StatusOK)
 		p.take(c, "c", 2000)
 		p.confirm()

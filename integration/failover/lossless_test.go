@@ -23,7 +23,8 @@ func TestLosslessNeedsAStandbyThatCommitsWaitFor(t *testing.T) {
 	})
 }
 
-// Commits wait for the standby, and the operator says so. A failover skips nothing.
+// Commits wait for the standby, and the operator says so. A failover skips nothing. While the new
+// server has no standby that commits wait for, nodes refuse it; then they go on by themselves.
 func TestLosslessSkipsNothing(t *testing.T) {
 	onBoth(t, func(p *pair) {
 		p.secure()
@@ -33,9 +34,12 @@ func TestLosslessSkipsNothing(t *testing.T) {
 			p.take(n, "n", 77)
 		}
 		p.cutOff()
-		for range 20 {
-			p.take(n, "n", 77)
-		}
+		onN := p.traffic(n, "n")
+		onN.Await(p.t, "it refuses a server without a standby", func() bool { return strings.Contains(n.Log(), "is lossless, but") })
+		p.succeed()
+		onN.More(p.t, 2000)
+		onN.Stop()
+		p.t.Logf("failures %v", onN.Failures())
 		n.Stop()
 		all := p.check()
 		if highest := all.Highest(); highest != 100+int64(all.Numbers())-1 {

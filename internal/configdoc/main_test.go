@@ -45,7 +45,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	}
 }
 
-var bounds = regexp.MustCompile(`^(0s?, or )?(\S+) to (\S+)$`)
+var bounds = regexp.MustCompile(`^(0s?, or )?(\S+) to (\S+?)(, or auto)?$`)
 
 // The ranges are those that the configuration checks: a value just outside is refused.
 func TestRangesAreChecked(t *testing.T) {

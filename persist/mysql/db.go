@@ -31,6 +31,10 @@ var _ sqlstore.DB = (*db)(nil)
 // (wait_timeout).
 const idleTime = time.Minute
 
+// life is how long a connection is kept at most. The settings of the server are checked on each new
+// one, and they can change without a restart.
+const life = 5 * time.Minute
+
 // connect returns a pool, which has no connections yet, and which database it is for.
 func connect(opts Options) (d *db, where string, err error) {
 	cfg, err := parseDSN(opts.DSN)
@@ -44,7 +48,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	if err != nil {
 		return nil, "", errParse
 	}
-	var made driver.Connector = newConnector(inner, opts.Timeout)
+	var made driver.Connector = newConnector(inner, opts.Timeout, opts.Lossless)
 	if !opts.ReadOnly {
 		made = checked{made, opts.Lossless}
 	}
@@ -55,6 +59,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	d.pool.SetMaxOpenConns(opts.MaxConnections)
 	d.pool.SetMaxIdleConns(opts.MaxConnections)
 	d.pool.SetConnMaxIdleTime(idleTime)
+	d.pool.SetConnMaxLifetime(life)
 	return d, fmt.Sprintf("%s at %s", cfg.DBName, cfg.Addr), nil
 }
 

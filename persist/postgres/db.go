@@ -22,6 +22,7 @@ type db struct {
 	pool     *pgxpool.Pool
 	trace    func(ctx context.Context, statement string) func(error)
 	allocate string // statement
+	lossless bool
 	closed   atomic.Bool
 	// bare is true if a pooler refuses parameters at the start of a connection.
 	bare atomic.Bool
@@ -32,17 +33,22 @@ var _ sqlstore.DB = (*db)(nil)
 // idleTime is how long a connection is kept that is not used.
 const idleTime = time.Minute
 
+// life is how long a connection is kept at most. The settings of the server are checked on each new
+// one, and they can change without a restart, or with one that a pooler hides.
+const life = 5 * time.Minute
+
 // connect returns a pool, which has no connections yet, and which database it is for.
 func connect(opts Options) (d *db, where string, err error) {
 	cfg, err := parseURL(opts.URL)
 	if err != nil {
 		return nil, "", err
 	}
-	d = &db{trace: opts.Trace, allocate: allocateStatement(opts.Lossless)}
+	d = &db{trace: opts.Trace, allocate: allocateStatement(opts.Lossless), lossless: opts.Lossless}
 	if d.trace == nil {
 		d.trace = func(context.Context, string) func(error) { return func(error) {} }
 	}
 	cfg.MaxConns, cfg.MaxConnIdleTime = int32(opts.MaxConnections), idleTime
+	cfg.MaxConnLifetime, cfg.MaxConnLifetimeJitter = life, life/5
 	c := cfg.ConnConfig
 	c.ConnectTimeout = opts.Timeout
 	// One round trip, without a prepared statement, which may be unknown behind a pooler.

@@ -15,6 +15,7 @@ type counters struct {
 	*link
 	epochs *persist.Epochs
 	create string // statements
+	lost   string
 	read   string
 	back   string
 }
@@ -32,12 +33,14 @@ func newCounters(l *link) counters {
 	if sabotage.Off(sabotage.GiveBackSwap) {
 		same = "1 = 1"
 	}
+	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
+		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f"
 	c := counters{
-		link: l,
-		create: "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
-			"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f WHERE " + confirmed,
-		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END FROM seqd_counters ",
-		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
+		link:   l,
+		create: lost + " WHERE " + confirmed,
+		lost:   lost,
+		read:   "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END FROM seqd_counters ",
+		back:   "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
 	}
 	c.epochs = persist.NewEpochs(c.findEpochs)
 	return c
@@ -66,6 +69,16 @@ func scanCounter(scan Scan) (m persist.Counter, err error) {
 // Create implements [persist.Counters]. The condition that no failover is left unconfirmed is in
 // the statement that inserts.
 func (c *counters) Create(ctx context.Context, m persist.Counter) error {
+	return c.insert(ctx, m, c.create)
+}
+
+// CreateLost implements [persist.Fenced].
+func (s *Store) CreateLost(ctx context.Context, m persist.Counter) error {
+	return s.counters.insert(ctx, m, s.counters.lost)
+}
+
+// insert stores a new counter by one of the statements create and lost.
+func (c *counters) insert(ctx context.Context, m persist.Counter, statement string) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
@@ -74,7 +87,7 @@ func (c *counters) Create(ctx context.Context, m persist.Counter) error {
 	if err != nil {
 		return err
 	}
-	err = one(c.db.Exec(bounded, "create counter", c.create,
+	err = one(c.db.Exec(bounded, "create counter", statement,
 		[]byte(m.BizTag), int64(persist.FormatVersion), m.Max, m.Step, m.Timestamp, m.Epoch))
 	if errors.Is(err, persist.ErrNotFound) {
 		if err = persist.ErrFailedOver; c.exists(ctx, m.BizTag) {

@@ -10,7 +10,10 @@ import (
 	"time"
 )
 
-var durationType = reflect.TypeFor[time.Duration]()
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	wordType     = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
 
 // assign sets field to raw, a value as a configuration file gives it, without guessing: text is not
 // a number, a whole number has no fraction, a duration has a unit.
@@ -19,7 +22,10 @@ func assign(field reflect.Value, raw any) error {
 		return assignDuration(field, raw)
 	}
 	if word, ok := field.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return assignWord(word, raw)
+		// A number that has a word for some value is still a number: its text parses words only.
+		if _, isText := raw.(string); isText || field.Kind() != reflect.Int64 {
+			return assignWord(word, raw)
+		}
 	}
 	switch field.Kind() {
 	case reflect.String:
@@ -189,6 +195,9 @@ func fromText(field reflect.Value, text string) (any, error) {
 	case reflect.Int, reflect.Int64:
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n, nil
+		}
+		if reflect.PointerTo(field.Type()).Implements(wordType) {
+			return text, nil
 		}
 		return nil, wrongType("a whole number", text)
 	case reflect.Float64:

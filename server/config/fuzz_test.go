@@ -21,6 +21,7 @@ func FuzzLoad(f *testing.F) {
 		"Server: {}\nSERVER: []\n", "segment: {start: 9007199254740991, step: 0x10, threshold: .nan}\n" + someBizType,
 		"a: &a [x]\nb: *a\n", "bizTypes: [{name: a, <<: {start: 5}}]\n", "bizTypes: [{name: a, 1: 2}]\n", "? [a]\n: b\n", "5: {true: x}\n",
 		"\"\": {\"\": 1}\n", "\".\": 1\n", "bizTypes: [{name: a, start: !!str 5}]\n", "log: {level: !!binary aW5mbw==}\n" + someBizType, "server: {addr: 2025-01-01}\n",
+		"segment: {restoreGap: auto}\n" + someBizType, "bizTypes: [{name: a, restoreGap: 5}, {name: b, restoreGap: \"5\"}]\n",
 		"bizTypes: [{name: a, threshold: 1e-320, acquireTimeout: 0, targetDuration: 9e9h}]\n", "auth: {mode: token, tokens: [{name: a, sha256: 5, scopes: [read, issue:*], expires: 2027-01-01, enabled: no}, []]}\n" + someBizType,
 		"auth: {tokens: [{name: a, sha256: \"" + digestOfA + "\", scopes: [admin]}]}\n" + someBizType, "\xff\xfe", "%YAML 1.2\n---\n" + someBizType,
 	} {

@@ -1,24 +1,67 @@
 package segment
 
 import (
+	"fmt"
+	"math"
+	"strconv"
+
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 )
 
-// gapSteps is the smallest gap above a store that may have lost something, in steps: other nodes
-// may hold that many ranges that this process has not seen.
-const gapSteps = 10
+// Gap is how many numbers are skipped above a store that may have lost some, or [AutoGap].
+type Gap int64
+
+// AutoGap is a gap that follows the step. In a configuration it is the word auto.
+const AutoGap Gap = math.MinInt64
+
+const autoWord = "auto"
+
+// UnmarshalText implements [encoding.TextUnmarshaler] for the word. A gap that is a number is not
+// text.
+func (g *Gap) UnmarshalText(text []byte) error {
+	if string(text) != autoWord {
+		return fmt.Errorf("%q is neither auto nor a whole number", text)
+	}
+	*g = AutoGap
+	return nil
+}
+
+// String returns the word or the number.
+func (g Gap) String() string {
+	if g == AutoGap {
+		return autoWord
+	}
+	return strconv.FormatInt(int64(g), 10)
+}
+
+const (
+	// gapSteps is the smallest gap, in steps: other nodes may hold that many ranges that this
+	// process has not seen.
+	gapSteps = 10
+	// leastAuto is the smallest gap that is auto. A step can be smaller than what the callers of a
+	// moment ask for.
+	leastAuto = 500
+)
 
 // gap returns how many numbers are skipped above a store that may have lost ranges of a counter.
-// recorded is the step in the counter's record, as it was read last.
+// recorded is the step in the counter's record, as it was read last, 0 if it is not known.
 func (s *Settings) gap(recorded int64) int64 {
-	return min(max(s.RestoreGap, gapSteps*max(s.Step, min(recorded, mostStep))), seqd.MaxNumber)
+	least := int64(s.RestoreGap)
+	if s.RestoreGap == AutoGap {
+		least = leastAuto
+	}
+	return max(least, gapSteps*min(max(s.Step, recorded), mostStep))
 }
+
+// LostGap returns how many numbers of a counter nodes may hold that a failover of the store has lost.
+// step is the counter's step as it was read last, 0 if it is not known.
+func (s *Settings) LostGap(step int64) int64 { return s.gap(step) }
 
 // withGaps returns the request for a range with its gaps. A range begins a gap above the floor if
 // the store turns out to be below it, because it was restored. It begins a gap higher if the store
-// failed over. recorded is the step in the counter's record, as it was read last. The counter need
-// not be read again: it is the allocation that decides whether there is a gap.
+// failed over. recorded is as for gap. The counter need not be read again: it is the allocation
+// that decides whether there is a gap.
 func (s *Settings) withGaps(req persist.Request, recorded int64) persist.Request {
 	gap := s.gap(recorded)
 	req.FailoverGap = gap

@@ -44,9 +44,10 @@ type Settings struct {
 	// ReserveSegments is how many segments wait in Redis behind the two buffers, for an outage of
 	// the store.
 	ReserveSegments int `config:"reserveSegments" range:"0 to 100" zero:"no reserve"`
-	// RestoreGap is how far above all numbers seen the next range begins if the store turns out to
-	// be older than they are; ten steps if that is more.
-	RestoreGap int64 `config:"restoreGap" range:"0 to 1,000,000,000,000" unit:"numbers" zero:"ten steps"`
+	// RestoreGap is how many numbers are skipped if the store may have lost some that were issued:
+	// because it is older than numbers that were seen, or because it failed over. `auto`: ten steps,
+	// at least 500. A number: that many; ten steps if that is more.
+	RestoreGap Gap `config:"restoreGap" range:"0 to 1,000,000,000,000, or auto" zero:"ten steps"`
 	// Reset is when numbers begin at `start` again.
 	Reset seqd.Reset `config:"reset" range:"never, daily, monthly, yearly"`
 	// TimeZone is where days begin and end: a name of the IANA database, such as `Asia/Shanghai`.
@@ -126,7 +127,7 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.AcquireTimeout >= 0 && s.AcquireTimeout <= time.Minute, "acquireTimeout", "%s is outside 0s to 1m", s.AcquireTimeout)
 	check(s.OnRedisDown == Degrade || s.OnRedisDown == Reject, "onRedisDown", "%q is not one of %q", s.OnRedisDown, []string{Degrade, Reject})
 	check(s.ReserveSegments >= 0 && s.ReserveSegments <= mostReserve, "reserveSegments", "%d is outside 0 to %d", s.ReserveSegments, mostReserve)
-	check(s.RestoreGap >= 0 && s.RestoreGap <= mostStep, "restoreGap", "%d is outside 0 to %d", s.RestoreGap, int64(mostStep))
+	check(s.RestoreGap == AutoGap || s.RestoreGap >= 0 && s.RestoreGap <= mostStep, "restoreGap", "%s is neither auto nor from 0 to %d", s.RestoreGap, int64(mostStep))
 	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
 	_, err := s.zone()
 	check(s.PeriodRetention == 0 || s.PeriodRetention >= leastRetention && s.PeriodRetention <= mostRetention, "periodRetention",

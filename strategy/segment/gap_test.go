@@ -1,0 +1,66 @@
+package segment
+
+import (
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// The gap is ten steps or more, whichever way it is written, and no request with it is invalid.
+func TestGap(t *testing.T) {
+	for _, test := range []struct {
+		gap                  Gap
+		step, recorded, want int64
+	}{
+		{1_000_000, 1000, 1000, 1_000_000},
+		{1_000_000, 1000, 200_000, 2_000_000},
+		{0, 1000, 0, 10_000},
+		{0, 1, 1, 10},
+		{AutoGap, 1, 1, 500},
+		{AutoGap, 1, 0, 500},
+		{AutoGap, 100, 50, 1000},
+		{AutoGap, 100, 1_000_000, 10_000_000},
+		{AutoGap, 1, seqd.MaxNumber, 10 * mostStep},
+		{mostStep, mostStep, 1, 10 * mostStep},
+	} {
+		s := DefaultSettings()
+		s.RestoreGap, s.Step, s.MaxStep = test.gap, test.step, mostStep
+		if problems := s.Validate(); problems != nil {
+			t.Fatal(problems)
+		}
+		if got := s.gap(test.recorded); got != test.want {
+			t.Errorf("%s, step %d, %d recorded: %d, want %d", test.gap, test.step, test.recorded, got, test.want)
+		}
+		for _, floor := range []int64{0, 1, 12345, seqd.MaxNumber - 1, seqd.MaxNumber} {
+			req := s.withGaps(persist.Request{BizTag: "order", Floor: floor}, test.recorded)
+			if err := req.Validate(); err != nil || floor+req.Gap > seqd.MaxNumber {
+				t.Errorf("%+v: %v", req, err)
+			}
+		}
+	}
+}
+
+// A number is a number and the word is the word; nothing else is a gap.
+func TestGapText(t *testing.T) {
+	if AutoGap.String() != "auto" || Gap(7).String() != "7" {
+		t.Errorf("%s, %s", AutoGap, Gap(7))
+	}
+	for _, text := range []string{"", "Auto", "auto ", "7", "-1", "none"} {
+		g := Gap(5)
+		if err := g.UnmarshalText([]byte(text)); err == nil || g != 5 {
+			t.Errorf("%q: %v, %v", text, g, err)
+		}
+	}
+	var g Gap
+	if err := g.UnmarshalText([]byte("auto")); err != nil || g != AutoGap {
+		t.Errorf("auto: %v, %v", g, err)
+	}
+	for _, bad := range []Gap{-1, mostStep + 1} {
+		s := DefaultSettings()
+		s.RestoreGap = bad
+		if len(s.Validate()) != 1 {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
