@@ -22,10 +22,25 @@ type Waiter interface {
 	MaxWait() time.Duration
 }
 
-// Orderer is implemented by settings of strategies that can promise an order over all nodes.
-type Orderer interface {
-	// Strict reports whether numbers increase over all nodes.
-	Strict() bool
+// Sequencer is what keeps the order of numbers over the nodes of a shared store.
+type Sequencer string
+
+// The sequencers.
+const (
+	// NoSequencer is for numbers without such an order.
+	NoSequencer Sequencer = ""
+	// AnySequencer is Redis if there is one, else the store.
+	AnySequencer   Sequencer = "auto"
+	RedisSequencer Sequencer = "redis"
+	StoreSequencer Sequencer = "store"
+)
+
+// Sequenced is implemented by settings of strategies that can promise an order over all nodes.
+type Sequenced interface {
+	// SequencedBy returns what keeps the order if nodes share the store.
+	SequencedBy() Sequencer
+	// WaitForStore returns how much longer than MaxWait a request may wait if that is the store.
+	WaitForStore() time.Duration
 }
 
 // RedisUser is implemented by settings of strategies and plugins that may need Redis.

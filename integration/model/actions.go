@@ -28,6 +28,8 @@ const (
 	serverStarts
 	splitEnds
 	syncs
+	storeReplicates
+	raisesAgain
 	looses
 	delays
 	pauses
@@ -38,6 +40,7 @@ const (
 	misled
 	switches
 	storeFails
+	storeFailsOver
 	backsUp
 	restoresRaised
 	restoresStopped
@@ -84,6 +87,8 @@ var actions = [actionsInAll]struct {
 	serverStarts:    {12, (*world).serverStarts},
 	splitEnds:       {8, (*world).splitEnds},
 	syncs:           {10, (*world).syncs},
+	storeReplicates: {6, (*world).storeReplicates},
+	raisesAgain:     {1, (*world).raisesAgain},
 	looses:          {10, (*world).looses},
 	delays:          {10, (*world).delays},
 	pauses:          {6, (*world).pauses},
@@ -94,6 +99,7 @@ var actions = [actionsInAll]struct {
 	misled:          {4, (*world).misled},
 	switches:        {6, (*world).switches},
 	storeFails:      {3, (*world).storeFails},
+	storeFailsOver:  {4, (*world).storeFailsOver},
 	backsUp:         {3, (*world).backsUp},
 	restoresRaised:  {2, (*world).restoresRaised},
 	restoresStopped: {2, (*world).restoresStopped},
@@ -164,6 +170,12 @@ var temptations = [rulesInAll][]action{
 	drawnAnew:        {moves, mixes},
 	spareEpoch:       {mixes, disconnects, delays, evicts},
 	readsLinear:      {moves},
+	fenceCompared:    {storeFailsOver},
+	fenceNew:         {storeFailsOver},
+	failoverGap:      {storeFailsOver},
+	failoverEpoch:    {storeFailsOver, moves},
+	giveBackFenced:   {storeFailsOver, stops, disconnects},
+	standbyInSync:    {storeFailsOver},
 }
 
 // sum makes weights cumulative.

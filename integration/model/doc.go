@@ -9,8 +9,8 @@
 // the store is that of [persist.Counter].
 //
 // Everything around these is simulated, in one goroutine: the servers of Redis with replicas,
-// promotions and snapshots (redis.go, faults.go); the store with its backups (store.go,
-// restore.go); a network that delays, reorders and loses messages (network.go); configurations that
+// promotions and snapshots (redis.go, faults.go); the store with its backups, and with a standby that
+// takes over without the last writes (store.go, restore.go, failover.go); a network that delays, reorders and loses messages (network.go); configurations that
 // differ between nodes (regime.go); and time, which passes as the schedule says. A node (node.go)
 // is a shell around its machine. It does what the strategy in package segment does: callers share
 // takes, and commands become messages (shell.go); a node on its own issues from a queue of ranges

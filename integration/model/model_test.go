@@ -107,7 +107,8 @@ var mustHappen = []string{
 	"left", "returned", "given back", "store behind", "restored bare", "restored and raised", "restored while stopped", "promoted", "split brain", "took",
 	"other", "seed over another", "epoch drawn", "refused by the store: spare", "refused by the store: refill", "refused by the store: comeback",
 	"answer out of order", "event cursor_contested", "other settings", "waited for the store's word", "uneven", "even again", "two Redis servers", "per-node ordering",
-	"moved to another Redis", "moved to another Redis node by node", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
+	"moved to another Redis", "moved to another Redis node by node", "store failed over", "lost by a failover", "failed over without a loss",
+	"continued above a failover", "raised after a failover", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
 }
 
 // together are rules of which another one does the work when they are out alone. kind is the

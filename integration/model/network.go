@@ -201,7 +201,7 @@ func (w *world) serveStore(m *message) *message {
 // serveAllocate hands out a range.
 func (w *world) serveAllocate(m, reply *message) {
 	request, who := w.careless(m.request), m.op.node.name
-	behind := w.store.counter.Max < request.Floor
+	behind, failedOver := w.store.counter.Max < request.Floor, w.store.read().FailedOver
 	r, err := w.store.allocate(request)
 	reply.r, reply.err = r, err
 	if err != nil {
@@ -213,6 +213,9 @@ func (w *world) serveAllocate(m, reply *message) {
 		w.count("epoch drawn")
 	}
 	w.say("store: %d to %d for the %s of %s, floor %d, epoch %s", r.First, r.Last, m.op.task, who, request.Floor, short(w.store.counter.Epoch))
+	if failedOver {
+		w.count("continued above a failover")
+	}
 	if behind {
 		w.say("%s: alarm: the store was behind %d, which was seen", who, request.Floor)
 		w.count("store behind")

@@ -26,7 +26,7 @@ func (w *world) uneven() bool {
 // wakes reports whether a cursor would count again if an epoch came back: one that does not count
 // any more, or that is in the Redis that is not in use. Its seed may also still be on its way.
 func (w *world) wakes(epoch string) bool {
-	counts := epoch == w.store.counter.Epoch
+	counts := epoch == w.store.read().Epoch
 	for _, s := range w.servers {
 		if !(counts && s.redis == w.redis) && epoch != "" && s.keys[key]["epoch"] == epoch {
 			return true

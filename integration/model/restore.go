@@ -44,6 +44,7 @@ func (w *world) restoresRaised() bool {
 // restore puts an older copy back. Every connection to the store ends.
 func (w *world) restore() {
 	w.store.counter = w.store.backup
+	w.store.copied()
 	for i := len(w.inFlight) - 1; i >= 0; i-- {
 		if w.inFlight[i].op.question.atStore() {
 			w.remove(i)
@@ -126,6 +127,7 @@ func (w *world) recreates() bool {
 	w.stopAll("does not find the counter")
 	w.restore()
 	w.store.counter.Max = w.check.ended
+	w.store.copied()
 	w.raise(0)
 	w.say("store: the counter is created again, at %d", w.store.counter.Max)
 	w.count("created again")

@@ -30,6 +30,12 @@ const (
 	raiseEmpties   // no cursor counts after seqd raise, nor in a new record
 	apartEmpties   // nor after a node allocated for itself because its ordering is per-node
 	readsLinear    // what the store answers was so after it was asked
+	fenceCompared  // the store notices that another server has written the counter
+	fenceNew       // a server that takes over has a fence that no server ever had
+	failoverGap    // then the next range begins a gap higher
+	failoverEpoch  // and no cursor counts
+	giveBackFenced // and nothing is given back
+	standbyInSync  // a store that does not compare fences loses nothing
 
 	guardRule
 	floorRule
@@ -89,6 +95,12 @@ var ofEnvironment = map[rule]string{
 	raiseEmpties:   "raise-empties",
 	apartEmpties:   "per-node-empties",
 	readsLinear:    "reads-linear",
+	fenceCompared:  "store-fence",
+	fenceNew:       "store-fence-new",
+	failoverGap:    "failover-gap",
+	failoverEpoch:  "failover-epoch",
+	giveBackFenced: "failover-give-back",
+	standbyInSync:  "standby-in-sync",
 }
 
 func (r rule) String() string {

@@ -286,7 +286,7 @@ const restoreGap = 100
 // allocate asks the store for a range. The counter is read first, here at once: only what is
 // decided by that matters.
 func (n *node) allocate(o *op, to persist.Target, want, floor int64, standing bool) {
-	req := persist.Request{BizTag: counter, Size: max(n.settings.step, want), Floor: floor, To: to}
+	req := persist.Request{BizTag: counter, Size: max(n.settings.step, want), Floor: floor, To: to, FailoverGap: restoreGap}
 	if standing {
 		req.Size = max(1, want)
 	}

@@ -10,6 +10,7 @@ import (
 type store struct {
 	counter persist.Counter
 	down    bool
+	failover
 	// backup is an older copy.
 	backup persist.Counter
 	// before is the epoch before the present one.
@@ -20,17 +21,18 @@ type store struct {
 
 // allocate hands out a range. There is none for a cursor that does not count.
 func (s *store) allocate(req persist.Request) (r persist.Range, err error) {
-	counter, r, err := s.counter.Allocated(req, 0)
+	before := s.read()
+	counter, r, err := before.Allocated(req, 0)
 	if errors.Is(err, persist.ErrEpoch) {
 		return r, err
 	}
 	if err != nil {
 		panic(err)
 	}
-	if counter.Epoch != s.counter.Epoch {
-		s.before = s.counter.Epoch
+	if counter.Epoch != before.Epoch {
+		s.before = before.Epoch
 	}
-	s.counter = counter
+	s.write(counter)
 	s.highest = max(s.highest, r.Last)
 	return r, nil
 }
@@ -41,29 +43,36 @@ func (w *world) storedEpoch() string {
 	if w.out[readsLinear] && w.dice.OneIn(4) {
 		return w.store.before
 	}
-	return w.store.counter.Epoch
+	return w.store.read().Epoch
 }
 
 func (s *store) giveBack(r persist.Range) bool {
-	if s.counter.Max != r.Last {
+	counter := s.read()
+	if counter.Max != r.Last || counter.FailedOver && !s.out[giveBackFenced] {
 		return false
 	}
-	s.counter.Max = r.First - 1
+	counter.Max = r.First - 1
+	s.write(counter)
 	return true
 }
 
 // raise does what seqd raise does: max becomes n if it is below, and no cursor counts any more.
 func (w *world) raise(n int64) {
-	w.store.counter.Max = max(w.store.counter.Max, n)
+	counter := w.store.read()
+	counter.Max = max(counter.Max, n)
 	if !w.out[raiseEmpties] {
-		w.store.counter.Epoch = ""
+		counter.Epoch = ""
 	}
+	w.store.write(counter)
 }
 
 // careless is a request as it would be for a store without the rules that are taken out.
 func (w *world) careless(req persist.Request) persist.Request {
 	believed, cursor := req.To.Cursor()
-	switch held := w.store.counter.Epoch; {
+	if w.out[failoverGap] {
+		req.FailoverGap = 0
+	}
+	switch held := w.store.read().Epoch; {
 	case cursor && req.To.Epoch() == "": // only if takes name no epoch
 		req.To = persist.Beside
 	case !cursor || believed == held:

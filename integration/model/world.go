@@ -71,6 +71,7 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	}
 	b.sync()
 	w.store.backup = w.store.counter
+	w.store.begin(out, w.dice.OneIn(4))
 	w.usual = worlds.Pick(&w.dice, int64(3), 3, 4, 6)
 	for i := range worlds.Pick(&w.dice, 2, 2, 3, 4) {
 		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}

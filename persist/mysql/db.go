@@ -48,7 +48,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	if err != nil {
 		return nil, "", errParse
 	}
-	var made driver.Connector = newConnector(inner, opts.Timeout)
+	var made driver.Connector = newConnector(inner, opts.Timeout, opts.Lossless)
 	if !opts.ReadOnly {
 		made = checked{made, opts.Lossless}
 	}
@@ -70,8 +70,12 @@ type sender interface {
 }
 
 // Exec implements [sqlstore.Conn].
-func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (int64, error) {
-	return session{d.pool, d}.Exec(ctx, name, statement, params...)
+func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (affected int64, err error) {
+	err = unlocked(func() error {
+		affected, err = session{d.pool, d}.Exec(ctx, name, statement, params...)
+		return err
+	})
+	return affected, err
 }
 
 // Query implements [sqlstore.Conn].
@@ -139,17 +143,23 @@ func (s session) Query(ctx context.Context, name, statement string, row func(sql
 }
 
 // attempts is how often a transaction is tried that the server ends to break a deadlock.
-const attempts = 3
+const attempts = 10
 
-// Transact implements [sqlstore.DB]. The server rolls a transaction back to break a deadlock, so
-// nothing has changed and it is tried again.
-func (d *db) Transact(ctx context.Context, name string, f func(sqlstore.Conn) error) (err error) {
+// unlocked calls transact until the server does not roll it back to break a deadlock. Then nothing
+// has changed: to try again is no repetition. A purge and an update of the same document can lock
+// each other out.
+func unlocked(transact func() error) (err error) {
 	for range attempts {
-		if err = d.transact(ctx, name, f); !isDeadlock(err) {
+		if err = transact(); !isDeadlock(err) {
 			break
 		}
 	}
 	return err
+}
+
+// Transact implements [sqlstore.DB].
+func (d *db) Transact(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
+	return unlocked(func() error { return d.transact(ctx, name, f) })
 }
 
 func (d *db) transact(ctx context.Context, name string, f func(sqlstore.Conn) error) (err error) {
@@ -188,8 +198,9 @@ func (d *db) Alone(ctx context.Context, name string, f func(sqlstore.Conn) error
 	return f(s)
 }
 
-// lockName is an expression for the name of the lock that Alone holds. It is per database.
-const lockName = "CONCAT('seqd ', MD5(DATABASE()))"
+// lockName is an expression for the name of the lock that Alone holds, at most 64 characters. It is
+// per database.
+const lockName = "LEFT(CONCAT('seqd/', DATABASE()), 64)"
 
 // statements sends several statements as one.
 type statements struct{ session }

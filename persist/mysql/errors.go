@@ -14,17 +14,12 @@ import (
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// Numbers of the errors of MySQL and MariaDB. Of the same number both mean the same, except the
-// ones that say so.
+// Numbers of errors, which mean the same on MySQL and MariaDB.
 const (
 	errDuplicateKey   = 1062
 	errTooLong        = 1406
 	errOutOfRange     = 1264
-	errLockTimeout    = 1205
 	errDeadlock       = 1213
-	errUnknownTable   = 1146
-	errUnknownColumn  = 1054
-	errSyntax         = 1064
 	errPacketTooLarge = 1153
 )
 
@@ -55,6 +50,10 @@ var final = map[uint16]string{
 // forbidden are the errors of a user without a right to a table, a column, a procedure or a
 // privileged operation.
 var forbidden = []uint16{1142, 1143, 1227, 1370, 1410}
+
+// lacking are the errors of a server or a database that lacks a table, a column, a function, a
+// variable or a word of SQL.
+var lacking = []uint16{1146, 1054, 1305, 1193, 1064, 1235}
 
 // translate turns errors of the client library and of the server into those of package persist.
 func translate(err error) error {
@@ -102,7 +101,7 @@ func translateServer(err *library.MySQLError) error {
 		return fmt.Errorf("%w: %w", persist.ErrInvalid, err)
 	case slices.Contains(forbidden, err.Number):
 		return sqlstore.Refusef("the user lacks a right: %v", err)
-	case err.Number == errUnknownTable, err.Number == errUnknownColumn, err.Number == errSyntax:
+	case slices.Contains(lacking, err.Number):
 		return sqlstore.Refusef("the server lacks what seqd needs: %v", err)
 	case slices.Contains(standby, err.Number):
 		return fmt.Errorf("%w: the server takes no writes: %w", persist.ErrUnavailable, err)

@@ -45,6 +45,9 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, errParse
 	}
+	if strings.Contains(conn.Database, "@") {
+		return nil, errParse // a part of the password: it has a slash that is not escaped
+	}
 	if err := checkParameters(conn.RuntimeParams); err != nil {
 		return nil, err
 	}
@@ -92,7 +95,8 @@ func checkParameters(params map[string]string) error {
 			return errOther
 		}
 	}
-	options := strings.ToLower(strings.ReplaceAll(params["options"], "-", "_"))
+	// The server takes a backslash for a quote, and a dash in a name for an underscore.
+	options := strings.ToLower(strings.NewReplacer("-", "_", "\\", "").Replace(params["options"]))
 	for _, name := range weakening {
 		if strings.Contains(options, name) {
 			return errWeakens(name)

@@ -28,6 +28,8 @@ func TestCheckURL(t *testing.T) {
 		"postgres://u:secret@a/db?Synchronous_Commit=local":                "sets synchronous_commit",
 		"postgres://u:secret@a/db?options=-c%20synchronous_commit%3Doff":   "sets synchronous_commit",
 		"postgres://u:secret@a/db?options=--synchronous-commit%3Doff":      "sets synchronous_commit",
+		`postgres://u:secret@a/db?options=-c%20synch\ronous_commit%3Doff`:  "sets synchronous_commit",
+		"postgres://u:1/secret@a/db":                                       "escape special characters",
 		"postgres://u:secret@a/db?fsync=off":                               "sets fsync",
 		"postgres://u:secret@a/db?default_transaction_isolation=x":         "sets default_transaction_isolation",
 		"postgres://u:secret@a/db?session_replication_role=replica":        "sets session_replication_role",

@@ -55,14 +55,31 @@ func TestWrongMongoSettings(t *testing.T) {
 	}
 }
 
-// Strict order over nodes cannot come from a shared store alone, and is never silently less.
+// Strict order over nodes comes from Redis or from the store itself, and is never silently less.
 func TestStrictOnMongo(t *testing.T) {
 	const mongo = "store: {driver: mongo}\n"
-	_, err := config.LoadYAML([]byte(mongo+someBizType), config.Sources{})
-	wantError(t, err, "bizTypes[0].ordering: ", "per-node", "redis.addrs")
-	_, err = config.LoadYAML([]byte(mongo+"segment: {ordering: per-node}\nbizTypes: [{name: a}, {name: b, ordering: strict}]\n"), config.Sources{})
-	wantError(t, err, "bizTypes[1].ordering: ")
-	mustLoad(t, mongo+"segment: {ordering: per-node}\n"+someBizType, config.Sources{})
-	mustLoad(t, mongo+"bizTypes: [{name: a, ordering: per-node}]\n", config.Sources{})
-	mustLoad(t, mongo+someBizType, config.Sources{Flags: map[string]string{"redis.addrs": "x:1"}})
+	withRedis := config.Sources{Flags: map[string]string{"redis.addrs": "x:1"}}
+	for _, sequencer := range []string{"auto", "store"} {
+		text := mongo + "segment: {sequencer: " + sequencer + "}\n" + someBizType
+		mustLoad(t, text, config.Sources{})
+		mustLoad(t, text, withRedis)
+	}
+	_, err := config.LoadYAML([]byte(mongo+"segment: {sequencer: redis}\n"+someBizType), config.Sources{})
+	wantError(t, err, "bizTypes[0].sequencer: ", "redis.addrs", "store")
+	_, err = config.LoadYAML([]byte(mongo+"bizTypes: [{name: a}, {name: b, sequencer: redis}]\n"), config.Sources{})
+	wantError(t, err, "bizTypes[1].sequencer: ")
+	mustLoad(t, mongo+"segment: {sequencer: redis}\n"+someBizType, withRedis)
+	mustLoad(t, mongo+"segment: {sequencer: redis, ordering: per-node}\n"+someBizType, config.Sources{})
+	_, err = config.LoadYAML([]byte(mongo+"segment: {sequencer: etcd}\n"+someBizType), config.Sources{})
+	wantError(t, err, "segment.sequencer: ", "etcd")
+}
+
+// A request may wait for two takes from the store before it waits for numbers.
+func TestWaitForTheStore(t *testing.T) {
+	const text = "store: {driver: mongo}\nserver: {writeTimeout: 9s}\nsegment: {acquireTimeout: 3s}\n" + someBizType
+	_, err := config.LoadYAML([]byte(text), config.Sources{})
+	wantError(t, err, "server.writeTimeout: ")
+	mustLoad(t, text, config.Sources{Flags: map[string]string{"redis.addrs": "x:1"}})
+	mustLoad(t, text, config.Sources{Flags: map[string]string{"segment.ordering": "per-node"}})
+	mustLoad(t, text, config.Sources{Flags: map[string]string{"server.writeTimeout": "12s"}})
 }

@@ -130,9 +130,9 @@ const mostBindings = 32
 
 // validateBizType checks that a biz type fits the rest of the configuration.
 func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
-	if o, ok := b.Settings.(seqd.Orderer); ok {
-		p.check(c.repair || !o.Strict() || !c.Store.Shared() || c.Redis.Configured(), path+".ordering",
-			"strict over several nodes needs Redis beside a store that nodes share: set redis.addrs; or set this, or segment.ordering, to per-node")
+	if s, ok := b.Settings.(seqd.Sequenced); ok {
+		p.check(c.repair || s.SequencedBy() != seqd.RedisSequencer || !c.Store.Shared() || c.Redis.Configured(), path+".sequencer",
+			"redis needs redis.addrs; or set this, or segment.sequencer, to auto or store: then the store keeps the order")
 	}
 	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
 		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
@@ -147,9 +147,23 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	// A sum explains nothing if a part of it is wrong.
 	if wait, may := c.wait(b); may && !p.hasBelow("redis.timeout", "server.pluginTimeout", path, b.Strategy) {
 		spare := c.spareTime()
+		if c.TakesFromStore(b) {
+			spare += b.Settings.(seqd.Sequenced).WaitForStore()
+		}
 		p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
 			"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
 	}
+}
+
+// TakesFromStore reports whether every request for numbers of a biz type waits for the store, because
+// the store keeps their order. With the sequencer auto it may do so although there is a Redis.
+func (c *Config) TakesFromStore(b seqd.BizType) bool {
+	s, ok := b.Settings.(seqd.Sequenced)
+	if !ok || !c.Store.Shared() {
+		return false
+	}
+	by := s.SequencedBy()
+	return by == seqd.StoreSequencer || by == seqd.AnySequencer && !c.Redis.Configured()
 }
 
 // wait returns how long a request may wait for numbers and plugins, if it may at all.

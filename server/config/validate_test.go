@@ -139,6 +139,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"idempotency.ttl":          {"1m", "168h"},
 		"metrics.maxBizTypes":      {"0", "10000"},
 		"segment.ordering":         {"strict", "per-node"},
+		"segment.sequencer":        {"auto", "redis", "store"}, // on a store of one node it does nothing
 		"segment.start":            {"1", "9007199254740991"},
 		"segment.step":             {"1", "100000000"},
 		"segment.maxStep":          {"1000", "1000000000000", "1e6"},

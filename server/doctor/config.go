@@ -115,6 +115,8 @@ func (c configCheck) segmentSettings(f *findings, b seqd.BizType) {
 	switch {
 	case ordering == "per-node":
 		f.add(Info, b.Name+".ordering", "", "per-node: numbers are unique over all nodes, and increase on each node alone")
+	case c.d.Config.TakesFromStore(b):
+		f.add(Info, b.Name+".sequencer", "", "the store keeps the order: every request waits for it, and is refused while it is away")
 	case reserve == 0:
 		f.add(Warn, b.Name+".reserveSegments", "set it to 1 or more", "0: while the store is away there is nothing but the rest of two segments")
 	}

@@ -68,18 +68,10 @@ func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 		}
 	case cursor.StoreAnswers:
 		return s.storeUnknown
+	case cursor.Yield:
+		return s.follow
 	}
 	return nil
-}
-
-// wake returns the function that wakes the callers who wait now.
-func (s *Shared) wake() (then func()) {
-	woken := s.woken
-	if woken == nil {
-		return nil
-	}
-	s.woken = nil
-	return func() { close(woken) }
 }
 
 func (s *Shared) resume() {

@@ -220,6 +220,26 @@ func (s *ranges) keepPace(most, base int64, r persist.Range) {
 
 // note logs when the store begins or ceases to give ranges, and reports the result of a refill.
 func (s *ranges) note(r persist.Range, err error) {
+	s.noteStore(err)
+	if err != nil {
+		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
+		return
+	}
+	s.env.Log.Debug("segment", "bizType", s.name, "first", r.First, "last", r.Last)
+	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+	s.tellLeft(r.Last)
+}
+
+// tellLeft warns if few numbers are left above one.
+func (s *ranges) tellLeft(highest int64) {
+	if left := seqd.MaxNumber - highest; left < seqd.MaxNumber/100 {
+		s.env.Log.Warn("nearly exhausted", "bizType", s.name, "left", left)
+		s.report(seqd.Event{Kind: seqd.EventNearlyExhausted, Numbers: left})
+	}
+}
+
+// noteStore logs and reports when the store begins or ceases to give ranges.
+func (s *ranges) noteStore(err error) {
 	now, away := "", err
 	if err != nil {
 		now = err.Error()
@@ -245,16 +265,6 @@ func (s *ranges) note(r persist.Range, err error) {
 		s.report(seqd.Event{Kind: seqd.EventStoreAway, Err: err})
 	case away == nil && wasAway != nil:
 		s.report(seqd.Event{Kind: seqd.EventStoreBack})
-	}
-	if err != nil {
-		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
-		return
-	}
-	s.env.Log.Debug("segment", "bizType", s.name, "first", r.First, "last", r.Last)
-	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
-	if left := seqd.MaxNumber - r.Last; left < seqd.MaxNumber/100 {
-		s.env.Log.Warn("nearly exhausted", "bizType", s.name, "left", left)
-		s.report(seqd.Event{Kind: seqd.EventNearlyExhausted, Numbers: left})
 	}
 }
 
@@ -286,6 +296,13 @@ func (s *ranges) storeUnknown() {
 	if was != nil {
 		s.env.Log.Info("the store is no longer known to be away", "bizType", s.name)
 		s.report(seqd.Event{Kind: seqd.EventStoreBack})
+	}
+}
+
+// skipped reports numbers that were taken and that nobody gets.
+func (s *ranges) skipped(n int64, why error) {
+	if n > 0 {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: why})
 	}
 }
 

@@ -1,14 +1,17 @@
 // Package segment is the strategy that takes ranges of numbers (segments) from the store. Numbers
 // increase. Some are skipped, for example after a crash. Each segment costs one write to the store.
 //
-// There are three strategies; build chooses one:
+// There are several strategies; build chooses one:
 //   - [Strategy] issues from this node's own double buffer (buffer.go). It is used on one node, and
 //     on several nodes with the ordering per-node.
 //   - [Shared] issues from a cursor in Redis, in strict order over all nodes. The state machine in
-//     package cursor decides what it does; Shared executes that (shared.go: callers; batch.go:
-//     takes that callers share; drive.go: commands).
+//     package cursor decides what it does; Shared executes that (shared.go: callers; sharing.go,
+//     batch.go: takes that callers share; drive.go: commands).
+//   - [Stored] issues from the store itself, in strict order over all nodes. The state machine in
+//     package storetake decides what it does (stored.go; sharing.go).
+//   - [Following] is Shared or Stored, as the counter says (following.go).
 //   - [Periodic] issues numbers that are reset each day, month or year (periodic.go, purge.go). It
-//     has a Strategy or Shared for each period.
+//     has one of the others for each period.
 //
 // All of them allocate ranges in ranges.go, by the step rule in settings.go. Numbers are unique
 // because the store gives a range away once (invariant U1), and a range goes to one place (U2).
@@ -20,7 +23,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // Name is the name of the strategy in a biz type's definition.
@@ -46,12 +48,8 @@ func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 
 // count makes the strategy of the counter named bizType.Name, which belongs to the biz type owner.
 func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, error) {
-	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Redis != nil && env.Store.Shared() {
-		s, err := NewShared(env, bizType, rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, bizType.Name))
-		if err == nil {
-			s.bizType = owner
-		}
-		return s, err
+	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Store.Shared() {
+		return sequenced(env, bizType, settings, owner)
 	}
 	s, err := New(env, bizType)
 	if err == nil {

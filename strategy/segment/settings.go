@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	_ "time/tzdata" // a container without the database has all time zones too
 
@@ -17,8 +18,13 @@ type Settings struct {
 	Start int64 `config:"start" range:"1 to 9,007,199,254,740,991"`
 	// Ordering is the order that is promised. `strict`: a call that starts after another ended gets
 	// a larger number, on all nodes. `per-node`: numbers increase on each node and are unique over
-	// all. `strict` on `mongo` needs `redis.addrs`. One node on an embedded store is always strict.
+	// all. One node on an embedded store is always strict.
 	Ordering string `config:"ordering" range:"strict, per-node"`
+	// Sequencer is what gives `strict` order over the nodes of a shared store. `redis`: a cursor in
+	// Redis; it needs `redis.addrs`. `store`: the store itself, with one write for all callers who
+	// wait on a node. `auto`: what the counter has already; for a new one Redis if `redis.addrs` is
+	// set, else the store.
+	Sequencer string `config:"sequencer" range:"auto, redis, store"`
 	// Step is the smallest number of numbers that leave the store at a time.
 	Step int64 `config:"step" range:"1 to segment.maxStep"`
 	// MaxStep is the largest number of numbers that leave the store at a time. A batch that waits
@@ -55,6 +61,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		Start:          1,
 		Ordering:       Strict,
+		Sequencer:      SequencerAuto,
 		Step:           1000,
 		MaxStep:        100_000_000,
 		Threshold:      0.2,
@@ -76,6 +83,13 @@ func DefaultSettings() Settings {
 const (
 	Strict  = "strict"
 	PerNode = "per-node"
+)
+
+// The values of Sequencer.
+const (
+	SequencerAuto  = string(seqd.AnySequencer)
+	SequencerRedis = string(seqd.RedisSequencer)
+	SequencerStore = string(seqd.StoreSequencer)
 )
 
 // The values of OnRedisDown.
@@ -104,6 +118,8 @@ func (s *Settings) Validate() []seqd.Problem {
 	}
 	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
 	check(s.Ordering == Strict || s.Ordering == PerNode, "ordering", "%q is not one of %q", s.Ordering, []string{Strict, PerNode})
+	sequencers := []string{SequencerAuto, SequencerRedis, SequencerStore}
+	check(slices.Contains(sequencers, s.Sequencer), "sequencer", "%q is not one of %q", s.Sequencer, sequencers)
 	check(s.MaxStep >= 1 && s.MaxStep <= mostStep, "maxStep", "%d is outside 1 to %d", s.MaxStep, int64(mostStep))
 	check(s.Step >= 1 && s.Step <= max(1, s.MaxStep), "step", "%d is outside 1 to maxStep, which is %d", s.Step, s.MaxStep)
 	check(s.Threshold > 0 && s.Threshold <= 1, "threshold", "%v is not above 0 and at most 1", s.Threshold)
@@ -144,12 +160,28 @@ func (s *Settings) Bounds() (first, last int64) { return s.Start, seqd.MaxNumber
 // MaxWait is AcquireTimeout.
 func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
 
-// Strict implements [seqd.Orderer].
+// Strict reports whether numbers increase over all nodes.
 func (s *Settings) Strict() bool { return s.Ordering == Strict }
+
+// SequencedBy implements [seqd.Sequenced].
+func (s *Settings) SequencedBy() seqd.Sequencer {
+	if s.Strict() {
+		return seqd.Sequencer(s.Sequencer)
+	}
+	return seqd.NoSequencer
+}
+
+// WaitForStore implements [seqd.Sequenced]: the take under way, and the next one.
+func (s *Settings) WaitForStore() time.Duration { return 2 * s.takeTimeout() }
+
+// takeTimeout bounds a take from the store. Callers wait for AcquireTimeout only after it.
+func (s *Settings) takeTimeout() time.Duration {
+	return min(max(s.AcquireTimeout, time.Second), fetchDeadline)
+}
 
 var (
 	_ seqd.Validator = (*Settings)(nil)
-	_ seqd.Orderer   = (*Settings)(nil)
+	_ seqd.Sequenced = (*Settings)(nil)
 	_ seqd.Waiter    = (*Settings)(nil)
 	_ seqd.Dated     = (*Settings)(nil)
 	_ seqd.Bounded   = (*Settings)(nil)

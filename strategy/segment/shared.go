@@ -3,11 +3,8 @@ package segment
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -27,20 +24,20 @@ type sharedCursor interface {
 //
 // It is a shell around a machine of package cursor, which decides what to do and has the modes
 // online, mending, alone and closing. Shared holds the lock around the machine, lets callers share
-// takes (batch.go) and executes the machine's commands (drive.go). It keeps no state of the
+// takes (sharing.go) and executes the machine's commands (drive.go). It keeps no state of the
 // protocol.
 type Shared struct {
 	ranges
 	cursor sharedCursor
+	// follow is called when the store has taken over, and this node is to follow it; nil if it
+	// never is.
+	follow func()
 	// local is the node's own double buffer while it issues on its own, else nil.
 	local atomic.Pointer[buffer]
-	work  sync.WaitGroup // goroutines; added to under mu and before Close, or by one of them
+	sharing
 
-	mu      sync.Mutex // guards what follows
+	// What follows is guarded by mu.
 	machine *cursor.Machine
-	forming *batch        // callers since the last take was sent; nil while there are none
-	taking  bool          // a take is under way
-	woken   chan struct{} // closed when waiting callers shall look again; nil while none waits
 	resumed chan struct{} // closed when the take may be sent that waits; nil while none does
 	timer   *time.Timer   // calls tick at due; nil while the machine waits for no time
 	due     time.Time
@@ -66,11 +63,11 @@ func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shar
 		cursor: from,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
-			Degrade: settings.OnRedisDown == Degrade, Step: settings.Step, MaxStep: settings.MaxStep,
+			Degrade: settings.OnRedisDown == Degrade, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
 			Patience: settings.AcquireTimeout, Without: sabotaged(),
 		}),
 	}
-	s.ranges.shared = s
+	s.ranges.shared, s.taker = s, s
 	return s, nil
 }
 
@@ -125,84 +122,30 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 	}
 }
 
-// join takes part in the next take and adds the caller's numbers to seq. If the mode is not Online
-// it takes nothing: it returns a channel to wait for, or the refusal.
-func (s *Shared) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-chan struct{}, err error) {
-	span := trace.SpanFromContext(ctx)
-	s.mu.Lock()
-	if mode, refusal := s.machine.Mode(), s.machine.Refusal(); mode != cursor.Online || refusal != nil {
-		defer s.mu.Unlock()
-		return s.turnAway(mode, refusal, n)
-	}
-	if s.forming == nil {
-		s.forming = &batch{done: make(chan struct{})}
-	}
-	b, offset, leader := s.forming, s.forming.want, !s.taking
-	b.want += n
-	b.span.Join(span)
-	if leader {
-		s.work.Add(1) // Close waits for the take
-	}
-	s.taking = true
-	s.mu.Unlock()
-	if leader {
-		// In the caller's own goroutine: an idle system pays for no switch between goroutines. It
-		// stays until the take is back, past its own deadline if need be.
-		if s.takeOnce() {
-			go s.takeOn()
-		}
-	} else if err := b.await(ctx); err != nil {
-		s.forsake(b, need{offset, n, err})
-		return nil, seqd.AsError(err)
-	}
-	b.share(offset, n, seq)
-	return nil, nil
-}
-
-// turnAway handles a caller that cannot take from the cursor now: it returns an error if the caller
-// is refused, and a channel if the caller must wait. If both are nil, the node is alone, and the
-// caller takes from the local buffer. mu is held.
-func (s *Shared) turnAway(mode cursor.Mode, refusal *seqd.Error, n int64) (wake <-chan struct{}, err error) {
-	switch {
+// admit implements [taker]. A caller that is neither admitted nor refused, and need not wait, finds
+// that the node is alone, and takes from the local buffer.
+func (s *Shared) admit(n int64) (wake <-chan struct{}, err error, ok bool) {
+	switch mode, refusal := s.machine.Mode(), s.machine.Refusal(); {
+	case mode == cursor.Online && refusal == nil:
+		return nil, nil, true
 	case mode == cursor.Closing:
-		return nil, errStopping
+		return nil, errStopping, false
 	case refusal != nil:
-		return nil, refusal
+		return nil, refusal, false
 	case mode == cursor.Alone:
-		return nil, nil // the node left the cursor just now
+		return nil, nil, false // the node left the cursor just now
 	}
 	s.machine.Waiting(n)
-	if s.woken == nil {
-		s.woken = make(chan struct{})
-	}
-	return s.woken, nil
+	return s.toWake(), nil, false
 }
 
-// await waits until the mode may have changed. It removes the need that join registered.
-func (s *Shared) await(ctx context.Context, wake <-chan struct{}, late <-chan time.Time, n int64) error {
-	var err error
-	isLate := false
-	select {
-	case <-wake:
-	case <-late:
-		isLate = true
-	case <-ctx.Done():
-		err = seqd.AsError(ctx.Err())
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// gone implements [taker].
+func (s *Shared) gone(n int64, late bool) error {
 	s.machine.Gone(n)
-	if isLate {
+	if late {
 		return s.machine.Late()
 	}
-	return err
-}
-
-// skipped reports numbers that were taken and that nobody gets.
-func (s *Shared) skipped(n int64, why error) {
-	if n > 0 {
-		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: n, Err: why})
-	}
+	return nil
 }
 
 // Health returns why the next request would be refused.

@@ -21,6 +21,9 @@ type belief struct {
 	// learnt is when an answer last changed epoch, zero for never or if this node drew it.
 	learnt instant
 
+	// settled is whether a cursor has counted while this machine existed.
+	settled bool
+
 	// seeds counts seeds over live cursors of other epochs, each within ContestedFor of the
 	// previous one, and seeded is when the last of them was.
 	seeds  int32
@@ -53,12 +56,14 @@ func (b *belief) believe(now instant, epoch string, asked instant) {
 		b.learnt = now
 	}
 	b.epoch, b.asked, b.tried = epoch, asked, asked
+	b.settled = b.settled || epoch != "" && epoch != persist.StoreEpoch
 }
 
 // drew notes that the store has replaced the counter's epoch by one that this node drew, in an
 // allocation that was sent at sent. This result may be late: the answer to a later question counts
 // instead, and is no news if it is this epoch.
 func (b *belief) drew(epoch string, sent instant) {
+	b.settled = true
 	if b.inOrder(sent) {
 		b.epoch, b.asked = epoch, sent
 	}
@@ -130,6 +135,11 @@ func (t *ask) asked(now instant, _ error) {
 	}
 }
 
+// Yields reports whether the store itself sequences the counter, and no cursor may take over.
+func (m *Machine) Yields() bool {
+	return m.belief.epoch == persist.StoreEpoch && (!m.cfg.TakeOver || m.belief.settled)
+}
+
 // target is the target of a range that is to seed or advance the cursor that a look saw. A seed
 // gets a new epoch ([RuleDrawnAnew]).
 func (m *Machine) target(look *rediscursor.Taken) persist.Target {
@@ -162,7 +172,8 @@ type inquiry struct {
 // to the task's method asked.
 func (w *work) inquire(now instant, t task, look *rediscursor.Taken) inquiry {
 	q := inquiry{epoch: look.Epoch, before: w.belief.epoch}
-	q.follows = q.before != "" && look.Replaced == q.before
+	// An epoch that was drawn never comes back, but the store may sequence the counter again.
+	q.follows = q.before != "" && q.before != persist.StoreEpoch && look.Replaced == q.before
 	if w.without(RuleAskToAdopt) || w.without(RuleFreshAsks) && w.belief.asked.never() {
 		w.belief.epoch, w.belief.asked = look.Epoch, now
 		t.asked(now, nil)

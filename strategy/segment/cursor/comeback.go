@@ -82,7 +82,7 @@ func (t *comeback) decide(now instant) {
 	live := !look.Stub && !look.Other
 	t.slow = now.sub(t.began) > PeekTimeout
 	switch {
-	case live && look.Next > issued, t.spareFits(look, issued):
+	case t.Yields(), live && look.Next > issued, t.spareFits(look, issued):
 		t.goBack(now)
 	case !live && t.belief.awaitsSeed(now):
 		t.later(now)

@@ -84,6 +84,10 @@ type Log struct {
 // or it was read.
 type StoreAnswers struct{}
 
+// Yield says that callers are refused because the store itself sequences the counter. It is emitted
+// again and again while that is so.
+type Yield struct{}
+
 func (Take) command()         {}
 func (Install) command()      {}
 func (Allocate) command()     {}
@@ -96,6 +100,7 @@ func (Resume) command()       {}
 func (Event) command()        {}
 func (Log) command()          {}
 func (StoreAnswers) command() {}
+func (Yield) command()        {}
 
 // Reason is why a range is allocated.
 type Reason uint8

@@ -15,6 +15,14 @@ var (
 	ErrPurged   = errors.New("the period was removed")
 )
 
+// ErrYield is the refusal while the store itself sequences the counter.
+var ErrYield = &seqd.Error{
+	Code: seqd.CodeStarting,
+	Detail: "the store has taken over this counter from the cursor in Redis: this node waits until its definition says so too. " +
+		"If it does not change, give all nodes the same segment.sequencer, and restart them or change the biz type again",
+	RetryAfter: time.Second,
+}
+
 // IsExhausted reports whether a counter is at its end.
 func IsExhausted(err error) bool { return errors.Is(err, persist.ErrExhausted) }
 

@@ -40,6 +40,10 @@ type Config struct {
 	Reserve int
 	// Degrade lets the node issue on its own while Redis is away. Otherwise callers are refused.
 	Degrade bool
+	// TakeOver lets a cursor take over a counter that the store sequences, but only until a cursor
+	// has counted once: if the store takes over later, another node has a newer definition.
+	// Otherwise callers are refused while the store sequences the counter, and [Yield] is emitted.
+	TakeOver bool
 	// Step is the smallest number of numbers to allocate at a time, MaxStep the largest.
 	Step, MaxStep int64
 	// Patience is how long callers wait.

@@ -23,6 +23,8 @@ type mend struct {
 	inquiry  inquiry
 	// in is the install under way.
 	in rediscursor.Install
+	// yielding is set while the task waits for another sequencer than the store.
+	yielding bool
 	// slow is set if Redis answers, but takes longer than PeekTimeout.
 	slow bool
 	// pause is the next pause, idle the last wait for another task of this node.
@@ -62,6 +64,8 @@ func (m *Machine) beginMend(now instant, t *mend) {
 
 func (t *mend) tick(now instant) {
 	switch {
+	case t.yielding:
+		t.question(now, FetchDeadline)
 	case t.state == awaitingRefill:
 		t.refilled(now)
 	case t.look != nil:
@@ -180,7 +184,18 @@ func (t *mend) step(now instant) {
 		t.mended(now)
 	case fillIt:
 		t.awaitRefill(now)
+	case yieldIt:
+		t.yield(now)
 	}
+}
+
+// yield refuses callers while the store itself sequences the counter, and asks now and then whether
+// it still does.
+func (t *mend) yield(now instant) {
+	t.refuse(ErrYield)
+	t.emit(Yield{})
+	t.look, t.yielding = nil, true
+	t.pauses(now, pausing, LastPause)
 }
 
 // patient reports whether what is wanted is left to another node, which has claimed it.
@@ -246,6 +261,13 @@ func (t *mend) dispute(now instant) {
 }
 
 func (t *mend) asked(now instant, err error) {
+	if t.yielding {
+		if t.yielding = false; !t.Yields() {
+			t.refusal = nil
+		}
+		t.again(now)
+		return
+	}
 	if err := t.belief.answered(t.inquiry, err); err != nil {
 		t.failure = StoreError(err)
 		t.later(now)

@@ -94,7 +94,11 @@ func (t *standing) allocated(now instant, r persist.Range, err error) {
 
 // leave stops waiting for Redis: the node issues on its own or, without Degrade, refuses callers.
 func (t *mend) leave(now instant, cause error) {
-	if !t.cfg.Degrade {
+	switch {
+	case t.Yields():
+		t.yield(now)
+		return
+	case !t.cfg.Degrade, t.belief.epoch == persist.StoreEpoch: // others take from the store, in order
 		t.reject(now, cause)
 		return
 	}

@@ -18,12 +18,15 @@ const (
 	skipSome                   // nothing, but its first numbers must be skipped
 	advanceIt                  // numbers above all that this node has issued: it must be advanced
 	fillIt                     // a range
+	yieldIt                    // nothing: the store itself sequences the counter
 )
 
 // remedy decides what a cursor lacks, from a look at it. patient is whether a wanted range is left
 // to another node.
 func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) remedy {
 	switch {
+	case m.Yields():
+		return yieldIt
 	case look.Stub && !m.spareFits(look, m.highest) && (patient || m.belief.awaitsSeed(now)):
 		return waitForOther // if the spare range were ready, the claim would be this node's own
 	case look.Stub:

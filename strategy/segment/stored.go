@@ -1,0 +1,444 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+	"github.com/seqd/seqd/strategy/segment/storetake"
+)
+
+// Stored issues the numbers of one biz type from the store itself, strictly increasing over all
+// nodes: each take is one Allocate for the callers who share it, and they get exactly the numbers
+// that it returned. There is no buffer, so nothing is skipped at a stop, and a crash skips what was
+// in flight. It is safe for concurrent use.
+//
+// It is a shell around a machine of package storetake, which decides when a take may be sent and
+// what an error means.
+type Stored struct {
+	ranges
+	sharing
+	// retire removes the counter's cursor in Redis; nil without Redis.
+	retire func(context.Context) error
+	// follow is called when a cursor in Redis has taken over, and this node is to follow it; nil if
+	// it never is. mu is held.
+	follow func()
+
+	// What follows is guarded by mu.
+	machine  *storetake.Machine
+	heritage known           // from the previous strategy
+	counter  persist.Counter // as it was read last
+	timer    *time.Timer     // begins a read of the counter; nil while none is due
+	// stopping is closed by Close; nil until something runs that Close cancels.
+	stopping chan struct{}
+	// taken is how many numbers were taken since the counter was read to record a step. step is
+	// what the next take records, 0 for nothing. measuring is whether that read is under way.
+	taken, step int64
+	measuring   bool
+	low         bool // that few numbers are left was reported
+	// again is what the previous take brought, in a build without [sabotage.TakeOnce].
+	again []persist.Range
+}
+
+// lateCallers is how many numbers a take brings for callers who arrive while it is under way, in a
+// build without [sabotage.TakeAfterCallers].
+const lateCallers = 1000
+
+var (
+	_ counting              = (*Stored)(nil)
+	_ seqd.HealthReporter   = (*Stored)(nil)
+	_ seqd.DegradedReporter = (*Stored)(nil)
+	_ seqd.Measurer         = (*Stored)(nil)
+	_ seqd.Testator         = (*Stored)(nil)
+	_ taker                 = (*Stored)(nil)
+)
+
+// NewStored returns the strategy of one biz type over a store. The biz type's Settings must be of
+// type *Settings. retire removes the counter's cursor in Redis, and may be nil. It does no I/O.
+func NewStored(env strategy.Env, bizType seqd.BizType, retire func(context.Context) error) (*Stored, error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	}
+	policy := storetake.Refuse
+	switch {
+	case settings.Sequencer == SequencerStore:
+		policy = storetake.TakeOver
+	case retire != nil:
+		policy = storetake.Follow
+	}
+	s := &Stored{
+		ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings},
+		retire: retire,
+		machine: storetake.New(storetake.Config{
+			Start: settings.Start, Cursor: policy, Patience: settings.AcquireTimeout, Without: sabotagedTakes(),
+		}),
+	}
+	s.taker = s
+	return s, nil
+}
+
+// sabotagedTakes returns the rules of takes that are taken out of this build: none, unless it was
+// made for tests.
+func sabotagedTakes() (set storetake.RuleSet) {
+	for _, name := range sabotage.Names() {
+		if rule, err := storetake.ParseRules(name); err == nil { // otherwise it is a rule of something else
+			set |= rule
+		}
+	}
+	return set
+}
+
+// Init makes sure that the counter exists, and learns who sequences it.
+func (s *Stored) Init(ctx context.Context, fresh bool) error {
+	counter, known, err := s.begin(ctx, fresh)
+	if err == nil && !known { // another node has created it just now
+		counter, err = s.env.Store.Counters().Read(ctx, s.name)
+		err = storeError(err)
+	}
+	if err != nil {
+		return err
+	}
+	s.hasRead(counter, nil)
+	return nil
+}
+
+// Generate adds n numbers to seq, as one run or, at the very end of all numbers, several.
+func (s *Stored) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	if uint(n)-1 >= seqd.MaxCount {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
+	}
+	goal := seq.Len() + n
+	var p patience
+	var late *time.Timer
+	for {
+		missing := goal - seq.Len()
+		if missing == 0 {
+			return nil
+		}
+		wake, err := s.join(ctx, int64(missing), seq)
+		if err == nil && wake != nil {
+			if late == nil {
+				late = p.timer(s.settings.AcquireTimeout)
+				defer late.Stop()
+			}
+			err = s.await(ctx, wake, late.C, int64(missing))
+		}
+		if err != nil {
+			s.skipped(int64(n-(goal-seq.Len())), err)
+			return err
+		}
+	}
+}
+
+// admit implements [taker].
+func (s *Stored) admit(int64) (wake <-chan struct{}, err error, ok bool) {
+	switch mode, refusal := s.machine.Mode(), s.machine.Refusal(); {
+	case mode == storetake.Online:
+		return nil, nil, true
+	case mode == storetake.Closing:
+		return nil, errStopping, false
+	case refusal != nil:
+		return nil, refusal, false
+	}
+	return s.toWake(), nil, false
+}
+
+// gone implements [taker].
+func (s *Stored) gone(_ int64, late bool) error {
+	if late {
+		return s.machine.Late()
+	}
+	return nil
+}
+
+// send implements [taker].
+func (s *Stored) send(b *batch) (more bool) {
+	want := b.want
+	if sabotage.Off(sabotage.TakeAfterCallers) {
+		want += lateCallers
+	}
+	take := s.machine.Send(time.Now(), want)
+	req := persist.Request{BizTag: s.name, Size: take.Size, Floor: take.Floor, Step: s.step, To: take.To}
+	req = s.settings.withGaps(req, s.counter.Step)
+	s.mu.Unlock()
+	var r persist.Range
+	err := errPanic
+	// also if the driver panics: others wait for the batch
+	defer func() { more = s.took(b, take, req, r, err) }()
+	// Callers have their own deadlines, and nobody would wait longer than this for the answer.
+	ctx, cancel := context.WithTimeout(b.span.Context(), s.settings.takeTimeout())
+	defer cancel()
+	if take.Retire && s.retire != nil {
+		if err := s.retire(ctx); err != nil {
+			s.env.Log.Warn("the cursor in Redis could not be removed before the store took over; nodes that still take from it may issue lower numbers for some seconds",
+				"bizType", s.name, "error", err)
+		}
+	}
+	r, err = s.env.Store.Counters().Allocate(ctx, req)
+	if err == nil && take.TakesOver() {
+		// A counter that was removed and created again has no epoch, so this is the only take that
+		// can bring its numbers.
+		r, err = s.confirm(ctx, r)
+	}
+	return more
+}
+
+// took passes what a take brought on to its batch.
+func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r persist.Range, err error) (more bool) {
+	now := time.Now()
+	s.mu.Lock()
+	out := s.machine.Took(now, take, r, err)
+	var runs []persist.Range
+	if out.Range.First > 0 {
+		runs = []persist.Range{out.Range}
+	}
+	if sabotage.Off(sabotage.TakeOnce) {
+		runs, s.again = append(s.again, runs...), runs
+	}
+	if more = s.arrived(b, runs, s.machine.Mode() == storetake.Online); !more {
+		defer s.work.Done()
+	}
+	known, gone := s.counter, b.gone
+	if err == nil {
+		s.consumed(req)
+	}
+	s.setTimer(now)
+	s.mu.Unlock()
+	s.deliver(b, gone)
+	s.tellTake(take, req, known, r, out, err)
+	return more
+}
+
+// tellTake logs and reports what a take brought. known is the counter as it was read before it.
+func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persist.Counter, r persist.Range, out storetake.Outcome, err error) {
+	switch {
+	case errors.Is(err, persist.ErrEpoch) || cursor.IsExhausted(err):
+		return // the counter is read now, and says why
+	case err != nil:
+		s.noteStore(err)
+		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
+		return
+	}
+	if s.whyAway() != nil {
+		s.noteStore(nil)
+	}
+	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+	s.keepPace(r.First-1, r.First-1, r)
+	if out.Dropped.First > 0 {
+		s.report(seqd.Event{Kind: seqd.EventOutOfOrder, Numbers: r.Size()})
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: errBehind})
+	}
+	switch {
+	case take.TakesOver():
+		s.env.Log.Info("the store sequences the counter now", "bizType", s.name, "first", r.First)
+		if r.First == begins(known, req)+1 {
+			s.tellGap(known, req, r.First)
+		}
+	case req.Gap > 0 && r.First == req.Floor+req.Gap+1:
+		s.tellBehind(req, r.First)
+	}
+	if !s.low && r.Last > seqd.MaxNumber-seqd.MaxNumber/100 {
+		s.low = true // takes follow each other, so nothing else writes it
+		s.tellLeft(r.Last)
+	}
+}
+
+// tellBehind logs and reports that the store was restored from an older copy. The counter was not
+// read before the take, but nothing but a gap makes a take begin there; except that others have
+// taken exactly as many numbers as the gap since this node's last take, which is very unlikely.
+func (s *Stored) tellBehind(req persist.Request, next int64) {
+	s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
+		"bizType", s.name, "seen", req.Floor, "next", next)
+	s.report(seqd.Event{Kind: seqd.EventStoreBehind})
+}
+
+// consumed notes that a take was answered. When this node has taken as many numbers as the counter's
+// step, the counter is read in the background, and the next take records the step that follows by
+// the rule. So the step says how fast all nodes together use numbers. mu is held.
+func (s *Stored) consumed(req persist.Request) {
+	if req.Step > 0 {
+		s.counter.Step, s.step = req.Step, 0
+	}
+	s.taken += req.Size
+	if s.taken < s.settings.step(s.counter.Step, 0, 0) || s.measuring || s.machine.Mode() == storetake.Closing {
+		return
+	}
+	s.taken, s.measuring = 0, true
+	stopping := s.untilClose()
+	s.work.Go(func() { s.measureStep(stopping) })
+}
+
+// measureStep reads the counter to find the step that the next take records.
+func (s *Stored) measureStep(stopping <-chan struct{}) {
+	ctx, cancel := cancelled(s.settings.takeTimeout(), stopping)
+	defer cancel()
+	counter, err := s.env.Store.Counters().Read(ctx, s.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.measuring = false
+	if err == nil {
+		s.counter = counter
+		s.step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
+	}
+}
+
+// untilClose returns the channel that Close closes. mu is held.
+func (s *Stored) untilClose() <-chan struct{} {
+	if s.stopping == nil {
+		s.stopping = make(chan struct{})
+	}
+	return s.stopping
+}
+
+// setTimer sets the timer that reads the counter when the machine wants it. mu is held.
+func (s *Stored) setTimer(now time.Time) {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	if due := s.machine.Deadline(); !due.IsZero() {
+		s.timer = time.AfterFunc(due.Sub(now), s.tick)
+	}
+}
+
+// tick reads the counter if that is due.
+func (s *Stored) tick() {
+	s.mu.Lock()
+	if !s.machine.Tick(time.Now()) {
+		s.mu.Unlock()
+		return
+	}
+	s.work.Add(1) // not while closing: Close waits for it
+	defer s.work.Done()
+	stopping := s.untilClose()
+	s.mu.Unlock()
+	ctx, cancel := cancelled(s.settings.takeTimeout(), stopping)
+	defer cancel()
+	counter, err := s.env.Store.Counters().Read(ctx, s.name)
+	if err == nil && s.alive != nil {
+		err = s.alive(ctx) // after the read: an empty epoch may be that of a counter that was created again
+	}
+	if ctx.Err() == nil || err == nil {
+		s.noteStore(err)
+	}
+	s.hasRead(counter, err)
+}
+
+// hasRead passes on the counter as it was read, and wakes callers if they can take or are refused.
+func (s *Stored) hasRead(counter persist.Counter, err error) {
+	now := time.Now()
+	s.mu.Lock()
+	if err == nil {
+		s.counter = counter
+	}
+	before := s.machine.Refusal()
+	s.machine.Read(now, counter, err)
+	refusal := s.machine.Refusal()
+	var then func()
+	if s.machine.Mode() != storetake.Mending || refusal != nil {
+		then = s.wake()
+	}
+	if s.machine.Moved() && s.follow != nil {
+		s.follow()
+	}
+	s.setTimer(now)
+	s.mu.Unlock()
+	if refusal != nil && refusal != before {
+		s.env.Log.Error("no numbers", "bizType", s.name, "error", refusal)
+	}
+	if then != nil {
+		then()
+	}
+}
+
+// Health returns why the next request would be refused.
+func (s *Stored) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.machine.Health(time.Now()); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Degraded returns nil: a node that cannot take refuses, and one that can takes in order.
+func (s *Stored) Degraded() *seqd.Error { return nil }
+
+// Measure implements [seqd.Measurer]: nothing is in hand.
+func (s *Stored) Measure(tell func(seqd.Measurement)) {
+	s.mu.Lock()
+	highest := s.machine.Seen()
+	s.mu.Unlock()
+	s.ranges.tell(values{highest: highest}, tell)
+}
+
+// prepare implements [counting]. There is nothing to fetch ahead.
+func (s *Stored) prepare() {}
+
+// watch implements [counting].
+func (s *Stored) watch(alive func(context.Context) error) { s.alive = alive }
+
+// forget implements [counting]. It removes what a cursor in Redis left.
+func (s *Stored) forget(ctx context.Context) error {
+	if s.retire != nil {
+		return s.retire(ctx)
+	}
+	return nil
+}
+
+// knows implements [knowing]. What was issued did not come from a cursor in Redis.
+func (s *Stored) knows() known {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.heritage
+	k.issued = max(k.issued, s.machine.Issued())
+	k.alone = k.issued
+	return k
+}
+
+func (s *Stored) inherit(k known) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heritage = k
+	s.machine.Inherit(max(k.issued, k.alone, k.ceil))
+}
+
+// Inherit takes over what another strategy of the same counter knew.
+func (s *Stored) Inherit(from seqd.Strategy) { inherit(s, from) }
+
+// Legacy implements [seqd.Testator].
+func (s *Stored) Legacy() seqd.Strategy { return s.knows().legacy() }
+
+// Close ends issuing. It waits for a take under way until ctx ends. Only the first call does
+// anything.
+func (s *Stored) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.machine.Mode() == storetake.Closing {
+		s.mu.Unlock()
+		return nil
+	}
+	s.machine.Stop()
+	s.setTimer(time.Now())
+	if s.stopping != nil {
+		close(s.stopping)
+	}
+	then := s.wake()
+	s.mu.Unlock()
+	if then != nil {
+		then()
+	}
+	ended := make(chan struct{})
+	go func() { s.work.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	return nil
+}
