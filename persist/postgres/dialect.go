@@ -61,7 +61,10 @@ func numbered(statement string) string {
 func allocateStatement(lossless bool) string {
 	failedOver, weak := "c.fence <> f.present", "'off'"
 	if lossless {
-		failedOver, weak = "false", "'off', 'local', 'remote_write'"
+		weak = "'off', 'local', 'remote_write'"
+	}
+	if lossless || sabotage.Off(sabotage.FenceCompared) {
+		failedOver = "false"
 	}
 	if sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
