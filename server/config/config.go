@@ -130,6 +130,19 @@ type Store struct {
 // Shared reports whether the store is one that nodes share.
 func (s *Store) Shared() bool { return s.Driver != "bolt" && s.Driver != "memory" }
 
+// Timeout returns how long an operation of a store that nodes share may take.
+func (s *Store) Timeout() time.Duration {
+	switch s.Driver {
+	case "mongo":
+		return s.Mongo.Timeout
+	case "postgres":
+		return s.Postgres.Timeout
+	case "mysql":
+		return s.MySQL.Timeout
+	}
+	return 0
+}
+
 // Postgres is a store in a PostgreSQL database that nodes share.
 type Postgres struct {
 	// URL is the connection string, as a URL or as keywords and values, with credentials and TLS if
