@@ -110,6 +110,7 @@ var (
 	_ counting              = (*Following)(nil)
 	_ seqd.HealthReporter   = (*Following)(nil)
 	_ seqd.DegradedReporter = (*Following)(nil)
+	_ seqd.DetailReporter   = (*Following)(nil)
 	_ seqd.Measurer         = (*Following)(nil)
 	_ seqd.Testator         = (*Following)(nil)
 )
@@ -283,6 +284,14 @@ func (f *Following) Degraded() *seqd.Error { return f.present.Load().Degraded() 
 // Measure implements [seqd.Measurer].
 func (f *Following) Measure(tell func(seqd.Measurement)) {
 	f.present.Load().Measure(tell)
+}
+
+// Details implements [seqd.DetailReporter].
+func (f *Following) Details() map[string]any {
+	if s, ok := f.present.Load().follower.(*Stored); ok {
+		return s.Details()
+	}
+	return nil
 }
 
 // prepare implements [counting].

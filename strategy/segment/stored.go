@@ -48,6 +48,7 @@ var (
 	_ counting              = (*Stored)(nil)
 	_ seqd.HealthReporter   = (*Stored)(nil)
 	_ seqd.DegradedReporter = (*Stored)(nil)
+	_ seqd.DetailReporter   = (*Stored)(nil)
 	_ seqd.Measurer         = (*Stored)(nil)
 	_ seqd.Testator         = (*Stored)(nil)
 	_ taker                 = (*Stored)(nil)
@@ -363,6 +364,9 @@ func (s *Stored) Measure(tell func(seqd.Measurement)) {
 	s.mu.Unlock()
 	s.ranges.tell(values{highest: highest}, tell)
 }
+
+// Details implements [seqd.DetailReporter].
+func (s *Stored) Details() map[string]any { return map[string]any{"sequencer": SequencerStore} }
 
 // prepare implements [counting]. There is nothing to fetch ahead.
 func (s *Stored) prepare() {}
