@@ -167,9 +167,10 @@ func (c content) degraded() *Error {
 	return c.instance.degraded()
 }
 
-// bearable reports whether this only degrades a node: see [Definition].Aside.
+// bearable reports whether this only degrades a node: see [Definition].Aside. After a failover of
+// the store all nodes lack the same counters, and the others go on.
 func (c content) bearable(err *Error) bool {
-	return c.state == serving && c.instance.aside && err.Code == CodeConflict
+	return c.state == serving && (err.Code == CodeStoreFailedOver || c.instance.aside && err.Code == CodeConflict)
 }
 
 // trouble returns why nothing can be issued. A biz type that was removed or disabled is no trouble;

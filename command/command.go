@@ -52,6 +52,12 @@ Usage:
   seqd restored --config FILE
         After restoring a backup of the store, or of the Redis that holds machine IDs: make every new
         lease of a machine ID begin above all that may have been granted. Current leases stay.
+  seqd failover [--confirm] --config FILE
+        Show whether the server of the store has failed over and may have lost what it acknowledged
+        last, which biz types that may concern, and what to do. With --confirm: let nodes create
+        counters again. Before that, raise (seqd raise) each biz type and period that began shortly
+        before the failover, because a counter that was lost looks new. It exits with 1 while a
+        failover is not confirmed.
   seqd compact --config FILE
         With store.driver bolt: rewrite the files of the store without their free space. Stop seqd
         first. If this command is interrupted, the files stay intact.
@@ -138,11 +144,11 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	if len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 		command, args = args[0], args[1:]
 	}
-	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "compact", "healthcheck", "token", "version", "help"}, command) {
+	if !slices.Contains([]string{"serve", "check-config", "doctor", "raise", "restored", "failover", "compact", "healthcheck", "token", "version", "help"}, command) {
 		fmt.Fprintf(errs, "seqd: no command %q; see seqd help\n", command)
 		return ExitConfig
 	}
-	src, operands, err := parseFlags(command, args, p.env)
+	src, operands, confirm, err := parseFlags(command, args, p.env)
 	switch {
 	case errors.Is(err, flag.ErrHelp), err == nil && command == "help":
 		printUsage(out)
@@ -175,6 +181,8 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 		return raise(ctx, cfg, operands, out, errs)
 	case "restored":
 		return restored(ctx, cfg, out, errs)
+	case "failover":
+		return failover(ctx, cfg, confirm, out, errs)
 	case "compact":
 		return compact(cfg, out, errs)
 	case "healthcheck":
@@ -258,6 +266,22 @@ func restored(ctx context.Context, cfg *config.Config, out, errs io.Writer) int 
 	return ExitOK
 }
 
+// failover shows or confirms a failover of the store.
+func failover(ctx context.Context, cfg *config.Config, confirm bool, out, errs io.Writer) int {
+	failedOver, err := ops.Failover(ctx, cfg, confirm, out)
+	switch {
+	case errors.Is(err, ops.ErrFailover):
+		fmt.Fprintf(errs, "seqd: %v\n", err)
+		return ExitConfig
+	case err != nil:
+		fmt.Fprintf(errs, "seqd: failover: %v\n", err)
+		return ExitFailed
+	case failedOver:
+		return ExitFailed
+	}
+	return ExitOK
+}
+
 // compact rewrites the files of the store.
 func compact(cfg *config.Config, out, errs io.Writer) int {
 	err := ops.Compact(cfg, out)
@@ -290,33 +314,37 @@ func healthcheck(ctx context.Context, cfg *config.Config, out, errs io.Writer) i
 // operandsOf has the operands of the commands that take any.
 var operandsOf = map[string][]string{"raise": {"BIZTYPE", "NUMBER"}}
 
-// parseFlags parses --config, a flag for each key, and the operands before, between and after them.
-func parseFlags(command string, args, env []string) (src config.Sources, operands []string, err error) {
+// parseFlags parses --config, a flag for each key, --confirm of failover, and the operands before,
+// between and after them.
+func parseFlags(command string, args, env []string) (src config.Sources, operands []string, confirm bool, err error) {
 	src = config.Sources{Env: env, Flags: make(map[string]string)}
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	flags.StringVar(&src.File, "config", "", "")
+	if command == "failover" {
+		flags.BoolVar(&confirm, "confirm", false, "")
+	}
 	for _, k := range config.Keys() {
 		flags.Func(k.Path, "", func(text string) error { src.Flags[k.Path] = text; return nil })
 	}
 	wanted := operandsOf[command]
 	for {
 		if err := flags.Parse(args); err != nil {
-			return src, nil, err
+			return src, nil, false, err
 		}
 		if flags.NArg() == 0 {
 			break
 		}
 		if len(operands) == len(wanted) {
-			return src, nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+			return src, nil, false, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 		}
 		operands, args = append(operands, flags.Arg(0)), flags.Args()[1:]
 	}
 	if len(operands) < len(wanted) {
-		return src, nil, fmt.Errorf("%s needs %s", command, strings.Join(wanted, " and "))
+		return src, nil, false, fmt.Errorf("%s needs %s", command, strings.Join(wanted, " and "))
 	}
-	return src, operands, nil
+	return src, operands, confirm, nil
 }
 
 func printUsage(w io.Writer) {

@@ -125,7 +125,7 @@ func TestHelp(t *testing.T) {
 			if got.code != ExitOK || got.errs != "" {
 				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
 			}
-			for _, command := range []string{"serve", "check-config", "doctor", "raise BIZTYPE NUMBER", "restored", "compact", "healthcheck", "token", "version"} {
+			for _, command := range []string{"serve", "check-config", "doctor", "raise BIZTYPE NUMBER", "restored", "failover", "compact", "healthcheck", "token", "version"} {
 				if !strings.Contains(got.out, command) {
 					t.Errorf("the help does not name the command %s", command)
 				}

@@ -31,4 +31,7 @@ type Fenced interface {
 	// fence current: counters are created again. It returns ErrConflict if the current fence is
 	// another one by now.
 	ConfirmFence(ctx context.Context, current string) error
+	// CreateLost does what Create of [Counters] does, also while the store has failed over. It is
+	// for a counter whose maximum an operator has named, because the store may have lost it.
+	CreateLost(ctx context.Context, c Counter) error
 }

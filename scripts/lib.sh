@@ -23,11 +23,13 @@ die() {
 	exit 1
 }
 
-# need COMMAND PACKAGE... installs the Debian packages if a command does not exist.
+# need COMMAND PACKAGE... installs the Debian packages if a command does not exist. Debian keeps
+# servers outside the PATH of ordinary users.
 need() {
-	local command=$1
+	local command=$1 servers
 	shift
-	command -v "$command" >/dev/null && return
+	servers=$(printf '%s:' /usr/sbin /usr/lib/postgresql/*/bin)
+	PATH=$PATH:$servers command -v "$command" >/dev/null && return
 	local sudo=()
 	if [ "$(id -u)" -ne 0 ]; then
 		command -v sudo >/dev/null ||
@@ -39,8 +41,28 @@ need() {
 	printf '\n== install %s\n' "$*"
 	"${sudo[@]}" apt-get update -qq ||
 		die "$command is missing, and apt-get update failed; install the Debian packages: $*"
-	DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
-		die "$command is missing, and apt-get could not install the packages: $*"
+	install_idle "$@" || die "$command is missing, and apt-get could not install the packages: $*"
+}
+
+# install_idle PACKAGE... installs Debian packages and does not start their services: tests start
+# servers of their own. The command that becomes root is in the array sudo.
+install_idle() (
+	policy=/usr/sbin/policy-rc.d # Debian's way to say so; 101 means "not allowed"
+	if [ ! -e "$policy" ]; then
+		trap '"${sudo[@]}" rm -f "$policy"' EXIT
+		printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
+		"${sudo[@]}" chmod 755 "$policy"
+	fi
+	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+)
+
+# need_servers installs the servers that the tests of integration/ start.
+need_servers() {
+	need redis-server redis-server
+	need postgres postgresql
+	need pgbouncer pgbouncer
+	need mariadbd mariadb-server
 }
 
 # fetch PACKAGE FOLDER unpacks a Debian package into FOLDER/files.

@@ -46,14 +46,16 @@ func (b *back) open(ctx context.Context) error {
 	}
 	b.openAnswers(ctx)
 	b.openNodes(ctx)
+	b.front.api.Watch(b.failedOver)
 	b.front.api.Administer(b.catalogue.Editor(), b.nodes)
 	b.base.telemetry.watch(metrics.Source{
-		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure,
+		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure, FailedOver: b.store.FailedOver,
 		Feed: func() (number, failures int64) { return b.feed.Number(), b.feed.Failures() },
 	}, b.front.api)
 	b.front.api.Ready(b.issuer)
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.follow)
+	b.base.background.run(ctx, b.store.WatchFence)
 	b.base.background.run(ctx, b.catalogue.Seed)
 	return nil
 }
@@ -187,9 +189,15 @@ func (b *back) openNodes(ctx context.Context) {
 	b.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Addr: b.front.addr, Build: opts.build(),
-		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, RedisAway: b.env().RedisAway,
+		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, RedisAway: b.env().RedisAway,
 	})
 	b.base.background.run(ctx, b.nodes.Beat)
+}
+
+// failedOver returns why an operator has to look at the store, nil if nobody has to.
+func (b *back) failedOver() *seqd.Error {
+	why, _ := b.store.FailedOver()
+	return why
 }
 
 // follow follows the changes of other nodes until ctx ends.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestIssued(t *testing.T) {
-	s, err := newIssued(shapes())
+	s, err := newIssued(shapes(System{}))
 	if err != nil {
 		t.Fatal(err)
 	}

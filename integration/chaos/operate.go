@@ -80,6 +80,32 @@ func configure(l *laboratory, t *trouble) error {
 
 func toPerNode(l *laboratory, t *trouble) error { return l.order(t, record.PerNode) }
 
+// The ways of a change of the sequencer, which begins and ends with the cursor in Redis.
+const (
+	toStore     = "to the store and back"
+	overPerNode = "to the store, to per-node and back"
+)
+
+func toOtherSequencer(l *laboratory, t *trouble) error {
+	err := l.insistOn(t, movingName, http.MethodPatch, fmt.Sprintf(`{"sequencer":%q}`, record.Store))
+	if err != nil || t.way != overPerNode {
+		return err
+	}
+	time.Sleep(short)
+	return l.insistOn(t, movingName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q}`, record.PerNode))
+}
+
+// toFirstSequencer makes the cursor in Redis the sequencer again, and waits until all nodes know
+// it.
+func toFirstSequencer(l *laboratory, t *trouble) error {
+	return inOrder(
+		func() error {
+			return l.insistOn(t, movingName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q,"sequencer":"redis"}`, record.Strict))
+		},
+		sleep(allKnow),
+	)
+}
+
 // rolled is the kind of change in which there are no calls from before the ordering is strict again
 // until all nodes have restarted. Then no node remembers what it issued on its own.
 const rolled = "nodes are restarted without load"

@@ -49,7 +49,7 @@ func TestWhatRaiseIsGiven(t *testing.T) {
 	seen := map[string]int64{"order": 70, "local": 40, "invoice@20261121": 9}
 	lost := map[string]int64{"order": 1000, "local": 500, "invite": 300, "invoice@20261121": 200, "invoice@20261122": 100}
 	want := map[string]int64{"order": 70, "local": 500, "invite": 300, "invoice@20261121": 9, "invoice@20261122": 1}
-	if got := enough(shapes(), seen, lost); !maps.Equal(got, want) {
+	if got := enough(shapes(System{}), seen, lost); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -73,15 +73,15 @@ func TestBackup(t *testing.T) {
 	}
 	insert("counters", "order", 100)
 	insert("counters", "bill", 7)
-	b := &backup{}
-	if b.documents, err = readAll(ctx, db); err != nil {
+	kept, err := readAll(ctx, db)
+	if err != nil {
 		t.Fatal(err)
 	}
 	insert("counters", "late", 50)
 	insert("shapes", "late", 1)
 	_, changed := counters.UpdateByID(ctx, "order", bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: 900}}}})
 	_, deleted := counters.DeleteOne(ctx, bson.D{{Key: "_id", Value: "bill"}})
-	if err := errors.Join(changed, deleted, b.putBack(ctx, db)); err != nil {
+	if err := errors.Join(changed, deleted, replaceAll(ctx, db, kept)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := readCounters(ctx, db)

@@ -7,7 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -93,8 +96,36 @@ func (p *process) signal(signal syscall.Signal) error {
 	return syscall.Kill(-p.cmd.Process.Pid, signal)
 }
 
+// signalAll also reaches children that have left the group, as those of PostgreSQL do. The process
+// itself must get SIGSTOP first, so that it makes no others.
+func (p *process) signalAll(signal syscall.Signal) error {
+	children := childrenOf(p.cmd.Process.Pid)
+	err := p.signal(signal)
+	for _, child := range children {
+		_ = syscall.Kill(child, signal) // fails only if it has ended
+	}
+	return err
+}
+
+// childrenOf returns the processes that a process has started.
+func childrenOf(pid int) (children []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // fails only if the pattern is wrong
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // a thread that has ended has no children
+		for word := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
 // kill ends the process as kill -9 does, and waits for its end.
 func (p *process) kill() {
+	if p.pause() == nil {
+		_ = p.signalAll(syscall.SIGKILL)
+	}
 	_ = p.signal(syscall.SIGKILL) // fails only if it has ended
 	<-p.exited
 }
@@ -116,7 +147,10 @@ func (p *process) pause() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return node.AwaitHalt(p.cmd.Process.Pid)
+	if err := node.AwaitHalt(p.cmd.Process.Pid); err != nil {
+		return err
+	}
+	return p.signalAll(syscall.SIGSTOP)
 }
 
-func (p *process) resume() error { return p.signal(syscall.SIGCONT) }
+func (p *process) resume() error { return p.signalAll(syscall.SIGCONT) }

@@ -134,7 +134,7 @@ func TestLineWriter(t *testing.T) {
 
 func TestLinesOfALog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
-	j, err := newJournal(path, io.Discard, shapes())
+	j, err := newJournal(path, io.Discard, shapes(System{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestLinesOfALog(t *testing.T) {
 
 // The checker and seqd must get the same biz types.
 func TestShapes(t *testing.T) {
-	text, err := configuration(shapes())
+	text, err := configuration(shapes(System{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestShapes(t *testing.T) {
 	for _, b := range cfg.BizTypes {
 		named[b.Name] = true
 	}
-	for _, s := range shapes() {
+	for _, s := range shapes(System{}) {
 		if named[s.Name] == s.late {
 			t.Errorf("%s: in the configuration %v", s.Name, named[s.Name])
 		}

@@ -9,10 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
@@ -31,8 +27,8 @@ const (
 
 // backup is a copy of the whole store.
 type backup struct {
-	documents map[string][]any // by collection
-	late      bool             // lateName is in it
+	putBack func(context.Context) error
+	late    bool // lateName is in it
 }
 
 // beginRestore takes a backup while a biz type's ordering is per-node, and, if possible, before
@@ -56,10 +52,10 @@ func (l *laboratory) takeBackup(t *trouble) error {
 		return err
 	}
 	time.Sleep(100 * time.Millisecond) // let commands that had passed the links finish
-	err := l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
-		t.backup.documents, err = readAll(ctx, db)
-		return err
-	})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var err error
+	t.backup.putBack, err = l.world.store.backup(ctx)
 	return errors.Join(err, restoreLinks(l, all))
 }
 
@@ -82,7 +78,7 @@ func endRestore(l *laboratory, t *trouble) error {
 	return inOrder(
 		func() error { return l.endNodes(strings.HasPrefix(t.way, killed)) },
 		func() (err error) { issued, err = l.mayBeIssued(); return err },
-		func() error { return l.withStore(t.backup.putBack) },
+		func() error { return l.putBack(t.backup) },
 		func() error { return l.raiseAll(t, issued) },
 		func() error {
 			if strings.HasSuffix(t.way, cutOffAtStart) {
@@ -91,6 +87,13 @@ func endRestore(l *laboratory, t *trouble) error {
 			return l.startAtOnce(t, issued[lateName]+1)
 		},
 	)
+}
+
+// putBack replaces the content of the store by a backup.
+func (l *laboratory) putBack(b *backup) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return b.putBack(ctx)
 }
 
 // startAtOnce starts all nodes, and brings everything back to the state before the restore.
@@ -136,11 +139,9 @@ func (l *laboratory) endNodes(kill bool) error {
 // from their own ranges, of which only an answer for a key in Redis may be left, it is the value in
 // the store that is about to be lost.
 func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
-	var lost map[string]int64
-	err = l.withStore(func(ctx context.Context, db *mongo.Database) (err error) {
-		lost, err = readCounters(ctx, db)
-		return err
-	})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lost, err := l.world.store.counters(ctx)
 	return enough(l.shapes, l.journal.highest(), lost), err
 }
 
@@ -214,77 +215,4 @@ func (l *laboratory) makeAgain(t *trouble, start int64) error {
 		return nil
 	}
 	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, settings{"start": start}))
-}
-
-// withStore calls a function with the store, without the faults of links.
-func (l *laboratory) withStore(do func(context.Context, *mongo.Database) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(storeURI(l.world.store)))
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(ctx, client.Database(storeDatabase())), client.Disconnect(ctx))
-}
-
-// readAll reads all collections.
-func readAll(ctx context.Context, db *mongo.Database) (all map[string][]any, err error) {
-	names, err := db.ListCollectionNames(ctx, bson.D{})
-	if err != nil {
-		return nil, err
-	}
-	all = map[string][]any{}
-	for _, name := range names {
-		var documents []bson.D
-		found, err := db.Collection(name).Find(ctx, bson.D{})
-		if err == nil {
-			err = found.All(ctx, &documents)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		for _, d := range documents {
-			all[name] = append(all[name], d)
-		}
-	}
-	return all, nil
-}
-
-// putBack restores the store to the state of the backup.
-func (b *backup) putBack(ctx context.Context, db *mongo.Database) error {
-	names, err := db.ListCollectionNames(ctx, bson.D{})
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if _, err := db.Collection(name).DeleteMany(ctx, bson.D{}); err != nil {
-			return fmt.Errorf("empty %s: %w", name, err)
-		}
-	}
-	for name, documents := range b.documents {
-		if len(documents) == 0 {
-			continue
-		}
-		if _, err := db.Collection(name).InsertMany(ctx, documents); err != nil {
-			return fmt.Errorf("put back %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// readCounters returns the maxima of all counters.
-func readCounters(ctx context.Context, db *mongo.Database) (all map[string]int64, err error) {
-	var counters []struct {
-		Name string `bson:"_id"`
-		Max  int64
-	}
-	found, err := db.Collection("counters").Find(ctx, bson.D{})
-	if err == nil {
-		err = found.All(ctx, &counters)
-	}
-	all = map[string]int64{}
-	for _, c := range counters {
-		all[c.Name] = c.Max
-	}
-	return all, named("read the counters", err)
 }

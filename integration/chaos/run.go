@@ -25,6 +25,7 @@ type Options struct {
 	Duration time.Duration
 	Dir      string // folder for the record and the logs; empty for a temporary one
 	Binaries Binaries
+	System   System
 	// Sabotaged means that seqd lacks a rule. Then only violations of promises about numbers count,
 	// because only they show that it was noticed.
 	Sabotaged bool
@@ -73,7 +74,7 @@ type laboratory struct {
 // Run creates a world, breaks it under load, stops it and runs the checker. The code is 0 without a
 // violation, 1 with one, and 2 if the laboratory itself failed.
 func Run(ctx context.Context, o Options) (code int, err error) {
-	l := &laboratory{Options: o, shapes: shapes(), http: newHTTPClient(), broken: map[*redisServer]bool{}}
+	l := &laboratory{Options: o, shapes: shapes(o.System), http: newHTTPClient(), broken: map[*redisServer]bool{}}
 	if err := l.makeFolders(); err != nil {
 		return 2, err
 	}
@@ -134,7 +135,7 @@ func (l *laboratory) run(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if l.world, err = newWorld(filepath.Join(l.Dir, "logs"), l.Binaries, bizTypes); err != nil {
+	if l.world, err = newWorld(l.System, filepath.Join(l.Dir, "logs"), l.Binaries, bizTypes); err != nil {
 		return err
 	}
 	fmt.Fprintf(l.Out, "the servers run after %v\n", time.Since(began).Round(time.Millisecond))
@@ -162,7 +163,7 @@ func (l *laboratory) run(ctx context.Context) error {
 
 // begin records the world of the run.
 func (l *laboratory) begin() {
-	w := record.World{Seed: l.Seed, Began: l.journal.began.UnixNano(), Duration: int64(l.Duration)}
+	w := record.World{Seed: l.Seed, Store: l.System.String(), Began: l.journal.began.UnixNano(), Duration: int64(l.Duration)}
 	for _, n := range l.world.seqds {
 		w.Nodes = append(w.Nodes, n.name())
 	}
@@ -208,9 +209,9 @@ func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) err
 
 // experiment loads the system and breaks it.
 func (l *laboratory) experiment(ctx context.Context) error {
-	schedule := plan(l.Seed, l.Duration, l.Only)
-	fmt.Fprintf(l.Out, "seed %d; the faults, in seconds after this:\n", l.Seed)
-	PrintPlan(l.Out, l.Seed, l.Duration, l.Only)
+	schedule := plan(l.System, l.Seed, l.Duration, l.Only)
+	fmt.Fprintf(l.Out, "%s; seed %d; the faults, in seconds after this:\n", l.System, l.Seed)
+	PrintPlan(l.Out, l.System, l.Seed, l.Duration, l.Only)
 	loading, stopLoad := context.WithCancel(ctx)
 	defer stopLoad()
 	l.wait.Go(func() { l.load(loading) })

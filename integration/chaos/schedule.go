@@ -49,13 +49,13 @@ const (
 	slowShare = 3 // slow faults take at most 1/slowShare of a run
 )
 
-// plan returns the schedule of faults for a seed, of the named classes or of all. Classes are dealt
+// plan returns the schedule of faults of a system for a seed, of the named classes or of all. Classes are dealt
 // like cards of a deck, which is shuffled again when it is empty, so that even a short run has most
 // of them. Faults come alone or in pairs, followed by a pause in which the system may recover. Slow
 // faults have a limited share of a run, unless classes are named.
-func plan(seed int64, duration time.Duration, only []string) (all []planned) {
+func plan(system System, seed int64, duration time.Duration, only []string) (all []planned) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	deck := &deck{r: r, classes: dealt(duration, only)}
+	deck := &deck{r: r, classes: dealt(system.classes(), duration, only)}
 	fits := func(p planned) bool { return len(only) > 0 || hasRoom(all, p, duration) }
 	for at := quietBegin; ; at += 500*time.Millisecond + upTo(r, 2*time.Second) {
 		first, found := deck.draw(func(p planned) bool { p.at = at; return fits(p) })
@@ -82,11 +82,10 @@ func plan(seed int64, duration time.Duration, only []string) (all []planned) {
 }
 
 // dealt returns the classes of a run.
-func dealt(duration time.Duration, only []string) (fresh []*class) {
-	for i := range classes {
-		c := &classes[i]
+func dealt(all []class, duration time.Duration, only []string) (fresh []*class) {
+	for i := range all {
+		c := &all[i]
 		switch {
-		case c.holds == "mongo" && Foreign(): // only the laboratory's own store is broken
 		case len(only) > 0 && !slices.Contains(only, c.name):
 		case len(only) == 0 && c.after > 0 && duration < roomy:
 		default:
@@ -162,27 +161,32 @@ func collide(a, b planned) bool {
 }
 
 // Faults returns how many faults a run has.
-func Faults(seed int64, duration time.Duration, only []string) int {
-	return len(plan(seed, duration, only))
+func Faults(system System, seed int64, duration time.Duration, only []string) int {
+	return len(plan(system, seed, duration, only))
 }
 
 // PrintPlan prints the schedule of a run.
-func PrintPlan(out io.Writer, seed int64, duration time.Duration, only []string) {
-	for _, p := range plan(seed, duration, only) {
+func PrintPlan(out io.Writer, system System, seed int64, duration time.Duration, only []string) {
+	for _, p := range plan(system, seed, duration, only) {
 		_, _ = fmt.Fprintln(out, p)
 	}
 }
 
-// Classes splits a comma-separated list of classes, and rejects unknown ones.
-func Classes(list string) (only []string, err error) {
+// Classes splits a comma-separated list of classes, and rejects those that the system does not
+// have. Records of earlier versions call the faults of the store mongo-kill, mongo-cut and so on;
+// these names are understood.
+func Classes(system System, list string) (only []string, err error) {
 	if list == "" {
 		return nil, nil
 	}
 	var names []string
-	for i := range classes {
-		names = append(names, classes[i].name)
+	for _, c := range system.classes() {
+		names = append(names, c.name)
 	}
 	for name := range strings.SplitSeq(list, ",") {
+		if of, former := strings.CutPrefix(name, "mongo-"); former {
+			name = "store-" + of
+		}
 		if !slices.Contains(names, name) {
 			return nil, fmt.Errorf("unknown class of faults %q; the classes are %s", name, strings.Join(names, ", "))
 		}

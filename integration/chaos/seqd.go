@@ -16,7 +16,7 @@ import (
 	"github.com/seqd/seqd/integration/chaos/sabotage"
 )
 
-// seqd is one node: a host with a seqd, whose clock can be changed, and its own link to MongoDB.
+// seqd is one node: a host with a seqd, whose clock can be changed, and its own link to the store.
 type seqd struct {
 	host   *host
 	link   *link
@@ -37,10 +37,10 @@ type seqd struct {
 }
 
 func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, error) {
-	n := &seqd{host: h, binary: program, log: w.log(h.name + "-seqd"), home: []string{"SEQD_REDIS_ADDRS=" + w.sentinelAddrs(), "SEQD_REDIS_MASTERNAME=" + masterName}}
+	n := &seqd{host: h, binary: program, log: w.log(h.name + "-seqd"), home: w.redisEnv()}
 	n.redis = n.home
 	err := inOrder(
-		func() (err error) { n.link, err = newLink(port, w.store); return err },
+		func() (err error) { n.link, err = newLink(port, w.store.addr()); return err },
 		func() (err error) { n.state, err = w.smallDisk(h.name+"-state", "1m"); return err },
 		func() (err error) { n.clock, err = os.Create(filepath.Join(w.dir, h.name+"-clock")); return err },
 		func() error { return n.turnClock(0) },
@@ -48,15 +48,14 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 	if err != nil {
 		return n, err
 	}
-	n.env = []string{
+	n.env = slices.Concat(w.store.env(fmt.Sprintf("%s:%d", gateway, port)), []string{
 		"PATH=" + os.Getenv("PATH"),
 		"SEQD_SERVER_ADDR=" + n.addr(), "SEQD_AUTH_MODE=none",
-		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + storeURI(fmt.Sprintf("%s:%d", gateway, port)), "SEQD_STORE_MONGO_DATABASE=" + storeDatabase(),
 		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
 		"SEQD_SNOWFLAKE_STATEDIR=.",
 		"SEQD_BIZTYPES=" + bizTypes,
 		"SEQD_TEST_CLOCK=" + n.clock.Name(), sabotage.Env + "=" + os.Getenv(sabotage.Env),
-	}
+	})
 	return n, nil
 }
 

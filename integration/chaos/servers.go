@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,33 +131,3 @@ func (s *redisServer) masterFields() (map[string]string, error) {
 
 // dump returns the file that a Redis loads when it starts.
 func (s *redisServer) dump() string { return filepath.Join(s.data, "dump.rdb") }
-
-// standIn is the stand-in for MongoDB.
-type standIn struct {
-	host    *host
-	binary  string
-	data    string // a small disk
-	log     string
-	process *process
-}
-
-func newStandIn(w *world, h *host, binary string) (*standIn, error) {
-	data, err := w.smallDisk("m-data", "256m")
-	return &standIn{host: h, binary: binary, data: data, log: w.log("m-mongo")}, err
-}
-
-func (m *standIn) addr() string { return fmt.Sprintf("%s:%d", m.host.addr, mongoPort) }
-
-// start starts the stand-in and waits until it listens; it is ready then.
-func (m *standIn) start() (err error) {
-	if m.process, err = startProcess(m.host.command(m.binary, "-listen", m.addr(), "-dir", m.data), m.log, nil); err != nil {
-		return err
-	}
-	return named("start the MongoDB stand-in", within(startPatience, func() error {
-		conn, err := net.DialTimeout("tcp", m.addr(), time.Second)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}))
-}

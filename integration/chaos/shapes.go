@@ -28,12 +28,13 @@ const (
 	mutableName   = "mutable"  // the load changes and disables it
 	temporaryName = "temp"     // the load deletes it and creates it again
 	switchedName  = "switched" // faults change its ordering
+	movingName    = "moving"   // faults change its sequencer
 	// created by the API after the first backup that a fault restores
 	lateName = "late"
 )
 
-// shapes are the biz types of the laboratory.
-func shapes() []shape {
+// shapes are the biz types of a system.
+func shapes(system System) []shape {
 	all := []shape{
 		segment("order", 10, 1000, 1_000_000, []int{1, 2, 10, 100}, settings{"start": 100}),
 		segment("tiny", 6, 5, 50, []int{1, 3, 20}, settings{"reserveSegments": 2}),
@@ -49,6 +50,7 @@ func shapes() []shape {
 		segment(temporaryName, 4, 200, 100_000, []int{1, 7}, settings{}),
 		segment(switchedName, 6, 200, 100_000, []int{1, 10, 50}, settings{}),
 		segment(lateName, 4, 1000, 100_000, []int{1, 10}, settings{}),
+		segment(movingName, 6, 200, 100_000, []int{1, 10, 50}, settings{}),
 		snowflake("user", "wide", 8, []int{1, 10, 200}, 10, 12, settings{}),
 		snowflake("guest", "wide", 3, []int{1, 10}, 10, 12, settings{}),
 		snowflake("device", "offline", 5, []int{1, 10, 200}, 8, 13, settings{"offlineStart": "4s"}),
@@ -65,7 +67,23 @@ func shapes() []shape {
 	byName[lateName].late = true
 	// while the biz type is deleted and created again, a node may have either of the two
 	byName[temporaryName].NoOrder = true
+	if system.NoRedis {
+		withoutRedis(byName)
+	}
 	return all
+}
+
+// withoutRedis leaves out what needs Redis. The sequencer is not given then: the store is the
+// default.
+func withoutRedis(all map[string]*shape) {
+	for _, s := range all {
+		delete(s.setting, "sequencer")
+		delete(s.setting, "onRedisDown")
+		if s.Ordering == record.Strict {
+			s.Sequencer, s.OnRedisDown = record.Store, ""
+		}
+	}
+	all["limited"].setting["plugins"] = plugins(settings{"name": "rate-limit", "rate": 20, "burst": 40})
 }
 
 func plugins(all ...settings) []settings { return all }
@@ -81,6 +99,9 @@ func segment(name string, weight int, step, maxStep int64, counts []int, more se
 	}
 	if value, given := more["onRedisDown"].(string); given {
 		b.OnRedisDown = value
+	}
+	if value, given := more["sequencer"].(string); given {
+		b.Sequencer, b.OnRedisDown = value, ""
 	}
 	if value, given := more["reset"].(string); given {
 		b.Reset = value

@@ -25,6 +25,8 @@ const (
 	redisPort    = 6379
 	sentinelPort = 26379
 	mongoPort    = 27017
+	postgresPort = 5432
+	mysqlPort    = 3306
 	linkPort     = 27101 // port of the first node
 
 	startPatience = time.Minute
@@ -32,7 +34,7 @@ const (
 )
 
 // world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with
-// another Redis, one with MongoDB.
+// another Redis, and those of the store. Without Redis there are only the nodes and the store.
 type world struct {
 	dir       string // the folder of all files
 	logs      string
@@ -40,23 +42,24 @@ type world struct {
 	redises   []*redisServer // the first one is the primary at the beginning
 	second    *redisServer   // another Redis, which nodes use only in faults
 	sentinels []*redisServer
-	mongo     *standIn // nil if the store is outside the laboratory
-	store     string   // its address
+	store     store
 }
 
 // newWorld creates the hosts and starts all servers except the nodes.
-func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
+func newWorld(system System, logs string, binaries Binaries, bizTypes string) (*world, error) {
 	w := &world{dir: workshop, logs: logs}
 	err := inOrder(
 		furnish,
 		buildBridge,
-		func() error { return w.makeHosts(binaries, bizTypes) },
-		w.startStore,
+		func() (err error) { w.store, err = w.newStore(system, binaries); return err },
+		func() error { return w.store.start() },
+		func() error { return w.makeRedises(system) },
+		func() error { return w.makeNodes(system, binaries.Seqd, bizTypes) },
 	)
 	if err != nil {
 		return w, err
 	}
-	for _, server := range append(slices.Concat(w.redises, w.sentinels), w.second) {
+	for _, server := range w.allRedises() {
 		if err := server.start(); err != nil {
 			return w, err
 		}
@@ -64,31 +67,10 @@ func newWorld(logs string, binaries Binaries, bizTypes string) (*world, error) {
 	return w, named("replication and Sentinels", within(startPatience, w.settled))
 }
 
-// makeStore creates the host of the stand-in, or the connection to a server outside the laboratory.
-func (w *world) makeStore(program string) (err error) {
-	if Foreign() {
-		w.store, err = forwardIn()
-		return err
-	}
-	h, err := addHost("m", 31)
-	if err != nil {
-		return err
-	}
-	w.mongo, err = newStandIn(w, h, program)
-	w.store = w.mongo.addr()
-	return err
-}
-
-func (w *world) startStore() error {
-	if Foreign() {
+// makeRedises prepares the servers of Redis, without the Sentinels.
+func (w *world) makeRedises(system System) error {
+	if system.NoRedis {
 		return nil
-	}
-	return w.mongo.start()
-}
-
-func (w *world) makeHosts(binaries Binaries, bizTypes string) error {
-	if err := w.makeStore(binaries.StandIn); err != nil {
-		return err
 	}
 	for i, name := range []string{"r1", "r2", "r3"} {
 		h, err := addHost(name, 21+i)
@@ -101,26 +83,39 @@ func (w *world) makeHosts(binaries Binaries, bizTypes string) error {
 		}
 		w.redises = append(w.redises, server)
 	}
-	if err := w.makeSecond(); err != nil {
-		return err
-	}
-	for i, name := range []string{"a", "b", "c"} {
+	return w.makeSecond()
+}
+
+// makeNodes prepares the hosts with a seqd and a Sentinel each.
+func (w *world) makeNodes(system System, program, bizTypes string) error {
+	for i, name := range nodes {
 		h, err := addHost(name, 11+i)
 		if err != nil {
 			return err
 		}
-		sentinel, err := w.newSentinel(h)
-		if err != nil {
-			return err
+		if !system.NoRedis {
+			sentinel, err := w.newSentinel(h)
+			if err != nil {
+				return err
+			}
+			w.sentinels = append(w.sentinels, sentinel)
 		}
-		w.sentinels = append(w.sentinels, sentinel)
-		n, err := newSeqd(w, h, linkPort+i, binaries.Seqd, bizTypes)
+		n, err := newSeqd(w, h, linkPort+i, program, bizTypes)
 		if err != nil {
 			return err
 		}
 		w.seqds = append(w.seqds, n)
 	}
 	return nil
+}
+
+// allRedises returns all servers of Redis in the order in which they are started.
+func (w *world) allRedises() []*redisServer {
+	all := slices.Concat(w.redises, w.sentinels)
+	if w.second != nil {
+		all = append(all, w.second)
+	}
+	return all
 }
 
 // makeSecond prepares the other Redis, a single server.
@@ -166,13 +161,16 @@ func (w *world) primary() *redisServer {
 	return best
 }
 
-// sentinelAddrs returns the addresses of the Sentinels, separated by commas.
-func (w *world) sentinelAddrs() string {
+// redisEnv returns the settings of a node for the Redis of the world.
+func (w *world) redisEnv() []string {
+	if len(w.sentinels) == 0 {
+		return nil
+	}
 	var addrs []string
 	for _, sentinel := range w.sentinels {
 		addrs = append(addrs, sentinel.addr())
 	}
-	return strings.Join(addrs, ",")
+	return []string{"SEQD_REDIS_ADDRS=" + strings.Join(addrs, ","), "SEQD_REDIS_MASTERNAME=" + masterName}
 }
 
 func (w *world) log(name string) string { return filepath.Join(w.logs, name+".log") }

@@ -30,11 +30,18 @@ func fatal(t *testing.T, run func(t testing.TB)) string {
 	return o.said
 }
 
-func TestMissingRedisSaysHowToInstall(t *testing.T) {
+func TestMissingServerSaysHowToInstall(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	said := fatal(t, func(t testing.TB) { testenv.StartRedis(t) })
-	if !strings.Contains(said, "apt-get install -y redis-server") {
-		t.Errorf("it says %q", said)
+	testenv.HideServers(t)
+	for debianPackage, start := range map[string]func(testing.TB){
+		"redis-server":   func(t testing.TB) { testenv.StartRedis(t) },
+		"postgresql":     func(t testing.TB) { testenv.StartPostgres(t) },
+		"pgbouncer":      func(t testing.TB) { testenv.StartPgbouncer(t, "127.0.0.1:1") },
+		"mariadb-server": func(t testing.TB) { testenv.StartMariaDB(t) },
+	} {
+		if said := fatal(t, start); !strings.Contains(said, "apt-get install -y "+debianPackage) {
+			t.Errorf("%s: it says %q", debianPackage, said)
+		}
 	}
 }
 
@@ -42,6 +49,14 @@ func TestRedisThatEndsShowsItsLog(t *testing.T) {
 	t.Parallel()
 	said := fatal(t, func(t testing.TB) { testenv.StartRedis(t, "no-such-setting yes") })
 	if !strings.Contains(said, "has ended") || !strings.Contains(said, "no-such-setting") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+func TestPostgresThatEndsShowsItsLog(t *testing.T) {
+	t.Parallel()
+	said := fatal(t, func(t testing.TB) { testenv.StartPostgres(t, "no_such_setting = on") })
+	if !strings.Contains(said, "has ended") || !strings.Contains(said, "no_such_setting") {
 		t.Errorf("it says %q", said)
 	}
 }

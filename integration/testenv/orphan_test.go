@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,11 +26,13 @@ func TestServersEndWithAKilledTest(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
 	if os.Getenv(orphanEnv) != "" {
-		_, _ = fmt.Printf("servers %s %s\n", testenv.StartRedis(t).Addr(), testenv.StartMongo(t).Addr())
+		p := testenv.StartPostgres(t)
+		_, _ = fmt.Printf("servers %s %s %s %s %s\n", testenv.StartRedis(t).Addr(), testenv.StartMongo(t).Addr(),
+			p.Addr(), testenv.StartPgbouncer(t, p.Addr()).Addr(), testenv.StartMariaDB(t).Addr())
 		select {} // until it is killed
 	}
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	command.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+t.TempDir())
+	command.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+openFolder(t))
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {
@@ -47,7 +50,7 @@ func TestServersEndWithAKilledTest(t *testing.T) {
 		}
 	}
 	_ = command.Wait() // it was killed
-	if len(addrs) != 2 {
+	if len(addrs) != 5 {
 		t.Fatalf("the test started %v", addrs)
 	}
 	for _, addr := range addrs {
@@ -58,6 +61,15 @@ func TestServersEndWithAKilledTest(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// openFolder returns a folder that other users can reach.
+func openFolder(t *testing.T) string {
+	folder := t.TempDir()
+	if err := os.Chmod(filepath.Dir(folder), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return folder
 }
 
 // silent has no log.

@@ -44,13 +44,20 @@ type process struct {
 // startProcess starts a program that writes to out. It is killed at the end of the test.
 func startProcess(t testing.TB, out *output, path string, args ...string) *process {
 	t.Helper()
+	return startProcessAs(t, out, nil, syscall.SIGKILL, path, args...)
+}
+
+// startProcessAs is like startProcess. It runs the program as another user, unless that is nil. The
+// process gets the signal when the test binary has ended.
+func startProcessAs(t testing.TB, out *output, user *syscall.Credential, orphaned syscall.Signal, path string, args ...string) *process {
+	t.Helper()
 	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.WaitDelay = time.Second
 	// The process has its own group, so that its forks (Redis saving in the background) are killed
-	// with it. The kernel kills the process with the thread that started it, so that it does not
+	// with it. The kernel ends the process with the thread that started it, so that it does not
 	// outlive a test binary that panics or is killed.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: orphaned, Credential: user}
 	_, _ = fmt.Fprintf(out, "--- start %s\n", time.Now().Format(time.TimeOnly+".000"))
 	started := make(chan error)
 	go p.run(started)

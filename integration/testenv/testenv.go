@@ -1,6 +1,6 @@
 // Package testenv starts real servers as child processes of a test, and breaks them: Redis alone,
-// with replicas, with Sentinels and as a Cluster, and a stand-in for MongoDB. A Link in front of
-// any address can cut, hold or delay its traffic.
+// with replicas, with Sentinels and as a Cluster, PostgreSQL, pgbouncer and MariaDB, and a stand-in
+// for MongoDB. A Link in front of any address can cut, hold or delay its traffic.
 //
 // Everything is private to the test that started it (processes, ports on 127.0.0.1, folders, names)
 // and ends with it. Nothing else on the machine is touched. A failure ends the test and prints the
@@ -145,6 +145,22 @@ func lookUp(t testing.TB, binary, debianPackage string) string {
 		t.Fatalf("%s is missing; install it: apt-get update && apt-get install -y %s", binary, debianPackage)
 	}
 	return path
+}
+
+// Debian keeps servers in these folders, which may be missing from the PATH. They are variables for
+// the test of missing servers.
+var (
+	serverFolder   = "/usr/sbin"
+	postgresFolder = "/usr/lib/postgresql" // one folder per version
+)
+
+// lookUpServer is like lookUp, for a binary that may be in serverFolder.
+func lookUpServer(t testing.TB, binary, debianPackage string) string {
+	t.Helper()
+	if path, err := exec.LookPath(filepath.Join(serverFolder, binary)); err == nil {
+		return path
+	}
+	return lookUp(t, binary, debianPackage)
 }
 
 // copyFolder copies a folder to one that does not exist yet, or exists and is empty.

@@ -1,14 +1,15 @@
-// Package postgres is a store in a PostgreSQL database that many nodes share.
+// Package postgres is a store in a PostgreSQL database that many nodes share. A counter is one row,
+// and a range is allocated by one UPDATE … RETURNING. It uses nothing that depends on a session, so
+// that a pooler such as pgbouncer may give each transaction another connection.
 package postgres
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 // Options configures a store.
@@ -38,23 +39,36 @@ type Options struct {
 	Trace func(ctx context.Context, statement string) func(error)
 }
 
-// Store is a [persist.Store] in one PostgreSQL database, safe for concurrent use and for many processes.
-type Store struct{ persist.Store }
+// Store is a [persist.Store] and [persist.Fenced] in one PostgreSQL database, safe for concurrent
+// use and for many processes.
+type Store struct{ *sqlstore.Store }
 
-var errParse = errors.New("it cannot be read as a connection string")
+var (
+	_ persist.Store  = (*Store)(nil)
+	_ persist.Fenced = (*Store)(nil)
+)
 
 // CheckURL returns an error if the connection string cannot be read or asks for less than seqd
 // needs. It does not use the network. No error shows a part of the string.
 func CheckURL(url string) error {
-	if _, err := pgxpool.ParseConfig(url); err != nil {
-		return errParse
-	}
-	return nil
+	_, err := parseURL(url)
+	return err
 }
 
 // Open connects to the server, and creates or upgrades the schema. An error that wraps
 // persist.ErrUnavailable can pass; any other needs an operator. No error contains the connection
 // string, which may contain a password.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	return nil, errors.ErrUnsupported
+	db, where, err := connect(opts)
+	if err != nil {
+		return nil, fmt.Errorf("store.postgres.url: %w", err)
+	}
+	s, err := sqlstore.Open(ctx, db, dialect, sqlstore.Options{
+		Describe: "postgres: numbers are unique over all nodes that share the database " + where,
+		Timeout:  opts.Timeout, Lossless: opts.Lossless, Unreached: opts.Unreached, ReadOnly: opts.ReadOnly, Admit: opts.Admit, Now: opts.Now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store.postgres.url: open the database %s: %w", where, err)
+	}
+	return &Store{s}, nil
 }

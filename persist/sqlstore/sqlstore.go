@@ -1,3 +1,169 @@
-// Package sqlstore is what stores in SQL databases share: persist/postgres and persist/mysql are
-// thin drivers below it.
+// Package sqlstore is what stores in SQL databases share. A driver such as persist/postgres brings
+// a [DB], which sends statements, and a [Dialect], which says what its database writes differently.
+// Here is everything else, written once:
+//
+//   - schema.go: the tables are created and upgraded by whichever node comes first, and the fence
+//     of the last failover that an operator confirmed is kept;
+//   - counters.go: counters, all but the statement that allocates a range;
+//   - documents.go, history.go: documents and what was issued;
+//   - slots.go: registries of machine IDs.
+//
+// Names, keys and texts are kept as bytes: they may contain any character, and are compared and
+// ordered as bytes. Every statement reads or writes by an index, and none depends on a session, so
+// that a pooler may give each transaction another connection.
 package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Scan copies the columns of a row: into an *int64, a *string, a *[]byte, or a **int64 if the column
+// can be NULL. The bytes of a NULL are nil.
+type Scan func(columns ...any) error
+
+// Conn sends statements. Each call sends one, in one round trip, and never repeats it unless it is
+// certain that the server did not get it. A parameter is written as "?" and is an int64, a string
+// for a column of text, or a []byte for a column of bytes. name is short and for people.
+//
+// Errors are those of package persist. One that breaks a unique key wraps persist.ErrExists.
+type Conn interface {
+	// Exec returns how many rows the statement inserted, matched or deleted. A statement without
+	// parameters may be several.
+	Exec(ctx context.Context, name, statement string, params ...any) (int64, error)
+	// Query calls row for each row.
+	Query(ctx context.Context, name, statement string, row func(Scan) error, params ...any) error
+}
+
+// DB is a database. It is safe for concurrent use.
+type DB interface {
+	// Conn runs each statement in a transaction of its own.
+	Conn
+	// Transact runs f in a transaction in which each statement sees what others have committed by
+	// then, and commits it unless f returns an error.
+	Transact(ctx context.Context, name string, f func(Conn) error) error
+	// Alone is Transact, if the database can change tables in one, while no other process runs
+	// Alone in the same database.
+	Alone(ctx context.Context, name string, f func(Conn) error) error
+	// Allocate makes the step of [persist.Counter.Allocated] with the row of a counter, atomically
+	// and durably, and returns the new maximum. In the common case it is one statement. If no row
+	// meets the conditions of the request, because it is missing, is of another format, has another
+	// epoch or too few numbers, nothing changes and Allocate returns persist.ErrNotFound. now is
+	// in ms since the Unix epoch. The request is valid.
+	Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error)
+	// Close ends all use and waits for what is under way. Then every statement returns
+	// persist.ErrClosed.
+	Close() error
+}
+
+// Dialect is what databases write differently.
+type Dialect struct {
+	// Fence is an expression for the fence of the server that runs the statement, a text of at most
+	// 64 ASCII characters; see [persist.Fence].
+	Fence string
+	// Clock is an expression for the time at which it is evaluated, in ms since the Unix epoch.
+	Clock string
+	// Proof is an expression that is 0. A statement that reads it returns only when everything that
+	// the statement read is as durable as an acknowledged write.
+	Proof string
+	// KeepFirst is the end of an INSERT that leaves a row that exists as it is.
+	KeepFirst string
+	// DeleteSome returns a statement that deletes the first rows of a table that a condition
+	// selects, in an order. Its last parameter is how many at most.
+	DeleteSome func(table, where, order string) string
+	// HasTables is a query that returns a row if the table seqd_schema exists.
+	HasTables string
+	// Steps are the versions of the schema: the statements in Steps[n] lead from version n to
+	// version n+1, and end by recording that. They can be repeated.
+	Steps []string
+}
+
+// Options configures a store.
+type Options struct {
+	// Describe is what the store promises; see [persist.Store].
+	Describe string
+	// Timeout bounds every operation; more than 0.
+	Timeout time.Duration
+	// Lossless says that no failover of the server loses an acknowledged write.
+	Lossless bool
+	// Unreached opens the store without using the database. The first operation checks the schema.
+	// It does not create one: the caller knows the store, so an empty database is the wrong one.
+	Unreached bool
+	// ReadOnly neither creates nor upgrades the schema.
+	ReadOnly bool
+	// Admit, unless nil, is called before every operation. If it returns an error, the operation
+	// returns that error and does nothing.
+	Admit func(context.Context) error
+	// Now is the clock of the timestamps.
+	Now func() time.Time
+}
+
+// Store is a [persist.Store] and [persist.Fenced] in a database.
+type Store struct {
+	*link
+	describe  string
+	counters  counters
+	documents documents
+	slots     slots
+	history   history
+}
+
+var (
+	_ persist.Store  = (*Store)(nil)
+	_ persist.Fenced = (*Store)(nil)
+)
+
+// Open creates or upgrades the schema, and returns the store. It closes db if it returns an error.
+func Open(ctx context.Context, db DB, dialect Dialect, opts Options) (*Store, error) {
+	s := New(db, dialect, opts)
+	if opts.Unreached {
+		return s, nil
+	}
+	if err := s.reach(ctx); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// New returns the store without using the database.
+func New(db DB, dialect Dialect, opts Options) *Store {
+	l := &link{db: db, dialect: dialect, opts: opts}
+	s := &Store{link: l, describe: opts.Describe, counters: newCounters(l), documents: newDocuments(l), slots: slots{l}, history: history{l}}
+	return s
+}
+
+// Counters returns the counters.
+func (s *Store) Counters() persist.Counters { return &s.counters }
+
+// Documents returns the documents.
+func (s *Store) Documents() persist.Documents { return &s.documents }
+
+// Slots returns the registries of machine IDs.
+func (s *Store) Slots() persist.SlotStore { return &s.slots }
+
+// History returns what was issued.
+func (s *Store) History() persist.HistoryStore { return &s.history }
+
+// Shared is true: any number of processes can use one database.
+func (s *Store) Shared() bool { return true }
+
+// Describe says what the store promises.
+func (s *Store) Describe() string { return s.describe }
+
+// Close closes the connections.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Now returns the time of the server.
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	ctx, cancel, err := s.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return now, err
+	}
+	var ms int64
+	err = s.db.Query(ctx, "read clock", "SELECT "+s.dialect.Clock, func(scan Scan) error { return scan(&ms) })
+	return time.UnixMilli(ms), err
+}

@@ -2,6 +2,7 @@
 //
 //   - store.go: opening the store, and starting without it
 //   - gate.go: a store that must not be used yet
+//   - fence.go: whether the store failed over
 //   - client.go: the client of Redis
 //   - watch.go: whether Redis answers
 //

@@ -98,6 +98,7 @@ type Store struct {
 
 	gate         *Gate
 	beganWithout bool // it could not be reached at the start
+	fence        fence
 	log          *slog.Logger
 }
 

@@ -175,6 +175,9 @@ func (a *API) Ready(issuer *seqd.Issuer) { a.state.issuer.Store(issuer) }
 // Waiting sets why there is no issuer yet.
 func (a *API) Waiting(reason *seqd.Error) { a.state.waiting.Store(reason) }
 
+// Watch sets what tells whether an operator has to look at the store: then /readyz says degraded.
+func (a *API) Watch(store func() *seqd.Error) { a.state.store.Store(&store) }
+
 // Drain makes /readyz answer 503 and each answer end its connection. Everything else continues.
 func (a *API) Drain() { a.state.draining.Store(true) }
 

@@ -12,6 +12,7 @@ type lifecycle struct {
 	issuer   atomic.Pointer[seqd.Issuer] // nil until the service is ready
 	waiting  atomic.Pointer[seqd.Error]  // why there is no issuer yet; never nil
 	draining atomic.Bool
+	store    atomic.Pointer[func() *seqd.Error] // nil until it is known
 }
 
 func newLifecycle() *lifecycle {
@@ -26,4 +27,12 @@ func (l *lifecycle) ready() (*seqd.Issuer, error) {
 		return issuer, nil
 	}
 	return nil, l.waiting.Load()
+}
+
+// storeTrouble returns why an operator has to look at the store, nil if nobody has to.
+func (l *lifecycle) storeTrouble() *seqd.Error {
+	if trouble := l.store.Load(); trouble != nil {
+		return (*trouble)()
+	}
+	return nil
 }

@@ -33,9 +33,9 @@ type Node struct {
 
 // Backend is the state of a back end as a node sees it.
 type Backend struct {
-	// State is ok or away.
+	// State is ok, away or failed_over.
 	State string `json:"state"`
-	// Detail says why it is away. The log says more.
+	// Detail says why it is not ok. The log says more.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -66,7 +66,15 @@ type readiness struct {
 	// Degraded is how many biz types are degraded. BizTypes names the first of them.
 	Degraded int       `json:"degraded,omitempty"`
 	BizTypes []unready `json:"bizTypes,omitempty"`
-	Details  details   `json:"details,omitempty"`
+	// Store is what an operator has to look at in the store.
+	Store   *trouble `json:"store,omitempty"`
+	Details details  `json:"details,omitempty"`
+}
+
+// trouble is something that an operator has to look at.
+type trouble struct {
+	Code   seqd.Code `json:"code"`
+	Detail string    `json:"detail"`
 }
 
 // details are what strategies report to operators, by biz type.
@@ -88,10 +96,14 @@ func detailsOf(issuer *seqd.Issuer) details {
 func (p probes) ready(c *gin.Context, issuer *seqd.Issuer) {
 	answer := readiness{Status: "ready"}
 	list, total := issuer.Degraded(mostListed)
-	if total > 0 {
+	store := p.state.storeTrouble()
+	if total > 0 || store != nil {
 		answer.Status = "degraded"
 	}
 	if p.admission.mayRead(c) {
+		if store != nil {
+			answer.Store = &trouble{store.Code, store.Detail}
+		}
 		answer.Degraded, answer.BizTypes, answer.Details = total, lines(list), detailsOf(issuer)
 	}
 	c.Writer.Header()["Cache-Control"] = noStore

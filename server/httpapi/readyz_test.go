@@ -59,3 +59,27 @@ func TestReadinessOfStrangers(t *testing.T) {
 		}
 	}
 }
+
+// After a failover of the store a node is degraded and not unready, also if a biz type cannot begin:
+// all nodes lack the same counters.
+func TestReadinessAfterAFailover(t *testing.T) {
+	api := newGuarded(t)
+	lost := newCounter(1)
+	lost.health = seqd.Errorf(seqd.CodeStoreFailedOver, "its counter may be lost")
+	issuer := newIssuer(t, define("invoice", newCounter(1)), define("order", lost))
+	issuer.Init(t.Context())
+	api.Ready(issuer)
+	var failedOver *seqd.Error
+	api.Watch(func() *seqd.Error { return failedOver })
+	for _, why := range []*seqd.Error{seqd.Errorf(seqd.CodeStoreFailedOver, "run seqd failover"), nil} {
+		failedOver = why
+		if w := do(t, api, "GET", "/readyz", auth("shop")); w.Code != 200 || w.Body.String() != `{"status":"degraded"}` {
+			t.Errorf("a stranger is told %d %s", w.Code, w.Body)
+		}
+		w := do(t, api, "GET", "/readyz", auth("reader"))
+		store := strings.Contains(w.Body.String(), `"store":{"code":"store_failed_over","detail":"run seqd failover"}`)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"order","code":"store_failed_over"`) || store != (why != nil) {
+			t.Errorf("an operator is told %d %s", w.Code, w.Body)
+		}
+	}
+}

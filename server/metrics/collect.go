@@ -18,6 +18,9 @@ type Source struct {
 	HTTP func() HTTP
 	// Backends reports whether each back end answered last time.
 	Backends func(tell func(name string, up bool))
+	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is false
+	// if the store cannot fail over.
+	FailedOver func() (why *seqd.Error, ok bool)
 	// Handlers reports what the rejection handlers measure, by the name of the handler.
 	Handlers func(tell func(handler string, m seqd.Measurement))
 	// Feed returns the number of the newest announced change, and how many attempts to read changes
@@ -115,6 +118,11 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 	}
 	if s.Backends != nil {
 		s.Backends(func(name string, up bool) { backendUp.send(to, truth(up), name) })
+	}
+	if s.FailedOver != nil {
+		if why, ok := s.FailedOver(); ok {
+			storeFailedOver.send(to, truth(why != nil))
+		}
 	}
 	if s.Feed != nil {
 		number, failures := s.Feed()

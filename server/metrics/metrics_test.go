@@ -407,8 +407,9 @@ func driven(t *testing.T) *Metrics {
 			define("snowflake", measures(seqd.GaugeMachineID, 1.0, seqd.GaugeMachineIDsFree, 1.0, seqd.GaugeMachineIDsUsed, 1.0, seqd.GaugeLeaseLeft, 1.0, seqd.GaugeClockOffset, 1.0,
 				seqd.GaugeTimeLeft, 1.0).of("r")),
 		),
-		HTTP:     func() HTTP { return HTTP{InFlight: 1} },
-		Backends: func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
+		HTTP:       func() HTTP { return HTTP{InFlight: 1} },
+		Backends:   func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
+		FailedOver: func() (*seqd.Error, bool) { return seqd.Errorf(seqd.CodeStoreFailedOver, "look"), true },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},
@@ -487,6 +488,6 @@ func TestNames(t *testing.T) {
 // TestHandlers checks that handlers that come with seqd report their queues, without a biz type.
 func TestHandlers(t *testing.T) {
 	want(t, gathered(t, driven(t)), map[string]float64{
-		"seqd_queue_depth  webhook": 7, "seqd_backend_up store": 1, "seqd_backend_up redis": 0, "seqd_machine_ids_lost_total": 1, "seqd_clock_rollbacks_total": 1,
+		"seqd_queue_depth  webhook": 7, "seqd_backend_up store": 1, "seqd_backend_up redis": 0, "seqd_store_failed_over": 1, "seqd_machine_ids_lost_total": 1, "seqd_clock_rollbacks_total": 1,
 	})
 }

@@ -51,6 +51,8 @@ type Options struct {
 	Changes  func() int64
 	BizTypes func() int
 	Details  func(most int) []seqd.Details
+	// FailedOver returns why an operator has to look at the store, nil if nobody has to.
+	FailedOver func() *seqd.Error
 	// RedisAway returns why Redis cannot be used; nil if none is configured.
 	RedisAway func() (since time.Time, cause error)
 }
@@ -83,6 +85,11 @@ func (n *Nodes) self(store error) httpapi.Node {
 		MachineIDs: make(map[string]int64), Backends: make(map[string]httpapi.Backend),
 	}
 	self.Backends["store"] = backend(store, "the store does not answer")
+	if o.FailedOver != nil && store == nil {
+		if why := o.FailedOver(); why != nil {
+			self.Backends["store"] = httpapi.Backend{State: "failed_over", Detail: why.Detail}
+		}
+	}
 	if o.RedisAway != nil {
 		_, cause := o.RedisAway()
 		self.Backends["redis"] = backend(cause, "Redis cannot be used")

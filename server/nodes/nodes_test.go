@@ -82,3 +82,21 @@ func (l *lockedText) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
+
+// A node says if the store failed over, but not while it cannot be asked.
+func TestFailoverIsTold(t *testing.T) {
+	var failedOver *seqd.Error
+	n := New(Options{
+		Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
+		Details: func(int) []seqd.Details { return nil }, FailedOver: func() *seqd.Error { return failedOver },
+	})
+	for why, want := range map[*seqd.Error]string{nil: "ok", seqd.Errorf(seqd.CodeStoreFailedOver, "look"): "failed_over"} {
+		failedOver = why
+		if got := n.self(nil).Backends["store"].State; got != want {
+			t.Errorf("the store is %q, want %q", got, want)
+		}
+		if got := n.self(errors.New("away")).Backends["store"].State; got != "away" {
+			t.Errorf("a store that is away is %q", got)
+		}
+	}
+}

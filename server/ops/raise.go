@@ -63,7 +63,13 @@ func (r Raised) change() string {
 // Afterwards no previous cursor in Redis counts (invariant U3b), whatever the store and Redis hold:
 // nodes create another one. If Redis is configured, everything that was ever in the cursor counts
 // as issued too, so number may be the highest number that callers are known to have got. If Redis
-// is configured and cannot be asked, Raise changes nothing and returns an error.
+// is configured and cannot be asked, Raise changes nothing and returns an error, unless the store
+// itself sequences the counter, as it then continues to do.
+//
+// While the store has failed over and [Failover] has not confirmed it, numbers continue a gap above
+// number, nodes may be running, and number is above all that left the store: then the rest of this
+// comment does not apply. A counter that is at number or above is left to continue above a gap by
+// itself.
 //
 // Every seqd must be stopped from before the backup is restored until Raise has returned. A seqd
 // that runs, even if it cannot reach the store meanwhile, holds ranges above number and issues them
@@ -89,7 +95,8 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 		return r, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := checkRaise(ctx, cfg, store, bizType); err != nil {
+	b, err := checkRaise(ctx, cfg, store, bizType)
+	if err != nil {
 		return r, err
 	}
 	waiting, err := inCursor(ctx, cfg, store, bizType)
@@ -99,8 +106,14 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 	if waiting <= number {
 		waiting = 0
 	}
-	r, err = raise(ctx, store.Counters(), bizType, max(number, waiting), time.Now())
+	list := counters(store, b.Settings)
+	r, err = raise(ctx, list, bizType, max(number, waiting), time.Now())
 	r.Waiting = waiting
+	if err == nil && r.Created {
+		var made persist.Counter
+		made, err = list.Read(ctx, bizType)
+		r.After = made.Max // above a gap if the store failed over
+	}
 	return r, err
 }
 
@@ -121,30 +134,32 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 	defer func() { err = errors.Join(err, client.Close()) }()
 	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
 	if err != nil {
+		if known, readErr := store.Counters().Read(ctx, counter); readErr == nil && known.Epoch == persist.StoreEpoch {
+			return 0, nil // the store sequences the counter
+		}
 		return 0, fmt.Errorf("how far the cursor in Redis went cannot be asked, so nothing was changed: %w. "+
-			"Start Redis; or run this command with a configuration without redis.addrs and with segment.ordering: per-node, and a number above all that callers got", err)
+			"Start Redis; or run this command with a configuration without redis.addrs, and a number above all that callers got", err)
 	}
 	return ceil, nil
 }
 
 // checkRaise refuses a counter that the biz type cannot have.
-func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) error {
+func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (b seqd.BizType, err error) {
 	bizType, digits, period := strings.Cut(counter, "@")
-	b, err := defined(ctx, cfg, store, bizType)
-	if err != nil {
-		return err
+	if b, err = defined(ctx, cfg, store, bizType); err != nil {
+		return b, err
 	}
 	reset := seqd.CalendarOf(b).Reset
 	switch _, ok := reset.Parse(digits); {
 	case reset == seqd.ResetNever && period:
-		return fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, bizType)
+		return b, fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, bizType)
 	case reset != seqd.ResetNever && !ok:
-		return fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
+		return b, fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
 	}
 	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
-		return fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
+		return b, fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
 	}
-	return nil
+	return b, nil
 }
 
 // defined returns a biz type as the nodes have it, also one that was disabled or deleted.
@@ -200,14 +215,22 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 	if err != nil {
 		return Raised{}, err
 	}
+	if known.Max >= number && known.FailedOver {
+		// Its epoch counts no more already, and the next range is to begin above a gap.
+		return Raised{Before: known.Max, After: known.Max}, nil
+	}
+	var to persist.Target // empties the epoch
+	if known.Epoch == persist.StoreEpoch {
+		to = persist.Beside // the store sequences the counter: there is no cursor to retire
+	}
 	if known.Max >= number {
 		// None are taken: this retires the cursor, which nodes notice within seconds.
-		_, err := counters.Allocate(ctx, persist.Request{BizTag: bizType})
+		_, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, To: to})
 		return Raised{Before: known.Max, After: known.Max}, err
 	}
 	// One number above number − 1, which nobody gets. It is one atomic step on every store, and
 	// leaves the step and its time alone; if another process has allocated since the look above,
-	// none of theirs are lost. The zero Target empties the epoch.
-	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1})
+	// none of theirs are lost.
+	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1, To: to})
 	return Raised{Before: known.Max, After: taken.Last}, err
 }

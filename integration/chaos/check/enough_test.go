@@ -21,6 +21,7 @@ func (s *story) everything() {
 	s.call(0, 1, "a", order, numbers(1, 1))
 	s.call(0, 1, "b", bill, numbers(1, 1))
 	s.call(0, 1, "c", lot, numbers(1, 1))
+	s.call(0, 1, "c", slip, numbers(1, 1))
 	s.call(0, 1, "a", user, flakes(0, 1, 0, 1))
 	s.call(0, 1, "a", account, flakes(0, 1, 1, 1))
 	s.texts(0, 1, "a", invoice, "INV-2026-11-21-1")
@@ -43,7 +44,7 @@ func TestTooLittle(t *testing.T) {
 	want(t, s.check(t), map[string]int64{RuleRecord: 1})
 
 	s = ofLength()
-	want(t, s.check(t), map[string]int64{RuleRecord: 11}) // three nodes, seven biz types, no fault
+	want(t, s.check(t), map[string]int64{RuleRecord: 12}) // three nodes, eight biz types, no fault
 	r, err := Entries(s.entries, Options{Unfinished: true})
 	if err != nil {
 		t.Fatal(err)

@@ -91,6 +91,9 @@ func (h *evidence) checkPerNode(r *Report, all []*issue) {
 // than it got.
 func (h *evidence) checkOverNodes(r *Report, c counter, all []*issue) {
 	owns, splits := h.owns(c.bizType), h.splits()
+	if c.bizType.Sequencer == record.Store {
+		splits = nil
+	}
 	because := h.suspended(c.bizType, all, owns, splits)
 	var windows []window
 	for _, w := range because {
@@ -98,11 +101,18 @@ func (h *evidence) checkOverNodes(r *Report, c counter, all []*issue) {
 	}
 	windows = merge(windows)
 	r.Ordered += len(all)
+	byStore := c.bizType.Sequencer == record.Store
+	if byStore {
+		r.OrderedByStore += len(all)
+	}
 	for _, i := range all {
 		if !touches(windows, i.start, i.end) {
 			continue
 		}
 		r.Suspended++
+		if byStore {
+			r.SuspendedOfStore++
+		}
 		for reason, w := range because {
 			if touches(w, i.start, i.end) {
 				r.SuspendedBy[reason]++

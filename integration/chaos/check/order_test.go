@@ -336,6 +336,55 @@ func TestOrderIsSuspendedWhileOperatorsChangeWhatItRestsOn(t *testing.T) {
 	}.run(t)
 }
 
+// No fault of Redis or of the store excuses a broken order of what the store orders.
+func TestOrderByTheStoreIsNeverSuspended(t *testing.T) {
+	// one got nothing, which explains the numbers between
+	explained := func(s *story) { fails(s.call(0, 1, "c", slip), 50) }
+	smaller := func(s *story) {
+		explained(s)
+		s.call(1500, 1501, "a", slip, numbers(20, 1))
+		s.call(1502, 1503, "b", slip, numbers(5, 1))
+	}
+	for name, fault := range map[string]func(*record.Fault){
+		"Redis is away": breaksRedis, "Redis loses everything": losesRedis, "the store is away": breaksStore, "a pause": pauses, "a backup": putsBack,
+		"two servers": unordered(record.Every), "another biz type": unordered(order),
+	} {
+		stories{
+			{name, func(s *story) {
+				s.fault(1000, 2000, "fault", "m", fault)
+				s.line(1200, "a", slip, record.OnItsOwn) // it cannot be
+				smaller(s)
+			}, RuleOrderNodes},
+			{name + ", in order", func(s *story) {
+				explained(s)
+				s.fault(1000, 2000, "fault", "m", fault)
+				s.call(1500, 1501, "a", slip, numbers(20, 1))
+				s.call(1502, 1503, "b", slip, numbers(21, 1))
+			}, ""},
+		}.run(t)
+	}
+	stories{
+		{"two primaries", func(s *story) {
+			explained(s)
+			split(s)
+			s.call(2100, 2101, "a", slip, numbers(20, 1))
+			s.call(2200, 2201, "b", slip, numbers(5, 1))
+		}, RuleOrderNodes},
+		{"nothing is broken", smaller, RuleOrderNodes},
+		{"another sequencer", func(s *story) { s.fault(1000, 2000, "other", "", unordered(slip)); smaller(s) }, ""},
+		{"another sequencer, not passed after", func(s *story) {
+			s.fault(1000, 1501, "other", "", unordered(slip))
+			smaller(s)
+		}, RuleOrderNodes},
+		{"after another sequencer, per process", func(s *story) {
+			explained(s)
+			s.fault(1000, 2000, "other", "", unordered(slip))
+			s.call(1500, 1501, "a", slip, numbers(20, 1))
+			s.call(1502, 1503, "a", slip, numbers(5, 1))
+		}, RuleOrderProcess},
+	}.run(t)
+}
+
 func putsBack(f *record.Fault) { f.StoreBack = true }
 
 func TestAStoreThatWasPutBack(t *testing.T) {

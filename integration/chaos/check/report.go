@@ -95,6 +95,9 @@ type Report struct {
 	Ordered int `json:"ordered"` // answers of strict biz types
 	// answers that were not compared with other nodes, because order was suspended
 	Suspended int `json:"suspended"`
+	// The same of biz types whose numbers the store orders. Faults suspend nothing for them.
+	OrderedByStore   int `json:"orderedByStore"`
+	SuspendedOfStore int `json:"suspendedOfStore"`
 	// SuspendedBy counts them by reason; some have several. Cursor is how many of them were still
 	// compared with each other, because their nodes were not on their own.
 	SuspendedBy map[string]int `json:"suspendedBy,omitempty"`
@@ -153,6 +156,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)
 	}
 	fmt.Fprintf(&b, "; %d of them were still compared with each other\n", r.Cursor)
+	fmt.Fprintf(&b, "order by the store: suspended for %d of %d answers\n", r.SuspendedOfStore, r.OrderedByStore)
 	if r.CutShort {
 		fmt.Fprintln(&b, "the record is incomplete: the run was cut short and may not be significant")
 	}

@@ -35,6 +35,9 @@ import (
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
 //   - the run ended: as for a process that ended, and the cursor.
 //
+// If the store orders the numbers, nothing waits anywhere: only calls that got no numbers, changes
+// and restores skip any.
+//
 // A segment has at most maxStep numbers, or as many as callers that waited together asked for. The
 // bound is computed from the record, so it is small for a run without faults.
 func (h *evidence) checkSkipped(r *Report, issues []issue) {
@@ -74,6 +77,9 @@ const fetchers = 4
 // boundOf returns how many numbers of a counter may have been skipped.
 func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 	b := c.bizType
+	if b.Sequencer == record.Store {
+		return h.boundOfStore(c, all)
+	}
 	segment := max(b.MaxStep, b.Step, h.mostWaiting(b))
 	step := b.Step
 	if step == 0 {
@@ -117,6 +123,22 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 		if f.Redis && strict || f.Store {
 			lasted := time.Duration(f.End - f.Begin)
 			bound += fetchers * int64(len(h.world.Nodes)) * (firstAttempts + int64(lasted/time.Second) + 1) * step
+		}
+	}
+	return bound
+}
+
+// boundOfStore is boundOf of a counter whose numbers the store orders.
+func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
+	bound = h.unanswered(c.bizType)
+	for _, a := range h.admins {
+		if a.bizType == c.bizType && a.answered() {
+			bound += h.raised(a, all)
+		}
+	}
+	for _, l := range h.lines {
+		if l.What == record.Restored && base(l.BizType) == c.bizType.Name {
+			bound += max(c.bizType.RestoreGap, 10*c.bizType.Step)
 		}
 	}
 	return bound

@@ -15,6 +15,18 @@ func TestSkipped(t *testing.T) {
 		{"with reject there are no standby ranges", func(s *story) { s.call(0, 1, "a", bill, numbers(102, 1)) }, RuleSkipped},
 		{"per-node", func(s *story) { s.call(0, 1, "a", lot, numbers(61, 1)) }, ""},
 		{"per-node, more than that", func(s *story) { s.call(0, 1, "a", lot, numbers(62, 1)) }, RuleSkipped},
+		{"by the store, nothing", func(s *story) { s.call(0, 1, "a", slip, numbers(1, 1)) }, ""},
+		{"by the store, one without a reason", func(s *story) { s.call(0, 1, "a", slip, numbers(2, 1)) }, RuleSkipped},
+		{"by the store, a call that got nothing", func(s *story) {
+			fails(s.call(0, 1, "b", slip), 5)
+			s.ends(5, "b", record.Killed)
+			s.call(0, 1, "a", slip, numbers(6, 1))
+		}, ""},
+		{"by the store, more than the call asked for", func(s *story) {
+			fails(s.call(0, 1, "b", slip), 5)
+			s.ends(5, "b", record.Killed)
+			s.call(0, 1, "a", slip, numbers(7, 1))
+		}, RuleSkipped},
 		{"a call that got nothing", func(s *story) {
 			fails(s.call(0, 1, "b", order), 5)
 			s.call(0, 1, "a", order, numbers(166, 1))

@@ -23,6 +23,7 @@ const (
 	order   = "order"   // strict, degrade
 	bill    = "bill"    // strict, reject
 	lot     = "lot"     // per-node
+	slip    = "slip"    // strict, ordered by the store
 	user    = "user"    // snowflake
 	account = "account" // snowflake, with the machine IDs of user
 	invoice = "invoice" // daily, the number can be read
@@ -43,6 +44,7 @@ func world() record.World {
 		named(segment, order, nil),
 		named(segment, bill, func(b *record.BizType) { b.OnRedisDown = record.Reject }),
 		named(segment, lot, func(b *record.BizType) { b.Ordering, b.OnRedisDown = record.PerNode, "" }),
+		named(segment, slip, func(b *record.BizType) { b.Sequencer, b.OnRedisDown = record.Store, "" }),
 		named(segment, invoice, func(b *record.BizType) {
 			b.Reset, b.Display = record.Daily, `INV-(?P<period>\d{4}-\d\d-\d\d)-(?P<number>\d+)`
 		}),

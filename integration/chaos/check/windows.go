@@ -59,15 +59,19 @@ type own struct {
 // changed (docs/OPERATIONS.md "Changes"). These are faults in the record. They last until all nodes
 // must have noticed the end.
 //
+// If the store orders the numbers, only a live change of the sequencer or of the ordering suspends
+// order: neither Redis nor faults of the store do.
+//
 // During a split brain, "until the surviving cursor passes every number issued in it". The record
 // has the roles of the servers, and the cursor has passed as above.
 func (h *evidence) suspended(b *bizType, all []*issue, owns []own, splits []window) (because map[string][]window) {
 	because = make(map[string][]window)
 	for _, f := range h.faults {
-		switch f.Unordered {
-		case record.Every:
+		switch {
+		case f.Unordered == record.Every && b.Sequencer == record.Store:
+		case f.Unordered == record.Every:
 			because[twoServers] = append(because[twoServers], window{f.Begin, f.End})
-		case b.Name:
+		case f.Unordered == b.Name:
 			because[otherOrdering] = append(because[otherOrdering], window{f.Begin, f.End})
 		}
 	}
@@ -97,7 +101,7 @@ const (
 	goneOnTheirOwn = "nodes that ended on their own"
 	twoPrimaries   = "two primaries"
 	twoServers     = "two Redis servers"
-	otherOrdering  = "another ordering"
+	otherOrdering  = "another ordering or sequencer"
 )
 
 // highestOf returns the highest number of some answers.

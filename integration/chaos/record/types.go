@@ -8,7 +8,8 @@ package record
 
 // World describes a run. It is the first entry of a record.
 type World struct {
-	Seed int64 `json:"seed"`
+	Seed  int64  `json:"seed"`
+	Store string `json:"store,omitempty"` // for people: what the nodes share
 	// ns since the Unix epoch at time 0, by the clock that the nodes' clocks are offset from
 	Began    int64     `json:"began"`
 	Duration int64     `json:"duration"` // the planned duration of faults and load
@@ -22,9 +23,12 @@ type BizType struct {
 	Strategy    string `json:"strategy"`              // Segment or Snowflake
 	Ordering    string `json:"ordering,omitempty"`    // for segments: Strict or PerNode
 	OnRedisDown string `json:"onRedisDown,omitempty"` // for strict segments: Degrade or Reject
-	Reset       string `json:"reset,omitempty"`       // for segments: Daily, or empty for never
-	TimeZone    string `json:"timeZone,omitempty"`    // for resets; empty for UTC
-	Start       int64  `json:"start,omitempty"`       // for segments
+	// Sequencer is for strict segments what orders the numbers: Store, or empty for the cursor in
+	// Redis.
+	Sequencer string `json:"sequencer,omitempty"`
+	Reset     string `json:"reset,omitempty"`    // for segments: Daily, or empty for never
+	TimeZone  string `json:"timeZone,omitempty"` // for resets; empty for UTC
+	Start     int64  `json:"start,omitempty"`    // for segments
 	// for segments: the smallest range that is fetched
 	Step int64 `json:"step,omitempty"`
 	// for segments: the largest range that is fetched, unless a call asks for more
@@ -57,6 +61,7 @@ const (
 	PerNode   = "per-node"
 	Degrade   = "degrade"
 	Reject    = "reject"
+	Store     = "store"
 	Daily     = "daily"
 )
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,6 +38,9 @@ func run() (int, error) {
 	flag.StringVar(&o.Dir, "out", "", "folder for the record and the logs; by default a temporary one, which is kept if there is a violation")
 	flag.StringVar(&o.Binaries.Seqd, "seqd", "", "the binary of internal/testing/clockseqd")
 	flag.StringVar(&o.Binaries.StandIn, "standin", "", "the binary of integration/cmd/mongostandin")
+	store := flag.String("store", chaos.Stores[0], "what the nodes share: "+strings.Join(chaos.Stores, ", "))
+	redis := flag.String("redis", "sentinel", "sentinel, or none: the store orders the numbers")
+	failover := flag.String("failover", "lossless", "lossless, or lossy: the standby of the store is asynchronous")
 	lacking := flag.String("sabotage", "", "the rules that seqd, built with the tag "+sabotage.Tag+", lacks: only violations of promises about numbers count")
 	only := flag.String("only", "", "the classes of faults, separated by commas; by default all")
 	record := flag.String("check", "", "check this record of an earlier run, print the report and exit")
@@ -46,7 +50,10 @@ func run() (int, error) {
 	if o.Sabotaged, err = takeOut(*lacking); err != nil {
 		return 2, err
 	}
-	if o.Only, err = chaos.Classes(*only); err != nil {
+	if o.System, err = chaos.NewSystem(*store, *redis, *failover); err != nil {
+		return 2, err
+	}
+	if o.Only, err = chaos.Classes(o.System, *only); err != nil {
 		return 2, err
 	}
 	switch {
@@ -55,11 +62,11 @@ func run() (int, error) {
 	case *record != "":
 		return checkRecord(*record)
 	case *plan:
-		chaos.PrintPlan(os.Stdout, o.Seed, o.Duration, o.Only)
+		chaos.PrintPlan(os.Stdout, o.System, o.Seed, o.Duration, o.Only)
 		return 0, nil
 	case o.Binaries.Seqd == "" || o.Binaries.StandIn == "":
 		return 2, errors.New("--seqd and --standin are missing; scripts/chaos builds them")
-	case chaos.Faults(o.Seed, o.Duration, o.Only) == 0:
+	case chaos.Faults(o.System, o.Seed, o.Duration, o.Only) == 0:
 		return 2, fmt.Errorf("--duration %v is too short for a fault of seed %d", o.Duration, o.Seed)
 	case !chaos.Inside():
 		if err := chaos.Vacant(o.Dir); err != nil {

@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// plain adapts a fault of links without an amount.
+func plain(what func(*link) error) func(*link, time.Duration) error {
+	return func(l *link, _ time.Duration) error { return what(l) }
+}
+
+// onLinks calls a function for the links of a fault.
+func onLinks(what func(*link, time.Duration) error) func(*laboratory, *trouble) error {
+	return func(l *laboratory, t *trouble) error {
+		for _, link := range l.links(t) {
+			if err := what(link, t.amount); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func restoreLinks(l *laboratory, t *trouble) error { return onLinks(plain((*link).restore))(l, t) }
+
+func (l *laboratory) links(t *trouble) (links []*link) {
+	for _, n := range l.world.seqds {
+		if t.target == n.name() || t.target == "all" {
+			links = append(links, n.link)
+		}
+	}
+	return links
+}
+
+// storeServer returns the server that a fault is about, and names it in the record.
+func (l *laboratory) storeServer(t *trouble) *storeServer {
+	s := l.world.store.server(t.target)
+	t.Target, t.Detail = s.host.name, t.target
+	return s
+}
+
+func killStore(l *laboratory, t *trouble) error {
+	t.server = l.storeServer(t)
+	t.server.process.kill()
+	return nil
+}
+
+func startStore(_ *laboratory, t *trouble) error { return t.server.start() }
+
+func pauseStore(l *laboratory, t *trouble) error {
+	t.server = l.storeServer(t)
+	return t.server.process.pause()
+}
+
+func resumeStore(_ *laboratory, t *trouble) error { return t.server.process.resume() }
+
+func fillStore(l *laboratory, t *trouble) error {
+	t.server = l.storeServer(t)
+	return fill(t.server.disk)
+}
+
+// clearStore makes room again. A server that ended because it could not write is started, as a
+// supervisor would.
+func clearStore(_ *laboratory, t *trouble) error {
+	return errors.Join(clearDisk(t.server.disk), t.server.revive())
+}
+
+// The ways of a failover.
+const (
+	primaryKilled = "the primary is killed"
+	// it lives on, and nobody reaches it
+	primaryCutOff = "the primary is cut off"
+	// the standby has not received what was written in the last moments
+	standbyLags = "the primary is killed after the standby was cut off"
+)
+
+// lagFor is how long the standby was cut off before.
+const lagFor = 1500 * time.Millisecond
+
+// failStoreOver takes the primary away and makes the standby the primary.
+func failStoreOver(l *laboratory, t *trouble) error {
+	store := l.world.store.(replicated)
+	was := store.server(primaryRole)
+	t.Target = was.host.name
+	switch t.way {
+	case primaryKilled:
+		was.process.kill()
+	case primaryCutOff:
+		if err := isolate(was.host, t); err != nil {
+			return err
+		}
+	case standbyLags:
+		rule := store.lag()
+		if err := rule.add(); err != nil {
+			return err
+		}
+		time.Sleep(lagFor)
+		was.process.kill()
+		if err := rule.remove(); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%q is not a kind of failover", t.way)
+	}
+	return store.failOver()
+}
+
+// rebuildStandby makes the former primary the standby.
+func rebuildStandby(l *laboratory, _ *trouble) error {
+	return l.world.store.(replicated).rebuild()
+}

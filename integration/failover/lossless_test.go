@@ -1,0 +1,96 @@
+package failover
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/persist"
+)
+
+// lossless is the setting of both kinds.
+var lossless = []string{"SEQD_STORE_POSTGRES_FAILOVER=lossless", "SEQD_STORE_MYSQL_FAILOVER=lossless"}
+
+// lossless may be set only if commits wait for a standby.
+func TestLosslessNeedsAStandbyThatCommitsWaitFor(t *testing.T) {
+	onBoth(t, func(p *pair) {
+		n := node.Launch(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), lossless...)...)
+		if said := n.Fails(); !strings.Contains(said, "lossless") {
+			p.t.Errorf("it says %s", said)
+		}
+	})
+}
+
+// Commits wait for the standby, and the operator says so. A failover skips nothing.
+func TestLosslessSkipsNothing(t *testing.T) {
+	onBoth(t, func(p *pair) {
+		p.secure()
+		env := append(settings("per-node"), lossless...)
+		n := p.start("n", env...)
+		for range 20 {
+			p.take(n, "n", 77)
+		}
+		p.cutOff()
+		for range 20 {
+			p.take(n, "n", 77)
+		}
+		n.Stop()
+		all := p.check()
+		if highest := all.Highest(); highest != 100+int64(all.Numbers())-1 {
+			p.t.Errorf("%d numbers from 100 end with %d", all.Numbers(), highest)
+		}
+	})
+}
+
+// A commit that was cancelled while it waits for the standby may be lost with the primary, although
+// the server says that it succeeded. So the numbers are not used.
+func TestCancelledCommitIsUnknown(t *testing.T) {
+	t.Parallel()
+	p := onPostgres(t)
+	p.secure()
+	store := p.open(p.primary.Addr())
+	create(t, store)
+	before, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, Step: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.standby.Detach()
+	type outcome struct {
+		r   persist.Range
+		err error
+	}
+	done := make(chan outcome)
+	go func() {
+		r, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, Step: 10})
+		done <- outcome{r, err}
+	}()
+	const cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+	for deadline := time.Now().Add(20 * time.Second); p.primary.Query(cancel) == "0"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no commit waits for the standby")
+		}
+	}
+	if got := <-done; got.err == nil {
+		t.Errorf("it returned %v", got.r)
+	} else {
+		t.Logf("it returned %v", got.err)
+	}
+	if highest := p.highest(p.primary); highest != before.Last+10 {
+		t.Errorf("the maximum is %d after %d: the commit was not cancelled while it waited", highest, before.Last)
+	}
+	p.cutOff()
+	if highest := p.highest(p.standby); highest != before.Last {
+		t.Errorf("the standby has %d, want %d: this tests nothing", highest, before.Last)
+	}
+}
+
+func create(t *testing.T, s persist.Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 10}); err != nil {
+		t.Fatal(err)
+	}
+}

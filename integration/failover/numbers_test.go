@@ -1,0 +1,70 @@
+package failover
+
+import (
+	"testing"
+
+	"github.com/seqd/seqd/internal/testing/longtest"
+)
+
+// A node gets ranges that the standby never receives, and dies. The other nodes have not seen these
+// numbers, so nothing but the fence keeps them from issuing them again.
+func TestRangesThatTheStandbyNeverGot(t *testing.T) {
+	onBoth(t, func(p *pair) {
+		env := settings("per-node")
+		idle, busy := p.start("idle", env...), p.start("busy", env...)
+		p.take(idle, "idle", 10)
+		p.take(busy, "busy", 10)
+		p.reach()
+		p.standby.Detach()
+		for range 20 {
+			p.take(busy, "busy", 500)
+		}
+		busy.Kill()
+		before := p.highest(p.primary)
+		if behind := before - p.highest(p.standby); behind < 9000 {
+			p.t.Fatalf("the standby is only %d numbers behind: this tests nothing", behind)
+		}
+		p.cutOff()
+		fresh := p.start("fresh", env...)
+		for range 20 {
+			p.take(idle, "idle", 500)
+			p.take(fresh, "fresh", 500)
+		}
+		idle.Stop()
+		fresh.Stop()
+		if p.skipped(before, p.check()) < 1 {
+			p.t.Error("it skipped nothing")
+		}
+	})
+}
+
+// Nodes under load go on after a failover by themselves.
+func TestLoadGoesOn(t *testing.T) {
+	longtest.Only(t)
+	onBoth(t, func(p *pair) {
+		env := settings("per-node")
+		a, b := p.start("a", env...), p.start("b", env...)
+		onA, onB := p.traffic(a, "a"), p.traffic(b, "b")
+		onA.More(p.t, 1000)
+		onB.More(p.t, 1000)
+		p.reach()
+		p.standby.Detach()
+		onA.More(p.t, 2000)
+		onB.More(p.t, 2000)
+		p.cutOff()
+		before := p.highest(p.primary)
+		if before <= p.highest(p.standby) {
+			p.t.Fatal("the standby is not behind: this tests nothing")
+		}
+		onA.Await(p.t, "a passes the failover", func() bool { return onA.Highest() > before })
+		onB.Await(p.t, "b passes the failover", func() bool { return onB.Highest() > before })
+		a.AwaitReadiness(200, "")
+		b.AwaitReadiness(200, "")
+		onA.Stop()
+		onB.Stop()
+		a.Stop()
+		b.Stop()
+		p.t.Logf("failures of a %v, of b %v", onA.Failures(), onB.Failures())
+		p.skipped(before, p.check())
+	})
+}

@@ -1,0 +1,220 @@
+// Package failover tests nodes whose store is a PostgreSQL or MariaDB server that fails over to a
+// standby or is restored, and so may lose changes that it has acknowledged (S2 in docs/DESIGN.md).
+// No number, no machine ID and no answer to an Idempotency-Key may come twice.
+package failover
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/postgres"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+// server is what the tests use of a server, of either kind.
+type server interface {
+	Addr() string
+	Query(statement string) string
+	Detach()
+	Promote()
+}
+
+// pair is a server and its standby, behind one address.
+type pair struct {
+	t                *testing.T
+	kind             string
+	primary, standby server
+	link             *testenv.Link              // to the server in charge
+	reach            func()                     // waits until the standby has everything
+	secure           func()                     // makes commits wait for the standby
+	env              func(addr string) []string // the settings of nodes that reach the store there
+	open             func(addr string) persist.Store
+
+	each map[string]*ordercheck.Record // by life of a node, whose order must hold
+}
+
+// onBoth runs a test on PostgreSQL and on MariaDB.
+func onBoth(t *testing.T, test func(*pair)) {
+	t.Helper()
+	t.Parallel()
+	for kind, build := range map[string]func(*testing.T, ...string) *pair{"postgres": onPostgres, "mariadb": onMariaDB} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(build(t))
+		})
+	}
+}
+
+func onPostgres(t *testing.T, settings ...string) *pair {
+	primary := testenv.StartPostgres(t, settings...)
+	standby := testenv.StartStandby(t, primary)
+	p := newPair(t, "postgres", primary, standby)
+	p.reach = func() { primary.AwaitStandby(standby) }
+	p.secure = func() { primary.Synchronous() }
+	p.env = func(addr string) []string { return postgresAt(addr) }
+	p.open = func(addr string) persist.Store {
+		s, err := postgres.Open(t.Context(), postgres.Options{
+			URL: testenv.PostgresURL(addr), Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	return p
+}
+
+// postgresAt returns the settings of a store in PostgreSQL.
+func postgresAt(addrs ...string) []string {
+	return []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.PostgresURL(addrs...), "SEQD_STORE_POSTGRES_TIMEOUT=2s"}
+}
+
+func onMariaDB(t *testing.T, settings ...string) *pair {
+	primary := testenv.StartMariaDB(t, append(testenv.Replicated, settings...)...)
+	standby := testenv.StartMariaDBReplica(t, primary)
+	p := newPair(t, "mariadb", primary, standby)
+	p.reach = func() { primary.AwaitReplica(standby) }
+	p.secure = func() { primary.SemiSynchronous(standby) }
+	p.env = mariaDBAt
+	p.open = func(addr string) persist.Store {
+		s, err := mysql.Open(t.Context(), mysql.Options{
+			DSN: testenv.MariaDBDSN(addr), Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	return p
+}
+
+// mariaDBAt returns the settings of a store in MariaDB.
+func mariaDBAt(addr string) []string {
+	return []string{"SEQD_STORE_DRIVER=mysql", "SEQD_STORE_MYSQL_DSN=" + testenv.MariaDBDSN(addr), "SEQD_STORE_MYSQL_TIMEOUT=2s"}
+}
+
+func newPair(t *testing.T, kind string, primary, standby server) *pair {
+	return &pair{
+		t: t, kind: kind, primary: primary, standby: standby, link: testenv.NewLink(t, primary.Addr()),
+		each: make(map[string]*ordercheck.Record),
+	}
+}
+
+// start starts a node and waits until it is ready.
+func (p *pair) start(name string, settings ...string) *node.Node {
+	p.t.Helper()
+	p.each[name] = ordercheck.New()
+	return node.StartReady(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), settings...)...)
+}
+
+// take requests numbers from a node and records the answer.
+func (p *pair) take(n *node.Node, name string, count int) []int64 {
+	p.t.Helper()
+	began := p.each[name].Now()
+	numbers, err := n.Take("order", count)
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", name, err, n.Log())
+	}
+	p.each[name].Add(began, name, numbers)
+	return numbers
+}
+
+// traffic starts callers on a node. They continue after errors.
+func (p *pair) traffic(n *node.Node, name string) *node.Traffic {
+	return node.StartTraffic(n, "order", p.each[name], name, node.Pace{Callers: 4, Pause: time.Millisecond, Largest: 20})
+}
+
+// cutOff makes the standby the server in charge. The old primary continues, and no node reaches it.
+func (p *pair) cutOff() {
+	p.t.Helper()
+	p.link.Cut()
+	p.standby.Promote()
+	p.link.Switch(p.standby.Addr())
+	p.link.Restore()
+}
+
+// highest returns the maximum of the counter order on a server.
+func (p *pair) highest(s server) int64 {
+	p.t.Helper()
+	highest, err := strconv.ParseInt(s.Query("SELECT highest FROM seqd_counters WHERE name = 'order'"), 10, 64)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return highest
+}
+
+// confirm does what an operator does after a failover.
+func (p *pair) confirm() {
+	p.t.Helper()
+	fenced, ok := p.open(p.standby.Addr()).(persist.Fenced)
+	if !ok {
+		p.t.Fatal("the store has no fence")
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	defer cancel()
+	fence, err := fenced.Fence(ctx)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if !fence.FailedOver() {
+		p.t.Errorf("the fence is %+v after a failover", fence)
+	}
+	if err := fenced.ConfirmFence(ctx, fence.Current); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// check checks every number of every life: it was issued once, and in order on its node.
+func (p *pair) check() *ordercheck.Record {
+	p.t.Helper()
+	all := ordercheck.New()
+	for name, record := range p.each {
+		if err := record.Order(); err != nil {
+			p.t.Errorf("node %s: %v", name, err)
+		}
+		record.Each(all.AddCall)
+	}
+	if err := all.Duplicates(); err != nil {
+		p.t.Error(err)
+	}
+	p.t.Logf("%d numbers from %d lives", all.Numbers(), len(p.each))
+	return all
+}
+
+// skipped logs how many numbers lie between the last one that was allocated before a failover and
+// the first one after it, and returns that.
+func (p *pair) skipped(before int64, all *ordercheck.Record) int64 {
+	p.t.Helper()
+	next := int64(persist.MaxNumber)
+	all.Each(func(c ordercheck.Call) {
+		for _, n := range c.Numbers {
+			if n > before {
+				next = min(next, n)
+			}
+		}
+	})
+	if next == persist.MaxNumber {
+		p.t.Fatalf("nothing was issued above %d", before)
+	}
+	p.t.Logf("the failover skipped %d numbers, %d to %d", next-before-1, before+1, next-1)
+	return next - before - 1
+}
+
+// settings are those of nodes that issue from small ranges.
+func settings(ordering string, more ...string) []string {
+	return append([]string{
+		"SEQD_SEGMENT_ORDERING=" + ordering, "SEQD_SEGMENT_STEP=100", "SEQD_SEGMENT_MAXSTEP=1000",
+		fmt.Sprintf("SEQD_SEGMENT_ACQUIRETIMEOUT=%s", 5*time.Second),
+	}, more...)
+}

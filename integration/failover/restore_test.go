@@ -1,0 +1,88 @@
+package failover
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/node"
+)
+
+// restored is a server that was restored by the documented steps: stop every seqd, restore, raise,
+// start.
+type restored struct {
+	*pair
+	life int
+}
+
+// issue starts a node, takes numbers from it, and stops it.
+func (r *restored) issue(count int) {
+	r.t.Helper()
+	r.life++
+	name := string(rune('a' + r.life))
+	n := r.start(name, settings("per-node")...)
+	for range count / 500 {
+		r.take(n, name, 500)
+	}
+	n.Stop()
+}
+
+// raise runs the steps after the restore.
+func (r *restored) raise(number string) {
+	r.t.Helper()
+	env := append(r.env(r.link.Addr()), settings("per-node")...)
+	out, code := node.Command(r.t, r.t.TempDir(), env, "raise", "order", number)
+	if code != 0 || !strings.Contains(out, "→ "+number) {
+		r.t.Fatalf("raise ended with %d: %s", code, out)
+	}
+	r.t.Logf("raise: %s", strings.TrimSpace(out))
+	if out, code := node.Command(r.t, r.t.TempDir(), env, "restored"); code != 0 {
+		r.t.Fatalf("restored ended with %d: %s", code, out)
+	}
+}
+
+// newRestored returns a server without a standby.
+func newRestored(t *testing.T, s server, addr string, env func(addr string) []string) *restored {
+	p := newPair(t, "restored", s, s)
+	p.link, p.env = testenv.NewLink(t, addr), env
+	return &restored{pair: p}
+}
+
+func TestRestoreToAPointInTime(t *testing.T) {
+	t.Parallel()
+	archive := testenv.NewArchive(t)
+	p := testenv.StartPostgres(t, archive.Settings()...)
+	r := newRestored(t, p, p.Addr(), func(addr string) []string { return postgresAt(addr) })
+	r.issue(500)
+	archive.Backup(p)
+	r.issue(1000)
+	archive.Point(p, "before the accident")
+	r.issue(5000)
+	before := r.highest(p)
+	p.Kill()
+	archive.Restore(p, "before the accident")
+	if after := r.highest(p); after >= before {
+		t.Fatalf("the restore has %d of %d: this tests nothing", after, before)
+	}
+	r.raise("10000")
+	r.issue(5000)
+	r.skipped(before, r.check())
+}
+
+func TestRestoredSnapshotOfMariaDB(t *testing.T) {
+	t.Parallel()
+	m := testenv.StartMariaDB(t)
+	r := newRestored(t, m, m.Addr(), mariaDBAt)
+	r.issue(500)
+	m.Stop()
+	backup := m.Snapshot()
+	m.Start()
+	r.issue(5000)
+	before := r.highest(r.primary)
+	m.Stop()
+	m.RestoreSnapshot(backup)
+	m.Start()
+	r.raise("10000")
+	r.issue(5000)
+	r.skipped(before, r.check())
+}

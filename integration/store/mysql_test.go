@@ -1,0 +1,37 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/persisttest"
+)
+
+// newMySQL creates an empty database and returns the options of a store in it. Tests of one server
+// share it.
+func newMySQL(t *testing.T, server *testenv.MariaDB) mysql.Options {
+	t.Helper()
+	return mysql.Options{DSN: server.NewDSN(), Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
+}
+
+func openMySQL(t *testing.T, o mysql.Options) *mysql.Store {
+	t.Helper()
+	s, err := mysql.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestMySQLConformance(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
+		o := newMySQL(t, server)
+		o.Now = now
+		return openMySQL(t, o)
+	})
+}

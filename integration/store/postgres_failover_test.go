@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/postgres"
+)
+
+// synchronous gives a server a synchronous standby, and lets the user of the store see it.
+func synchronous(t testing.TB, server *testenv.Postgres) (standby *testenv.Postgres) {
+	t.Helper()
+	standby = testenv.StartStandby(t, server)
+	server.Synchronous()
+	server.Query("GRANT pg_read_all_stats TO seqd")
+	return standby
+}
+
+// fencedBy returns the fence of a store.
+func fencedBy(t *testing.T, s *postgres.Store) persist.Fence {
+	t.Helper()
+	fence, err := s.Fence(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fence
+}
+
+// A standby that is promoted has another fence. Until an operator confirms it no counter is
+// created; existing ones continue above a gap, without their cursors.
+func TestPostgresFailover(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := testenv.StartStandby(t, server)
+	s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
+	ctx := t.Context()
+	before := fencedBy(t, s)
+	if before.FailedOver() || before.Current == "" {
+		t.Fatalf("a new database has %+v", before)
+	}
+	epoch := persist.NewEpoch()
+	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "other", Max: 5, Step: 10}))
+	if _, err := s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, To: persist.NewCursor("", epoch)}); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: before.Current}); err != nil || !made {
+		t.Fatalf("%t, %v", made, err)
+	}
+	server.AwaitStandby(standby)
+	server.Kill()
+	standby.Promote()
+
+	awaitStore(t, s)
+	fence := fencedBy(t, s)
+	if !fence.FailedOver() || fence.Confirmed != before.Current {
+		t.Errorf("after the failover it is %+v, before %+v", fence, before)
+	}
+	if c, err := s.Counters().Read(ctx, "order"); err != nil || !c.FailedOver || c.Epoch != "" || c.Max != 15 {
+		t.Errorf("the counter is %+v, %v", c, err)
+	}
+	if epoch, err := s.Counters().Epoch(ctx, "order"); err != nil || epoch != "" {
+		t.Errorf("the epoch is %q, %v", epoch, err)
+	}
+	if given, err := s.Counters().GiveBack(ctx, "order", persist.Range{First: 10, Last: 15}); err != nil || given {
+		t.Errorf("it was given back: %t, %v", given, err)
+	}
+	wants(t, s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1}), persist.ErrFailedOver)
+	wants(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 1}), persist.ErrExists)
+	_, err := s.Counters().Read(ctx, "new")
+	wants(t, err, persist.ErrNotFound)
+	_, err = s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, To: persist.ToCursor(epoch)})
+	wants(t, err, persist.ErrEpoch)
+	r, err := s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000})
+	if want := (persist.Range{First: 1016, Last: 1025}); err != nil || r != want {
+		t.Errorf("%+v, %v, want %+v", r, err, want)
+	}
+	if c, err := s.Counters().Read(ctx, "order"); err != nil || c.FailedOver {
+		t.Errorf("the counter is %+v, %v", c, err)
+	}
+	table, err := s.Slots().Look(ctx, registry)
+	if err != nil || table.Source != fence.Current || table.Lag <= 0 || table.Set == nil || len(table.Slots) != 1 {
+		t.Errorf("the registry is %+v, %v", table, err)
+	}
+	if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5), Source: before.Current}); err != nil || made {
+		t.Errorf("a swap under the former fence: %t, %v", made, err)
+	}
+
+	wants(t, s.ConfirmFence(ctx, before.Current), persist.ErrConflict)
+	must(t, s.ConfirmFence(ctx, fence.Current))
+	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1}))
+	if c, err := s.Counters().Read(ctx, "other"); err != nil || !c.FailedOver {
+		t.Errorf("a counter that was not used since is %+v, %v", c, err)
+	}
+}
+
+// With a synchronous standby and failover lossless nothing is skipped.
+func TestPostgresLosslessFailover(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	url := testenv.PostgresURL(server.Addr(), standby.Addr())
+	s := openPostgres(t, url, func(o *postgres.Options) { o.Lossless, o.Timeout = true, 5*time.Second })
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	standby.Promote()
+	testenv.StartStandby(t, standby)
+	standby.Synchronous()
+
+	awaitStore(t, s)
+	if fence := fencedBy(t, s); fence.FailedOver() {
+		t.Errorf("it is %+v", fence)
+	}
+	r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000})
+	if want := (persist.Range{First: 11, Last: 20}); err != nil || r != want {
+		t.Errorf("%+v, %v, want %+v", r, err, want)
+	}
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
+}
+
+// A commit that did not wait for the standby is not acknowledged, and what it wrote is not shown as
+// certain: registries of machine IDs are not, and with failover lossless documents neither.
+func TestPostgresCancelledCommit(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 30*time.Second })
+	ctx := t.Context()
+	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 10}))
+	standby.Pause()
+	done := make(chan error, 1)
+	go func() {
+		made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet})
+		if made {
+			err = errors.New("it was acknowledged")
+		}
+		done <- err
+	}()
+	cancelWait(t, server)
+	if err := <-done; !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "standby") {
+		t.Errorf("a swap whose commit was cancelled: %v", err)
+	}
+	go func() {
+		_, err := allocate(ctx, s)
+		done <- err
+	}()
+	cancelWait(t, server)
+	if err := <-done; !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "standby") {
+		t.Errorf("a range whose commit was cancelled: %v", err)
+	}
+	// It is there, but not certain.
+	if c, err := s.Counters().Read(ctx, "order"); err != nil || c.Max != 10 {
+		t.Errorf("the counter is %+v, %v", c, err)
+	}
+	for what, read := range map[string]func(context.Context) error{
+		"a registry": func(ctx context.Context) error { _, err := s.Slots().Look(ctx, registry); return err },
+		"a document": func(ctx context.Context) error {
+			err := s.Documents().Create(ctx, persist.Document{Kind: "answer", Key: "x", Revision: 1})
+			if errors.Is(err, persist.ErrExists) {
+				_, err = s.Documents().Read(ctx, "answer", "x")
+			}
+			return err
+		},
+	} {
+		for range 2 {
+			ended := make(chan error, 1)
+			go func() { ended <- read(ctx) }()
+			cancelWait(t, server)
+			if err := <-ended; !errors.Is(err, persist.ErrUnavailable) {
+				t.Errorf("%s was shown while the standby was away: %v", what, err)
+			}
+		}
+	}
+	standby.Resume()
+	if table, err := s.Slots().Look(ctx, registry); err != nil || table.Set == nil {
+		t.Errorf("the registry is %+v, %v", table, err)
+	}
+	if _, err := s.Documents().Read(ctx, "answer", "x"); err != nil {
+		t.Error(err)
+	}
+}
+
+// cancelWait ends the wait of the one commit that waits for a standby, as an operator may.
+func cancelWait(t *testing.T, server *testenv.Postgres) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for server.Query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") != "t" {
+		if time.Now().After(deadline) {
+			t.Fatal("no commit waits for the standby")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// awaitStore waits until a store answers.
+func awaitStore(t *testing.T, s persist.Store) {
+	t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		_, err := s.Now(t.Context())
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, persist.ErrUnavailable) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wants(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+	}
+}

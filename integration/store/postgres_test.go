@@ -1,0 +1,43 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/persisttest"
+	"github.com/seqd/seqd/persist/postgres"
+)
+
+// emptyPostgres drops the tables of seqd.
+func emptyPostgres(server *testenv.Postgres) {
+	server.Query("DROP TABLE IF EXISTS seqd_counters, seqd_documents, seqd_slots, seqd_history, seqd_schema")
+}
+
+// openPostgres opens a store in the database behind a URL.
+func openPostgres(t testing.TB, url string, change func(*postgres.Options)) *postgres.Store {
+	t.Helper()
+	o := postgres.Options{URL: url, Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
+	if change != nil {
+		change(&o)
+	}
+	s, err := postgres.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestPostgresConformance(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
+		t.Run(name, func(t *testing.T) {
+			persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
+				emptyPostgres(server)
+				return openPostgres(t, url, func(o *postgres.Options) { o.Now = now })
+			})
+		})
+	}
+}

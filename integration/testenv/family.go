@@ -1,0 +1,92 @@
+package testenv
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/node"
+)
+
+// family is a process whose children leave its process group, as those of PostgreSQL do.
+type family struct{ *process }
+
+// kill ends the process and its children as kill -9 does, and waits for the end of all.
+func (f family) kill() {
+	if !f.alive() {
+		return
+	}
+	children, _ := f.stop() // fails only if the process is ending
+	f.process.kill()
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGKILL) // fails only if it has ended
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if !anyRuns(children) {
+			return
+		}
+	}
+}
+
+// stop suspends the process and then its children, and returns the children. It suspends the
+// process first, so that there will be no others.
+func (f family) stop() ([]int, error) {
+	if err := f.pause(); err != nil {
+		return nil, err
+	}
+	children := childrenOf(f.cmd.Process.Pid)
+	for _, child := range children {
+		if syscall.Kill(child, syscall.SIGSTOP) == nil {
+			_ = node.AwaitHalt(child) // fails only if it has ended
+		}
+	}
+	return children, nil
+}
+
+// resume continues the children and then the process.
+func (f family) resume() error {
+	for _, child := range childrenOf(f.cmd.Process.Pid) {
+		_ = syscall.Kill(child, syscall.SIGCONT) // fails only if it has ended
+	}
+	return f.process.resume()
+}
+
+// childrenOf returns the IDs of the children of a process.
+func childrenOf(pid int) []int {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	var children []int
+	for _, file := range files {
+		state, parent := stat(file)
+		if state != 'Z' && parent == pid {
+			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // the pattern asks for digits
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// anyRuns reports whether one of the processes has not ended.
+func anyRuns(pids []int) bool {
+	for _, pid := range pids {
+		if state, _ := stat(fmt.Sprintf("/proc/%d/stat", pid)); state != 'Z' && state != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// stat reads the state and the parent of a process from its stat file. The state is 0 if there is
+// no such process. Both follow a name in brackets that may contain anything.
+func stat(file string) (state byte, parent int) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, 0
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	parent, _ = strconv.Atoi(string(fields[1]))
+	return fields[0][0], parent
+}

@@ -1,0 +1,83 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
+)
+
+// Allocate implements [sqlstore.DB] by one UPDATE, which the server executes atomically (invariant
+// U1): it waits for the lock of the row, and then reads the newest version of it, at every isolation
+// level. MySQL has no UPDATE … RETURNING. LAST_INSERT_ID(expr) makes the server return the value in
+// its answer to the UPDATE, so there is one round trip.
+func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error) {
+	statement, params := allocation(req, now, d.lossless)
+	result, err := d.exec(ctx, d.pool, "allocate", statement, params)
+	if err != nil {
+		return 0, err
+	}
+	matched, err := result.RowsAffected()
+	if err == nil && matched == 0 {
+		err = persist.ErrNotFound
+	}
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+// allocation returns the statement for a request, and its parameters.
+//
+// Assignments are evaluated from left to right, and later ones see what earlier ones assigned. So
+// the fence, which the others compare, comes last, and the condition is evaluated before all of
+// them.
+func allocation(req persist.Request, now int64, lossless bool) (string, []any) {
+	const failedOver = "fence <> " + identity
+	base := "highest"
+	if req.Floor > 0 {
+		above := req.Floor + min(req.Gap, persist.MaxNumber-req.Floor)
+		base = fmt.Sprintf("IF(highest < %d, %d, highest)", req.Floor, above)
+	}
+	if req.FailoverGap > 0 && !lossless {
+		base = fmt.Sprintf("%s + IF(%s, LEAST(%d, (%d - %s) DIV 2), 0)", base, failedOver, req.FailoverGap, persist.MaxNumber, base)
+	}
+	next := fmt.Sprintf("%s + %d", base, req.Size)
+	var set []string
+	if req.Step > 0 {
+		set = append(set, fmt.Sprintf("step = %d, step_at = %d", req.Step, now))
+	}
+	switch {
+	case !req.To.Keeps():
+		set = append(set, "epoch = '"+req.To.Epoch()+"'") // it is "", "store" or hexadecimal digits
+	case !lossless:
+		set = append(set, "epoch = IF("+failedOver+", '', epoch)")
+	}
+	set = append(set, "highest = LAST_INSERT_ID("+next+")", "fence = "+identity)
+	params := []any{[]byte(req.BizTag)}
+	believed, epoch := believing(req, lossless)
+	if believed != "" {
+		params = append(params, epoch)
+	}
+	return fmt.Sprintf("UPDATE seqd_counters SET %s WHERE name = ? AND version = %d"+
+		" AND highest BETWEEN 0 AND %d AND step BETWEEN 1 AND %[3]d AND LENGTH(epoch) IN (0, %[4]d, 32) AND %[5]s <= %[3]d%[6]s",
+		strings.Join(set, ", "), persist.FormatVersion, persist.MaxNumber, len(persist.StoreEpoch), next, believed), params
+}
+
+// believing returns the condition that the counter has the epoch that a request needs, and its
+// parameter. After a failover every counter has none.
+func believing(req persist.Request, lossless bool) (condition string, epoch []byte) {
+	needed, ok := req.To.Cursor()
+	epoch = []byte(needed)
+	switch {
+	case !ok || sabotage.Off(sabotage.EpochHeld):
+		return "", nil
+	case lossless:
+		return " AND epoch = ?", epoch
+	case needed == "":
+		return " AND (epoch = ? OR fence <> " + identity + ")", epoch
+	}
+	return " AND epoch = ? AND fence = " + identity, epoch
+}

@@ -1,0 +1,46 @@
+package mysql
+
+import (
+	_ "embed"
+
+	"github.com/seqd/seqd/persist/sqlstore"
+)
+
+// identity is an expression for the identity of the server that runs the statement: the fence.
+//
+// On MySQL it is server_uuid, which the server draws when it starts on a new data folder and keeps
+// in auto.cnf. Each replica has its own, and a copy of the data folder without that file too.
+//
+// MariaDB has no such thing. There it is server_id, which must differ between the servers of a
+// replication, with the name of the host and the port, which usually differ where a backup is
+// restored. A restore on the same host is not noticed, as with MySQL if auto.cnf was restored too:
+// after a restore an operator raises the counters.
+//
+// The comments are code, each for one of the two.
+const identity = "/*!80000 @@GLOBAL.server_uuid */ /*M!100600 CONCAT_WS('/', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port) */"
+
+// keepFirst ends an INSERT that leaves a row that exists as it is. The mark, which is returned with
+// the result, says so: the number of rows is the same in both cases.
+const (
+	keepFirst = " ON DUPLICATE KEY UPDATE body = IF(LAST_INSERT_ID(1) = 1, body, body)"
+	keptMark  = 1
+)
+
+//go:embed schema.sql
+var schema string
+
+var dialect = sqlstore.Dialect{
+	Fence: identity,
+	// SYSDATE is the time of its evaluation, NOW that of the beginning of the statement. The time
+	// zone of the session is UTC.
+	Clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(3)) DIV 1000",
+	// With a binary log a change is visible to others after it is durable in the log, and, if
+	// commits wait for a replica (AFTER_SYNC), after that one has it.
+	Proof:     "0",
+	KeepFirst: keepFirst,
+	DeleteSome: func(table, where, order string) string {
+		return "DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ?"
+	},
+	HasTables: "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'seqd_schema'",
+	Steps:     []string{schema},
+}

@@ -1,0 +1,267 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/sqlstore"
+)
+
+// db sends statements to a server. Neither pgx nor its pool repeats one.
+type db struct {
+	pool     *pgxpool.Pool
+	trace    func(ctx context.Context, statement string) func(error)
+	allocate string // statement
+	closed   atomic.Bool
+	// bare is true if a pooler refuses parameters at the start of a connection.
+	bare atomic.Bool
+}
+
+var _ sqlstore.DB = (*db)(nil)
+
+// idleTime is how long a connection is kept that is not used.
+const idleTime = time.Minute
+
+// life is how long a connection is kept at most. The settings of the server are checked on each new
+// one, and they can change without a restart, or with one that a pooler hides.
+const life = 5 * time.Minute
+
+// connect returns a pool, which has no connections yet, and which database it is for.
+func connect(opts Options) (d *db, where string, err error) {
+	cfg, err := parseURL(opts.URL)
+	if err != nil {
+		return nil, "", err
+	}
+	d = &db{trace: opts.Trace, allocate: allocateStatement(opts.Lossless)}
+	if d.trace == nil {
+		d.trace = func(context.Context, string) func(error) { return func(error) {} }
+	}
+	cfg.MaxConns, cfg.MaxConnIdleTime = int32(opts.MaxConnections), idleTime
+	cfg.MaxConnLifetime, cfg.MaxConnLifetimeJitter = life, life/5
+	c := cfg.ConnConfig
+	c.ConnectTimeout = opts.Timeout
+	// One round trip, without a prepared statement, which may be unknown behind a pooler.
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	c.OnNotice = notice
+	own := ownParameters(opts.Timeout, c.RuntimeParams)
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		if !d.bare.Load() {
+			for name, value := range own {
+				c.RuntimeParams[name] = value
+			}
+		}
+		return nil
+	}
+	check := settingsCheck{lossless: opts.Lossless}
+	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if !opts.ReadOnly {
+			if err := check.conn(ctx, c); err != nil {
+				return err
+			}
+		}
+		return markDirect(ctx, c)
+	}
+	if d.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
+		return nil, "", errParse
+	}
+	return d, fmt.Sprintf("%s at %s", c.Database, hosts(c)), nil
+}
+
+// hosts lists the servers of a connection string.
+func hosts(c *pgx.ConnConfig) string {
+	list := []string{}
+	last := ""
+	for _, f := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port}}, c.Fallbacks...) {
+		if at := fmt.Sprintf("%s:%d", f.Host, f.Port); at != last {
+			list, last = append(list, at), at
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// ownParameters are what a session begins with, unless the connection string says otherwise: the
+// server ends what the client no longer waits for.
+func ownParameters(timeout time.Duration, given map[string]string) map[string]string {
+	ms := strconv.FormatInt(max(timeout.Milliseconds(), 1), 10)
+	own := map[string]string{"statement_timeout": ms, "idle_in_transaction_session_timeout": ms}
+	for name := range given {
+		delete(own, name)
+	}
+	if given["application_name"] == "" {
+		given["application_name"] = "seqd" // every pooler takes it
+	}
+	return own
+}
+
+// The names of what is kept with a connection.
+const (
+	direct   = "direct"
+	unproven = "unproven"
+)
+
+// markDirect records whether a connection leads straight to the server. A pooler announces another
+// process than the one that runs the statements.
+func markDirect(ctx context.Context, c *pgx.Conn) error {
+	var pid uint32
+	if err := c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		return err
+	}
+	if pid == c.PgConn().PID() {
+		c.PgConn().CustomData()[direct] = true
+	}
+	return nil
+}
+
+func isDirect(c *pgx.Conn) bool { return c.PgConn().CustomData()[direct] != nil }
+
+// notice marks a connection whose commit returned although no standby has acknowledged it: the wait
+// was cancelled. The server reports success with a warning.
+func notice(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		c.CustomData()[unproven] = true
+	}
+}
+
+// errUnproven is returned for a commit that a failover may take back.
+var errUnproven = fmt.Errorf("%w: the commit was cancelled while it waited for the synchronous standby", persist.ErrUnavailable)
+
+// with uses one connection for a statement or a transaction.
+func (d *db) with(ctx context.Context, name string, use func(*pgx.Conn) error) error {
+	pooled, err := d.acquire(ctx)
+	if err != nil {
+		if d.closed.Load() {
+			return persist.ErrClosed
+		}
+		return translate(err)
+	}
+	defer pooled.Release()
+	c := pooled.Conn()
+	done := d.trace(ctx, name)
+	err = use(c)
+	if data := c.PgConn().CustomData(); data[unproven] != nil {
+		delete(data, unproven)
+		err = errUnproven
+	}
+	if movedOn(err) {
+		d.pool.Reset() // another server may take the writes
+	}
+	done(err)
+	return err
+}
+
+// acquire returns a connection.
+func (d *db) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	c, err := d.pool.Acquire(ctx)
+	if refusesParameters(err) && d.bare.CompareAndSwap(false, true) {
+		return d.pool.Acquire(ctx)
+	}
+	return c, err
+}
+
+// Close implements [sqlstore.DB].
+func (d *db) Close() error {
+	d.closed.Store(true)
+	d.pool.Close()
+	return nil
+}
+
+// Exec implements [sqlstore.Conn].
+func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (affected int64, err error) {
+	err = d.with(ctx, name, func(c *pgx.Conn) error {
+		affected, err = exec(ctx, c, statement, params)
+		return err
+	})
+	return affected, err
+}
+
+// Query implements [sqlstore.Conn].
+func (d *db) Query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error, params ...any) error {
+	return d.with(ctx, name, func(c *pgx.Conn) error { return query(ctx, c, statement, row, params) })
+}
+
+// Transact implements [sqlstore.DB].
+func (d *db) Transact(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
+	return d.with(ctx, name, func(c *pgx.Conn) error {
+		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return translate(err)
+		}
+		if err := f(session{c, d}); err != nil {
+			if tx.Rollback(ctx) != nil { // the server ends the transaction with its connection
+				_ = c.Close(ctx)
+			}
+			return err
+		}
+		return translate(tx.Commit(ctx))
+	})
+}
+
+// alone is the key of the lock that Alone holds: "seqd".
+const alone int64 = 0x73657164
+
+// Alone implements [sqlstore.DB].
+func (d *db) Alone(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
+	return d.Transact(ctx, name, func(c sqlstore.Conn) error {
+		lock := "SELECT 1 FROM pg_advisory_xact_lock(?)"
+		if err := c.Query(ctx, "lock schema", lock, func(sqlstore.Scan) error { return nil }, alone); err != nil {
+			return err
+		}
+		return f(c)
+	})
+}
+
+// session is the connection of a transaction.
+type session struct {
+	conn *pgx.Conn
+	db   *db
+}
+
+// Exec implements [sqlstore.Conn].
+func (s session) Exec(ctx context.Context, name, statement string, params ...any) (affected int64, err error) {
+	done := s.db.trace(ctx, name)
+	defer func() { done(err) }()
+	return exec(ctx, s.conn, statement, params)
+}
+
+// Query implements [sqlstore.Conn].
+func (s session) Query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error, params ...any) (err error) {
+	done := s.db.trace(ctx, name)
+	defer func() { done(err) }()
+	return query(ctx, s.conn, statement, row, params)
+}
+
+func exec(ctx context.Context, c *pgx.Conn, statement string, params []any) (int64, error) {
+	tag, err := c.Exec(ctx, numbered(statement), params...)
+	return tag.RowsAffected(), translate(err)
+}
+
+func query(ctx context.Context, c *pgx.Conn, statement string, row func(sqlstore.Scan) error, params []any) error {
+	rows, err := c.Query(ctx, numbered(statement), params...)
+	if err != nil {
+		return translate(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return translate(err)
+		}
+	}
+	return translate(rows.Err())
+}
+
+// refusesParameters reports whether a pooler refuses parameters at the start of a connection.
+// pgbouncer takes only those that it knows.
+func refusesParameters(err error) bool {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && server.Code == "08P01" && strings.Contains(server.Message, "unsupported startup parameter")
+}

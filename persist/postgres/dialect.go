@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/sqlstore"
+)
+
+//go:embed schema.sql
+var schema string
+
+// fence is the system identifier, which all copies of a database share, and the timeline, which
+// changes with each promotion. pg_control_checkpoint() would show the former timeline until the
+// first checkpoint. On a standby pg_current_wal_lsn() fails.
+const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system())"
+
+var dialect = sqlstore.Dialect{
+	Fence: fence,
+	Clock: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
+	// for all that was logged before.
+	Proof:     "(SELECT 0 FROM pg_logical_emit_message(true, 'seqd', ''))",
+	KeepFirst: " ON CONFLICT DO NOTHING",
+	DeleteSome: func(table, where, order string) string {
+		return "DELETE FROM " + table + " WHERE ctid = ANY(ARRAY(SELECT ctid FROM " + table + " WHERE " + where +
+			" ORDER BY " + order + " LIMIT ? FOR UPDATE SKIP LOCKED))"
+	},
+	HasTables: "SELECT 1 WHERE to_regclass('seqd_schema') IS NOT NULL",
+	Steps:     []string{schema},
+}
+
+// numbered replaces each ? by $1, $2 and so on.
+func numbered(statement string) string {
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, found := strings.Cut(statement, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		statement = after
+	}
+}
+
+// allocateStatement returns the statement that allocates a range: [persist.Counter.Allocated] in
+// SQL. Of concurrent statements the second waits for the row, and then computes with what the first
+// one wrote. Its parameters are:
+//
+//	$1 name, $2 size, $3 floor, $4 floor plus gap, $5 failover gap, $6 step or 0, $7 now,
+//	$8 new epoch or NULL for the old one, $9 epoch that the counter must have or NULL for any
+func allocateStatement(lossless bool) string {
+	failedOver := "c.fence <> f.present"
+	if lossless {
+		failedOver = "false"
+	}
+	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
+	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
+	most := strconv.FormatInt(persist.MaxNumber, 10)
+	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST($5::bigint, (" + most + " - " + base + ") / 2) ELSE 0 END)"
+	held := "($9::text IS NULL OR " + epoch + " = $9)"
+	if sabotage.Off(sabotage.EpochHeld) {
+		held = "($9::text IS NULL OR true)"
+	}
+	return "UPDATE seqd_counters c SET highest = " + above + " + $2::bigint, fence = f.present, epoch = COALESCE($8::text, " + epoch + "), " +
+		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
+		"FROM (SELECT " + fence + " AS present) f " +
+		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
+		"AND " + above + " <= " + most + " - $2 AND " + held + " RETURNING c.highest"
+}
+
+// Allocate implements [sqlstore.DB]. It is the one statement that is prepared: planning it takes
+// longer than running it. A pooler may not know a prepared statement, so it is prepared only on
+// connections that lead straight to the server.
+func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error) {
+	err = d.with(ctx, "allocate", func(c *pgx.Conn) error {
+		mode := pgx.QueryExecModeExec
+		if isDirect(c) {
+			mode = pgx.QueryExecModeCacheStatement
+		}
+		var next, held *string
+		if !req.To.Keeps() {
+			epoch := req.To.Epoch()
+			next = &epoch
+		}
+		if epoch, ok := req.To.Cursor(); ok {
+			held = &epoch
+		}
+		err := c.QueryRow(ctx, d.allocate, mode, []byte(req.BizTag), req.Size, req.Floor, req.Floor+min(req.Gap, persist.MaxNumber-req.Floor),
+			req.FailoverGap, req.Step, now, next, held).Scan(&highest)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return persist.ErrNotFound
+		}
+		return translate(err)
+	})
+	return highest, err
+}

@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheckURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://seqd@127.0.0.1:5432/seqd":                       "",
+		"postgresql://u:secret@a,b/db?sslmode=verify-full":          "",
+		"host=a user=u password=secret dbname=db":                   "",
+		"host=a password='mongodb://secret' dbname=db":              "",
+		"postgres://u:secret@a/db?application_name=x&search_path=s": "",
+		"postgres://u:secret@a/db?options=endpoint%3Dx":             "",
+		"postgres://u:secret@a/db?statement_timeout=1000":           "",
+		"":                                       "it is empty",
+		"  ":                                     "it is empty",
+		"abc":                                    "it must begin with postgres://",
+		"mongodb://u:secret@a:1/?w=1":            "it must begin with postgres://",
+		"mysql://u:secret@a/db":                  "it must begin with postgres://",
+		"http://u:secret@a":                      "it must begin with postgres://",
+		"u:secret@tcp(a:3306)/db":                "it must begin with postgres://",
+		"postgres://u:se%zzcret@a/db":            "cannot be read",
+		"postgres://u:secret@a:99999/db":         "cannot be read",
+		"postgres://u:secret@a/db?sslmode=maybe": "cannot be read",
+		"postgres://u:secret@a/db?synchronous_commit=off":                  "sets synchronous_commit",
+		"postgres://u:secret@a/db?Synchronous_Commit=local":                "sets synchronous_commit",
+		"postgres://u:secret@a/db?options=-c%20synchronous_commit%3Doff":   "sets synchronous_commit",
+		"postgres://u:secret@a/db?options=--synchronous-commit%3Doff":      "sets synchronous_commit",
+		`postgres://u:secret@a/db?options=-c%20synch\ronous_commit%3Doff`:  "sets synchronous_commit",
+		"postgres://u:1/secret@a/db":                                       "escape special characters",
+		"postgres://u:secret@a/db?fsync=off":                               "sets fsync",
+		"postgres://u:secret@a/db?default_transaction_isolation=x":         "sets default_transaction_isolation",
+		"postgres://u:secret@a/db?session_replication_role=replica":        "sets session_replication_role",
+		"postgres://u:secret@a/db?pool_max_conns=5":                        "store.postgres.maxConnections",
+		"postgres://u:secret@a/db?secret=1":                                "a parameter that seqd does not know",
+		"host=a password=secret dbname=db synchronous_commit=remote_write": "sets synchronous_commit",
+	} {
+		err := CheckURL(url)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%q is refused: %v", url, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v, want an error with %q", url, err, want)
+		case err != nil && strings.Contains(err.Error(), "secret"):
+			t.Errorf("%q: the error shows a part of it: %v", url, err)
+		}
+	}
+}
+
+// Of several servers the one that takes writes is used. A single one is asked by settingsCheck,
+// which says more.
+func TestSeveralHosts(t *testing.T) {
+	for url, want := range map[string]bool{
+		"postgres://u@a/db": false, "postgres://u@a/db?sslmode=prefer": false, "postgres://u@a/db?target_session_attrs=standby": false,
+		"postgres://u@a,b/db": true, "postgres://u@a:1,a:2/db?target_session_attrs=any": true,
+	} {
+		cfg, err := parseURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.ConnConfig.ValidateConnect != nil; got != want {
+			t.Errorf("%s: a connection is validated: %t, want %t", url, got, want)
+		}
+	}
+}

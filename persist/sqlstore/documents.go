@@ -1,0 +1,167 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// documents keeps each document as one row. A change selects the revision that it follows, so of
+// concurrent changes one wins.
+type documents struct {
+	*link
+	read string // statement
+}
+
+var _ persist.Documents = (*documents)(nil)
+
+// columns are those that scanDocument reads.
+const columns = "kind, name, version, revision, body, written_at, expires_at"
+
+func newDocuments(l *link) documents {
+	// An idempotency answer is read and then repeated to the caller. So if a failover loses
+	// nothing, a read must return only what it does not lose.
+	proof := "0"
+	if l.opts.Lossless {
+		proof = l.dialect.Proof
+	}
+	return documents{link: l, read: "SELECT " + columns + ", " + proof + " FROM seqd_documents WHERE kind = ? AND name = ?"}
+}
+
+func scanDocument(scan Scan, more ...any) (d persist.Document, err error) {
+	var name, body []byte
+	var version int64
+	if err := scan(append([]any{&d.Kind, &name, &version, &d.Revision, &body, &d.Timestamp, &d.Expires}, more...)...); err != nil {
+		return d, err
+	}
+	d.Key, d.Body = string(name), string(body)
+	if err := checkVersion(d.PersistID(), version); err != nil {
+		return d, err
+	}
+	if d.Validate() != nil {
+		return d, damaged(d.PersistID())
+	}
+	return d, nil
+}
+
+// Create implements [persist.Documents].
+func (d *documents) Create(ctx context.Context, doc persist.Document) error {
+	if err := doc.CheckNew(); err != nil {
+		return err
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	err = one(d.db.Exec(ctx, "create document", "INSERT INTO seqd_documents ("+columns+") VALUES "+list(7)+d.dialect.KeepFirst,
+		doc.Kind, []byte(doc.Key), int64(persist.FormatVersion), doc.Revision, []byte(doc.Body), doc.Timestamp, doc.Expires))
+	if errors.Is(err, persist.ErrNotFound) {
+		err = persist.ErrExists
+	}
+	return about(doc.PersistID(), err)
+}
+
+// Read implements [persist.Documents].
+func (d *documents) Read(ctx context.Context, kind, key string) (doc persist.Document, err error) {
+	if err := persist.CheckDocument(kind, key); err != nil {
+		return doc, err
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return doc, err
+	}
+	found := false
+	err = d.db.Query(ctx, "read document", d.read, func(scan Scan) (err error) {
+		var proof int64
+		found = true
+		doc, err = scanDocument(scan, &proof)
+		return err
+	}, kind, []byte(key))
+	if err == nil && !found {
+		err = about(persist.Document{Kind: kind, Key: key}.PersistID(), persist.ErrNotFound)
+	}
+	return doc, err
+}
+
+// Update implements [persist.Documents].
+func (d *documents) Update(ctx context.Context, doc persist.Document) error {
+	if err := doc.Validate(); err != nil {
+		return err
+	}
+	bounded, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	err = one(d.db.Exec(bounded, "update document",
+		"UPDATE seqd_documents SET revision = ?, body = ?, written_at = ?, expires_at = ? WHERE kind = ? AND name = ? AND version = ? AND revision = ?",
+		doc.Revision, []byte(doc.Body), doc.Timestamp, doc.Expires, doc.Kind, []byte(doc.Key), int64(persist.FormatVersion), doc.Revision-1))
+	return d.whyNotRevision(ctx, doc.Kind, doc.Key, doc.Revision-1, err)
+}
+
+// Delete implements [persist.Documents].
+func (d *documents) Delete(ctx context.Context, kind, key string, revision int64) error {
+	if err := persist.CheckDocument(kind, key); err != nil {
+		return err
+	}
+	bounded, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	err = one(d.db.Exec(bounded, "delete document", "DELETE FROM seqd_documents WHERE kind = ? AND name = ? AND version = ? AND revision = ?",
+		kind, []byte(key), int64(persist.FormatVersion), revision))
+	return d.whyNotRevision(ctx, kind, key, revision, err)
+}
+
+// whyNotRevision finds out why there is no document of this revision.
+func (d *documents) whyNotRevision(ctx context.Context, kind, key string, revision int64, err error) error {
+	if !errors.Is(err, persist.ErrNotFound) {
+		return about(persist.Document{Kind: kind, Key: key}.PersistID(), err)
+	}
+	known, err := d.Read(ctx, kind, key)
+	if err != nil {
+		return err
+	}
+	if err := known.CheckRevision(revision); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s was changed meanwhile", persist.ErrConflict, known.PersistID())
+}
+
+// List implements [persist.Documents].
+func (d *documents) List(ctx context.Context, kind, after string, limit int) (page []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, after); err != nil || limit <= 0 {
+		return nil, err
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return nil, err
+	}
+	err = d.db.Query(ctx, "list documents", "SELECT "+columns+" FROM seqd_documents WHERE kind = ? AND name > ? ORDER BY name LIMIT ?", func(scan Scan) error {
+		doc, err := scanDocument(scan)
+		page = append(page, doc)
+		return err
+	}, kind, []byte(after), int64(limit))
+	return page, err
+}
+
+// Purge implements [persist.Documents].
+func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil || limit <= 0 {
+		return 0, err
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return 0, err
+	}
+	purge := d.dialect.DeleteSome("seqd_documents", "kind = ? AND expires_at > 0 AND expires_at < ?", "expires_at")
+	purged, err := d.db.Exec(ctx, "purge documents", purge, kind, before, int64(limit))
+	return int(purged), err
+}

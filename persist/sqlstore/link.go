@@ -1,0 +1,70 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// link is what every operation passes before it uses the database.
+type link struct {
+	db      DB
+	dialect Dialect
+	opts    Options
+	// checked is true when the schema is known to be the one that this build needs.
+	checked atomic.Bool
+}
+
+// begin returns a context with the deadline of an operation, or why it cannot be done.
+func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := ctx.Err(); err != nil {
+		return ctx, func() {}, err
+	}
+	if l.opts.Admit != nil {
+		if err := l.opts.Admit(ctx); err != nil {
+			return ctx, func() {}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.opts.Timeout)
+	if l.checked.Load() {
+		return ctx, cancel, nil
+	}
+	return ctx, cancel, l.prepare(ctx)
+}
+
+// one returns ErrNotFound unless a statement changed a row.
+func one(affected int64, err error) error {
+	if err == nil && affected == 0 {
+		return persist.ErrNotFound
+	}
+	return err
+}
+
+// about wraps an error with the name of the record.
+func about(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%q: %w", id, err)
+}
+
+// checkVersion returns ErrNewer for a row of a newer format, and ErrInvalid for one of none.
+func checkVersion(id string, version int64) error {
+	switch {
+	case version > persist.FormatVersion:
+		return fmt.Errorf("%q: %w: row format %d, this build knows %d", id, persist.ErrNewer, version, persist.FormatVersion)
+	case version < 1:
+		return damaged(id)
+	}
+	return nil
+}
+
+func damaged(id string) error {
+	return fmt.Errorf("%q: %w: the row is damaged", id, persist.ErrInvalid)
+}
+
+// list returns what separates n parameters: (?,?,?).
+func list(n int) string { return "(?" + strings.Repeat(",?", n-1) + ")" }

@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// reach uses the database for the first time.
+func (l *link) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.opts.Timeout)
+	defer cancel()
+	err := l.prepare(ctx)
+	if l.opts.ReadOnly && errors.Is(err, persist.ErrNotFound) {
+		return nil // there is nothing to look at yet
+	}
+	return err
+}
+
+// prepare checks the version of the schema, and creates or upgrades the schema if it may. Any
+// number of processes may do so at once.
+func (l *link) prepare(ctx context.Context) error {
+	version, err := l.version(ctx, l.db)
+	if err != nil {
+		return err
+	}
+	known := len(l.dialect.Steps)
+	switch {
+	case version > known:
+		return fmt.Errorf("%w: the tables have schema version %d, this build knows %d", persist.ErrNewer, version, known)
+	case version == 0 && (l.opts.ReadOnly || l.opts.Unreached):
+		return fmt.Errorf("the tables of seqd: %w", persist.ErrNotFound)
+	case version < known && l.opts.ReadOnly:
+		return Refusef("the tables have schema version %d, this build needs %d: start seqd on them first", version, known)
+	case version < known:
+		if err := l.db.Alone(ctx, "upgrade schema", func(c Conn) error { return l.upgrade(ctx, c) }); err != nil {
+			return fmt.Errorf("create the tables: %w", err)
+		}
+	}
+	l.checked.Store(true)
+	return nil
+}
+
+// version returns the version of the schema; 0 if there is none, or if a step was not finished.
+func (l *link) version(ctx context.Context, c Conn) (int, error) {
+	var version int64
+	found := false
+	err := c.Query(ctx, "find tables", l.dialect.HasTables, func(Scan) error { found = true; return nil })
+	if err == nil && found {
+		err = c.Query(ctx, "read schema version", "SELECT version FROM seqd_schema", func(scan Scan) error { return scan(&version) })
+	}
+	return int(version), err
+}
+
+// upgrade runs the steps that are missing. Another process may have run them meanwhile.
+func (l *link) upgrade(ctx context.Context, c Conn) error {
+	version, err := l.version(ctx, c)
+	for ; err == nil && version < len(l.dialect.Steps); version++ {
+		_, err = c.Exec(ctx, "upgrade schema", l.dialect.Steps[version])
+	}
+	return err
+}
+
+// Fence implements [persist.Fenced].
+func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
+	ctx, cancel, err := s.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return f, err
+	}
+	err = s.db.Query(ctx, "read fence", "SELECT "+s.dialect.Fence+", fence FROM seqd_schema",
+		func(scan Scan) error { return scan(&f.Current, &f.Confirmed) })
+	if s.opts.Lossless {
+		f.Confirmed = f.Current
+	}
+	return f, err
+}
+
+// ConfirmFence implements [persist.Fenced].
+func (s *Store) ConfirmFence(ctx context.Context, current string) error {
+	ctx, cancel, err := s.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	err = one(s.db.Exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.Fence+" = ?", current, current))
+	if errors.Is(err, persist.ErrNotFound) {
+		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
+	}
+	return err
+}

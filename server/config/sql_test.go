@@ -1,0 +1,68 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server/config"
+)
+
+// A connection string that would weaken what uniqueness rests on, or is that of another kind of
+// server, is refused, and no message shows a password. The drivers test every form.
+func TestWrongSQLAddresses(t *testing.T) {
+	for key, values := range map[string]map[string]string{
+		"store.postgres.url": {
+			"postgres://u:secret@a/db?synchronous_commit=off": "synchronous_commit",
+			"mongodb://u:secret@a:1/db":                       "must begin with postgres://",
+			"u:secret@tcp(a:3306)/db":                         "must begin with postgres://",
+			"postgres://u:se%zzcret@a/db":                     "connection string",
+			"":                                                "empty",
+		},
+		"store.mysql.dsn": {
+			"u:secret@tcp(a)/db?autocommit=0": "autocommit",
+			"mongodb://u:secret@a:1/db":       "it is a URL",
+			"postgres://u:secret@a/db":        "it is a URL",
+			"u:secret@tcp(a":                  "data source name",
+			"u:secret@tcp(a)/":                "names no database",
+			"":                                "empty",
+		},
+	} {
+		for value, want := range values {
+			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: map[string]string{key: value}})
+			wantError(t, err, key+": ", want)
+			if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "cret@") {
+				t.Errorf("%s: the error shows the password: %v", key, err)
+			}
+		}
+	}
+}
+
+func TestWrongSQLSettings(t *testing.T) {
+	for key, values := range map[string][]string{
+		"timeout": {"99ms", "10001ms"}, "maxConnections": {"0", "1001", "-1"}, "failover": {"maybe", "Lossless", `""`},
+	} {
+		for _, section := range []string{"store.postgres.", "store.mysql."} {
+			for _, value := range values {
+				_, err := config.LoadYAML([]byte(someBizType+nested(section+key, value)), config.Sources{})
+				wantError(t, err, section+key+": ")
+			}
+		}
+	}
+}
+
+func TestSQLSettings(t *testing.T) {
+	c := mustLoad(t, `
+store:
+  driver: postgres
+  postgres: {url: "postgres://u:secret@a,b/db?sslmode=verify-full", timeout: 3s, maxConnections: 4, failover: lossless}
+  mysql: {dsn: "u:secret@tcp(a:3306)/db?tls=true", timeout: 4s, maxConnections: 5, failover: lossless}
+segment: {ordering: per-node}
+`+someBizType, config.Sources{})
+	if p := c.Store.Postgres; p.Timeout != 3*time.Second || p.MaxConnections != 4 || p.Failover != config.Lossless {
+		t.Errorf("%+v", p)
+	}
+	if m := c.Store.MySQL; m.Timeout != 4*time.Second || m.MaxConnections != 5 || m.Failover != config.Lossless {
+		t.Errorf("%+v", m)
+	}
+}
