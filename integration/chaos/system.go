@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The stores that a system can have.
@@ -81,6 +82,18 @@ func (s System) has(n need) bool {
 		return s.Store == Postgres
 	}
 	return true
+}
+
+// registryLag is how much longer new machine IDs of snowflake wait if they are in a store that may
+// lose writes (docs/SNOWFLAKE.md).
+const registryLag = time.Minute
+
+// lag returns how much longer nodes may take to be ready because of that.
+func (s System) lag() time.Duration {
+	if s.Lossy || s.Store == MySQL {
+		return registryLag
+	}
+	return 0
 }
 
 // foreign reports whether the store is a server outside the laboratory.
