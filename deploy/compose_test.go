@@ -36,15 +36,27 @@ type composition struct {
 	Volumes  map[string]any
 }
 
-func compose(t *testing.T) (parsed composition) {
-	t.Helper()
-	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &parsed); err != nil {
-		t.Fatal(err)
+// compositions are the files for the stores that nodes share, and how many services each has.
+var compositions = map[string]int{"compose.yaml": 13, "compose.postgres.yaml": 3, "compose.mysql.yaml": 3}
+
+// eachComposition runs a check of each file.
+func eachComposition(t *testing.T, check func(t *testing.T, file string, c composition)) {
+	files, err := filepath.Glob("compose*.yaml")
+	if err != nil || len(files) != len(compositions) {
+		t.Errorf("there are %q (%v), want %v", files, err, compositions)
 	}
-	if len(parsed.Services) < 10 {
-		t.Fatalf("only %d services were parsed", len(parsed.Services))
+	for file, services := range compositions {
+		t.Run(file, func(t *testing.T) {
+			var parsed composition
+			if err := yaml.Unmarshal([]byte(read(t, file)), &parsed); err != nil {
+				t.Fatal(err)
+			}
+			if len(parsed.Services) != services {
+				t.Fatalf("%d services were parsed, want %d", len(parsed.Services), services)
+			}
+			check(t, file, parsed)
+		})
 	}
-	return parsed
 }
 
 var variable = regexp.MustCompile(`\$\{([A-Z_]+)`)
@@ -76,21 +88,26 @@ func lines(t *testing.T, text string) map[string]string {
 	return env
 }
 
-// The composition, the example and the program that generates them have the same variables. The
+// The compositions, the example and the program that generates them have the same variables. The
 // example has no secrets.
 func TestComposeVariables(t *testing.T) {
 	example, made := lines(t, read(t, ".env.example")), environment(t)
 	delete(example, "COMPOSE_PROJECT_NAME") // read by docker compose itself
-	for _, found := range variable.FindAllStringSubmatch(read(t, "compose.yaml"), -1) {
-		if _, ok := example[found[1]]; !ok {
-			t.Errorf("compose.yaml needs %s, which .env.example does not have", found[1])
+	var all string
+	eachComposition(t, func(t *testing.T, file string, _ composition) {
+		text := read(t, file)
+		all += text
+		for _, found := range variable.FindAllStringSubmatch(text, -1) {
+			if _, ok := example[found[1]]; !ok {
+				t.Errorf("it needs %s, which .env.example does not have", found[1])
+			}
+			if made[found[1]] == "" {
+				t.Errorf("it needs %s, which compose/env does not write", found[1])
+			}
 		}
-		if made[found[1]] == "" {
-			t.Errorf("compose.yaml needs %s, which compose/env does not write", found[1])
-		}
-	}
+	})
 	for name, value := range example {
-		if !strings.Contains(read(t, "compose.yaml"), "${"+name) {
+		if !strings.Contains(all, "${"+name) {
 			t.Errorf(".env.example has %s, which nothing reads", name)
 		}
 		if value != "" && name != "VERSION" {
@@ -101,7 +118,11 @@ func TestComposeVariables(t *testing.T) {
 
 // Ports are open to this machine only, and containers are hardened.
 func TestComposeIsClosed(t *testing.T) {
-	for name, s := range compose(t).Services {
+	eachComposition(t, func(t *testing.T, _ string, c composition) { c.checkClosed(t) })
+}
+
+func (c composition) checkClosed(t *testing.T) {
+	for name, s := range c.Services {
 		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
 			t.Errorf("%s is not hardened: %+v", name, s)
 		}
@@ -118,7 +139,10 @@ func TestComposeIsClosed(t *testing.T) {
 
 // Mounted files exist. Services that others wait for exist too, and have a health check.
 func TestComposeRefers(t *testing.T) {
-	c := compose(t)
+	eachComposition(t, func(t *testing.T, _ string, c composition) { c.checkReferences(t) })
+}
+
+func (c composition) checkReferences(t *testing.T) {
 	used := make(map[string]bool)
 	for name, s := range c.Services {
 		for _, volume := range s.Volumes {
@@ -164,40 +188,71 @@ func configOf(t *testing.T, s service) *config.Config {
 	for name, value := range s.Environment {
 		env = append(env, name+"="+withValues(value, values))
 	}
-	cfg, err := config.Load(config.Sources{File: "compose/seqd.yaml", Env: env})
+	file, _, ok := strings.Cut(s.Volumes[0], ":/etc/seqd/seqd.yaml:ro")
+	if !ok {
+		t.Fatalf("the configuration is not mounted: %q", s.Volumes)
+	}
+	cfg, err := config.Load(config.Sources{File: file, Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cfg
 }
 
-// Both nodes start with their configuration, share everything, have enough time to stop, and are
-// scraped by Prometheus.
+// Both nodes start with their configuration, share everything, and have enough time to stop.
 func TestComposeNodes(t *testing.T) {
-	c := compose(t)
+	eachComposition(t, func(t *testing.T, file string, c composition) {
+		for _, name := range []string{"seqd-1", "seqd-2"} {
+			s := c.Services[name]
+			cfg := configOf(t, s)
+			if least := cfg.Server.DrainDelay + 2*cfg.Server.StopTimeout; s.StopGrace < least {
+				t.Errorf("%s has %s to stop, want at least %s", name, s.StopGrace, least)
+			}
+			if cfg.Server.Addr != "0.0.0.0:8080" || !cfg.Auth.Enforced() || len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8080") {
+				t.Errorf("%s listens on %s, publishes %q, asks for tokens: %t", name, cfg.Server.Addr, s.Ports, cfg.Auth.Enforced())
+			}
+			if !slices.Contains(cfg.Server.Hosts, name) {
+				t.Errorf("%s is not in server.hosts, so without tokens it would be rejected", name)
+			}
+			if !cfg.Store.Shared() {
+				t.Errorf("%s has a store of its own", name)
+			}
+			c.checkStore(t, file, cfg)
+		}
+	})
+}
+
+// checkStore checks that a node finds the store and Redis of its composition.
+func (c composition) checkStore(t *testing.T, file string, cfg *config.Config) {
+	t.Helper()
+	want := map[string]string{"compose.yaml": "mongo", "compose.postgres.yaml": "postgres", "compose.mysql.yaml": "mysql"}[file]
+	if cfg.Store.Driver != want || cfg.Redis.Configured() != (want == "mongo") {
+		t.Errorf("the store is %s, with Redis: %t", cfg.Store.Driver, cfg.Redis.Configured())
+	}
+	address := map[string]string{"mongo": cfg.Store.Mongo.URI, "postgres": cfg.Store.Postgres.URL, "mysql": cfg.Store.MySQL.DSN}[want]
+	host := regexp.MustCompile(`@(?:tcp\()?([a-z0-9-]+):\d+`).FindStringSubmatch(address)
+	if host == nil {
+		t.Fatalf("%s has no host", address)
+	}
+	if _, known := c.Services[host[1]]; !known {
+		t.Errorf("the store is at %s, which does not exist", host[1])
+	}
+	for _, addr := range cfg.Redis.Addrs {
+		host, port, _ := strings.Cut(addr, ":")
+		if _, known := c.Services[host]; !known || port != "26379" {
+			t.Errorf("it uses a Sentinel at %s, which does not exist", addr)
+		}
+	}
+	if cfg.Redis.Configured() && !strings.Contains(read(t, "compose/redis.sh"), "sentinel monitor "+cfg.Redis.MasterName+" ") {
+		t.Errorf("the Sentinels do not know %s", cfg.Redis.MasterName)
+	}
+}
+
+// Prometheus scrapes both nodes.
+func TestComposeScrapes(t *testing.T) {
 	for _, name := range []string{"seqd-1", "seqd-2"} {
-		s := c.Services[name]
-		cfg := configOf(t, s)
-		if least := cfg.Server.DrainDelay + 2*cfg.Server.StopTimeout; s.StopGrace < least {
-			t.Errorf("%s has %s to stop, want at least %s", name, s.StopGrace, least)
-		}
-		if cfg.Server.Addr != "0.0.0.0:8080" || !cfg.Auth.Enforced() || len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], ":8080") {
-			t.Errorf("%s listens on %s, publishes %q, asks for tokens: %t", name, cfg.Server.Addr, s.Ports, cfg.Auth.Enforced())
-		}
 		if !strings.Contains(read(t, "prometheus.yml"), `"`+name+`:8080"`) {
 			t.Errorf("Prometheus does not scrape %s", name)
-		}
-		if !slices.Contains(cfg.Server.Hosts, name) {
-			t.Errorf("%s is not in server.hosts, so without tokens Prometheus would be rejected", name)
-		}
-		for _, addr := range cfg.Redis.Addrs {
-			host, port, _ := strings.Cut(addr, ":")
-			if _, known := c.Services[host]; !known || port != "26379" {
-				t.Errorf("%s uses a Sentinel at %s, which does not exist", name, addr)
-			}
-		}
-		if !strings.Contains(read(t, "compose/redis.sh"), "sentinel monitor "+cfg.Redis.MasterName+" ") {
-			t.Errorf("the Sentinels do not know %s", cfg.Redis.MasterName)
 		}
 	}
 }

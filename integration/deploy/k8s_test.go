@@ -1,190 +1,178 @@
-// Package deploy tests the files in deploy/: the Kubernetes manifests, and Docker Compose with
-// Redis.
+// Package deploy tests the files in deploy/: what Kubernetes gets from the overlays and from the
+// chart, and Docker Compose with Redis.
 package deploy
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
-	networking "k8s.io/api/networking/v1"
-	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
-
-	"github.com/seqd/seqd/server/config"
-	_ "github.com/seqd/seqd/standard"
 )
 
-const manifests = "../../deploy/k8s"
+// The ports of back ends.
+const (
+	dns, collector                     = 53, 4318
+	postgresPort, mysqlPort            = 5432, 3306
+	mongoPort, redisPort, sentinelPort = 27017, 6379, 26379
+)
 
-// read returns the text of a file.
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
+// Every folder beside the base is an overlay, and what it sends passes all checks.
+func TestOverlays(t *testing.T) {
+	ports := map[string][]int{"mongo": {mongoPort, redisPort, sentinelPort}, "postgres": {postgresPort}, "mysql": {mysqlPort}}
+	folders, err := os.ReadDir(overlays)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
-}
-
-// object decodes a manifest into its type. Unknown and duplicate keys are errors.
-func object[T any](t *testing.T, file, apiVersion, kind string) (o T) {
-	t.Helper()
-	text := []byte(read(t, filepath.Join(manifests, file)))
-	var is struct{ APIVersion, Kind string }
-	if err := yaml.Unmarshal(text, &is); err != nil || is.APIVersion != apiVersion || is.Kind != kind {
-		t.Fatalf("%s is a %s %s (%v), want a %s %s", file, is.APIVersion, is.Kind, err, apiVersion, kind)
-	}
-	if err := yaml.UnmarshalStrict(text, &o); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return o
-}
-
-func deployment(t *testing.T) apps.Deployment {
-	t.Helper()
-	return object[apps.Deployment](t, "deployment.yaml", "apps/v1", "Deployment")
-}
-
-func container(t *testing.T) core.Container {
-	t.Helper()
-	all := deployment(t).Spec.Template.Spec.Containers
-	if len(all) != 1 {
-		t.Fatalf("there are %d containers, want one", len(all))
-	}
-	return all[0]
-}
-
-// nodeConfig returns the configuration that a pod starts with.
-func nodeConfig(t *testing.T) *config.Config {
-	t.Helper()
-	var env []string
-	for _, found := range regexp.MustCompile(`(?m)^ENV (SEQD_\S+)$`).FindAllStringSubmatch(read(t, "../../Dockerfile"), -1) {
-		env = append(env, found[1])
-	}
-	for name, value := range object[core.Secret](t, "secret.example.yaml", "v1", "Secret").StringData {
-		env = append(env, name+"="+value)
-	}
-	for _, v := range container(t).Env {
-		env = append(env, v.Name+"="+v.Value)
-	}
-	cfg, err := config.Load(config.Sources{File: filepath.Join(manifests, "seqd.yaml"), Env: env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
-}
-
-// Every manifest except the example is among the resources.
-func TestKustomization(t *testing.T) {
-	var k struct {
-		Namespace          string
-		Resources          []string
-		ConfigMapGenerator []struct {
-			Name  string
-			Files []string
+	for _, folder := range folders {
+		if folder.Name() == "base" {
+			continue
 		}
-		Images []struct{ Name string }
+		t.Run(folder.Name(), func(t *testing.T) {
+			r := overlay(t, folder.Name())
+			r.check(t, append([]int{dns, dns, collector}, ports[folder.Name()]...))
+			if got := r.node(t).Store.Driver; got != folder.Name() {
+				t.Errorf("the store is %s", got)
+			}
+			if !strings.Contains(read(t, filepath.Join(overlays, "base", "namespace.yaml")), "pod-security.kubernetes.io/enforce: restricted") {
+				t.Error("the namespace is not restricted")
+			}
+			delete(ports, folder.Name())
+		})
 	}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(manifests, "kustomization.yaml"))), &k); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(manifests, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := append(slices.Clone(k.Resources), "kustomization.yaml", "seqd.yaml", "secret.example.yaml")
-	for _, file := range files {
-		if !slices.Contains(known, filepath.Base(file)) {
-			t.Errorf("%s is not among the resources", file)
-		}
-	}
-	if len(known) != len(files) {
-		t.Errorf("there are %d files, want %q", len(files), known)
-	}
-	volumes := deployment(t).Spec.Template.Spec.Volumes
-	if len(k.ConfigMapGenerator) != 1 || len(volumes) != 1 || k.ConfigMapGenerator[0].Name != volumes[0].ConfigMap.Name || !slices.Equal(k.ConfigMapGenerator[0].Files, []string{"seqd.yaml"}) {
-		t.Errorf("the ConfigMap is %+v, the pod mounts %+v", k.ConfigMapGenerator, volumes)
-	}
-	if len(k.Images) != 1 || k.Images[0].Name != container(t).Image {
-		t.Errorf("the images are %+v, the pod runs %q", k.Images, container(t).Image)
-	}
-	namespace := object[core.Namespace](t, "namespace.yaml", "v1", "Namespace")
-	if namespace.Name != k.Namespace || namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
-		t.Errorf("the namespace is %+v, want %s, restricted", namespace.ObjectMeta, k.Namespace)
+	if len(ports) > 0 {
+		t.Errorf("there is no overlay for %v", slices.Sorted(maps.Keys(ports)))
 	}
 }
 
-// Every selector matches the pods by the same label.
-func TestSelectors(t *testing.T) {
-	d := deployment(t)
-	labels := d.Spec.Template.Labels
-	selectors := map[string]map[string]string{
-		"the Deployment":    d.Spec.Selector.MatchLabels,
-		"the Service":       object[core.Service](t, "service.yaml", "v1", "Service").Spec.Selector,
-		"the budget":        object[policy.PodDisruptionBudget](t, "poddisruptionbudget.yaml", "policy/v1", "PodDisruptionBudget").Spec.Selector.MatchLabels,
-		"the NetworkPolicy": object[networking.NetworkPolicy](t, "networkpolicy.yaml", "networking.k8s.io/v1", "NetworkPolicy").Spec.PodSelector.MatchLabels,
+// check does all checks. egress are the ports that nodes may connect to.
+func (r *release) check(t *testing.T, egress []int) {
+	t.Helper()
+	r.checkSelectors(t)
+	r.checkPorts(t)
+	r.checkNames(t)
+	r.checkRestricted(t)
+	r.checkConfigurationIsFound(t)
+	r.checkStops(t)
+	r.checkEgress(t, egress)
+	r.checkSecrets(t)
+}
+
+// Every selector matches the pods by the same labels.
+func (r *release) checkSelectors(t *testing.T) {
+	t.Helper()
+	labels := r.pod().Labels
+	selectors := map[string]map[string]string{"the Service": r.service.Spec.Selector}
+	if r.deployment != nil {
+		selectors["the Deployment"] = r.deployment.Spec.Selector.MatchLabels
+	} else {
+		selectors["the StatefulSet"] = r.stateful.Spec.Selector.MatchLabels
 	}
-	for _, c := range d.Spec.Template.Spec.TopologySpreadConstraints {
+	if r.budget != nil {
+		selectors["the budget"] = r.budget.Spec.Selector.MatchLabels
+	}
+	if r.network != nil {
+		selectors["the NetworkPolicy"] = r.network.Spec.PodSelector.MatchLabels
+	}
+	for _, c := range r.pod().Spec.TopologySpreadConstraints {
 		selectors["the spread over "+c.TopologyKey] = c.LabelSelector.MatchLabels
 	}
-	if len(selectors) != 6 {
-		t.Errorf("there are %d selectors, want 6", len(selectors))
-	}
 	for who, selector := range selectors {
-		if !maps.Equal(selector, labels) {
+		if len(selector) == 0 || !maps.Equal(selector, labels) {
 			t.Errorf("%s selects %v, the labels of the pods are %v", who, selector, labels)
 		}
 	}
+	if r.monitor != nil && !matches(r.monitor.Spec.Selector, r.service.Labels) {
+		t.Errorf("the ServiceMonitor selects %v, the labels of the Service are %v", r.monitor.Spec.Selector, r.service.Labels)
+	}
 }
 
-// The configuration, the container, the Service, the probes, the scrape and the policy have the
-// same port.
-func TestPorts(t *testing.T) {
-	c, d := container(t), deployment(t)
-	_, port, _ := strings.Cut(nodeConfig(t).Server.Addr, ":")
+// matches reports whether a selector, which is not empty, matches labels.
+func matches(selector meta.LabelSelector, labels map[string]string) bool {
+	for key, value := range selector.MatchLabels {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return len(selector.MatchLabels) > 0 && len(selector.MatchExpressions) == 0
+}
+
+// The configuration, the container, the Service, the probes, the scrape and the policy have the same
+// port.
+func (r *release) checkPorts(t *testing.T) {
+	t.Helper()
+	c, cfg := r.container(t), r.node(t)
+	_, port, _ := strings.Cut(cfg.Server.Addr, ":")
 	number := intstr.Parse(port)
 	if len(c.Ports) != 1 || c.Ports[0].ContainerPort != number.IntVal {
 		t.Fatalf("the container has the ports %+v, and seqd listens on %s", c.Ports, port)
 	}
-	name := intstr.FromString(c.Ports[0].Name)
+	name, scheme := intstr.FromString(c.Ports[0].Name), core.URISchemeHTTP
+	if cfg.Server.TLS.Configured() {
+		scheme = core.URISchemeHTTPS
+	}
 	for probe, path := range map[*core.Probe]string{c.StartupProbe: "/healthz", c.LivenessProbe: "/healthz", c.ReadinessProbe: "/readyz"} {
-		if probe.HTTPGet.Port != name || probe.HTTPGet.Path != path {
-			t.Errorf("a probe asks for %s at %s, want %s at %s", probe.HTTPGet.Path, probe.HTTPGet.Port.String(), path, name.StrVal)
+		get := probe.HTTPGet
+		if get.Port != name || get.Path != path || get.Scheme != scheme && (get.Scheme != "" || scheme != core.URISchemeHTTP) {
+			t.Errorf("a probe asks for %+v, want %s %s at %s", get, scheme, path, name.StrVal)
 		}
 	}
-	if ports := object[core.Service](t, "service.yaml", "v1", "Service").Spec.Ports; len(ports) != 1 || ports[0].TargetPort != name {
+	if ports := r.service.Spec.Ports; len(ports) != 1 || ports[0].TargetPort != name {
 		t.Errorf("the Service has the ports %+v", ports)
 	}
-	if d.Spec.Template.Annotations["prometheus.io/port"] != port {
-		t.Errorf("the annotations for Prometheus are %v", d.Spec.Template.Annotations)
+	annotations := r.pod().Annotations
+	switch {
+	case r.monitor == nil && (annotations["prometheus.io/port"] != port || annotations["prometheus.io/scrape"] != "true"):
+		t.Errorf("the annotations for Prometheus are %v", annotations)
+	case r.monitor != nil && annotations["prometheus.io/scrape"] != "":
+		t.Errorf("the pods are scraped twice: %v", annotations)
+	case r.monitor != nil:
+		r.checkMonitor(t, scheme)
 	}
-	for _, rule := range object[networking.NetworkPolicy](t, "networkpolicy.yaml", "networking.k8s.io/v1", "NetworkPolicy").Spec.Ingress {
-		if len(rule.Ports) != 1 || *rule.Ports[0].Port != number {
+	if r.network == nil {
+		return
+	}
+	for _, rule := range r.network.Spec.Ingress {
+		if len(rule.From) == 0 || len(rule.Ports) != 1 || *rule.Ports[0].Port != number {
 			t.Errorf("callers may use the ports %+v", rule.Ports)
 		}
 	}
 }
 
+// The ServiceMonitor scrapes the port of the Service as the job that alerts ask for.
+func (r *release) checkMonitor(t *testing.T, scheme core.URIScheme) {
+	t.Helper()
+	if len(r.monitor.Spec.Endpoints) != 1 {
+		t.Fatalf("the endpoints are %+v", r.monitor.Spec.Endpoints)
+	}
+	e := r.monitor.Spec.Endpoints[0]
+	if e.Port != r.service.Spec.Ports[0].Name || e.Path != "/metrics" || !strings.EqualFold(e.Scheme, string(scheme)) {
+		t.Errorf("it scrapes %s %s %s", e.Port, e.Path, e.Scheme)
+	}
+	if len(e.RelabelConfigs) != 1 || e.RelabelConfigs[0].TargetLabel != "job" || *e.RelabelConfigs[0].Replacement != "seqd" ||
+		!strings.Contains(read(t, "../../deploy/alerts.yaml"), `job="seqd"`) {
+		t.Errorf("the job is %+v", e.RelabelConfigs)
+	}
+}
+
 // Without tokens, callers can still reach the Service by each of its names, and probes the pod by
 // its address.
-func TestNames(t *testing.T) {
-	service, namespace := object[core.Service](t, "service.yaml", "v1", "Service").Name, object[core.Namespace](t, "namespace.yaml", "v1", "Namespace").Name
-	hosts := nodeConfig(t).Server.Hosts
-	for _, domain := range []string{"", "." + namespace, "." + namespace + ".svc", "." + namespace + ".svc.cluster.local"} {
-		if !slices.Contains(hosts, service+domain) {
-			t.Errorf("%s is not in server.hosts %q", service+domain, hosts)
+func (r *release) checkNames(t *testing.T) {
+	t.Helper()
+	hosts := r.node(t).Server.Hosts
+	for _, domain := range []string{"", "." + r.namespace, "." + r.namespace + ".svc", "." + r.namespace + ".svc.cluster.local"} {
+		if !slices.Contains(hosts, r.service.Name+domain) {
+			t.Errorf("%s is not in server.hosts %q", r.service.Name+domain, hosts)
 		}
 	}
-	for _, probe := range []*core.Probe{container(t).StartupProbe, container(t).LivenessProbe, container(t).ReadinessProbe} {
+	for _, probe := range []*core.Probe{r.container(t).StartupProbe, r.container(t).LivenessProbe, r.container(t).ReadinessProbe} {
 		if probe.HTTPGet.Host != "" || len(probe.HTTPGet.HTTPHeaders) > 0 {
 			t.Errorf("a probe sends %+v, want the address of the pod as its Host", probe.HTTPGet)
 		}
@@ -192,8 +180,9 @@ func TestNames(t *testing.T) {
 }
 
 // A pod satisfies the restricted profile of Kubernetes, and has a read-only root file system.
-func TestRestricted(t *testing.T) {
-	pod, c := deployment(t).Spec.Template.Spec, container(t)
+func (r *release) checkRestricted(t *testing.T) {
+	t.Helper()
+	pod, c := r.pod().Spec, r.container(t)
 	s := c.SecurityContext
 	if !*pod.SecurityContext.RunAsNonRoot || *pod.SecurityContext.RunAsUser != 65532 || pod.SecurityContext.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("the pod runs as %+v", pod.SecurityContext)
@@ -201,8 +190,7 @@ func TestRestricted(t *testing.T) {
 	if *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) || s.Privileged != nil || len(s.Capabilities.Add) > 0 {
 		t.Errorf("the container runs as %+v", s)
 	}
-	account := object[core.ServiceAccount](t, "serviceaccount.yaml", "v1", "ServiceAccount")
-	if *account.AutomountServiceAccountToken || *pod.AutomountServiceAccountToken || pod.ServiceAccountName != account.Name {
+	if *pod.AutomountServiceAccountToken || r.account != nil && (*r.account.AutomountServiceAccountToken || pod.ServiceAccountName != r.account.Name) {
 		t.Error("the pod gets a token of Kubernetes")
 	}
 	if *pod.EnableServiceLinks {
@@ -216,42 +204,85 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// The configuration is mounted where the image looks for it, and the Secret is that of the example.
-func TestConfigurationIsFound(t *testing.T) {
-	c := container(t)
-	if len(c.VolumeMounts) != 1 || !strings.Contains(read(t, "../../Dockerfile"), `"`+c.VolumeMounts[0].MountPath+`/seqd.yaml"`) {
-		t.Errorf("the configuration is mounted at %+v", c.VolumeMounts)
+// The configuration is mounted where the image looks for it, and every volume that is mounted
+// exists.
+func (r *release) checkConfigurationIsFound(t *testing.T) {
+	t.Helper()
+	c, pod := r.container(t), r.pod().Spec
+	volumes := make(map[string]bool)
+	for _, v := range pod.Volumes {
+		volumes[v.Name] = true
+		if v.Name == "config" && v.ConfigMap.Name != r.config.Name {
+			t.Errorf("the ConfigMap is %s, the pod mounts %s", r.config.Name, v.ConfigMap.Name)
+		}
 	}
-	if len(c.EnvFrom) != 1 || c.EnvFrom[0].SecretRef.Name != object[core.Secret](t, "secret.example.yaml", "v1", "Secret").Name {
-		t.Errorf("the variables come from %+v", c.EnvFrom)
+	if r.stateful != nil {
+		for _, claim := range r.stateful.Spec.VolumeClaimTemplates {
+			volumes[claim.Name] = true
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		if !volumes[m.Name] {
+			t.Errorf("there is no volume %s", m.Name)
+		}
+	}
+	if m := c.VolumeMounts[0]; m.Name != "config" || !m.ReadOnly || !strings.Contains(read(t, "../../Dockerfile"), `"`+m.MountPath+`/seqd.yaml"`) {
+		t.Errorf("the configuration is mounted at %+v", c.VolumeMounts)
 	}
 }
 
 // A pod has enough time to stop, a roll-out does not reduce capacity, and one node can always be
-// moved.
-func TestStopsAndRollOuts(t *testing.T) {
-	d, cfg := deployment(t), nodeConfig(t)
+// moved. With bolt there is one node, and its file is on a volume that it may write to.
+func (r *release) checkStops(t *testing.T) {
+	t.Helper()
+	cfg, ready := r.node(t), r.container(t).ReadinessProbe
 	least := cfg.Server.DrainDelay + 2*cfg.Server.StopTimeout
-	if got := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; got < least {
+	if got := time.Duration(*r.pod().Spec.TerminationGracePeriodSeconds) * time.Second; got < least {
 		t.Errorf("a pod has %s to stop, want at least %s", got, least)
 	}
-	ready := container(t).ReadinessProbe
 	if noticed := time.Duration(ready.PeriodSeconds*ready.FailureThreshold) * time.Second; cfg.Server.DrainDelay <= noticed {
 		t.Errorf("the port closes after %s, and balancers notice after %s", cfg.Server.DrainDelay, noticed)
 	}
-	if *d.Spec.Replicas < 2 || d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntVal != 0 || container(t).Lifecycle != nil {
-		t.Errorf("%d replicas are rolled out by %+v", *d.Spec.Replicas, d.Spec.Strategy.RollingUpdate)
+	if cfg.Store.Driver == "bolt" {
+		r.checkBolt(t)
+		return
 	}
-	budget := object[policy.PodDisruptionBudget](t, "poddisruptionbudget.yaml", "policy/v1", "PodDisruptionBudget").Spec
-	if budget.MaxUnavailable == nil || budget.MaxUnavailable.IntVal != 1 || budget.MinAvailable != nil {
-		t.Errorf("the budget is %+v", budget)
+	if r.deployment == nil || r.stateful != nil || !cfg.Store.Shared() {
+		t.Fatalf("%s is not run by a Deployment", cfg.Store.Driver)
+	}
+	if *r.deployment.Spec.Replicas < 2 || r.deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.IntVal != 0 || r.container(t).Lifecycle != nil {
+		t.Errorf("%d replicas are rolled out by %+v", *r.deployment.Spec.Replicas, r.deployment.Spec.Strategy.RollingUpdate)
+	}
+	if b := r.budget; b != nil && (b.Spec.MaxUnavailable == nil || b.Spec.MaxUnavailable.IntVal != 1 || b.Spec.MinAvailable != nil) {
+		t.Errorf("the budget is %+v", b)
 	}
 }
 
-// The policy lets seqd connect to DNS, Redis, Sentinels, MongoDB and the collector, and to nothing
-// else.
-func TestEgress(t *testing.T) {
-	spec := object[networking.NetworkPolicy](t, "networkpolicy.yaml", "networking.k8s.io/v1", "NetworkPolicy").Spec
+func (r *release) checkBolt(t *testing.T) {
+	t.Helper()
+	if r.stateful == nil || r.deployment != nil || *r.stateful.Spec.Replicas != 1 || r.stateful.Spec.ServiceName != r.service.Name || r.budget != nil {
+		t.Fatalf("bolt is not run by a StatefulSet of one pod without a budget: %+v", r)
+	}
+	file, pod := r.node(t).Store.Bolt.Path, r.pod().Spec
+	if !filepath.IsAbs(file) {
+		file = filepath.Join("/var/lib/seqd", file)
+	}
+	if !strings.Contains(read(t, "../../Dockerfile"), "WORKDIR /var/lib/seqd") || *pod.SecurityContext.FSGroup != *pod.SecurityContext.RunAsUser {
+		t.Errorf("the pod cannot write to its volume: %+v", pod.SecurityContext)
+	}
+	mount := r.container(t).VolumeMounts[1]
+	if mount.Name != "data" || mount.ReadOnly || !strings.HasPrefix(file, mount.MountPath+"/") {
+		t.Errorf("%s is not on the volume: %+v", file, mount)
+	}
+}
+
+// The policy lets seqd connect to these ports and to no others.
+func (r *release) checkEgress(t *testing.T, want []int) {
+	t.Helper()
+	if r.network == nil {
+		return
+	}
+	spec := r.network.Spec
 	var ports []int
 	for _, rule := range spec.Egress {
 		if len(rule.To) == 0 || len(rule.Ports) == 0 {
@@ -262,7 +293,31 @@ func TestEgress(t *testing.T) {
 		}
 	}
 	slices.Sort(ports)
-	if want := []int{53, 53, 4318, 6379, 26379, 27017}; !slices.Equal(ports, want) || len(spec.PolicyTypes) != 2 {
+	slices.Sort(want)
+	if !slices.Equal(ports, want) || len(spec.PolicyTypes) != 2 || len(spec.Ingress) == 0 {
 		t.Errorf("seqd may connect to the ports %v, want %v; the policy types are %v", ports, want, spec.PolicyTypes)
+	}
+}
+
+// What is secret comes from the Secret alone.
+func (r *release) checkSecrets(t *testing.T) {
+	t.Helper()
+	c := r.container(t)
+	if r.node(t).Auth.Enforced() && (len(c.EnvFrom) != 1 || c.EnvFrom[0].SecretRef == nil || c.EnvFrom[0].SecretRef.Name == "") {
+		t.Errorf("the variables come from %+v", c.EnvFrom)
+	}
+	public, err := json.Marshal([]any{r.config, r.pod(), r.service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range r.secret {
+		if strings.Contains(string(public), value) || strings.Contains(string(public), `"`+key+`"`) {
+			t.Errorf("%s is not only in the Secret", key)
+		}
+	}
+	for _, v := range c.Env {
+		if strings.HasPrefix(v.Name, "SEQD_") {
+			t.Errorf("%s is set in the pod", v.Name)
+		}
 	}
 }

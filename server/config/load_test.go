@@ -397,3 +397,29 @@ func TestShippedCluster(t *testing.T) {
 		}
 	}
 }
+
+// A cluster can also do with its database alone: the file differs from the defaults only in the
+// driver and the sequencer.
+func TestShippedClusterOnSQL(t *testing.T) {
+	for driver, secret := range map[string]string{"postgres": "SEQD_STORE_POSTGRES_URL=postgres://seqd:x@db:5432/seqd", "mysql": "SEQD_STORE_MYSQL_DSN=seqd:x@tcp(db:3306)/seqd"} {
+		file, addr := "../../configs/cluster-"+driver+".yaml", "127.0.0.1:8081"
+		c, err := config.Load(config.Sources{File: file, Env: []string{secret}, Flags: map[string]string{"server.addr": addr}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Server.Addr != addr || c.Store.Driver != driver || !c.Store.Shared() || c.Redis.Configured() {
+			t.Errorf("loaded %+v", c)
+		}
+		if s := settingsOf(t, c, 0); s.Ordering != segment.Strict || s.Sequencer != segment.SequencerStore {
+			t.Errorf("%s: the settings are %+v", driver, s)
+		}
+		without, err := config.Load(config.Sources{File: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		def := config.Default()
+		if def.Store.Driver = driver; without.Store != def.Store {
+			t.Errorf("%s: the store is %+v, want the defaults %+v", driver, without.Store, def.Store)
+		}
+	}
+}

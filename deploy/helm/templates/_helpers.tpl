@@ -1,0 +1,217 @@
+{{/* The name of every object: that of the release. */}}
+{{- define "seqd.name" -}}
+{{ .Release.Name | trunc 53 | trimSuffix "-" }}
+{{- end }}
+
+{{/* What pods are selected by. It cannot change. */}}
+{{- define "seqd.selector" -}}
+app.kubernetes.io/name: seqd
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "seqd.labels" -}}
+{{ include "seqd.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "seqd.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (include "seqd.name" .) }}
+{{- end }}
+
+{{- define "seqd.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* "true" if one node keeps its numbers on a volume. */}}
+{{- define "seqd.bolt" -}}
+{{ eq .Values.config.store.driver "bolt" | ternary "true" "" }}
+{{- end }}
+
+{{/*
+Fails if a key that holds a secret is set somewhere in the configuration, because a ConfigMap is no
+place for it. The argument is a dict: at (the path so far) and value.
+*/}}
+{{- define "seqd.noSecrets" -}}
+{{- $at := .at }}
+{{- if kindIs "map" .value }}
+{{- range $key, $value := .value }}
+{{- $path := printf "%s.%s" $at $key }}
+{{- if and (has $key (list "url" "uri" "dsn" "password" "sentinelPassword" "tokens" "key" "secret")) $value }}
+{{- fail (printf "%s is a secret, and a ConfigMap is no place for it: put it into the Secret %s" $path "that secretName names, as docs/CONFIGURATION.md says") }}
+{{- end }}
+{{- include "seqd.noSecrets" (dict "at" $path "value" $value) }}
+{{- end }}
+{{- else if kindIs "slice" .value }}
+{{- range $i, $value := .value }}
+{{- include "seqd.noSecrets" (dict "at" (printf "%s[%d]" $at $i) "value" $value) }}
+{{- end }}
+{{- else if and (kindIs "string" .value) (regexMatch "://[^/]*@" .value) }}
+{{- fail (printf "%s has a user or password, and a ConfigMap is no place for it: put it into the Secret that secretName names" $at) }}
+{{- end }}
+{{- end }}
+
+{{/* Fails, with a sentence that says what to do, if values contradict each other. */}}
+{{- define "seqd.check" -}}
+{{- $config := .Values.config }}
+{{- include "seqd.noSecrets" (dict "at" "config" "value" $config) }}
+{{- range list "drainDelay" "stopTimeout" }}
+{{- if hasKey ($config.server | default dict) . }}
+{{- fail (printf "config.server.%s: set drain.delaySeconds and drain.stopSeconds in its place, so that the pod has enough time" .) }}
+{{- end }}
+{{- end }}
+{{- if not (or .Values.secretName (and (eq $config.store.driver "bolt") (eq (($config.auth | default dict).mode | default "auto") "none"))) }}
+{{- fail "secretName is empty: only bolt with config.auth.mode none needs no secret" }}
+{{- end }}
+{{- end }}
+
+{{/* The configuration file: that of the values, and what follows from other values. */}}
+{{- define "seqd.config" -}}
+{{- $name := include "seqd.name" . }}
+{{- $hosts := list $name }}
+{{- range list "" ".svc" ".svc.cluster.local" }}
+{{- $hosts = append $hosts (printf "%s.%s%s" $name $.Release.Namespace .) }}
+{{- end }}
+{{- $server := dict "drainDelay" (printf "%ds" (int .Values.drain.delaySeconds)) "stopTimeout" (printf "%ds" (int .Values.drain.stopSeconds)) "hosts" $hosts }}
+{{- $config := deepCopy .Values.config }}
+{{- $_ := set $config "server" (merge dict ($config.server | default dict) $server) }}
+{{- toYaml $config }}
+{{- end }}
+
+{{/* The ports of the store and of Redis, as JSON. */}}
+{{- define "seqd.dataPorts" -}}
+{{- $ports := dict "mongo" 27017 "postgres" 5432 "mysql" 3306 }}
+{{- $list := list }}
+{{- with get $ports .Values.config.store.driver }}{{ $list = append $list . }}{{ end }}
+{{- with .Values.config.redis }}
+{{- if .addrs }}{{ $list = append $list 6379 }}{{ end }}
+{{- if and .addrs .masterName }}{{ $list = append $list 26379 }}{{ end }}
+{{- end }}
+{{- .Values.networkPolicy.dataPorts | default $list | toJson }}
+{{- end }}
+
+{{/* How probes and Prometheus reach a node. */}}
+{{- define "seqd.scheme" -}}
+{{ dig "server" "tls" "certFile" "" .Values.config | empty | ternary "HTTP" "HTTPS" }}
+{{- end }}
+
+{{/* The template of the pods. */}}
+{{- define "seqd.pod" -}}
+{{- $bolt := include "seqd.bolt" . }}
+metadata:
+  labels:
+    {{- include "seqd.selector" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    # A change of the configuration rolls out.
+    checksum/config: {{ include "seqd.config" . | sha256sum }}
+    {{- if not .Values.serviceMonitor.enabled }}
+    prometheus.io/scrape: "true"
+    prometheus.io/port: "8080"
+    prometheus.io/path: /metrics
+    prometheus.io/scheme: {{ include "seqd.scheme" . | lower }}
+    {{- end }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "seqd.serviceAccount" . }}
+  automountServiceAccountToken: false
+  # For a Service called seqd Kubernetes sets variables that begin with SEQD_. They are not keys of
+  # seqd.
+  enableServiceLinks: false
+  # More than server.drainDelay + 2 x server.stopTimeout. Unused numbers are returned in that time.
+  terminationGracePeriodSeconds: {{ add .Values.drain.delaySeconds (mul 2 .Values.drain.stopSeconds) 5 }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    {{- if $bolt }}
+    fsGroup: 65532
+    fsGroupChangePolicy: OnRootMismatch
+    {{- end }}
+    seccompProfile: {type: RuntimeDefault}
+  {{- if and .Values.topologySpread.enabled (not $bolt) }}
+  topologySpreadConstraints:
+    {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+    - maxSkew: 1
+      topologyKey: {{ . }}
+      whenUnsatisfiable: {{ $.Values.topologySpread.whenUnsatisfiable }}
+      labelSelector:
+        matchLabels: {{- include "seqd.selector" $ | nindent 10 }}
+    {{- end }}
+  {{- end }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  containers:
+    - name: seqd
+      image: {{ include "seqd.image" . | quote }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      ports:
+        - {name: http, containerPort: 8080}
+      {{- with .Values.secretName }}
+      envFrom:
+        - secretRef: {name: {{ . }}}
+      {{- end }}
+      env:
+        # Near the limit, garbage is collected more often.
+        - {name: GOMEMLIMIT, value: {{ .Values.goMemLimit | quote }}}
+      volumeMounts:
+        - {name: config, mountPath: /etc/seqd, readOnly: true}
+        {{- if $bolt }}
+        - {name: data, mountPath: /var/lib/seqd}
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: {drop: [ALL]}
+      resources: {{- toYaml .Values.resources | nindent 8 }}
+      # The liveness probe checks only the process. It must not be restarted because the store is
+      # away. A node that starts without the store opens its port and waits.
+      startupProbe:
+        httpGet: {path: /healthz, port: http, scheme: {{ include "seqd.scheme" . }}}
+        periodSeconds: 1
+        timeoutSeconds: 2
+        failureThreshold: 30
+      livenessProbe:
+        httpGet: {path: /healthz, port: http, scheme: {{ include "seqd.scheme" . }}}
+        periodSeconds: 10
+        timeoutSeconds: 2
+        failureThreshold: 3
+      readinessProbe:
+        httpGet: {path: /readyz, port: http, scheme: {{ include "seqd.scheme" . }}}
+        periodSeconds: 3
+        timeoutSeconds: 2
+        failureThreshold: 2
+  volumes:
+    - name: config
+      configMap: {name: {{ include "seqd.name" . }}}
+    {{- if and $bolt .Values.volume.existingClaim }}
+    - name: data
+      persistentVolumeClaim: {claimName: {{ .Values.volume.existingClaim }}}
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
