@@ -279,7 +279,7 @@ func TestFaultsOfASystem(t *testing.T) {
 					t.Errorf("%v: %s has no target", system, c.name)
 				}
 			}
-			if names["store-failover"] != (store == Postgres) || !names["store-kill"] || !names["restore"] || names["redis-kill"] != (redis == "sentinel") {
+			if names["store-failover"] != (store != Mongo) || !names["store-kill"] || !names["restore"] || names["redis-kill"] != (redis == "sentinel") {
 				t.Errorf("%v has %v", system, names)
 			}
 		}

@@ -39,7 +39,7 @@ func NewSystem(store, redis, failover string) (System, error) {
 	case failover != "lossless" && failover != "lossy":
 		return s, fmt.Errorf("unknown failover %q; it is lossless or lossy", failover)
 	case s.Lossy && !s.has(standby):
-		return s, fmt.Errorf("the laboratory's %s has no standby", store)
+		return s, fmt.Errorf("%s has no standby here", store)
 	}
 	return s, nil
 }
@@ -79,7 +79,7 @@ func (s System) has(n need) bool {
 	case ownStore:
 		return !s.foreign()
 	case standby:
-		return s.Store == Postgres
+		return s.Store == Postgres || s.Store == MySQL
 	}
 	return true
 }
@@ -90,7 +90,7 @@ const registryLag = time.Minute
 
 // lag returns how much longer nodes may take to be ready because of that.
 func (s System) lag() time.Duration {
-	if s.Lossy || s.Store == MySQL {
+	if s.Lossy {
 		return registryLag
 	}
 	return 0
@@ -107,6 +107,7 @@ func (s System) classes() (all []class) {
 		if !s.has(c.needs) {
 			continue
 		}
+		c.marks.Redis = c.marks.Redis && !s.NoRedis
 		switch {
 		case c.servers && s.has(standby):
 			c.targets = storeRoles
