@@ -185,6 +185,25 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	}
 }
 
+// A range is durable although the server was told meanwhile not to wait for commits.
+func TestPostgresAllocatesDurably(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+	create(t, s)
+	server.Query("ALTER SYSTEM SET synchronous_commit = off")
+	server.Reload()
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	standby.Pause()
+	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("a range did not wait for the standby: %v", err)
+	}
+	standby.Resume()
+	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "0")
+}
+
 // cancelWait ends the wait of the one commit that waits for a standby, as an operator may.
 func cancelWait(t *testing.T, server *testenv.Postgres) {
 	t.Helper()

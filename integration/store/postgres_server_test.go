@@ -190,6 +190,27 @@ func TestPostgresRights(t *testing.T) {
 	must(t, s.ConfirmFence(t.Context(), fencedBy(t, s).Current))
 }
 
+// A range is allocated by one statement, which is prepared if the connection leads straight to the
+// server: pgbouncer gives each transaction another one, which does not know it.
+func TestPostgresAllocatesByOneStatement(t *testing.T) {
+	server := testenv.StartPostgres(t, "log_statement = all")
+	for name, url := range map[string]string{"stmtcache_": server.URL(), "<unnamed>": testenv.StartPgbouncer(t, server.Addr()).URL()} {
+		emptyPostgres(server)
+		s := openPostgres(t, url, nil)
+		create(t, s)
+		before := len(server.Log())
+		for range 10 {
+			if _, err := allocate(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log := server.Log()[before:]
+		if n := strings.Count(log, "execute "+name); n != 10 || strings.Count(log, "execute ") != 10 || strings.Contains(log, " statement: ") {
+			t.Errorf("%d statements were sent as %s:\n%s", n, name, log)
+		}
+	}
+}
+
 // While a stranger holds the row, a request ends in time, on the server too. Afterwards everything
 // works, and no number was taken.
 func TestPostgresLockedRow(t *testing.T) {

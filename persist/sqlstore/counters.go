@@ -35,12 +35,17 @@ func newCounters(l *link) counters {
 	}
 	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
 		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f"
+	standby := "0"
+	if l.dialect.Standby != "" && !l.opts.ReadOnly {
+		standby = l.dialect.Standby
+	}
 	c := counters{
 		link:   l,
 		create: lost + " WHERE " + confirmed,
 		lost:   lost,
-		read:   "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END FROM seqd_counters ",
-		back:   "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
+		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + standby +
+			" FROM seqd_counters ",
+		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
 	}
 	c.epochs = persist.NewEpochs(c.findEpochs)
 	return c
@@ -49,9 +54,12 @@ func newCounters(l *link) counters {
 // scanCounter reads a row of the statement read. The name is returned although the row is damaged.
 func scanCounter(scan Scan) (m persist.Counter, err error) {
 	var name []byte
-	var version, failedOver int64
-	if err := scan(&name, &version, &m.Max, &m.Step, &m.Timestamp, &m.Epoch, &failedOver); err != nil {
+	var version, failedOver, standby int64
+	if err := scan(&name, &version, &m.Max, &m.Step, &m.Timestamp, &m.Epoch, &failedOver, &standby); err != nil {
 		return m, err
+	}
+	if standby != 0 {
+		return m, fmt.Errorf("%w: the server takes no writes any more", persist.ErrUnavailable)
 	}
 	m.BizTag = string(name)
 	if err := checkVersion(m.BizTag, version); err != nil {
