@@ -284,7 +284,7 @@ func TestFaultsOfASystem(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range [][3]string{{"oracle", "none", "lossless"}, {Mongo, "cluster", "lossless"}, {Mongo, "none", "lossy"}, {Postgres, "none", "some"}} {
+	for _, wrong := range [][3]string{{"oracle", "none", "lossless"}, {Mongo, "cluster", "lossless"}, {Mongo, "none", "lossy"}, {MySQL, "none", "lossy"}, {Postgres, "none", "some"}} {
 		if _, err := NewSystem(wrong[0], wrong[1], wrong[2]); err == nil {
 			t.Errorf("%v is accepted", wrong)
 		}

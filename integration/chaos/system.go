@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ type System struct {
 	// NoRedis leaves Redis out: the store orders the numbers of strict biz types.
 	NoRedis bool
 	// Lossy makes the standby of the store asynchronous, so that a failover loses what was
-	// acknowledged. Only for a store with a standby.
+	// acknowledged. Only for Postgres.
 	Lossy bool
 }
 
@@ -38,8 +39,8 @@ func NewSystem(store, redis, failover string) (System, error) {
 		return s, fmt.Errorf("unknown Redis %q; it is sentinel or none", redis)
 	case failover != "lossless" && failover != "lossy":
 		return s, fmt.Errorf("unknown failover %q; it is lossless or lossy", failover)
-	case s.Lossy && !s.has(standby):
-		return s, fmt.Errorf("%s has no standby here", store)
+	case s.Lossy && store != Postgres:
+		return s, errors.New("only postgres can be lossy: two servers of MySQL that take turns have two fences in turn")
 	}
 	return s, nil
 }
