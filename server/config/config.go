@@ -130,6 +130,20 @@ type Store struct {
 // Shared reports whether the store is one that nodes share.
 func (s *Store) Shared() bool { return s.Driver != "bolt" && s.Driver != "memory" }
 
+// Timeout returns the bound of an operation of a store that nodes share, and its key; 0 for another
+// store.
+func (s *Store) Timeout() (key string, timeout time.Duration) {
+	switch s.Driver {
+	case "mongo":
+		return "store.mongo.timeout", s.Mongo.Timeout
+	case "postgres":
+		return "store.postgres.timeout", s.Postgres.Timeout
+	case "mysql":
+		return "store.mysql.timeout", s.MySQL.Timeout
+	}
+	return "", 0
+}
+
 // Postgres is a store in a PostgreSQL database that nodes share.
 type Postgres struct {
 	// URL is the connection string, as a URL or as keywords and values, with credentials and TLS if

@@ -63,7 +63,8 @@ func (r Raised) change() string {
 // Afterwards no previous cursor in Redis counts (invariant U3b), whatever the store and Redis hold:
 // nodes create another one. If Redis is configured, everything that was ever in the cursor counts
 // as issued too, so number may be the highest number that callers are known to have got. If Redis
-// is configured and cannot be asked, Raise changes nothing and returns an error.
+// is configured and cannot be asked, Raise changes nothing and returns an error, unless the store
+// itself sequences the counter, as it then continues to do.
 //
 // While the store has failed over and [Failover] has not confirmed it, numbers continue a gap above
 // number, nodes may be running, and number is above all that left the store: then the rest of this
@@ -133,8 +134,11 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 	defer func() { err = errors.Join(err, client.Close()) }()
 	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
 	if err != nil {
+		if known, readErr := store.Counters().Read(ctx, counter); readErr == nil && known.Epoch == persist.StoreEpoch {
+			return 0, nil // the store sequences the counter
+		}
 		return 0, fmt.Errorf("how far the cursor in Redis went cannot be asked, so nothing was changed: %w. "+
-			"Start Redis; or run this command with a configuration without redis.addrs and with segment.ordering: per-node, and a number above all that callers got", err)
+			"Start Redis; or run this command with a configuration without redis.addrs, and a number above all that callers got", err)
 	}
 	return ceil, nil
 }
@@ -215,14 +219,18 @@ func raise(ctx context.Context, counters persist.Counters, bizType string, numbe
 		// Its epoch counts no more already, and the next range is to begin above a gap.
 		return Raised{Before: known.Max, After: known.Max}, nil
 	}
+	var to persist.Target // empties the epoch
+	if known.Epoch == persist.StoreEpoch {
+		to = persist.Beside // the store sequences the counter: there is no cursor to retire
+	}
 	if known.Max >= number {
 		// None are taken: this retires the cursor, which nodes notice within seconds.
-		_, err := counters.Allocate(ctx, persist.Request{BizTag: bizType})
+		_, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, To: to})
 		return Raised{Before: known.Max, After: known.Max}, err
 	}
 	// One number above number − 1, which nobody gets. It is one atomic step on every store, and
 	// leaves the step and its time alone; if another process has allocated since the look above,
-	// none of theirs are lost. The zero Target empties the epoch.
-	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1})
+	// none of theirs are lost.
+	taken, err := counters.Allocate(ctx, persist.Request{BizTag: bizType, Size: 1, Floor: number - 1, To: to})
 	return Raised{Before: known.Max, After: taken.Last}, err
 }

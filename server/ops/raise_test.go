@@ -207,3 +207,27 @@ func TestRaisePeriod(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// A counter that the store sequences stays so, and needs no Redis.
+func TestRaiseWhatTheStoreSequences(t *testing.T) {
+	store := memory.New(time.Now)
+	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}); err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range []int64{100, 1000} { // below what the store has, and above
+		if _, err := raise(t.Context(), store.Counters(), "order", number, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		counter, err := store.Counters().Read(t.Context(), "order")
+		if err != nil || counter.Epoch != persist.StoreEpoch || counter.Max != max(500, number) {
+			t.Errorf("raised to %d: %+v, %v", number, counter, err)
+		}
+	}
+	cfg, err := config.LoadYAML([]byte("store: {driver: mongo}\nredis: {addrs: [\"127.0.0.1:1\"], timeout: 1s}\nbizTypes: [{name: order}]\n"), config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ceil, err := inCursor(t.Context(), cfg, store, "order"); err != nil || ceil != 0 {
+		t.Errorf("%d, %v", ceil, err)
+	}
+}

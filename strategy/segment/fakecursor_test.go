@@ -176,3 +176,8 @@ func (r *redisModel) Install(ctx context.Context, in rediscursor.Install) (answe
 	}
 	return answer, nil
 }
+
+// Drop removes the cursor.
+func (r *redisModel) Drop(ctx context.Context) error {
+	return r.call(ctx, "drop", func() error { r.hash = nil; return nil })
+}

@@ -225,7 +225,9 @@ func (m *Machine) Send(now time.Time, want int64) Take {
 	if m.most > 0 {
 		t.Size = min(want, m.most)
 	}
-	if epoch, _ := m.to.Cursor(); t.TakesOver() && epoch != "" {
+	// An empty epoch may hide a cursor that nodes still believe in: after a failover of the store, or
+	// a raise. A node that follows finds one only then, or for a new counter.
+	if epoch, _ := m.to.Cursor(); t.TakesOver() && (epoch != "" || m.cfg.Cursor == Follow) {
 		t.Retire = !m.cfg.Without.Has(RuleRetireFirst)
 	}
 	if m.cfg.Without.Has(RuleTakeFloor) {

@@ -1,0 +1,674 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/storetake"
+)
+
+// hookedStore is a store that nodes share, whose operations on counters can be slow or fail.
+type hookedStore struct {
+	persist.Store
+	mu     sync.Mutex // guards what follows
+	before func(op string) error
+	after  func(op string) error // the reply is lost if it returns an error
+	calls  map[string]int
+}
+
+func newHooked() *hookedStore {
+	return &hookedStore{Store: memory.New(time.Now), calls: make(map[string]int)}
+}
+
+func (h *hookedStore) Shared() bool               { return true }
+func (h *hookedStore) Counters() persist.Counters { return hookedShared{h.Store.Counters(), h} }
+
+func (h *hookedStore) change(f func(*hookedStore)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(h)
+}
+
+func (h *hookedStore) called(op string) (n int) {
+	h.change(func(h *hookedStore) { n = h.calls[op] })
+	return n
+}
+
+// call runs an operation with what goes before and after it.
+func (h *hookedStore) call(ctx context.Context, op string, f func() error) error {
+	h.mu.Lock()
+	h.calls[op]++
+	before, after := h.before, h.after
+	h.mu.Unlock()
+	if before != nil {
+		if err := before(op); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := f(); err != nil || after == nil {
+		return err
+	}
+	return after(op)
+}
+
+type hookedShared struct {
+	persist.Counters
+	h *hookedStore
+}
+
+func (c hookedShared) Read(ctx context.Context, name string) (counter persist.Counter, err error) {
+	err = c.h.call(ctx, "read", func() error { counter, err = c.Counters.Read(ctx, name); return err })
+	return counter, err
+}
+
+func (c hookedShared) Allocate(ctx context.Context, req persist.Request) (r persist.Range, err error) {
+	err = c.h.call(ctx, "allocate", func() error { r, err = c.Counters.Allocate(ctx, req); return err })
+	if err != nil {
+		return persist.Range{}, err
+	}
+	return r, nil
+}
+
+// newStored is a node that takes from the store. retire, if it is not nil, removes the cursor.
+func newStored(t testing.TB, store persist.Store, retire func(context.Context) error, change func(*Settings)) (*Stored, *observer) {
+	t.Helper()
+	settings, o := DefaultSettings(), &observer{}
+	if change != nil {
+		change(&settings)
+	}
+	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
+	s, err := NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, retire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s, o
+}
+
+func byStore(s *Settings) { s.Sequencer = SequencerStore }
+
+// Nodes take turns: every number is issued, in order, and one take costs one call.
+func TestStoredNodesCountTogether(t *testing.T) {
+	store := newHooked()
+	from100 := func(s *Settings) { s.Start = 100 }
+	a, _ := newStored(t, store, nil, from100)
+	b, _ := newStored(t, store, nil, from100)
+	next := int64(100)
+	for i := range 50 {
+		for _, s := range []*Stored{a, b} {
+			for _, n := range numbers(t, s, 1+i%3) {
+				if n != next {
+					t.Fatalf("got %d, want %d", n, next)
+				}
+				next++
+			}
+		}
+	}
+	// b was opened before a took over, so its first take was refused and it read once more.
+	if got := store.called("allocate"); got != 101 {
+		t.Errorf("100 takes cost %d calls", got)
+	}
+	if got := store.called("read"); got != 3 {
+		t.Errorf("there were %d reads, want one for each start and one for the take-over", got)
+	}
+	if c := counter(t, store); c.Epoch != persist.StoreEpoch || c.Max != next-1 {
+		t.Errorf("the counter is %+v", c)
+	}
+}
+
+// Callers that arrive while a take is under way share the next one; one that arrives alone does not
+// wait.
+func TestStoredCallersShareATake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, nil)
+		numbers(t, s, 1)
+		store.change(func(h *hookedStore) {
+			h.before = func(string) error { time.Sleep(time.Millisecond); return nil }
+			h.calls["allocate"] = 0
+		})
+		h := ordercheck.New()
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				began := h.Now()
+				h.Add(began, fmt.Sprint(i), numbers(t, s, 1+i%3))
+			})
+		}
+		wg.Wait()
+		if got := store.called("allocate"); got > 2 {
+			t.Errorf("50 callers took %d calls, want 2 at most", got)
+		}
+		began := time.Now()
+		h.Add(h.Now(), "alone", numbers(t, s, 1))
+		if took := time.Since(began); took != time.Millisecond {
+			t.Errorf("a caller alone waited %v", took)
+		}
+		if err := h.Check(); err != nil {
+			t.Error(err)
+		}
+		if got := h.Highest(); got != 1+99+1 { // 50 callers got 1, 2 or 3 each
+			t.Errorf("the highest number is %d: numbers were skipped", got)
+		}
+		_ = s.Close(t.Context())
+	})
+}
+
+// A caller that goes away leaves its numbers to nobody.
+func TestStoredCallersThatLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, o := newStored(t, store, nil, nil)
+		numbers(t, s, 1)
+		store.change(func(h *hookedStore) {
+			h.before = func(op string) error { time.Sleep(time.Second); return nil }
+		})
+		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }() // 2
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		var seq seqd.Sequence
+		if err := s.Generate(ctx, 5, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || seq.Len() != 0 {
+			t.Errorf("got %v, %d numbers", err, seq.Len())
+		}
+		if got := numbers(t, s, 1); got[0] != 8 {
+			t.Errorf("got %v, want 8: 3 to 7 belong to a caller that left", got)
+		}
+		if got := o.numbers(seqd.EventAbandoned); got != 5 {
+			t.Errorf("%d numbers were reported as skipped, want 5", got)
+		}
+		_ = s.Close(t.Context())
+	})
+}
+
+// While the store is away callers are refused after acquireTimeout, the store gets about one call a
+// second, and the node is back by itself; only numbers in flight are skipped.
+func TestStoredStoreAwayAndBack(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newHooked()
+			s, o := newStored(t, store, nil, func(s *Settings) { s.AcquireTimeout = time.Second })
+			numbers(t, s, 1)
+			away := func(string) error { return errDown }
+			store.change(func(h *hookedStore) {
+				if h.calls = make(map[string]int); lost {
+					h.after = away
+				} else {
+					h.before = away
+				}
+			})
+			if s.Health() != nil {
+				t.Errorf("nobody has noticed, and health is %v", s.Health())
+			}
+			began := time.Now()
+			var wg sync.WaitGroup
+			for range 20 {
+				wg.Go(func() {
+					for time.Since(began) < 30*time.Second {
+						if _, code := try(t, s, 1); code != seqd.CodeStoreUnavailable {
+							t.Errorf("code %q", code)
+						}
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			wg.Wait()
+			if err := s.Health(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+				t.Errorf("health %v", err)
+			}
+			if takes, reads := store.called("allocate"), store.called("read"); takes != 1 || reads > 40 {
+				t.Errorf("in 30 s of outage there were %d takes and %d reads", takes, reads)
+			}
+			store.change(func(h *hookedStore) { h.before, h.after = nil, nil })
+			time.Sleep(2 * time.Second)
+			if s.Health() != nil {
+				t.Errorf("the store is back, and health is %v", s.Health())
+			}
+			want := int64(2)
+			if lost {
+				want = 2 + 1 // one caller led the take whose answer was lost, before the others came
+			}
+			if got := numbers(t, s, 1)[0]; got < want || got > want+19 || !lost && got != want {
+				t.Errorf("got %d, want %d", got, want)
+			}
+			for kind, want := range map[seqd.EventKind]int{seqd.EventStoreAway: 1, seqd.EventStoreBack: 1} {
+				if n := o.count(kind); n != want {
+					t.Errorf("%d × %s, want %d", n, kind, want)
+				}
+			}
+			_ = s.Close(t.Context())
+		})
+	}
+}
+
+// A store that hangs makes the node unhealthy although no call has failed yet.
+func TestStoredStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, func(s *Settings) { s.AcquireTimeout = 5 * time.Second })
+		numbers(t, s, 1)
+		hangs := make(chan struct{})
+		store.change(func(h *hookedStore) { h.before = func(string) error { <-hangs; return errDown } })
+		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }()
+		time.Sleep(7 * time.Second)
+		if err := s.Health(); seqd.CodeOf(err) != seqd.CodeTimeout {
+			t.Errorf("health %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_ = s.Close(ctx)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("close took %s", took)
+		}
+		close(hangs)
+	})
+}
+
+// Only numbers above all that this process has seen are issued from a store that was restored.
+func TestStoredRestored(t *testing.T) {
+	store := memory.New(time.Now)
+	a, o := newStored(t, store, nil, func(s *Settings) { s.RestoreGap = 5000; s.Step = 1 })
+	numbers(t, a, 100)
+	numbers(t, a, 50)
+	restore(t, store, 100)
+	if got, want := numbers(t, a, 1)[0], int64(150+5000+1); got != want {
+		t.Errorf("got %d, want %d", got, want)
+	}
+	if o.count(seqd.EventStoreBehind) != 1 {
+		t.Errorf("events %v", o.counts)
+	}
+	if got := numbers(t, a, 1)[0]; got != 5152 || o.count(seqd.EventStoreBehind) != 1 {
+		t.Errorf("then got %d; events %v", got, o.counts)
+	}
+}
+
+// After a failover that lost numbers, they begin above a gap, and the store continues to sequence.
+func TestStoredFailover(t *testing.T) {
+	store := newFailingOver()
+	gap := func(s *Settings) { s.RestoreGap = 5000; s.Step = 1 }
+	a, o := newStored(t, store, nil, gap)
+	b, _ := newStored(t, store, nil, gap)
+	numbers(t, a, 100)
+	copied := store.copied()
+	last := numbers(t, a, 50)[49]
+	store.failOver(copied)
+	// b has seen nothing, and the store has 100.
+	first := numbers(t, b, 1)[0]
+	if first != 100+5000+1 {
+		t.Errorf("got %d after the failover; %d was issued before it", first, last)
+	}
+	if got := numbers(t, a, 1)[0]; got != first+1 {
+		t.Errorf("the other node got %d, want %d", got, first+1)
+	}
+	if o.count(seqd.EventStoreFailedOver) != 0 {
+		t.Error("the other node found no gap, and reported one")
+	}
+	counter, err := store.Counters().Read(t.Context(), "order")
+	if err != nil || counter.Epoch != persist.StoreEpoch {
+		t.Errorf("%+v, %v", counter, err)
+	}
+}
+
+// At the end of all numbers each of them is issued, then callers are refused, which is healthy.
+func TestStoredExhausted(t *testing.T) {
+	store := newHooked()
+	s, o := newStored(t, store, nil, func(s *Settings) { s.Start = seqd.MaxNumber - 9 })
+	if got := numbers(t, s, 8)[7]; got != seqd.MaxNumber-2 {
+		t.Errorf("got %d", got)
+	}
+	var wg sync.WaitGroup
+	h := ordercheck.New()
+	for i := range 10 {
+		wg.Go(func() {
+			began := h.Now()
+			if got, code := try(t, s, 1); code == "" {
+				h.Add(began, fmt.Sprint(i), got)
+			} else if code != seqd.CodeExhausted {
+				t.Errorf("code %s", code)
+			}
+		})
+	}
+	wg.Wait()
+	if err := h.Check(); err != nil || h.Numbers() != 2 {
+		t.Errorf("%d of the last 2 numbers were issued; %v", h.Numbers(), err)
+	}
+	if s.Health() != nil || o.count(seqd.EventNearlyExhausted) != 1 {
+		t.Errorf("health %v, events %v", s.Health(), o.counts)
+	}
+}
+
+// A counter that the store has lost is refused, and issued from again when it is back.
+func TestStoredCounterLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, nil)
+		numbers(t, s, 10)
+		kept := counter(t, store)
+		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, code := try(t, s, 1); code != seqd.CodeConflict {
+				t.Errorf("code %s", code)
+			}
+		}
+		if seqd.CodeOf(s.Health()) != seqd.CodeConflict {
+			t.Errorf("health %v", s.Health())
+		}
+		if err := store.Counters().Create(t.Context(), kept); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if got := numbers(t, s, 1)[0]; got != 11 || s.Health() != nil {
+			t.Errorf("got %d, health %v", got, s.Health())
+		}
+		_ = s.Close(t.Context())
+	})
+}
+
+// The step in the store follows consumption, so that restoreGap can.
+func TestStoredRecordsTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, func(s *Settings) { s.Step, s.TargetDuration = 100, 10*time.Second })
+		for range 100 {
+			numbers(t, s, 10)
+			time.Sleep(100 * time.Millisecond) // 100 numbers a second
+			synctest.Wait()
+		}
+		for range 100 {
+			numbers(t, s, 100)
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		if step := counter(t, store).Step; step < 500 || step > 2000 {
+			t.Errorf("at 100 numbers a second and a target of 10 s the step is %d", step)
+		}
+		if reads := store.called("read"); reads > 60 {
+			t.Errorf("200 takes cost %d reads", reads)
+		}
+		_ = s.Close(t.Context())
+	})
+}
+
+// What `sequencer` does about a counter that a cursor in Redis sequences.
+func TestStoredFindsACursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), &redisModel{}
+		c := node(t, store, redis, &observer{}, nil)
+		issued := numbers(t, c, 100)[99]
+		synctest.Wait()
+		closeAll(t, c)
+
+		auto, _ := newStored(t, store, nil, nil)
+		_, code := try(t, auto, 1)
+		if code != seqd.CodeConflict || !errors.Is(auto.Health(), error(storetake.ErrCursor)) {
+			t.Errorf("auto without Redis: code %q, health %v", code, auto.Health())
+		}
+		if redis.hash == nil {
+			t.Fatal("there is no cursor")
+		}
+		a, _ := newStored(t, store, redis.Drop, byStore)
+		b, _ := newStored(t, store, redis.Drop, byStore)
+		last := issued
+		for range 3 {
+			for _, s := range []*Stored{a, b} {
+				got := numbers(t, s, 1)[0]
+				if got <= last {
+					t.Errorf("got %d after %d", got, last)
+				}
+				last = got
+			}
+		}
+		if redis.hash != nil {
+			t.Error("the cursor was not removed")
+		}
+		time.Sleep(2 * time.Second)
+		if got := numbers(t, auto, 1)[0]; got != last+1 {
+			t.Errorf("auto got %d after %d", got, last)
+		}
+		for _, s := range []*Stored{auto, a, b} {
+			_ = s.Close(t.Context())
+		}
+	})
+}
+
+// A node takes over from a cursor once. If a cursor takes over later, the node refuses until the
+// store sequences the counter again, or its definition changes.
+func TestStoredTakesOverOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), &redisModel{}
+		old, _ := newStored(t, store, redis.Drop, byStore)
+		numbers(t, old, 10)
+		c := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })
+		last := numbers(t, c, 10)[9]
+		for range 5 {
+			if _, code := try(t, old, 1); code != seqd.CodeStarting {
+				t.Errorf("the node with the old definition answered %q", code)
+			}
+			got := numbers(t, c, 1)[0]
+			if got <= last {
+				t.Errorf("%d after %d", got, last)
+			}
+			last = got
+			time.Sleep(time.Second)
+		}
+		if seqd.CodeOf(old.Health()) != seqd.CodeStarting {
+			t.Errorf("health %v", old.Health())
+		}
+		// The definition changes back: the cursor's node is closed, and another one takes over.
+		closeAll(t, c)
+		again, _ := newStored(t, store, redis.Drop, byStore)
+		if got := numbers(t, again, 1)[0]; got <= last {
+			t.Errorf("%d after %d", got, last)
+		}
+		time.Sleep(2 * time.Second)
+		numbers(t, old, 1)
+		_ = old.Close(t.Context())
+		_ = again.Close(t.Context())
+	})
+}
+
+// A cursor takes over from the store once, too. It does not issue on its own while the store has the
+// order.
+func TestSharedYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), &redisModel{}
+		old := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })
+		last := numbers(t, old, 10)[9]
+		synctest.Wait()
+		s, _ := newStored(t, store, redis.Drop, byStore)
+		if got := numbers(t, s, 1)[0]; got <= last {
+			t.Errorf("%d after %d", got, last)
+		}
+		for round := range 4 {
+			if round == 2 { // nor if Redis goes away
+				redis.change(func(r *redisModel) { r.down = errDown })
+			}
+			if got, code := try(t, old, 1); code != seqd.CodeStarting {
+				t.Errorf("the node with the old definition answered %q %v", code, got)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if seqd.CodeOf(old.Health()) != seqd.CodeStarting {
+			t.Errorf("health %v", old.Health())
+		}
+		redis.change(func(r *redisModel) { r.down = nil })
+		last = numbers(t, s, 1)[0]
+		_ = s.Close(t.Context())
+		again := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })
+		if got := numbers(t, again, 1)[0]; got <= last {
+			t.Errorf("%d after %d", got, last)
+		}
+		time.Sleep(3 * time.Second)
+		numbers(t, old, 1)
+		closeAll(t, old, again)
+	})
+}
+
+// A node whose `sequencer` is redis refuses while Redis is away, if the store has the order.
+func TestSharedWaitsForRedisToTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), &redisModel{down: errDown}
+		s, _ := newStored(t, store, nil, nil)
+		last := numbers(t, s, 1)[0]
+		c := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })
+		if got, code := try(t, c, 1); code != seqd.CodeRedisUnavailable {
+			t.Errorf("got %v, code %q", got, code)
+		}
+		last = max(last, numbers(t, s, 1)[0])
+		redis.change(func(r *redisModel) { r.down = nil })
+		time.Sleep(2 * time.Second)
+		if got := numbers(t, c, 1)[0]; got <= last {
+			t.Errorf("%d after %d", got, last)
+		}
+		closeAll(t, c)
+		_ = s.Close(t.Context())
+	})
+}
+
+// Over nodes, a store that comes and goes, lost replies, and callers who leave: order and no number
+// twice, and every number that left the store is accounted for.
+func TestStoredRandom(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 7))
+				store, h := newHooked(), ordercheck.New()
+				var nodes []*Stored
+				for range 3 {
+					s, _ := newStored(t, store, nil, func(s *Settings) { s.AcquireTimeout = 300 * time.Millisecond })
+					nodes = append(nodes, s)
+				}
+				var wg sync.WaitGroup
+				for caller := range 12 {
+					random := rand.New(rand.NewPCG(seed, uint64(caller)))
+					wg.Go(func() {
+						for range 60 {
+							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(500))*time.Millisecond)
+							var seq seqd.Sequence
+							began := h.Now()
+							if err := nodes[caller%3].Generate(ctx, 1+random.IntN(5), &seq); err == nil {
+								h.Add(began, fmt.Sprint(caller), slices.Collect(seq.Numbers()))
+							}
+							cancel()
+							time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+						}
+					})
+				}
+				for range 20 {
+					fault := random.IntN(3)
+					store.change(func(s *hookedStore) {
+						s.before = func(string) error { time.Sleep(time.Millisecond); return nil }
+						s.after = nil
+						switch fault {
+						case 1:
+							s.before = func(string) error { return errDown }
+						case 2:
+							s.after = func(string) error { time.Sleep(time.Millisecond); return errDown }
+						}
+					})
+					time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
+				}
+				store.change(func(s *hookedStore) { s.before, s.after = nil, nil })
+				wg.Wait()
+				if err := h.Check(); err != nil {
+					t.Error(err)
+				}
+				if h.Numbers() == 0 {
+					t.Error("nothing was issued")
+				}
+				for _, s := range nodes {
+					_ = s.Close(t.Context())
+				}
+			})
+		})
+	}
+}
+
+// A stop waits for the take under way, and callers who come later are refused.
+func TestStoredClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, nil)
+		numbers(t, s, 1)
+		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(time.Second); return nil } })
+		got := make(chan []int64, 1)
+		go func() { got <- numbers(t, s, 3) }()
+		synctest.Wait()
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := <-got; len(n) != 3 {
+			t.Errorf("got %v", n)
+		}
+		if _, code := try(t, s, 1); code != seqd.CodeStopping {
+			t.Errorf("code %q", code)
+		}
+		if counter(t, store).Max != 4 {
+			t.Errorf("a clean stop skipped numbers: %+v", counter(t, store))
+		}
+		if k := s.knows(); k.issued != 4 || k.alone != 4 {
+			t.Errorf("it knows %+v", k)
+		}
+	})
+}
+
+// Nothing is in hand, and the rate is that of the store.
+func TestMeasureStored(t *testing.T) {
+	s, _ := newStored(t, newHooked(), nil, func(s *Settings) { s.Start = 101 })
+	wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugeInHand: 0, seqd.GaugeStep: 0, seqd.GaugeFill: missing, seqd.GaugeHighest: missing, seqd.GaugeRate: 0})
+	numbers(t, s, 10)
+	wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugeInHand: 0, seqd.GaugeStep: 0, seqd.GaugeFill: missing, seqd.GaugeHighest: 110})
+}
+
+// Periods are sequenced by the store each on its own, and a period that was removed is not issued
+// from again.
+func TestStoredPeriods(t *testing.T) {
+	store := newHooked()
+	settings := DefaultSettings()
+	settings.Reset = seqd.ResetDaily
+	var clock clock
+	clock.set("2026-11-20T12:00:00Z")
+	env := strategy.Env{Store: store, Now: clock.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
+	built, err := build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := built.(*Periodic)
+	defer func() { _ = s.Close(context.Background()) }()
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	first := numbers(t, s, 3)
+	clock.set("2026-11-21T12:00:00Z")
+	if second := numbers(t, s, 3); !slices.Equal(first, []int64{1, 2, 3}) || !slices.Equal(second, first) {
+		t.Errorf("got %v, then %v", first, second)
+	}
+	for _, day := range []string{"order@20261120", "order@20261121"} {
+		counter, err := store.Counters().Read(t.Context(), day)
+		if err != nil || counter.Epoch != persist.StoreEpoch || counter.Max != 3 {
+			t.Errorf("%+v, %v", counter, err)
+		}
+	}
+}
