@@ -13,7 +13,7 @@ import (
 
 // newMySQL creates an empty database and returns the options of a store in it. Tests of one server
 // share it.
-func newMySQL(t *testing.T, server *testenv.MariaDB) mysql.Options {
+func newMySQL(t testing.TB, server *testenv.MariaDB) mysql.Options {
 	t.Helper()
 	return mysql.Options{DSN: server.NewDSN(), Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
 }

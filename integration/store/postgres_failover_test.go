@@ -86,7 +86,8 @@ func TestPostgresFailover(t *testing.T) {
 	if err != nil || table.Source != fence.Current || table.Lag <= 0 || table.Set == nil || len(table.Slots) != 1 {
 		t.Errorf("the registry is %+v, %v", table, err)
 	}
-	if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5), Source: before.Current}); err != nil || made {
+	renewal := persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5), Source: before.Current}
+	if made, err := s.Slots().Swap(ctx, registry, renewal); err != nil || made {
 		t.Errorf("a swap under the former fence: %t, %v", made, err)
 	}
 

@@ -100,13 +100,15 @@ func TestPostgresOddRows(t *testing.T) {
 	ctx := t.Context()
 	source := fencedBy(t, s).Current
 	history := persist.HistoryRecord{ID: persist.HistoryID(5, 1, 1), BizType: "order", Time: 5, First: 1, Last: 1, Count: 1}
+	const newer = `convert_to(replace(convert_from(body, 'UTF8'), '"v":1', '"v":2'), 'UTF8')`
 	for _, test := range []struct {
 		damage string
 		want   error
 	}{
-		{"UPDATE seqd_counters SET version = 2; UPDATE seqd_documents SET version = 2; UPDATE seqd_slots SET body = convert_to(replace(convert_from(body, 'UTF8'), '\"v\":1', '\"v\":2'), 'UTF8'); " +
-			"UPDATE seqd_history SET body = convert_to(replace(convert_from(body, 'UTF8'), '\"v\":1', '\"v\":2'), 'UTF8')", persist.ErrNewer},
-		{"UPDATE seqd_counters SET epoch = 'odd'; UPDATE seqd_documents SET body = '\\xff'; UPDATE seqd_slots SET body = substr(body, 2); UPDATE seqd_history SET body = ''", persist.ErrInvalid},
+		{"UPDATE seqd_counters SET version = 2; UPDATE seqd_documents SET version = 2; " +
+			"UPDATE seqd_slots SET body = " + newer + "; UPDATE seqd_history SET body = " + newer, persist.ErrNewer},
+		{"UPDATE seqd_counters SET epoch = 'odd'; UPDATE seqd_documents SET body = '\\xff'; " +
+			"UPDATE seqd_slots SET body = substr(body, 2); UPDATE seqd_history SET body = ''", persist.ErrInvalid},
 	} {
 		server.Query("TRUNCATE seqd_counters, seqd_documents, seqd_slots, seqd_history")
 		must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))

@@ -61,7 +61,10 @@ func numbered(statement string) string {
 func allocateStatement(lossless bool) string {
 	failedOver, weak := "c.fence <> f.present", "'off'"
 	if lossless {
-		failedOver, weak = "false", "'off', 'local', 'remote_write'"
+		weak = "'off', 'local', 'remote_write'"
+	}
+	if lossless || sabotage.Off(sabotage.FenceCompared) {
+		failedOver = "false"
 	}
 	durable := "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END"
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"

@@ -57,7 +57,7 @@ func isOurs(err error) bool {
 	return false
 }
 
-// The codes of the server that need a word, https://www.postgresql.org/docs/current/errcodes-appendix.html.
+// The codes of the server that need a word; see the manual, appendix A.
 const (
 	uniqueViolation   = "23505"
 	readOnly          = "25006"

@@ -157,8 +157,8 @@ func (c *counters) Delete(ctx context.Context, bizTag string) error {
 	return c.whyNot(ctx, bizTag, err)
 }
 
-// whyNot finds out why a statement found no row: reading it says whether it is damaged or of another
-// format.
+// whyNot finds out why a statement found no row: reading it says whether it is damaged or of
+// another format.
 func (c *counters) whyNot(ctx context.Context, bizTag string, err error) error {
 	if !errors.Is(err, persist.ErrNotFound) {
 		return about(bizTag, err)
@@ -227,7 +227,8 @@ func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (pers
 		return persist.Range{}, err
 	}
 	time.Sleep(50 * time.Millisecond)
-	_, err = c.db.Exec(ctx, "write counter", "UPDATE seqd_counters SET highest = ?, step = ?, step_at = ?, epoch = ?, fence = "+c.dialect.Fence+" WHERE name = ?",
+	_, err = c.db.Exec(ctx, "write counter",
+		"UPDATE seqd_counters SET highest = ?, step = ?, step_at = ?, epoch = ?, fence = "+c.dialect.Fence+" WHERE name = ?",
 		next.Max, next.Step, next.Timestamp, next.Epoch, []byte(req.BizTag))
 	return r, err
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Scan copies the columns of a row: into an *int64, a *string, a *[]byte, or a **int64 if the column
-// can be NULL. The bytes of a NULL are nil.
+// Scan copies the columns of a row: into an *int64, a *string, a *[]byte, or a **int64 if the
+// column can be NULL. The bytes of a NULL are nil.
 type Scan func(columns ...any) error
 
 // Conn sends statements. Each call sends one, in one round trip, and never repeats it unless it is
