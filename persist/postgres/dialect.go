@@ -66,6 +66,9 @@ func allocateStatement(lossless bool) string {
 	if lossless || sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
 	}
+	if sabotage.Off(sabotage.FenceCompared) {
+		failedOver = "false"
+	}
 	durable := "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END"
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
