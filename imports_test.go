@@ -175,7 +175,7 @@ var rules = map[string]rule{
 			"interface that it implements",
 	},
 	"server/doctor": {
-		may: ". persist persist/bolt persist/mongo persist/mysql persist/postgres server/config " +
+		may: ". persist persist/bolt persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/segment/rediscursor",
 		why: "it examines the back ends of the service, and needs of strategies and plugins the " +
 			"keys of their settings only",

@@ -33,8 +33,10 @@ type backends struct {
 	redisAddr string
 	redis     *redis.Client // to inspect the server
 	mongoURI  string
-	databases []string // used on the MongoDB server
-	cleanUps  []func() error
+	// postgresURL is that of the PostgreSQL server, without a database; it ends in a slash.
+	postgresURL string
+	databases   []string // used on the MongoDB server
+	cleanUps    []func() error
 }
 
 // startBackends starts both servers. If ownStore is set, the store is always the stand-in.
@@ -205,6 +207,11 @@ type child struct {
 }
 
 func startChild(ctx context.Context, dir string, env []string, path string, args ...string) (*child, error) {
+	return startChildAs(ctx, nil, dir, env, path, args...)
+}
+
+// startChildAs is startChild for another user, unless who is nil.
+func startChildAs(ctx context.Context, who *syscall.Credential, dir string, env []string, path string, args ...string) (*child, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &child{cmd: exec.CommandContext(ctx, path, args...), end: cancel, exited: make(chan struct{})}
 	c.cmd.Dir, c.cmd.Env = dir, append(environ(), env...)
@@ -212,7 +219,7 @@ func startChild(ctx context.Context, dir string, env []string, path string, args
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
 	c.cmd.WaitDelay = 10 * time.Minute
 	// The kernel ends the child with the thread that started it, so that thread is kept.
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: who}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()

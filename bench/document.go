@@ -125,8 +125,8 @@ func (d *document) draw(dir string) error {
 func (d *document) markdown() string {
 	var out strings.Builder
 	m := d.Machine
-	fmt.Fprintf(&out, "%d cores (%s), %d MiB, Linux %s, %s, Redis %s; commit %s, %s UTC; %d rounds, %s each, %s in all. Medians; a ratio is the median of the rounds' ratios.\n",
-		m.Cores, m.Processor, m.MemoryMiB, m.Kernel, d.Versions["go"], d.Versions["redis"], d.Commit, d.Began.Format("2006-01-02 15:04"), d.Rounds, d.Duration, d.Took)
+	fmt.Fprintf(&out, "%d cores (%s), %d MiB, Linux %s, %s, Redis %s, PostgreSQL %s; commit %s, %s UTC; %d rounds, %s each, %s in all. Medians; a ratio is the median of the rounds' ratios.\n",
+		m.Cores, m.Processor, m.MemoryMiB, m.Kernel, d.Versions["go"], d.Versions["redis"], d.Versions["postgres"], d.Commit, d.Began.Format("2006-01-02 15:04"), d.Rounds, d.Duration, d.Took)
 	d.shortfalls(&out)
 	if len(d.results) > 0 {
 		fmt.Fprint(&out, "\n## All figures\n\n")

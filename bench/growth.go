@@ -110,8 +110,18 @@ func growNodes(ctx context.Context, o options) (out outcome, err error) {
 	return only(c, err)
 }
 
-// saturateAll loads all URLs at the same time, each over its own connections.
+// saturateAll loads all URLs at the same time, and returns the sum.
 func saturateAll(ctx context.Context, urls []string, duration time.Duration) (sum load, err error) {
+	reports, err := saturateReports(ctx, urls, duration)
+	for _, r := range reports {
+		sum.rate += r.Rate
+		sum.requests += float64(r.Sent)
+	}
+	return sum, err
+}
+
+// saturateReports loads all URLs at the same time, each over its own connections.
+func saturateReports(ctx context.Context, urls []string, duration time.Duration) ([]openloop.Report, error) {
 	reports, failed := make([]openloop.Report, len(urls)), make([]error, len(urls))
 	var all sync.WaitGroup
 	for i, url := range urls {
@@ -120,11 +130,7 @@ func saturateAll(ctx context.Context, urls []string, duration time.Duration) (su
 		})
 	}
 	all.Wait()
-	for _, r := range reports {
-		sum.rate += r.Rate
-		sum.requests += float64(r.Sent)
-	}
-	return sum, errors.Join(failed...)
+	return reports, errors.Join(failed...)
 }
 
 // growBatch asks for 1 to 10,000 numbers at once.

@@ -69,6 +69,10 @@ var figures = []figure{
 	{"plugins", lines(benchPlugins)},
 	{"idempotent", lines(benchIdempotent)},
 	{"overload", lines(benchOverload)},
+	{"postgres.pernode", lines(benchPostgresPerNode)},
+	{"postgres.allocate", lines(benchPostgresAllocate)},
+	{"postgres.strict", lines(benchPostgresStrict)},
+	{"postgres.nodes", lines(benchPostgresNodes)},
 	{"metrics", lines(benchMetrics)},
 	{"packages", lines(benchPackages)},
 	{"percentiles", benchPercentiles},
@@ -87,7 +91,7 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "the built seqd, for the figures that start processes")
 	flag.StringVar(&o.standIn, "standin", "", "the built stand-in for MongoDB, for the figures of strict ordering")
 	flag.StringVar(&o.commit, "commit", "unknown", "the commit that is measured, for the output")
-	flag.StringVar(&o.only, "only", "", "run only these figures: "+strings.Join(names(), ", "))
+	flag.StringVar(&o.only, "only", "", "run only these figures; postgres and growth stand for all of theirs: "+strings.Join(names(), ", "))
 	flag.StringVar(&o.json, "json", "", "write every round's values to this file")
 	flag.StringVar(&o.write, "write", "", "put the output into this document, between its two bench comments, and the charts into the folder performance beside it")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the whole run to this file")
@@ -111,7 +115,8 @@ func names() (list []string) {
 	return list
 }
 
-// chosen returns the figures in -only; growth stands for all figures whose names begin with it.
+// chosen returns the figures in -only. The part of a name before a dot stands for all figures that
+// have it.
 func chosen(only string) (list []figure, err error) {
 	if only == "" {
 		return figures, nil

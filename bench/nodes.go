@@ -6,9 +6,15 @@ import (
 	"errors"
 )
 
-// startNodes starts seqd processes on these servers and returns the URL of each for the biz type
+// startNodes starts seqd processes on Redis and MongoDB and returns the URL of each for the biz type
 // order.
 func (b *backends) startNodes(ctx context.Context, o options, n int) (urls []string, err error) {
+	return b.startNodesOn(ctx, o, n,
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI="+b.mongoURI, "SEQD_STORE_MONGO_DATABASE="+b.databaseFor("nodes"), "SEQD_REDIS_ADDRS="+b.redisAddr)
+}
+
+// startNodesOn is startNodes with the store and Redis that variables of the environment name.
+func (b *backends) startNodesOn(ctx context.Context, o options, n int, backEnds ...string) (urls []string, err error) {
 	if o.binary == "" {
 		return nil, errors.New("-binary is needed")
 	}
@@ -16,16 +22,12 @@ func (b *backends) startNodes(ctx context.Context, o options, n int) (urls []str
 	if err != nil {
 		return nil, err
 	}
-	database := b.databaseFor("nodes")
 	for range n {
 		addr, err := freeAddr()
 		if err != nil {
 			return nil, err
 		}
-		env := []string{
-			"SEQD_SERVER_ADDR=" + addr, "SEQD_LOG_LEVEL=error", "SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + b.mongoURI,
-			"SEQD_STORE_MONGO_DATABASE=" + database, "SEQD_REDIS_ADDRS=" + b.redisAddr, "SEQD_BIZTYPES=" + string(bizTypes),
-		}
+		env := append([]string{"SEQD_SERVER_ADDR=" + addr, "SEQD_LOG_LEVEL=error", "SEQD_BIZTYPES=" + string(bizTypes)}, backEnds...)
 		if err := b.start(ctx, addr, env, o.binary); err != nil {
 			return nil, err
 		}

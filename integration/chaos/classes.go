@@ -48,10 +48,11 @@ func (c *class) locks(target string) (locks []string) {
 }
 
 var (
-	nodes     = []string{"a", "b", "c"}
-	everyLink = []string{"a", "b", "c", "all"}
-	roles     = []string{"primary", "primary", "replica"} // the primary matters more
-	turns     = []time.Duration{
+	nodes      = []string{"a", "b", "c"}
+	everyLink  = []string{"a", "b", "c", "all"}
+	roles      = []string{"primary", "primary", "replica"} // the primary matters more
+	storeRoles = []string{primaryRole, primaryRole, standbyRole}
+	turns      = []time.Duration{
 		50 * time.Millisecond, -50 * time.Millisecond, 400 * time.Millisecond, -400 * time.Millisecond, 900 * time.Millisecond, -900 * time.Millisecond,
 		3 * time.Second, -3 * time.Second, time.Minute, -time.Minute, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour,
 	}

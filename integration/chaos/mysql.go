@@ -66,7 +66,7 @@ func (m *mariadb) addr() string               { return m.one.addr(mysqlPort) }
 func (m *mariadb) server(string) *storeServer { return m.one }
 
 func (m *mariadb) env(addr string) []string {
-	return []string{"SEQD_STORE_DRIVER=mysql", fmt.Sprintf("SEQD_STORE_MYSQL_DSN=%s@tcp(%s)/%s", mysqlDatabase, addr, mysqlDatabase), "SEQD_STORE_MYSQL_FAILOVER=lossless"}
+	return []string{"SEQD_STORE_DRIVER=mysql", fmt.Sprintf("SEQD_STORE_MYSQL_DSN=%s@tcp(%s)/%s", mysqlDatabase, addr, mysqlDatabase), "SEQD_STORE_MYSQL_FAILOVER=lossy"}
 }
 
 // backup uses mariadb-dump, as docs/STORES.md says.

@@ -155,7 +155,10 @@ func (p *postgres) start() error {
 		},
 		func() error { return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(access), 0o600) },
 		s.start,
-		func() error { _, err := p.ask(s, "postgres", "CREATE ROLE "+postgresDatabase+" LOGIN IN ROLE pg_monitor"); return err },
+		func() error {
+			_, err := p.ask(s, "postgres", "CREATE ROLE "+postgresDatabase+" LOGIN IN ROLE pg_monitor")
+			return err
+		},
 		func() error {
 			_, err := p.ask(s, "postgres", "CREATE DATABASE "+postgresDatabase+" OWNER "+postgresDatabase)
 			return err

@@ -51,6 +51,9 @@ func shapes(system System) []shape {
 		segment(switchedName, 6, 200, 100_000, []int{1, 10, 50}, settings{}),
 		segment(lateName, 4, 1000, 100_000, []int{1, 10}, settings{}),
 		segment(movingName, 6, 200, 100_000, []int{1, 10, 50}, settings{}),
+		segment("ledger", 8, 100, 100_000, []int{1, 2, 10, 100}, settings{"sequencer": record.Store, "start": 50}),
+		segment("receipt", 5, 100, 10_000, []int{1, 4, 30}, settings{"sequencer": record.Store, "reset": record.Daily, "plugins": plugins(settings{"name": "format", "template": "R-{date:20060102}-{seq:06}"})}),
+		segment("bulk", 3, 1000, 100_000, []int{1, 1000}, settings{"sequencer": record.Store}),
 		snowflake("user", "wide", 8, []int{1, 10, 200}, 10, 12, settings{}),
 		snowflake("guest", "wide", 3, []int{1, 10}, 10, 12, settings{}),
 		snowflake("device", "offline", 5, []int{1, 10, 200}, 8, 13, settings{"offlineStart": "4s"}),
@@ -59,10 +62,11 @@ func shapes(system System) []shape {
 	for i := range all {
 		byName[all[i].Name] = &all[i]
 	}
-	for _, name := range []string{"huge", "local", "user"} {
+	for _, name := range []string{"huge", "local", "user", "bulk"} {
 		byName[name].hammer, byName[name].MaxAsked = true, hammerCount
 	}
 	byName["invoice"].Display = `^INV-(?P<period>\d{8})-(?P<number>\d{6,})\d$`
+	byName["receipt"].Display = `^R-(?P<period>\d{8})-(?P<number>\d{6,})$`
 	byName["invite"].Display = `^C\d{12}-\d$`
 	byName[lateName].late = true
 	// while the biz type is deleted and created again, a node may have either of the two
@@ -70,7 +74,22 @@ func shapes(system System) []shape {
 	if system.NoRedis {
 		withoutRedis(byName)
 	}
+	if system.Lossy {
+		widen(all)
+	}
 	return all
+}
+
+// lossGap is above what a failover can lose here: batches of hammerCount for some seconds.
+const lossGap = 20_000_000
+
+// widen makes the gap above a failover so large that what is lost fits into it.
+func widen(all []shape) {
+	for i := range all {
+		if s := &all[i]; s.Strategy == record.Segment {
+			s.setting["restoreGap"], s.RestoreGap = lossGap, lossGap
+		}
+	}
 }
 
 // withoutRedis leaves out what needs Redis. The sequencer is not given then: the store is the

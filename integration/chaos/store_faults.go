@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -107,7 +108,32 @@ func failStoreOver(l *laboratory, t *trouble) error {
 	return store.failOver()
 }
 
-// rebuildStandby makes the former primary the standby.
-func rebuildStandby(l *laboratory, _ *trouble) error {
-	return l.world.store.(replicated).rebuild()
+// rebuildStandby makes the former primary the standby. If the failover may have lost writes, it then
+// does what docs/OPERATIONS.md asks of an operator.
+func rebuildStandby(l *laboratory, t *trouble) error {
+	err := l.world.store.(replicated).rebuild()
+	if err != nil || !t.StoreLost {
+		return err
+	}
+	return l.confirmFailover()
+}
+
+// confirmFailover raises the counters that the store has lost, and confirms the failover.
+func (l *laboratory) confirmFailover() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	there, err := l.world.store.counters(ctx)
+	if err != nil {
+		return err
+	}
+	n := l.world.seqds[0]
+	for counter, number := range l.journal.highest() {
+		if _, kept := there[counter]; kept {
+			continue
+		}
+		if err := l.operate(n, "raise", counter, fmt.Sprint(number)); err != nil {
+			return err
+		}
+	}
+	return l.operate(n, "failover", "--confirm")
 }

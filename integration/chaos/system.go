@@ -96,9 +96,11 @@ func (s System) classes() (all []class) {
 		}
 		switch {
 		case c.servers && s.has(standby):
-			c.targets = roles
+			c.targets = storeRoles
 		case c.servers:
 			c.targets = []string{loneStore}
+		case s.Lossy && c.name == "store-failover":
+			c.marks.StoreLost, c.marks.LosesKeys = true, s.NoRedis
 		case s.NoRedis && c.name == "isolate-host":
 			c.targets = nodes
 		case s.NoRedis && c.name == "restore":

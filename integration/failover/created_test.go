@@ -50,7 +50,9 @@ func TestCounterThatTheStandbyNeverGot(t *testing.T) {
 		if err := issue(b); err == nil || !strings.Contains(err.Error()+answer.Body, "store_failed_over") {
 			p.t.Fatalf("created again: %+v, %v", answer, err)
 		}
-		c := p.start("c", env...) // the biz type order has a counter
+		// What has a counter is issued by new nodes too.
+		c := p.launch("c", p.link.Addr(), env...)
+		c.Await("/seq/order", http.StatusOK)
 		p.take(c, "c", 2000)
 		p.confirm()
 		p.put(b, "late")

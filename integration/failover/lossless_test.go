@@ -16,14 +16,15 @@ var lossless = []string{"SEQD_STORE_POSTGRES_FAILOVER=lossless", "SEQD_STORE_MYS
 // lossless may be set only if commits wait for a standby.
 func TestLosslessNeedsAStandbyThatCommitsWaitFor(t *testing.T) {
 	onBoth(t, func(p *pair) {
-		n := node.Launch(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), lossless...)...)
+		n := node.Launch(p.t, p.t.TempDir(), append(append(p.env(p.link.Addr()), settings("per-node")...), lossless...)...)
 		if said := n.Fails(); !strings.Contains(said, "lossless") {
 			p.t.Errorf("it says %s", said)
 		}
 	})
 }
 
-// Commits wait for the standby, and the operator says so. A failover skips nothing.
+// Commits wait for the standby, and the operator says so. A failover skips nothing. While the new
+// server has no standby that commits wait for, nodes refuse it; then they go on by themselves.
 func TestLosslessSkipsNothing(t *testing.T) {
 	onBoth(t, func(p *pair) {
 		p.secure()
@@ -33,9 +34,12 @@ func TestLosslessSkipsNothing(t *testing.T) {
 			p.take(n, "n", 77)
 		}
 		p.cutOff()
-		for range 20 {
-			p.take(n, "n", 77)
-		}
+		onN := p.traffic(n, "n")
+		onN.Await(p.t, "it refuses a server without a standby", func() bool { return strings.Contains(n.Log(), "is lossless, but") })
+		p.succeed()
+		onN.More(p.t, 2000)
+		onN.Stop()
+		p.t.Logf("failures %v", onN.Failures())
 		n.Stop()
 		all := p.check()
 		if highest := all.Highest(); highest != 100+int64(all.Numbers())-1 {

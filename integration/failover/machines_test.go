@@ -1,22 +1,27 @@
 package failover
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
+	"github.com/seqd/seqd/persist"
 )
 
 // The layout of the numbers of machines.
 const (
 	bitsSequence = 12
-	bitsMachine  = 4
+	bitsMachine  = 1 // one for the first node and one for the next
 )
 
 // machines are the settings of nodes that lease machine IDs for a few seconds.
 var machines = []string{
-	`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SNOWFLAKE_BITSMACHINE=4",
+	`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SNOWFLAKE_BITSMACHINE=1",
 	"SEQD_SNOWFLAKE_HORIZON=4s", "SEQD_SNOWFLAKE_RENEWINTERVAL=100ms", "SEQD_SNOWFLAKE_POLLINTERVAL=100ms", "SEQD_SNOWFLAKE_MAXSKEW=200ms",
 }
 
@@ -32,29 +37,54 @@ func momentOf(number int64) moment {
 // for the same time.
 func TestLeaseThatTheStandbyNeverGot(t *testing.T) {
 	onBoth(t, func(p *pair) {
+		p.found()
 		first := p.start("first", machines...)
 		p.take(first, "first", 1)
 		p.reach()
 		p.standby.Detach()
 		lone := testenv.NewLink(p.t, p.primary.Addr())
-		p.each["late"] = ordercheck.New()
-		late := node.StartReady(p.t, p.t.TempDir(), append(p.env(lone.Addr()), machines...)...)
+		late := p.launch("late", lone.Addr(), machines...)
+		late.Await("/readyz", http.StatusOK)
 		onLate := p.traffic(late, "late")
 		onLate.More(p.t, 100)
 		lone.Cut() // it never hears of the failover
 		p.cutOff()
-		next := p.start("next", machines...)
+		next := p.launch("next", p.link.Addr(), machines...)
 		onNext, onFirst := p.traffic(next, "next"), p.traffic(first, "first")
-		onNext.More(p.t, 1000)
-		onFirst.More(p.t, 1000)
-		onLate.Stop()
-		onNext.Stop()
-		onFirst.Stop()
+		onLate.Await(p.t, "the lease ends", func() bool { return onLate.Failed() > 0 })
+		if longtest.Tests() { // leases may have been lost for longer than this test
+			for deadline := time.Now().Add(3 * time.Minute); onNext.Acked() < 1000 || onFirst.Acked() < 1000; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					p.t.Fatalf("not back: %v, %v\n%s", onNext.Failures(), onFirst.Failures(), next.Log())
+				}
+			}
+		}
+		for _, n := range []*node.Traffic{onLate, onNext, onFirst} {
+			n.Stop()
+		}
+		p.t.Logf("failures of the first node %v, of the next %v", onFirst.Failures(), onNext.Failures())
 		for _, n := range []*node.Node{first, late, next} {
 			n.Stop()
 		}
 		p.checkMoments(p.check())
 	})
+}
+
+// found creates the registry as one that cannot have lost leases, so that the first node need not
+// wait.
+func (p *pair) found() {
+	p.t.Helper()
+	slots := p.open(p.primary.Addr()).Slots()
+	const layout = "epoch=2025-01-01T00:00:00Z unit=1ms time=50 sequence=12 machine=1"
+	table, err := slots.Look(p.t.Context(), "machineIds "+layout)
+	if err == nil {
+		_, err = slots.Swap(p.t.Context(), "machineIds "+layout, persist.SlotSwap{Source: table.Source, NewSet: &persist.SlotSet{
+			Incarnation: fmt.Sprintf("%032x", 1), Layout: layout, Ahead: 1, Source: table.Source,
+		}})
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // checkMoments checks that no two nodes issued numbers of one machine ID in the same millisecond.

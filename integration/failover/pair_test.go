@@ -6,6 +6,7 @@ package failover
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ type pair struct {
 	link             *testenv.Link              // to the server in charge
 	reach            func()                     // waits until the standby has everything
 	secure           func()                     // makes commits wait for the standby
+	succeed          func()                     // gives the standby, which was promoted, one that commits wait for
 	env              func(addr string) []string // the settings of nodes that reach the store there
 	open             func(addr string) persist.Store
 
@@ -59,7 +61,14 @@ func onPostgres(t *testing.T, settings ...string) *pair {
 	standby := testenv.StartStandby(t, primary)
 	p := newPair(t, "postgres", primary, standby)
 	p.reach = func() { primary.AwaitStandby(standby) }
-	p.secure = func() { primary.Synchronous() }
+	p.secure = func() {
+		primary.Query("GRANT pg_read_all_stats TO seqd") // without it, nodes cannot see the standby
+		primary.Synchronous()
+	}
+	p.succeed = func() {
+		testenv.StartStandby(t, standby)
+		standby.Synchronous()
+	}
 	p.env = func(addr string) []string { return postgresAt(addr) }
 	p.open = func(addr string) persist.Store {
 		s, err := postgres.Open(t.Context(), postgres.Options{
@@ -85,6 +94,7 @@ func onMariaDB(t *testing.T, settings ...string) *pair {
 	p := newPair(t, "mariadb", primary, standby)
 	p.reach = func() { primary.AwaitReplica(standby) }
 	p.secure = func() { primary.SemiSynchronous(standby) }
+	p.succeed = func() { standby.SemiSynchronous(testenv.StartMariaDBReplica(t, standby)) }
 	p.env = mariaDBAt
 	p.open = func(addr string) persist.Store {
 		s, err := mysql.Open(t.Context(), mysql.Options{
@@ -114,8 +124,16 @@ func newPair(t *testing.T, kind string, primary, standby server) *pair {
 // start starts a node and waits until it is ready.
 func (p *pair) start(name string, settings ...string) *node.Node {
 	p.t.Helper()
+	n := p.launch(name, p.link.Addr(), settings...)
+	n.Await("/readyz", http.StatusOK)
+	return n
+}
+
+// launch starts a node that reaches the store at an address, and does not wait until it is ready.
+func (p *pair) launch(name, addr string, settings ...string) *node.Node {
+	p.t.Helper()
 	p.each[name] = ordercheck.New()
-	return node.StartReady(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), settings...)...)
+	return node.Start(p.t, p.t.TempDir(), append(p.env(addr), settings...)...)
 }
 
 // take requests numbers from a node and records the answer.

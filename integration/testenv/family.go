@@ -6,10 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
-
-	"github.com/seqd/seqd/internal/testing/node"
 )
 
 // family is a process whose children leave its process group, as those of PostgreSQL do.
@@ -25,10 +24,8 @@ func (f family) kill() {
 	for _, child := range children {
 		_ = syscall.Kill(child, syscall.SIGKILL) // fails only if it has ended
 	}
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if !anyRuns(children) {
-			return
-		}
+	for _, child := range children {
+		awaitState(child, "")
 	}
 }
 
@@ -40,9 +37,10 @@ func (f family) stop() ([]int, error) {
 	}
 	children := childrenOf(f.cmd.Process.Pid)
 	for _, child := range children {
-		if syscall.Kill(child, syscall.SIGSTOP) == nil {
-			_ = node.AwaitHalt(child) // fails only if it has ended
-		}
+		_ = syscall.Kill(child, syscall.SIGSTOP) // fails only if it has ended
+	}
+	for _, child := range children {
+		awaitState(child, "T")
 	}
 	return children, nil
 }
@@ -69,14 +67,15 @@ func childrenOf(pid int) []int {
 	return children
 }
 
-// anyRuns reports whether one of the processes has not ended.
-func anyRuns(pids []int) bool {
-	for _, pid := range pids {
-		if state, _ := stat(fmt.Sprintf("/proc/%d/stat", pid)); state != 'Z' && state != 0 {
-			return true
+// awaitState waits until a process has ended or is in one of some states. Its parent may not have
+// noticed its end.
+func awaitState(pid int, states string) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		state, _ := stat(fmt.Sprintf("/proc/%d/stat", pid))
+		if state == 0 || state == 'Z' || strings.IndexByte(states, state) >= 0 {
+			return
 		}
 	}
-	return false
 }
 
 // stat reads the state and the parent of a process from its stat file. The state is 0 if there is

@@ -169,9 +169,29 @@ func (p *Postgres) launch() {
 func (p *Postgres) AwaitReady() {
 	p.t.Helper()
 	p.await("start "+p.name, func(ctx context.Context) error {
+		// without it, the log would fill with connections that were refused
+		if status := p.pidFile(statusLine); status != "ready" && status != "standby" {
+			return fmt.Errorf("its status is %q", status)
+		}
 		_, err := p.query(ctx, "SELECT 1")
 		return err
 	})
+}
+
+// The lines of the file that a running server keeps, from 0.
+const (
+	sharedMemoryLine = 6 // key and ID
+	statusLine       = 7
+)
+
+// pidFile returns a line of the file that a running server keeps, "" if there is none.
+func (p *Postgres) pidFile(line int) string {
+	text, _ := os.ReadFile(filepath.Join(p.data, "postmaster.pid")) // a stopped server has none
+	lines := strings.Split(string(text), "\n")
+	if line >= len(lines) {
+		return ""
+	}
+	return strings.TrimSpace(lines[line])
 }
 
 // await is like the function await, and fails if this server ends.
@@ -187,18 +207,13 @@ func (p *Postgres) await(what string, condition func(context.Context) error) {
 
 // forget frees the shared memory of a server that was killed. The kernel would keep it.
 func (p *Postgres) forget() {
-	lines, err := os.ReadFile(filepath.Join(p.data, "postmaster.pid"))
-	if err != nil {
+	fields := strings.Fields(p.pidFile(sharedMemoryLine))
+	if len(fields) != 2 {
 		return // it was stopped
 	}
-	const keyAndID = 6
-	if all := strings.Split(string(lines), "\n"); len(all) > keyAndID {
-		if fields := strings.Fields(all[keyAndID]); len(fields) == 2 {
-			id, _ := strconv.Atoi(fields[1]) // PostgreSQL wrote it
-			const remove = 0
-			_, _, _ = syscall.Syscall(syscall.SYS_SHMCTL, uintptr(id), remove, 0) // it may be gone
-		}
-	}
+	id, _ := strconv.Atoi(fields[1]) // PostgreSQL wrote it
+	const remove = 0
+	_, _, _ = syscall.Syscall(syscall.SYS_SHMCTL, uintptr(id), remove, 0) // it may be gone
 }
 
 // Addr returns the server's host and port, which stay the same over restarts.

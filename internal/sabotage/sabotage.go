@@ -32,12 +32,19 @@ const (
 	SequenceOnce Rule = "sequence-once"
 	// Claim is: of two requests with one Idempotency-Key one issues.
 	Claim Rule = "claim"
+	// TakeAfterCallers is: a take is sent after all its callers arrived.
+	TakeAfterCallers Rule = "take-after-callers"
+	// TakeOnce is: what a take from the store brought is handed out once.
+	TakeOnce Rule = "take-once"
+	// FenceCompared is S2: a range begins above a gap if the store failed over since the counter
+	// was written.
+	FenceCompared Rule = "fence-compared"
 	// Period is: the numbers of a take belong to the period that it was sent in.
 	Period Rule = "period"
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, LeaseBegin, Rollback, SequenceOnce, Claim, Period}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

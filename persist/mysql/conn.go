@@ -38,18 +38,19 @@ func force(cfg *library.Config, timeout time.Duration) error {
 // are.
 type connector struct {
 	driver.Connector
-	timeout time.Duration
-	session []string
+	timeout  time.Duration
+	lossless bool
+	session  []string
 }
 
 var _ driver.Connector = (*connector)(nil)
 
 // newConnector returns a connector. The time-out bounds the making of a connection, and in the
 // server each statement and each wait for a lock.
-func newConnector(inner driver.Connector, timeout time.Duration) *connector {
+func newConnector(inner driver.Connector, timeout time.Duration, lossless bool) *connector {
 	// Locks are waited for in whole seconds.
 	wait := max(1, (timeout+time.Second-1)/time.Second)
-	return &connector{inner, timeout, []string{
+	return &connector{inner, timeout, lossless, []string{
 		fmt.Sprintf("SET sql_mode = 'STRICT_ALL_TABLES', autocommit = 1, completion_type = 0, sql_safe_updates = 0, "+
 			"sql_auto_is_null = 0, sql_select_limit = DEFAULT, time_zone = '+00:00', innodb_lock_wait_timeout = %d, lock_wait_timeout = %d"+
 			// MySQL bounds only queries.
@@ -78,7 +79,14 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 			return nil, err
 		}
 	}
-	return &conn{libraryConn: made}, nil
+	prepared := &conn{libraryConn: made, lossless: c.lossless}
+	if c.lossless {
+		if prepared.waits, err = replicaWaits(ctx, made); err != nil {
+			_ = made.Close() // err says more
+			return nil, err
+		}
+	}
+	return prepared, nil
 }
 
 // libraryConn is what database/sql uses of a connection of the client library.
@@ -99,6 +107,9 @@ type libraryConn interface {
 type conn struct {
 	libraryConn
 	useless atomic.Bool
+	// lossless says that each write must have been acknowledged by a replica; see proof.go.
+	lossless, transacting bool
+	waits                 string
 }
 
 var (
@@ -110,6 +121,9 @@ var (
 // ExecContext implements [driver.ExecerContext].
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	result, err := c.libraryConn.ExecContext(ctx, query, args)
+	if err == nil && c.lossless && !c.transacting {
+		err = c.prove(ctx)
+	}
 	return result, c.once(err)
 }
 

@@ -48,7 +48,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	if err != nil {
 		return nil, "", errParse
 	}
-	var made driver.Connector = newConnector(inner, opts.Timeout)
+	var made driver.Connector = newConnector(inner, opts.Timeout, opts.Lossless)
 	if !opts.ReadOnly {
 		made = checked{made, opts.Lossless}
 	}

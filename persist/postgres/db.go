@@ -22,6 +22,7 @@ type db struct {
 	pool     *pgxpool.Pool
 	trace    func(ctx context.Context, statement string) func(error)
 	allocate string // statement
+	lossless bool
 	closed   atomic.Bool
 	// bare is true if a pooler refuses parameters at the start of a connection.
 	bare atomic.Bool
@@ -42,7 +43,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	d = &db{trace: opts.Trace, allocate: allocateStatement(opts.Lossless)}
+	d = &db{trace: opts.Trace, allocate: allocateStatement(opts.Lossless), lossless: opts.Lossless}
 	if d.trace == nil {
 		d.trace = func(context.Context, string) func(error) { return func(error) {} }
 	}

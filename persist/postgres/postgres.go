@@ -41,7 +41,10 @@ type Options struct {
 
 // Store is a [persist.Store] and [persist.Fenced] in one PostgreSQL database, safe for concurrent
 // use and for many processes.
-type Store struct{ *sqlstore.Store }
+type Store struct {
+	*sqlstore.Store
+	db *db
+}
 
 var (
 	_ persist.Store  = (*Store)(nil)
@@ -70,5 +73,5 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.postgres.url: open the database %s: %w", where, err)
 	}
-	return &Store{s}, nil
+	return &Store{s, db}, nil
 }

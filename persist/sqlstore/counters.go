@@ -36,11 +36,11 @@ func newCounters(l *link) counters {
 	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
 		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f"
 	c := counters{
-		link: l,
+		link:   l,
 		create: lost + " WHERE " + confirmed,
 		lost:   lost,
-		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END FROM seqd_counters ",
-		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
+		read:   "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END FROM seqd_counters ",
+		back:   "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
 	}
 	c.epochs = persist.NewEpochs(c.findEpochs)
 	return c

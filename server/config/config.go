@@ -130,17 +130,18 @@ type Store struct {
 // Shared reports whether the store is one that nodes share.
 func (s *Store) Shared() bool { return s.Driver != "bolt" && s.Driver != "memory" }
 
-// Timeout returns how long an operation of a store that nodes share may take.
-func (s *Store) Timeout() time.Duration {
+// Timeout returns the bound of an operation of a store that nodes share, and its key; 0 for another
+// store.
+func (s *Store) Timeout() (key string, timeout time.Duration) {
 	switch s.Driver {
 	case "mongo":
-		return s.Mongo.Timeout
+		return "store.mongo.timeout", s.Mongo.Timeout
 	case "postgres":
-		return s.Postgres.Timeout
+		return "store.postgres.timeout", s.Postgres.Timeout
 	case "mysql":
-		return s.MySQL.Timeout
+		return "store.mysql.timeout", s.MySQL.Timeout
 	}
-	return 0
+	return "", 0
 }
 
 // Postgres is a store in a PostgreSQL database that nodes share.

@@ -398,8 +398,8 @@ func TestShippedCluster(t *testing.T) {
 	}
 }
 
-// A cluster can also do with its database alone. Every key that such a file says has a comment or
-// is the default, so only the driver and the sequencer make a difference.
+// A cluster can also do with its database alone: the file differs from the defaults only in the
+// driver and the sequencer.
 func TestShippedClusterOnSQL(t *testing.T) {
 	for driver, secret := range map[string]string{"postgres": "SEQD_STORE_POSTGRES_URL=postgres://seqd:x@db:5432/seqd", "mysql": "SEQD_STORE_MYSQL_DSN=seqd:x@tcp(db:3306)/seqd"} {
 		file, addr := "../../configs/cluster-"+driver+".yaml", "127.0.0.1:8081"

@@ -22,13 +22,21 @@ type clocks struct {
 // clock is how far a clock is ahead of ours. The error is half of the time that the answer took.
 type clock struct {
 	whose         string
+	store         bool // leases of machine IDs are measured by it
 	offset, error time.Duration
 }
 
 func (c *clocks) heard(whose string, offset, roundTrip time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.list = append(c.list, clock{whose, offset, roundTrip / 2})
+	c.list = append(c.list, clock{whose, false, offset, roundTrip / 2})
+}
+
+// heardStore notes the clock of the store.
+func (c *clocks) heardStore(whose string, offset, roundTrip time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, clock{whose, true, offset, roundTrip / 2})
 }
 
 // run compares each clock with ours and with each other.
@@ -47,7 +55,7 @@ func (c clocksCheck) run(_ context.Context, f *findings) {
 	skew, leased := c.maxSkew()
 	for i, a := range list {
 		level := Warn
-		if leased && a.whose == storeClock {
+		if leased && a.store {
 			level = Fail
 		}
 		compare(f, a.whose, "this machine's", a, clock{}, skew, level)
@@ -57,9 +65,6 @@ func (c clocksCheck) run(_ context.Context, f *findings) {
 	}
 	c.ends(f)
 }
-
-// storeClock is the clock that leases of machine IDs are measured by.
-const storeClock = "the MongoDB server"
 
 // compare reports how far two clocks are apart, at the given level if that is too far.
 func compare(f *findings, whose, other string, a, b clock, skew time.Duration, level Level) {

@@ -50,8 +50,8 @@ func (c configCheck) serverSettings(f *findings) {
 func (c configCheck) storeSettings(f *findings) {
 	switch cfg := c.d.Config; {
 	case cfg.Store.Driver == "memory":
-		f.add(Warn, "store.driver", "use bolt or mongo", "memory: numbers restart at every start of seqd")
-	case cfg.Store.Driver == "mongo" && cfg.BizTypesFrom == config.FromConfig:
+		f.add(Warn, "store.driver", "use bolt, or a store that nodes share", "memory: numbers restart at every start of seqd")
+	case cfg.Store.Shared() && cfg.BizTypesFrom == config.FromConfig:
 		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypes; nothing compares them but the shapes of their numbers")
 	}
 }
@@ -154,8 +154,8 @@ func (c configCheck) snowflakeSettings(f *findings, b seqd.BizType) {
 	if horizon < 4*renew {
 		f.add(Warn, b.Name+".horizon", "make it at least 5 × renewInterval", "%s leaves room for %d renewals: a short outage of the registry stops issuing", horizon, horizon/renew)
 	}
-	if timeout := c.d.Config.Store.Mongo.Timeout; c.d.Config.Store.Driver == "mongo" && horizon < renew+2*timeout {
-		f.add(Warn, b.Name+".horizon", "make it at least renewInterval + 2 × store.mongo.timeout",
+	if key, timeout := c.d.Config.Store.Timeout(); timeout > 0 && horizon < renew+2*timeout {
+		f.add(Warn, b.Name+".horizon", "make it at least renewInterval + 2 × "+key,
 			"%s: two renewals that run into the time-out of %s, as at a failover, end the lease", horizon, timeout)
 	}
 }

@@ -122,6 +122,8 @@ func TestConfigurationDangers(t *testing.T) {
 		"no reserve":          {mongoRedis + "bizTypes: [{name: order, reserveSegments: 0}]", "order.reserveSegments", "1 or more", Warn},
 		"horizon by renewals": {"bizTypes: [{name: order, strategy: snowflake, horizon: 3s, renewInterval: 1s, maxSkew: 1s}]", "order.horizon", "3 renewals", Warn},
 		"horizon by time-out": {"store: {driver: mongo}\nbizTypes: [{name: order, strategy: snowflake, horizon: 4s, renewInterval: 200ms}]", "order.horizon", "time-out", Warn},
+		"per node, SQL":       {"store: {driver: postgres}\nbizTypes: [{name: order, ordering: per-node}]", "order.ordering", "each node", Info},
+		"horizon of SQL":      {"store: {driver: mysql}\nbizTypes: [{name: order, strategy: snowflake, horizon: 4s, renewInterval: 200ms}]", "order.horizon", "store.mysql.timeout", Warn},
 		"log without bound":   {"server: {accessLog: \"on\", accessLogPerSecond: 0}\n" + one, "server.accessLog", "every request", Warn},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -379,12 +381,12 @@ func TestJudgeRights(t *testing.T) {
 func TestClocks(t *testing.T) {
 	d := examined(t, "bizTypes: [{name: user, strategy: snowflake}, {name: old, strategy: snowflake, epoch: \"1990-01-01T00:00:00Z\", bitsMachine: 12}]")
 	d.Host.Synchronised = func() (bool, bool) { return false, true }
-	d.clocks.heard(storeClock, 3*time.Second, 10*time.Millisecond)
+	d.clocks.heardStore("the store", 3*time.Second, 10*time.Millisecond)
 	d.clocks.heard("redis a", -1500*time.Millisecond, 10*time.Millisecond)
 	d.clocks.heard("redis b", 0, 10*time.Millisecond)
 	list := run(t, clocksCheck{d}.run)
 	want(t, list, Warn, "this machine", "chrony")
-	want(t, list, Fail, storeClock, "gets no machine ID")
+	want(t, list, Fail, "the store", "gets no machine ID")
 	want(t, list, Warn, "redis a", "more than half")
 	want(t, list, Warn, "redis a", "more than snowflake.maxSkew")
 	want(t, list, OK, "redis b", "this machine's")

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/internal/sharedspan"
 	"github.com/seqd/seqd/persist"
 )
@@ -206,7 +207,9 @@ func (s *sharing) takeOnce() (more bool) {
 	runtime.Gosched()
 	s.mu.Lock()
 	b := s.forming
-	s.forming = nil
+	if !sabotage.Off(sabotage.TakeAfterCallers) {
+		s.forming = nil
+	}
 	return s.taker.send(b)
 }
 
@@ -218,6 +221,9 @@ var errPanic = errors.New("the take panicked")
 // held.
 func (s *sharing) arrived(b *batch, runs []persist.Range, open bool) (more bool) {
 	b.runs, b.back = runs, true
+	if s.forming == b { // only in a sabotaged build
+		s.forming = nil
+	}
 	if !open && s.forming != nil {
 		close(s.forming.done)
 		s.forming = nil

@@ -42,7 +42,13 @@ type Stored struct {
 	taken, step int64
 	measuring   bool
 	low         bool // that few numbers are left was reported
+	// again is what the previous take brought, in a build without [sabotage.TakeOnce].
+	again []persist.Range
 }
+
+// lateCallers is how many numbers a take brings for callers who arrive while it is under way, in a
+// build without [sabotage.TakeAfterCallers].
+const lateCallers = 1000
 
 var (
 	_ counting              = (*Stored)(nil)
@@ -155,7 +161,11 @@ func (s *Stored) gone(_ int64, late bool) error {
 
 // send implements [taker].
 func (s *Stored) send(b *batch) (more bool) {
-	take := s.machine.Send(time.Now(), b.want)
+	want := b.want
+	if sabotage.Off(sabotage.TakeAfterCallers) {
+		want += lateCallers
+	}
+	take := s.machine.Send(time.Now(), want)
 	req := persist.Request{BizTag: s.name, Size: take.Size, Floor: take.Floor, Step: s.step, To: take.To}
 	req = s.settings.withGaps(req, s.record.Step)
 	s.mu.Unlock()
@@ -187,6 +197,9 @@ func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r pers
 	var runs []persist.Range
 	if out.Range.First > 0 {
 		runs = []persist.Range{out.Range}
+	}
+	if sabotage.Off(sabotage.TakeOnce) {
+		runs, s.again = append(s.again, runs...), runs
 	}
 	if more = s.arrived(b, runs, s.machine.Mode() == storetake.Online); !more {
 		defer s.work.Done()

@@ -182,7 +182,7 @@ func (h *evidence) checkRecord(r *Report) {
 // (DESIGN §3 "Guard": "alarm"). Only two primaries explain that: they count separately, and a node
 // may be redirected from one to the other. The last answer may arrive as late as the time-out for
 // Redis. A node must also not find that the store lost acknowledged allocations, unless the
-// laboratory has restored an older copy.
+// laboratory has restored an older copy or made the store lose writes.
 func (h *evidence) checkGuard(r *Report) {
 	splits := h.splits()
 	for _, l := range h.lines {
@@ -195,9 +195,10 @@ func (h *evidence) checkGuard(r *Report) {
 	}
 }
 
-// wentBack reports whether an older copy of the store was restored before a time.
+// wentBack reports whether an older copy of the store was restored, or the store lost writes, before
+// a time.
 func (h *evidence) wentBack(at int64) bool {
-	return slices.ContainsFunc(h.faults, func(f record.Fault) bool { return f.StoreBack && f.Begin <= at })
+	return slices.ContainsFunc(h.faults, func(f record.Fault) bool { return (f.StoreBack || f.StoreLost) && f.Begin <= at })
 }
 
 // redisTimeout is the longest time that a node waits for Redis.

@@ -58,7 +58,7 @@ func (s *simulation) step() {
 	case 2, 3:
 		s.again()
 	default:
-		s.issue(rapid.SampledFrom([]string{order, bill, lot, slip, invoice, user, account}).Draw(s.t, "biz type"))
+		s.issue(rapid.SampledFrom([]string{order, bill, lot, slip, invoice, user, user, account}).Draw(s.t, "biz type"))
 	}
 }
 

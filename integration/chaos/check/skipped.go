@@ -33,10 +33,12 @@ import (
 //   - start was raised by a change;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
+//   - the store lost writes in a failover: the gap, once because of the fence and once because a node
+//     saw higher numbers, and the numbers in hand and in the cursor;
 //   - the run ended: as for a process that ended, and the cursor.
 //
-// If the store orders the numbers, nothing waits anywhere: only calls that got no numbers, changes
-// and restores skip any.
+// If the store orders the numbers, nothing waits anywhere. Then only calls that got no numbers,
+// changes and restores skip any, and takes of unknown outcome, whose callers share another take.
 //
 // A segment has at most maxStep numbers, or as many as callers that waited together asked for. The
 // bound is computed from the record, so it is small for a run without faults.
@@ -69,6 +71,11 @@ func (h *evidence) checkSkipped(r *Report, issues []issue) {
 // firstAttempts is how many attempts are in the first second of a failure, as pauses grow from 20
 // ms.
 const firstAttempts = 7
+
+// attempts is how many attempts each place makes during a fault.
+func attempts(f record.Fault) int64 {
+	return firstAttempts + (f.End-f.Begin)/int64(time.Second) + 1
+}
 
 // fetchers is how many places of a node fetch ranges of a counter: the refill, the standby range,
 // the range to start the cursor with, and the local buffer.
@@ -110,27 +117,40 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 		case l.What == record.Begun, l.What == record.MovedUp:
 			bound += cursor
 		case l.What == record.Restored:
-			bound += max(b.RestoreGap, 10*segment)
+			bound += gapOf(b)
 		}
 	}
 	for _, f := range h.faults {
 		if (f.LosesKeys || f.StoreBack) && strict {
 			bound += cursor // the log line may have been lost with a process
 		}
-		if f.StoreBack {
+		if f.StoreBack || f.StoreLost {
 			bound += ended * int64(len(h.world.Nodes))
 		}
+		if f.StoreLost {
+			bound += cursor + 2*gapOf(b)
+		}
 		if f.Redis && strict || f.Store {
-			lasted := time.Duration(f.End - f.Begin)
-			bound += fetchers * int64(len(h.world.Nodes)) * (firstAttempts + int64(lasted/time.Second) + 1) * step
+			bound += fetchers * int64(len(h.world.Nodes)) * attempts(f) * step
 		}
 	}
 	return bound
 }
 
+// gapOf is the most that is skipped above a store that lost numbers.
+func gapOf(b *bizType) int64 { return max(b.RestoreGap, 10*max(b.MaxStep, b.Step)) }
+
 // boundOfStore is boundOf of a counter whose numbers the store orders.
 func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 	bound = h.unanswered(c.bizType)
+	for _, f := range h.faults {
+		if f.Store {
+			bound += int64(len(h.world.Nodes)) * attempts(f) * h.mostWaiting(c.bizType)
+		}
+		if f.StoreLost {
+			bound += 2 * gapOf(c.bizType)
+		}
+	}
 	for _, a := range h.admins {
 		if a.bizType == c.bizType && a.answered() {
 			bound += h.raised(a, all)
@@ -138,7 +158,7 @@ func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 	}
 	for _, l := range h.lines {
 		if l.What == record.Restored && base(l.BizType) == c.bizType.Name {
-			bound += max(c.bizType.RestoreGap, 10*c.bizType.Step)
+			bound += gapOf(c.bizType)
 		}
 	}
 	return bound

@@ -27,6 +27,14 @@ func TestSkipped(t *testing.T) {
 			s.ends(5, "b", record.Killed)
 			s.call(0, 1, "a", slip, numbers(7, 1))
 		}, RuleSkipped},
+		{"by the store, takes of unknown outcome", func(s *story) {
+			s.fault(0, 10, "cut", "m", breaksStore) // three nodes, eight attempts of two numbers each
+			s.call(20, 21, "a", slip, numbers(49, 2))
+		}, ""},
+		{"by the store, more than that", func(s *story) {
+			s.fault(0, 10, "cut", "m", breaksStore)
+			s.call(20, 21, "a", slip, numbers(50, 2))
+		}, RuleSkipped},
 		{"a call that got nothing", func(s *story) {
 			fails(s.call(0, 1, "b", order), 5)
 			s.call(0, 1, "a", order, numbers(166, 1))

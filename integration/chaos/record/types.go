@@ -178,6 +178,8 @@ type Fault struct {
 	Paused bool `json:"paused,omitempty"` // Target is a node, and is paused
 	// an older copy of the store is restored while all nodes are stopped
 	StoreBack bool `json:"storeBack,omitempty"`
+	// the store may lose writes that it has acknowledged, while nodes run
+	StoreLost bool `json:"storeLost,omitempty"`
 	// Unordered is the biz type whose order over nodes is suspended during the fault, or Every for
 	// all of them.
 	Unordered string `json:"unordered,omitempty"`

@@ -101,6 +101,24 @@ var All = []Sabotage{
 		Rules:  []string{"claim"},
 	},
 	{
+		Name:   "late-callers",
+		Lacks:  "S3: a take from the store is sent after its callers arrived. Here callers who arrive while it is under way share it",
+		Caught: "order over nodes and order per process, at once, of biz types that the store orders",
+		Rules:  []string{"take-after-callers"},
+	},
+	{
+		Name:   "take-again",
+		Lacks:  "S3: what a take from the store brought is handed out once. Here the next callers get it again",
+		Caught: "duplicate, at once, of biz types that the store orders",
+		Rules:  []string{"take-once", "take-guard"},
+	},
+	{
+		Name:   "no-store-fence",
+		Lacks:  "S2: a range begins above a gap if the store failed over since the counter was written",
+		Caught: "duplicate, with --store postgres --failover lossy, when a standby is promoted that lacks acknowledged writes",
+		Rules:  []string{"fence-compared", "take-floor", "take-guard"},
+	},
+	{
 		Name:   "late-period",
 		Lacks:  "DESIGN §3 \"Periods\": the period is fixed when the take is sent, and travels with the numbers. Here it is the period of half a second later",
 		Caught: "period and duplicate, when a node's clock passes midnight or is set over it",

@@ -10,6 +10,7 @@ import (
 
 	switches "github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/strategy/segment/cursor"
+	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
 // root is the root of the repository.
@@ -22,6 +23,9 @@ func known(t *testing.T) (rules []string) {
 		rules = append(rules, string(r))
 	}
 	for _, r := range cursor.AllRules() {
+		rules = append(rules, r.String())
+	}
+	for _, r := range storetake.AllRules() {
 		rules = append(rules, r.String())
 	}
 	for _, folder := range []string{"strategy/segment/rediscursor/lua", "server/idempotency/lua"} {

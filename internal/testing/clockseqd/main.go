@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run serves, or does what `seqd restored` and `seqd raise` do.
+// run serves, or does what `seqd restored`, `seqd raise` and `seqd failover --confirm` do.
 func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	cfg, err := config.Load(config.Sources{Env: env})
 	if err != nil {
@@ -45,8 +45,11 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 		return ops.Restored(ctx, cfg, func(bizType, done string) { fmt.Fprintf(out, "%s: %s\n", bizType, done) })
 	case len(args) == 3 && args[0] == "raise":
 		return raise(ctx, cfg, args[1], args[2], out)
+	case len(args) == 2 && args[0] == "failover" && args[1] == "--confirm":
+		_, err := ops.Failover(ctx, cfg, true, out)
+		return err
 	case len(args) > 0:
-		return errors.New("the only commands are restored and raise BIZTYPE NUMBER")
+		return errors.New("the only commands are restored, raise BIZTYPE NUMBER and failover --confirm")
 	}
 	now, err := clock(os.Getenv("SEQD_TEST_CLOCK"))
 	if err != nil {

@@ -172,7 +172,8 @@ type inquiry struct {
 // to the task's method asked.
 func (w *work) inquire(now instant, t task, look *rediscursor.Taken) inquiry {
 	q := inquiry{epoch: look.Epoch, before: w.belief.epoch}
-	q.follows = q.before != "" && look.Replaced == q.before
+	// An epoch that was drawn never comes back, but the store may sequence the counter again.
+	q.follows = q.before != "" && q.before != persist.StoreEpoch && look.Replaced == q.before
 	if w.without(RuleAskToAdopt) || w.without(RuleFreshAsks) && w.belief.asked.never() {
 		w.belief.epoch, w.belief.asked = look.Epoch, now
 		t.asked(now, nil)

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+)
+
+// startPair starts MariaDB with a semi-synchronous replica.
+func startPair(t testing.TB) (primary, replica *testenv.MariaDB) {
+	t.Helper()
+	primary = testenv.StartMariaDB(t, testenv.Replicated...)
+	replica = testenv.StartMariaDBReplica(t, primary)
+	primary.SemiSynchronous(replica)
+	return primary, replica
+}
+
+// A commit that did not wait for the replica, because an operator ended the statement, is not
+// acknowledged. Neither is one that a replica may get after its caller stopped waiting.
+func TestMySQLCancelledCommit(t *testing.T) {
+	primary, replica := startPair(t)
+	o := newMySQL(t, primary)
+	o.Lossless, o.Timeout = true, 20*time.Second
+	s := openMySQL(t, o)
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	for what, write := range map[string]func(context.Context) error{
+		"a range": func(ctx context.Context) error { _, err := allocate(ctx, s); return err },
+		"a slot": func(ctx context.Context) error {
+			made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet})
+			if made {
+				err = errors.New("it was acknowledged")
+			}
+			return err
+		},
+	} {
+		must(t, func() error { _, err := allocate(t.Context(), s); return err }())
+		replica.Pause()
+		done := make(chan error, 1)
+		go func() { done <- write(t.Context()) }()
+		killWait(t, primary)
+		if err := <-done; !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "no replica") {
+			t.Errorf("%s whose commit was cancelled: %v", what, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if _, err := allocate(ctx, s); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after %s, a range while the replica is away: %v", what, err)
+		}
+		cancel()
+		replica.Resume()
+	}
+	if r, err := allocate(t.Context(), s); err != nil || r.First < 31 {
+		t.Errorf("%+v, %v: ranges that may have been taken come again", r, err)
+	}
+}
+
+// killWait ends the statement of the store that waits for the replica, as an operator may.
+func killWait(t *testing.T, primary *testenv.MariaDB) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		id := primary.Query("SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for semi-sync ACK%'")
+		if id != "" {
+			primary.Query("KILL QUERY " + id)
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("no commit waits for the replica")
+}
