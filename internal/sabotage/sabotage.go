@@ -24,6 +24,9 @@ const (
 	EpochHeld Rule = "epoch-held"
 	// GiveBackSwap is U2: numbers are given back only if nobody has allocated since.
 	GiveBackSwap Rule = "give-back-swap"
+	// FailoverGap is: a range begins a gap higher if the store failed over since the counter was
+	// written.
+	FailoverGap Rule = "failover-gap"
 	// LeaseBegin is U5: the times of a lease are above every time that was granted before.
 	LeaseBegin Rule = "lease-begin"
 	// Rollback is: nothing is issued while the clock is behind the last time that was used.
@@ -44,7 +47,7 @@ const (
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -64,7 +65,9 @@ func (s *Settings) LostGap(step int64) int64 { return s.gap(step) }
 // that decides whether there is a gap.
 func (s *Settings) withGaps(req persist.Request, recorded int64) persist.Request {
 	gap := s.gap(recorded)
-	req.FailoverGap = gap
+	if !sabotage.Off(sabotage.FailoverGap) {
+		req.FailoverGap = gap
+	}
 	if req.Floor >= s.Start { // otherwise nothing was seen yet
 		req.Gap = min(gap, (seqd.MaxNumber-req.Floor)/2)
 	}
