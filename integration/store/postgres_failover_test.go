@@ -86,7 +86,8 @@ func TestPostgresFailover(t *testing.T) {
 	if err != nil || table.Source != fence.Current || table.Lag <= 0 || table.Set == nil || len(table.Slots) != 1 {
 		t.Errorf("the registry is %+v, %v", table, err)
 	}
-	if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5), Source: before.Current}); err != nil || made {
+	renewal := persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5), Source: before.Current}
+	if made, err := s.Slots().Swap(ctx, registry, renewal); err != nil || made {
 		t.Errorf("a swap under the former fence: %t, %v", made, err)
 	}
 
@@ -183,6 +184,25 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	if _, err := s.Documents().Read(ctx, "answer", "x"); err != nil {
 		t.Error(err)
 	}
+}
+
+// A range is durable although the server was told meanwhile not to wait for commits.
+func TestPostgresAllocatesDurably(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+	create(t, s)
+	server.Query("ALTER SYSTEM SET synchronous_commit = off")
+	server.Reload()
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	standby.Pause()
+	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("a range did not wait for the standby: %v", err)
+	}
+	standby.Resume()
+	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "0")
 }
 
 // cancelWait ends the wait of the one commit that waits for a standby, as an operator may.

@@ -53,15 +53,23 @@ func numbered(statement string) string {
 
 // allocateStatement returns the statement that allocates a range: [persist.Counter.Allocated] in
 // SQL. Of concurrent statements the second waits for the row, and then computes with what the first
-// one wrote. Its parameters are:
+// one wrote. The commit is durable whatever the settings of the role, the database or the session
+// have become since the connection was checked. Its parameters are:
 //
 //	$1 name, $2 size, $3 floor, $4 floor plus gap, $5 failover gap, $6 step or 0, $7 now,
 //	$8 new epoch or NULL for the old one, $9 epoch that the counter must have or NULL for any
 func allocateStatement(lossless bool) string {
-	failedOver := "c.fence <> f.present"
+	failedOver, weak := "c.fence <> f.present", "'off'"
+	if lossless {
+		weak = "'off', 'local', 'remote_write'"
+	}
 	if lossless || sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
 	}
+	if sabotage.Off(sabotage.FenceCompared) {
+		failedOver = "false"
+	}
+	durable := "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END"
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
 	most := strconv.FormatInt(persist.MaxNumber, 10)
@@ -72,7 +80,7 @@ func allocateStatement(lossless bool) string {
 	}
 	return "UPDATE seqd_counters c SET highest = " + above + " + $2::bigint, fence = f.present, epoch = COALESCE($8::text, " + epoch + "), " +
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
-		"FROM (SELECT " + fence + " AS present) f " +
+		"FROM (SELECT " + fence + " AS present, " + durable + " AS durable) f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
 		"AND " + above + " <= " + most + " - $2 AND " + held + " RETURNING c.highest"
 }

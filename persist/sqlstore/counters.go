@@ -35,12 +35,17 @@ func newCounters(l *link) counters {
 	}
 	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
 		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f"
+	standby := "0"
+	if l.dialect.Standby != "" && !l.opts.ReadOnly {
+		standby = l.dialect.Standby
+	}
 	c := counters{
 		link:   l,
 		create: lost + " WHERE " + confirmed,
 		lost:   lost,
-		read:   "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END FROM seqd_counters ",
-		back:   "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
+		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + standby +
+			" FROM seqd_counters ",
+		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
 	}
 	c.epochs = persist.NewEpochs(c.findEpochs)
 	return c
@@ -49,9 +54,12 @@ func newCounters(l *link) counters {
 // scanCounter reads a row of the statement read. The name is returned although the row is damaged.
 func scanCounter(scan Scan) (m persist.Counter, err error) {
 	var name []byte
-	var version, failedOver int64
-	if err := scan(&name, &version, &m.Max, &m.Step, &m.Timestamp, &m.Epoch, &failedOver); err != nil {
+	var version, failedOver, standby int64
+	if err := scan(&name, &version, &m.Max, &m.Step, &m.Timestamp, &m.Epoch, &failedOver, &standby); err != nil {
 		return m, err
+	}
+	if standby != 0 {
+		return m, fmt.Errorf("%w: the server takes no writes any more", persist.ErrUnavailable)
 	}
 	m.BizTag = string(name)
 	if err := checkVersion(m.BizTag, version); err != nil {
@@ -149,8 +157,8 @@ func (c *counters) Delete(ctx context.Context, bizTag string) error {
 	return c.whyNot(ctx, bizTag, err)
 }
 
-// whyNot finds out why a statement found no row: reading it says whether it is damaged or of another
-// format.
+// whyNot finds out why a statement found no row: reading it says whether it is damaged or of
+// another format.
 func (c *counters) whyNot(ctx context.Context, bizTag string, err error) error {
 	if !errors.Is(err, persist.ErrNotFound) {
 		return about(bizTag, err)
@@ -219,7 +227,8 @@ func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (pers
 		return persist.Range{}, err
 	}
 	time.Sleep(50 * time.Millisecond)
-	_, err = c.db.Exec(ctx, "write counter", "UPDATE seqd_counters SET highest = ?, step = ?, step_at = ?, epoch = ?, fence = "+c.dialect.Fence+" WHERE name = ?",
+	_, err = c.db.Exec(ctx, "write counter",
+		"UPDATE seqd_counters SET highest = ?, step = ?, step_at = ?, epoch = ?, fence = "+c.dialect.Fence+" WHERE name = ?",
 		next.Max, next.Step, next.Timestamp, next.Epoch, []byte(req.BizTag))
 	return r, err
 }
