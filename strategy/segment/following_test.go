@@ -325,15 +325,15 @@ func TestFollowingCallersWait(t *testing.T) {
 		if err := h.Check(); err != nil || h.Highest() <= last {
 			t.Errorf("the highest number is %d after %d; %v", h.Highest(), last, err)
 		}
-		if f.present.Load().sequencer != SequencerStore {
+		if f.present.Load().sequencer() != SequencerStore {
 			t.Error("it did not follow")
 		}
 		_ = s.Close(t.Context())
 		// and back, although nobody asks this node
 		c := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })
 		last = numbers(t, c, 1)[0]
-		if got := numbers(t, f, 1)[0]; got <= last || f.present.Load().sequencer != SequencerRedis {
-			t.Errorf("got %d after %d from %s", got, last, f.present.Load().sequencer)
+		if got := numbers(t, f, 1)[0]; got <= last || f.present.Load().sequencer() != SequencerRedis {
+			t.Errorf("got %d after %d from %s", got, last, f.present.Load().sequencer())
 		}
 		closeAll(t, c)
 		if err := f.Close(t.Context()); err != nil {

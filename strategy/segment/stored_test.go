@@ -665,6 +665,9 @@ func TestStoredPeriods(t *testing.T) {
 	if second := numbers(t, s, 3); !slices.Equal(first, []int64{1, 2, 3}) || !slices.Equal(second, first) {
 		t.Errorf("got %v, then %v", first, second)
 	}
+	if details := s.Details(); details["sequencer"] != "store" || details["period"] != "2026-11-21" {
+		t.Errorf("details %v", details)
+	}
 	for _, day := range []string{"order@20261120", "order@20261121"} {
 		counter, err := store.Counters().Read(t.Context(), day)
 		if err != nil || counter.Epoch != persist.StoreEpoch || counter.Max != 3 {
