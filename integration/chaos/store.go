@@ -36,8 +36,8 @@ type replicated interface {
 
 var (
 	_ store      = (*mongoStore)(nil)
-	_ store      = (*mariadb)(nil)
 	_ replicated = (*postgres)(nil)
+	_ replicated = (*mariadb)(nil)
 )
 
 // Roles of the servers of a store.
@@ -57,7 +57,7 @@ func (w *world) newStore(system System, binaries Binaries) (store, error) {
 	case system.Store == Postgres:
 		return newPostgres(w, system.Lossy)
 	case system.Store == MySQL:
-		return newMariaDB(w)
+		return newMariaDB(w, system.Lossy)
 	}
 	return newMongoStore(w, binaries.StandIn)
 }

@@ -30,6 +30,9 @@ const (
 	syncs
 	storeReplicates
 	raisesAgain
+	creates
+	recovers
+	confirms
 	looses
 	delays
 	pauses
@@ -45,11 +48,14 @@ const (
 	restoresRaised
 	restoresStopped
 	restoresBare
+	restoresTaken
 	restoresIssued
 	recreates
 	moves
 	mixes
 	turns
+	movesSequencer
+	mixesSequencers
 	savesSnapshot
 	evicts
 	serverRestarts
@@ -62,7 +68,7 @@ const (
 	firstFault = looses
 	// These stop all nodes, or configure some of them differently. Half of the worlds have none of
 	// them.
-	firstRegime, lastRegime = restoresIssued, turns
+	firstRegime, lastRegime = restoresIssued, mixesSequencers
 )
 
 // actions are what each action does. It reports false if there is nothing to do it to. base is how
@@ -89,6 +95,9 @@ var actions = [actionsInAll]struct {
 	syncs:           {10, (*world).syncs},
 	storeReplicates: {6, (*world).storeReplicates},
 	raisesAgain:     {1, (*world).raisesAgain},
+	creates:         {20, (*world).creates},
+	recovers:        {5, (*world).recovers},
+	confirms:        {1, (*world).confirms},
 	looses:          {10, (*world).looses},
 	delays:          {10, (*world).delays},
 	pauses:          {6, (*world).pauses},
@@ -104,11 +113,14 @@ var actions = [actionsInAll]struct {
 	restoresRaised:  {2, (*world).restoresRaised},
 	restoresStopped: {2, (*world).restoresStopped},
 	restoresBare:    {4, (*world).restoresBare},
+	restoresTaken:   {3, (*world).restoresTaken},
 	restoresIssued:  {1, (*world).restoresIssued},
 	recreates:       {1, (*world).recreates},
 	moves:           {1, (*world).moves},
 	mixes:           {2, (*world).mixes},
 	turns:           {2, (*world).turns},
+	movesSequencer:  {1, (*world).movesSequencer},
+	mixesSequencers: {2, (*world).mixesSequencers},
 	savesSnapshot:   {3, (*world).savesSnapshot},
 	evicts:          {3, (*world).evicts},
 	serverRestarts:  {3, (*world).serverRestarts},
@@ -176,6 +188,14 @@ var temptations = [rulesInAll][]action{
 	failoverEpoch:    {storeFailsOver, moves},
 	giveBackFenced:   {storeFailsOver, stops, disconnects},
 	standbyInSync:    {storeFailsOver},
+	createFenced:     {storeFailsOver},
+	takeJoins:        {callerGoes, delays},
+	takeOnce:         {delays},
+	autoKeeps:        {crashes, stops},
+	ownAnswer:        {delays, looses},
+	retireFirst:      {storeFailsOver, crashes},
+	takeFloor:        {backsUp, restoresTaken},
+	takeGuard:        {backsUp, restoresTaken},
 }
 
 // sum makes weights cumulative.
@@ -243,6 +263,9 @@ func (w *world) arrives() bool {
 func (w *world) repeats(m *message) bool {
 	if m.repeated || !w.dice.OneIn(3) {
 		return false
+	}
+	if w.out[takeOnce] && m.to == toStore && m.op.take != nil {
+		return true
 	}
 	return w.out[installOnce] && m.to == toRedis && m.question == install || w.out[giveBackOnce] && m.to == toStore && m.question == giveBack
 }
@@ -337,10 +360,10 @@ func (w *world) awaited(o *op) bool {
 // ticks ticks the machine of a node, mostly when its deadline has passed.
 func (w *world) ticks() bool {
 	n := w.running()
-	if n == nil || n.m == nil {
+	if n == nil {
 		return false
 	}
-	due := n.m.Deadline()
+	due := n.due()
 	switch early := due.Sub(w.now); {
 	case due.IsZero():
 		return false
@@ -349,7 +372,11 @@ func (w *world) ticks() bool {
 	case early > 0 && !w.dice.OneIn(10):
 		return false
 	}
-	n.m.Tick(w.now)
+	if n.st != nil {
+		n.tickStored(w.now)
+	} else {
+		n.m.Tick(w.now)
+	}
 	n.settle()
 	return true
 }
@@ -357,6 +384,9 @@ func (w *world) ticks() bool {
 // isAsked asks a node how it is, which may make it look, or has it prepare for callers.
 func (w *world) isAsked() bool {
 	n := w.running()
+	if n != nil && n.st != nil {
+		n.st.Health(w.now)
+	}
 	if n == nil || n.m == nil {
 		return false
 	}
@@ -406,7 +436,7 @@ func (w *world) resumes() bool {
 
 func (w *world) crashes() bool {
 	n := w.someNode()
-	if !n.up {
+	if !n.up || w.restoredTaken {
 		return false
 	}
 	n.die("crashes")
@@ -415,7 +445,7 @@ func (w *world) crashes() bool {
 
 func (w *world) stops() bool {
 	n := w.running()
-	if n == nil || n.ops[givingBack] != nil {
+	if n == nil || n.ops[givingBack] != nil || w.restoredTaken {
 		return false
 	}
 	if n.stopping {

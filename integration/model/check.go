@@ -25,12 +25,14 @@ import (
 //   - while two servers are primaries, and then until the cursor of the remaining one has passed
 //     every number that was taken so far. (Not only those taken during that time: the advance of a
 //     node that came back meanwhile may have gone to the other cursor.)
-//   - from the first process that uses another Redis than the others, or whose ordering is
-//     per-node, until all are the same again and none can still believe what the store said before
+//   - from the first process that uses another Redis or sequencer than the others, or whose ordering
+//     is per-node, until all are the same again and none can still believe what the store said before
 //     that, see unsettled. From then on numbers are above all that were issued anywhere.
 //
+// While all processes take from the store, order is never suspended, and all of the above ends.
+//
 // Failovers, restarts, lost hashes and restored stores do not suspend it, nor does a move to
-// another Redis for which all processes were stopped. The protocol also keeps a promise that the
+// another Redis or sequencer for which all processes were stopped. The protocol also keeps a promise that the
 // design does not make: while order is suspended only because nodes are on their own, calls that
 // got all their numbers from the cursor are in order among themselves.
 type checker struct {
@@ -102,6 +104,9 @@ func (c *checker) end(call *call) {
 	start := &call.start
 	if !start.suspended && start.suspensions == c.suspensions {
 		c.w.count("order demanded")
+		if n.st != nil {
+			c.w.count("order demanded of the store")
+		}
 	} else {
 		c.w.count("order suspended")
 	}
@@ -169,6 +174,10 @@ func (c *checker) suspend() {
 		c.suspensions++
 	}
 }
+
+// ordered notes that every process takes from the store: all that it gives is above everything that
+// was issued.
+func (c *checker) ordered() { c.dead, c.splitUntil = nil, 0 }
 
 // regimes notes whether nodes are configured differently.
 func (c *checker) regimes(uneven bool) {

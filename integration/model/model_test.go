@@ -108,7 +108,9 @@ var mustHappen = []string{
 	"other", "seed over another", "epoch drawn", "refused by the store: spare", "refused by the store: refill", "refused by the store: comeback",
 	"answer out of order", "event cursor_contested", "other settings", "waited for the store's word", "uneven", "even again", "two Redis servers", "per-node ordering",
 	"moved to another Redis", "moved to another Redis node by node", "store failed over", "lost by a failover", "failed over without a loss",
-	"continued above a failover", "raised after a failover", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
+	"counter lost by a failover", "lost counter created again", "not created after a failover", "continued above a failover", "raised after a failover",
+	"took from the store", "order demanded of the store", "the store took over", "refused by the store: take", "cursor removed", "another sequencer", "another sequencer while it runs", "two sequencers",
+	"followed to the store", "followed to Redis", "restored while taking", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
 }
 
 // together are rules of which another one does the work when they are out alone. kind is the
@@ -122,11 +124,13 @@ var together = map[rule]struct {
 	installOnce: {genCheck, "uniqueness"},
 	// A cursor that could offer a lower number does not count.
 	guardRule: {askToAdopt, "order per process"},
+	// The store gives nothing at or below the floor.
+	takeGuard: {takeFloor, "order per process"},
 }
 
 // scheduled are the rules that have tests of their own, in schedule_test.go: random schedules rarely
 // meet what needs them.
-var scheduled = leaveOut(genCheck, aheadKept, youngSpare, standbyAboveCeil, seedNames, installNames, appendRefused, answersInOrder,
+var scheduled = leaveOut(genCheck, aheadKept, youngSpare, standbyAboveCeil, seedNames, installNames, appendRefused, answersInOrder, takeOverOnce,
 	beliefsAge, spareEpoch)
 
 // savesWork are the rules that no promise needs, see TestWhatSavesWork.

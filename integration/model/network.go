@@ -9,6 +9,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
+	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
 // task is an activity of a node: one of the machine's, or one of its shell's. Of each a node has at
@@ -19,6 +20,7 @@ type task int
 const (
 	taking     task = iota + task(cursor.Check) + 1 // a take for a batch of callers
 	beginning                                       // ask the store at the start
+	reading                                         // read the counter, if the store sequences it
 	fetching                                        // allocate a range for the local buffer
 	closing                                         // close the local buffer
 	givingBack                                      // give back at a clean stop
@@ -30,13 +32,14 @@ func (t task) String() string {
 	if t < taking {
 		return cursor.Task(t).String()
 	}
-	return [...]string{"take", "beginning", "local fetch", "closing", "give-back"}[t-taking]
+	return [...]string{"take", "beginning", "reading", "local fetch", "closing", "give-back"}[t-taking]
 }
 
 // op is one run of a task.
 type op struct {
 	node *node
 	task task
+	by   sequencer // that the node was configured with
 	sent time.Time
 	// over is set once nobody waits for it any more: what still comes in for it is dropped.
 	over bool
@@ -48,6 +51,9 @@ type op struct {
 	// rest is what is still to be given back, the highest range first.
 	rest []persist.Range
 	last bool // the process ends after it
+	// take is what was asked of the store for callers, and stored how often the store did it.
+	take   *storetake.Take
+	stored int
 }
 
 // place is where a message is sent to.
@@ -95,6 +101,7 @@ type message struct {
 	taken  rediscursor.Taken
 	answer rediscursor.Answer
 	epoch  string
+	read   persist.Counter
 	r      persist.Range
 	given  bool
 
@@ -178,6 +185,9 @@ func (w *world) serveStore(m *message) *message {
 	if w.store.down {
 		reply.err = errAway
 	}
+	if reply.err == nil && w.store.lost {
+		reply.err = persist.ErrNotFound
+	}
 	if reply.err != nil {
 		return reply
 	}
@@ -186,6 +196,8 @@ func (w *world) serveStore(m *message) *message {
 	case readEpoch:
 		reply.epoch = w.storedEpoch()
 		w.say("store: epoch %s for the %s of %s", short(reply.epoch), m.op.task, who)
+	case readCounter:
+		reply.read = w.store.read()
 	case allocate:
 		w.serveAllocate(m, reply)
 	case giveBack:
@@ -201,7 +213,8 @@ func (w *world) serveStore(m *message) *message {
 // serveAllocate hands out a range.
 func (w *world) serveAllocate(m, reply *message) {
 	request, who := w.careless(m.request), m.op.node.name
-	behind, failedOver := w.store.counter.Max < request.Floor, w.store.read().FailedOver
+	behind, before := w.store.counter.Max < request.Floor, w.store.read()
+	failedOver := before.FailedOver
 	r, err := w.store.allocate(request)
 	reply.r, reply.err = r, err
 	if err != nil {
@@ -213,6 +226,10 @@ func (w *world) serveAllocate(m, reply *message) {
 		w.count("epoch drawn")
 	}
 	w.say("store: %d to %d for the %s of %s, floor %d, epoch %s", r.First, r.Last, m.op.task, who, request.Floor, short(w.store.counter.Epoch))
+	if m.op.take != nil {
+		w.storeTook(m.op, r)
+	}
+	w.keptSequencer(m.op, before.Epoch)
 	if failedOver {
 		w.count("continued above a failover")
 	}
@@ -227,7 +244,7 @@ func (n *node) begin(t task) *op {
 	if n.ops[t] != nil {
 		panic("two of the task " + t.String() + " at once")
 	}
-	o := &op{node: n, task: t, sent: n.w.now}
+	o := &op{node: n, task: t, by: n.by, sent: n.w.now}
 	n.ops[t] = o
 	return o
 }
@@ -243,6 +260,10 @@ func (n *node) end(o *op) {
 // receive passes a reply on to the node that waits for it.
 func (n *node) receive(m *message) {
 	o := m.op
+	if present := n.ops[taking]; o.over && o.take != nil && m.err == nil && n.w.out[ownAnswer] && present != nil && present.take != nil {
+		o = present
+		m.op = o
+	}
 	if o.over {
 		n.say("a reply for a %s comes too late", o.task)
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
+	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
 // settings may differ from node to node while they are being changed.
@@ -34,13 +35,28 @@ type node struct {
 type regime struct {
 	redis int  // which Redis
 	apart bool // the ordering is per-node
+	by    sequencer
 }
+
+// sequencer is the setting of that name.
+type sequencer int
+
+// The sequencers.
+const (
+	byRedis sequencer = iota
+	byStore
+	auto // by whichever sequences the counter already
+)
 
 // process is what is lost in a crash.
 type process struct {
 	regime
 	born time.Time
-	m    *cursor.Machine // nil if the ordering is per-node
+	m    *cursor.Machine // nil if the ordering is per-node, or the store sequences the counter
+	// st is the machine of takes from the store, nil if the store does not sequence the counter.
+	st       *storetake.Machine
+	heritage cursor.Known // of st
+	yields   bool         // the other sequencer is to be followed
 	// local is the node's own buffer while it is open.
 	local *local
 	ops   [tasksInAll]*op
@@ -58,6 +74,9 @@ type process struct {
 	// spare and standby are the ranges that the machine keeps, or has installed or issued from.
 	spare, standby persist.Range
 }
+
+// String returns the value of the setting.
+func (s sequencer) String() string { return [...]string{"redis", "store", "auto"}[s] }
 
 // call is one caller.
 type call struct {
@@ -89,17 +108,20 @@ func (n *node) start(s settings) {
 	n.regime, n.born = n.next, n.w.now
 	n.target = nil // it may be of another Redis
 	n.target = n.w.findPrimary(n)
-	if n.apart {
+	switch {
+	case n.apart:
 		n.local = &local{}
-		return
+	case n.by == byStore:
+		n.runStored(cursor.Known{})
+	default:
+		n.run()
 	}
-	n.run()
 }
 
 // run starts the machine of a process.
 func (n *node) run() {
 	n.m = cursor.New(cursor.Config{
-		Start: start + 1, Threshold: n.settings.threshold, Reserve: n.settings.reserve, Degrade: !n.settings.reject,
+		Start: start + 1, Threshold: n.settings.threshold, Reserve: n.settings.reserve, Degrade: !n.settings.reject, TakeOver: n.by == byRedis || n.w.out[autoKeeps],
 		Step: n.settings.step, MaxStep: 1000, Patience: 2 * time.Second, NewEpoch: n.w.newEpoch, Without: n.w.out.machine(),
 	})
 	if !n.w.out[freshAsks] {
@@ -132,6 +154,9 @@ func (n *node) stop() {
 		return
 	}
 	n.stopping, n.waiting = true, nil
+	if n.st != nil {
+		n.st.Stop()
+	}
 	if n.m != nil {
 		n.m.Stop(n.w.now)
 	}
@@ -164,8 +189,39 @@ func (n *node) finish() {
 func (n *node) renew(s settings) {
 	n.say("has other settings")
 	n.settings = s
-	if n.m == nil || n.stopping {
+	if n.m == nil && n.st == nil || n.stopping {
 		return
+	}
+	n.replace(n.st != nil)
+	n.w.count("other settings")
+}
+
+// replace replaces the machine of a running process by another one, which inherits what is known.
+func (n *node) replace(stored bool) {
+	known, rest := n.retire()
+	n.w.check.died(n)
+	n.cancel()
+	waiting := n.waiting
+	n.waiting, n.held, n.yields = nil, false, false
+	if n.m, n.st = nil, nil; stored {
+		n.runStored(known)
+	} else {
+		n.run()
+		n.m.Inherit(known)
+	}
+	for _, c := range waiting {
+		c.waiting = 0
+		n.waiting = append(n.waiting, c)
+	}
+	n.giveBack(rest, false)
+}
+
+// retire ends the machine of a running process. It returns what its heir must know, and what is to
+// be given back.
+func (n *node) retire() (known cursor.Known, rest []persist.Range) {
+	if n.st != nil {
+		n.st.Stop()
+		return n.knownStored(), nil
 	}
 	var issued int64
 	if n.local != nil {
@@ -173,23 +229,12 @@ func (n *node) renew(s settings) {
 	}
 	n.m.Stop(n.w.now)
 	n.m.Commands()
-	known, rest := n.m.Known(issued), n.m.Finish()
+	known, rest = n.m.Known(issued), n.m.Finish()
 	if l := n.local; l != nil && !l.closing {
 		rest = append(rest, l.ranges...)
 	}
 	n.local = nil
-	n.w.check.died(n)
-	n.cancel()
-	waiting := n.waiting
-	n.waiting, n.held = nil, false
-	n.run()
-	n.m.Inherit(known)
-	for _, c := range waiting {
-		c.waiting = 0
-		n.waiting = append(n.waiting, c)
-	}
-	n.giveBack(rest, false)
-	n.w.count("other settings")
+	return known, rest
 }
 
 // clock is the time that the machine is told. It may be that of a moment before: the shell in seqd

@@ -1,8 +1,14 @@
 package model
 
-import "github.com/seqd/seqd/strategy/segment/cursor"
+import (
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+)
 
 func (w *world) backsUp() bool {
+	if w.store.lost {
+		return false
+	}
 	w.store.backup = w.store.counter
 	return true
 }
@@ -43,7 +49,7 @@ func (w *world) restoresRaised() bool {
 
 // restore puts an older copy back. Every connection to the store ends.
 func (w *world) restore() {
-	w.store.counter = w.store.backup
+	w.store.counter, w.store.lost = w.store.backup, false
 	w.store.copied()
 	for i := len(w.inFlight) - 1; i >= 0; i-- {
 		if w.inFlight[i].op.question.atStore() {
@@ -58,17 +64,17 @@ func (w *world) restore() {
 // made is below the ceil of an intact cursor, if no node holds younger ranges of its own, if Redis
 // stays until every process has seen a ceil above all that ever left the store, and if no process
 // has to do without it before, then no number is issued twice. And no cursor may count again with
-// the epoch that comes back, see wakes. This is that case.
+// the epoch that comes back, see wakes; nor may the store, which knows of no ceil. This is that case.
 func (w *world) restoresBare() bool {
 	primary, backup := w.onlyPrimary(), w.store.backup.Max
-	if w.wakes(w.store.backup.Epoch) {
+	if w.store.lost || w.by == byStore || w.store.backup.Epoch == persist.StoreEpoch || w.wakes(w.store.backup.Epoch) {
 		return false
 	}
 	if primary == nil || w.check.suspended || w.fragile() || backup == w.store.counter.Max || primary.ceil() < w.check.taken {
 		return false
 	}
 	for _, n := range w.nodes {
-		if n.next != (regime{redis: w.redis}) {
+		if n.next != w.even() {
 			return false
 		}
 		if !n.up {
@@ -87,6 +93,26 @@ func (w *world) restoresBare() bool {
 	w.restoredTo = w.store.highest
 	w.say("store: restored to %d, not raised to %d", backup, w.store.highest)
 	w.count("restored bare")
+	return true
+}
+
+// restoresTaken is restoresBare while the store sequences the counter. Every process has taken a
+// number that the copy does not know of, and has seen nearly all that were issued. So whichever
+// takes first moves the counter above them, unless it ends before.
+func (w *world) restoresTaken() bool {
+	backup := w.store.backup.Max
+	if w.fragile() || backup == w.store.counter.Max || !w.byStoreAlone() {
+		return false
+	}
+	for _, n := range w.nodes {
+		if n.next != w.even() || !n.up || n.stopping || n.st.Seen() <= backup || n.st.Seen()+restoreGap < w.store.highest {
+			return false
+		}
+	}
+	w.restore()
+	w.restoredTo, w.restoredTaken = w.store.highest, true
+	w.say("store: restored to %d, not raised to %d", backup, w.store.highest)
+	w.count("restored while taking")
 	return true
 }
 

@@ -3,6 +3,7 @@ package model
 import (
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/strategy/segment/cursor"
+	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
 // rule is one rule of the protocol. Each can be taken out, to show that it is needed and that the
@@ -36,6 +37,11 @@ const (
 	failoverEpoch  // and no cursor counts
 	giveBackFenced // and nothing is given back
 	standbyInSync  // a store that does not compare fences loses nothing
+	createFenced   // no counter is created until an operator has confirmed a failover
+	takeJoins      // a caller takes part only in takes from the store that are sent after it arrived
+	takeOnce       // a take from the store is never repeated
+	autoKeeps      // with the sequencer auto no node takes a counter over
+	ownAnswer      // a late answer of the store is not the answer to another take
 
 	guardRule
 	floorRule
@@ -51,6 +57,12 @@ const (
 	drawnAnew
 	spareEpoch
 	patienceRule
+
+	takeFloor
+	takeGuard
+	namesEpoch
+	takeOverOnce
+	retireFirst
 
 	rulesInAll
 )
@@ -84,6 +96,15 @@ var ofMachine = map[rule]cursor.Rule{
 	patienceRule:     cursor.RulePatience,
 }
 
+// ofTakes are the rules that the machine of takes from the store keeps.
+var ofTakes = map[rule]storetake.Rule{
+	takeFloor:    storetake.RuleTakeFloor,
+	takeGuard:    storetake.RuleTakeGuard,
+	namesEpoch:   storetake.RuleNamesEpoch,
+	takeOverOnce: storetake.RuleOnce,
+	retireFirst:  storetake.RuleRetireFirst,
+}
+
 // ofEnvironment are the rules that the world around the machine keeps.
 var ofEnvironment = map[rule]string{
 	installOnce:    "install-once",
@@ -101,6 +122,11 @@ var ofEnvironment = map[rule]string{
 	failoverEpoch:  "failover-epoch",
 	giveBackFenced: "failover-give-back",
 	standbyInSync:  "standby-in-sync",
+	createFenced:   "create-fenced",
+	takeJoins:      "take-joins",
+	takeOnce:       "take-once",
+	autoKeeps:      "auto-keeps",
+	ownAnswer:      "own-answer",
 }
 
 func (r rule) String() string {
@@ -108,6 +134,9 @@ func (r rule) String() string {
 		return string(name)
 	}
 	if in, ok := ofMachine[r]; ok {
+		return in.String()
+	}
+	if in, ok := ofTakes[r]; ok {
 		return in.String()
 	}
 	return ofEnvironment[r]
@@ -129,6 +158,16 @@ func (w without) machine() (set cursor.RuleSet) {
 	for r, in := range ofMachine {
 		if w[r] {
 			set |= cursor.Rules(in)
+		}
+	}
+	return set
+}
+
+// takes returns the rules that a machine of takes from the store is to do without.
+func (w without) takes() (set storetake.RuleSet) {
+	for r, in := range ofTakes {
+		if w[r] {
+			set |= storetake.Rules(in)
 		}
 	}
 	return set

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/strategy/segment/cursor"
+	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
 // The model takes out every rule that the machine and the scripts have, and no others.
@@ -20,6 +21,10 @@ func TestRules(t *testing.T) {
 	machine := slices.Sorted(maps.Values(ofMachine))
 	if !slices.Equal(machine, cursor.AllRules()) {
 		t.Errorf("the machine has the rules %v, the model knows %v", cursor.AllRules(), machine)
+	}
+	takes := slices.Sorted(maps.Values(ofTakes))
+	if !slices.Equal(takes, storetake.AllRules()) {
+		t.Errorf("the machine of takes has the rules %v, the model knows %v", storetake.AllRules(), takes)
 	}
 	var scripts []sabotage.Rule
 	for _, file := range []string{"take.lua", "install.lua"} {

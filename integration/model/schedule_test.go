@@ -117,10 +117,7 @@ func (s *stage) callersWait() bool {
 
 func (s *stage) nextDeadline() (next time.Time) {
 	for _, n := range s.nodes {
-		if n.m == nil {
-			continue
-		}
-		if due := n.m.Deadline(); !due.IsZero() && (next.IsZero() || due.Before(next)) {
+		if due := n.due(); !due.IsZero() && (next.IsZero() || due.Before(next)) {
 			next = due
 		}
 	}
@@ -129,10 +126,12 @@ func (s *stage) nextDeadline() (next time.Time) {
 
 func (s *stage) tick() {
 	for _, n := range s.nodes {
-		if n.m != nil {
+		if n.st != nil {
+			n.tickStored(s.now)
+		} else if n.m != nil {
 			n.m.Tick(s.now)
-			n.settle()
 		}
+		n.settle()
 	}
 	s.refresh()
 }

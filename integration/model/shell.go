@@ -28,9 +28,13 @@ func (n *node) settle() {
 			n.execute(c)
 		}
 	}
+	n.follow()
+	if n.up && n.st != nil {
+		n.serveStored()
+	}
 	switch {
 	case !n.up:
-	case n.m == nil && !n.stopping:
+	case n.m == nil && n.st == nil && !n.stopping:
 		n.serveLocally()
 	case n.stopping && n.idle():
 		n.finish()
@@ -153,6 +157,8 @@ func (n *node) execute(command cursor.Command) {
 		}
 	case cursor.StoreAnswers:
 		n.storeAway = false
+	case cursor.Yield:
+		n.yields = true
 	case cursor.Event:
 		n.w.count("event " + string(c.Kind))
 	case cursor.Log:
@@ -175,10 +181,17 @@ func (n *node) result(o *op, m *message) {
 	}
 	switch o.task {
 	case taking:
+		if o.take != nil {
+			n.tookStored(o, m)
+			return
+		}
 		n.took(o, m)
+	case reading:
+		n.st.Read(n.clock(), m.read, m.err)
 	case beginning:
 		if m.err == nil {
 			n.m.Began(n.clock(), o.sent, m.epoch)
+			n.yields = n.m.Yields()
 		}
 	case fetching:
 		n.note(m.err)
@@ -234,17 +247,22 @@ func (n *node) took(o *op, m *message) {
 	if outcome.Wrong > 0 {
 		n.w.count("guard")
 	}
-	next := numbers{outcome.Runs}
+	n.share(o, numbers{outcome.Runs}, n.w.out[joinBeforeSend])
+}
+
+// share hands numbers out to the callers of a take. With late, callers who came after it was sent
+// get what others do not need any more.
+func (n *node) share(o *op, next numbers, late bool) {
 	var lacking []*call
 	for _, c := range o.calls {
-		if c.gone && n.w.out[joinBeforeSend] {
+		if c.gone && late {
 			continue // whoever came since gets them
 		}
 		if n.give(c, &next); c.missing() > 0 && !c.gone {
 			lacking = append(lacking, c)
 		}
 	}
-	if n.w.out[joinBeforeSend] {
+	if late {
 		for len(n.waiting) > 0 && next.more() {
 			if n.give(n.waiting[0], &next); n.waiting[0].missing() == 0 {
 				n.unwait(n.waiting[0])

@@ -60,7 +60,7 @@ func (s *store) giveBack(r persist.Range) bool {
 func (w *world) raise(n int64) {
 	counter := w.store.read()
 	counter.Max = max(counter.Max, n)
-	if !w.out[raiseEmpties] {
+	if !w.out[raiseEmpties] && counter.Epoch != persist.StoreEpoch {
 		counter.Epoch = ""
 	}
 	w.store.write(counter)

@@ -27,6 +27,7 @@ type world struct {
 
 	servers  [3]*server // A and B are one Redis, C is another
 	redis    int        // the one that the configuration names
+	by       sequencer  // that the configuration names
 	store    store
 	usual    int64 // the step that most nodes are set to
 	nodes    []*node
@@ -41,6 +42,8 @@ type world struct {
 	// restoredTo is above 0 after the store was restored without the documented step: until all
 	// have seen a ceil of this, Redis must not fail.
 	restoredTo int64
+	// restoredTaken is whether that was while the store sequenced the counter.
+	restoredTaken bool
 
 	// events count what happened, to show that a test is not empty.
 	events map[string]int
@@ -71,10 +74,22 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	}
 	b.sync()
 	w.store.backup = w.store.counter
-	w.store.begin(out, w.dice.OneIn(4))
+	w.store.begin(out, w.dice.OneIn(4), w.dice.OneIn(4))
+	w.by = worlds.Pick(&w.dice, byRedis, byRedis, byStore, auto)
+	switch r := rule(seed % uint64(rulesInAll)); r {
+	case retireFirst, autoKeeps:
+		w.by = auto
+	case takeFloor, takeGuard, namesEpoch, takeJoins, takeOnce, ownAnswer:
+		w.by = byStore
+	}
+	if w.by == auto && w.dice.OneIn(2) {
+		w.store.counter.Epoch = persist.StoreEpoch
+		w.store.backup = w.store.counter
+		w.store.copied()
+	}
 	w.usual = worlds.Pick(&w.dice, int64(3), 3, 4, 6)
 	for i := range worlds.Pick(&w.dice, 2, 2, 3, 4) {
-		n := &node{w: w, name: "N" + strconv.Itoa(i+1)}
+		n := &node{w: w, name: "N" + strconv.Itoa(i+1), next: w.even()}
 		w.nodes = append(w.nodes, n)
 		n.start(w.newSettings())
 	}
@@ -191,11 +206,15 @@ func (w *world) refresh() {
 			primaries++
 		}
 	}
+	if w.byStoreAlone() {
+		primaries = 1 // no cursor matters
+		w.check.ordered()
+	}
 	w.check.primaries(primaries)
 	w.check.regimes(w.uneven())
 	w.check.refresh()
 	if w.restoredTo > 0 && w.allHaveSeen(w.restoredTo) {
-		w.restoredTo = 0
+		w.restoredTo, w.restoredTaken = 0, false
 	}
 }
 

@@ -99,6 +99,40 @@ func TestPostgresFailover(t *testing.T) {
 	}
 }
 
+// The first range after a failover begins a gap higher. If the next failover loses that range, the
+// counter is again as it was before both. Then one gap is not enough: the next range would be the
+// same.
+func TestPostgresFailoverLosesTheGap(t *testing.T) {
+	first := testenv.StartPostgres(t)
+	second := testenv.StartStandby(t, first)
+	s := openPostgres(t, testenv.PostgresURL(first.Addr(), second.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+	first.AwaitStandby(second)
+	first.Kill()
+	second.Promote()
+	awaitStore(t, s)
+
+	third := testenv.StartStandby(t, second)
+	second.AwaitStandby(third)
+	third.Detach()
+	req := persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000}
+	lost, err := s.Counters().Allocate(t.Context(), req)
+	if want := (persist.Range{First: 1006, Last: 1015}); err != nil || lost != want {
+		t.Fatalf("%+v, %v, want %+v", lost, err, want)
+	}
+	second.Kill()
+	third.Promote()
+
+	after := openPostgres(t, third.URL(), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
+	if c, err := after.Counters().Read(t.Context(), "order"); err != nil || c.Max != 5 || !c.FailedOver {
+		t.Fatalf("the counter is %+v, %v: the range was not lost", c, err)
+	}
+	r, err := after.Counters().Allocate(t.Context(), req)
+	if want := (persist.Range{First: 2006, Last: 2015}); err != nil || r != want {
+		t.Errorf("%+v, %v, want %+v", r, err, want)
+	}
+}
+
 // With a synchronous standby and failover lossless nothing is skipped.
 func TestPostgresLosslessFailover(t *testing.T) {
 	server := testenv.StartPostgres(t)

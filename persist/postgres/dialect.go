@@ -51,6 +51,12 @@ func numbered(statement string) string {
 	}
 }
 
+// promotions is how many promotions there were since a counter was written, at least 1. The gap is
+// added for each of them: what the last one lost may include a range that began one gap higher
+// because of the one before.
+const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present, '/', 1) " +
+	"THEN GREATEST(1, ('x' || split_part(f.present, '/', 2))::bit(32)::bigint - ('x' || split_part(c.fence, '/', 2))::bit(32)::bigint) ELSE 1 END"
+
 // allocateStatement returns the statement that allocates a range: [persist.Counter.Allocated] in
 // SQL. Of concurrent statements the second waits for the row, and then computes with what the first
 // one wrote. The commit is durable whatever the settings of the role, the database or the session
@@ -73,7 +79,7 @@ func allocateStatement(lossless bool) string {
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
 	most := strconv.FormatInt(persist.MaxNumber, 10)
-	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST($5::bigint, (" + most + " - " + base + ") / 2) ELSE 0 END)"
+	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST($5::bigint * " + promotions + ", (" + most + " - " + base + ") / 2) ELSE 0 END)"
 	held := "($9::text IS NULL OR " + epoch + " = $9)"
 	if sabotage.Off(sabotage.EpochHeld) {
 		held = "($9::text IS NULL OR true)"

@@ -27,7 +27,7 @@ var _ persist.Counters = (*counters)(nil)
 func newCounters(l *link) counters {
 	fence := l.dialect.Fence
 	confirmed, failedOver, same := "EXISTS (SELECT 1 FROM seqd_schema WHERE fence = f.present)", "fence <> "+fence, "fence = "+fence
-	if l.opts.Lossless {
+	if l.opts.Lossless || sabotage.Off(sabotage.FenceCompared) {
 		confirmed, failedOver, same = "1 = 1", "1 = 0", "1 = 1"
 	}
 	if sabotage.Off(sabotage.GiveBackSwap) {

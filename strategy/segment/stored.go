@@ -48,7 +48,7 @@ type Stored struct {
 
 // lateCallers is how many numbers a take brings for callers who arrive while it is under way, in a
 // build without [sabotage.TakeAfterCallers].
-const lateCallers = 1000
+const lateCallers = 100
 
 var (
 	_ counting              = (*Stored)(nil)

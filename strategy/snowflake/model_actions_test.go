@@ -147,6 +147,8 @@ var temptations = [rulesInAll][]action{
 	standMargin:     {failsOver, registryClock, pauses, disconnects},
 	nowBound:        {clockJumps, wipes},
 	splitStand:      {failsOver},
+	sourceCompared:  {failsOver, loses},
+	sourceNew:       {failsOver},
 	coverOwed:       {backsUp, restoresBare},
 	coverAnew:       {backsUp, restoresBare, wipes},
 	reservedKept:    {backsUp, restoresBare, clockDrifts},

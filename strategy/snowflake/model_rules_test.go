@@ -50,6 +50,9 @@ const (
 	reservedKept // a renewal reserves no less than the lease that it extends
 	// a restart whose lease is not on record uses nothing of its machine ID that its file names
 	spentKept
+	// the registry compares the source with that which the sender of a change saw
+	sourceCompared
+	sourceNew // a server that takes over has a source that no server ever had
 
 	// Limits, which ADR 11 describes: no rule of the protocol covers these. TestLimits shows what
 	// breaks.
@@ -88,6 +91,8 @@ var ruleNames = [rulesInAll]string{
 	coverAnew:       "cover a lost lease that ends with the floor",
 	reservedKept:    "reserved does not go down",
 	spentKept:       "restart above its file without its lease",
+	sourceCompared:  "compare the source",
+	sourceNew:       "a source does not come back",
 	aheadKept:       "Ahead is not lost",
 	splitStand:      "an old lease stands for Lag",
 	freshPart:       "no bootstrap part by an old look",

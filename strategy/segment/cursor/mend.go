@@ -251,6 +251,8 @@ func (t *mend) dispute(now instant) {
 		return
 	}
 	switch {
+	case t.Yields(): // the store has said so just now
+		t.yield(now)
 	case t.belief.epoch == t.look.Epoch:
 		t.again(now)
 	case t.belief.awaitsSeed(now):
