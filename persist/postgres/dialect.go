@@ -25,6 +25,8 @@ const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(
 var dialect = sqlstore.Dialect{
 	Fence: fence,
 	Clock: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	// A connection ends when its server becomes a standby, but a pooler hides that.
+	Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
 	// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
 	// for all that was logged before.
 	Proof:     "(SELECT 0 FROM pg_logical_emit_message(true, 'seqd', ''))",
