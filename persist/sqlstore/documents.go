@@ -26,7 +26,7 @@ func newDocuments(l *link) documents {
 	// nothing, a read must return only what it does not lose.
 	proof := "0"
 	if l.opts.Lossless {
-		proof = l.dialect.Proof
+		proof = l.proof()
 	}
 	from := "SELECT " + columns + ", " + l.standby() + ", " + proof + " FROM seqd_documents WHERE kind = ? AND "
 	return documents{link: l, read: from + "name = ?", list: from + "name > ? ORDER BY name LIMIT ?"}

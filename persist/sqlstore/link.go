@@ -44,6 +44,15 @@ func (l *link) standby() string {
 	return l.dialect.Standby
 }
 
+// proof is the expression of [Dialect] in the statements whose result others rely on. It may write
+// to the log of the server.
+func (l *link) proof() string {
+	if l.opts.ReadOnly {
+		return "0"
+	}
+	return l.dialect.Proof
+}
+
 var errStandby = fmt.Errorf("%w: the server takes no writes any more", persist.ErrUnavailable)
 
 // missing returns ErrNotFound for records that a statement did not find, or why the server cannot
