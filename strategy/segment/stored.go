@@ -204,7 +204,7 @@ func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r pers
 	if more = s.arrived(b, runs, s.machine.Mode() == storetake.Online); !more {
 		defer s.work.Done()
 	}
-	known, gone := s.record, b.gone
+	known, gone, low := s.record, b.gone, s.nearEnd(r.Last)
 	if err == nil {
 		s.consumed(req)
 	}
@@ -212,6 +212,9 @@ func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r pers
 	s.mu.Unlock()
 	s.deliver(b, gone)
 	s.tellTake(take, req, known, r, out, err)
+	if low {
+		s.tellLeft(r.Last)
+	}
 	return more
 }
 
@@ -243,10 +246,13 @@ func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persis
 	case req.Gap > 0 && r.First == req.Floor+req.Gap+1:
 		s.tellBehind(req, r.First)
 	}
-	if !s.low && r.Last > seqd.MaxNumber-seqd.MaxNumber/100 {
-		s.low = true // takes follow each other, so nothing else writes it
-		s.tellLeft(r.Last)
-	}
+}
+
+// nearEnd reports, once, whether few numbers are left above one. mu is held.
+func (s *Stored) nearEnd(highest int64) bool {
+	was := s.low
+	s.low = was || highest > seqd.MaxNumber-seqd.MaxNumber/100
+	return s.low && !was
 }
 
 // tellBehind logs and reports that the store was restored from an older copy. The counter was not
