@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -71,6 +72,7 @@ func TestRestoreToAPointInTime(t *testing.T) {
 }
 
 func TestRestoredSnapshotOfMariaDB(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	m := testenv.StartMariaDB(t)
 	r := newRestored(t, m, m.Addr(), mariaDBAt)

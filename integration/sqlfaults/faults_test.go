@@ -68,6 +68,7 @@ func (f *fault) run(s *system) {
 		end := f.begin(s)
 		if f.felt {
 			s.refused()
+			s.explains()
 		}
 		end()
 		s.returns()

@@ -145,11 +145,10 @@ func (s *system) finish(codes ...string) {
 	}
 }
 
-// says waits until a node logs a text, and so says what is wrong.
-func (s *system) says(texts ...string) {
+// explains waits until each node has logged why it gets no numbers.
+func (s *system) explains() {
 	s.Helper()
-	for _, text := range texts {
-		n := s.nodes[0]
-		s.traffic[0].Await(s, "the log says "+text, func() bool { return strings.Contains(n.Log(), text) })
+	for i, n := range s.nodes {
+		s.traffic[i].Await(s, "the log says why", func() bool { return strings.Contains(n.Log(), "no range from the store") })
 	}
 }

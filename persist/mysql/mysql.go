@@ -7,6 +7,10 @@
 // such as the nodes of Galera or of a replication group with many primaries, each has an identity of
 // its own. So if nodes use more than one of them, only Options.Lossless is possible.
 //
+// Identities have no order, so two failovers since a counter was written look like one. If the last
+// server has nothing of what the one before wrote, one gap may not be enough: raise the counters
+// before the fence is confirmed.
+//
 // A connection must lead to one server while it is open. A balancer of TCP connections does that. A
 // proxy that sends single statements to several servers, as ProxySQL can, must send all of them to
 // the one that takes the writes.

@@ -31,7 +31,7 @@ func newCounters(l *link) counters {
 		confirmed, failedOver, same = "1 = 1", "1 = 0", "1 = 1"
 	}
 	if sabotage.Off(sabotage.GiveBackSwap) {
-		same = "1 = 1"
+		same += " OR 1 = 1"
 	}
 	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
 		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f"
@@ -41,7 +41,7 @@ func newCounters(l *link) counters {
 		lost:   lost,
 		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + l.standby() +
 			" FROM seqd_counters ",
-		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
+		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND (highest = ? AND " + same + ")",
 	}
 	c.epochs = persist.NewEpochs(c.findEpochs)
 	return c
