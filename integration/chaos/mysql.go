@@ -28,6 +28,7 @@ func newMariaDB(w *world, lossy bool) (*mariadb, error) {
 	for i, s := range m.servers {
 		s.command = func() *exec.Cmd { return s.host.command("mariadbd", m.settings(i)...) }
 		s.ready = func() error { _, err := m.ask(s, "", "SELECT 1"); return err }
+		s.sluggish = true
 	}
 	return m, nil
 }

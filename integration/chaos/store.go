@@ -69,7 +69,9 @@ type storeServer struct {
 	log     string
 	command func() *exec.Cmd
 	ready   func() error // returns an error until the server answers
-	process *process     // of its last start
+	// sluggish means that the server looks for space only once a minute after its disk was full.
+	sluggish bool
+	process  *process // of its last start
 }
 
 // newStoreServer creates the host and the disk of a server.
@@ -97,10 +99,11 @@ func (s *storeServer) start() (err error) {
 	}))
 }
 
-// revive starts the process if it has ended.
+// revive starts a server whose disk was full, if it has ended or would take long to go on.
 func (s *storeServer) revive() error {
-	if s.process.alive() {
+	if s.process.alive() && !s.sluggish {
 		return nil
 	}
+	s.process.kill()
 	return s.start()
 }
