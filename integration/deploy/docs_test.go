@@ -196,7 +196,7 @@ func TestREADME(t *testing.T) {
 	})
 	for _, addr := range []string{first, second} {
 		eventually(t, addr+" is ready", func() error {
-			return exec.Command("curl", "--silent", "--fail", "--output", "/dev/null", addr+"/readyz").Run()
+			return exec.Command("curl", "--silent", "--fail", "--max-time", "5", "--output", "/dev/null", addr+"/readyz").Run()
 		})
 	}
 	ask, want, _ := strings.Cut(block(t, "README.md", heading, "console"), "\n")
