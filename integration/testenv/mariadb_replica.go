@@ -47,12 +47,36 @@ func (m *MariaDB) Detach() {
 	m.Query("STOP SLAVE IO_THREAD")
 }
 
-// Promote makes a replica a server of its own that takes writes.
+// Promote makes a replica a server of its own that takes writes. What the replica has received is
+// applied first, because RESET SLAVE would delete it.
 func (m *MariaDB) Promote() {
 	m.t.Helper()
+	m.Query("STOP SLAVE IO_THREAD")
+	m.await("apply what was received", func(ctx context.Context) error {
+		row, err := m.row(ctx, "SHOW SLAVE STATUS")
+		if err != nil {
+			return err
+		}
+		received := value(row, "Gtid_IO_Pos")
+		applied, err := m.query(ctx, fmt.Sprintf("SELECT MASTER_GTID_WAIT('%s', 5)", received))
+		if err == nil && applied != "0" {
+			err = fmt.Errorf("%s is not applied yet", received)
+		}
+		return err
+	})
 	for _, statement := range []string{"STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0"} {
 		m.Query(statement)
 	}
+}
+
+// value returns a column of a row, "" if there is none.
+func value(row []field, name string) string {
+	for _, f := range row {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return ""
 }
 
 // SemiSynchronous makes commits wait until the replica has received them, for ever, and waits until

@@ -4,6 +4,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -329,7 +330,7 @@ func (n *Node) Await(path string, want int) string {
 	}
 }
 
-// Readiness is the answer of /readyz about the biz type order.
+// Readiness is the answer of /readyz about the biz type order and the store.
 type Readiness struct {
 	// Status is the HTTP status.
 	Status int
@@ -347,12 +348,13 @@ func (n *Node) Readiness() Readiness {
 	var answer struct {
 		Status   any // text if ready, a number if not
 		Code     string
+		Store    struct{ Code string }
 		BizTypes []struct{ Name, Code string }
 	}
 	if err := json.Unmarshal([]byte(r.Body), &answer); err != nil {
 		n.t.Fatalf("readyz says %s: %v", r.Body, err)
 	}
-	r.Code = answer.Code
+	r.Code = cmp.Or(answer.Code, answer.Store.Code)
 	for _, b := range answer.BizTypes {
 		if b.Name == "order" {
 			r.Code = b.Code
