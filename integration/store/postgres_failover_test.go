@@ -280,3 +280,35 @@ func wants(t testing.TB, err, want error) {
 		t.Errorf("error %v, want %v", err, want)
 	}
 }
+
+// Behind a pooler a connection can lead to a standby from one statement to the next. What the
+// standby has may be out of date, so it is away.
+func TestPostgresPoolerLeadsToStandby(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := testenv.StartStandby(t, server)
+	link := testenv.NewLink(t, server.Addr())
+	s := openPostgres(t, testenv.StartPgbouncer(t, link.Addr()).URL(), nil)
+	ctx := t.Context()
+	create(t, s)
+	must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1}))
+	server.AwaitStandby(standby)
+	link.Switch(standby.Addr())
+	_, document := s.Documents().Read(ctx, "token", "x")
+	_, documents := s.Documents().List(ctx, "token", "", 1)
+	_, counter := s.Counters().Read(ctx, "order")
+	_, counters := s.Counters().List(ctx, "", 1)
+	_, epoch := s.Counters().Epoch(ctx, "order")
+	_, look := s.Slots().Look(ctx, registry)
+	_, taken := allocate(ctx, s)
+	_, noDocument := s.Documents().Read(ctx, "token", "later")
+	_, noCounter := s.Counters().Read(ctx, "later")
+	_, noEpoch := s.Counters().Epoch(ctx, "later")
+	for what, err := range map[string]error{
+		"document": document, "documents": documents, "counter": counter, "counters": counters, "epoch": epoch, "look": look, "allocate": taken,
+		"missing document": noDocument, "missing counter": noCounter, "missing epoch": noEpoch,
+	} {
+		if !errors.Is(err, persist.ErrUnavailable) {
+			t.Errorf("%s on a standby: %v", what, err)
+		}
+	}
+}

@@ -372,3 +372,18 @@ func TestPostgresUsesIndexes(t *testing.T) {
 		t.Errorf("%s rows were read without an index", after)
 	}
 }
+
+// A store that is only looked at writes nothing, not even to the log of the server.
+func TestPostgresLooksOnly(t *testing.T) {
+	server := testenv.StartPostgres(t, "autovacuum = off")
+	create(t, openPostgres(t, server.URL(), nil))
+	server.Query("CHECKPOINT; ALTER ROLE seqd SET default_transaction_read_only = on")
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.ReadOnly = true })
+	if _, err := s.Slots().Look(t.Context(), registry); err != nil {
+		t.Error(err)
+	}
+	if list, err := s.Counters().List(t.Context(), "", 5); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	wants(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "x", Step: 1}), persist.ErrUnavailable)
+}

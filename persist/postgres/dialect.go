@@ -25,6 +25,8 @@ const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(
 var dialect = sqlstore.Dialect{
 	Fence: fence,
 	Clock: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	// A connection ends when its server becomes a standby, but a pooler hides that.
+	Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
 	// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
 	// for all that was logged before.
 	Proof:     "(SELECT 0 FROM pg_logical_emit_message(true, 'seqd', ''))",
@@ -53,9 +55,9 @@ func numbered(statement string) string {
 
 // promotions is how many promotions there were since a counter was written, at least 1. The gap is
 // added for each of them: what the last one lost may include a range that began one gap higher
-// because of the one before.
+// because of the one before. No more than 1000 count, so that the product fits into a bigint.
 const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present, '/', 1) " +
-	"THEN GREATEST(1, ('x' || split_part(f.present, '/', 2))::bit(32)::bigint - ('x' || split_part(c.fence, '/', 2))::bit(32)::bigint) ELSE 1 END"
+	"THEN LEAST(1000, GREATEST(1, ('x' || split_part(f.present, '/', 2))::bit(32)::bigint - ('x' || split_part(c.fence, '/', 2))::bit(32)::bigint)) ELSE 1 END"
 
 // allocateStatement returns the statement that allocates a range: [persist.Counter.Allocated] in
 // SQL. Of concurrent statements the second waits for the row, and then computes with what the first
@@ -67,10 +69,7 @@ const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present
 func allocateStatement(lossless bool) string {
 	failedOver, weak := "c.fence <> f.present", "'off'"
 	if lossless {
-		weak = "'off', 'local', 'remote_write'"
-	}
-	if lossless || sabotage.Off(sabotage.FenceCompared) {
-		failedOver = "false"
+		failedOver, weak = "false", "'off', 'local', 'remote_write'"
 	}
 	if sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"

@@ -35,15 +35,11 @@ func newCounters(l *link) counters {
 	}
 	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
 		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f"
-	standby := "0"
-	if l.dialect.Standby != "" && !l.opts.ReadOnly {
-		standby = l.dialect.Standby
-	}
 	c := counters{
 		link:   l,
 		create: lost + " WHERE " + confirmed,
 		lost:   lost,
-		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + standby +
+		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + l.standby() +
 			" FROM seqd_counters ",
 		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND highest = ? AND " + same,
 	}
@@ -59,7 +55,7 @@ func scanCounter(scan Scan) (m persist.Counter, err error) {
 		return m, err
 	}
 	if standby != 0 {
-		return m, fmt.Errorf("%w: the server takes no writes any more", persist.ErrUnavailable)
+		return m, errStandby
 	}
 	m.BizTag = string(name)
 	if err := checkVersion(m.BizTag, version); err != nil {
@@ -112,12 +108,17 @@ func (c *counters) exists(ctx context.Context, bizTag string) bool {
 
 // Read implements [persist.Counters].
 func (c *counters) Read(ctx context.Context, bizTag string) (m persist.Counter, err error) {
-	found, err := c.find(ctx, "read counter", "WHERE name = ?", []byte(bizTag))
-	if err == nil && len(found) == 0 {
-		err = about(bizTag, persist.ErrNotFound)
-	}
+	ctx, cancel, err := c.begin(ctx)
+	defer cancel()
 	if err != nil {
 		return m, err
+	}
+	found, err := c.find(ctx, "read counter", "WHERE name = ?", []byte(bizTag))
+	switch {
+	case err != nil:
+		return m, err
+	case len(found) == 0:
+		return m, about(bizTag, c.missing(ctx))
 	}
 	return found[0], nil
 }
@@ -127,16 +128,16 @@ func (c *counters) List(ctx context.Context, after string, limit int) ([]persist
 	if limit <= 0 {
 		return nil, nil
 	}
-	return c.find(ctx, "list counters", "WHERE name > ? ORDER BY name LIMIT ?", []byte(after), int64(limit))
-}
-
-// find returns the counters that the end of a statement selects.
-func (c *counters) find(ctx context.Context, name, where string, params ...any) (found []persist.Counter, err error) {
 	ctx, cancel, err := c.begin(ctx)
 	defer cancel()
 	if err != nil {
 		return nil, err
 	}
+	return c.find(ctx, "list counters", "WHERE name > ? ORDER BY name LIMIT ?", []byte(after), int64(limit))
+}
+
+// find returns the counters that the end of a statement selects.
+func (c *counters) find(ctx context.Context, name, where string, params ...any) (found []persist.Counter, err error) {
 	err = c.db.Query(ctx, name, c.read+where, func(scan Scan) error {
 		m, err := scanCounter(scan)
 		found = append(found, m)
@@ -278,5 +279,10 @@ func (c *counters) findEpochs(ctx context.Context, bizTags []string) (map[string
 		found[m.BizTag] = persist.FoundEpoch{Epoch: m.Epoch, Err: err}
 		return nil
 	}, names...)
+	if err == nil && len(found) < len(names) {
+		if err = c.missing(ctx); errors.Is(err, persist.ErrNotFound) {
+			err = nil // each caller is told that about its own counter
+		}
+	}
 	return found, err
 }

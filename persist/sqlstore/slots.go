@@ -38,7 +38,7 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t pers
 	}
 	found := persist.Registry{Name: registry}
 	var fence string
-	statement := "SELECT s.id, s.body, " + s.dialect.Fence + ", " + s.dialect.Proof + ", " + s.dialect.Clock +
+	statement := "SELECT s.id, s.body, " + s.dialect.Fence + ", " + s.proof() + ", " + s.dialect.Clock +
 		" FROM (SELECT 1) one LEFT JOIN seqd_slots s ON s.registry = ?" + among(ids)
 	err = s.db.Query(ctx, "read slots", statement, func(scan Scan) error {
 		var id *int64

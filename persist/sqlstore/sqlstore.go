@@ -66,7 +66,7 @@ type Dialect struct {
 	// Clock is an expression for the time at which it is evaluated, in ms since the Unix epoch.
 	Clock string
 	// Standby is an expression that is not 0 if the server takes no writes, so that what it has may
-	// be out of date; "" if a connection ends when that begins.
+	// be out of date.
 	Standby string
 	// Proof is an expression that is 0. A statement that reads it returns only when everything that
 	// the statement read is as durable as an acknowledged write.
