@@ -77,7 +77,7 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	w.store.begin(out, w.dice.OneIn(4), w.dice.OneIn(4))
 	w.by = worlds.Pick(&w.dice, byRedis, byRedis, byStore, auto)
 	switch r := rule(seed % uint64(rulesInAll)); {
-	case r == retireFirst || r == autoKeeps:
+	case r == retireFirst || r == autoKeeps || r == seedRefused:
 		w.by = auto
 	case r == takeFloor || r == takeGuard || r == namesEpoch || r == takeJoins || r == takeOnce || r == ownAnswer:
 		w.by = byStore
