@@ -298,12 +298,13 @@ func (i *instance) degraded() (why *Error) {
 	return d.Degraded()
 }
 
-// details is what the strategy reports to operators. ok is false if it is no reporter.
+// details is what the strategy reports to operators. ok is false if it reports nothing.
 func (i *instance) details() (values map[string]any, ok bool, err error) {
 	d, ok := i.strategy.(DetailReporter)
 	if !ok {
 		return nil, false, nil
 	}
 	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
-	return d.Details(), true, nil
+	values = d.Details()
+	return values, values != nil, nil
 }

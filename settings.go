@@ -39,8 +39,6 @@ const (
 type Sequenced interface {
 	// SequencedBy returns what keeps the order if nodes share the store.
 	SequencedBy() Sequencer
-	// WaitForStore returns how much longer than MaxWait a request may wait if that is the store.
-	WaitForStore() time.Duration
 }
 
 // RedisUser is implemented by settings of strategies and plugins that may need Redis.

@@ -45,8 +45,8 @@ type DegradedReporter interface {
 // DetailReporter is implemented by strategies that report more to operators than whether they can
 // issue.
 type DetailReporter interface {
-	// Details returns values that can be encoded as JSON, by name. They are shown to callers that
-	// may see the details of readiness. It does no I/O and is safe for concurrent use.
+	// Details returns values that can be encoded as JSON, by name, nil for none. They are shown to
+	// callers that may see the details of readiness. It does no I/O and is safe for concurrent use.
 	Details() map[string]any
 }
 

@@ -83,8 +83,9 @@ type Request struct {
 	// earlier read may be out of date.
 	Gap int64
 	// FailoverGap is how many numbers are skipped if [Counter.FailedOver] is true when the range is
-	// allocated: others may have got numbers above the counter's maximum. At most half of the
-	// numbers that are left are skipped.
+	// allocated: others may have got numbers above the counter's maximum. A driver that knows how
+	// many failovers there were skips as many gaps: each may have lost a range that began a gap
+	// higher because of the one before. At most half of the numbers that are left are skipped.
 	FailoverGap int64
 	// Step is recorded with the present time. 0 leaves the step and the timestamp of the record as
 	// they are: a range that fills a buffer for the first time says nothing about consumption.

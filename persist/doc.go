@@ -1,5 +1,5 @@
 // Package persist defines what a store keeps for seqd, and the interfaces that drivers implement.
-// The drivers are persist/memory, persist/bolt and persist/mongo.
+// The drivers are persist/memory, persist/bolt, persist/mongo, persist/postgres and persist/mysql.
 //
 // A [Store] has five parts:
 //
@@ -20,7 +20,8 @@
 // # Adding a store
 //
 // CONTRIBUTING.md has all steps. This is the first one, the driver: write a package persist/NAME
-// that imports this one and the client library of the store, and nothing else of this module.
+// that imports this one and the client library of the store, and nothing else of this module but
+// persist/sqlstore.
 // Implement the parts in this order. Run package persisttest after each one, with -run
 // TestConformance/Counters and so on:
 //
@@ -50,5 +51,6 @@
 //
 // A driver for a server takes a function Admit in its options and calls it before every operation:
 // a node that started without its store must not use the store before it has checked that it is the
-// right one. persist/memory is the shortest driver, persist/mongo is one for a server.
+// right one. persist/memory is the shortest driver, persist/mongo is one for a server. For a database
+// that speaks SQL, implement DB and Dialect of persist/sqlstore, as persist/postgres does.
 package persist

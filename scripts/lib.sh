@@ -111,6 +111,9 @@ build_binaries() {
 	binaries=$(mktemp -d)
 	go build -o "$binaries/" ./cmd/seqd ./internal/testing/clockseqd
 	go -C integration build -tags ferretdb_no_postgresql -o "$binaries/" ./cmd/mongostandin
+	# Go's cache keeps these two, which render deploy/helm and deploy/k8s.
+	go tool -n -modfile=scripts/tools/kube/go.mod helm >/dev/null
+	go tool -n -modfile=scripts/tools/kube/go.mod kustomize >/dev/null
 	export SEQD_TEST_BINARIES=$binaries
 }
 

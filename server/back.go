@@ -63,7 +63,8 @@ func (b *back) open(ctx context.Context) error {
 // openStore opens the store.
 func (b *back) openStore(ctx context.Context) (err error) {
 	b.opening = backends.StoreOptions{
-		Now: b.base.opts.now, Log: b.base.log, Monitor: b.base.telemetry.mongoMonitor(),
+		Now: b.base.opts.now, Log: b.base.log,
+		Monitor: b.base.telemetry.mongoMonitor(), Trace: b.base.telemetry.statements(b.base.cfg.Store.Driver),
 		Remembered: b.remembered, Waiting: b.front.api.Waiting,
 	}
 	b.store, err = backends.OpenStore(ctx, b.base.cfg.Store, b.opening)

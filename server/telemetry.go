@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/logging"
 	"github.com/seqd/seqd/server/metrics"
@@ -72,6 +74,20 @@ func (t *telemetry) mongoMonitor() *event.CommandMonitor {
 		return nil
 	}
 	return t.traces.MongoMonitor()
+}
+
+// systems are what traces call the SQL servers of store.driver.
+var systems = map[string]string{"postgres": "postgresql", "mysql": "mysql"}
+
+// statements sees the statements to an SQL server, nil if nothing is traced.
+func (t *telemetry) statements(driver string) func(ctx context.Context, statement string) func(error) {
+	system, ok := systems[driver]
+	if t.traces == nil || !ok {
+		return nil
+	}
+	return t.traces.Statements(system, func(err error) bool {
+		return errors.Is(err, persist.ErrNotFound) || errors.Is(err, persist.ErrExists)
+	})
 }
 
 // redisHook sees the commands of Redis, nil if nothing is traced.

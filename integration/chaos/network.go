@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 )
@@ -47,7 +48,14 @@ func buildBridge() error {
 		func() error { return ip("link add %s type bridge", bridge) },
 		func() error { return ip("addr add %s/24 dev %s", gateway, bridge) },
 		func() error { return ip("link set %s up", bridge) },
+		hurry,
 	)
+}
+
+// hurry lets the generator give up a connection to a silent host after 3 s. Toxiproxy has no limit
+// of its own, and cannot be stopped meanwhile.
+func hurry() error {
+	return os.WriteFile("/proc/sys/net/ipv4/tcp_syn_retries", []byte("1"), 0)
 }
 
 // addHost creates a namespace with one interface on the bridge.

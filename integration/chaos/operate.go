@@ -87,6 +87,7 @@ const (
 )
 
 func toOtherSequencer(l *laboratory, t *trouble) error {
+	t.IfRedis = t.way == toStore
 	err := l.insistOn(t, movingName, http.MethodPatch, fmt.Sprintf(`{"sequencer":%q}`, record.Store))
 	if err != nil || t.way != overPerNode {
 		return err

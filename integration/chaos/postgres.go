@@ -10,30 +10,25 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// postgres is a primary and a standby of PostgreSQL. Nodes reach the primary by a proxy, which a
-// failover moves, as operators move an address.
+// postgres is a primary and a standby of PostgreSQL.
 type postgres struct {
+	pair
 	bin      string // the folder of the programs
 	uid, gid int    // PostgreSQL refuses to run as root
-	servers  [2]*storeServer
-	present  int   // which of them is the primary
-	front    *link // leads to the primary
-	lossy    bool
 }
 
 // The database of the nodes and its owner.
 const postgresDatabase = "seqd"
 
 func newPostgres(w *world, lossy bool) (*postgres, error) {
-	p := &postgres{lossy: lossy}
+	p := &postgres{pair: pair{port: postgresPort, lossy: lossy}}
 	return p, inOrder(
 		p.findPrograms,
-		func() error { return p.newServer(w, 0) },
-		func() error { return p.newServer(w, 1) },
-		func() (err error) { p.front, err = newLink(postgresPort, p.servers[0].addr(postgresPort)); return err },
+		func() error { return p.create(w, "p", "320m") },
+		func() error { return p.prepare(0) },
+		func() error { return p.prepare(1) },
 	)
 }
 
@@ -58,12 +53,9 @@ func (p *postgres) findPrograms() error {
 	return err
 }
 
-func (p *postgres) newServer(w *world, i int) error {
-	s, err := newStoreServer(w, fmt.Sprintf("p%d", i+1), 31+i, "320m")
-	if err != nil {
-		return err
-	}
-	p.servers[i] = s
+// prepare says how a server is run.
+func (p *postgres) prepare(i int) error {
+	s := p.servers[i]
 	s.command = func() *exec.Cmd { return p.program(s, "postgres", p.settings(i)...) }
 	s.ready = func() error { _, err := p.ask(s, "postgres", "SELECT 1"); return err }
 	return os.Chown(s.disk, p.uid, p.gid)
@@ -88,8 +80,6 @@ func (p *postgres) settings(i int) []string {
 	}
 	return args
 }
-
-func (s *storeServer) data() string { return filepath.Join(s.disk, "data") }
 
 // program returns a command that runs a program of PostgreSQL on a server's host.
 func (p *postgres) program(s *storeServer, name string, args ...string) *exec.Cmd {
@@ -122,27 +112,11 @@ func (p *postgres) ask(s *storeServer, database, statement string) (string, erro
 	return strings.TrimSpace(string(out)), err
 }
 
-func (p *postgres) addr() string { return p.front.proxy.Listen }
-
 func (p *postgres) env(addr string) []string {
-	failover := "lossless"
-	if p.lossy {
-		failover = "lossy"
-	}
 	return []string{
-		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_FAILOVER=" + failover,
+		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_FAILOVER=" + p.failover(),
 		fmt.Sprintf("SEQD_STORE_POSTGRES_URL=postgres://%s@%s/%s?sslmode=disable", postgresDatabase, addr, postgresDatabase),
 	}
-}
-
-func (p *postgres) primary() *storeServer { return p.servers[p.present] }
-func (p *postgres) standby() *storeServer { return p.servers[1-p.present] }
-
-func (p *postgres) server(role string) *storeServer {
-	if role == primaryRole {
-		return p.primary()
-	}
-	return p.standby()
 }
 
 // start makes a cluster and its standby.
@@ -176,8 +150,7 @@ func (p *postgres) failOver() error {
 	if err != nil {
 		return err
 	}
-	p.present = 1 - p.present
-	return p.front.lead(p.primary().addr(postgresPort))
+	return p.swap()
 }
 
 // rebuild makes a standby from the primary, and waits until it receives what is written.
@@ -206,8 +179,6 @@ func (p *postgres) streaming() error {
 	return err
 }
 
-func (p *postgres) lag() rule { return incoming(p.standby().host, p.primary().host) }
-
 // backup uses pg_dump, as docs/STORES.md says.
 func (p *postgres) backup(ctx context.Context) (putBack func(context.Context) error, err error) {
 	s := p.primary()
@@ -228,25 +199,4 @@ func (p *postgres) counters(context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	return readMaxima(text)
-}
-
-// readMaxima reads lines of a counter's name and its maximum.
-func readMaxima(text string) (map[string]int64, error) {
-	all := map[string]int64{}
-	for line := range strings.Lines(text) {
-		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
-		maximum, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("a counter %q: %w", line, err)
-		}
-		all[name] = maximum
-	}
-	return all, nil
-}
-
-// lead makes a link lead to another address, and closes its connections.
-func (l *link) lead(to string) error {
-	l.proxy.Stop()
-	l.proxy.Upstream = to
-	return within(5*time.Second, l.proxy.Start)
 }

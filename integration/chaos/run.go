@@ -187,7 +187,7 @@ func (l *laboratory) startNodes(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.awaitReady(ctx, startPatience)
+	return l.awaitReady(ctx, startPatience+l.System.lag())
 }
 
 // awaitReady waits until all nodes are ready.
@@ -272,7 +272,7 @@ func (l *laboratory) storeAway(since int64) bool {
 // awaitRecovery waits until all nodes are ready after the last fault.
 func (l *laboratory) awaitRecovery(ctx context.Context) {
 	began := time.Now()
-	if err := l.awaitReady(ctx, recovery); err != nil && ctx.Err() == nil {
+	if err := l.awaitReady(ctx, recovery+l.System.lag()); err != nil && ctx.Err() == nil {
 		l.find("after the last fault: %v", err)
 	}
 	l.journal.say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))

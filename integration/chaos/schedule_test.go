@@ -279,12 +279,12 @@ func TestFaultsOfASystem(t *testing.T) {
 					t.Errorf("%v: %s has no target", system, c.name)
 				}
 			}
-			if names["store-failover"] != (store == Postgres) || !names["store-kill"] || !names["restore"] || names["redis-kill"] != (redis == "sentinel") {
+			if names["store-failover"] != (store != Mongo) || !names["store-kill"] || !names["restore"] || names["redis-kill"] != (redis == "sentinel") {
 				t.Errorf("%v has %v", system, names)
 			}
 		}
 	}
-	for _, wrong := range [][3]string{{"oracle", "none", "lossless"}, {Mongo, "cluster", "lossless"}, {Mongo, "none", "lossy"}, {Postgres, "none", "some"}} {
+	for _, wrong := range [][3]string{{"oracle", "none", "lossless"}, {Mongo, "cluster", "lossless"}, {Mongo, "none", "lossy"}, {MySQL, "none", "lossy"}, {Postgres, "none", "some"}} {
 		if _, err := NewSystem(wrong[0], wrong[1], wrong[2]); err == nil {
 			t.Errorf("%v is accepted", wrong)
 		}

@@ -36,8 +36,8 @@ type replicated interface {
 
 var (
 	_ store      = (*mongoStore)(nil)
-	_ store      = (*mariadb)(nil)
 	_ replicated = (*postgres)(nil)
+	_ replicated = (*mariadb)(nil)
 )
 
 // Roles of the servers of a store.
@@ -57,7 +57,7 @@ func (w *world) newStore(system System, binaries Binaries) (store, error) {
 	case system.Store == Postgres:
 		return newPostgres(w, system.Lossy)
 	case system.Store == MySQL:
-		return newMariaDB(w)
+		return newMariaDB(w, system.Lossy)
 	}
 	return newMongoStore(w, binaries.StandIn)
 }
@@ -69,7 +69,9 @@ type storeServer struct {
 	log     string
 	command func() *exec.Cmd
 	ready   func() error // returns an error until the server answers
-	process *process     // of its last start
+	// sluggish means that the server looks for space only once a minute after its disk was full.
+	sluggish bool
+	process  *process // of its last start
 }
 
 // newStoreServer creates the host and the disk of a server.
@@ -97,10 +99,11 @@ func (s *storeServer) start() (err error) {
 	}))
 }
 
-// revive starts the process if it has ended.
+// revive starts a server whose disk was full, if it has ended or would take long to go on.
 func (s *storeServer) revive() error {
-	if s.process.alive() {
+	if s.process.alive() && !s.sluggish {
 		return nil
 	}
+	s.process.kill()
 	return s.start()
 }

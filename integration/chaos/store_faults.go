@@ -63,7 +63,7 @@ func fillStore(l *laboratory, t *trouble) error {
 }
 
 // clearStore makes room again. A server that ended because it could not write is started, as a
-// supervisor would.
+// supervisor would. MariaDB is restarted, as an operator does who does not want to wait.
 func clearStore(_ *laboratory, t *trouble) error {
 	return errors.Join(clearDisk(t.server.disk), t.server.revive())
 }

@@ -1,9 +1,11 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The stores that a system can have.
@@ -22,7 +24,7 @@ type System struct {
 	// NoRedis leaves Redis out: the store orders the numbers of strict biz types.
 	NoRedis bool
 	// Lossy makes the standby of the store asynchronous, so that a failover loses what was
-	// acknowledged. Only for a store with a standby.
+	// acknowledged. Only for Postgres.
 	Lossy bool
 }
 
@@ -37,8 +39,8 @@ func NewSystem(store, redis, failover string) (System, error) {
 		return s, fmt.Errorf("unknown Redis %q; it is sentinel or none", redis)
 	case failover != "lossless" && failover != "lossy":
 		return s, fmt.Errorf("unknown failover %q; it is lossless or lossy", failover)
-	case s.Lossy && !s.has(standby):
-		return s, fmt.Errorf("the laboratory's %s has no standby", store)
+	case s.Lossy && store != Postgres:
+		return s, errors.New("only postgres can be lossy: two servers of MySQL that take turns have two fences in turn")
 	}
 	return s, nil
 }
@@ -78,9 +80,21 @@ func (s System) has(n need) bool {
 	case ownStore:
 		return !s.foreign()
 	case standby:
-		return s.Store == Postgres
+		return s.Store == Postgres || s.Store == MySQL
 	}
 	return true
+}
+
+// registryLag is how much longer new machine IDs of snowflake wait if they are in a store that may
+// lose writes (docs/SNOWFLAKE.md).
+const registryLag = time.Minute
+
+// lag returns how much longer nodes may take to be ready because of that.
+func (s System) lag() time.Duration {
+	if s.Lossy {
+		return registryLag
+	}
+	return 0
 }
 
 // foreign reports whether the store is a server outside the laboratory.
@@ -94,6 +108,7 @@ func (s System) classes() (all []class) {
 		if !s.has(c.needs) {
 			continue
 		}
+		c.marks.Redis = c.marks.Redis && !s.NoRedis
 		switch {
 		case c.servers && s.has(standby):
 			c.targets = storeRoles

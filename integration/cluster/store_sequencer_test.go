@@ -23,6 +23,9 @@ var sequencedStores = map[string]func(t *testing.T) []string{
 	"postgres": func(t *testing.T) []string {
 		return []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL()}
 	},
+	"mysql": func(t *testing.T) []string {
+		return []string{"SEQD_STORE_DRIVER=mysql", "SEQD_STORE_MYSQL_DSN=" + testenv.StartMariaDB(t).DSN()}
+	},
 }
 
 // Three nodes have nothing but a store. They are killed and stopped under load, in turn. Numbers are
@@ -73,6 +76,39 @@ func TestStrictFromTheStore(t *testing.T) {
 			t.Logf("%d numbers, %d skipped by %d kills", h.Numbers(), skipped, kills)
 		})
 	}
+}
+
+// The store is killed under load. Callers are refused, nodes are not ready, and both are back by
+// themselves, with the next numbers.
+func TestStoreAwayWhileItSequences(t *testing.T) {
+	s := newRelay(t, `[{"name":"order"}]`, "SEQD_STORE_MONGO_TIMEOUT=500ms", "SEQD_SEGMENT_ACQUIRETIMEOUT=300ms")
+	nodes := []*process{s.start(), s.start()}
+	ready := func(p *process, want int) {
+		t.Helper()
+		s.await(fmt.Sprintf("readyz of %s answers %d", p.life, want), func() bool {
+			a, err := p.Do("GET", "/readyz", "")
+			return err == nil && a.Status == want
+		})
+	}
+	for range longtest.Or(2, 5) {
+		for _, p := range nodes {
+			p.take(50)
+		}
+		s.mongo.Kill()
+		for _, p := range nodes {
+			p.do(http.StatusServiceUnavailable, "GET", "/seq/order", "")
+			ready(p, http.StatusServiceUnavailable)
+		}
+		s.mongo.Restart()
+		for _, p := range nodes {
+			ready(p, http.StatusOK) // although nobody asks for numbers
+		}
+	}
+	last := nodes[0].take(1)
+	if next := nodes[1].take(1); next != last+1 {
+		t.Errorf("%d, and then %d", last, next)
+	}
+	s.check()
 }
 
 // The sequencer changes by the API, between Redis and the store and there and back, under load on

@@ -54,6 +54,25 @@ func TestPostgres(t *testing.T) {
 	doctor(t, env, 1, "full_page_writes is off")
 }
 
+// A standby is shown to be one. Its primary shows it, and with failover lossless needs it.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	primary := testenv.StartPostgres(t)
+	standby := testenv.StartStandby(t, primary)
+	env := onPostgres(primary.URL())
+	node.StartReady(t, t.TempDir(), env...).Stop()
+	primary.AwaitStandby(standby)
+	doctor(t, env, 0, "a standby, of which this user may not see more (GRANT pg_read_all_stats)")
+	primary.Query("GRANT pg_read_all_stats TO seqd")
+	doctor(t, env, 0, " is streaming, async")
+	doctor(t, onPostgres(standby.URL()), 1, "the server is a standby and takes no writes", "schema version 1")
+	lossless := slices.Concat(env, []string{"SEQD_STORE_POSTGRES_FAILOVER=lossless"})
+	primary.Synchronous()
+	doctor(t, lossless, 0, "lossless: commits wait for a standby.", " is streaming, sync")
+	primary.Query("ALTER ROLE seqd SET synchronous_commit = local")
+	doctor(t, lossless, 1, "synchronous_commit is local")
+}
+
 func TestMariaDB(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMariaDB(t)

@@ -45,10 +45,13 @@ func TestAnswersAfterAFailover(t *testing.T) {
 		p.cutOff()
 		b := p.start("b", env...)
 		owner := make(map[string]string) // by number
+		twice := 0
 		claim := func(key, numbers string) {
 			for number := range strings.FieldsSeq(numbers) {
 				if other, known := owner[number]; known && other != key {
-					p.t.Errorf("%s and %s both got %s", other, key, number)
+					if twice++; twice <= 5 {
+						p.t.Errorf("%s and %s both got %s", other, key, number)
+					}
 				}
 				owner[number] = key
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/persist"
 )
@@ -15,6 +16,7 @@ var lossless = []string{"SEQD_STORE_POSTGRES_FAILOVER=lossless", "SEQD_STORE_MYS
 
 // lossless may be set only if commits wait for a standby.
 func TestLosslessNeedsAStandbyThatCommitsWaitFor(t *testing.T) {
+	longtest.Only(t)
 	onBoth(t, func(p *pair) {
 		n := node.Launch(p.t, p.t.TempDir(), append(append(p.env(p.link.Addr()), settings("per-node")...), lossless...)...)
 		if said := n.Fails(); !strings.Contains(said, "lossless") {
@@ -26,6 +28,7 @@ func TestLosslessNeedsAStandbyThatCommitsWaitFor(t *testing.T) {
 // Commits wait for the standby, and the operator says so. A failover skips nothing. While the new
 // server has no standby that commits wait for, nodes refuse it; then they go on by themselves.
 func TestLosslessSkipsNothing(t *testing.T) {
+	longtest.Only(t)
 	onBoth(t, func(p *pair) {
 		p.secure()
 		env := append(settings("per-node"), lossless...)
@@ -41,9 +44,9 @@ func TestLosslessSkipsNothing(t *testing.T) {
 		onN.Stop()
 		p.t.Logf("failures %v", onN.Failures())
 		n.Stop()
-		all := p.check()
-		if highest := all.Highest(); highest != 100+int64(all.Numbers())-1 {
-			p.t.Errorf("%d numbers from 100 end with %d", all.Numbers(), highest)
+		p.check()
+		if highest, count := p.record.Highest(), p.record.Numbers(); highest != 100+int64(count)-1 {
+			p.t.Errorf("%d numbers from 100 end with %d", count, highest)
 		}
 	})
 }
@@ -51,6 +54,7 @@ func TestLosslessSkipsNothing(t *testing.T) {
 // A commit that was cancelled while it waits for the standby may be lost with the primary, although
 // the server says that it succeeded. So the numbers are not used.
 func TestCancelledCommitIsUnknown(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	p := onPostgres(t)
 	p.secure()

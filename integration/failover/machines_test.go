@@ -66,7 +66,8 @@ func TestLeaseThatTheStandbyNeverGot(t *testing.T) {
 		for _, n := range []*node.Node{first, late, next} {
 			n.Stop()
 		}
-		p.checkMoments(p.check())
+		p.check()
+		p.checkMoments()
 	})
 }
 
@@ -88,12 +89,12 @@ func (p *pair) found() {
 }
 
 // checkMoments checks that no two nodes issued numbers of one machine ID in the same millisecond.
-func (p *pair) checkMoments(all *ordercheck.Record) {
+func (p *pair) checkMoments() {
 	p.t.Helper()
 	owner := make(map[moment]string)
 	used := make(map[int64]map[string]bool)
 	bad := 0
-	for name, record := range p.each {
+	for name, record := range p.lives() {
 		record.Each(func(c ordercheck.Call) {
 			for _, n := range c.Numbers {
 				m := momentOf(n)
@@ -110,5 +111,5 @@ func (p *pair) checkMoments(all *ordercheck.Record) {
 			}
 		})
 	}
-	p.t.Logf("%d numbers; machine IDs and their nodes: %v", all.Numbers(), used)
+	p.t.Logf("%d numbers; machine IDs and their nodes: %v", p.record.Numbers(), used)
 }

@@ -4,10 +4,10 @@
 package failover
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +41,7 @@ type pair struct {
 	env              func(addr string) []string // the settings of nodes that reach the store there
 	open             func(addr string) persist.Store
 
-	each map[string]*ordercheck.Record // by life of a node, whose order must hold
+	record *ordercheck.Record // the numbers; each call begins with the name of the node
 }
 
 // onBoth runs a test on PostgreSQL and on MariaDB.
@@ -117,7 +117,7 @@ func mariaDBAt(addr string) []string {
 func newPair(t *testing.T, kind string, primary, standby server) *pair {
 	return &pair{
 		t: t, kind: kind, primary: primary, standby: standby, link: testenv.NewLink(t, primary.Addr()),
-		each: make(map[string]*ordercheck.Record),
+		record: ordercheck.New(),
 	}
 }
 
@@ -132,25 +132,24 @@ func (p *pair) start(name string, settings ...string) *node.Node {
 // launch starts a node that reaches the store at an address, and does not wait until it is ready.
 func (p *pair) launch(name, addr string, settings ...string) *node.Node {
 	p.t.Helper()
-	p.each[name] = ordercheck.New()
 	return node.Start(p.t, p.t.TempDir(), append(p.env(addr), settings...)...)
 }
 
 // take requests numbers from a node and records the answer.
 func (p *pair) take(n *node.Node, name string, count int) []int64 {
 	p.t.Helper()
-	began := p.each[name].Now()
+	began := p.record.Now()
 	numbers, err := n.Take("order", count)
 	if err != nil {
 		p.t.Fatalf("%s: %v\n%s", name, err, n.Log())
 	}
-	p.each[name].Add(began, name, numbers)
+	p.record.Add(began, name, numbers)
 	return numbers
 }
 
 // traffic starts callers on a node. They continue after errors.
 func (p *pair) traffic(n *node.Node, name string) *node.Traffic {
-	return node.StartTraffic(n, "order", p.each[name], name, node.Pace{Callers: 4, Pause: time.Millisecond, Largest: 20})
+	return node.StartTraffic(n, "order", p.record, name, node.Pace{Callers: 4, Pause: time.Millisecond, Largest: 20})
 }
 
 // cutOff makes the standby the server in charge. The old primary continues, and no node reaches it.
@@ -175,47 +174,41 @@ func (p *pair) highest(s server) int64 {
 // confirm does what an operator does after a failover.
 func (p *pair) confirm() {
 	p.t.Helper()
-	fenced, ok := p.open(p.standby.Addr()).(persist.Fenced)
-	if !ok {
-		p.t.Fatal("the store has no fence")
-	}
-	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
-	defer cancel()
-	fence, err := fenced.Fence(ctx)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if !fence.FailedOver() {
-		p.t.Errorf("the fence is %+v after a failover", fence)
-	}
-	if err := fenced.ConfirmFence(ctx, fence.Current); err != nil {
-		p.t.Fatal(err)
+	out, code := node.Command(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), settings("per-node")...), "failover", "--confirm")
+	if code != 0 {
+		p.t.Fatalf("failover --confirm ended with %d: %s", code, out)
 	}
 }
 
-// check checks every number of every life: it was issued once, and in order on its node.
-func (p *pair) check() *ordercheck.Record {
+// lives returns the calls by life of a node.
+func (p *pair) lives() map[string]*ordercheck.Record {
+	return p.record.Split(func(c ordercheck.Call) string {
+		name, _, _ := strings.Cut(c.Who, " ")
+		return name
+	})
+}
+
+// check checks every number: it was issued once, and in order on its node.
+func (p *pair) check() {
 	p.t.Helper()
-	all := ordercheck.New()
-	for name, record := range p.each {
+	lives := p.lives()
+	for name, record := range lives {
 		if err := record.Order(); err != nil {
 			p.t.Errorf("node %s: %v", name, err)
 		}
-		record.Each(all.AddCall)
 	}
-	if err := all.Duplicates(); err != nil {
+	if err := p.record.Duplicates(); err != nil {
 		p.t.Error(err)
 	}
-	p.t.Logf("%d numbers from %d lives", all.Numbers(), len(p.each))
-	return all
+	p.t.Logf("%d numbers from %d lives", p.record.Numbers(), len(lives))
 }
 
 // skipped logs how many numbers lie between the last one that was allocated before a failover and
 // the first one after it, and returns that.
-func (p *pair) skipped(before int64, all *ordercheck.Record) int64 {
+func (p *pair) skipped(before int64) int64 {
 	p.t.Helper()
 	next := int64(persist.MaxNumber)
-	all.Each(func(c ordercheck.Call) {
+	p.record.Each(func(c ordercheck.Call) {
 		for _, n := range c.Numbers {
 			if n > before {
 				next = min(next, n)

@@ -1,4 +1,4 @@
-// Package store tests persist/mongo, the driver for MongoDB, on a real server.
+// Package store tests the drivers for servers on real ones: MongoDB, PostgreSQL, MySQL and MariaDB.
 package store
 
 import (

@@ -72,3 +72,31 @@ func killWait(t *testing.T, primary *testenv.MariaDB) {
 	}
 	t.Fatal("no commit waits for the replica")
 }
+
+// A primary that becomes a replica keeps its connections. What it still has is not read any more,
+// and as soon as it takes writes again the store does too.
+func TestMySQLDemotion(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	s := openMySQL(t, newMySQL(t, server))
+	epoch := persist.NewEpoch()
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10, Epoch: epoch}))
+	for _, first := range []string{"read", "write"} {
+		server.Query("SET GLOBAL read_only = 1")
+		read := func() error { _, err := s.Counters().Epoch(t.Context(), "order"); return err }
+		write := func() error { _, err := allocate(t.Context(), s); return err }
+		checks := []func() error{read, write, read, write}
+		if first == "write" {
+			checks = []func() error{write, read}
+		}
+		for i, check := range checks {
+			if err := check(); !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "takes no writes") {
+				t.Errorf("%d of a replica: %v", i, err)
+			}
+		}
+		server.Query("SET GLOBAL read_only = 0")
+		if got, err := s.Counters().Epoch(t.Context(), "order"); first == "read" && (err != nil || got != epoch) {
+			t.Errorf("the epoch is %q, %v", got, err)
+		}
+		must(t, write())
+	}
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // newMySQL creates an empty database and returns the options of a store in it. Tests of one server
 // share it.
-func newMySQL(t *testing.T, server *testenv.MariaDB) mysql.Options {
+func newMySQL(t testing.TB, server *testenv.MariaDB) mysql.Options {
 	t.Helper()
 	return mysql.Options{DSN: server.NewDSN(), Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
 }
@@ -25,6 +26,17 @@ func openMySQL(t *testing.T, o mysql.Options) *mysql.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// connectMySQL opens a database beside a store, for the preparations and checks of a test.
+func connectMySQL(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func TestMySQLConformance(t *testing.T) {

@@ -86,7 +86,8 @@ func TestPostgresFailover(t *testing.T) {
 	if err != nil || table.Source != fence.Current || table.Lag <= 0 || table.Set == nil || len(table.Slots) != 1 {
 		t.Errorf("the registry is %+v, %v", table, err)
 	}
-	if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5), Source: before.Current}); err != nil || made {
+	renewal := persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5), Source: before.Current}
+	if made, err := s.Slots().Swap(ctx, registry, renewal); err != nil || made {
 		t.Errorf("a swap under the former fence: %t, %v", made, err)
 	}
 
@@ -95,6 +96,40 @@ func TestPostgresFailover(t *testing.T) {
 	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1}))
 	if c, err := s.Counters().Read(ctx, "other"); err != nil || !c.FailedOver {
 		t.Errorf("a counter that was not used since is %+v, %v", c, err)
+	}
+}
+
+// The first range after a failover begins a gap higher. If the next failover loses that range, the
+// counter is again as it was before both. Then one gap is not enough: the next range would be the
+// same.
+func TestPostgresFailoverLosesTheGap(t *testing.T) {
+	first := testenv.StartPostgres(t)
+	second := testenv.StartStandby(t, first)
+	s := openPostgres(t, testenv.PostgresURL(first.Addr(), second.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+	first.AwaitStandby(second)
+	first.Kill()
+	second.Promote()
+	awaitStore(t, s)
+
+	third := testenv.StartStandby(t, second)
+	second.AwaitStandby(third)
+	third.Detach()
+	req := persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000}
+	lost, err := s.Counters().Allocate(t.Context(), req)
+	if want := (persist.Range{First: 1006, Last: 1015}); err != nil || lost != want {
+		t.Fatalf("%+v, %v, want %+v", lost, err, want)
+	}
+	second.Kill()
+	third.Promote()
+
+	after := openPostgres(t, third.URL(), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
+	if c, err := after.Counters().Read(t.Context(), "order"); err != nil || c.Max != 5 || !c.FailedOver {
+		t.Fatalf("the counter is %+v, %v: the range was not lost", c, err)
+	}
+	r, err := after.Counters().Allocate(t.Context(), req)
+	if want := (persist.Range{First: 2006, Last: 2015}); err != nil || r != want {
+		t.Errorf("%+v, %v, want %+v", r, err, want)
 	}
 }
 
@@ -185,6 +220,25 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	}
 }
 
+// A range is durable although the server was told meanwhile not to wait for commits.
+func TestPostgresAllocatesDurably(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+	create(t, s)
+	server.Query("ALTER SYSTEM SET synchronous_commit = off")
+	server.Reload()
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	standby.Pause()
+	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("a range did not wait for the standby: %v", err)
+	}
+	standby.Resume()
+	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "0")
+}
+
 // cancelWait ends the wait of the one commit that waits for a standby, as an operator may.
 func cancelWait(t *testing.T, server *testenv.Postgres) {
 	t.Helper()
@@ -224,5 +278,37 @@ func wants(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Errorf("error %v, want %v", err, want)
+	}
+}
+
+// Behind a pooler a connection can lead to a standby from one statement to the next. What the
+// standby has may be out of date, so it is away.
+func TestPostgresPoolerLeadsToStandby(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := testenv.StartStandby(t, server)
+	link := testenv.NewLink(t, server.Addr())
+	s := openPostgres(t, testenv.StartPgbouncer(t, link.Addr()).URL(), nil)
+	ctx := t.Context()
+	create(t, s)
+	must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1}))
+	server.AwaitStandby(standby)
+	link.Switch(standby.Addr())
+	_, document := s.Documents().Read(ctx, "token", "x")
+	_, documents := s.Documents().List(ctx, "token", "", 1)
+	_, counter := s.Counters().Read(ctx, "order")
+	_, counters := s.Counters().List(ctx, "", 1)
+	_, epoch := s.Counters().Epoch(ctx, "order")
+	_, look := s.Slots().Look(ctx, registry)
+	_, taken := allocate(ctx, s)
+	_, noDocument := s.Documents().Read(ctx, "token", "later")
+	_, noCounter := s.Counters().Read(ctx, "later")
+	_, noEpoch := s.Counters().Epoch(ctx, "later")
+	for what, err := range map[string]error{
+		"document": document, "documents": documents, "counter": counter, "counters": counters, "epoch": epoch, "look": look, "allocate": taken,
+		"missing document": noDocument, "missing counter": noCounter, "missing epoch": noEpoch,
+	} {
+		if !errors.Is(err, persist.ErrUnavailable) {
+			t.Errorf("%s on a standby: %v", what, err)
+		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
@@ -24,7 +22,12 @@ func TestPostgresAllocatesAsTheRule(t *testing.T) {
 			emptyPostgres(server)
 			seed := time.Now().UnixNano()
 			t.Logf("seed %d", seed)
-			d := differential{T: t, random: rand.New(rand.NewPCG(uint64(seed), 0)), lossless: lossless, admin: server.Connect()}
+			d := differential{T: t, random: rand.New(rand.NewPCG(uint64(seed), 0)), lossless: lossless}
+			admin := server.Connect()
+			d.foreign = func(name []byte) error {
+				_, err := admin.Exec(t.Context(), "UPDATE seqd_counters SET fence = 'another' WHERE name = $1", name)
+				return err
+			}
 			if lossless {
 				synchronous(t, server)
 			}
@@ -44,8 +47,8 @@ type differential struct {
 	random   *rand.Rand
 	lossless bool
 	store    persist.Store
-	admin    *pgx.Conn
-	known    persist.Counter // the rule's; no BizTag if there is none
+	foreign  func(name []byte) error // makes a row one that another server wrote
+	known    persist.Counter         // the rule's; no BizTag if there is none
 	now      int64
 	created  int
 }
@@ -90,7 +93,7 @@ func (d *differential) create() {
 
 // failOver makes the row one that another server wrote.
 func (d *differential) failOver() {
-	if _, err := d.admin.Exec(d.Context(), "UPDATE seqd_counters SET fence = 'another' WHERE name = $1", []byte(d.known.BizTag)); err != nil {
+	if err := d.foreign([]byte(d.known.BizTag)); err != nil {
 		d.Fatal(err)
 	}
 	if d.known.BizTag != "" && !d.lossless {

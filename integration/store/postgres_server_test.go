@@ -100,13 +100,15 @@ func TestPostgresOddRows(t *testing.T) {
 	ctx := t.Context()
 	source := fencedBy(t, s).Current
 	history := persist.HistoryRecord{ID: persist.HistoryID(5, 1, 1), BizType: "order", Time: 5, First: 1, Last: 1, Count: 1}
+	const newer = `convert_to(replace(convert_from(body, 'UTF8'), '"v":1', '"v":2'), 'UTF8')`
 	for _, test := range []struct {
 		damage string
 		want   error
 	}{
-		{"UPDATE seqd_counters SET version = 2; UPDATE seqd_documents SET version = 2; UPDATE seqd_slots SET body = convert_to(replace(convert_from(body, 'UTF8'), '\"v\":1', '\"v\":2'), 'UTF8'); " +
-			"UPDATE seqd_history SET body = convert_to(replace(convert_from(body, 'UTF8'), '\"v\":1', '\"v\":2'), 'UTF8')", persist.ErrNewer},
-		{"UPDATE seqd_counters SET epoch = 'odd'; UPDATE seqd_documents SET body = '\\xff'; UPDATE seqd_slots SET body = substr(body, 2); UPDATE seqd_history SET body = ''", persist.ErrInvalid},
+		{"UPDATE seqd_counters SET version = 2; UPDATE seqd_documents SET version = 2; " +
+			"UPDATE seqd_slots SET body = " + newer + "; UPDATE seqd_history SET body = " + newer, persist.ErrNewer},
+		{"UPDATE seqd_counters SET epoch = 'odd'; UPDATE seqd_documents SET body = '\\xff'; " +
+			"UPDATE seqd_slots SET body = substr(body, 2); UPDATE seqd_history SET body = ''", persist.ErrInvalid},
 	} {
 		server.Query("TRUNCATE seqd_counters, seqd_documents, seqd_slots, seqd_history")
 		must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
@@ -188,6 +190,27 @@ func TestPostgresRights(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, s.ConfirmFence(t.Context(), fencedBy(t, s).Current))
+}
+
+// A range is allocated by one statement, which is prepared if the connection leads straight to the
+// server: pgbouncer gives each transaction another one, which does not know it.
+func TestPostgresAllocatesByOneStatement(t *testing.T) {
+	server := testenv.StartPostgres(t, "log_statement = all")
+	for name, url := range map[string]string{"stmtcache_": server.URL(), "<unnamed>": testenv.StartPgbouncer(t, server.Addr()).URL()} {
+		emptyPostgres(server)
+		s := openPostgres(t, url, nil)
+		create(t, s)
+		before := len(server.Log())
+		for range 10 {
+			if _, err := allocate(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log := server.Log()[before:]
+		if n := strings.Count(log, "execute "+name); n != 10 || strings.Count(log, "execute ") != 10 || strings.Contains(log, " statement: ") {
+			t.Errorf("%d statements were sent as %s:\n%s", n, name, log)
+		}
+	}
 }
 
 // While a stranger holds the row, a request ends in time, on the server too. Afterwards everything
@@ -348,4 +371,19 @@ func TestPostgresUsesIndexes(t *testing.T) {
 	if after := server.Query(scans); after != before {
 		t.Errorf("%s rows were read without an index", after)
 	}
+}
+
+// A store that is only looked at writes nothing, not even to the log of the server.
+func TestPostgresLooksOnly(t *testing.T) {
+	server := testenv.StartPostgres(t, "autovacuum = off")
+	create(t, openPostgres(t, server.URL(), nil))
+	server.Query("CHECKPOINT; ALTER ROLE seqd SET default_transaction_read_only = on")
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.ReadOnly = true })
+	if _, err := s.Slots().Look(t.Context(), registry); err != nil {
+		t.Error(err)
+	}
+	if list, err := s.Counters().List(t.Context(), "", 5); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	wants(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "x", Step: 1}), persist.ErrUnavailable)
 }

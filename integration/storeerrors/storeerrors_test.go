@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -176,5 +177,55 @@ func awaitLog(t *testing.T, n *node.Node, parts ...string) {
 		if time.Now().After(end) {
 			t.Fatalf("no line with %q in:\n%s", parts, n.Log())
 		}
+	}
+}
+
+// A server that comes back with a setting that can lose numbers is not used while a service runs
+// either. When the setting is well again, so is the service.
+func TestComesBackUnsafe(t *testing.T) {
+	longtest.Only(t)
+	t.Parallel()
+	postgres, mariaDB := testenv.StartPostgres(t), testenv.StartMariaDB(t)
+	small := []string{"SEQD_SEGMENT_STEP=10", "SEQD_SEGMENT_MAXSTEP=10", "SEQD_SEGMENT_RESERVESEGMENTS=0"}
+	for name, test := range map[string]struct {
+		env          []string
+		unsafe, safe func()
+		want         string
+	}{
+		"PostgreSQL": {onPostgres(postgres.URL(), small...), func() { postgres.Configure("fsync = off"); postgres.Restart() },
+			func() { postgres.Configure("fsync = on"); postgres.Restart() }, "fsync is off"},
+		"MariaDB": {onMariaDB(mariaDB.DSN(), small...), func() { mariaDB.Configure("innodb-flush-log-at-trx-commit=2"); mariaDB.Restart() },
+			func() { mariaDB.Configure("innodb-flush-log-at-trx-commit=1"); mariaDB.Restart() }, "innodb_flush_log_at_trx_commit is 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := node.StartReady(t, t.TempDir(), test.env...)
+			first, err := n.Take("order", 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.unsafe()
+			last := first[4]
+			for range 100 { // no more than what was in hand
+				got, err := n.Take("order", 1)
+				if err != nil {
+					break
+				}
+				if got[0] > first[4]+40 {
+					t.Fatalf("%d was issued after %d, the first were %v\n%s", got[0], last, first, n.Log())
+				}
+				last = got[0]
+			}
+			n.Await("/seq/order", 503)
+			awaitLog(t, n, test.want)
+			if n.Ended() {
+				t.Fatal("the service has ended")
+			}
+			test.safe()
+			n.Await("/seq/order", 200)
+			if got, err := n.Take("order", 1); err != nil || got[0] <= last {
+				t.Errorf("%v, %v after %d", got, err, last)
+			}
+			n.Stop()
+		})
 	}
 }

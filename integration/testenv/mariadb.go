@@ -212,6 +212,18 @@ func (m *MariaDB) Connect() *sql.Conn {
 	return conn
 }
 
+// TryConnect returns one connection of the superuser, if the server has one left. The caller closes
+// it.
+func (m *MariaDB) TryConnect(ctx context.Context) (*sql.Conn, error) {
+	db, err := m.open()
+	if err != nil {
+		return nil, err
+	}
+	m.t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxIdleConns(-1) // closed is closed
+	return db.Conn(ctx)
+}
+
 // Kill ends the server as kill -9 does.
 func (m *MariaDB) Kill() { m.process.kill() }
 
@@ -227,6 +239,9 @@ func (m *MariaDB) Resume() {
 	m.t.Helper()
 	must(m.t, m, "resume "+m.name, m.process.resume())
 }
+
+// Ended reports whether the server has ended.
+func (m *MariaDB) Ended() bool { return !m.process.alive() }
 
 // Restart kills the server if it runs, and starts it with the same data and port. It has every
 // acknowledged write, unless a setting says otherwise.

@@ -276,6 +276,12 @@ func (p *Postgres) Connect() *pgx.Conn {
 	return conn
 }
 
+// TryConnect returns a connection of the superuser, if the server has one left. The caller closes
+// it.
+func (p *Postgres) TryConnect(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.Connect(ctx, p.AdminURL())
+}
+
 // Kill ends the server and all its children as kill -9 does.
 func (p *Postgres) Kill() { p.process.kill() }
 
@@ -292,6 +298,9 @@ func (p *Postgres) Resume() {
 	p.t.Helper()
 	must(p.t, p, "resume "+p.name, p.process.resume())
 }
+
+// Ended reports whether the server has ended.
+func (p *Postgres) Ended() bool { return !p.process.alive() }
 
 // Restart kills the server if it runs, and starts it with the same data and port. It has every
 // acknowledged write, unless a setting says otherwise.

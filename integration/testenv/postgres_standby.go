@@ -56,6 +56,16 @@ func (p *Postgres) Promote() {
 	p.awaitPrimary()
 }
 
+// Demote makes a running server a standby of no server, so that it refuses writes until it is given
+// Promote.
+func (p *Postgres) Demote() {
+	p.t.Helper()
+	p.Stop()
+	signal := filepath.Join(p.data, "standby.signal")
+	must(p.t, p, "write standby.signal", errors.Join(os.WriteFile(signal, nil, 0o600), giveTo(p.user, signal)))
+	p.Start()
+}
+
 // awaitPrimary waits until the server takes writes.
 func (p *Postgres) awaitPrimary() {
 	p.t.Helper()

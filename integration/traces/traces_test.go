@@ -81,6 +81,25 @@ func TestRedisInATrace(t *testing.T) {
 	}
 }
 
+// The statements to an SQL server are in a trace by their names.
+func TestStatementsInATrace(t *testing.T) {
+	t.Parallel()
+	for system, env := range map[string][]string{
+		"postgresql": {"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL()},
+		"mysql":      {"SEQD_STORE_DRIVER=mysql", "SEQD_STORE_MYSQL_DSN=" + testenv.StartMariaDB(t).DSN()},
+	} {
+		spans := spansOf(t, append(env, "SEQD_SEGMENT_ORDERING=per-node"))
+		if len(spans) < 2 {
+			t.Errorf("%s: there are %d spans", system, len(spans))
+		}
+		for _, s := range spans[1:] {
+			if !strings.HasSuffix(s.Name, " document") || s.Attributes["db.system.name"] != system || s.Failed {
+				t.Errorf("got %+v", s)
+			}
+		}
+	}
+}
+
 func TestMongoInATrace(t *testing.T) {
 	t.Parallel()
 	mongo := testenv.StartMongo(t)

@@ -36,6 +36,7 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 // them.
 func allocation(req persist.Request, now int64, lossless bool) (string, []any) {
 	const failedOver = "fence <> " + identity
+	lossless = lossless || sabotage.Off(sabotage.FenceCompared)
 	base := "highest"
 	if req.Floor > 0 {
 		above := req.Floor + min(req.Gap, persist.MaxNumber-req.Floor)

@@ -19,6 +19,7 @@ import (
 // db sends statements to a server, each once.
 type db struct {
 	pool     *sql.DB
+	most     int // connections
 	timeout  time.Duration
 	lossless bool
 	trace    func(ctx context.Context, statement string) func(error)
@@ -52,7 +53,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	if !opts.ReadOnly {
 		made = checked{made, opts.Lossless}
 	}
-	d = &db{pool: sql.OpenDB(made), timeout: opts.Timeout, lossless: opts.Lossless, trace: opts.Trace}
+	d = &db{pool: sql.OpenDB(made), most: opts.MaxConnections, timeout: opts.Timeout, lossless: opts.Lossless, trace: opts.Trace}
 	if d.trace == nil {
 		d.trace = func(context.Context, string) func(error) { return func(error) {} }
 	}
@@ -91,7 +92,16 @@ func (d *db) exec(ctx context.Context, to sender, name, statement string, params
 	done := d.trace(ctx, name)
 	defer func() { done(err) }()
 	result, err = to.ExecContext(ctx, statement, params...)
+	if uselessAfter(err) {
+		d.renew()
+	}
 	return result, d.translate(err)
+}
+
+// renew closes the connections that are not in use: another server may take the writes now.
+func (d *db) renew() {
+	d.pool.SetMaxIdleConns(-1)
+	d.pool.SetMaxIdleConns(d.most)
 }
 
 // translate is the function translate, for a store that may have been closed meanwhile.
@@ -133,7 +143,12 @@ func (s session) Query(ctx context.Context, name, statement string, row func(sql
 	if err != nil {
 		return s.db.translate(err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err says what failed
+	defer func() {
+		_ = rows.Close() // rows.Err says what failed
+		if errors.Is(err, persist.ErrUnavailable) {
+			s.db.renew()
+		}
+	}()
 	for rows.Next() {
 		if err := row(rows.Scan); err != nil {
 			return err

@@ -34,6 +34,9 @@ var dialect = sqlstore.Dialect{
 	// SYSDATE is the time of its evaluation, NOW that of the beginning of the statement. The time
 	// zone of the session is UTC.
 	Clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(3)) DIV 1000",
+	// A primary can become a replica without ending its connections. Then its counters have the
+	// epochs of before.
+	Standby: "@@GLOBAL.read_only",
 	// With a binary log a change is visible to others after it is durable in the log, and, if
 	// commits wait for a replica (AFTER_SYNC), after that one has it.
 	Proof:     "0",

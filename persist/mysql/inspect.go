@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
@@ -124,9 +125,11 @@ func (s *Store) inspectUser(ctx context.Context, found *sqlstore.Server) error {
 	}
 	for _, n := range needed {
 		err := s.query(ctx, "inspect rights", "EXPLAIN "+n[2], func(sqlstore.Scan) error { return nil })
-		if forbids(err) {
+		switch {
+		case forbids(err):
 			found.Missing = append(found.Missing, n[0]+" on "+n[1])
-		} else if err != nil {
+		case found.Refused != nil && errors.Is(err, persist.ErrUnavailable): // it explains no writes either
+		case err != nil:
 			return err
 		}
 	}

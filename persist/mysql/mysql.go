@@ -1,6 +1,22 @@
 // Package mysql is a store in a MySQL or MariaDB database that many nodes share. A counter is one
-// row, and a range is allocated by one UPDATE. The server is one that takes all writes, with any
-// number of replicas.
+// row, and a range is allocated by one UPDATE.
+//
+// One server takes all writes. It can have any number of replicas, and one of them can take over.
+// Then the identity of the server (the constant identity) is another one, and what was written under
+// the former one may be lost; see [persist.Fenced]. Of several servers that take writes at once,
+// such as the nodes of Galera or of a replication group with many primaries, each has an identity of
+// its own. So if nodes use more than one of them, only Options.Lossless is possible.
+//
+// Identities have no order, so two failovers since a counter was written look like one. If the last
+// server has nothing of what the one before wrote, one gap may not be enough: raise the counters
+// before the fence is confirmed.
+//
+// A connection must lead to one server while it is open. A balancer of TCP connections does that. A
+// proxy that sends single statements to several servers, as ProxySQL can, must send all of them to
+// the one that takes the writes.
+//
+// The client library never sends a statement twice: [conn] hides from database/sql what it would
+// repeat.
 package mysql
 
 import (

@@ -260,9 +260,11 @@ func query(ctx context.Context, c *pgx.Conn, statement string, row func(sqlstore
 	return translate(rows.Err())
 }
 
+// unsupported is in the error of pgbouncer for a parameter that it does not know.
+const unsupported = "unsupported startup parameter"
+
 // refusesParameters reports whether a pooler refuses parameters at the start of a connection.
-// pgbouncer takes only those that it knows.
 func refusesParameters(err error) bool {
 	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && server.Code == "08P01" && strings.Contains(server.Message, "unsupported startup parameter")
+	return ok && server.Code == "08P01" && strings.Contains(server.Message, unsupported)
 }

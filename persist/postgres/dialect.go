@@ -25,6 +25,8 @@ const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(
 var dialect = sqlstore.Dialect{
 	Fence: fence,
 	Clock: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	// A connection ends when its server becomes a standby, but a pooler hides that.
+	Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
 	// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
 	// for all that was logged before.
 	Proof:     "(SELECT 0 FROM pg_logical_emit_message(true, 'seqd', ''))",
@@ -51,28 +53,39 @@ func numbered(statement string) string {
 	}
 }
 
+// promotions is how many promotions there were since a counter was written, at least 1. The gap is
+// added for each of them: what the last one lost may include a range that began one gap higher
+// because of the one before. No more than 1000 count, so that the product fits into a bigint.
+const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present, '/', 1) " +
+	"THEN LEAST(1000, GREATEST(1, ('x' || split_part(f.present, '/', 2))::bit(32)::bigint - ('x' || split_part(c.fence, '/', 2))::bit(32)::bigint)) ELSE 1 END"
+
 // allocateStatement returns the statement that allocates a range: [persist.Counter.Allocated] in
 // SQL. Of concurrent statements the second waits for the row, and then computes with what the first
-// one wrote. Its parameters are:
+// one wrote. The commit is durable whatever the settings of the role, the database or the session
+// have become since the connection was checked. Its parameters are:
 //
 //	$1 name, $2 size, $3 floor, $4 floor plus gap, $5 failover gap, $6 step or 0, $7 now,
 //	$8 new epoch or NULL for the old one, $9 epoch that the counter must have or NULL for any
 func allocateStatement(lossless bool) string {
-	failedOver := "c.fence <> f.present"
-	if lossless || sabotage.Off(sabotage.FenceCompared) {
+	failedOver, weak := "c.fence <> f.present", "'off'"
+	if lossless {
+		failedOver, weak = "false", "'off', 'local', 'remote_write'"
+	}
+	if sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
 	}
+	durable := "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END"
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
 	most := strconv.FormatInt(persist.MaxNumber, 10)
-	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST($5::bigint, (" + most + " - " + base + ") / 2) ELSE 0 END)"
+	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST($5::bigint * " + promotions + ", (" + most + " - " + base + ") / 2) ELSE 0 END)"
 	held := "($9::text IS NULL OR " + epoch + " = $9)"
 	if sabotage.Off(sabotage.EpochHeld) {
 		held = "($9::text IS NULL OR true)"
 	}
 	return "UPDATE seqd_counters c SET highest = " + above + " + $2::bigint, fence = f.present, epoch = COALESCE($8::text, " + epoch + "), " +
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
-		"FROM (SELECT " + fence + " AS present) f " +
+		"FROM (SELECT " + fence + " AS present, " + durable + " AS durable) f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
 		"AND " + above + " <= " + most + " - $2 AND " + held + " RETURNING c.highest"
 }

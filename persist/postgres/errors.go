@@ -57,7 +57,7 @@ func isOurs(err error) bool {
 	return false
 }
 
-// The codes of the server that need a word, https://www.postgresql.org/docs/current/errcodes-appendix.html.
+// The codes of the server that need a word; see the manual, appendix A.
 const (
 	uniqueViolation   = "23505"
 	readOnly          = "25006"
@@ -112,8 +112,10 @@ func isLasting(e *pgconn.PgError) bool {
 			return true
 		}
 	}
-	// what pgbouncer says for a wrong password and for a database or a user that it does not know
-	return e.Code == "08P01" && (strings.Contains(e.Message, "authentication failed") || strings.Contains(e.Message, "no such"))
+	// what pgbouncer says for a wrong password, for a database or a user that it does not know, and
+	// for a parameter of the connection string that it does not take
+	return e.Code == "08P01" && (strings.Contains(e.Message, "authentication failed") || strings.Contains(e.Message, "no such") ||
+		strings.Contains(e.Message, unsupported))
 }
 
 // away is an error of the server that can pass. It is persist.ErrUnavailable.

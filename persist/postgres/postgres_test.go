@@ -44,6 +44,7 @@ func TestTranslate(t *testing.T) {
 		{server("28000", "no pg_hba.conf entry"), nil, "pg_hba.conf"},
 		{server("3D000", `database "x" does not exist`), nil, "no such database"},
 		{server("42501", "permission denied for schema public"), nil, "lacks a right: permission denied for schema public"},
+		{server("08P01", "unsupported startup parameter: search_path"), nil, "search_path"},
 		{server("08P01", "no such database: x"), nil, "no such database"},
 		{server("08P01", "SASL authentication failed"), nil, "authentication failed"},
 		{errors.New("server refused TLS connection"), nil, "sslmode"},

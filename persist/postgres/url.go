@@ -11,8 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/seqd/seqd/persist"
 )
 
 // These replace the errors of the client library for a URL: they may quote parts of the password.
@@ -118,5 +116,5 @@ func writable(ctx context.Context, conn *pgconn.PgConn) error {
 	if len(result.Rows) == 1 && string(result.Rows[0][0]) == "off" {
 		return nil
 	}
-	return fmt.Errorf("%w: the server is a standby or read only, and takes no writes", persist.ErrUnavailable)
+	return errors.New("the server is a standby or read only, and takes no writes")
 }

@@ -12,12 +12,13 @@ import (
 // concurrent changes one wins.
 type documents struct {
 	*link
-	read string // statement
+	read string // statements
+	list string
 }
 
 var _ persist.Documents = (*documents)(nil)
 
-// columns are those that scanDocument reads.
+// columns are those of a document.
 const columns = "kind, name, version, revision, body, written_at, expires_at"
 
 func newDocuments(l *link) documents {
@@ -25,16 +26,21 @@ func newDocuments(l *link) documents {
 	// nothing, a read must return only what it does not lose.
 	proof := "0"
 	if l.opts.Lossless {
-		proof = l.dialect.Proof
+		proof = l.proof()
 	}
-	return documents{link: l, read: "SELECT " + columns + ", " + proof + " FROM seqd_documents WHERE kind = ? AND name = ?"}
+	from := "SELECT " + columns + ", " + l.standby() + ", " + proof + " FROM seqd_documents WHERE kind = ? AND "
+	return documents{link: l, read: from + "name = ?", list: from + "name > ? ORDER BY name LIMIT ?"}
 }
 
-func scanDocument(scan Scan, more ...any) (d persist.Document, err error) {
+// scanDocument reads a row of one of the statements.
+func scanDocument(scan Scan) (d persist.Document, err error) {
 	var name, body []byte
-	var version int64
-	if err := scan(append([]any{&d.Kind, &name, &version, &d.Revision, &body, &d.Timestamp, &d.Expires}, more...)...); err != nil {
+	var version, standby, proof int64
+	if err := scan(&d.Kind, &name, &version, &d.Revision, &body, &d.Timestamp, &d.Expires, &standby, &proof); err != nil {
 		return d, err
+	}
+	if standby != 0 {
+		return d, errStandby
 	}
 	d.Key, d.Body = string(name), string(body)
 	if err := checkVersion(d.PersistID(), version); err != nil {
@@ -76,13 +82,12 @@ func (d *documents) Read(ctx context.Context, kind, key string) (doc persist.Doc
 	}
 	found := false
 	err = d.db.Query(ctx, "read document", d.read, func(scan Scan) (err error) {
-		var proof int64
 		found = true
-		doc, err = scanDocument(scan, &proof)
+		doc, err = scanDocument(scan)
 		return err
 	}, kind, []byte(key))
 	if err == nil && !found {
-		err = about(persist.Document{Kind: kind, Key: key}.PersistID(), persist.ErrNotFound)
+		err = about(persist.Document{Kind: kind, Key: key}.PersistID(), d.missing(ctx))
 	}
 	return doc, err
 }
@@ -143,7 +148,7 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (pa
 	if err != nil {
 		return nil, err
 	}
-	err = d.db.Query(ctx, "list documents", "SELECT "+columns+" FROM seqd_documents WHERE kind = ? AND name > ? ORDER BY name LIMIT ?", func(scan Scan) error {
+	err = d.db.Query(ctx, "list documents", d.list, func(scan Scan) error {
 		doc, err := scanDocument(scan)
 		page = append(page, doc)
 		return err

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/seqd/seqd/persist"
@@ -14,8 +13,28 @@ type history struct{ *link }
 
 var _ persist.HistoryStore = (*history)(nil)
 
-// mostRows is how many rows one statement inserts.
-const mostRows = 1000
+// mostRows is how many rows one statement inserts, and mostBytes how many bytes they have, unless
+// one row has more. Servers bound the length of a statement: MariaDB by 16 MiB.
+const (
+	mostRows  = 1000
+	mostBytes = 1 << 20
+)
+
+// pieces cuts rows, which are pairs of ID and body, into what one statement inserts.
+func pieces(rows []any) (list [][]any) {
+	from, size := 0, 0
+	for i := 0; i < len(rows); i += 2 {
+		bytes := len(rows[i].([]byte)) + len(rows[i+1].([]byte))
+		if i > from && (size+bytes > mostBytes || i-from == 2*mostRows) {
+			list, from, size = append(list, rows[from:i]), i, 0
+		}
+		size += bytes
+	}
+	if from < len(rows) {
+		list = append(list, rows[from:])
+	}
+	return list
+}
 
 // Append implements [persist.HistoryStore].
 func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) error {
@@ -32,7 +51,7 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 	if err != nil {
 		return err
 	}
-	for piece := range slices.Chunk(rows, 2*mostRows) {
+	for _, piece := range pieces(rows) {
 		insert := "INSERT INTO seqd_history (id, body) VALUES (?,?)" + strings.Repeat(",(?,?)", len(piece)/2-1) + h.dialect.KeepFirst
 		if _, err := h.db.Exec(ctx, "append history", insert, piece...); err != nil {
 			return err

@@ -35,6 +35,40 @@ func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, l.prepare(ctx)
 }
 
+// standby is the expression of [Dialect] in the statements that read: what they return must not be
+// out of date. Whoever only looks may look at a standby.
+func (l *link) standby() string {
+	if l.opts.ReadOnly {
+		return "0"
+	}
+	return l.dialect.Standby
+}
+
+// proof is the expression of [Dialect] in the statements whose result others rely on. It may write
+// to the log of the server.
+func (l *link) proof() string {
+	if l.opts.ReadOnly {
+		return "0"
+	}
+	return l.dialect.Proof
+}
+
+var errStandby = fmt.Errorf("%w: the server takes no writes any more", persist.ErrUnavailable)
+
+// missing returns ErrNotFound for records that a statement did not find, or why the server cannot
+// know. ctx is that of the operation.
+func (l *link) missing(ctx context.Context) error {
+	var standby int64
+	err := l.db.Query(ctx, "look for standby", "SELECT "+l.standby(), func(scan Scan) error { return scan(&standby) })
+	switch {
+	case err != nil:
+		return err
+	case standby != 0:
+		return errStandby
+	}
+	return persist.ErrNotFound
+}
+
 // one returns ErrNotFound unless a statement changed a row.
 func one(affected int64, err error) error {
 	if err == nil && affected == 0 {

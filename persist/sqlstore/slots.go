@@ -25,8 +25,8 @@ const root int64 = -1
 const lag = 60_000
 
 // Look implements [persist.SlotStore]. One statement reads the slots, the fence and then the clock.
-// What it returns can be relied on after a failover as far as acknowledged writes can: a write whose
-// acknowledgement was cancelled is visible, but only a later write proves it.
+// What it returns can be relied on after a failover as far as acknowledged writes can: a write
+// whose acknowledgement was cancelled is visible, but only a later write proves it.
 func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t persist.SlotTable, err error) {
 	if err := persist.CheckLook(registry, ids...); err != nil {
 		return t, err
@@ -38,7 +38,7 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t pers
 	}
 	found := persist.Registry{Name: registry}
 	var fence string
-	statement := "SELECT s.id, s.body, " + s.dialect.Fence + ", " + s.dialect.Proof + ", " + s.dialect.Clock +
+	statement := "SELECT s.id, s.body, " + s.dialect.Fence + ", " + s.proof() + ", " + s.dialect.Clock +
 		" FROM (SELECT 1) one LEFT JOIN seqd_slots s ON s.registry = ?" + among(ids)
 	err = s.db.Query(ctx, "read slots", statement, func(scan Scan) error {
 		var id *int64
@@ -138,8 +138,11 @@ func (s *slots) Drop(ctx context.Context, registry string) error {
 	}))
 }
 
+// decision returns what a registry becomes, or an error if it stays as it is.
+type decision func(old persist.Registry, fence string) (persist.Registry, error)
+
 // change replaces the rows with these IDs by what decide returns, in one transaction.
-func (s *slots) change(ctx context.Context, name, registry string, ids []int64, decide func(old persist.Registry, fence string) (persist.Registry, error)) error {
+func (s *slots) change(ctx context.Context, name, registry string, ids []int64, decide decision) error {
 	ctx, cancel, err := s.begin(ctx)
 	defer cancel()
 	if err != nil {
@@ -151,7 +154,8 @@ func (s *slots) change(ctx context.Context, name, registry string, ids []int64, 
 	}
 	return s.db.Transact(ctx, name, func(c Conn) error {
 		// A row that does not exist cannot be locked.
-		_, err := c.Exec(ctx, "create registry", "INSERT INTO seqd_slots (registry, id, body) VALUES (?,?,?)"+s.dialect.KeepFirst, []byte(registry), root, empty)
+		_, err := c.Exec(ctx, "create registry", "INSERT INTO seqd_slots (registry, id, body) VALUES (?,?,?)"+s.dialect.KeepFirst,
+			[]byte(registry), root, empty)
 		if err != nil {
 			return err
 		}

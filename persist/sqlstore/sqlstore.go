@@ -20,8 +20,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Scan copies the columns of a row: into an *int64, a *string, a *[]byte, or a **int64 if the column
-// can be NULL. The bytes of a NULL are nil.
+// Scan copies the columns of a row: into an *int64, a *string, a *[]byte, or a **int64 if the
+// column can be NULL. The bytes of a NULL are nil.
 type Scan func(columns ...any) error
 
 // Conn sends statements. Each call sends one, in one round trip, and never repeats it unless it is
@@ -65,6 +65,9 @@ type Dialect struct {
 	Fence string
 	// Clock is an expression for the time at which it is evaluated, in ms since the Unix epoch.
 	Clock string
+	// Standby is an expression that is not 0 if the server takes no writes, so that what it has may
+	// be out of date.
+	Standby string
 	// Proof is an expression that is 0. A statement that reads it returns only when everything that
 	// the statement read is as durable as an acknowledged write.
 	Proof string

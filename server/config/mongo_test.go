@@ -76,7 +76,7 @@ func TestStrictOnMongo(t *testing.T) {
 
 // A request may wait for two takes from the store before it waits for numbers.
 func TestWaitForTheStore(t *testing.T) {
-	const text = "store: {driver: mongo}\nserver: {writeTimeout: 9s}\nsegment: {acquireTimeout: 3s}\n" + someBizType
+	const text = "store: {driver: mongo, mongo: {timeout: 3s}}\nserver: {writeTimeout: 9s}\nsegment: {acquireTimeout: 3s}\n" + someBizType
 	_, err := config.LoadYAML([]byte(text), config.Sources{})
 	wantError(t, err, "server.writeTimeout: ")
 	mustLoad(t, text, config.Sources{Flags: map[string]string{"redis.addrs": "x:1"}})

@@ -148,7 +148,8 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	if wait, may := c.wait(b); may && !p.hasBelow("redis.timeout", "server.pluginTimeout", path, b.Strategy) {
 		spare := c.spareTime()
 		if c.TakesFromStore(b) {
-			spare += b.Settings.(seqd.Sequenced).WaitForStore()
+			_, timeout := c.Store.Timeout()
+			spare += 2 * timeout // the take under way, and the next one
 		}
 		p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
 			"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)

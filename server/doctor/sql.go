@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (c storeCheck) sqlDatabase(ctx context.Context, f *findings, open func(cont
 	j.rights()
 	j.connections(c.nodes(ctx, store))
 	j.failover()
-	if server.Schema > 0 {
+	if server.Schema > 0 && !errors.Is(server.Refused, persist.ErrUnavailable) {
 		c.contents(ctx, f, store)
 	}
 }

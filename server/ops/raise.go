@@ -120,7 +120,7 @@ func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64
 // inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 if
 // there is none.
 func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (ceil int64, err error) {
-	if !cfg.Redis.Configured() || cfg.Store.Driver == "memory" || cfg.Store.Driver == "bolt" {
+	if !cfg.Redis.Configured() || !cfg.Store.Shared() {
 		return 0, nil // a store of one node needs no cursor
 	}
 	cluster, err := persist.ClusterID(ctx, store, time.Now)

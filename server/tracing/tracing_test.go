@@ -369,6 +369,31 @@ func TestMongoMonitor(t *testing.T) {
 	mustNotTell(t, got, "secret")
 }
 
+// A statement of a traced request gets a span with its name and the kind of its error, and nothing of
+// what it contains.
+func TestStatements(t *testing.T) {
+	tr, spans := newTracing(t, 1)
+	none := errors.New("no such row: secret")
+	trace := tr.Statements("postgresql", func(err error) bool { return errors.Is(err, none) })
+	trace(context.Background(), "allocate")(nil)
+	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+	for _, err := range []error{nil, none, errors.New("secret"), context.DeadlineExceeded} {
+		trace(ctx, "allocate")(err)
+	}
+	request.End()
+	got := spans()
+	if len(got) != 5 {
+		t.Fatalf("%d spans arrived, want 5", len(got))
+	}
+	for i, kind := range []string{"", "", "error", "timeout"} {
+		s := got[i]
+		if s.Name != "allocate" || s.ParentID != got[4].ID || s.Attributes["db.system.name"] != "postgresql" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
+			t.Errorf("%+v, want the error type %q", s, kind)
+		}
+	}
+	mustNotTell(t, got, "secret")
+}
+
 // TestWrongHeaders checks that unreadable headers are an error at the start, and that nothing shows
 // the secrets in them.
 func TestWrongHeaders(t *testing.T) {

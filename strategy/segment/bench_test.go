@@ -129,3 +129,58 @@ func BenchmarkSharedIdle(b *testing.B) {
 		}
 	}
 }
+
+// endlessStore is a store whose counters cost nothing: what is left is the path of a biz type that
+// takes from the store, within the process.
+type endlessStore struct {
+	persist.Store
+	last *atomic.Int64
+}
+
+func (endlessStore) Shared() bool { return true }
+
+func (e endlessStore) Counters() persist.Counters {
+	return endlessCounters{e.Store.Counters(), e.last}
+}
+
+type endlessCounters struct {
+	persist.Counters
+	last *atomic.Int64
+}
+
+func (c endlessCounters) Allocate(_ context.Context, req persist.Request) (persist.Range, error) {
+	last := c.last.Add(req.Size)
+	return persist.Range{First: last - req.Size + 1, Last: last}, nil
+}
+
+func benchmarkStored(b *testing.B) *Stored {
+	s, _ := newStored(b, endlessStore{memory.New(time.Now), new(atomic.Int64)}, nil, func(s *Settings) { s.Step = s.MaxStep })
+	s.env.Observer = seqd.NopObserver{}
+	numbers(b, s, 1)
+	return s
+}
+
+func BenchmarkStoredNext(b *testing.B) {
+	s := benchmarkStored(b)
+	b.ReportAllocs()
+	issue(b, s, 1)
+}
+
+func BenchmarkStoredNextParallel(b *testing.B) {
+	s := benchmarkStored(b)
+	b.ReportAllocs()
+	b.SetParallelism(16)
+	issueInParallel(b, s)
+}
+
+// BenchmarkFollowingIdle shows what a strict biz type takes that nobody uses, on a node with Redis.
+func BenchmarkFollowingIdle(b *testing.B) {
+	settings := DefaultSettings()
+	env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := newFollowing(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &redisModel{}, "order"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

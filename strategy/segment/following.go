@@ -71,19 +71,19 @@ type droppable interface {
 // issues as the counter's sequencer epoch says: from the store itself if that says so, else from a
 // cursor in Redis. If the sequencer changes, it follows. It is safe for concurrent use.
 type Following struct {
-	env     strategy.Env
-	bizType seqd.BizType
-	owner   string
 	from    droppable
-	alive   func(context.Context) error
-	present atomic.Pointer[turn] // set when it is made, and by follow
+	present atomic.Pointer[turn]
 
-	mu      sync.Mutex // guards what follows
-	moving  bool       // move runs
-	closed  bool
-	running context.Context // of moves; nil before the first
+	mu     sync.Mutex // guards what follows
+	closed bool
+	moves  *moves // nil before the first
+}
+
+// moves is the state of a strategy that has followed another sequencer.
+type moves struct {
+	running context.Context // until Close
 	end     context.CancelFunc
-	work    sync.WaitGroup // moves; added to under mu and before closed
+	over    chan struct{} // closed when the move under way ends; nil while there is none
 }
 
 // follower is Shared or Stored.
@@ -92,27 +92,35 @@ type follower interface {
 	seqd.Measurer
 	knowing
 	inheriting
+	counter() *ranges
 }
 
 // turn is the strategy that issues now.
-type turn struct {
-	follower
-	sequencer string
-	over      chan struct{} // closed when another one has taken its place, or is not going to
+type turn struct{ follower }
+
+// sequencer says who sequences the counter in this turn.
+func (t *turn) sequencer() string {
+	if _, ok := t.follower.(*Stored); ok {
+		return SequencerStore
+	}
+	return SequencerRedis
 }
 
 var (
 	_ counting              = (*Following)(nil)
 	_ seqd.HealthReporter   = (*Following)(nil)
 	_ seqd.DegradedReporter = (*Following)(nil)
+	_ seqd.DetailReporter   = (*Following)(nil)
 	_ seqd.Measurer         = (*Following)(nil)
 	_ seqd.Testator         = (*Following)(nil)
 )
 
 // newFollowing returns the strategy of one biz type. It does no I/O.
 func newFollowing(env strategy.Env, bizType seqd.BizType, from droppable, owner string) (*Following, error) {
-	f := &Following{env: env, bizType: bizType, owner: owner, from: from}
-	first, err := f.turn(SequencerRedis)
+	f := &Following{from: from}
+	first := &turn{}
+	var err error
+	first.follower, err = shared(env, bizType, from, owner, func() { f.move(first) })
 	if err != nil {
 		return nil, err
 	}
@@ -120,20 +128,22 @@ func newFollowing(env strategy.Env, bizType seqd.BizType, from droppable, owner 
 	return f, nil
 }
 
-// turn makes the strategy over a sequencer.
-func (f *Following) turn(sequencer string) (*turn, error) {
-	t := &turn{sequencer: sequencer, over: make(chan struct{})}
-	var err error
-	if sequencer == SequencerStore {
-		t.follower, err = stored(f.env, f.bizType, f.from, f.owner, f.follow)
+// successor makes the strategy over the other sequencer. It has not issued anything, and knows
+// nothing.
+func (f *Following) successor(t *turn) (next *turn, err error) {
+	r := t.counter()
+	bizType := seqd.BizType{Name: r.name, Strategy: Name, Settings: r.settings}
+	next = &turn{}
+	follow := func() { f.move(next) }
+	if t.sequencer() == SequencerRedis {
+		next.follower, err = stored(r.env, bizType, f.from, r.bizType, follow)
 	} else {
-		t.follower, err = shared(f.env, f.bizType, f.from, f.owner, f.follow)
+		next.follower, err = shared(r.env, bizType, f.from, r.bizType, follow)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		next.watch(r.alive)
 	}
-	t.watch(f.alive)
-	return t, nil
+	return next, err
 }
 
 // Init makes sure that the counter exists, and learns who sequences it.
@@ -146,7 +156,7 @@ func (f *Following) Init(ctx context.Context, fresh bool) error {
 		return nil
 	}
 	// It has issued nothing, so there is nothing to close.
-	next, err := f.turn(SequencerStore)
+	next, err := f.successor(t)
 	if err != nil {
 		return err
 	}
@@ -175,15 +185,16 @@ func (f *Following) Generate(ctx context.Context, n int, seq *seqd.Sequence) err
 		if err == nil || seq.Len() > before || !isMoved(err) {
 			return err
 		}
+		over := f.move(t)
+		if over == nil { // it is closed
+			return err
+		}
 		if late == nil {
-			late = time.NewTimer(f.bizType.Settings.(*Settings).AcquireTimeout)
+			late = time.NewTimer(t.counter().settings.AcquireTimeout)
 			defer late.Stop()
 		}
 		select {
-		case <-t.over:
-			if f.present.Load() == t { // it is closed, and nothing takes its place
-				return err
-			}
+		case <-over:
 		case <-late.C:
 			return err
 		case <-ctx.Done():
@@ -197,78 +208,71 @@ func isMoved(err error) bool {
 	return errors.Is(err, cursor.ErrYield) || errors.Is(err, storetake.ErrChanged) || errors.Is(err, errStopping)
 }
 
-// follow begins to move to the other sequencer, unless that is under way.
-func (f *Following) follow() {
+// done is a channel that is closed.
+var done = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// move begins to move from a strategy to the one over the other sequencer, unless that is under way
+// or was done. It returns a channel that is closed when the move ends, nil after Close.
+func (f *Following) move(from *turn) (over <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.moving || f.closed {
-		return
+	switch {
+	case f.closed:
+		return nil
+	case f.present.Load() != from:
+		return done
+	case f.moves == nil:
+		f.moves = &moves{}
+		f.moves.running, f.moves.end = context.WithCancel(context.Background())
 	}
-	if f.running == nil {
-		f.running, f.end = context.WithCancel(context.Background())
+	if f.moves.over == nil {
+		f.moves.over = make(chan struct{})
+		go f.moveOn(from, f.moves.running)
 	}
-	f.moving = true
-	f.work.Go(f.move)
+	return f.moves.over
 }
 
-// move opens the other strategy, tries again until it can, and closes the present one. The other one
-// issues after that, so it knows all that this node has issued.
-func (f *Following) move() {
-	t := f.present.Load()
-	defer close(t.over)
-	next, err := f.open(other(t.sequencer))
+// moveOn opens the other strategy, tries again until it can, and closes the present one. The other
+// one issues after that, so it knows all that this node has issued.
+func (f *Following) moveOn(t *turn, running context.Context) {
+	next, err := f.open(t, running)
 	if err == nil {
-		f.close(t)
+		ctx, cancel := context.WithTimeout(running, fetchDeadline)
+		err := t.Close(ctx)
+		cancel()
+		if err != nil {
+			t.counter().env.Log.Info("a sequencer could not be closed cleanly", "bizType", t.counter().name, "error", err)
+		}
 		next.inherit(t.knows())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.moving = false
-	if err == nil && !f.closed {
-		f.present.Store(next)
-		f.env.Log.Info("the sequencer of the counter has changed; the node follows", "bizType", f.bizType.Name, "sequencer", next.sequencer)
+	if err == nil {
+		f.present.Store(next) // also after Close, which closes it
+		next.counter().env.Log.Info("the sequencer of the counter has changed; the node follows",
+			"bizType", next.counter().name, "sequencer", next.sequencer())
 	}
+	close(f.moves.over)
+	f.moves.over = nil
 }
 
-func other(sequencer string) string {
-	if sequencer == SequencerStore {
-		return SequencerRedis
-	}
-	return SequencerStore
-}
-
-// open makes the strategy over a sequencer, ready to issue. An error says that the strategy is
-// closed.
-func (f *Following) open(sequencer string) (*turn, error) {
-	next, err := f.turn(sequencer)
+// open makes the strategy over the other sequencer, ready to issue. It fails only after Close.
+func (f *Following) open(t *turn, running context.Context) (*turn, error) {
+	next, err := f.successor(t)
 	for pause := cursor.FirstPause; err == nil; pause = min(2*pause, cursor.LastPause) {
-		ctx, cancel := context.WithTimeout(f.running, fetchDeadline)
+		ctx, cancel := context.WithTimeout(running, fetchDeadline)
 		failed := next.Init(ctx, false)
 		cancel()
 		if failed == nil {
 			break
 		}
-		f.pause(pause)
-		err = f.running.Err()
+		select {
+		case <-time.After(pause):
+		case <-running.Done():
+			err = errStopping
+		}
 	}
 	return next, err
-}
-
-// close closes a strategy whose place another one takes.
-func (f *Following) close(t *turn) {
-	ctx, cancel := context.WithTimeout(f.running, fetchDeadline)
-	defer cancel()
-	if err := t.Close(ctx); err != nil {
-		f.env.Log.Info("a sequencer could not be closed cleanly", "bizType", f.bizType.Name, "error", err)
-	}
-}
-
-// pause waits, but not after Close.
-func (f *Following) pause(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-f.running.Done():
-	}
 }
 
 // Health returns why the next request would be refused.
@@ -282,14 +286,19 @@ func (f *Following) Measure(tell func(seqd.Measurement)) {
 	f.present.Load().Measure(tell)
 }
 
+// Details implements [seqd.DetailReporter].
+func (f *Following) Details() map[string]any {
+	if s, ok := f.present.Load().follower.(*Stored); ok {
+		return s.Details()
+	}
+	return nil
+}
+
 // prepare implements [counting].
 func (f *Following) prepare() { f.present.Load().prepare() }
 
 // watch implements [counting].
-func (f *Following) watch(alive func(context.Context) error) {
-	f.alive = alive
-	f.present.Load().watch(alive)
-}
+func (f *Following) watch(alive func(context.Context) error) { f.present.Load().watch(alive) }
 
 // forget implements [counting].
 func (f *Following) forget(ctx context.Context) error { return f.from.Drop(ctx) }
@@ -313,15 +322,17 @@ func (f *Following) Close(ctx context.Context) error {
 		return nil
 	}
 	f.closed = true
-	if f.end != nil {
-		f.end()
+	var over chan struct{}
+	if f.moves != nil {
+		f.moves.end()
+		over = f.moves.over
 	}
 	f.mu.Unlock()
-	done := make(chan struct{})
-	go func() { f.work.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	if over != nil {
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
 	}
 	return f.present.Load().Close(ctx)
 }

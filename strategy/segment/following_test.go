@@ -71,7 +71,7 @@ func TestFollowingFindsTheSequencer(t *testing.T) {
 // Nodes that get Redis one by one do not split the order: whoever is first decides, the others
 // follow.
 func TestFollowingOfBothKinds(t *testing.T) {
-	for seed := range uint64(longtest.Or(20, 500)) {
+	for seed := range uint64(longtest.Or(6, 500)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 3))
@@ -218,7 +218,7 @@ func TestSequencerChangesUnderLoad(t *testing.T) {
 		"all, and there and back": {[][]string{strict("auto"), strict("store"), perNode, strict("redis"), perNode, strict("auto")}, false},
 	}
 	for name, test := range tests {
-		for seed := range uint64(longtest.Or(3, 100)) {
+		for seed := range uint64(longtest.Or(1, 100)) {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					if err := changeUnderLoad(t, test.definitions, test.ordered, seed, 0); err != nil {
@@ -325,15 +325,15 @@ func TestFollowingCallersWait(t *testing.T) {
 		if err := h.Check(); err != nil || h.Highest() <= last {
 			t.Errorf("the highest number is %d after %d; %v", h.Highest(), last, err)
 		}
-		if f.present.Load().sequencer != SequencerStore {
+		if f.present.Load().sequencer() != SequencerStore {
 			t.Error("it did not follow")
 		}
 		_ = s.Close(t.Context())
 		// and back, although nobody asks this node
 		c := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })
 		last = numbers(t, c, 1)[0]
-		if got := numbers(t, f, 1)[0]; got <= last || f.present.Load().sequencer != SequencerRedis {
-			t.Errorf("got %d after %d from %s", got, last, f.present.Load().sequencer)
+		if got := numbers(t, f, 1)[0]; got <= last || f.present.Load().sequencer() != SequencerRedis {
+			t.Errorf("got %d after %d from %s", got, last, f.present.Load().sequencer())
 		}
 		closeAll(t, c)
 		if err := f.Close(t.Context()); err != nil {

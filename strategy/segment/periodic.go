@@ -440,7 +440,13 @@ func (s *Periodic) Degraded() *seqd.Error {
 
 // Details implements [seqd.DetailReporter].
 func (s *Periodic) Details() map[string]any {
-	return map[string]any{"period": s.calendar.Now(s.env.Now()).String()}
+	details := map[string]any{"period": s.calendar.Now(s.env.Now()).String()}
+	if sp, _ := s.present(); sp != nil {
+		if d, ok := sp.counting.(seqd.DetailReporter); ok {
+			maps.Copy(details, d.Details())
+		}
+	}
+	return details
 }
 
 // Close ends issuing and gives back the numbers that only this node had, of every period.

@@ -39,6 +39,9 @@ type ranges struct {
 	pace    pace       // how fast numbers leave the store
 }
 
+// counter implements [follower].
+func (s *ranges) counter() *ranges { return s }
+
 // Init makes sure that the counter exists. It allocates nothing, so an unused biz type costs no
 // numbers.
 func (s *ranges) Init(ctx context.Context, fresh bool) error {

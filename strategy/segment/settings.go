@@ -171,14 +171,6 @@ func (s *Settings) SequencedBy() seqd.Sequencer {
 	return seqd.NoSequencer
 }
 
-// WaitForStore implements [seqd.Sequenced]: the take under way, and the next one.
-func (s *Settings) WaitForStore() time.Duration { return 2 * s.takeTimeout() }
-
-// takeTimeout bounds a take from the store. Callers wait for AcquireTimeout only after it.
-func (s *Settings) takeTimeout() time.Duration {
-	return min(max(s.AcquireTimeout, time.Second), fetchDeadline)
-}
-
 var (
 	_ seqd.Validator = (*Settings)(nil)
 	_ seqd.Sequenced = (*Settings)(nil)

@@ -33,7 +33,7 @@ type Stored struct {
 	// What follows is guarded by mu.
 	machine  *storetake.Machine
 	heritage known           // from the previous strategy
-	counter  persist.Counter // as it was read last
+	record   persist.Counter // the counter as it was read last
 	timer    *time.Timer     // begins a read of the counter; nil while none is due
 	// stopping is closed by Close; nil until something runs that Close cancels.
 	stopping chan struct{}
@@ -48,12 +48,13 @@ type Stored struct {
 
 // lateCallers is how many numbers a take brings for callers who arrive while it is under way, in a
 // build without [sabotage.TakeAfterCallers].
-const lateCallers = 1000
+const lateCallers = 100
 
 var (
 	_ counting              = (*Stored)(nil)
 	_ seqd.HealthReporter   = (*Stored)(nil)
 	_ seqd.DegradedReporter = (*Stored)(nil)
+	_ seqd.DetailReporter   = (*Stored)(nil)
 	_ seqd.Measurer         = (*Stored)(nil)
 	_ seqd.Testator         = (*Stored)(nil)
 	_ taker                 = (*Stored)(nil)
@@ -166,15 +167,13 @@ func (s *Stored) send(b *batch) (more bool) {
 	}
 	take := s.machine.Send(time.Now(), want)
 	req := persist.Request{BizTag: s.name, Size: take.Size, Floor: take.Floor, Step: s.step, To: take.To}
-	req = s.settings.withGaps(req, s.counter.Step)
+	req = s.settings.withGaps(req, s.record.Step)
 	s.mu.Unlock()
 	var r persist.Range
 	err := errPanic
 	// also if the driver panics: others wait for the batch
 	defer func() { more = s.took(b, take, req, r, err) }()
-	// Callers have their own deadlines, and nobody would wait longer than this for the answer.
-	ctx, cancel := context.WithTimeout(b.span.Context(), s.settings.takeTimeout())
-	defer cancel()
+	ctx := b.span.Context() // the store bounds the time of every operation
 	if take.Retire && s.retire != nil {
 		if err := s.retire(ctx); err != nil {
 			s.env.Log.Warn("the cursor in Redis could not be removed before the store took over; nodes that still take from it may issue lower numbers for some seconds",
@@ -205,7 +204,7 @@ func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r pers
 	if more = s.arrived(b, runs, s.machine.Mode() == storetake.Online); !more {
 		defer s.work.Done()
 	}
-	known, gone := s.counter, b.gone
+	known, gone, low := s.record, b.gone, s.nearEnd(r.Last)
 	if err == nil {
 		s.consumed(req)
 	}
@@ -213,6 +212,9 @@ func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r pers
 	s.mu.Unlock()
 	s.deliver(b, gone)
 	s.tellTake(take, req, known, r, out, err)
+	if low {
+		s.tellLeft(r.Last)
+	}
 	return more
 }
 
@@ -244,10 +246,13 @@ func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persis
 	case req.Gap > 0 && r.First == req.Floor+req.Gap+1:
 		s.tellBehind(req, r.First)
 	}
-	if !s.low && r.Last > seqd.MaxNumber-seqd.MaxNumber/100 {
-		s.low = true // takes follow each other, so nothing else writes it
-		s.tellLeft(r.Last)
-	}
+}
+
+// nearEnd reports, once, whether few numbers are left above one. mu is held.
+func (s *Stored) nearEnd(highest int64) bool {
+	was := s.low
+	s.low = was || highest > seqd.MaxNumber-seqd.MaxNumber/100
+	return s.low && !was
 }
 
 // tellBehind logs and reports that the store was restored from an older copy. The counter was not
@@ -264,10 +269,10 @@ func (s *Stored) tellBehind(req persist.Request, next int64) {
 // the rule. So the step says how fast all nodes together use numbers. mu is held.
 func (s *Stored) consumed(req persist.Request) {
 	if req.Step > 0 {
-		s.counter.Step, s.step = req.Step, 0
+		s.record.Step, s.step = req.Step, 0
 	}
 	s.taken += req.Size
-	if s.taken < s.settings.step(s.counter.Step, 0, 0) || s.measuring || s.machine.Mode() == storetake.Closing {
+	if s.taken < s.settings.step(s.record.Step, 0, 0) || s.measuring || s.machine.Mode() == storetake.Closing {
 		return
 	}
 	s.taken, s.measuring = 0, true
@@ -277,14 +282,14 @@ func (s *Stored) consumed(req persist.Request) {
 
 // measureStep reads the counter to find the step that the next take records.
 func (s *Stored) measureStep(stopping <-chan struct{}) {
-	ctx, cancel := cancelled(s.settings.takeTimeout(), stopping)
+	ctx, cancel := cancelled(fetchDeadline, stopping)
 	defer cancel()
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.measuring = false
 	if err == nil {
-		s.counter = counter
+		s.record = counter
 		s.step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
 	}
 }
@@ -319,7 +324,7 @@ func (s *Stored) tick() {
 	defer s.work.Done()
 	stopping := s.untilClose()
 	s.mu.Unlock()
-	ctx, cancel := cancelled(s.settings.takeTimeout(), stopping)
+	ctx, cancel := cancelled(fetchDeadline, stopping)
 	defer cancel()
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)
 	if err == nil && s.alive != nil {
@@ -336,7 +341,7 @@ func (s *Stored) hasRead(counter persist.Counter, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	if err == nil {
-		s.counter = counter
+		s.record = counter
 	}
 	before := s.machine.Refusal()
 	s.machine.Read(now, counter, err)
@@ -378,6 +383,9 @@ func (s *Stored) Measure(tell func(seqd.Measurement)) {
 	s.mu.Unlock()
 	s.ranges.tell(values{highest: highest}, tell)
 }
+
+// Details implements [seqd.DetailReporter].
+func (s *Stored) Details() map[string]any { return map[string]any{"sequencer": SequencerStore} }
 
 // prepare implements [counting]. There is nothing to fetch ahead.
 func (s *Stored) prepare() {}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -550,7 +551,7 @@ func TestSharedWaitsForRedisToTakeOver(t *testing.T) {
 // Over nodes, a store that comes and goes, lost replies, and callers who leave: order and no number
 // twice, and every number that left the store is accounted for.
 func TestStoredRandom(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(longtest.Or(6, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 7))
@@ -664,6 +665,9 @@ func TestStoredPeriods(t *testing.T) {
 	clock.set("2026-11-21T12:00:00Z")
 	if second := numbers(t, s, 3); !slices.Equal(first, []int64{1, 2, 3}) || !slices.Equal(second, first) {
 		t.Errorf("got %v, then %v", first, second)
+	}
+	if details := s.Details(); details["sequencer"] != "store" || details["period"] != "2026-11-21" {
+		t.Errorf("details %v", details)
 	}
 	for _, day := range []string{"order@20261120", "order@20261121"} {
 		counter, err := store.Counters().Read(t.Context(), day)

@@ -376,6 +376,15 @@ func TestOrderByTheStoreIsNeverSuspended(t *testing.T) {
 			s.fault(1000, 1501, "other", "", unordered(slip))
 			smaller(s)
 		}, RuleOrderNodes},
+		{"another sequencer, while Redis is well", func(s *story) {
+			s.fault(1000, 2000, "other", "", func(f *record.Fault) { f.Unordered, f.IfRedis = slip, true })
+			smaller(s)
+		}, RuleOrderNodes},
+		{"another sequencer, while Redis is away", func(s *story) {
+			s.fault(1000, 2000, "other", "", func(f *record.Fault) { f.Unordered, f.IfRedis = slip, true })
+			s.fault(1100, 1200, "redis away", "r1", breaksRedis)
+			smaller(s)
+		}, ""},
 		{"after another sequencer, per process", func(s *story) {
 			explained(s)
 			s.fault(1000, 2000, "other", "", unordered(slip))

@@ -56,7 +56,8 @@ type own struct {
 // node that is not on its own.
 //
 // While nodes are configured with different Redis servers, and while the ordering of a biz type is
-// changed (docs/OPERATIONS.md "Changes"). These are faults in the record. They last until all nodes
+// changed (docs/OPERATIONS.md "Changes"). If the sequencer changes between Redis and the store, order
+// holds unless Redis is broken (docs/DESIGN.md "Strict order from the store"). These are faults in the record. They last until all nodes
 // must have noticed the end.
 //
 // If the store orders the numbers, only a live change of the sequencer or of the ordering suspends
@@ -71,6 +72,7 @@ func (h *evidence) suspended(b *bizType, all []*issue, owns []own, splits []wind
 		case f.Unordered == record.Every && b.Sequencer == record.Store:
 		case f.Unordered == record.Every:
 			because[twoServers] = append(because[twoServers], window{f.Begin, f.End})
+		case f.Unordered == b.Name && f.IfRedis && !h.redisBroken(f):
 		case f.Unordered == b.Name:
 			because[otherOrdering] = append(because[otherOrdering], window{f.Begin, f.End})
 		}
@@ -93,6 +95,13 @@ func (h *evidence) suspended(b *bizType, all []*issue, owns []own, splits []wind
 		because[reason] = merge(windows)
 	}
 	return because
+}
+
+// redisBroken reports whether Redis was broken during a fault.
+func (h *evidence) redisBroken(during record.Fault) bool {
+	return slices.ContainsFunc(h.faults, func(f record.Fault) bool {
+		return (f.Redis || f.LosesKeys) && f.Begin <= during.End && f.End+int64(redisTimeout) >= during.Begin
+	})
 }
 
 // Why order is suspended.

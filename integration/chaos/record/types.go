@@ -183,6 +183,8 @@ type Fault struct {
 	// Unordered is the biz type whose order over nodes is suspended during the fault, or Every for
 	// all of them.
 	Unordered string `json:"unordered,omitempty"`
+	// IfRedis means that Unordered holds only if Redis was broken during the fault.
+	IfRedis bool `json:"ifRedis,omitempty"`
 }
 
 // Every stands for all biz types.

@@ -103,7 +103,7 @@ var All = []Sabotage{
 	{
 		Name:   "late-callers",
 		Lacks:  "S3: a take from the store is sent after its callers arrived. Here callers who arrive while it is under way share it",
-		Caught: "order over nodes and order per process, at once, of biz types that the store orders",
+		Caught: "order over nodes, when a node's connection to the store is slow, and skipped numbers, because takes ask for more",
 		Rules:  []string{"take-after-callers"},
 	},
 	{

@@ -64,8 +64,8 @@ func run() (int, error) {
 	case *plan:
 		chaos.PrintPlan(os.Stdout, o.System, o.Seed, o.Duration, o.Only)
 		return 0, nil
-	case o.Binaries.Seqd == "" || o.Binaries.StandIn == "":
-		return 2, errors.New("--seqd and --standin are missing; scripts/chaos builds them")
+	case o.Binaries.Seqd == "" || o.Binaries.StandIn == "" && *store == chaos.Mongo:
+		return 2, errors.New("--seqd or --standin is missing; scripts/chaos builds them")
 	case chaos.Faults(o.System, o.Seed, o.Duration, o.Only) == 0:
 		return 2, fmt.Errorf("--duration %v is too short for a fault of seed %d", o.Duration, o.Seed)
 	case !chaos.Inside():

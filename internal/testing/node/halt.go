@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// AwaitHalt waits until all threads of a process have stopped after SIGSTOP. Without it some
-// threads may still send answers.
+// AwaitHalt waits until all threads of a process have stopped after SIGSTOP, or have ended. Without
+// it some threads may still send answers.
 func AwaitHalt(pid int) error {
 	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		stopped, err := halted(pid)
@@ -20,8 +20,9 @@ func AwaitHalt(pid int) error {
 	return fmt.Errorf("process %d still runs after SIGSTOP", pid)
 }
 
-// halted reports whether all threads of a process are in the state T. The state is the third field
-// of a stat file, after a name in brackets that may contain anything.
+// halted reports whether all threads of a process are in the state T, or in Z: the process has ended,
+// and its parent, which may itself be stopped, has not yet asked how. The state is the third field of
+// a stat file, after a name in brackets that may contain anything.
 func halted(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
@@ -32,7 +33,7 @@ func halted(pid int) (bool, error) {
 		if err != nil {
 			continue // a thread that has ended
 		}
-		if _, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")); !bytes.HasPrefix(rest, []byte("T")) {
+		if _, rest, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")); !bytes.HasPrefix(rest, []byte("T")) && !bytes.HasPrefix(rest, []byte("Z")) {
 			return false, nil
 		}
 	}

@@ -211,7 +211,7 @@ type Take struct {
 	// Floor is the number that they must be above.
 	Floor int64
 	To    persist.Target
-	// Retire is set if the cursor in Redis must be removed first.
+	// Retire is set if a cursor in Redis must be removed first, if this node has Redis.
 	Retire bool
 }
 
@@ -225,9 +225,9 @@ func (m *Machine) Send(now time.Time, want int64) Take {
 	if m.most > 0 {
 		t.Size = min(want, m.most)
 	}
-	// An empty epoch may hide a cursor that nodes still believe in: after a failover of the store, or
-	// a raise. A node that follows finds one only then, or for a new counter.
-	if epoch, _ := m.to.Cursor(); t.TakesOver() && (epoch != "" || m.cfg.Cursor == Follow) {
+	// An empty epoch may hide a cursor that nodes still believe in: after a failover of the store, a
+	// raise, or a change that a node has not applied yet.
+	if t.TakesOver() {
 		t.Retire = !m.cfg.Without.Has(RuleRetireFirst)
 	}
 	if m.cfg.Without.Has(RuleTakeFloor) {

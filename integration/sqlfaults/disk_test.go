@@ -1,0 +1,109 @@
+package sqlfaults
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
+)
+
+// The disk of the server is full. The server may end, and then an operator starts it again once
+// there is space. Nothing that it acknowledged is lost.
+func TestFullDisk(t *testing.T) {
+	longtest.Only(t)
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		disk := smallDisk(t, "120m")
+		p := testenv.StartPostgresIn(t, disk, "max_wal_size = 8MB", "wal_recycle = off")
+		fullDisk(onPostgres(t, p, p.Addr()), disk, back)
+	})
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		disk := smallDisk(t, "120m")
+		m := testenv.StartMariaDBIn(t, disk, "log-bin=binlog", "sync-binlog=1", "max-binlog-size=4096")
+		fullDisk(onMariaDB(t, m), disk, 2*time.Minute) // the server itself tries again every minute
+	})
+}
+
+func fullDisk(s *system, disk string, back time.Duration) {
+	s.Helper()
+	s.load()
+	filler := filepath.Join(disk, "filler")
+	refusals := func() int64 { return min(s.traffic[0].Failed(), s.traffic[1].Failed()) }
+	before := refusals()
+	for deadline := time.Now().Add(time.Minute); refusals() == before; time.Sleep(100 * time.Millisecond) {
+		fill(s.T, filler) // again, because the server may remove files
+		if isPostgres(s) {
+			useUpLog(s)
+		}
+		if time.Now().After(deadline) {
+			s.Fatal("the nodes do not need the disk")
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		s.Fatal(err)
+	}
+	// It may be about to end, and to recover or not.
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline) && !s.db.Ended(); time.Sleep(10 * time.Millisecond) {
+	}
+	if s.db.Ended() {
+		s.Log("the server has ended")
+		s.db.Start()
+	}
+	s.returnsWithin(back)
+	s.finish(away...)
+}
+
+// useUpLog makes the server need another file for its log soon, by leaving the rest of each empty.
+func useUpLog(s *system) {
+	for range 10 {
+		run, close, err := trySession(s)
+		if err != nil {
+			return // it has ended
+		}
+		_ = run("SELECT pg_switch_wal()") // it may end the server
+		close()
+	}
+}
+
+// smallDisk mounts a small file system in memory.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatalf("mount a tmpfs (this test needs root): %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// fill appends to a file until nothing more fits.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for _, size := range []int{1 << 20, 4096} {
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+}

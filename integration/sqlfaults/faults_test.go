@@ -1,0 +1,231 @@
+package sqlfaults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
+)
+
+// away are the codes of a call for which no number came from the store.
+var away = []string{"store_unavailable", "timeout"}
+
+// fault is something that happens to a server under load.
+type fault struct {
+	name string
+	// quick is true if the fault is part of the short run.
+	quick bool
+	// settings are those of the server, and env those of the nodes.
+	postgres, mariadb []string
+	// begin makes it happen, and end undoes it. Either may be one of the two kinds of servers.
+	begin func(s *system) (end func())
+	// felt is true if numbers run out.
+	felt bool
+}
+
+var faults = []fault{
+	{name: "killed", quick: true, felt: true, begin: func(s *system) func() { s.db.Kill(); return s.db.Start }},
+	{name: "restarted", begin: func(s *system) func() { s.db.Stop(); s.db.Start(); return func() {} }},
+	{name: "stopped", felt: true, begin: func(s *system) func() { s.db.Stop(); return s.db.Start }},
+	{name: "paused", felt: true, begin: func(s *system) func() { s.db.Pause(); return s.db.Resume }},
+	{name: "a stranger locks the row", felt: true, begin: lockRow},
+	{name: "a stranger locks the table", felt: true, begin: lockTable},
+	{name: "statements time out", felt: true, begin: timeOut},
+	{name: "no connections are left", felt: true, postgres: []string{"max_connections = 30"}, mariadb: []string{"max-connections=30"}, begin: useUp},
+	{name: "read only", quick: true, felt: true, begin: readOnly},
+	{name: "a standby", felt: true, begin: demote},
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			if !f.quick {
+				longtest.Only(t)
+			}
+			t.Parallel()
+			t.Run("postgres", func(t *testing.T) {
+				t.Parallel()
+				p := testenv.StartPostgres(t, f.postgres...)
+				f.run(onPostgres(t, p, p.Addr()))
+			})
+			t.Run("mariadb", func(t *testing.T) {
+				t.Parallel()
+				f.run(onMariaDB(t, testenv.StartMariaDB(t, f.mariadb...)))
+			})
+		})
+	}
+}
+
+// run lets a fault happen twice.
+func (f *fault) run(s *system) {
+	s.Helper()
+	s.load()
+	for range longtest.Or(1, 2) {
+		end := f.begin(s)
+		if f.felt {
+			s.refused()
+			s.explains()
+		}
+		end()
+		s.returns()
+	}
+	s.finish(away...)
+}
+
+// hold runs statements of the superuser on one connection, and closes it at the end.
+func hold(s *system, statements ...string) (end func()) {
+	s.Helper()
+	run, close := session(s)
+	for _, statement := range statements {
+		if err := run(statement); err != nil {
+			s.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return close
+}
+
+// session opens one connection of the superuser.
+func session(s *system) (run func(string) error, close func()) {
+	s.Helper()
+	run, close, err := trySession(s)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return run, close
+}
+
+// trySession is like session, for a server that may have no connection left.
+func trySession(s *system) (run func(string) error, close func(), err error) {
+	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Second)
+	defer cancel()
+	if p, ok := s.db.(*testenv.Postgres); ok {
+		conn, err := p.TryConnect(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(statement string) error { _, err := conn.Exec(s.Context(), statement); return err },
+			func() { _ = conn.Close(context.Background()) }, nil
+	}
+	conn, err := s.db.(*testenv.MariaDB).TryConnect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(statement string) error { _, err := conn.ExecContext(s.Context(), statement); return err }, func() { _ = conn.Close() }, nil
+}
+
+func lockRow(s *system) func() {
+	return hold(s, "BEGIN", "SELECT * FROM seqd_counters WHERE name = 'order' FOR UPDATE")
+}
+
+func lockTable(s *system) func() {
+	if isPostgres(s) {
+		return hold(s, "BEGIN", "LOCK TABLE seqd_counters IN ACCESS EXCLUSIVE MODE")
+	}
+	return hold(s, "LOCK TABLES seqd_counters WRITE")
+}
+
+func isPostgres(s *system) bool {
+	_, ok := s.db.(*testenv.Postgres)
+	return ok
+}
+
+// timeOut lets the server end statements that take long, and makes them take long.
+func timeOut(s *system) func() {
+	begin, end := "ALTER ROLE seqd SET statement_timeout = '50ms'", "ALTER ROLE seqd RESET statement_timeout"
+	if !isPostgres(s) {
+		begin, end = "SET GLOBAL max_statement_time = 0.05", "SET GLOBAL max_statement_time = 0"
+	}
+	s.db.Query(begin)
+	s.disconnect()
+	unlock := lockRow(s)
+	return func() {
+		unlock()
+		s.db.Query(end)
+	}
+}
+
+// disconnect ends the connections of the nodes.
+func (s *system) disconnect() {
+	s.Helper()
+	run, close := session(s)
+	defer close()
+	if err := s.terminate(run); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *system) terminate(run func(string) error) error {
+	if isPostgres(s) {
+		return run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seqd'")
+	}
+	return run("KILL CONNECTION USER seqd")
+}
+
+// useUp takes all connections from the nodes.
+func useUp(s *system) func() {
+	s.Helper()
+	run, close := session(s)
+	ends := []func(){close}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		for {
+			_, close, err := trySession(s)
+			if err != nil {
+				break
+			}
+			ends = append(ends, close)
+		}
+		before := s.traffic[0].Acked() + s.traffic[1].Acked()
+		if err := s.terminate(run); err != nil {
+			s.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond) // a node that connects in time gets more than it has in hand
+		if s.traffic[0].Acked()+s.traffic[1].Acked()-before == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("nodes still have connections beside %d of strangers", len(ends))
+		}
+	}
+	s.Logf("%d connections of strangers", len(ends))
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+// readOnly makes a server refuse writes, while it still is the primary.
+func readOnly(s *system) func() {
+	if isPostgres(s) {
+		p := s.db.(*testenv.Postgres)
+		set := func(value string) {
+			s.db.Query(fmt.Sprintf("ALTER SYSTEM SET default_transaction_read_only = %s", value))
+			p.Reload()
+		}
+		set("on")
+		return func() {
+			// the connection that switches it off may write
+			_ = hold(s, "SET default_transaction_read_only = off", "ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()")
+		}
+	}
+	s.db.Query("SET GLOBAL read_only = 1")
+	return func() { s.db.Query("SET GLOBAL read_only = 0") }
+}
+
+// demote makes a server a standby, and promotes it.
+func demote(s *system) func() {
+	if isPostgres(s) {
+		p := s.db.(*testenv.Postgres)
+		p.Demote()
+		return p.Promote
+	}
+	m := s.db.(*testenv.MariaDB)
+	m.Stop()
+	m.Configure("read-only=1")
+	m.Start()
+	return func() { s.db.Query("SET GLOBAL read_only = 0") }
+}

@@ -1,0 +1,411 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	library "github.com/go-sql-driver/mysql"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/persisttest"
+)
+
+func tryMySQL(t *testing.T, o mysql.Options, change func(*mysql.Options)) (*mysql.Store, error) {
+	t.Helper()
+	if change != nil {
+		change(&o)
+	}
+	s, err := mysql.Open(t.Context(), o)
+	if err == nil {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	return s, err
+}
+
+// execMySQL runs statements in the database of a store.
+func execMySQL(t testing.TB, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// askMySQL returns the one value of a query.
+func askMySQL(t testing.TB, db *sql.DB, query string) (value string) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), query).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return value
+}
+
+// The suite passes whatever a server has as defaults of its sessions.
+func TestMySQLOddDefaults(t *testing.T) {
+	server := testenv.StartMySQL(t,
+		"sql-mode=ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,HIGH_NOT_PRECEDENCE,IGNORE_SPACE", "character-set-server=latin1",
+		"collation-server=latin1_german1_ci", "autocommit=0", "completion-type=CHAIN", "default-time-zone=+05:30",
+		"transaction-isolation=SERIALIZABLE", "innodb-default-row-format=redundant", "init-connect=SET SESSION sql_select_limit=1",
+		"loose-skip-character-set-client-handshake", "explicit-defaults-for-timestamp=0")
+	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
+		o := newMySQL(t, server)
+		o.Now = now
+		return openMySQL(t, o)
+	})
+}
+
+// Several nodes that start at once on an empty database create one schema.
+func TestMySQLStartsAtOnce(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	o := newMySQL(t, server)
+	o.MaxConnections, o.Timeout = 2, 30*time.Second
+	ids := make([]string, 8)
+	var nodes sync.WaitGroup
+	for i := range ids {
+		nodes.Go(func() {
+			s, err := tryMySQL(t, o, nil)
+			if err == nil {
+				ids[i], err = persist.ClusterID(t.Context(), s, time.Now)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	nodes.Wait()
+	for _, id := range ids {
+		if id == "" || id != ids[0] {
+			t.Errorf("the clusters are %q", ids)
+		}
+	}
+	if version := askMySQL(t, connectMySQL(t, o.DSN), "SELECT CONCAT(count(*), ' of ', max(version)) FROM seqd_schema"); version != "1 of 1" {
+		t.Errorf("the schema is %s", version)
+	}
+}
+
+// A newer schema is refused, at the start and by a store that was opened before the server could be
+// reached.
+func TestMySQLNewerSchema(t *testing.T) {
+	o := newMySQL(t, testenv.StartMySQL(t))
+	openMySQL(t, o)
+	db := connectMySQL(t, o.DSN)
+	execMySQL(t, db, "UPDATE seqd_schema SET version = 2")
+	for _, change := range []func(*mysql.Options){nil, func(o *mysql.Options) { o.ReadOnly = true }} {
+		if _, err := tryMySQL(t, o, change); !errors.Is(err, persist.ErrNewer) || !strings.Contains(err.Error(), "version 2") {
+			t.Error(err)
+		}
+	}
+	o.Unreached = true
+	s := openMySQL(t, o)
+	wants(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}), persist.ErrNewer)
+	execMySQL(t, db, "UPDATE seqd_schema SET version = 1")
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}))
+}
+
+// A store that was opened before the server could be reached creates no tables, because it belongs
+// to a database that has them; nor does one that is only looked at. A creation that ended half-way
+// is completed.
+func TestMySQLCreatesTables(t *testing.T) {
+	o := newMySQL(t, testenv.StartMySQL(t))
+	db := connectMySQL(t, o.DSN)
+	for _, change := range []func(*mysql.Options){
+		func(o *mysql.Options) { o.Unreached = true }, func(o *mysql.Options) { o.ReadOnly = true },
+	} {
+		s, err := tryMySQL(t, o, change)
+		must(t, err)
+		_, err = persist.ReadCluster(t.Context(), s.Documents())
+		wants(t, err, persist.ErrNotFound)
+		if found := askMySQL(t, db, "SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); found != "0" {
+			t.Errorf("there are %s tables", found)
+		}
+	}
+	create(t, openMySQL(t, o))
+	execMySQL(t, db, "DELETE FROM seqd_schema", "DROP TABLE seqd_history")
+	s := openMySQL(t, o)
+	if _, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Counters().Read(t.Context(), "order"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A row of a newer format is refused, a damaged one is an error, and neither is changed.
+func TestMySQLOddRows(t *testing.T) {
+	o := newMySQL(t, testenv.StartMySQL(t))
+	s := openMySQL(t, o)
+	ctx, db := t.Context(), connectMySQL(t, o.DSN)
+	fence, err := s.Fence(ctx)
+	must(t, err)
+	source := fence.Current
+	history := persist.HistoryRecord{ID: persist.HistoryID(5, 1, 1), BizType: "order", Time: 5, First: 1, Last: 1, Count: 1}
+	const newer = ` SET body = REPLACE(body, '"v":1', '"v":2')`
+	for _, test := range []struct {
+		damage []string
+		want   error
+	}{
+		{[]string{"UPDATE seqd_counters SET version = 2", "UPDATE seqd_documents SET version = 2", "UPDATE seqd_slots" + newer, "UPDATE seqd_history" + newer}, persist.ErrNewer},
+		{[]string{"UPDATE seqd_counters SET epoch = 'odd'", "UPDATE seqd_documents SET body = X'ff'", "UPDATE seqd_slots SET body = SUBSTR(body, 2)", "UPDATE seqd_history SET body = ''"}, persist.ErrInvalid},
+		{[]string{"UPDATE seqd_counters SET highest = -1", "UPDATE seqd_documents SET revision = 0", "UPDATE seqd_slots SET id = 7", "UPDATE seqd_history SET body = X'00'"}, persist.ErrInvalid},
+		{[]string{"UPDATE seqd_counters SET step = 0", "UPDATE seqd_documents SET version = 0", "UPDATE seqd_slots SET body = ''", "UPDATE seqd_history SET id = CONCAT('order/', REPEAT('0', 40))"}, persist.ErrInvalid},
+	} {
+		execMySQL(t, db, "DELETE FROM seqd_counters", "DELETE FROM seqd_documents", "DELETE FROM seqd_slots", "DELETE FROM seqd_history")
+		must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+		must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1}))
+		must(t, s.History().Append(ctx, []persist.HistoryRecord{history}))
+		if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, Source: source}); !made {
+			t.Fatal(err)
+		}
+		execMySQL(t, db, test.damage...)
+		const all = "SELECT CONCAT_WS('|', (SELECT HEX(CONCAT_WS(',', name, version, highest, step, step_at, epoch, fence)) FROM seqd_counters), " +
+			"(SELECT HEX(CONCAT_WS(',', version, revision, body)) FROM seqd_documents), (SELECT HEX(CONCAT_WS(',', id, body)) FROM seqd_slots), " +
+			"(SELECT HEX(CONCAT_WS(',', id, body)) FROM seqd_history))"
+		before := askMySQL(t, db, all)
+		_, read := s.Counters().Read(ctx, "order")
+		_, list := s.Counters().List(ctx, "", 5)
+		_, epoch := s.Counters().Epoch(ctx, "order")
+		_, taken := allocate(ctx, s)
+		_, document := s.Documents().Read(ctx, "token", "x")
+		_, documents := s.Documents().List(ctx, "token", "", 5)
+		_, look := s.Slots().Look(ctx, registry)
+		_, page := s.History().List(ctx, persist.HistoryQuery{BizType: "order", Limit: 5})
+		for what, err := range map[string]error{
+			"read": read, "list": list, "epoch": epoch, "allocate": taken, "document": document, "documents": documents, "look": look, "history": page,
+		} {
+			if !errors.Is(err, test.want) {
+				t.Errorf("%s after %s: %v, want %v", what, test.damage, err, test.want)
+			}
+		}
+		if after := askMySQL(t, db, all); after != before {
+			t.Errorf("%s became %s", before, after)
+		}
+	}
+}
+
+// A user without the right to create tables is enough if an operator created them. What is wrong
+// with a user is said in one sentence, without the password.
+func TestMySQLRights(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	o := newMySQL(t, server)
+	config, err := library.ParseDSN(o.DSN)
+	must(t, err)
+	few := o
+	few.DSN = fmt.Sprintf("few:hidden@tcp(%s)/%s", config.Addr, config.DBName)
+	refused := func(dsn, want string) {
+		t.Helper()
+		bad := o
+		bad.DSN = dsn
+		_, err := tryMySQL(t, bad, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, persist.ErrUnavailable) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	server.Query("CREATE USER few IDENTIFIED BY 'hidden'")
+	refused(few.DSN, "no right to the database")
+	refused(strings.Replace(few.DSN, "hidden", "hidden2", 1), "the user or the password")
+	refused(strings.Replace(o.DSN, config.DBName, "none", 1), "database")
+	server.Query(fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO few", config.DBName))
+	refused(few.DSN, "lacks a right")
+	server.Query("ALTER USER few ACCOUNT LOCK")
+	refused(few.DSN, "is locked")
+	server.Query("ALTER USER few ACCOUNT UNLOCK")
+	server.Query("ALTER USER few REQUIRE SSL")
+	refused(few.DSN, "the user or the password") // the server does not say more
+	refused(few.DSN+"?tls=true", "TLS")
+	server.Query("ALTER USER few REQUIRE NONE")
+
+	openMySQL(t, o) // as an operator does
+	s := openMySQL(t, few)
+	create(t, s)
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Slots().Look(t.Context(), registry); err != nil {
+		t.Error(err)
+	}
+	fence, err := s.Fence(t.Context())
+	must(t, err)
+	must(t, s.ConfirmFence(t.Context(), fence.Current))
+}
+
+// A range is allocated by one statement in one round trip, and so are the other operations on
+// counters.
+func TestMySQLSendsOneStatement(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	var mu sync.Mutex
+	traced := 0
+	o := newMySQL(t, server)
+	o.Trace = func(context.Context, string) func(error) {
+		mu.Lock()
+		defer mu.Unlock()
+		traced++
+		return func(error) {}
+	}
+	s := openMySQL(t, o)
+	create(t, s)
+	server.Query("SET GLOBAL log_output = 'TABLE'")
+	server.Query("SET GLOBAL general_log = 1")
+	traced = 0
+	const rounds = 10
+	for range rounds {
+		if _, err := allocate(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Counters().Epoch(t.Context(), "order"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Query("SET GLOBAL general_log = 0")
+	got := server.Query("SELECT GROUP_CONCAT(kind, ' ', n ORDER BY kind) FROM (SELECT kind, count(*) AS n FROM (SELECT CONCAT(command_type, ' ', " +
+		"LEFT(argument, 6)) AS kind FROM mysql.general_log WHERE user_host LIKE 'seqd%') k GROUP BY kind) g")
+	if want := fmt.Sprintf("Query SELECT %d,Query UPDATE %[1]d", rounds); got != want || traced != 2*rounds {
+		t.Errorf("the server got %s, and %d were traced; want %s", got, traced, want)
+	}
+}
+
+// While a stranger holds the row, a request ends in time, on the server too. Afterwards everything
+// works. What the server took after its caller had left comes to nobody.
+func TestMySQLLockedRow(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	o := newMySQL(t, server)
+	o.Timeout = time.Second
+	s := openMySQL(t, o)
+	create(t, s)
+	stranger, err := connectMySQL(t, o.DSN).BeginTx(t.Context(), nil)
+	must(t, err)
+	if _, err := stranger.ExecContext(t.Context(), "UPDATE seqd_counters SET step = 77"); err != nil {
+		t.Fatal(err)
+	}
+	var callers sync.WaitGroup
+	for range 20 { // more than there are connections
+		callers.Go(func() {
+			begin := time.Now()
+			_, err := allocate(context.Background(), s)
+			if !errors.Is(err, persist.ErrUnavailable) || time.Since(begin) > 10*time.Second {
+				t.Errorf("%v after %s", err, time.Since(begin))
+			}
+		})
+	}
+	callers.Wait()
+	const waiting = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE seqd_counters%'"
+	for deadline := time.Now().Add(30 * time.Second); server.Query(waiting) != "0"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server still waits for the row")
+		}
+	}
+	must(t, stranger.Rollback())
+	awaitStore(t, s)
+	if r, err := allocate(t.Context(), s); err != nil || r.First != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A range whose answer was lost is taken once: the statement is not sent again, and no other caller
+// gets its numbers.
+func TestMySQLLostReplies(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	link := testenv.NewLink(t, server.Addr())
+	o := newMySQL(t, server)
+	direct := openMySQL(t, o)
+	create(t, direct)
+	o.DSN = strings.Replace(o.DSN, server.Addr(), link.Addr(), 1)
+	o.Timeout = time.Second
+	s := openMySQL(t, o)
+	for round := range int64(3) {
+		if _, err := s.Now(t.Context()); err != nil { // a connection is idle
+			t.Fatal(err)
+		}
+		link.DropReplies()
+		if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		link.Restore()
+		awaitStore(t, s)
+		r, err := allocate(t.Context(), s)
+		if want := 20*round + 11; err != nil || r.First != want {
+			t.Errorf("round %d: %+v, %v, want it to begin with %d", round, r, err, want)
+		}
+	}
+	link.Cut()
+	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	link.Restore()
+	awaitStore(t, s)
+	if r, err := allocate(t.Context(), s); err != nil || r.First != 61 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A store ends all waiting when it is closed, and connections that the server ended meanwhile are
+// not noticed by callers.
+func TestMySQLConnectionsThatEnded(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	s := openMySQL(t, newMySQL(t, server))
+	create(t, s)
+	for range 3 {
+		ids := server.Query("SELECT GROUP_CONCAT(id) FROM information_schema.processlist WHERE user = 'seqd'")
+		for id := range strings.SplitSeq(ids, ",") {
+			server.Query("KILL CONNECTION " + id)
+		}
+		time.Sleep(50 * time.Millisecond) // until the end of the connection has arrived here
+		if _, err := allocate(t.Context(), s); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Many processes purge while records are added: each record goes once, and those that stay stay.
+func TestMySQLPurgeUnderLoad(t *testing.T) {
+	o := newMySQL(t, testenv.StartMySQL(t))
+	s := openMySQL(t, o)
+	const count, expired = 400, 1000
+	const want = count * 3 / 4
+	var work sync.WaitGroup
+	var mu sync.Mutex
+	documents, records := 0, 0
+	work.Go(func() {
+		for i := range count {
+			d := persist.Document{Kind: "answer", Key: strconv.Itoa(i), Revision: 1, Expires: 1}
+			if i%4 == 0 {
+				d.Expires = expired + 1
+			}
+			at := d.Expires
+			r := persist.HistoryRecord{ID: persist.HistoryID(at, 1, uint64(i)), BizType: "order", Time: at, First: 1, Last: 1, Count: 1}
+			if err := errors.Join(s.Documents().Create(t.Context(), d), s.History().Append(t.Context(), []persist.HistoryRecord{r})); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	deadline := time.Now().Add(time.Minute)
+	for range 3 {
+		work.Go(func() {
+			for done := false; !done && !t.Failed(); {
+				d, err := s.Documents().Purge(t.Context(), "answer", expired, 7)
+				h, historyErr := s.History().Purge(t.Context(), "order", expired, 7)
+				if err := errors.Join(err, historyErr); err != nil || d > 7 || h > 7 || time.Now().After(deadline) {
+					t.Errorf("purged %d and %d, %v", d, h, err)
+				}
+				mu.Lock()
+				documents, records = documents+d, records+h
+				done = documents >= want && records >= want
+				mu.Unlock()
+			}
+		})
+	}
+	work.Wait()
+	left := askMySQL(t, connectMySQL(t, o.DSN), "SELECT CONCAT((SELECT count(*) FROM seqd_documents), ' ', (SELECT count(*) FROM seqd_history))")
+	if rest := fmt.Sprintf("%d %d", count-want, count-want); documents != want || records != want || left != rest {
+		t.Errorf("%d documents and %d records were purged, %s are left", documents, records, left)
+	}
+}

@@ -1,0 +1,131 @@
+package storeerrors
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
+)
+
+// A node with a reservation starts while its SQL store is away, and uses the store once it is back.
+// If it is then another store, the node ends.
+func TestStartWithoutTheStore(t *testing.T) {
+	longtest.Only(t)
+	t.Parallel()
+	postgres, mariaDB := testenv.StartPostgres(t), testenv.StartMariaDB(t)
+	for name, test := range map[string]struct {
+		env                []string
+		kill, start, empty func()
+	}{
+		"PostgreSQL": {onPostgres(postgres.URL()), postgres.Kill, postgres.Start, func() {
+			postgres.Query("DROP TABLE seqd_counters, seqd_documents, seqd_slots, seqd_history, seqd_schema")
+		}},
+		"MariaDB": {onMariaDB(mariaDB.DSN()), mariaDB.Kill, mariaDB.Start, func() {
+			mariaDB.Query("DROP TABLE seqd_counters, seqd_documents, seqd_slots, seqd_history, seqd_schema")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := alone{t: t, dir: t.TempDir(), env: append(test.env,
+				`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SERVER_ADDR="+freeAddr(t), "SEQD_SNOWFLAKE_HORIZON=3s",
+				"SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=500ms", "SEQD_SNOWFLAKE_OFFLINESTART=15s")}
+			n := node.Start(t, a.dir, a.env...)
+			for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) { // after the floor of a new registry
+				if status, body := n.Status("/readyz"); status == http.StatusOK {
+					break
+				} else if time.Now().After(end) {
+					t.Fatal(body)
+				}
+			}
+			a.takes(n)
+			a.awaitUser()
+			n.Kill()
+			test.kill()
+
+			n = node.Start(t, a.dir, a.env...)
+			a.takes(n)
+			test.start()
+			awaitLog(t, n, "store open")
+			a.takes(n)
+			if log := n.Log(); !strings.Contains(log, "begin without it") {
+				t.Errorf("the log says nothing of it:\n%s", log)
+			}
+			n.Kill()
+			test.kill()
+
+			n = node.Start(t, a.dir, a.env...)
+			a.takes(n)
+			test.start()
+			awaitLog(t, n, "store open")
+			n.Kill()
+			test.empty()
+			test.kill()
+			n = node.Start(t, a.dir, a.env...)
+			a.takes(n)
+			test.start()
+			if log := n.Fails(); !strings.Contains(log, "the store is new") {
+				t.Errorf("it ended with\n%s", log)
+			}
+		})
+	}
+}
+
+// alone is a node that starts without its store, and the last number that it issued.
+type alone struct {
+	t    *testing.T
+	dir  string
+	env  []string
+	last int64
+}
+
+// takes takes numbers, which increase.
+func (a *alone) takes(n *node.Node) {
+	a.t.Helper()
+	n.Await("/readyz", http.StatusOK)
+	numbers, err := n.Take("order", 100)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if numbers[0] <= a.last {
+		a.t.Errorf("%d follows %d", numbers[0], a.last)
+	}
+	a.last = numbers[len(numbers)-1]
+}
+
+// awaitUser waits until the state file names the biz type: without that the node cannot issue it
+// before it has reached the store.
+func (a *alone) awaitUser() {
+	a.t.Helper()
+	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+		files, err := filepath.Glob(filepath.Join(a.dir, "data", "*.properties"))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "users=order") {
+				return
+			}
+		}
+	}
+	a.t.Fatal("no state file names the biz type")
+}
+
+// freeAddr returns an unused address, for a node that must have the same one after a restart.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process that has ended is not waited for, even if its parent does not ask for its end.
+func TestAwaitHaltOfAnEndedProcess(t *testing.T) {
+	parent := exec.Command("sh", "-c", "sleep 60 & echo $!; exec sleep 60")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = parent.Process.Kill()
+		_ = parent.Wait()
+	}()
+	var child int
+	if _, err := fmt.Fscan(bufio.NewReader(out), &child); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := AwaitHalt(child); err != nil || time.Since(began) > stopPatience/2 {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+}
