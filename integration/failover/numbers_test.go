@@ -3,6 +3,7 @@ package failover
 import (
 	"testing"
 
+	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -80,4 +81,24 @@ func loadGoesOn(t *testing.T, env []string, strict bool) {
 			p.t.Error(err)
 		}
 	})
+}
+
+// The connection string names both servers, and nodes find the one that takes writes.
+func TestConnectionStringOfBothServers(t *testing.T) {
+	longtest.Only(t)
+	t.Parallel()
+	p := onPostgres(t)
+	other := testenv.NewLink(t, p.standby.Addr())
+	p.env = func(addr string) []string { return postgresAt(addr, other.Addr()) }
+	n := p.start("n", settings("per-node")...)
+	onN := p.traffic(n, "n")
+	onN.More(t, 2000)
+	p.link.Cut()
+	p.standby.Promote()
+	before := onN.Highest()
+	onN.Await(t, "n passes the failover", func() bool { return onN.Highest() > before+10_000 })
+	onN.Stop()
+	n.Stop()
+	t.Logf("failures %v", onN.Failures())
+	p.check()
 }

@@ -42,23 +42,28 @@ var faults = []fault{
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults {
-		t.Run(f.name, func(t *testing.T) {
-			if !f.quick {
-				longtest.Only(t)
-			}
-			t.Parallel()
-			t.Run("postgres", func(t *testing.T) {
+		for ordering, env := range longtest.Or(map[string][]string{"per-node": nil}, map[string][]string{"per-node": nil, "strict": strict}) {
+			t.Run(f.name+"/"+ordering, func(t *testing.T) {
+				if !f.quick {
+					longtest.Only(t)
+				}
 				t.Parallel()
-				p := testenv.StartPostgres(t, f.postgres...)
-				f.run(onPostgres(t, p, p.Addr()))
+				t.Run("postgres", func(t *testing.T) {
+					t.Parallel()
+					p := testenv.StartPostgres(t, f.postgres...)
+					f.run(onPostgres(t, p, p.Addr(), env...))
+				})
+				t.Run("mariadb", func(t *testing.T) {
+					t.Parallel()
+					f.run(onMariaDB(t, testenv.StartMariaDB(t, f.mariadb...), env...))
+				})
 			})
-			t.Run("mariadb", func(t *testing.T) {
-				t.Parallel()
-				f.run(onMariaDB(t, testenv.StartMariaDB(t, f.mariadb...)))
-			})
-		})
+		}
 	}
 }
+
+// strict are the settings of nodes that keep the order over all nodes, by the store alone.
+var strict = []string{"SEQD_SEGMENT_ORDERING=strict", "SEQD_SEGMENT_SEQUENCER=store"}
 
 // run lets a fault happen twice.
 func (f *fault) run(s *system) {

@@ -4,6 +4,7 @@
 package sqlfaults
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,7 +120,7 @@ func (s *system) returnsWithin(most time.Duration) {
 }
 
 // finish stops everything and checks that each failure had one of the codes, that no number was
-// issued twice, and that order holds on each node.
+// issued twice, and that order holds on each node, or over all of them.
 func (s *system) finish(codes ...string) {
 	s.Helper()
 	for _, on := range s.traffic {
@@ -143,6 +144,9 @@ func (s *system) finish(codes ...string) {
 	}
 	if err := s.record.Duplicates(); err != nil {
 		s.Error(err)
+	}
+	if err := s.record.Order(); err != nil && slices.Contains(s.env, strict[0]) {
+		s.Errorf("over all nodes: %v", err)
 	}
 }
 
