@@ -41,9 +41,9 @@ func (is *Issuer) Health(most int) (unready []Unready, total int) {
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
-// [Definition].Aside or [CodeStoreFailedOver] make bearable, sorted by name, at most that many; total
-// is how many there are. It contains none that [Issuer.Health] returns. It does no I/O and is safe for
-// concurrent use.
+// [Definition].Aside or [CodeStoreFailedOver] make bearable, sorted by name, at most that many;
+// total is how many there are. It contains none that [Issuer.Health] returns. It does no I/O and is
+// safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	return is.list(most, content.degraded)
 }

@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// startNodes starts seqd processes on Redis and MongoDB and returns the URL of each for the biz type
-// order.
+// startNodes starts seqd processes on Redis and MongoDB and returns the URL of each for the biz
+// type order.
 func (b *backends) startNodes(ctx context.Context, o options, n int) (urls []string, err error) {
 	return b.startNodesOn(ctx, o, n,
 		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI="+b.mongoURI, "SEQD_STORE_MONGO_DATABASE="+b.databaseFor("nodes"), "SEQD_REDIS_ADDRS="+b.redisAddr)

@@ -215,8 +215,9 @@ type Counters interface {
 	Allocate(ctx context.Context, req Request) (Range, error)
 	// GiveBack returns the end of what was handed out. If max is r.Last, it becomes r.First − 1,
 	// atomically and durably, and GiveBack returns true. Otherwise, and if the store failed over
-	// since the counter was written, nothing changes and it returns false. The caller has taken r out of every buffer first and calls once: after an error the
-	// range is lost, not offered again.
+	// since the counter was written, nothing changes and it returns false. The caller has taken r
+	// out of every buffer first and calls once: after an error the range is lost, not offered
+	// again.
 	GiveBack(ctx context.Context, bizTag string, r Range) (bool, error)
 	// Epoch returns the sequencer epoch that the counter has now, or ErrNotFound. It is called
 	// often, and for many counters at about the same time: a driver may answer several callers with

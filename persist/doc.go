@@ -51,6 +51,6 @@
 //
 // A driver for a server takes a function Admit in its options and calls it before every operation:
 // a node that started without its store must not use the store before it has checked that it is the
-// right one. persist/memory is the shortest driver, persist/mongo is one for a server. For a database
-// that speaks SQL, implement DB and Dialect of persist/sqlstore, as persist/postgres does.
+// right one. persist/memory is the shortest driver, persist/mongo is one for a server. For a
+// database that speaks SQL, implement DB and Dialect of persist/sqlstore, as persist/postgres does.
 package persist

@@ -9,8 +9,9 @@ import (
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// Inspect asks the server about itself. It writes nothing. Each statement is bounded by the time-out
-// of the store. It works on a server that Open would refuse, if the store was opened ReadOnly.
+// Inspect asks the server about itself. It writes nothing. Each statement is bounded by the
+// time-out of the store. It works on a server that Open would refuse, if the store was opened
+// ReadOnly.
 func (s *Store) Inspect(ctx context.Context) (found sqlstore.Server, err error) {
 	found.Product = "PostgreSQL"
 	for _, step := range []func(context.Context, *sqlstore.Server) error{
@@ -59,7 +60,8 @@ const userQuery = `SELECT current_user::text, (SELECT CASE WHEN rolsuper THEN 1 
 		OR inet_client_addr() IS NULL OR inet_client_addr() <<= '127.0.0.0/8' OR inet_client_addr() = '::1' THEN 0 ELSE 1 END::bigint,
 	(SELECT setting FROM pg_settings WHERE name = 'statement_timeout')::bigint`
 
-// rightsQuery returns the rights that the user lacks on the tables, or without tables on the schema.
+// rightsQuery returns the rights that the user lacks on the tables, or without tables on the
+// schema.
 const rightsQuery = `SELECT lower(r) || ' on ' || t FROM (VALUES
 	('seqd_counters', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']), ('seqd_documents', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']),
 	('seqd_slots', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']), ('seqd_history', ARRAY['SELECT', 'INSERT', 'DELETE']),

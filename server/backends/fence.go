@@ -25,8 +25,8 @@ var errFailedOver = &seqd.Error{
 }
 
 // FailedOver returns why an operator has to look at the store: it failed over, may have lost
-// counters, and nobody has confirmed that. It returns nil otherwise. ok is false if the store cannot
-// fail over, or is not known yet. It does no I/O.
+// counters, and nobody has confirmed that. It returns nil otherwise. ok is false if the store
+// cannot fail over, or is not known yet. It does no I/O.
 func (s *Store) FailedOver() (why *seqd.Error, ok bool) {
 	if s.fence.failedOver.Load() {
 		return errFailedOver, true
@@ -35,7 +35,8 @@ func (s *Store) FailedOver() (why *seqd.Error, ok bool) {
 }
 
 // WatchFence looks at the fence of the store every few seconds until ctx ends, and logs what
-// changes. It returns at once if the store has none. While the store is away, what was known counts.
+// changes. It returns at once if the store has none. While the store is away, what was known
+// counts.
 func (s *Store) WatchFence(ctx context.Context) {
 	fenced, ok := s.Store.(persist.Fenced)
 	if !ok {

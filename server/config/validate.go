@@ -156,8 +156,9 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	}
 }
 
-// TakesFromStore reports whether every request for numbers of a biz type waits for the store, because
-// the store keeps their order. With the sequencer auto it may do so although there is a Redis.
+// TakesFromStore reports whether every request for numbers of a biz type waits for the store,
+// because the store keeps their order. With the sequencer auto it may do so although there is a
+// Redis.
 func (c *Config) TakesFromStore(b seqd.BizType) bool {
 	s, ok := b.Settings.(seqd.Sequenced)
 	if !ok || !c.Store.Shared() {

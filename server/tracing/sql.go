@@ -7,10 +7,10 @@ import (
 )
 
 // Statements returns a function that is called before each statement to an SQL server is sent, with
-// its short name, and returns one that is called when the statement is done. A statement of a traced
-// request gets a span with that name, and nothing else of the statement. system is what OpenTelemetry
-// calls the kind of server, such as postgresql. An error that is answered is a result and no failure,
-// such as that there is no such row.
+// its short name, and returns one that is called when the statement is done. A statement of a
+// traced request gets a span with that name, and nothing else of the statement. system is what
+// OpenTelemetry calls the kind of server, such as postgresql. An error that is answered is a result
+// and no failure, such as that there is no such row.
 func (t *Tracing) Statements(system string, answered func(error) bool) func(ctx context.Context, statement string) func(error) {
 	kind := attribute.String("db.system.name", system)
 	return func(ctx context.Context, statement string) func(error) {

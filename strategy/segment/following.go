@@ -43,7 +43,8 @@ func shared(env strategy.Env, bizType seqd.BizType, from sharedCursor, owner str
 	return s, nil
 }
 
-// stored makes the strategy over the store. from is the counter's cursor in Redis, nil without Redis.
+// stored makes the strategy over the store. from is the counter's cursor in Redis, nil without
+// Redis.
 func stored(env strategy.Env, bizType seqd.BizType, from droppable, owner string, follow func()) (*Stored, error) {
 	var retire func(context.Context) error
 	if from != nil {

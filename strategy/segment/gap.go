@@ -55,8 +55,8 @@ func (s *Settings) gap(recorded int64) int64 {
 	return max(least, gapSteps*min(max(s.Step, recorded), mostStep))
 }
 
-// LostGap returns how many numbers of a counter nodes may hold that a failover of the store has lost.
-// step is the counter's step as it was read last, 0 if it is not known.
+// LostGap returns how many numbers of a counter nodes may hold that a failover of the store has
+// lost. step is the counter's step as it was read last, 0 if it is not known.
 func (s *Settings) LostGap(step int64) int64 { return s.gap(step) }
 
 // withGaps returns the request for a range with its gaps. A range begins a gap above the floor if

@@ -45,8 +45,8 @@ type Settings struct {
 	// the store.
 	ReserveSegments int `config:"reserveSegments" range:"0 to 100" zero:"no reserve"`
 	// RestoreGap is how many numbers are skipped if the store may have lost some that were issued:
-	// because it is older than numbers that were seen, or because it failed over. `auto`: ten steps,
-	// at least 500. A number: that many; ten steps if that is more.
+	// because it is older than numbers that were seen, or because it failed over. `auto`: ten
+	// steps, at least 500. A number: that many; ten steps if that is more.
 	RestoreGap Gap `config:"restoreGap" range:"0 to 1,000,000,000,000, or auto" zero:"ten steps"`
 	// Reset is when numbers begin at `start` again.
 	Reset seqd.Reset `config:"reset" range:"never, daily, monthly, yearly"`

@@ -77,8 +77,9 @@ func (b *batch) lost(left need) int64 {
 
 // await waits for the take, in a caller that does not send it itself. A caller with a deadline
 // returns when it expires. A caller that can only be cancelled waits until the take is back, which
-// the time-out of Redis or of the store bounds, because a select would double the cost of joining. The caller that
-// sends the take also waits for it, even with a deadline, because others need its result.
+// the time-out of Redis or of the store bounds, because a select would double the cost of joining.
+// The caller that sends the take also waits for it, even with a deadline, because others need its
+// result.
 func (b *batch) await(ctx context.Context) error {
 	if _, limited := ctx.Deadline(); !limited {
 		<-b.done

@@ -264,9 +264,9 @@ func (s *Stored) tellBehind(req persist.Request, next int64) {
 	s.report(seqd.Event{Kind: seqd.EventStoreBehind})
 }
 
-// consumed notes that a take was answered. When this node has taken as many numbers as the counter's
-// step, the counter is read in the background, and the next take records the step that follows by
-// the rule. So the step says how fast all nodes together use numbers. mu is held.
+// consumed notes that a take was answered. When this node has taken as many numbers as the
+// counter's step, the counter is read in the background, and the next take records the step that
+// follows by the rule. So the step says how fast all nodes together use numbers. mu is held.
 func (s *Stored) consumed(req persist.Request) {
 	if req.Step > 0 {
 		s.record.Step, s.step = req.Step, 0

@@ -225,8 +225,8 @@ func (m *Machine) Send(now time.Time, want int64) Take {
 	if m.most > 0 {
 		t.Size = min(want, m.most)
 	}
-	// An empty epoch may hide a cursor that nodes still believe in: after a failover of the store, a
-	// raise, or a change that a node has not applied yet.
+	// An empty epoch may hide a cursor that nodes still believe in: after a failover of the store,
+	// a raise, or a change that a node has not applied yet.
 	if t.TakesOver() {
 		t.Retire = !m.cfg.Without.Has(RuleRetireFirst)
 	}
