@@ -29,7 +29,8 @@ type Sequencer string
 const (
 	// NoSequencer is for numbers without such an order.
 	NoSequencer Sequencer = ""
-	// AnySequencer is Redis if there is one, else the store.
+	// AnySequencer is the one that the counter has already. A new counter gets Redis if the node
+	// has Redis, else the store.
 	AnySequencer   Sequencer = "auto"
 	RedisSequencer Sequencer = "redis"
 	StoreSequencer Sequencer = "store"

@@ -22,10 +22,10 @@ type Counter struct {
 	// the counter itself is the cursor. It is compared for equality only: after a restore it may be
 	// an older one.
 	Epoch string `json:"epoch,omitempty"`
-	// FailedOver is true if the server of the store has failed over since the record was written,
-	// and may have lost changes of it that it had acknowledged. Then Epoch is empty: no cursor may
-	// issue. It is not stored; a driver derives it from the fence that it keeps with the record. It
-	// is always false in a store that loses nothing.
+	// FailedOver is true if the store has failed over since the record was written, and may have
+	// lost later changes of the record. Then Epoch is empty: no cursor may issue. It is not stored:
+	// a driver derives it from the fence that it keeps with the record. It is always false in a
+	// store that is no [Fenced].
 	FailedOver bool `json:"-"`
 }
 
@@ -83,9 +83,9 @@ type Request struct {
 	// earlier read may be out of date.
 	Gap int64
 	// FailoverGap is how many numbers are skipped if [Counter.FailedOver] is true when the range is
-	// allocated: others may have got numbers above the counter's maximum. A driver that knows how
-	// many failovers there were skips as many gaps: each may have lost a range that began a gap
-	// higher because of the one before. At most half of the numbers that are left are skipped.
+	// allocated: others may have got numbers above the counter's maximum. If a driver knows that
+	// there were n failovers, it skips n gaps: the second failover may have lost a range that began
+	// above the gap of the first one. At most half of the numbers that are left are skipped.
 	FailoverGap int64
 	// Step is recorded with the present time. 0 leaves the step and the timestamp of the record as
 	// they are: a range that fills a buffer for the first time says nothing about consumption.
@@ -114,12 +114,14 @@ const (
 // as it is.
 var Beside = Target{kind: beside}
 
-// ToCursor is the cursor of an epoch. Allocate returns ErrEpoch if the counter has another epoch.
+// ToCursor is the cursor of an epoch: a cursor in Redis, or, with [StoreEpoch], the counter itself,
+// whose range goes to the callers of one take. Allocate returns ErrEpoch if the counter has another
+// epoch.
 func ToCursor(epoch string) Target { return Target{cursor, epoch, epoch} }
 
-// NewCursor is a cursor that begins with the epoch next. Allocate replaces the counter's epoch by
-// next if it still is epoch, and returns ErrEpoch otherwise. Of concurrent calls with the same
-// epoch at most one succeeds.
+// NewCursor is a cursor that begins with the epoch next. With it one sequencer takes over from
+// another. If the counter's epoch still is epoch, Allocate replaces it by next. Otherwise Allocate
+// returns ErrEpoch. Of concurrent calls with the same epoch at most one succeeds.
 func NewCursor(epoch, next string) Target { return Target{cursor, epoch, next} }
 
 // Epoch is the epoch of the cursor that the range goes to, "" if it goes to none.
@@ -213,11 +215,11 @@ type Counters interface {
 	// epoch (invariant U3b). After these, ErrExhausted and ErrInvalid nothing has changed. After
 	// any other error the range may have been taken, and the epoch changed.
 	Allocate(ctx context.Context, req Request) (Range, error)
-	// GiveBack returns the end of what was handed out. If max is r.Last, it becomes r.First − 1,
-	// atomically and durably, and GiveBack returns true. Otherwise, and if the store failed over
-	// since the counter was written, nothing changes and it returns false. The caller has taken r
-	// out of every buffer first and calls once: after an error the range is lost, not offered
-	// again.
+	// GiveBack returns the end of what was handed out. If max is r.Last, max becomes r.First − 1,
+	// atomically and durably, and GiveBack returns true. If max is another number, or the store
+	// failed over since the counter was written, nothing changes and GiveBack returns false. Before
+	// the call, the caller takes r out of every buffer. It calls once: after an error the range is
+	// lost and is not offered again.
 	GiveBack(ctx context.Context, bizTag string, r Range) (bool, error)
 	// Epoch returns the sequencer epoch that the counter has now, or ErrNotFound. It is called
 	// often, and for many counters at about the same time: a driver may answer several callers with

@@ -2,9 +2,9 @@ package persist
 
 import "context"
 
-// Fence says which server takes the writes of a store, and which one an operator has confirmed. A
-// fence is a text such as a system identifier and a timeline. It changes whenever another server
-// takes over, and it is compared for equality only.
+// Fence says which server takes the writes of a store now, and which one an operator has confirmed.
+// A fence is a text, such as a system identifier and a timeline. It changes at each failover. It is
+// compared for equality only.
 type Fence struct {
 	// Current is the fence of the server that takes the writes now.
 	Current string
@@ -16,14 +16,16 @@ type Fence struct {
 // FailedOver reports whether the store may have lost records that an operator does not know of yet.
 func (f Fence) FailedOver() bool { return f.Current != f.Confirmed }
 
-// Fenced is a [Store] whose server can lose changes that it has acknowledged, if a standby takes
-// over that has not received all of them. Such a driver keeps with each counter the fence under
-// which it was written last. [Counter.FailedOver] is true while that is not the current one, and so
-// the next range begins above what may have been lost ([Request.FailoverGap]). That cannot help if
-// a whole counter was lost, because it looks new. So no counter is created (ErrFailedOver) until an
-// operator has raised what may be missing and confirmed the current fence.
+// Fenced is a [Store] that can lose changes that it has acknowledged: if a failover promotes a
+// standby that has not received all of them.
 //
-// A driver that was configured to trust its standby reports an equal Current and Confirmed.
+// Its driver keeps with each counter the fence under which the counter was written last. While that
+// is not the current fence, [Counter.FailedOver] is true, and the next range begins above what may
+// have been lost ([Request.FailoverGap]). This does not help if a whole counter was lost, because
+// that counter looks new. So no counter is created (ErrFailedOver) until an operator has raised
+// what may be missing and confirmed the current fence.
+//
+// If the driver is told that no failover loses anything, Current and Confirmed are always equal.
 type Fenced interface {
 	// Fence reads the present fence.
 	Fence(ctx context.Context) (Fence, error)

@@ -11,6 +11,25 @@
 // Names, keys and texts are kept as bytes: they may contain any character, and are compared and
 // ordered as bytes. Every statement reads or writes by an index, and none depends on a session, so
 // that a pooler may give each transaction another connection.
+//
+// # Adding a database
+//
+// The statements here use what PostgreSQL and MySQL have in common: LIMIT, FOR UPDATE, a SELECT
+// without FROM, several rows in one VALUES, and an empty text that is not NULL. SQL Server has no
+// LIMIT and no FOR UPDATE; for Oracle an empty text is NULL. For such a database make what differs
+// a field of [Dialect], as [Dialect.KeepFirst] is.
+//
+// The driver has to get these things right, or numbers are issued twice:
+//
+//   - DB.Allocate is one statement. It compares the epoch and the fence, computes the maximum and
+//     writes all of them. Of two at the same time, the second waits for the first, and then
+//     computes with what the first one wrote, not with what it saw before.
+//   - No statement is sent again unless it certainly was not run (U2). Look for retries in the
+//     client library, its pool and a proxy.
+//   - DB.Allocate returns nil only if the commit is durable, with the standby if the store is
+//     lossless. If that is not certain, it returns persist.ErrUnavailable.
+//   - Each new connection is checked: a server that can lose what it acknowledges is [Refused] (S1).
+//   - [Dialect.Fence] changes at each failover, and is read in the statement that compares it (S2).
 package sqlstore
 
 import (
@@ -44,14 +63,16 @@ type DB interface {
 	// Transact runs f in a transaction in which each statement sees what others have committed by
 	// then, and commits it unless f returns an error.
 	Transact(ctx context.Context, name string, f func(Conn) error) error
-	// Alone is Transact, if the database can change tables in one, while no other process runs
-	// Alone in the same database.
+	// Alone runs f while no other process runs Alone in the same database. f changes tables. It
+	// runs in a transaction if the database can change tables in one.
 	Alone(ctx context.Context, name string, f func(Conn) error) error
 	// Allocate makes the step of [persist.Counter.Allocated] with the row of a counter, atomically
-	// and durably, and returns the new maximum. In the common case it is one statement. If no row
-	// meets the conditions of the request, because it is missing, is of another format, has another
-	// epoch or too few numbers, nothing changes and Allocate returns persist.ErrNotFound. now is
-	// in ms since the Unix epoch. The request is valid.
+	// and durably, and returns the new maximum. In the common case it is one statement. now is in
+	// ms since the Unix epoch. The request is valid.
+	//
+	// If there is no row, or the row is of another format, has another epoch or has too few numbers
+	// left, nothing changes and Allocate returns persist.ErrNotFound. The caller then reads the row
+	// to find out which it is.
 	Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error)
 	// Close ends all use and waits for what is under way. Then every statement returns
 	// persist.ErrClosed.
@@ -68,8 +89,8 @@ type Dialect struct {
 	// Standby is an expression that is not 0 if the server takes no writes, so that what it has may
 	// be out of date.
 	Standby string
-	// Proof is an expression that is 0. A statement that reads it returns only when everything that
-	// the statement read is as durable as an acknowledged write.
+	// Proof is an expression whose value is 0. A statement that contains it returns only when all
+	// that the statement has read is as durable as an acknowledged write.
 	Proof string
 	// KeepFirst is the end of an INSERT that leaves a row that exists as it is.
 	KeepFirst string

@@ -15,8 +15,9 @@ import (
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
-// sequenced makes the strategy of a strict counter of a store that nodes share, by the setting
-// sequencer. The counter belongs to the biz type owner.
+// sequenced makes the strategy of a strict counter in a store that nodes share. The setting
+// sequencer, and whether the node has Redis, decide which one. The counter belongs to the biz type
+// owner.
 func sequenced(env strategy.Env, bizType seqd.BizType, settings *Settings, owner string) (counting, error) {
 	var from droppable
 	if env.Redis != nil {
@@ -68,9 +69,13 @@ type droppable interface {
 	Drop(context.Context) error
 }
 
-// Following is the strategy of a counter whose sequencer is `auto`, on a node that has Redis. It
-// issues as the counter's sequencer epoch says: from the store itself if that says so, else from a
-// cursor in Redis. If the sequencer changes, it follows. It is safe for concurrent use.
+// Following is the strategy of a counter whose sequencer is `auto`, on a node that has Redis. The
+// counter's sequencer epoch says where it takes numbers: from the store ([Stored]) or from a cursor
+// in Redis ([Shared]). If the epoch changes, Following moves to the other one. It is safe for
+// concurrent use.
+//
+// A move opens the other strategy, closes the present one, and hands over what it knows. So the
+// numbers of this node keep increasing.
 type Following struct {
 	from    droppable
 	present atomic.Pointer[turn]
@@ -129,8 +134,8 @@ func newFollowing(env strategy.Env, bizType seqd.BizType, from droppable, owner 
 	return f, nil
 }
 
-// successor makes the strategy over the other sequencer. It has not issued anything, and knows
-// nothing.
+// successor makes the strategy over the other sequencer. That strategy has issued nothing and knows
+// nothing yet.
 func (f *Following) successor(t *turn) (next *turn, err error) {
 	r := t.counter()
 	bizType := seqd.BizType{Name: r.name, Strategy: Name, Settings: r.settings}
@@ -212,8 +217,9 @@ func isMoved(err error) bool {
 // done is a channel that is closed.
 var done = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// move begins to move from a strategy to the one over the other sequencer, unless that is under way
-// or was done. It returns a channel that is closed when the move ends, nil after Close.
+// move begins the move from one strategy to the one over the other sequencer, unless that move is
+// under way or is done. It returns a channel that is closed when the move ends. After Close it
+// returns nil.
 func (f *Following) move(from *turn) (over <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -233,8 +239,8 @@ func (f *Following) move(from *turn) (over <-chan struct{}) {
 	return f.moves.over
 }
 
-// moveOn opens the other strategy, tries again until it can, and closes the present one. The other
-// one issues after that, so it knows all that this node has issued.
+// moveOn opens the other strategy, and closes the present one. Only then the other one issues, so it
+// knows all that this node has issued.
 func (f *Following) moveOn(t *turn, running context.Context) {
 	next, err := f.open(t, running)
 	if err == nil {
@@ -257,7 +263,8 @@ func (f *Following) moveOn(t *turn, running context.Context) {
 	f.moves.over = nil
 }
 
-// open makes the strategy over the other sequencer, ready to issue. It fails only after Close.
+// open makes the strategy over the other sequencer ready to issue. It tries again until it can, and
+// fails only after Close.
 func (f *Following) open(t *turn, running context.Context) (*turn, error) {
 	next, err := f.successor(t)
 	for pause := cursor.FirstPause; err == nil; pause = min(2*pause, cursor.LastPause) {

@@ -15,9 +15,10 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// A caller joins the batch that is forming. One take at a time is under way, and the batch that
-// forms meanwhile is sent when it is back. So a take is always sent after all its callers arrived,
-// which makes the order hold in real time, and an idle system adds no delay.
+// A caller joins the batch that is forming. One take at a time is under way. When it is back, the
+// batch that has formed meanwhile is sent. So a take is always sent after all its callers arrived:
+// that is why a call that starts after another ended gets larger numbers (S3). An idle system adds
+// no delay.
 //
 // If a take does not bring what its batch needs, callers keep what they got and wait until takes
 // may be sent again; then they join again.
@@ -33,10 +34,12 @@ type sharing struct {
 	woken   chan struct{} // closed when waiting callers shall look again; nil while none waits
 }
 
-// taker sends takes: Shared to the cursor in Redis, Stored to the store.
+// taker sends takes. [Shared] sends them to the cursor in Redis, [Stored] to the store. Another way
+// to take numbers is another taker.
 type taker interface {
 	// admit reports whether a caller who lacks n numbers may take part in the next take. If not, it
-	// returns a channel to wait for, or the refusal, or neither. mu is held.
+	// returns a channel to wait for, or the refusal, or neither: then the caller tries another way.
+	// mu is held.
 	admit(n int64) (wake <-chan struct{}, err error, ok bool)
 	// send sends the take of a batch, delivers what it brings, and reports whether another batch
 	// has formed. mu is held, and send releases it.
@@ -217,9 +220,9 @@ func (s *sharing) takeOnce() (more bool) {
 // errPanic is the error of a take that panicked.
 var errPanic = errors.New("the take panicked")
 
-// arrived notes what the take of a batch brought, and reports whether another batch is to be sent.
-// Without open, callers may not take now, and those of the other batch wait with the others. mu is
-// held.
+// arrived notes what the take of a batch brought, and reports whether to send the batch that has
+// formed meanwhile. If open is false, callers may not take now: then that batch is not sent, and
+// its callers wait. mu is held.
 func (s *sharing) arrived(b *batch, runs []persist.Range, open bool) (more bool) {
 	b.runs, b.back = runs, true
 	if s.forming == b { // only in a sabotaged build

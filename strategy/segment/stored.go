@@ -26,8 +26,8 @@ type Stored struct {
 	sharing
 	// retire removes the counter's cursor in Redis; nil without Redis.
 	retire func(context.Context) error
-	// follow is called when a cursor in Redis has taken over, and this node is to follow it; nil if
-	// it never is. mu is held.
+	// follow is called, with mu held, when a cursor in Redis has taken over and this node shall take
+	// from it; nil if this node never does.
 	follow func()
 
 	// What follows is guarded by mu.
@@ -171,7 +171,7 @@ func (s *Stored) send(b *batch) (more bool) {
 	s.mu.Unlock()
 	var r persist.Range
 	err := errPanic
-	// also if the driver panics: others wait for the batch
+	// deferred, so that it also runs if the driver panics: others wait for the batch
 	defer func() { more = s.took(b, take, req, r, err) }()
 	ctx := b.span.Context() // the store bounds the time of every operation
 	if take.Retire && s.retire != nil {
@@ -255,18 +255,19 @@ func (s *Stored) nearEnd(highest int64) bool {
 	return s.low && !was
 }
 
-// tellBehind logs and reports that the store was restored from an older copy. The counter was not
-// read before the take, but nothing but a gap makes a take begin there; except that others have
-// taken exactly as many numbers as the gap since this node's last take, which is very unlikely.
+// tellBehind logs and reports that the store was restored from an older copy. That is known from
+// where the take begins: exactly a gap above its floor. A take also begins there if others have
+// taken exactly as many numbers as the gap since this node's last take. That is very unlikely, and
+// the report is then wrong and does no harm.
 func (s *Stored) tellBehind(req persist.Request, next int64) {
 	s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
 		"bizType", s.name, "seen", req.Floor, "next", next)
 	s.report(seqd.Event{Kind: seqd.EventStoreBehind})
 }
 
-// consumed notes that a take was answered. When this node has taken as many numbers as the
-// counter's step, the counter is read in the background, and the next take records the step that
-// follows by the rule. So the step says how fast all nodes together use numbers. mu is held.
+// consumed notes that a take succeeded. When this node has taken as many numbers as the counter's
+// step, it reads the counter in the background, and its next take records the step that the rule
+// gives. A take needs no step, but the gaps follow it ([Settings.gap]). mu is held.
 func (s *Stored) consumed(req persist.Request) {
 	if req.Step > 0 {
 		s.record.Step, s.step = req.Step, 0
@@ -336,7 +337,8 @@ func (s *Stored) tick() {
 	s.hasRead(counter, err)
 }
 
-// hasRead passes on the counter as it was read, and wakes callers if they can take or are refused.
+// hasRead tells the machine what a read of the counter brought, and wakes callers if they can take
+// or are refused.
 func (s *Stored) hasRead(counter persist.Counter, err error) {
 	now := time.Now()
 	s.mu.Lock()

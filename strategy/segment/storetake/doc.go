@@ -17,22 +17,32 @@
 //
 //	  - [Online]: callers take. One take is under way at a time.
 //	  - [Mending]: callers wait, or get a refusal, while the counter is read again and again. Only
-//	    one read is under way at a time, and the pause between two doubles from 20 ms to 1 s. A take
-//	    is sent again after a read has succeeded.
+//	    one read is under way at a time, and the pause between two doubles from 20 ms to 1 s. After
+//	    a read that succeeds, callers take again. The take that failed is never sent again.
 //	  - [Closing]: callers are refused.
+//
+// [Machine.Read] and [Machine.Took] are all that changes between Mending and Online.
 //
 // # Order
 //
 // Allocate raises the counter's maximum in one atomic step, and a take is sent after its callers
-// arrived. So a call that begins after another ended gets larger numbers, on every node: nothing
-// else needs to be trusted. Because each take names the epoch, no take succeeds after a cursor in
-// Redis has taken over ([RuleNamesEpoch]).
+// arrived. So a call that begins after another ended gets larger numbers, on whichever node. No
+// clock, buffer or message between nodes is needed. Because each take names the epoch, no take
+// succeeds after a cursor in Redis has taken over ([RuleNamesEpoch]).
 //
 // # Taking over
 //
-// A take replaces an empty epoch, which says that nobody sequences the counter. With [TakeOver] it
-// also replaces the epoch of a cursor in Redis, but only until the store sequences the counter
-// ([RuleOnce]): if a cursor takes over later, another node has a newer definition than this one.
-// The cursor is removed first, if this node has Redis ([RuleRetireFirst]): otherwise a node that
-// still believes in it could issue lower numbers for some seconds.
+// An empty epoch says that nobody sequences the counter. Then the next take writes the epoch of the
+// store. With [TakeOver] a take also replaces the epoch of a cursor in Redis. It does so only until
+// the store has sequenced the counter once ([RuleOnce]): if a cursor takes over after that, some
+// node has a newer definition than this one.
+//
+// If this node has Redis, it removes the cursor before it takes over ([RuleRetireFirst]). Otherwise
+// a node that still believes in the cursor could issue lower numbers for some seconds.
+//
+// # Failover and restore
+//
+// After a failover of the store, the epoch reads as empty. So a take fails with ErrEpoch, the
+// counter is read, and the next take takes over above a gap. If the store was restored from an
+// older copy, the floor of a take makes it begin above a gap too ([RuleTakeFloor]).
 package storetake

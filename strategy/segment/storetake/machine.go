@@ -35,8 +35,8 @@ const (
 	// Refuse: callers are refused with a problem that an operator can solve. It is for
 	// `sequencer: auto` on a node without Redis.
 	Refuse Policy = iota
-	// Follow: callers are refused until the shell has changed to that cursor. It is for
-	// `sequencer: auto` on a node that has Redis.
+	// Follow: callers are refused until the shell takes from that cursor. It is for `sequencer:
+	// auto` on a node that has Redis.
 	Follow
 	// TakeOver: the store takes over, once. It is for `sequencer: store`.
 	TakeOver
@@ -134,7 +134,8 @@ func (m *Machine) Read(now time.Time, c persist.Counter, err error) {
 	}
 }
 
-// decide lets callers take if the store sequences the counter, or may begin to.
+// decide goes online if the store sequences the counter, or may take over. Otherwise callers are
+// refused.
 func (m *Machine) decide(now time.Time, c persist.Counter) {
 	left := seqd.MaxNumber - max(c.Max, m.seen)
 	switch {
@@ -171,14 +172,14 @@ func (m *Machine) waitForCursor(now time.Time) {
 	m.due = now.Add(cursor.LastPause)
 }
 
-// failed lets callers wait, and the counter be read after a pause.
+// failed begins to mend: callers wait, and the counter is read after a pause that grows.
 func (m *Machine) failed(now time.Time, err error) {
 	m.failure = err
 	m.pause = min(max(2*m.pause, cursor.FirstPause), cursor.LastPause)
 	m.readIn(now, m.pause)
 }
 
-// readIn lets callers wait until the counter was read, after a pause.
+// readIn begins to mend: callers wait, and the counter is read after a pause.
 func (m *Machine) readIn(now time.Time, pause time.Duration) {
 	m.enterMending(now)
 	m.due = now.Add(pause)
@@ -211,7 +212,8 @@ type Take struct {
 	// Floor is the number that they must be above.
 	Floor int64
 	To    persist.Target
-	// Retire is set if a cursor in Redis must be removed first, if this node has Redis.
+	// Retire is true if the shell must remove the counter's cursor in Redis before the take. A node
+	// without Redis removes none.
 	Retire bool
 }
 
@@ -247,8 +249,8 @@ type Outcome struct {
 	Dropped persist.Range
 }
 
-// Took notes the result of a take. If it is unknown, its numbers are lost, and the callers join
-// another take.
+// Took notes the result of a take. If the result is unknown, the numbers are lost, and the callers
+// join another take.
 func (m *Machine) Took(now time.Time, t Take, r persist.Range, err error) (out Outcome) {
 	m.sent = time.Time{}
 	switch {
@@ -279,7 +281,8 @@ func (m *Machine) Took(now time.Time, t Take, r persist.Range, err error) (out O
 	return Outcome{Range: r}
 }
 
-// readAgain reads the counter at once, the first time since a take succeeded.
+// readAgain begins to mend after a take that changed nothing. The first time since a take succeeded,
+// the counter is read at once, and then after pauses that grow.
 func (m *Machine) readAgain(now time.Time) {
 	m.readIn(now, m.pause)
 	m.pause = min(max(2*m.pause, cursor.FirstPause), cursor.LastPause)
