@@ -3,8 +3,8 @@ package persist
 import "context"
 
 // Fence says which server takes the writes of a store now, and which one an operator has confirmed.
-// A fence is a text, such as a system identifier and a timeline. It changes at each failover. It is
-// compared for equality only.
+// A fence is a text, such as a system identifier and a timeline. It changes at each failover. Only
+// the driver knows its parts: others compare it for equality.
 type Fence struct {
 	// Current is the fence of the server that takes the writes now.
 	Current string
