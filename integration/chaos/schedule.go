@@ -49,10 +49,10 @@ const (
 	slowShare = 3 // slow faults take at most 1/slowShare of a run
 )
 
-// plan returns the schedule of faults of a system for a seed, of the named classes or of all. Classes are dealt
-// like cards of a deck, which is shuffled again when it is empty, so that even a short run has most
-// of them. Faults come alone or in pairs, followed by a pause in which the system may recover. Slow
-// faults have a limited share of a run, unless classes are named.
+// plan returns the schedule of faults of a system for a seed, of the named classes or of all.
+// Classes are dealt like cards of a deck, which is shuffled again when it is empty, so that even a
+// short run has most of them. Faults come alone or in pairs, followed by a pause in which the
+// system may recover. Slow faults have a limited share of a run, unless classes are named.
 func plan(system System, seed int64, duration time.Duration, only []string) (all []planned) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	deck := &deck{r: r, classes: dealt(system.classes(), duration, only)}

@@ -14,7 +14,8 @@ type store interface {
 	addr() string
 	// env returns the settings of a node that reaches the store at an address.
 	env(addr string) []string
-	// server returns the server with a role (primary or standby, or loneStore if there is only one).
+	// server returns the server with a role (primary or standby, or loneStore if there is only
+	// one).
 	server(role string) *storeServer
 	// backup copies everything in the store while nothing writes to it. The result replaces the
 	// content of the store by the copy while no node runs.

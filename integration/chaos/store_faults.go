@@ -108,8 +108,8 @@ func failStoreOver(l *laboratory, t *trouble) error {
 	return store.failOver()
 }
 
-// rebuildStandby makes the former primary the standby. If the failover may have lost writes, it then
-// does what docs/OPERATIONS.md asks of an operator.
+// rebuildStandby makes the former primary the standby. If the failover may have lost writes, it
+// then does what docs/OPERATIONS.md asks of an operator.
 func rebuildStandby(l *laboratory, t *trouble) error {
 	err := l.world.store.(replicated).rebuild()
 	if err != nil || !t.StoreLost {

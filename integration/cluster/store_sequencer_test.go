@@ -28,8 +28,8 @@ var sequencedStores = map[string]func(t *testing.T) []string{
 	},
 }
 
-// Three nodes have nothing but a store. They are killed and stopped under load, in turn. Numbers are
-// in strict order over all nodes throughout, and what is skipped was in flight when a node was
+// Three nodes have nothing but a store. They are killed and stopped under load, in turn. Numbers
+// are in strict order over all nodes throughout, and what is skipped was in flight when a node was
 // killed.
 func TestStrictFromTheStore(t *testing.T) {
 	for name, start := range sequencedStores {
@@ -67,8 +67,8 @@ func TestStrictFromTheStore(t *testing.T) {
 			if err := h.Check(); err != nil {
 				t.Error(err)
 			}
-			// A node has one take in flight, and callers who joined the next one; a stop refuses none
-			// of them, but a caller may not get the answer.
+			// A node has one take in flight, and callers who joined the next one; a stop refuses
+			// none of them, but a caller may not get the answer.
 			skipped := h.Highest() - int64(h.Numbers())
 			if most := int64((kills + 3) * 2 * node.Callers * 50); skipped < 0 || skipped > most {
 				t.Errorf("%d numbers were skipped, more than were in flight at %d kills", skipped, kills)

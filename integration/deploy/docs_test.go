@@ -157,8 +157,8 @@ func TestComposeSQL(t *testing.T) {
 
 var answers = regexp.MustCompile(`\}\s*\{`)
 
-// The commands in the README start two nodes on PostgreSQL, and give the answers that it shows. Only
-// the ports are others, and apt-get and sudo do nothing that needs root.
+// The commands in the README start two nodes on PostgreSQL, and give the answers that it shows.
+// Only the ports are others, and apt-get and sudo do nothing that needs root.
 func TestREADME(t *testing.T) {
 	p, env := emptyPostgres(t)
 	bin := t.TempDir()

@@ -104,8 +104,8 @@ func matches(selector meta.LabelSelector, labels map[string]string) bool {
 	return len(selector.MatchLabels) > 0 && len(selector.MatchExpressions) == 0
 }
 
-// The configuration, the container, the Service, the probes, the scrape and the policy have the same
-// port.
+// The configuration, the container, the Service, the probes, the scrape and the policy have the
+// same port.
 func (r *release) checkPorts(t *testing.T) {
 	t.Helper()
 	c, cfg := r.container(t), r.node(t)

@@ -199,8 +199,8 @@ func (r *release) container(t *testing.T) core.Container {
 	return all[0]
 }
 
-// node returns the configuration that a pod starts with: seqd's own loader reads the ConfigMap, with
-// the variables of the image, the Secret and the pod.
+// node returns the configuration that a pod starts with: seqd's own loader reads the ConfigMap,
+// with the variables of the image, the Secret and the pod.
 func (r *release) node(t *testing.T) *config.Config {
 	t.Helper()
 	var env []string

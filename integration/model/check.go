@@ -32,9 +32,9 @@ import (
 // While all processes take from the store, order is never suspended, and all of the above ends.
 //
 // Failovers, restarts, lost hashes and restored stores do not suspend it, nor does a move to
-// another Redis or sequencer for which all processes were stopped. The protocol also keeps a promise that the
-// design does not make: while order is suspended only because nodes are on their own, calls that
-// got all their numbers from the cursor are in order among themselves.
+// another Redis or sequencer for which all processes were stopped. The protocol also keeps a
+// promise that the design does not make: while order is suspended only because nodes are on their
+// own, calls that got all their numbers from the cursor are in order among themselves.
 type checker struct {
 	w *world
 	// broken is the first violation.

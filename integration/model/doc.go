@@ -4,19 +4,19 @@
 // # What is real and what is simulated
 //
 // The decisions are the product's. Every node drives a [cursor.Machine] of strategy/segment/cursor
-// or, if the store itself sequences the counter, a [storetake.Machine] of strategy/segment/storetake:
-// what seqd ships. The scripts in Redis are the product's Lua files, run by an
-// interpreter, and called through the product's own client, package rediscursor. The arithmetic of
-// the store is that of [persist.Counter].
+// or, if the store itself sequences the counter, a [storetake.Machine] of
+// strategy/segment/storetake: what seqd ships. The scripts in Redis are the product's Lua files,
+// run by an interpreter, and called through the product's own client, package rediscursor. The
+// arithmetic of the store is that of [persist.Counter].
 //
 // Everything around these is simulated, in one goroutine: the servers of Redis with replicas,
-// promotions and snapshots (redis.go, faults.go); the store with its backups, and with a standby that
-// takes over without the last writes (store.go, restore.go, failover.go); a network that delays,
-// reorders and loses messages (network.go); configurations that differ between nodes, and change
-// while they run (regime.go); and time, which passes as the schedule says. A node (node.go) is a
-// shell around its machine. It does what the strategy in package segment does: callers share takes,
-// and commands become messages (shell.go, stored.go); a node on its own issues from a queue of
-// ranges (local.go).
+// promotions and snapshots (redis.go, faults.go); the store with its backups, and with a standby
+// that takes over without the last writes (store.go, restore.go, failover.go); a network that
+// delays, reorders and loses messages (network.go); configurations that differ between nodes, and
+// change while they run (regime.go); and time, which passes as the schedule says. A node (node.go)
+// is a shell around its machine. It does what the strategy in package segment does: callers share
+// takes, and commands become messages (shell.go, stored.go); a node on its own issues from a queue
+// of ranges (local.go).
 //
 // What callers get is checked against what the design promises: see checker in check.go.
 //

@@ -128,8 +128,8 @@ var together = map[rule]struct {
 	takeGuard: {takeFloor, "order per process"},
 }
 
-// scheduled are the rules that have tests of their own, in schedule_test.go: random schedules rarely
-// meet what needs them.
+// scheduled are the rules that have tests of their own, in schedule_test.go: random schedules
+// rarely meet what needs them.
 var scheduled = leaveOut(genCheck, aheadKept, youngSpare, standbyAboveCeil, seedNames, installNames, appendRefused, answersInOrder, takeOverOnce,
 	beliefsAge, spareEpoch)
 

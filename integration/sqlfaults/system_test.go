@@ -1,6 +1,6 @@
 // Package sqlfaults tests nodes under load whose store is a PostgreSQL or MariaDB server that is
-// locked, full, killed, restarted, read only or out of connections. Each fault has a defined answer,
-// nothing is issued twice, and the nodes come back by themselves.
+// locked, full, killed, restarted, read only or out of connections. Each fault has a defined
+// answer, nothing is issued twice, and the nodes come back by themselves.
 package sqlfaults
 
 import (

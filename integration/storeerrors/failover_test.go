@@ -33,8 +33,8 @@ func run(t *testing.T, env []string, code int, args []string, want ...string) st
 	return output
 }
 
-// An operator is told of a failover everywhere, raises what was lost, confirms, and the nodes go on.
-// The failover is one in name: the rows say that another server wrote them.
+// An operator is told of a failover everywhere, raises what was lost, confirms, and the nodes go
+// on. The failover is one in name: the rows say that another server wrote them.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	postgres, mariaDB := testenv.StartPostgres(t), testenv.StartMariaDB(t)

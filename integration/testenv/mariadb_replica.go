@@ -14,8 +14,8 @@ import (
 // Replicated are settings of a MariaDB server that has replicas.
 var Replicated = []string{"log-bin=binlog", "sync-binlog=1", "log-slave-updates", "gtid-strict-mode=1"}
 
-// StartMariaDBReplica starts a read-only replica of a server with the settings Replicated, and waits
-// until it has all data. It is asynchronous, until the server is given SemiSynchronous.
+// StartMariaDBReplica starts a read-only replica of a server with the settings Replicated, and
+// waits until it has all data. It is asynchronous, until the server is given SemiSynchronous.
 func StartMariaDBReplica(t testing.TB, primary *MariaDB, settings ...string) *MariaDB {
 	t.Helper()
 	m := StartMariaDB(t, slices.Concat(Replicated, []string{"read-only=1"}, settings)...)
@@ -40,8 +40,8 @@ func (m *MariaDB) AwaitReplica(replica *MariaDB) {
 	})
 }
 
-// Detach makes a replica stop to receive changes. What the primary writes from now on is lost if the
-// replica is promoted.
+// Detach makes a replica stop to receive changes. What the primary writes from now on is lost if
+// the replica is promoted.
 func (m *MariaDB) Detach() {
 	m.t.Helper()
 	m.Query("STOP SLAVE IO_THREAD")

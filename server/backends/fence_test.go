@@ -39,8 +39,8 @@ func (f *fencedStore) ConfirmFence(context.Context, string) error { return nil }
 
 func (f *fencedStore) CreateLost(context.Context, persist.Counter) error { return nil }
 
-// A failover is known within seconds, stays known while the store is away, and ends when an operator
-// confirms it. It is logged once.
+// A failover is known within seconds, stays known while the store is away, and ends when an
+// operator confirms it. It is logged once.
 func TestWatchFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

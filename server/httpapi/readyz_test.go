@@ -60,8 +60,8 @@ func TestReadinessOfStrangers(t *testing.T) {
 	}
 }
 
-// After a failover of the store a node is degraded and not unready, also if a biz type cannot begin:
-// all nodes lack the same counters.
+// After a failover of the store a node is degraded and not unready, also if a biz type cannot
+// begin: all nodes lack the same counters.
 func TestReadinessAfterAFailover(t *testing.T) {
 	api := newGuarded(t)
 	lost := newCounter(1)

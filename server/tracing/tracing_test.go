@@ -369,8 +369,8 @@ func TestMongoMonitor(t *testing.T) {
 	mustNotTell(t, got, "secret")
 }
 
-// A statement of a traced request gets a span with its name and the kind of its error, and nothing of
-// what it contains.
+// A statement of a traced request gets a span with its name and the kind of its error, and nothing
+// of what it contains.
 func TestStatements(t *testing.T) {
 	tr, spans := newTracing(t, 1)
 	none := errors.New("no such row: secret")

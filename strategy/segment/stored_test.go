@@ -490,8 +490,8 @@ func TestStoredTakesOverOnce(t *testing.T) {
 	})
 }
 
-// A cursor takes over from the store once, too. It does not issue on its own while the store has the
-// order.
+// A cursor takes over from the store once, too. It does not issue on its own while the store has
+// the order.
 func TestSharedYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := newHooked(), &redisModel{}

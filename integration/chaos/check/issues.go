@@ -195,8 +195,8 @@ func (h *evidence) checkGuard(r *Report) {
 	}
 }
 
-// wentBack reports whether an older copy of the store was restored, or the store lost writes, before
-// a time.
+// wentBack reports whether an older copy of the store was restored, or the store lost writes,
+// before a time.
 func (h *evidence) wentBack(at int64) bool {
 	return slices.ContainsFunc(h.faults, func(f record.Fault) bool { return (f.StoreBack || f.StoreLost) && f.Begin <= at })
 }

@@ -56,9 +56,9 @@ type own struct {
 // node that is not on its own.
 //
 // While nodes are configured with different Redis servers, and while the ordering of a biz type is
-// changed (docs/OPERATIONS.md "Changes"). If the sequencer changes between Redis and the store, order
-// holds unless Redis is broken (docs/DESIGN.md "Strict order from the store"). These are faults in the record. They last until all nodes
-// must have noticed the end.
+// changed (docs/OPERATIONS.md "Changes"). If the sequencer changes between Redis and the store,
+// order holds unless Redis is broken (docs/DESIGN.md "Strict order from the store"). These are
+// faults in the record. They last until all nodes must have noticed the end.
 //
 // If the store orders the numbers, only a live change of the sequencer or of the ordering suspends
 // order: neither Redis nor faults of the store do.

@@ -20,9 +20,9 @@ func AwaitHalt(pid int) error {
 	return fmt.Errorf("process %d still runs after SIGSTOP", pid)
 }
 
-// halted reports whether all threads of a process are in the state T, or in Z: the process has ended,
-// and its parent, which may itself be stopped, has not yet asked how. The state is the third field of
-// a stat file, after a name in brackets that may contain anything.
+// halted reports whether all threads of a process are in the state T, or in Z: the process has
+// ended, and its parent, which may itself be stopped, has not yet asked how. The state is the third
+// field of a stat file, after a name in brackets that may contain anything.
 func halted(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

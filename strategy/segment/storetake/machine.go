@@ -35,8 +35,8 @@ const (
 	// Refuse: callers are refused with a problem that an operator can solve. It is for
 	// `sequencer: auto` on a node without Redis.
 	Refuse Policy = iota
-	// Follow: callers are refused until the shell takes from that cursor. It is for `sequencer:
-	// auto` on a node that has Redis.
+	// Follow: callers are refused until the shell takes from that cursor. It is for
+	// `sequencer: auto` on a node that has Redis.
 	Follow
 	// TakeOver: the store takes over, once. It is for `sequencer: store`.
 	TakeOver

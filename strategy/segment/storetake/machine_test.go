@@ -76,8 +76,8 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// After a lost answer nothing is taken before the counter was read, and the pauses grow until a take
-// succeeds.
+// After a lost answer nothing is taken before the counter was read, and the pauses grow until a
+// take succeeds.
 func TestPauses(t *testing.T) {
 	w := newWorld(t, Refuse, "")
 	var pauses []time.Duration
