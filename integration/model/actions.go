@@ -152,52 +152,6 @@ func (w *world) weigh() {
 	w.sum()
 }
 
-// temptations are the faults that a rule protects from.
-var temptations = [rulesInAll][]action{
-	replidFence:      {failsOver, serverRestarts, savesSnapshot},
-	roleCheck:        {misled},
-	genCheck:         {delays, evicts},
-	ceilCheck:        {delays},
-	installOnce:      {delays, evicts},
-	guardRule:        {splits, switches},
-	giveBackOnce:     {stops, disconnects, evicts},
-	closeFirst:       {stops, disconnects},
-	floorRule:        {backsUp, restoresBare, disconnects},
-	joinBeforeSend:   {callerGoes, delays},
-	advanceFirst:     {disconnects},
-	aheadKept:        {looses, delays, timesOut},
-	youngSpare:       {disconnects, evicts, delays},
-	abandonUnknown:   {looses, disconnects},
-	standbyAboveCeil: {backsUp, restoresBare, disconnects},
-	takeNames:        {moves, turns, mixes},
-	installNames:     {mixes, delays, looses},
-	seedNames:        {delays, evicts},
-	appendRefused:    {mixes, delays},
-	askToAdopt:       {moves, turns, restoresIssued, backsUp},
-	freshAsks:        {moves, turns},
-	answersInOrder:   {mixes, delays, evicts},
-	beliefsAge:       {mixes, turns},
-	raiseEmpties:     {restoresIssued, recreates, backsUp},
-	apartEmpties:     {turns},
-	drawnAnew:        {moves, mixes},
-	spareEpoch:       {mixes, disconnects, delays, evicts},
-	readsLinear:      {moves},
-	fenceCompared:    {storeFailsOver},
-	fenceNew:         {storeFailsOver},
-	failoverGap:      {storeFailsOver},
-	failoverEpoch:    {storeFailsOver, moves},
-	giveBackFenced:   {storeFailsOver, stops, disconnects},
-	standbyInSync:    {storeFailsOver},
-	createFenced:     {storeFailsOver},
-	takeJoins:        {callerGoes, delays},
-	takeOnce:         {delays},
-	autoKeeps:        {crashes, stops},
-	ownAnswer:        {delays, looses},
-	retireFirst:      {storeFailsOver, crashes},
-	takeFloor:        {backsUp, restoresTaken},
-	takeGuard:        {backsUp, restoresTaken},
-}
-
 // sum makes weights cumulative.
 func (w *world) sum() {
 	for a := 1; a < len(w.weights); a++ {

@@ -54,6 +54,6 @@
 //
 // To add a rule to the machine or to a script, give it a name there, add a constant to rules.go,
 // and an entry of ofMachine or ofScripts. If random schedules rarely meet what it is for, raise the
-// odds in temptations (actions.go), or write a schedule and add the rule to scheduled
+// odds in temptations (temptations.go), or write a schedule and add the rule to scheduled
 // (model_test.go).
 package model

@@ -134,7 +134,7 @@ var scheduled = leaveOut(genCheck, aheadKept, youngSpare, standbyAboveCeil, seed
 	beliefsAge, spareEpoch)
 
 // savesWork are the rules that no promise needs, see TestWhatSavesWork.
-var savesWork = leaveOut(seedRefused, patienceRule)
+var savesWork = leaveOut(patienceRule)
 
 // Each rule is needed: without it something breaks before the faults end, and the model notices. A
 // seed is made for the rule whose number is the rest of dividing it by the number of rules.

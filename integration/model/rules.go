@@ -26,7 +26,9 @@ const (
 	giveBackOnce   // a give-back is never repeated
 	closeFirst     // the buffer is closed before its rest is given back
 	joinBeforeSend // a caller takes part only in takes that are sent after it arrived
-	seedRefused    // the store gives no range for a new cursor to a node with another belief
+	// the store gives no range for a new cursor to a node with another belief: otherwise one whose
+	// sequencer is auto takes over from the store
+	seedRefused
 	appendRefused  // nor for a cursor that does not count
 	raiseEmpties   // no cursor counts after seqd raise, nor in a new record
 	apartEmpties   // nor after a node allocated for itself because its ordering is per-node

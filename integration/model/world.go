@@ -76,11 +76,13 @@ func newWorld(l *interpreter, out without, seed uint64) *world {
 	w.store.backup = w.store.counter
 	w.store.begin(out, w.dice.OneIn(4), w.dice.OneIn(4))
 	w.by = worlds.Pick(&w.dice, byRedis, byRedis, byStore, auto)
-	switch r := rule(seed % uint64(rulesInAll)); r {
-	case retireFirst, autoKeeps:
+	switch r := rule(seed % uint64(rulesInAll)); {
+	case r == retireFirst || r == autoKeeps || r == seedRefused:
 		w.by = auto
-	case takeFloor, takeGuard, namesEpoch, takeJoins, takeOnce, ownAnswer:
+	case r == takeFloor || r == takeGuard || r == namesEpoch || r == takeJoins || r == takeOnce || r == ownAnswer:
 		w.by = byStore
+	case r <= installNames || r >= guardRule && r <= patienceRule: // of the cursor
+		w.by = byRedis
 	}
 	if w.by == auto && w.dice.OneIn(2) {
 		w.store.counter.Epoch = persist.StoreEpoch
