@@ -312,3 +312,26 @@ func TestPostgresPoolerLeadsToStandby(t *testing.T) {
 		}
 	}
 }
+
+// The server says by a warning that a commit did not wait for the standby. A user who gets no
+// warnings does not get ranges that the standby lacks either.
+func TestPostgresCancelledCommitWithoutWarnings(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	create(t, openPostgres(t, server.URL(), nil))
+	server.Query("ALTER ROLE seqd SET client_min_messages = error")
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 30*time.Second })
+	standby.Pause()
+	done := make(chan error, 1)
+	go func() {
+		_, err := allocate(t.Context(), s)
+		done <- err
+	}()
+	cancelWait(t, server)
+	wants(t, <-done, persist.ErrUnavailable)
+	standby.Resume()
+	_, err := tryPostgres(t, testenv.StartPgbouncer(t, server.Addr()).URL(), func(o *postgres.Options) { o.Lossless = true })
+	if err == nil || !strings.Contains(err.Error(), "client_min_messages") {
+		t.Errorf("behind a pooler: %v", err)
+	}
+}

@@ -157,6 +157,7 @@ func (a *Archive) Restore(p *Postgres, point string, settings ...string) {
 	if p.process.alive() {
 		a.t.Fatal("Restore while the server runs: Kill it first")
 	}
+	p.forget()
 	must(a.t, p, "remove the data", os.RemoveAll(p.data))
 	must(a.t, p, "copy the backup", errors.Join(copyFolder(a.base(), p.data), os.WriteFile(filepath.Join(p.data, "recovery.signal"), nil, 0o600)))
 	must(a.t, p, "give the data to the server", giveTo(p.user, p.data))

@@ -91,10 +91,10 @@ func hosts(c *pgx.ConnConfig) string {
 }
 
 // ownParameters are what a session begins with, unless the connection string says otherwise: the
-// server ends what the client no longer waits for.
+// server ends what the client no longer waits for, and sends the warnings that notice needs.
 func ownParameters(timeout time.Duration, given map[string]string) map[string]string {
 	ms := strconv.FormatInt(max(timeout.Milliseconds(), 1), 10)
-	own := map[string]string{"statement_timeout": ms, "idle_in_transaction_session_timeout": ms}
+	own := map[string]string{"statement_timeout": ms, "idle_in_transaction_session_timeout": ms, "client_min_messages": "warning"}
 	for name := range given {
 		delete(own, name)
 	}

@@ -74,7 +74,8 @@ func allocateStatement(lossless bool) string {
 	if sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
 	}
-	durable := "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END"
+	durable := "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END AS durable, " +
+		"CASE WHEN current_setting('client_min_messages') = 'error' THEN set_config('client_min_messages', 'warning', true) END" // for notice
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
 	most := strconv.FormatInt(persist.MaxNumber, 10)
@@ -85,7 +86,7 @@ func allocateStatement(lossless bool) string {
 	}
 	return "UPDATE seqd_counters c SET highest = " + above + " + $2::bigint, fence = f.present, epoch = COALESCE($8::text, " + epoch + "), " +
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
-		"FROM (SELECT " + fence + " AS present, " + durable + " AS durable) f " +
+		"FROM (SELECT " + fence + " AS present, " + durable + " AS warned) f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
 		"AND " + above + " <= " + most + " - $2 AND " + held + " RETURNING c.highest"
 }

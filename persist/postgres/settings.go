@@ -96,6 +96,8 @@ func (s settings) lossy() error {
 		return sqlstore.Refused(promised + "synchronous_standby_names is empty, so commits wait for no standby; name one there, or set failover to lossy")
 	case commit != "on" && commit != "remote_apply":
 		return sqlstore.Refusef(promised+"synchronous_commit is %s, so commits do not wait for a standby's disk; set it to on or remote_apply", commit)
+	case s.value("client_min_messages") == "error":
+		return sqlstore.Refused(promised + "client_min_messages is error, which hides that a commit did not wait for a standby; set it to notice for the user, the database and the server")
 	case s.inStep > 0:
 		return nil
 	case s.hidden:
@@ -116,7 +118,7 @@ func shownVersion(num int) string {
 }
 
 // asked are the settings that readSettings reads, beside those in durable.
-var asked = []string{"synchronous_commit", "synchronous_standby_names"}
+var asked = []string{"synchronous_commit", "synchronous_standby_names", "client_min_messages"}
 
 // settingsQuery reads one row. current_setting, unlike pg_settings, reads only what is asked for,
 // and returns NULL for a setting that the server does not know.

@@ -67,6 +67,7 @@ func TestSettings(t *testing.T) {
 		"lossless":                      {settings: safe("synchronous_standby_names=s1").with(inStep), lossless: true},
 		"lossless, remote_apply":        {settings: safe("synchronous_standby_names=s1", "synchronous_commit=remote_apply").with(inStep), lossless: true},
 		"lossless, no names":            {settings: safe().with(inStep), lossless: true, refused: "synchronous_standby_names is empty"},
+		"lossless, no warnings":         {settings: safe("synchronous_standby_names=s1", "client_min_messages=error").with(inStep), lossless: true, refused: "client_min_messages is error"},
 		"lossless, local commits":       {settings: safe("synchronous_standby_names=s1", "synchronous_commit=local").with(inStep), lossless: true, refused: "synchronous_commit is local"},
 		"lossless, remote_write":        {settings: safe("synchronous_standby_names=s1", "synchronous_commit=remote_write").with(inStep), lossless: true, refused: "synchronous_commit is remote_write"},
 		"lossless, no fsync":            {settings: safe("synchronous_standby_names=s1", "fsync=off").with(inStep), lossless: true, refused: "fsync is off"},
