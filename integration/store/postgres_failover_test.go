@@ -335,3 +335,29 @@ func TestPostgresCancelledCommitWithoutWarnings(t *testing.T) {
 		t.Errorf("behind a pooler: %v", err)
 	}
 }
+
+// If commits cease to wait for a standby while connections are open, as when a pooler leads to a
+// server that has none, a store that must lose nothing is away at once.
+func TestPostgresCommitsCeaseToWait(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	synchronous(t, server)
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless = true })
+	create(t, s)
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	names := server.Query("SHOW synchronous_standby_names")
+	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
+	server.Reload()
+	for range 2 {
+		if r, err := allocate(t.Context(), s); err == nil || !strings.Contains(err.Error(), "synchronous_standby_names is empty") {
+			t.Errorf("%+v, %v: the range is on one server only", r, err)
+		}
+	}
+	server.Query("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'")
+	server.Reload()
+	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')", "1")
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+}

@@ -67,9 +67,10 @@ const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present
 //	$1 name, $2 size, $3 floor, $4 floor plus gap, $5 failover gap, $6 step or 0, $7 now,
 //	$8 new epoch or NULL for the old one, $9 epoch that the counter must have or NULL for any
 func allocateStatement(lossless bool) string {
-	failedOver, weak := "c.fence <> f.present", "'off'"
+	failedOver, weak, waits := "c.fence <> f.present", "'off'", ""
 	if lossless {
 		failedOver, weak = "false", "'off', 'local', 'remote_write'"
+		waits = " AND current_setting('synchronous_standby_names') ~ '[^ ]'"
 	}
 	if sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
@@ -88,7 +89,7 @@ func allocateStatement(lossless bool) string {
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
 		"FROM (SELECT " + fence + " AS present, " + durable + " AS warned) f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
-		"AND " + above + " <= " + most + " - $2 AND " + held + " RETURNING c.highest"
+		"AND " + above + " <= " + most + " - $2 AND " + held + waits + " RETURNING c.highest"
 }
 
 // Allocate implements [sqlstore.DB]. It is the one statement that is prepared: planning it takes
@@ -111,9 +112,21 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 		err := c.QueryRow(ctx, d.allocate, mode, []byte(req.BizTag), req.Size, req.Floor, req.Floor+min(req.Gap, persist.MaxNumber-req.Floor),
 			req.FailoverGap, req.Step, now, next, held).Scan(&highest)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return persist.ErrNotFound
+			return d.stillSafe(ctx, c)
 		}
 		return translate(err)
 	})
 	return highest, err
+}
+
+// stillSafe returns persist.ErrNotFound for a statement that found no row, or why none may be
+// allocated: with failover lossless, commits may have ceased to wait for a standby.
+func (d *db) stillSafe(ctx context.Context, c *pgx.Conn) error {
+	if d.lossless {
+		if err := (settingsCheck{lossless: true}).conn(ctx, c); err != nil {
+			d.pool.Reset() // each new connection is checked
+			return translate(err)
+		}
+	}
+	return persist.ErrNotFound
 }
