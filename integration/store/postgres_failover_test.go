@@ -220,12 +220,14 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	}
 }
 
-// A range is durable although the server was told meanwhile not to wait for commits.
+// A range and a lease are durable although the server was told meanwhile not to wait for commits.
 func TestPostgresAllocatesDurably(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
 	create(t, s)
+	other := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: fencedBy(t, other).Current}
 	server.Query("ALTER SYSTEM SET synchronous_commit = off")
 	server.Reload()
 	if _, err := allocate(t.Context(), s); err != nil {
@@ -234,6 +236,9 @@ func TestPostgresAllocatesDurably(t *testing.T) {
 	standby.Pause()
 	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("a range did not wait for the standby: %v", err)
+	}
+	if made, err := other.Slots().Swap(t.Context(), registry, lease); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("a lease did not wait for the standby: %t, %v", made, err)
 	}
 	standby.Resume()
 	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "0")
@@ -347,6 +352,19 @@ func TestPostgresCommitsCeaseToWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := server.Query("SHOW synchronous_standby_names")
+	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
+	server.Reload()
+	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5)}
+	made, err := s.Slots().Swap(t.Context(), registry, lease)
+	if err == nil || !strings.Contains(err.Error(), "synchronous_standby_names is empty") {
+		t.Errorf("%t, %v: the lease is on one server only", made, err)
+	}
+	server.Query("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'")
+	server.Reload()
+	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')", "1")
+	if _, err := allocate(t.Context(), s); err != nil {
+		t.Error(err)
+	}
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
 	server.Reload()
 	for range 2 {

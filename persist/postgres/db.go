@@ -197,7 +197,10 @@ func (d *db) Transact(ctx context.Context, name string, f func(sqlstore.Conn) er
 		if err != nil {
 			return translate(err)
 		}
-		if err := f(session{c, d}); err != nil {
+		if err = d.makeDurable(ctx, c); err == nil {
+			err = f(session{c, d})
+		}
+		if err != nil {
 			if tx.Rollback(ctx) != nil { // the server ends the transaction with its connection
 				_ = c.Close(ctx)
 			}

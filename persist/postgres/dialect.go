@@ -59,6 +59,34 @@ func numbered(statement string) string {
 const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present, '/', 1) " +
 	"THEN LEAST(1000, GREATEST(1, ('x' || split_part(f.present, '/', 2))::bit(32)::bigint - ('x' || split_part(c.fence, '/', 2))::bit(32)::bigint)) ELSE 1 END"
 
+// standbyNamed is a condition that holds if commits wait for a standby.
+const standbyNamed = "current_setting('synchronous_standby_names') ~ '[^ ]'"
+
+// durably returns columns that make the transaction of their statement durable when it is committed,
+// whatever the settings of the role, the database or the session have become, and its warnings
+// visible to notice.
+func durably(lossless bool) string {
+	weak := "'off'"
+	if lossless {
+		weak = "'off', 'local', 'remote_write'"
+	}
+	return "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END AS durable, " +
+		"CASE WHEN current_setting('client_min_messages') = 'error' THEN set_config('client_min_messages', 'warning', true) END AS warned"
+}
+
+// makeDurable makes a transaction that has begun durable when it is committed, or returns why it
+// cannot be.
+func (d *db) makeDurable(ctx context.Context, c *pgx.Conn) error {
+	var named bool
+	err := c.QueryRow(ctx, "SELECT "+standbyNamed+" FROM (SELECT "+durably(d.lossless)+") f").Scan(&named)
+	if err == nil && !named {
+		if err = d.stillSafe(ctx, c); errors.Is(err, persist.ErrNotFound) {
+			return nil
+		}
+	}
+	return translate(err)
+}
+
 // allocateStatement returns the statement that allocates a range: [persist.Counter.Allocated] in
 // SQL. Of concurrent statements the second waits for the row, and then computes with what the first
 // one wrote. The commit is durable whatever the settings of the role, the database or the session
@@ -67,16 +95,13 @@ const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present
 //	$1 name, $2 size, $3 floor, $4 floor plus gap, $5 failover gap, $6 step or 0, $7 now,
 //	$8 new epoch or NULL for the old one, $9 epoch that the counter must have or NULL for any
 func allocateStatement(lossless bool) string {
-	failedOver, weak, waits := "c.fence <> f.present", "'off'", ""
+	failedOver, waits := "c.fence <> f.present", ""
 	if lossless {
-		failedOver, weak = "false", "'off', 'local', 'remote_write'"
-		waits = " AND current_setting('synchronous_standby_names') ~ '[^ ]'"
+		failedOver, waits = "false", " AND "+standbyNamed
 	}
 	if sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
 	}
-	durable := "CASE WHEN current_setting('synchronous_commit') IN (" + weak + ") THEN set_config('synchronous_commit', 'on', true) END AS durable, " +
-		"CASE WHEN current_setting('client_min_messages') = 'error' THEN set_config('client_min_messages', 'warning', true) END" // for notice
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
 	most := strconv.FormatInt(persist.MaxNumber, 10)
@@ -87,7 +112,7 @@ func allocateStatement(lossless bool) string {
 	}
 	return "UPDATE seqd_counters c SET highest = " + above + " + $2::bigint, fence = f.present, epoch = COALESCE($8::text, " + epoch + "), " +
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
-		"FROM (SELECT " + fence + " AS present, " + durable + " AS warned) f " +
+		"FROM (SELECT " + fence + " AS present, " + durably(lossless) + ") f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
 		"AND " + above + " <= " + most + " - $2 AND " + held + waits + " RETURNING c.highest"
 }
