@@ -95,7 +95,8 @@ type SlotTable struct {
 	// Source identifies a server that can lose writes that it has confirmed: the replication ID of
 	// a Redis server. It is "" for other servers.
 	Source string
-	// Lag is how old writes can be that such a server loses, in ms; 0 if Source is "".
+	// Lag is how old writes can be that such a server loses, in ms; 0 if Source is "", or if it is
+	// certain that the registry has lost none.
 	Lag int64
 }
 

@@ -113,3 +113,20 @@ func (p *pair) checkMoments() {
 	}
 	p.t.Logf("%d numbers; machine IDs and their nodes: %v", p.record.Numbers(), used)
 }
+
+// The first node of a new store waits for the leases that may be out there, as on every shared
+// store. It does not also wait for writes that a failover may have lost, because there was none.
+func TestFirstNumberOfANewStore(t *testing.T) {
+	onBoth(t, func(p *pair) {
+		n := p.launch("first", p.link.Addr(), machines...)
+		began := time.Now()
+		n.Await("/readyz", http.StatusOK)
+		p.take(n, "first", 1)
+		took := time.Since(began)
+		p.t.Logf("the first number took %s", took)
+		if took > 30*time.Second { // the horizon is 4 s, and what a failover loses is up to a minute old
+			p.t.Errorf("the first number took %s", took)
+		}
+		n.Stop()
+	})
+}

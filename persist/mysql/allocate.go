@@ -14,7 +14,7 @@ import (
 // level. MySQL has no UPDATE … RETURNING. LAST_INSERT_ID(expr) makes the server return the value in
 // its answer to the UPDATE, so there is one round trip.
 func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error) {
-	statement, params := allocation(req, now, d.lossless)
+	statement, params := allocation(req, now, d.lossless, d.fence)
 	result, err := d.exec(ctx, d.pool, "allocate", statement, params)
 	if err != nil {
 		return 0, err
@@ -33,9 +33,9 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 //
 // Assignments are evaluated from left to right, and later ones see what earlier ones assigned. So
 // the fence, which the others compare, comes last, and the condition is evaluated before all of
-// them.
-func allocation(req persist.Request, now int64, lossless bool) (string, []any) {
-	const failedOver = "fence <> " + identity
+// them. If the present fence is NULL, nothing changes.
+func allocation(req persist.Request, now int64, lossless bool, fence string) (string, []any) {
+	failedOver := "fence <> " + fence
 	lossless = lossless || sabotage.Off(sabotage.FenceCompared)
 	base := "highest"
 	if req.Floor > 0 {
@@ -43,7 +43,7 @@ func allocation(req persist.Request, now int64, lossless bool) (string, []any) {
 		base = fmt.Sprintf("IF(highest < %d, %d, highest)", req.Floor, above)
 	}
 	if req.FailoverGap > 0 && !lossless {
-		base = fmt.Sprintf("%s + IF(%s, LEAST(%d, (%d - %s) DIV 2), 0)", base, failedOver, req.FailoverGap, persist.MaxNumber, base)
+		base = fmt.Sprintf("%s + IF(%s, LEAST(%d * %s, (%d - %s) DIV 2), 0)", base, failedOver, req.FailoverGap, failovers, persist.MaxNumber, base)
 	}
 	next := fmt.Sprintf("%s + %d", base, req.Size)
 	var set []string
@@ -56,20 +56,20 @@ func allocation(req persist.Request, now int64, lossless bool) (string, []any) {
 	case !lossless:
 		set = append(set, "epoch = IF("+failedOver+", '', epoch)")
 	}
-	set = append(set, "highest = LAST_INSERT_ID("+next+")", "fence = "+identity)
+	set = append(set, "highest = LAST_INSERT_ID("+next+")", "fence = "+fence)
 	params := []any{[]byte(req.BizTag)}
-	believed, epoch := believing(req, lossless)
+	believed, epoch := believing(req, lossless, fence)
 	if believed != "" {
 		params = append(params, epoch)
 	}
 	return fmt.Sprintf("UPDATE seqd_counters SET %s WHERE name = ? AND version = %d"+
-		" AND highest BETWEEN 0 AND %d AND step BETWEEN 1 AND %[3]d AND LENGTH(epoch) IN (0, %[4]d, 32) AND %[5]s <= %[3]d%[6]s",
-		strings.Join(set, ", "), persist.FormatVersion, persist.MaxNumber, len(persist.StoreEpoch), next, believed), params
+		" AND highest BETWEEN 0 AND %d AND step BETWEEN 1 AND %[3]d AND LENGTH(epoch) IN (0, %[4]d, 32) AND %[5]s <= %[3]d AND %[6]s IS NOT NULL%[7]s",
+		strings.Join(set, ", "), persist.FormatVersion, persist.MaxNumber, len(persist.StoreEpoch), next, fence, believed), params
 }
 
 // believing returns the condition that the counter has the epoch that a request needs, and its
 // parameter. After a failover every counter has none.
-func believing(req persist.Request, lossless bool) (condition string, epoch []byte) {
+func believing(req persist.Request, lossless bool, fence string) (condition string, epoch []byte) {
 	needed, ok := req.To.Cursor()
 	epoch = []byte(needed)
 	switch {
@@ -78,7 +78,7 @@ func believing(req persist.Request, lossless bool) (condition string, epoch []by
 	case lossless:
 		return " AND epoch = ?", epoch
 	case needed == "":
-		return " AND (epoch = ? OR fence <> " + identity + ")", epoch
+		return " AND (epoch = ? OR fence <> " + fence + ")", epoch
 	}
-	return " AND epoch = ? AND fence = " + identity, epoch
+	return " AND epoch = ? AND fence = " + fence, epoch
 }

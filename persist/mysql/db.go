@@ -22,6 +22,7 @@ type db struct {
 	most     int // connections
 	timeout  time.Duration
 	lossless bool
+	fence    string // an expression; see [sqlstore.Dialect]
 	trace    func(ctx context.Context, statement string) func(error)
 	closed   atomic.Bool
 }
@@ -54,6 +55,7 @@ func connect(opts Options) (d *db, where string, err error) {
 		made = checked{made, opts.Lossless}
 	}
 	d = &db{pool: sql.OpenDB(made), most: opts.MaxConnections, timeout: opts.Timeout, lossless: opts.Lossless, trace: opts.Trace}
+	d.fence = inSchema(fenceOf(opts))
 	if d.trace == nil {
 		d.trace = func(context.Context, string) func(error) { return func(error) {} }
 	}
@@ -189,6 +191,9 @@ func (d *db) transact(ctx context.Context, name string, f func(sqlstore.Conn) er
 	}
 	if err := f(session{tx, d}); err != nil {
 		_ = tx.Rollback() // without it the server ends the transaction with its connection
+		if errors.Is(err, persist.ErrUnavailable) {
+			d.renew()
+		}
 		return err
 	}
 	return d.translate(tx.Commit())

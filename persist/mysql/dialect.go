@@ -6,7 +6,8 @@ import (
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// identity is an expression for the identity of the server that runs the statement: the fence.
+// identity is an expression for the identity of the server that runs the statement. With a
+// generation it is the fence; see fenceOf.
 //
 // On MySQL it is server_uuid, which the server draws when it starts on a new data folder and keeps
 // in auto.cnf. Each replica has its own, and a copy of the data folder without that file too.
@@ -29,21 +30,26 @@ const (
 //go:embed schema.sql
 var schema string
 
-var dialect = sqlstore.Dialect{
-	Fence: identity,
-	// SYSDATE is the time of its evaluation, NOW that of the beginning of the statement. The time
-	// zone of the session is UTC.
-	Clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(3)) DIV 1000",
-	// A primary can become a replica without ending its connections. Then its counters have the
-	// epochs of before.
-	Standby: "@@GLOBAL.read_only",
-	// With a binary log a change is visible to others after it is durable in the log, and, if
-	// commits wait for a replica (AFTER_SYNC), after that one has it.
-	Proof:     "0",
-	KeepFirst: keepFirst,
-	DeleteSome: func(table, where, order string) string {
-		return "DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ?"
-	},
-	HasTables: "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'seqd_schema'",
-	Steps:     []string{schema},
+func dialect(opts Options) sqlstore.Dialect {
+	inRow := fenceOf(opts)
+	fence := inSchema(inRow)
+	return sqlstore.Dialect{
+		Fence:       fence,
+		SchemaFence: inRow,
+		// SYSDATE is the time of its evaluation, NOW that of the beginning of the statement. The
+		// time zone of the session is UTC.
+		Clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(3)) DIV 1000",
+		// A primary can become a replica without ending its connections, and a primary again. Then
+		// its counters have the epochs of before.
+		Standby: "IF(" + fence + " IS NULL, 1, @@GLOBAL.read_only)",
+		// With a binary log a change is visible to others after it is durable in the log, and, if
+		// commits wait for a replica (AFTER_SYNC), after that one has it.
+		Proof:     "0",
+		KeepFirst: keepFirst,
+		DeleteSome: func(table, where, order string) string {
+			return "DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ?"
+		},
+		HasTables: "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'seqd_schema'",
+		Steps:     []string{schema},
+	}
 }

@@ -18,6 +18,7 @@ import (
 const (
 	errDuplicateKey   = 1062
 	errTooLong        = 1406
+	errNoTable        = 1146
 	errOutOfRange     = 1264
 	errDeadlock       = 1213
 	errPacketTooLarge = 1153

@@ -2,14 +2,15 @@
 // row, and a range is allocated by one UPDATE.
 //
 // One server takes all writes. It can have any number of replicas, and one of them can take over.
-// Then the identity of the server (the constant identity) is another one, and what was written under
-// the former one may be lost; see [persist.Fenced]. Of several servers that take writes at once,
+// Then the fence is another one (fence.go), and what was written under the former one may be lost;
+// see [persist.Fenced]. Of several servers that take writes at once,
 // such as the nodes of Galera or of a replication group with many primaries, each has an identity of
 // its own. So if nodes use more than one of them, only Options.Lossless is possible.
 //
-// Identities have no order, so two failovers since a counter was written look like one. If the last
-// server has nothing of what the one before wrote, one gap may not be enough: raise the counters
-// before the fence is confirmed.
+// The fence counts the failovers, as far as the server knows of them. If a server takes over that
+// received nothing from the one before since that one took over, one failover is missing in the
+// count, and if it is the former server itself, it notices no failover at all. So whatever fences a
+// former server must keep it from that, or an operator raises the counters.
 //
 // A connection must lead to one server while it is open. A balancer of TCP connections does that. A
 // proxy that sends single statements to several servers, as ProxySQL can, must send all of them to
@@ -82,7 +83,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.mysql.dsn: %w", err)
 	}
-	s, err := sqlstore.Open(ctx, db, dialect, sqlstore.Options{
+	s, err := sqlstore.Open(ctx, db, dialect(opts), sqlstore.Options{
 		Describe: "mysql: numbers are unique over all nodes that share the database " + where,
 		Timeout:  opts.Timeout, Lossless: opts.Lossless, Unreached: opts.Unreached, ReadOnly: opts.ReadOnly, Admit: opts.Admit, Now: opts.Now,
 	})

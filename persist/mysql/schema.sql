@@ -6,7 +6,12 @@
 CREATE TABLE IF NOT EXISTS seqd_schema (
 	id TINYINT NOT NULL PRIMARY KEY,
 	version INT NOT NULL,
-	fence VARBINARY(255) NOT NULL
+	-- the fence of the last failover that an operator confirmed, and that of these statements
+	fence VARBINARY(255) NOT NULL,
+	origin VARBINARY(255) NOT NULL,
+	-- the server that takes the writes, and how often another one began to
+	writer VARBINARY(255) NOT NULL,
+	generation INT NOT NULL
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
 
 CREATE TABLE IF NOT EXISTS seqd_counters (
@@ -43,7 +48,9 @@ CREATE TABLE IF NOT EXISTS seqd_history (
 	body MEDIUMBLOB NOT NULL
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
 
--- The fence is the identity of this server: server_uuid on MySQL, which MariaDB does not have.
-INSERT INTO seqd_schema (id, version, fence)
-VALUES (1, 1, /*!80000 @@GLOBAL.server_uuid */ /*M!100600 CONCAT_WS('/', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port) */)
-ON DUPLICATE KEY UPDATE version = GREATEST(version, 1);
+-- The writer is the identity of this server: server_uuid on MySQL, which MariaDB does not have. A
+-- fence is a writer and its generation.
+INSERT INTO seqd_schema (id, version, fence, origin, writer, generation)
+SELECT 1, 1, CONCAT(writer, '/1'), CONCAT(writer, '/1'), writer, 1
+FROM (SELECT /*!80000 @@GLOBAL.server_uuid */ /*M!100600 CONCAT_WS('/', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port) */ AS writer) s
+ON DUPLICATE KEY UPDATE version = GREATEST(seqd_schema.version, 1);

@@ -275,7 +275,8 @@ func text(v driver.Value) string {
 }
 
 // checked is a connector whose new connections are used only if the settings of the server are safe,
-// so that a server that comes back with other settings is not used.
+// so that a server that comes back with other settings is not used. A server that took over is put
+// on record.
 type checked struct {
 	driver.Connector
 	lossless bool
@@ -283,7 +284,7 @@ type checked struct {
 
 var _ driver.Connector = checked{}
 
-// Connect connects and asks the server once. It returns why the server cannot be used.
+// Connect connects and asks the server for its settings. It returns why the server cannot be used.
 func (c checked) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
@@ -292,6 +293,9 @@ func (c checked) Connect(ctx context.Context) (driver.Conn, error) {
 	s, err := readSettings(ctx, conn)
 	if err == nil {
 		err = s.check(c.lossless)
+	}
+	if err == nil && !c.lossless {
+		err = putOnRecord(ctx, conn)
 	}
 	if err != nil {
 		_ = conn.Close() // err says more

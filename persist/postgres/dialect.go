@@ -23,8 +23,9 @@ var schema string
 const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system())"
 
 var dialect = sqlstore.Dialect{
-	Fence: fence,
-	Clock: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	Fence:       fence,
+	SchemaFence: fence,
+	Clock:       "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
 	// A connection ends when its server becomes a standby, but a pooler hides that.
 	Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
 	// A transaction that wrote to the log waits for the synchronous standby when it commits, and so

@@ -50,14 +50,17 @@ CREATE TABLE IF NOT EXISTS seqd_history (
     body bytea NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
--- The version of the tables, and the last failover that an operator confirmed.
+-- The version of the tables, the last failover that an operator confirmed, and the fence under which
+-- the tables were created.
 CREATE TABLE IF NOT EXISTS seqd_schema (
     one     boolean PRIMARY KEY DEFAULT true CHECK (one),
     version integer NOT NULL CHECK (version > 0),
-    fence   text    COLLATE "C" NOT NULL
+    fence   text    COLLATE "C" NOT NULL,
+    origin  text    COLLATE "C" NOT NULL
 );
 
-INSERT INTO seqd_schema (version, fence)
-SELECT 1, system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
-FROM pg_control_system()
+INSERT INTO seqd_schema (version, fence, origin)
+SELECT 1, present, present
+FROM (SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS present
+      FROM pg_control_system()) f
 ON CONFLICT DO NOTHING;

@@ -34,10 +34,10 @@ func newCounters(l *link) counters {
 		same += " OR 1 = 1"
 	}
 	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
-		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f"
+		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f WHERE f.present IS NOT NULL"
 	c := counters{
 		link:   l,
-		create: lost + " WHERE " + confirmed,
+		create: lost + " AND " + confirmed,
 		lost:   lost,
 		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + l.standby() +
 			" FROM seqd_counters ",
@@ -94,16 +94,21 @@ func (c *counters) insert(ctx context.Context, m persist.Counter, statement stri
 	err = one(c.db.Exec(bounded, "create counter", statement,
 		[]byte(m.BizTag), int64(persist.FormatVersion), m.Max, m.Step, m.Timestamp, m.Epoch))
 	if errors.Is(err, persist.ErrNotFound) {
-		if err = persist.ErrFailedOver; c.exists(ctx, m.BizTag) {
-			err = persist.ErrExists
-		}
+		return c.whyNotNew(ctx, m.BizTag)
 	}
 	return about(m.BizTag, err)
 }
 
-func (c *counters) exists(ctx context.Context, bizTag string) bool {
-	_, err := c.Read(ctx, bizTag)
-	return err == nil
+// whyNotNew finds out why a counter was not inserted.
+func (c *counters) whyNotNew(ctx context.Context, bizTag string) error {
+	switch _, err := c.Read(ctx, bizTag); {
+	case err == nil:
+		return about(bizTag, persist.ErrExists)
+	case errors.Is(err, persist.ErrNotFound):
+		return about(bizTag, persist.ErrFailedOver)
+	default:
+		return err
+	}
 }
 
 // Read implements [persist.Counters].

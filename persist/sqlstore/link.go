@@ -53,18 +53,26 @@ func (l *link) proof() string {
 	return l.dialect.Proof
 }
 
-var errStandby = fmt.Errorf("%w: the server takes no writes any more", persist.ErrUnavailable)
+// errStandby is returned for a server that is a standby, or that has become the one that takes the
+// writes without having been announced.
+var errStandby = fmt.Errorf("%w: the server takes no writes any more, or again since a moment ago", persist.ErrUnavailable)
+
+// presentFence is the fence in a statement that returns it: "" instead of NULL.
+func (l *link) presentFence() string { return "COALESCE(" + l.dialect.Fence + ", '')" }
 
 // missing returns ErrNotFound for records that a statement did not find, or why the server cannot
 // know. ctx is that of the operation.
 func (l *link) missing(ctx context.Context) error {
-	var standby int64
-	err := l.db.Query(ctx, "look for standby", "SELECT "+l.standby(), func(scan Scan) error { return scan(&standby) })
-	switch {
-	case err != nil:
+	err := l.db.Query(ctx, "look for standby", "SELECT "+l.standby(), func(scan Scan) error {
+		var standby int64
+		err := scan(&standby)
+		if err == nil && standby != 0 {
+			err = errStandby // here, so that the driver ends the connection
+		}
 		return err
-	case standby != 0:
-		return errStandby
+	})
+	if err != nil {
+		return err
 	}
 	return persist.ErrNotFound
 }

@@ -70,8 +70,13 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 	if err != nil {
 		return f, err
 	}
-	err = s.db.Query(ctx, "read fence", "SELECT "+s.dialect.Fence+", fence FROM seqd_schema",
-		func(scan Scan) error { return scan(&f.Current, &f.Confirmed) })
+	err = s.db.Query(ctx, "read fence", "SELECT "+s.presentFence()+", fence FROM seqd_schema", func(scan Scan) error {
+		err := scan(&f.Current, &f.Confirmed)
+		if err == nil && f.Current == "" {
+			err = errStandby
+		}
+		return err
+	})
 	if s.opts.Lossless {
 		f.Confirmed = f.Current
 	}
@@ -85,7 +90,7 @@ func (s *Store) ConfirmFence(ctx context.Context, current string) error {
 	if err != nil {
 		return err
 	}
-	err = one(s.db.Exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.Fence+" = ?", current, current))
+	err = one(s.db.Exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.SchemaFence+" = ?", current, current))
 	if errors.Is(err, persist.ErrNotFound) {
 		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
 	}

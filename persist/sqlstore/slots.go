@@ -24,7 +24,17 @@ const root int64 = -1
 // lag is how old the writes can be that a failover loses, in ms: as old as a standby may be behind.
 const lag = 60_000
 
-// Look implements [persist.SlotStore]. One statement reads the slots, the fence and then the clock.
+// lagOf returns the lag of a registry. An empty one in a store that has never failed over is new: it
+// lost nothing. origin is the fence under which the tables were created. It is not the one that was
+// confirmed last: what an operator confirmed may be lost all the same.
+func lagOf(t persist.SlotTable, all bool, origin string) int64 {
+	if all && t.Set == nil && len(t.Slots) == 0 && t.Source == origin {
+		return 0
+	}
+	return lag
+}
+
+// Look implements [persist.SlotStore]. One statement reads the slots, the fences and then the clock.
 // What it returns can be relied on after a failover as far as acknowledged writes can: a write
 // whose acknowledgement was cancelled is visible, but only a later write proves it.
 func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t persist.SlotTable, err error) {
@@ -37,15 +47,21 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t pers
 		return t, err
 	}
 	found := persist.Registry{Name: registry}
-	var fence string
-	statement := "SELECT s.id, s.body, " + s.dialect.Fence + ", " + s.proof() + ", " + s.dialect.Clock +
+	var fence, origin string
+	statement := "SELECT s.id, s.body, " + s.presentFence() + ", COALESCE((SELECT origin FROM seqd_schema), ''), " + s.proof() + ", " + s.dialect.Clock +
 		" FROM (SELECT 1) one LEFT JOIN seqd_slots s ON s.registry = ?" + among(ids)
 	err = s.db.Query(ctx, "read slots", statement, func(scan Scan) error {
 		var id *int64
 		var body []byte
 		var proof int64
-		if err := scan(&id, &body, &fence, &proof, &t.Now); err != nil || id == nil {
+		err := scan(&id, &body, &fence, &origin, &proof, &t.Now)
+		switch {
+		case err != nil:
 			return err
+		case fence == "":
+			return errStandby
+		case id == nil:
+			return nil
 		}
 		return add(&found, *id, body)
 	}, []byte(registry))
@@ -55,7 +71,8 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t pers
 	slices.SortFunc(found.Slots, func(a, b persist.Slot) int { return cmp.Compare(a.ID, b.ID) })
 	t.Set, t.Slots = found.Set, found.Slots
 	if !s.opts.Lossless {
-		t.Source, t.Lag = fence, lag
+		t.Source = fence
+		t.Lag = lagOf(t, len(ids) == 0, origin)
 	}
 	return t, nil
 }
@@ -177,8 +194,11 @@ func (s *slots) change(ctx context.Context, name, registry string, ids []int64, 
 
 // lock waits until this transaction is the only one that changes the registry.
 func (s *slots) lock(ctx context.Context, c Conn, registry string) (fence string, err error) {
-	err = c.Query(ctx, "lock registry", "SELECT "+s.dialect.Fence+" FROM seqd_slots s WHERE s.registry = ? AND s.id = ? FOR UPDATE",
+	err = c.Query(ctx, "lock registry", "SELECT "+s.presentFence()+" FROM seqd_slots s WHERE s.registry = ? AND s.id = ? FOR UPDATE",
 		func(scan Scan) error { return scan(&fence) }, []byte(registry), root)
+	if err == nil && fence == "" {
+		err = errStandby
+	}
 	return fence, err
 }
 

@@ -3,7 +3,7 @@
 // Here is everything else, written once:
 //
 //   - schema.go: the tables are created and upgraded by whichever node comes first, and the fence
-//     of the last failover that an operator confirmed is kept;
+//     of the last failover that an operator confirmed is kept, as well as the first one of all;
 //   - counters.go: counters, all but the statement that allocates a range;
 //   - documents.go, history.go: documents and what was issued;
 //   - slots.go: registries of machine IDs.
@@ -82,12 +82,15 @@ type DB interface {
 // Dialect is what databases write differently.
 type Dialect struct {
 	// Fence is an expression for the fence of the server that runs the statement, a text of at most
-	// 64 ASCII characters; see [persist.Fence].
+	// 64 ASCII characters; see [persist.Fence]. It is NULL if the server has not been announced as
+	// the one that takes the writes. Then it counts as a standby until a new connection does that.
 	Fence string
+	// SchemaFence is Fence in a statement that changes the one row of seqd_schema.
+	SchemaFence string
 	// Clock is an expression for the time at which it is evaluated, in ms since the Unix epoch.
 	Clock string
 	// Standby is an expression that is not 0 if the server takes no writes, so that what it has may
-	// be out of date.
+	// be out of date, or if Fence is NULL.
 	Standby string
 	// Proof is an expression whose value is 0. A statement that contains it returns only when all
 	// that the statement has read is as durable as an acknowledged write.

@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mysql"
+)
+
+// become restarts a server as another one with the same data: a replica that took over.
+func become(server *testenv.MariaDB, id int) {
+	server.Kill()
+	server.Configure("server-id=" + strconv.Itoa(id))
+	server.Start()
+}
+
+// smallGap is a gap that no more than a lost range fits into, so that one gap too few repeats it.
+const smallGap = 30
+
+// few ranges are as many as fit into the gap.
+const few = smallGap / 10
+
+// takeRanges allocates ranges of 10 numbers, and fails if one was allocated before.
+func takeRanges(t *testing.T, s *mysql.Store, ranges int, taken map[int64]string, who string) {
+	t.Helper()
+	for range ranges {
+		r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: smallGap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := r.First; n <= r.Last; n++ {
+			if other, known := taken[n]; known {
+				t.Fatalf("%d was issued by %s and by %s", n, other, who)
+			}
+			taken[n] = who
+		}
+	}
+}
+
+// Servers take turns, and none has a number that the one before issued. What it has is that the one
+// before took over.
+func TestMySQLFailoversThatLoseEverything(t *testing.T) {
+	for name, turns := range map[string][]int{
+		"there and back": {1, 2, 1}, "on and on": {1, 2, 3}, "to and fro": {1, 2, 1, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartMariaDB(t, "server-id=1")
+			o := newMySQL(t, server)
+			taken := make(map[int64]string)
+			create(t, openMySQL(t, o))
+			takeRanges(t, openMySQL(t, o), few, taken, "turn 1")
+			for i, id := range turns[1:] {
+				who := fmt.Sprintf("turn %d", i+2)
+				become(server, id)
+				s := openMySQL(t, o)
+				fence, err := s.Fence(t.Context())
+				if want := fmt.Sprintf("/%d", i+2); err != nil || !strings.HasSuffix(fence.Current, want) || !fence.FailedOver() {
+					t.Errorf("%s: %+v, %v", who, fence, err)
+				}
+				if i+2 == len(turns) { // from below to above all that was lost
+					takeRanges(t, s, 10*few, taken, who)
+					return
+				}
+				server.Stop()
+				received := server.Snapshot()
+				server.Start()
+				awaitStore(t, s)
+				takeRanges(t, s, few, taken, who)
+				server.Kill()
+				server.RestoreSnapshot(received)
+				server.Start()
+			}
+		})
+	}
+}
+
+// After a failover that loses nothing a counter skips one gap, once, also if there were others
+// before which it has skipped gaps for.
+func TestMySQLSkipsOneGap(t *testing.T) {
+	server := testenv.StartMariaDB(t, "server-id=1")
+	o := newMySQL(t, server)
+	create(t, openMySQL(t, o))
+	want := int64(1)
+	for _, id := range []int{1, 2, 2, 1, 3} {
+		before := server.Query("SELECT @@GLOBAL.server_id")
+		become(server, id)
+		s := openMySQL(t, o)
+		if before != strconv.Itoa(id) {
+			want += smallGap
+		}
+		for range 2 {
+			r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: smallGap})
+			if err != nil || r.First != want {
+				t.Fatalf("server %d: %+v, %v, want it to begin with %d", id, r, err, want)
+			}
+			want += 10
+		}
+	}
+}
+
+// Nodes that find a new server at the same time put it on record once.
+func TestMySQLOnRecordOnce(t *testing.T) {
+	server := testenv.StartMariaDB(t, "server-id=1")
+	o := newMySQL(t, server)
+	create(t, openMySQL(t, o))
+	become(server, 2)
+	const nodes = 10
+	stranger, err := connectMySQL(t, o.DSN).BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = stranger.ExecContext(t.Context(), "SELECT writer FROM seqd_schema FOR UPDATE")
+	must(t, err)
+	o.Timeout = 30 * time.Second
+	fences := make([]string, nodes)
+	var work sync.WaitGroup
+	for i := range nodes {
+		work.Go(func() {
+			s, err := tryMySQL(t, o, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			fence, err := s.Fence(t.Context())
+			if fences[i] = fence.Current; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// All of them have seen that another server is on record, and wait for the row.
+	awaitMySQL(t, server, "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE seqd_schema%'", strconv.Itoa(nodes))
+	must(t, stranger.Rollback())
+	work.Wait()
+	for _, fence := range fences {
+		if fence != fences[0] || !strings.HasPrefix(fence, "2/") || !strings.HasSuffix(fence, "/2") {
+			t.Errorf("the fences are %q", fences)
+			break
+		}
+	}
+}
+
+// A primary became a replica of another server and takes the writes again, and connections of before
+// are still open. What is sent on them changes nothing, and they are closed: a new one puts the
+// server on record.
+func TestMySQLBackOnOldConnections(t *testing.T) {
+	server := testenv.StartMySQL(t)
+	o := newMySQL(t, server)
+	o.MaxConnections = 1
+	s := openMySQL(t, o)
+	ctx, db := t.Context(), connectMySQL(t, o.DSN)
+	create(t, s)
+	swapped := func(ctx context.Context) error {
+		made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet})
+		if made {
+			err = errors.New("it was made")
+		}
+		return err
+	}
+	generation := 1
+	for what, send := range map[string]func(context.Context) error{
+		"allocate": func(ctx context.Context) error { _, err := allocate(ctx, s); return err },
+		"read":     func(ctx context.Context) error { _, err := s.Counters().Read(ctx, "order"); return err },
+		"epoch":    func(ctx context.Context) error { _, err := s.Counters().Epoch(ctx, "order"); return err },
+		"missing":  func(ctx context.Context) error { _, err := s.Counters().Read(ctx, "none"); return err },
+		"create": func(ctx context.Context) error {
+			return s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1})
+		},
+		"create lost": func(ctx context.Context) error { return s.CreateLost(ctx, persist.Counter{BizTag: "new", Step: 1}) },
+		"give back": func(ctx context.Context) error {
+			_, err := s.Counters().GiveBack(ctx, "order", persist.Range{First: 1, Last: 10})
+			return err
+		},
+		"fence": func(ctx context.Context) error { _, err := s.Fence(ctx); return err },
+		"look":  func(ctx context.Context) error { _, err := s.Slots().Look(ctx, registry); return err },
+		"swap":  swapped,
+	} {
+		if _, err := s.Fence(ctx); err != nil { // on the connection that will be an old one
+			t.Fatal(err)
+		}
+		execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = generation + 1")
+		const all = "SELECT CONCAT((SELECT GROUP_CONCAT(name, highest, epoch, fence) FROM seqd_counters), ' ', (SELECT count(*) FROM seqd_slots))"
+		before := askMySQL(t, db, all)
+		if err := send(ctx); !errors.Is(err, persist.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if after := askMySQL(t, db, all); after != before {
+			t.Errorf("%s: %s became %s", what, before, after)
+		}
+		generation += 2
+		fence, err := s.Fence(ctx)
+		if want := fmt.Sprintf("/%d", generation); err != nil || !strings.HasSuffix(fence.Current, want) {
+			t.Errorf("after %s: %+v, %v, want %s", what, fence, err, want)
+		}
+	}
+	fence, err := s.Fence(ctx)
+	must(t, err)
+	execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = generation + 1")
+	wants(t, s.ConfirmFence(ctx, fence.Current), persist.ErrConflict)
+}
+
+// Whoever only looks sees the fence that the server will have, and puts nobody on record.
+func TestMySQLLooksAtNewServer(t *testing.T) {
+	o := newMySQL(t, testenv.StartMySQL(t))
+	create(t, openMySQL(t, o))
+	db := connectMySQL(t, o.DSN)
+	execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = 7")
+	looking, err := tryMySQL(t, o, func(o *mysql.Options) { o.ReadOnly = true })
+	must(t, err)
+	seen, err := looking.Fence(t.Context())
+	must(t, err)
+	if c, err := looking.Counters().Read(t.Context(), "order"); err != nil || !c.FailedOver {
+		t.Errorf("the counter is %+v, %v", c, err)
+	}
+	if writer := askMySQL(t, db, "SELECT CONCAT(writer, '/', generation) FROM seqd_schema"); writer != "another/7" {
+		t.Errorf("%s is on record", writer)
+	}
+	if fence, err := openMySQL(t, o).Fence(t.Context()); err != nil || fence != seen || !strings.HasSuffix(seen.Current, "/8") {
+		t.Errorf("it saw %+v; then it is %+v, %v", seen, fence, err)
+	}
+}
+
+// If a failover loses nothing, the fence is written and not compared, and nobody is put on record:
+// several servers may take writes at once.
+func TestMySQLLosslessIgnoresRecord(t *testing.T) {
+	primary, _ := startPair(t)
+	o := newMySQL(t, primary)
+	o.Lossless, o.Timeout = true, 20*time.Second
+	s := openMySQL(t, o)
+	db := connectMySQL(t, o.DSN)
+	create(t, s)
+	execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = 7")
+	for want := int64(1); want < 30; want += 10 {
+		r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: smallGap})
+		if err != nil || r.First != want {
+			t.Errorf("%+v, %v, want it to begin with %d", r, err, want)
+		}
+	}
+	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
+	if fences := askMySQL(t, db, "SELECT GROUP_CONCAT(DISTINCT SUBSTRING_INDEX(fence, '/', -1)) FROM seqd_counters"); fences != "7" {
+		t.Errorf("counters were written in the generations %s", fences)
+	}
+	if writer := askMySQL(t, db, "SELECT CONCAT(writer, '/', generation) FROM seqd_schema"); writer != "another/7" {
+		t.Errorf("%s is on record", writer)
+	}
+}
+
+// awaitMySQL waits until a query has a result.
+func awaitMySQL(t *testing.T, server *testenv.MariaDB, query, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got := server.Query(query)
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %s, want %s", query, got, want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"io"
+
+	library "github.com/go-sql-driver/mysql"
+)
+
+// A fence is the identity of the server that takes the writes, and a generation, which says how
+// often another server began to. Identities alone repeat: if a server fails over to another one, and
+// that one back to the first, the first may lack what the other one wrote, and would take it for its
+// own. The one row of seqd_schema holds both. Whoever connects to a server that is not the writer on
+// record makes it that and adds one to the generation, before anything else is sent. A server that
+// took over is always met on a new connection: a connection to a replica is refused, and one that
+// was made earlier finds that its fence is NULL, and is closed.
+
+// fenceOf returns an expression for the fence, in a statement that reads the row of seqd_schema.
+//
+// If a failover loses nothing, the fence is only written and nobody is put on record: the nodes of a
+// cluster may all take writes at once. A store that is only looked at puts nobody on record either.
+// It has the fence that the server will have.
+func fenceOf(opts Options) string {
+	switch {
+	case opts.Lossless:
+		return "CONCAT(" + identity + ", '/', generation)"
+	case opts.ReadOnly:
+		return "CONCAT(" + identity + ", '/', generation + IF(writer = " + identity + ", 0, 1))"
+	}
+	return "IF(writer = " + identity + ", CONCAT(writer, '/', generation), NULL)"
+}
+
+// inSchema returns a column of the row of seqd_schema, for statements on other tables.
+func inSchema(column string) string {
+	return "(SELECT " + column + " FROM seqd_schema WHERE id = 1)"
+}
+
+// writtenIn is the generation in which a counter was written. A fence that is none of ours has none:
+// MySQL refuses a statement that makes a number of another text.
+const writtenIn = "IF(LOCATE('/', fence) > 0, CAST(SUBSTRING_INDEX(fence, '/', -1) AS SIGNED), 0)"
+
+// failovers is how many failovers there were since a counter was written, at least 1. The gap is
+// added for each of them: what the last one lost may include a range that began one gap higher
+// because of the one before. No more than 1000 count, so that the product fits into a BIGINT.
+var failovers = "LEAST(1000, GREATEST(1, " + inSchema("generation") + " - " + writtenIn + "))"
+
+// The statements that put a server on record. Of nodes that do so at once the second one waits for
+// the row and then finds nothing to do.
+var (
+	recorded = "SELECT writer = " + identity + " FROM seqd_schema WHERE id = 1"
+	announce = "UPDATE seqd_schema SET writer = " + identity + ", generation = generation + 1 WHERE id = 1 AND writer <> " + identity
+)
+
+// putOnRecord makes the server of a new connection the writer on record, if it is not yet. The
+// tables may not exist yet: whoever creates them puts the server on record.
+func putOnRecord(ctx context.Context, c driver.Conn) error {
+	to, ok := c.(libraryConn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	is, err := isRecorded(ctx, to)
+	if server, ok := errors.AsType[*library.MySQLError](err); ok && server.Number == errNoTable {
+		return nil
+	}
+	if err != nil || is {
+		return err
+	}
+	_, err = to.ExecContext(ctx, announce, nil)
+	return err
+}
+
+// isRecorded reports whether the server is the writer on record, or there is no record yet.
+func isRecorded(ctx context.Context, c libraryConn) (bool, error) {
+	rows, err := c.QueryContext(ctx, recorded, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = rows.Close() }() // Next says what failed
+	row := make([]driver.Value, 1)
+	switch err := rows.Next(row); {
+	case errors.Is(err, io.EOF):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return text(row[0]) == "1", nil
+}
