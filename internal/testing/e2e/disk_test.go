@@ -83,7 +83,7 @@ func TestDiskFullAtFirstStart(t *testing.T) {
 	if status, body := n.Status("/healthz"); status != 200 {
 		t.Errorf("healthz says %d: %s", status, body)
 	}
-	wantText(t, n.Await("/readyz", 503), "store_unavailable")
+	n.AwaitReadiness(503, "store_unavailable") // until then it is only starting
 	wantText(t, n.Await("/seq/order", 503), "store_unavailable")
 	wantText(t, n.Log(), "no space left on device", "data/seqd.db")
 	free()
