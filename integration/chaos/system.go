@@ -40,7 +40,7 @@ func NewSystem(store, redis, failover string) (System, error) {
 	case failover != "lossless" && failover != "lossy":
 		return s, fmt.Errorf("unknown failover %q; it is lossless or lossy", failover)
 	case s.Lossy && store != Postgres:
-		return s, errors.New("only postgres can be lossy: two servers of MySQL that take turns have two fences in turn")
+		return s, errors.New("only postgres can be lossy: the laboratory has no asynchronous replica of MySQL")
 	}
 	return s, nil
 }
