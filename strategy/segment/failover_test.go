@@ -144,6 +144,7 @@ func TestFailoverLosesRanges(t *testing.T) {
 		start(t, a, true)
 		copied := store.copied()
 		held := generate(t, a, 35)
+		synctest.Wait() // its second buffer is filled
 		store.failOver(copied)
 		b, events := newStrategy(t, store, change)
 		start(t, b, true)
