@@ -61,10 +61,11 @@ func (r Raised) change() string {
 // 2^53 − 1.
 //
 // Afterwards no previous cursor in Redis counts (invariant U3b), whatever the store and Redis hold:
-// nodes create another one. If Redis is configured, everything that was ever in the cursor counts
-// as issued too, so number may be the highest number that callers are known to have got. If Redis
-// is configured and cannot be asked, Raise changes nothing and returns an error, unless the store
-// itself sequences the counter, as it then continues to do.
+// nodes create another one, or the store sequences the counter if its record says so. If Redis is
+// configured, everything that was ever in the cursor counts as issued too. So number may be the
+// highest number that callers are known to have got, unless the store has sequenced the counter
+// since the backup: what it issued is in no cursor. If Redis is configured and cannot be asked,
+// Raise changes nothing and returns an error.
 //
 // While the store has failed over and [Failover] has not confirmed it, numbers continue a gap above
 // number, nodes may be running, and number is above all that left the store: then the rest of this
@@ -132,11 +133,10 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
+	// Also if the restored record says that the store sequences the counter: a cursor may have taken
+	// over since the backup.
 	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
 	if err != nil {
-		if known, readErr := store.Counters().Read(ctx, counter); readErr == nil && known.Epoch == persist.StoreEpoch {
-			return 0, nil // the store sequences the counter
-		}
 		return 0, fmt.Errorf("how far the cursor in Redis went cannot be asked, so nothing was changed: %w. "+
 			"Start Redis; or run this command with a configuration without redis.addrs, and a number above all that callers got", err)
 	}
