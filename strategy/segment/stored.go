@@ -181,9 +181,9 @@ func (s *Stored) send(b *batch) (more bool) {
 		}
 	}
 	r, err = s.env.Store.Counters().Allocate(ctx, req)
-	if err == nil && take.TakesOver() {
-		// A counter that was removed and created again has no epoch, so this is the only take that
-		// can bring its numbers.
+	if err == nil && (take.TakesOver() || take.Floor < s.settings.Start) {
+		// A counter that was removed and created again has no epoch until a take gives it one. So
+		// that take, or the first one of this node, can bring its numbers.
 		r, err = s.confirm(ctx, r)
 	}
 	return more

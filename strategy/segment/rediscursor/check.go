@@ -191,7 +191,7 @@ var explanations = []explanation{
 	{regexp.MustCompile(`(?i)NOPERM.*'info|not allowed from script|unknown.*command.*from.*script`),
 		"redis.addrs: scripts may not call INFO here, so a cursor could not tell a restored or promoted server; use a server and a user that may (ACL: +info)"},
 	{regexp.MustCompile(`(?i)NOPERM|no permissions|can't run this command`),
-		"redis.username: the user lacks rights; it needs ~PREFIX* +eval +evalsha +info +hmget +hset +time, +del if numbers are reset, and for redis.db +select, for a Redis Cluster +cluster|slots +asking"},
+		"redis.username: the user lacks rights; it needs ~PREFIX* +eval +evalsha +info +hmget +hset +time, +del if numbers are reset or the sequencer changes, and for redis.db +select, for a Redis Cluster +cluster|slots +asking"},
 	{regexp.MustCompile(`(^|: )MOVED `),
 		"redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers"},
 	{regexp.MustCompile(`cluster support disabled|unknown command.*cluster`),
