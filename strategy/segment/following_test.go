@@ -218,7 +218,7 @@ func TestSequencerChangesUnderLoad(t *testing.T) {
 		"all, and there and back": {[][]string{strict("auto"), strict("store"), perNode, strict("redis"), perNode, strict("auto")}, false},
 	}
 	for name, test := range tests {
-		for seed := range uint64(longtest.Or(1, 100)) {
+		for seed := range uint64(longtest.Or(1, 5)) {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					if err := changeUnderLoad(t, test.definitions, test.ordered, seed, 0); err != nil {
