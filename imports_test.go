@@ -184,6 +184,10 @@ var rules = map[string]rule{
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
 	},
+	"server/compat": {
+		may: ". server/access server/gate server/httpapi",
+		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
+	},
 	"server/httpapi": {
 		may: ". server/access server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
