@@ -39,7 +39,9 @@ const (
 )
 
 // anyKind returns whole half of the time.
-func anyKind(random *rand.Rand) kind { return kind(max(0, random.IntN(2*int(allOfThem)-1)-int(allOfThem)+1)) }
+func anyKind(random *rand.Rand) kind {
+	return kind(max(0, random.IntN(2*int(allOfThem)-1)-int(allOfThem)+1))
+}
 
 // get asks for n numbers, and fails the test if what it gets is not of the kind. If the kind is
 // some, fewer numbers are no error.
