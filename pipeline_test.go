@@ -20,6 +20,7 @@ type supply struct {
 	counting
 	left, run int
 	made      []int // what it was asked for
+	lost      int   // while it looked for a run
 }
 
 func (s *supply) GenerateSome(_ context.Context, n int, seq *seqd.Sequence) error {
@@ -44,8 +45,12 @@ func (s *supply) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 
 func (s *supply) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
 	for {
-		seq.Reset()
-		if err := s.GenerateSome(ctx, n, seq); err != nil || seq.Consecutive() {
+		err := s.GenerateSome(ctx, n, seq)
+		if err == nil && seq.Consecutive() {
+			return nil
+		}
+		s.lost += seq.Len()
+		if seq.Reset(); err != nil {
 			return err
 		}
 	}
@@ -188,30 +193,33 @@ func TestPipelineAtTheEndOfAllNumbers(t *testing.T) {
 
 // A call that wants consecutive numbers gets one run, and later calls get higher numbers.
 func TestPipelineOfConsecutiveNumbers(t *testing.T) {
-	s := &supply{left: 1 << 30, run: 10}
-	o := &losses{}
-	is := newIssuer(t, seqd.Options{Observer: o}, order(s))
-	calls, errs := pipelineOf(4, 8, 3, 10, 1, 9, 2)
-	for k, call := range calls {
-		if k%2 == 1 {
-			call.Want = seqd.Consecutive
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		const left = 200
+		s, o := &supply{left: left, run: 10}, &losses{}
+		is := newIssuer(t, seqd.Options{Observer: o}, order(s))
+		total := 0
+		for range 3 {
+			counts := make([]int, 1+random.IntN(9))
+			for k := range counts {
+				counts[k] = 1 + random.IntN(10)
+			}
+			calls, errs := pipelineOf(counts...)
+			for _, call := range calls {
+				call.Want = seqd.Want(random.IntN(2))
+			}
+			is.IssueAll(t.Context(), calls, errs)
+			total += wantNumbers(t, calls, errs)
+			for k, err := range errs {
+				if err != nil && (seqd.CodeOf(err) != seqd.CodeExhausted || s.left > 0) {
+					t.Errorf("seed %d, call %d: %v, although %d are left", seed, k, err, s.left)
+				}
+			}
+		}
+		if made := left - s.left; made != total+int(o.abandoned.Load())+s.lost {
+			t.Errorf("seed %d: %d were made, %d issued, %d abandoned and %d lost", seed, made, total, o.abandoned.Load(), s.lost)
 		}
 	}
-	is.IssueAll(t.Context(), calls, errs)
-	total := wantNumbers(t, calls, errs)
-	if total != 37 {
-		t.Errorf("%d numbers: %v", total, errs)
-	}
-	if made := sum(s.made); made != total+int(o.abandoned.Load()) {
-		t.Errorf("%d were made, %d issued and %d abandoned", made, total, o.abandoned.Load())
-	}
-}
-
-func sum(list []int) (total int) {
-	for _, n := range list {
-		total += n
-	}
-	return total
 }
 
 // losses is a tally that counts abandoned numbers.
