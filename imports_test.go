@@ -150,7 +150,7 @@ var rules = map[string]rule{
 	},
 	"server/backends": {
 		may: ". internal/bounded internal/retry persist persist/bolt persist/memory " +
-			"persist/mongo persist/mysql persist/postgres server/config " +
+			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
 			"can be used",
