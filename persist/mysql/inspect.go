@@ -15,8 +15,9 @@ import (
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// Inspect asks the server about itself. It writes nothing. Each statement is bounded by the time-out
-// of the store. It works on a server that Open would refuse, if the store was opened ReadOnly.
+// Inspect asks the server about itself. It writes nothing. Each statement is bounded by the
+// time-out of the store. It works on a server that Open would refuse, if the store was opened
+// ReadOnly.
 func (s *Store) Inspect(ctx context.Context) (found sqlstore.Server, err error) {
 	for _, step := range []func(context.Context, *sqlstore.Server) error{
 		s.InspectClock, s.inspectSettings, s.InspectSchema, s.inspectUser, s.inspectTables, s.inspectConnections,

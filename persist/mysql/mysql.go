@@ -3,9 +3,9 @@
 //
 // One server takes all writes. It can have any number of replicas, and one of them can take over.
 // Then the fence is another one (fence.go), and what was written under the former one may be lost;
-// see [persist.Fenced]. Of several servers that take writes at once,
-// such as the nodes of Galera or of a replication group with many primaries, each has an identity of
-// its own. So if nodes use more than one of them, only Options.Lossless is possible.
+// see [persist.Fenced]. Of several servers that take writes at once, such as the nodes of Galera or
+// of a replication group with many primaries, each has an identity of its own. So if nodes use more
+// than one of them, only Options.Lossless is possible.
 //
 // The fence counts the failovers, as far as the server knows of them. If a server takes over that
 // received nothing from the one before since that one took over, one failover is missing in the

@@ -28,7 +28,8 @@
 //     client library, its pool and a proxy.
 //   - DB.Allocate returns nil only if the commit is durable, with the standby if the store is
 //     lossless. If that is not certain, it returns persist.ErrUnavailable.
-//   - Each new connection is checked: a server that can lose what it acknowledges is [Refused] (S1).
+//   - Each new connection is checked: a server that can lose what it acknowledges is [Refused]
+//     (S1).
 //   - [Dialect.Fence] changes at each failover, and is read in the statement that compares it (S2).
 package sqlstore
 
