@@ -73,12 +73,15 @@ var rules = map[string]rule{
 		why: "the machines of takes and the scripts in Redis are parts of this strategy",
 	},
 	"strategy/segment/storetake": {
-		may: ". persist strategy/segment/cursor",
+		may: ". persist strategy/segment/cursor strategy/segment/ruleset",
 		why: "the machine is pure: it decides, and the strategy acts; both machines give errors of the store the same form",
 	},
 	"strategy/segment/cursor": {
-		may: ". persist strategy/segment/rediscursor",
+		may: ". persist strategy/segment/rediscursor strategy/segment/ruleset",
 		why: "the machine is pure: it decides, and the strategy acts; it uses the types of what the scripts answer",
+	},
+	"strategy/segment/ruleset": {
+		why: "it keeps rules by number and name, whatever they say",
 	},
 	"strategy/segment/rediscursor": {
 		may: "internal/redisonce persist",
@@ -147,7 +150,7 @@ var rules = map[string]rule{
 	},
 	"server/backends": {
 		may: ". internal/bounded internal/retry persist persist/bolt persist/memory " +
-			"persist/mongo persist/mysql persist/postgres server/config " +
+			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
 			"can be used",
