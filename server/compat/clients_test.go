@@ -129,7 +129,7 @@ func (c *cosidClient) nextID() (int64, error) {
 func TestClientsTogether(t *testing.T) {
 	for _, ordering := range []string{"strict", "per-node"} {
 		t.Run(ordering, func(t *testing.T) {
-			store := newStore()
+			store := newSharedStore()
 			var nodes []*node
 			for range 3 {
 				nodes = append(nodes, newNode(t, setup{store: store, yaml: "compat: {leaf: true, tinyid: true, cosid: use}\n" +

@@ -9,7 +9,6 @@ package compat
 import (
 	"encoding/json"
 	"log/slog"
-	"math"
 	"net/url"
 	"strconv"
 	"sync"
@@ -181,16 +180,6 @@ var (
 	jsonType = []string{"application/json"}
 	utf8Type = []string{"application/json;charset=UTF-8"}
 )
-
-// explain says in headers what the body of a failure cannot say: the code of the error, and when it
-// is worth trying again.
-func explain(v *httpapi.Visit, err *seqd.Error) {
-	header := v.Header()
-	header["Seqd-Error"] = []string{string(err.Code)}
-	if err.RetryAfter > 0 {
-		header["Retry-After"] = []string{strconv.FormatInt(int64(math.Ceil(err.RetryAfter.Seconds())), 10)}
-	}
-}
 
 // answerJSON writes a value, which must be encodable.
 func answerJSON(v *httpapi.Visit, status int, contentType []string, value any) {

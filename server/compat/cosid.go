@@ -36,7 +36,6 @@ func (s cosid) routes() []httpapi.Extra {
 
 // failCosID answers with an error object. Its code is the status as text, as theirs is.
 func failCosID(v *httpapi.Visit, err *seqd.Error) {
-	explain(v, err)
 	status := httpapi.StatusOf(err.Code)
 	answerJSON(v, status, jsonType, struct {
 		Code   string `json:"code"`

@@ -34,7 +34,7 @@ type sharedStore struct{ persist.Store }
 
 func (sharedStore) Shared() bool { return true }
 
-func newStore() persist.Store { return sharedStore{memory.New(time.Now)} }
+func newSharedStore() persist.Store { return sharedStore{memory.New(time.Now)} }
 
 // The secrets of the tokens. Tinyid's clients have short ones.
 const (
@@ -94,7 +94,7 @@ bizTypes:
   - {name: limited, plugins: [{name: rate-limit, rate: 1, burst: 1}]}
   - {name: recorded, plugins: [{name: history}]}
   - {name: counted, plugins: [{name: stats}]}
-  - {name: yearly, reset: yearly}
+  - {name: yearly, reset: yearly, plugins: [{name: format, template: "{date:2006}{seq:010}"}]}
 `
 
 // tokensOn makes callers need tokens.
@@ -134,19 +134,18 @@ func newNode(t testing.TB, s setup) *node {
 	if cfg.Auth.Enforced() {
 		gateOpts.Guard = n.tokens
 	}
-	opts := httpapi.Options{MaxBodyBytes: 1024, Hosts: []string{"seqd"}, Log: log}
+	opts := httpapi.Options{MaxBodyBytes: 1024, Hosts: []string{"seqd"}}
 	if s.change != nil {
 		s.change(&opts, &gateOpts)
 	}
 	n.gate = gate.New(gateOpts)
-	opts.Gate = n.gate
 	opts.Extra = compat.Routes(compat.Options{
 		Leaf: cfg.Compat.Leaf, Tinyid: cfg.Compat.Tinyid, CosID: cfg.Compat.CosID != config.CosIDOff,
 		Create: cfg.Compat.CosID == config.CosIDCreate, LeafSnowflake: cfg.Compat.LeafSnowflake, Token: cfg.Compat.Token,
 		Named: n.tokens, Gate: n.gate, Now: func() time.Time { return time.UnixMilli(1_800_000_000_123) }, Log: log,
 	})
 	var err error
-	if n.api, err = httpapi.New(opts); err != nil {
+	if n.api, err = httpapi.New(n.gate, opts); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(n.api)
@@ -164,7 +163,7 @@ func newNode(t testing.TB, s setup) *node {
 func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
 	n.t.Helper()
 	if store == nil {
-		store = newStore()
+		store = memory.New(time.Now)
 	}
 	ctx := context.Background()
 	changes := feed.New(feed.Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: log})
@@ -264,12 +263,13 @@ func (f failing) GenerateRange(context.Context, int64, *seqd.Sequence) error { r
 func (f failing) Health() error                                              { return nil }
 func (f failing) Close(context.Context) error                                { return nil }
 
-// breaks makes a node fail every request for numbers of the biz type broken.
+// breaks makes a node fail every request for numbers of broken and a.broken.
 func (n *node) breaks(err error) {
 	n.t.Helper()
-	issuer, e := seqd.NewIssuer([]seqd.Definition{{
-		Strategy: failing{err}, BizType: seqd.BizType{Name: "broken", Strategy: "failing"},
-	}}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
+	issuer, e := seqd.NewIssuer([]seqd.Definition{
+		{Strategy: failing{err}, BizType: seqd.BizType{Name: "broken", Strategy: "failing"}},
+		{Strategy: failing{err}, BizType: seqd.BizType{Name: "a.broken", Strategy: "failing"}},
+	}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
 	n.must(e)
 	issuer.Init(context.Background())
 	n.gate.Ready(issuer)

@@ -41,7 +41,6 @@ func (l leaf) routes() []httpapi.Extra {
 
 // fail answers as Spring Boot does for Leaf's exception.
 func (l leaf) fail(v *httpapi.Visit, err *seqd.Error) {
-	explain(v, err)
 	number := leafNothing
 	switch err.Code {
 	case seqd.CodeStarting, seqd.CodeStopping:

@@ -31,11 +31,11 @@ func TestLeafNumbers(t *testing.T) {
 	}
 }
 
-// TestLeafDecode decodes the number in the comment of Leaf's own source, and one that was issued.
+// TestLeafDecode decodes the time in the comment of Leaf's own source, and a number that was issued.
 func TestLeafDecode(t *testing.T) {
 	n := newNode(t, setup{})
 	const epoch = 1288834974657
-	number := strconv.FormatInt((1567733700834-epoch)<<22|39<<12|3448, 10)
+	number := strconv.FormatInt((1567733700834-epoch)<<22|3448<<10|39, 10)
 	n.get("/decodeSnowflakeId?snowflakeId="+number).want(t, 200, utf8Type,
 		`{"sequenceId":"3448","timestamp":"1567733700834(2019-09-06 01:35:00.834)","workerId":"39"}`)
 	a := n.get("/decodeSnowflakeId?snowflakeId=" + n.get("/api/snowflake/get/x").body)

@@ -53,7 +53,6 @@ func (t tinyid) routes() []httpapi.Extra {
 
 // failJSON answers with an object that has no data.
 func (t tinyid) failJSON(v *httpapi.Visit, err *seqd.Error) {
-	explain(v, err)
 	answer := struct {
 		Data    *int   `json:"data"`
 		Code    int    `json:"code"`
@@ -67,7 +66,6 @@ func (t tinyid) failJSON(v *httpapi.Visit, err *seqd.Error) {
 
 // failEmpty answers with an empty body.
 func failEmpty(v *httpapi.Visit, err *seqd.Error) {
-	explain(v, err)
 	v.Answer(http.StatusOK, textType, nil)
 }
 

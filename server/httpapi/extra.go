@@ -25,34 +25,50 @@ type Extra struct {
 	Changes bool
 	// Serve answers a request, or returns an error and writes nothing.
 	Serve func(*Visit) error
-	// Fail answers a request that failed, even before Serve. It must be fast.
+	// Fail answers a request that failed, even before Serve. The headers Seqd-Error, which has the
+	// code, and Retry-After are set. It must be fast.
 	Fail func(*Visit, *seqd.Error)
 }
 
-// extras are the extra routes by gin's name of the route.
-type extras map[string]*Extra
+// extras are the extra routes.
+type extras struct {
+	api    *API
+	routes map[string]*Extra // by gin's name of the route
+}
 
-func newExtras(list []Extra) extras {
-	e := make(extras, len(list))
+func newExtras(list []Extra) *extras {
+	e := &extras{routes: make(map[string]*Extra, len(list))}
 	for i := range list {
-		e[list[i].Path] = &list[i]
+		e.routes[list[i].Path] = &list[i]
 	}
 	return e
 }
 
 // of returns the extra route of a request, or nil.
-func (e extras) of(c *gin.Context) *Extra {
-	if len(e) == 0 {
+func (e *extras) of(c *gin.Context) *Extra {
+	if len(e.routes) == 0 {
 		return nil
 	}
-	return e[c.FullPath()]
+	return e.routes[c.FullPath()]
+}
+
+// changes reports whether a request is for an extra route that changes biz types.
+func (e *extras) changes(c *gin.Context) bool {
+	x := e.of(c)
+	return x != nil && x.Changes
+}
+
+// readsForm reports whether the body of a request is a form that an extra route reads.
+func (e *extras) readsForm(c *gin.Context) bool {
+	x := e.of(c)
+	return x != nil && x.Form && c.Request.Method == http.MethodPost && checkMedia(c.Request.Header, mediaForm) == nil
 }
 
 // extraRoutes adds the extra routes.
 func (a *API) extraRoutes(list []Extra) {
-	for i := range list {
-		serve := list[i].Serve
-		a.engine.Match(list[i].Methods, list[i].Path, a.middleware.errors.handler(func(c *gin.Context) error {
+	for _, x := range list {
+		serve := x.Serve
+		a.engine.Match(x.Methods, x.Path, a.middleware.errors.handler(func(c *gin.Context) error {
 			return serve(&Visit{c: c, api: a})
 		}))
 	}
@@ -80,7 +96,7 @@ func (v *Visit) Parameters() (url.Values, error) {
 	if err != nil {
 		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
 	}
-	if !isForm(v.c.Request) || !v.api.middleware.errors.extras.of(v.c).Form {
+	if !v.api.middleware.extras.readsForm(v.c) {
 		return values, nil
 	}
 	text, err := body(v.c)
@@ -104,7 +120,7 @@ func (v *Visit) As(token, bizType string) {
 		v.c.Params = append(v.c.Params, gin.Param{Key: callerParam, Value: token})
 	}
 	v.c.Params = append(v.c.Params, gin.Param{Key: "bizType", Value: bizType})
-	if v.api.middleware.errors.extras.of(v.c).Changes && seqd.CheckName(bizType) == nil {
+	if v.api.middleware.extras.changes(v.c) && seqd.CheckName(bizType) == nil {
 		setTarget(v.c, bizType)
 	}
 }
@@ -125,7 +141,7 @@ func (v *Visit) Catalogue() (Catalogue, error) {
 	if to := v.api.admin.current.Load(); to != nil {
 		return to.catalogue, nil
 	}
-	return nil, v.api.state.waiting.Load()
+	return nil, v.api.gate.Waiting()
 }
 
 // Header returns the header of the answer.
