@@ -104,8 +104,7 @@ func (c *conn) do(args [][]byte) {
 	switch {
 	case err != nil:
 		c.issue()
-		c.out = appendError(c.out, err)
-		c.server.counters[i](seqd.CodeOf(err), 1)
+		c.reject(i, err)
 	case i >= takers:
 		c.server.counters[i]("", 1)
 	}
@@ -114,11 +113,25 @@ func (c *conn) do(args [][]byte) {
 	}
 }
 
+// reject answers a command with an error.
+func (c *conn) reject(i int, err error) {
+	code := seqd.CodeOf(err)
+	c.out = appendError(c.out, err)
+	c.server.counters[i](code, 1)
+	if c.server.gate.AccessLog != nil {
+		name := OtherCommands
+		if i < len(c.server.table.list) {
+			name = c.server.table.list[i].name
+		}
+		c.log(name, code, 0)
+	}
+}
+
 // try runs a command.
 func (c *conn) try(i int, args [][]byte) error {
 	t := c.server.table
 	if i < takers { // their tokens are checked when their biz type is known
-		return c.run1(i, args)
+		return c.call(i, args)
 	}
 	if i == len(t.list) || !t.list[i].open {
 		if _, err := c.server.gate.AllowDigest(&c.secret, "", ""); err != nil {
@@ -128,11 +141,11 @@ func (c *conn) try(i int, args [][]byte) error {
 	if i == len(t.list) {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "unknown command %.40q; seqd has %s", args[0], t.names)
 	}
-	return c.run1(i, args)
+	return c.call(i, args)
 }
 
-// run1 runs a command that there is.
-func (c *conn) run1(i int, args [][]byte) error {
+// call runs a command that there is.
+func (c *conn) call(i int, args [][]byte) error {
 	cmd := &c.server.table.list[i]
 	if len(args) < cmd.least || len(args) > cmd.most {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "wrong number of arguments for '%s' command: it is %s", strings.ToLower(cmd.name), strings.TrimSpace(cmd.name+" "+cmd.usage))

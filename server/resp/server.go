@@ -26,6 +26,8 @@ type Options struct {
 	IdleTimeout, ReadTimeout, WriteTimeout time.Duration
 	// Metrics counts commands. It may be nil.
 	Metrics Metrics
+	// Tracer decides what is traced; nil for nothing.
+	Tracer Tracer
 	// Version is what INFO says.
 	Version string
 }

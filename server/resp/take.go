@@ -23,8 +23,9 @@ const (
 // by one call of the issuer.
 type run struct {
 	bizType string
-	integer bool // all are answered by integers: INCR, INCRBY
-	numbers int
+	integer bool   // all are answered by integers: INCR, INCRBY
+	numbers int    // how many the calls ask for
+	caller  string // the name of the client's token
 	calls   []*seqd.Call
 	errs    []error
 	takes   []take
@@ -58,6 +59,7 @@ func (r *run) reset() {
 		call.Caller = seqd.Caller{}
 	}
 	r.calls, r.errs, r.takes, r.numbers = r.calls[:0], r.errs[:0], r.takes[:0], 0
+	r.caller = ""
 }
 
 // fits reports whether a request can share the take of a run that is not empty.
@@ -89,22 +91,24 @@ func (c *conn) issue() {
 		r.reset()
 		runs.Put(r)
 	}()
-	if err := c.issueRun(r); err != nil {
+	ctx, rec := c.server.begin()
+	if err := c.issueRun(ctx, r); err != nil {
 		for i := range r.errs {
 			r.errs[i] = err
 		}
 		c.answerRun(r)
 	}
+	rec.end(c, r)
 	if len(c.out) >= flushAt {
 		c.flush()
 	}
 }
 
 // issueRun issues and answers, or returns why all requests of a run are refused.
-func (c *conn) issueRun(r *run) error {
+func (c *conn) issueRun(ctx context.Context, r *run) error {
 	g := c.server.gate
-	name, err := g.AllowDigest(&c.secret, access.ScopeIssue, r.bizType)
-	if err != nil {
+	var err error
+	if r.caller, err = g.AllowDigest(&c.secret, access.ScopeIssue, r.bizType); err != nil {
 		return err
 	}
 	if !g.Requests.Enter() {
@@ -125,18 +129,18 @@ func (c *conn) issueRun(r *run) error {
 		}
 	}
 	for _, call := range r.calls {
-		call.Caller = seqd.Caller{Name: name, Addr: c.addr, RequestID: c.requestID}
+		call.Caller = seqd.Caller{Name: r.caller, Addr: c.addr, RequestID: c.requestID}
 	}
 	if !r.integer && r.numbers > gate.Few && len(r.calls) == 1 {
-		return c.issueMany(issuer, r)
+		return c.issueMany(ctx, issuer, r)
 	}
-	c.issueAll(issuer, r)
+	issuer.IssueAll(ctx, r.calls, r.errs)
 	c.answerRun(r)
 	return nil
 }
 
 // issueMany issues for an answer that may take a lot of memory.
-func (c *conn) issueMany(issuer *seqd.Issuer, r *run) error {
+func (c *conn) issueMany(ctx context.Context, issuer *seqd.Issuer, r *run) error {
 	g := c.server.gate
 	loan, ok := g.Room.Borrow(r.bizType, r.numbers, gate.Numbers)
 	if !ok {
@@ -146,22 +150,13 @@ func (c *conn) issueMany(issuer *seqd.Issuer, r *run) error {
 	}
 	defer loan.End()
 	c.flush() // so that only this answer is held
-	c.issueAll(issuer, r)
+	issuer.IssueAll(ctx, r.calls, r.errs)
 	c.answerRun(r)
 	if r.errs[0] == nil {
 		loan.Settle(len(c.out), cap(c.out))
 	}
 	c.flush()
 	return nil
-}
-
-// issueAll issues the numbers of a run.
-func (c *conn) issueAll(issuer *seqd.Issuer, r *run) {
-	ctx, done := c.server.begin(c, r)
-	issuer.IssueAll(ctx, r.calls, r.errs)
-	if done != nil {
-		done()
-	}
 }
 
 // answerRun appends the answers of a run, and counts them.
@@ -368,4 +363,3 @@ func (c *conn) appendParsed(bizType, id string, p *seqd.Parsed) {
 		c.out = appendInt(appendBulk(c.out, "sequence"), *p.Sequence)
 	}
 }
-
