@@ -166,7 +166,7 @@ const (
 	// lingerTime and lingerBytes bound what is read of a client after the last answer. Closing a
 	// connection with unread data would reset it, and the client would not see the answer.
 	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 256 << 10
+	lingerBytes = 2 << 20
 )
 
 // linger ends the connection so that the client can read the last answer.

@@ -130,13 +130,18 @@ func (s *Server) accept(accepted net.Conn) {
 	if s.opts.TLS != nil {
 		accepted = tls.Server(accepted, s.opts.TLS)
 	}
-	c := &conn{server: s, net: accepted, addr: host(accepted.RemoteAddr()), requestID: s.gate.IDs.Next(), in: newInput(), proto: 2, now: time.Now()}
+	c := s.newConn(accepted)
 	if !s.add(c) {
 		_ = accepted.Close()
 		s.gate.Connections.Leave()
 		return
 	}
 	go c.serve()
+}
+
+// newConn returns the connection of a client.
+func (s *Server) newConn(accepted net.Conn) *conn {
+	return &conn{server: s, net: accepted, addr: host(accepted.RemoteAddr()), requestID: s.gate.IDs.Next(), in: newInput(), proto: 2, now: time.Now()}
 }
 
 // host returns the IP address of a client.
