@@ -1,8 +1,8 @@
 //go:build !linux
 
-package httpapi
+package gate
 
 import "net"
 
-// boundUnsent does nothing on other systems, on which seqd is only tried out.
-func boundUnsent(*net.TCPConn) {}
+// BoundUnsent does nothing on other systems, on which seqd is only tried out.
+func BoundUnsent(*net.TCPConn) {}
