@@ -81,6 +81,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }
+
 func answerJSON(w http.ResponseWriter, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
