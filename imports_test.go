@@ -231,8 +231,11 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "internal/gcpace internal/version server server/access server/config server/ops",
+		may: "command/clitool internal/gcpace internal/version server server/access server/config server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
+	},
+	"command/clitool": {
+		why: "commands share it, whatever they do",
 	},
 	"cmd/seqd": {
 		may: "command standard",
