@@ -139,7 +139,7 @@ var rules = map[string]rule{
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
 			"plugin server/access server/backends server/certificate server/config " +
-			"server/definitions server/feed server/httpapi server/idempotency " +
+			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/tracing " +
 			"strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
@@ -187,8 +187,12 @@ var rules = map[string]rule{
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
 	},
+	"server/gate": {
+		may: ". server/access",
+		why: "what every protocol asks depends on none of them",
+	},
 	"server/httpapi": {
-		may: ". server/access server/openapi",
+		may: ". server/access server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},
