@@ -84,8 +84,7 @@ func writeCommands(w io.Writer, cmd *cobra.Command) {
 	if len(groups) == 0 {
 		groups = []*cobra.Group{{Title: "Commands:"}}
 	}
-	commands := slices.Clone(cmd.Commands())
-	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return placeOf(a) - placeOf(b) })
+	commands := inOrder(cmd)
 	for _, group := range groups {
 		title := "\n" + group.Title + "\n"
 		for _, sub := range commands {
@@ -126,6 +125,13 @@ var order = []string{
 	"next", "parse", "generate", "top", "nodes", "biz-types", "tokens", "import",
 	"list", "get", "create", "put", "patch", "change", "enable", "disable", "delete",
 	"token", "completion", "version", "help", "config",
+}
+
+// inOrder returns the sub-commands in the order of the help.
+func inOrder(cmd *cobra.Command) []*cobra.Command {
+	commands := slices.Clone(cmd.Commands())
+	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return placeOf(a) - placeOf(b) })
+	return commands
 }
 
 func placeOf(cmd *cobra.Command) int {

@@ -2,10 +2,13 @@ package command
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/command/remote"
+	"github.com/seqd/seqd/command/top"
 )
 
 const about = `seqd issues numbers over HTTP: GET /seq/{bizType}
@@ -45,6 +48,8 @@ func newLine(p *program, env *clitool.Env) *line {
 			s.serve(p, env), s.checkConfig(env), s.doctor(env), s.healthcheck(env),
 			s.raise(env), s.restored(env), s.failover(env), s.compact(env),
 		},
+		remote.Commands(env),
+		[]*cobra.Command{top.New(env)},
 		others(p, s, env),
 	)
 	l.root.AddCommand(commands...)
@@ -71,12 +76,14 @@ func (l *line) wrap(cmd *cobra.Command) {
 		return
 	}
 	if cmd.HasSubCommands() {
-		cmd.Args = cobra.ArbitraryArgs
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return noCommand(cmd, args[0])
+		cmd.Args = func(cmd *cobra.Command, _ []string) error {
+			var names []string
+			for _, sub := range inOrder(cmd) {
+				names = append(names, sub.Name())
 			}
-			return clitool.Usage("%s needs a command", cmd.CommandPath())
+			_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+			return clitool.Usage("%s needs a command: %s", name, strings.Join(names, ", "))
 		}
+		cmd.RunE = func(*cobra.Command, []string) error { return nil } // Args refuses first
 	}
 }

@@ -37,7 +37,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	case errors.Is(err, clitool.ErrSaid):
 		return ExitFailed
 	}
-	sayInTime(errs, fmt.Sprintf("seqd: %v\n", err))
+	sayInTime(errs, fmt.Sprintf("seqd: %v\n", env.Explain(err)))
 	if errors.Is(err, clitool.ErrUsage) {
 		return ExitConfig
 	}

@@ -1,8 +1,8 @@
 package clitool
 
 import (
-	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +25,7 @@ const defaultTimeout = 10 * time.Second
 
 // Connection says how to reach a running service.
 type Connection struct {
-	// Addrs are the URLs of its nodes, without a path: at least one.
+	// Addrs are the URLs of its nodes: at least one. A path is a prefix of every route.
 	Addrs []string
 	// Token is the bearer token, "" for none.
 	Token string
@@ -81,7 +81,7 @@ func (e *Env) Connection() (Connection, error) {
 	return c, nil
 }
 
-// parseAddr returns the URL of a node in its shortest form.
+// parseAddr returns the URL of a node, without a slash at the end.
 func parseAddr(source, text string) (string, error) {
 	const want = "; want a URL such as " + DefaultAddr
 	u, err := url.Parse(text)
@@ -98,8 +98,8 @@ func parseAddr(source, text string) (string, error) {
 		return "", Usage("%s %s: the scheme is %q%s", source, text, u.Scheme, want)
 	case u.User != nil:
 		return "", Usage("%s: the URL has a user name; a token goes into %s", source, EnvToken)
-	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return "", Usage("%s %s: it has more than a host and a port; did you mean %s://%s?", source, text, u.Scheme, u.Host)
+	case route(u.Path) || u.RawQuery != "" || u.Fragment != "":
+		return "", Usage("%s %s: it has more than the address of a node; did you mean %s://%s?", source, text, u.Scheme, u.Host)
 	case u.Hostname() == "":
 		return "", Usage("%s %s: it has no host%s", source, text, want)
 	}
@@ -107,7 +107,12 @@ func parseAddr(source, text string) (string, error) {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 			return "", Usage("%s %s: the port is %q, and not one of 1 to 65535", source, text, port)
 		}
-		return u.Scheme + "://" + net.JoinHostPort(u.Hostname(), port), nil
 	}
-	return u.Scheme + "://" + u.Host, nil
+	return strings.TrimRight(text, "/"), nil
+}
+
+// route reports whether a path is one of seqd, and not a prefix that a proxy takes away.
+func route(path string) bool {
+	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	return slices.Contains([]string{"seq", "biz-types", "tokens", "nodes", "metrics", "healthz", "readyz", "docs", "openapi.json"}, first)
 }

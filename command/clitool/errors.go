@@ -45,7 +45,8 @@ func Operands(names ...string) cobra.PositionalArgs {
 		case len(args) > len(names) && !endless:
 			return Usage("unexpected argument %q", args[len(names)])
 		case len(args) < len(required):
-			return Usage("%s needs %s", cmd.Name(), strings.Join(required, " and "))
+			_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+			return Usage("%s needs %s", name, strings.Join(required, " and "))
 		}
 		return nil
 	}
