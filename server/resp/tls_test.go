@@ -5,9 +5,9 @@ import (
 	"crypto/x509"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,16 +17,14 @@ import (
 // TestTLS: a port with a certificate speaks TLS only.
 func TestTLS(t *testing.T) {
 	files := certificatetest.Files(t)
+	cert, key := certificatetest.Pair(t, "seqd", time.Now().Add(time.Hour))
+	certificatetest.Put(t, files, cert, key)
 	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := os.ReadFile(files.CertFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(root)
+	roots.AppendCertsFromPEM(cert)
 	s := serve(t, func(set *settings) { set.resp.TLS = &tls.Config{Certificates: []tls.Certificate{pair}} }, define("order", newCounter(1)))
 
 	rdb := redis.NewClient(&redis.Options{Addr: s.addr, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}})
