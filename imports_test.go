@@ -242,8 +242,21 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "internal/gcpace internal/version server server/access server/config server/ops",
+		may: "command/clitool command/remote command/top internal/gcpace internal/version server " +
+			"server/access server/config server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
+	},
+	"command/clitool": {
+		may: "client",
+		why: "commands share it, whatever they do",
+	},
+	"command/remote": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
+	},
+	"command/top": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
 	},
 	"cmd/seqd": {
 		may: "command standard",
