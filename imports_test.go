@@ -232,11 +232,11 @@ var rules = map[string]rule{
 	// Programs and examples.
 	"command": {
 		may: "command/clitool command/remote command/top internal/gcpace internal/version server " +
-			"server/access server/config server/ops",
+			"server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
 	},
 	"command/clitool": {
-		may: "client",
+		may: "client client/admin",
 		why: "commands share it, whatever they do",
 	},
 	"command/remote": {

@@ -19,7 +19,7 @@ func parseCommand(env *clitool.Env) *cobra.Command {
 says whether the text has the form of an ID, not whether it was issued.`,
 		Example: `  seqd parse order 105
   seqd parse user 482910567281934336 --json`,
-		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: completeBizTypes(env, false),
+		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := env.Client()
 			if err != nil {
