@@ -17,7 +17,7 @@ import (
 func (s *settings) serve(p *program, env *clitool.Env) *cobra.Command {
 	return s.addTo(&cobra.Command{
 		Use: "serve --config FILE [--KEY VALUE ...]", Short: "Run the service", GroupID: clitool.GroupService,
-		Long: `Run the service until SIGINT or SIGTERM, which let it finish the requests that have arrived. A second
+		Long: `Run the service until SIGINT or SIGTERM. Then it finishes the requests that have arrived. A second
 signal ends it at once. The log goes to the error output.`,
 		Example: `  seqd serve --config seqd.yaml
   seqd --config seqd.yaml --server.addr 127.0.0.1:9000

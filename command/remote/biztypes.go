@@ -57,8 +57,8 @@ func strategyOf(b admin.BizType) string {
 func getBizType(env *clitool.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "get BIZTYPE", Short: "Show the definition of a biz type",
-		Long: `Show the definition of a biz type as YAML, which seqd biz-types put takes. Secrets read (secret), and
-stay as they are if they are written back as that.`,
+		Long: `Show the definition of a biz type as YAML, which seqd biz-types put takes. Secrets read (secret);
+they stay as they are if they are written back as that.`,
 		Example: `  seqd biz-types get order
   seqd biz-types get order >order.yaml
   seqd biz-types get order --json`,
