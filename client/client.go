@@ -71,12 +71,13 @@ type Client struct {
 	wait      time.Duration
 	observe   func(Event)
 	ids       *requestIDs
+	began     time.Time
 }
 
 // node is one address of the service.
 type node struct {
 	addr string // without a slash at its end
-	// shunned is until when other nodes are asked first, in ns since the start of the process.
+	// shunned is until when other nodes are asked first, in ns since the client was made.
 	shunned atomic.Int64
 }
 
@@ -92,7 +93,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("seqd: Config.Timeout is %s and must not be negative", cfg.Timeout)
 	}
-	c := &Client{nodes: nodes, transport: cfg.Transport, token: cfg.Token, timeout: cfg.Timeout, wait: cfg.Wait, observe: cfg.Observe, ids: newRequestIDs()}
+	c := &Client{nodes: nodes, transport: cfg.Transport, token: cfg.Token, timeout: cfg.Timeout, wait: cfg.Wait, observe: cfg.Observe, ids: newRequestIDs(), began: time.Now()}
 	if c.timeout == 0 {
 		c.timeout = defaultTimeout
 	}
@@ -199,7 +200,7 @@ func (c *Client) Only(addr string) (*Client, error) {
 		if n.addr == checked {
 			return &Client{
 				nodes: []*node{n}, transport: c.transport, own: c.own, token: c.token, bearer: c.bearer,
-				timeout: c.timeout, wait: c.wait, observe: c.observe, ids: c.ids,
+				timeout: c.timeout, wait: c.wait, observe: c.observe, ids: c.ids, began: c.began,
 			}, nil
 		}
 	}

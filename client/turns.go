@@ -17,9 +17,6 @@ const (
 // shunFor is how long other nodes are asked before one that failed.
 const shunFor = time.Second
 
-// processBegan is the zero of node.shunned.
-var processBegan = time.Now()
-
 // turns decides which node a call asks next, and when.
 type turns struct {
 	client *Client
@@ -86,7 +83,7 @@ func (t *turns) pick(now time.Time) (i int, wait time.Duration) {
 				continue
 			}
 		}
-		if c.nodes[at].shunned.Load() <= int64(now.Sub(processBegan)) {
+		if c.nodes[at].shunned.Load() <= int64(now.Sub(c.began)) {
 			return at, 0
 		}
 		if i < 0 {
@@ -113,7 +110,7 @@ func (t *turns) failed(i int, e *Error) {
 	}
 	t.notBefore[i] = now.Add(t.backoff(i, e))
 	t.failures[i]++
-	c.nodes[i].shunned.Store(int64(now.Add(max(shunFor, min(e.RetryAfter, 10*shunFor))).Sub(processBegan)))
+	c.nodes[i].shunned.Store(int64(now.Add(max(shunFor, min(e.RetryAfter, 10*shunFor))).Sub(c.began)))
 }
 
 // backoff returns how long to leave a node alone after an error.
