@@ -280,6 +280,10 @@ var rules = map[string]rule{
 	"internal/bounded": {
 		why: "it limits calls of any kind",
 	},
+	"internal/commanddoc": {
+		may: "command",
+		why: "it lists the commands, which every program has",
+	},
 	"internal/configdoc": {
 		may: "server/config standard",
 		why: "it lists the settings of everything that comes with seqd",

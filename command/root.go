@@ -15,9 +15,9 @@ const about = `seqd issues numbers over HTTP: GET /seq/{bizType}
 
 Without a command seqd runs the service, as seqd serve does.`
 
-const more = `For commands of a node every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an
-environment variable (SEQD_SERVER_ADDR): see seqd help config. Commands for a running service need no
-configuration: --addr or SEQD_CLIENT_ADDR says where it is.
+const more = `For commands of a node every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and
+an environment variable (SEQD_SERVER_ADDR): see seqd help config. Commands for a running service
+need no configuration: --addr or SEQD_CLIENT_ADDR says where it is.
 
 Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).`
 
