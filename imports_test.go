@@ -140,8 +140,8 @@ var rules = map[string]rule{
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
 			"plugin server/access server/backends server/certificate server/compat server/config " +
 			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
-			"server/logging server/metrics server/nodes server/rejection server/tracing " +
-			"strategy",
+			"server/logging server/metrics server/nodes server/rejection server/resp " +
+			"server/tracing strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/access": {
@@ -233,6 +233,10 @@ var rules = map[string]rule{
 		may: ". internal/bounded plugin",
 		why: "it shares rejection handlers among biz types, and names none of them",
 	},
+	"server/resp": {
+		may: ". server/access server/gate",
+		why: "the Redis protocol uses the issuer and what every protocol asks, and nothing else",
+	},
 	"server/tracing": {
 		why: "it traces requests and commands of any kind",
 	},
@@ -242,8 +246,30 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "internal/gcpace internal/version server server/access server/config server/ops",
+		may: "command/clitool command/generate command/imports command/remote command/top " +
+			"internal/gcpace internal/version server server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
+	},
+	"command/clitool": {
+		may: "client client/admin",
+		why: "commands share it, whatever they do",
+	},
+	"command/generate": {
+		may: "client command/clitool internal/folder",
+		why: "a client of the service knows the service by its API only",
+	},
+	"command/imports": {
+		may: ". client client/admin command/clitool internal/folder",
+		why: "a client of the service knows the service by its API only, and which names and numbers " +
+			"the domain allows",
+	},
+	"command/remote": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
+	},
+	"command/top": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
 	},
 	"cmd/seqd": {
 		may: "command standard",
@@ -266,6 +292,10 @@ var rules = map[string]rule{
 	// What others share.
 	"internal/bounded": {
 		why: "it limits calls of any kind",
+	},
+	"internal/commanddoc": {
+		may: "command",
+		why: "it lists the commands, which every program has",
 	},
 	"internal/configdoc": {
 		may: "server/config standard",
