@@ -243,11 +243,11 @@ var rules = map[string]rule{
 	// Programs and examples.
 	"command": {
 		may: "command/clitool command/remote command/top internal/gcpace internal/version server " +
-			"server/access server/config server/ops",
+			"server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
 	},
 	"command/clitool": {
-		may: "client",
+		may: "client client/admin",
 		why: "commands share it, whatever they do",
 	},
 	"command/remote": {
@@ -279,6 +279,10 @@ var rules = map[string]rule{
 	// What others share.
 	"internal/bounded": {
 		why: "it limits calls of any kind",
+	},
+	"internal/commanddoc": {
+		may: "command",
+		why: "it lists the commands, which every program has",
 	},
 	"internal/configdoc": {
 		may: "server/config standard",
