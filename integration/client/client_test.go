@@ -59,8 +59,8 @@ func take(next func() (string, error), who string, records ...*ordercheck.Record
 }
 
 // Sixteen callers take numbers from three nodes in strict order, half of them from two buffers, while
-// node after node is killed or stopped and comes back. No call fails, no number is given out twice.
-// Numbers are in order over all unbuffered callers, and over the callers of each buffer.
+// one node after the other is killed or stopped, until one is left. No call fails, and no number is
+// given out twice. Numbers are in order over all unbuffered callers, and over those of each buffer.
 func TestNodesEnd(t *testing.T) {
 	for name, end := range map[string]func(*node.Node){"killed": (*node.Node).Kill, "stopped": (*node.Node).Stop} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +114,6 @@ func TestNodesEnd(t *testing.T) {
 				}
 			}
 			more(1000)
-			// Only what is at the address of a node can come back for the client: end each of two,
-			// one after the other.
 			for i := range 2 {
 				end(nodes[i])
 				more(1000 * longtest.Or(1, 5))
@@ -301,7 +299,7 @@ func TestTokens(t *testing.T) {
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	n := node.StartReady(t, t.TempDir(), `SEQD_BIZTYPES=[{"name":"order"},{"name":"user","strategy":"snowflake"},`+
-		`{"name":"note","plugins":[{"name":"format","template":"é \"{seq:3}\" \\"}]},{"name":"invite","plugins":[{"name":"obfuscate","digits":8,"key":"00112233445566778899aabbccddeeff"}]}]`)
+		`{"name":"note","plugins":[{"name":"format","template":"N-{date:2006}-{seq:08}"}]},{"name":"invite","plugins":[{"name":"obfuscate","digits":8,"key":"00112233445566778899aabbccddeeff"}]}]`)
 	c := dial(t, client.Config{}, n)
 	ctx := context.Background()
 	for _, name := range []string{"order", "user", "note", "invite"} {
