@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/command/generate"
+	"github.com/seqd/seqd/command/imports"
 	"github.com/seqd/seqd/command/remote"
 	"github.com/seqd/seqd/command/top"
 )
@@ -50,7 +52,7 @@ func newLine(p *program, env *clitool.Env) *line {
 			s.raise(env), s.restored(env), s.failover(env), s.compact(env),
 		},
 		remote.Commands(env),
-		[]*cobra.Command{top.New(env)},
+		[]*cobra.Command{generate.New(env), imports.New(env), top.New(env)},
 		others(p, s, env),
 	)
 	l.root.AddCommand(commands...)
