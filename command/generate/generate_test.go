@@ -222,7 +222,7 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}{
 		"exists":            {func(o *Options) { o.Output = existing }, "--resume"},
-		"not resumable":     {func(o *Options) { o.Output, o.Resume = existing, true }, "is missing: either the file is complete"},
+		"not resumable":     {func(o *Options) { o.Output, o.Resume = existing, true }, "cannot be resumed: it is complete, or"},
 		"another biz type":  {func(o *Options) { o.Output, o.Resume, o.BizType = incomplete, true, "order" }, `is for numbers of "invite", not of "order"`},
 		"another count":     {func(o *Options) { o.Output, o.Resume, o.Count = incomplete, true, 200 }, "--count 100"},
 		"folder":            {func(o *Options) { o.Output = folderName }, "is a folder"},
