@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -73,12 +74,15 @@ var rules = map[string]rule{
 		why: "the machines of takes and the scripts in Redis are parts of this strategy",
 	},
 	"strategy/segment/storetake": {
-		may: ". persist strategy/segment/cursor",
+		may: ". persist strategy/segment/cursor strategy/segment/ruleset",
 		why: "the machine is pure: it decides, and the strategy acts; both machines give errors of the store the same form",
 	},
 	"strategy/segment/cursor": {
-		may: ". persist strategy/segment/rediscursor",
+		may: ". persist strategy/segment/rediscursor strategy/segment/ruleset",
 		why: "the machine is pure: it decides, and the strategy acts; it uses the types of what the scripts answer",
+	},
+	"strategy/segment/ruleset": {
+		why: "it keeps rules by number and name, whatever they say",
 	},
 	"strategy/segment/rediscursor": {
 		may: "internal/redisonce persist",
@@ -135,10 +139,10 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
-			"plugin server/access server/backends server/certificate server/config " +
-			"server/definitions server/feed server/httpapi server/idempotency " +
-			"server/logging server/metrics server/nodes server/rejection server/tracing " +
-			"strategy",
+			"plugin server/access server/backends server/certificate server/compat server/config " +
+			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
+			"server/logging server/metrics server/nodes server/rejection server/resp " +
+			"server/tracing strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/access": {
@@ -147,7 +151,7 @@ var rules = map[string]rule{
 	},
 	"server/backends": {
 		may: ". internal/bounded internal/retry persist persist/bolt persist/memory " +
-			"persist/mongo persist/mysql persist/postgres server/config " +
+			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
 			"can be used",
@@ -184,8 +188,16 @@ var rules = map[string]rule{
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
 	},
+	"server/compat": {
+		may: ". server/access server/gate server/httpapi",
+		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
+	},
+	"server/gate": {
+		may: ". server/access",
+		why: "what every protocol asks depends on none of them",
+	},
 	"server/httpapi": {
-		may: ". server/access server/openapi",
+		may: ". server/access server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},
@@ -222,6 +234,10 @@ var rules = map[string]rule{
 		may: ". internal/bounded plugin",
 		why: "it shares rejection handlers among biz types, and names none of them",
 	},
+	"server/resp": {
+		may: ". server/access server/gate",
+		why: "the Redis protocol uses the issuer and what every protocol asks, and nothing else",
+	},
 	"server/tracing": {
 		why: "it traces requests and commands of any kind",
 	},
@@ -231,8 +247,30 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "internal/gcpace internal/version server server/access server/config server/ops",
+		may: "command/clitool command/generate command/imports command/remote command/top " +
+			"internal/gcpace internal/version server server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
+	},
+	"command/clitool": {
+		may: "client client/admin",
+		why: "commands share it, whatever they do",
+	},
+	"command/generate": {
+		may: "client command/clitool internal/folder",
+		why: "a client of the service knows the service by its API only",
+	},
+	"command/imports": {
+		may: ". client client/admin command/clitool internal/folder",
+		why: "a client of the service knows the service by its API only, and which names and numbers " +
+			"the domain allows",
+	},
+	"command/remote": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
+	},
+	"command/top": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
 	},
 	"cmd/seqd": {
 		may: "command standard",
@@ -255,6 +293,10 @@ var rules = map[string]rule{
 	// What others share.
 	"internal/bounded": {
 		why: "it limits calls of any kind",
+	},
+	"internal/commanddoc": {
+		may: "command",
+		why: "it lists the commands, which every program has",
 	},
 	"internal/configdoc": {
 		may: "server/config standard",
@@ -344,6 +386,40 @@ func TestImports(t *testing.T) {
 		if !seen[folder] {
 			t.Errorf("%s has a rule and no package: delete the rule", folder)
 		}
+	}
+}
+
+// The client is a module that other programs depend on. It needs the standard library and itself,
+// tests included, so that nothing else enters their builds.
+func TestClientStandsAlone(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("client", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		files++
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			first, _, _ := strings.Cut(name, "/")
+			if strings.Contains(first, ".") && name != module+"/client" && name != module+"/client/admin" {
+				t.Errorf("%s imports %s: the client needs the standard library only", file, name)
+			}
+		}
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%d files of the client were read: %v", files, err)
+	}
+	text, err := os.ReadFile("client/go.mod")
+	if err != nil || strings.Contains(string(text), "require") {
+		t.Errorf("client/go.mod requires something: %v\n%s", err, text)
 	}
 }
 

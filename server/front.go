@@ -12,6 +12,9 @@ import (
 
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/certificate"
+	"github.com/seqd/seqd/server/compat"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 )
@@ -20,9 +23,11 @@ import (
 type front struct {
 	base    *base
 	addr    string // what is listened on, "" until then
+	gate    *gate.Gate
 	api     *httpapi.API
 	tokens  *access.Tokens
 	answers answers
+	resp    respFront
 	http    *http.Server  // nil until it serves
 	ended   chan struct{} // closed when it no longer serves
 	err     error         // why; known when ended is closed
@@ -30,62 +35,84 @@ type front struct {
 
 // listen opens the port and serves in the background. The API answers that the service is starting.
 func (f *front) listen(ctx context.Context) error {
+	f.newGate()
 	if err := f.newAPI(); err != nil {
 		return err
 	}
-	f.base.telemetry.watch(metrics.Source{Backends: notYet}, f.api)
+	f.base.telemetry.watch(metrics.Source{Backends: notYet}, f)
 	encryption, err := f.encryption(ctx)
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.base.cfg.Server.Addr)
+	listener, err := f.base.openPort(ctx, "server.addr", f.base.cfg.Server.Addr)
 	if err != nil {
-		return fmt.Errorf("server.addr: %w", err)
+		return err
 	}
-	if err := mayListen(f.base.cfg, listener.Addr()); err != nil {
+	forResp, err := f.openResp(ctx)
+	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	addr := listener.Addr().String()
 	if err := f.base.trace(f.api, addr); err != nil {
-		return errors.Join(err, listener.Close())
+		err = errors.Join(err, listener.Close())
+		if forResp != nil {
+			err = errors.Join(err, forResp.Close())
+		}
+		return err
 	}
 	f.addr = addr
 	f.base.log.Info("listening", "addr", addr, "tls", encryption != nil, "tokensAskedFor", f.base.cfg.Auth.Enforced())
-	warnOfAccess(f.base.cfg, addr, f.base.log)
+	f.serveResp(forResp, encryption)
+	warnOfAccess(f.base.cfg, f.base.log, addrs(listener, forResp)...)
 	if f.base.opts.onListen != nil {
 		f.base.opts.onListen(listener.Addr())
 	}
-	f.serve(f.newHTTP(), httpapi.Listener(listener, httpapi.ListenerOptions{
-		TLS: encryption, MaxConnections: maxConnections(f.base.cfg.Server.MaxConnections, f.base.log), API: f.api, Log: f.base.log,
-	}))
+	f.serve(f.newHTTP(), httpapi.Listener(listener, encryption, f.gate.Connections))
 	return nil
 }
 
-// newAPI makes the API and the tokens that it asks for.
-func (f *front) newAPI() (err error) {
+// newGate makes what every protocol asks, and the tokens.
+func (f *front) newGate() {
 	cfg := f.base.cfg.Server
 	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Now: f.base.opts.now, Log: f.base.log})
-	opts := httpapi.Options{
-		Limits: httpapi.Limits{
-			MaxCount: cfg.MaxCount, MaxBodyBytes: cfg.MaxBodyBytes, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
-		},
-		TrustedProxies:     cfg.TrustedProxies,
-		AccessLog:          cfg.AccessLog == "on",
-		AccessLogPerSecond: cfg.AccessLogPerSecond,
-		Hosts:              cfg.HostNames(),
-		PublicMetrics:      f.base.cfg.Auth.PublicMetrics,
-		Tokens:             f.tokens,
-		Answers:            &f.answers,
-		Log:                f.base.log,
+	opts := gate.Options{
+		MaxCount: cfg.MaxCount, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
+		MaxConnections: maxConnections(cfg.MaxConnections, f.base.log),
+		AccessLog:      cfg.AccessLog == "on", AccessLogPerSecond: cfg.AccessLogPerSecond, Log: f.base.log,
 	}
 	if f.base.cfg.Auth.Enforced() {
 		opts.Guard = f.tokens
 	}
+	f.gate = gate.New(opts)
+}
+
+// newAPI makes the API.
+func (f *front) newAPI() (err error) {
+	cfg := f.base.cfg.Server
+	opts := httpapi.Options{
+		MaxBodyBytes:   cfg.MaxBodyBytes,
+		TrustedProxies: cfg.TrustedProxies,
+		Hosts:          cfg.HostNames(),
+		PublicMetrics:  f.base.cfg.Auth.PublicMetrics,
+		Tokens:         f.tokens,
+		Answers:        &f.answers,
+		Extra:          f.extraRoutes(),
+	}
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics
 	}
-	f.api, err = httpapi.New(opts)
+	f.api, err = httpapi.New(f.gate, opts)
 	return err
+}
+
+// extraRoutes returns the routes for clients of other services.
+func (f *front) extraRoutes() []httpapi.Extra {
+	cfg := f.base.cfg.Compat
+	return compat.Routes(compat.Options{
+		Leaf: cfg.Leaf, LeafSnowflake: cfg.LeafSnowflake, Tinyid: cfg.Tinyid,
+		CosID: cfg.CosID != config.CosIDOff, Create: cfg.CosID == config.CosIDCreate, Token: cfg.Token,
+		Named: f.tokens, Gate: f.gate, Now: f.base.opts.now, Log: f.base.log,
+	})
 }
 
 // newHTTP makes the HTTP server.
@@ -140,10 +167,13 @@ func (f *front) close(patience time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	respClosed := make(chan error, 1)
+	go func() { respClosed <- f.resp.close(ctx) }()
 	err := f.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("requests were still running after stopTimeout %s: %w", patience, err), f.http.Close())
 	}
+	err = errors.Join(err, <-respClosed)
 	if <-f.ended; !known && !errors.Is(f.err, http.ErrServerClosed) {
 		err = errors.Join(err, f.err)
 	}

@@ -91,6 +91,8 @@ var beside = map[string]map[string]string{
 	"snowflake.registry": {"redis.addrs": "x:1"},
 	"snowflake.bitsRack": {"snowflake.rack": "1"},
 	"snowflake.rack":     {"snowflake.bitsRack": "3"},
+
+	"compat.leafSnowflake": {"compat.leaf": "true"},
 }
 
 // flagsBeside returns the flags that a key needs in addition to its own.
@@ -110,6 +112,7 @@ func flagsBeside(key string) map[string]string {
 // another is a good value other than the default, for each key, as a file and as a flag say it.
 var another = map[string]struct{ yaml, text string }{
 	"server.addr":              {`"[::1]:1"`, "[::1]:1"},
+	"resp.addr":                {`"[::1]:2"`, "[::1]:2"},
 	"server.maxCount":          {"7", "7"},
 	"server.drainDelay":        {"7s", "7s"},
 	"server.stopTimeout":       {"7s", "7s"},
@@ -200,6 +203,12 @@ var another = map[string]struct{ yaml, text string }{
 	"server.accessLogPerSecond": {"7", "7"},
 	"tracing.endpoint":          {`"http://x:4318"`, "http://x:4318"},
 	"tracing.sampleRatio":       {"0.7", "0.7"},
+
+	"compat.leaf":          {"true", "true"},
+	"compat.leafSnowflake": {"y", "y"},
+	"compat.tinyid":        {"true", "true"},
+	"compat.cosid":         {"create", "create"},
+	"compat.token":         {"y", "y"},
 }
 
 // Every key has the same effect from every source, and an effect. A new key needs a line above.
@@ -284,9 +293,9 @@ func TestEnvironment(t *testing.T) {
 		mustLoad(t, someBizType, config.Sources{Env: []string{"PATH=/bin", "SEQ_X=1", "XSEQD_X=1", "SEQD=1", "seqd_server_addr=x", "=", "", "NOVALUE"}})
 	})
 	t.Run("variables of the tests", func(t *testing.T) {
-		mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_TEST_MONGO=x", "SEQD_TEST_=", "SEQD_TEST_SERVER_ADDR"}})
+		mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_TEST_MONGO=x", "SEQD_TEST_=", "SEQD_TEST_SERVER_ADDR", "SEQD_CLIENT_ADDR=http://a:8080", "SEQD_CLIENT_TOKEN=x"}})
 	})
-	for _, name := range []string{"SEQD_NOPE", "SEQD_", "SEQD_TEST", "SEQD_TESTING", "SEQD_SERVER", "SEQD_SERVER_", "SEQD_SERVER_ADDR_", "SEQD_server_addr", "SEQD_SERVER.ADDR", "SEQD_BIZTYPE"} {
+	for _, name := range []string{"SEQD_NOPE", "SEQD_", "SEQD_TEST", "SEQD_TESTING", "SEQD_CLIENT", "SEQD_CLIENTS", "SEQD_SERVER", "SEQD_SERVER_", "SEQD_SERVER_ADDR_", "SEQD_server_addr", "SEQD_SERVER.ADDR", "SEQD_BIZTYPE"} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Env: []string{name + "=127.0.0.1:80"}})
 			wantError(t, err, "environment variable "+name+": no key has this name")

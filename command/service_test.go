@@ -1,0 +1,446 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
+)
+
+// outcome is the output and the exit code of a run.
+type outcome struct {
+	code      int
+	out, errs string
+}
+
+func runWith(t *testing.T, env []string, args ...string) outcome {
+	t.Helper()
+	var out, errs strings.Builder
+	code := Run(t.Context(), args, &out, &errs, WithEnv(env))
+	return outcome{code, out.String(), errs.String()}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "seqd.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const good = "store: {driver: memory}\nbizTypes: [{name: order, start: 100}, {name: invite}]\n"
+
+// A usage mistake exits with ExitConfig, and writes a message to the error output and nothing to
+// the other.
+func TestUsageMistakes(t *testing.T) {
+	file, missing := write(t, good), filepath.Join(t.TempDir(), "missing.yaml")
+	tests := []struct {
+		name string
+		env  []string
+		args []string
+		want string
+	}{
+		{"unknown command", nil, []string{"srve", "--config", file}, `no command "srve"; see seqd help; did you mean serve?`},
+		{"unknown command in capitals", nil, []string{"Serve"}, `no command "Serve"`},
+		{"a file instead of a command", nil, []string{file}, "no command"},
+		{"bad flag", nil, []string{"--colour", "blue"}, "-colour; see seqd help"},
+		{"bad flag of a command", nil, []string{"check-config", "--colour=blue"}, "-colour"},
+		{"bad flag of version", nil, []string{"version", "--colour=blue"}, "-colour"},
+		{"bad flag of help", nil, []string{"help", "--colour=blue"}, "-colour"},
+		{"a section as flag", nil, []string{"--server", "x"}, "-server"},
+		{"a key in lower case as flag", nil, []string{"--server.maxcount", "5"}, "-server.maxcount"},
+		{"flag without value", nil, []string{"--config"}, "needs an argument: --config; see seqd help"},
+		{"key without value", nil, []string{"check-config", "--config", file, "--server.addr"}, "needs an argument: --server.addr; see seqd help check-config"},
+		{"stray argument", nil, []string{"check-config", "--config", file, "order"}, `unexpected argument "order"`},
+		{"stray argument of version", nil, []string{"version", "1"}, `unexpected argument "1"`},
+		{"operand after flags", nil, []string{"--config", file, "--", "check-config"}, `unexpected argument "check-config"`},
+		{"empty argument", nil, []string{""}, `unexpected argument ""`},
+		{"missing file", nil, []string{"check-config", "--config", missing}, missing},
+		{"missing file to serve", nil, []string{"--config", missing}, missing},
+		{"a folder as file", nil, []string{"check-config", "--config", t.TempDir()}, "read configuration"},
+		{"no file", nil, []string{"check-config"}, "bizTypes: there is none"},
+		{"no file to serve", nil, []string{"serve"}, "bizTypes: there is none"},
+		{"nothing at all", nil, nil, "bizTypes: there is none"},
+		{"wrong file", nil, []string{"check-config", "--config", write(t, good+"log: {level: loud}\n")}, "log.level: "},
+		{"wrong file to serve", nil, []string{"serve", "--config", write(t, good+"colour: blue\n")}, "colour: there is no such key"},
+		{"wrong variable", []string{"SEQD_SERVER_MAXCOUNT=0"}, []string{"check-config", "--config", file}, "server.maxCount: 0"},
+		{"unknown variable", []string{"SEQD_NOPE=1"}, []string{"check-config", "--config", file}, "environment variable SEQD_NOPE: "},
+		{"unreadable variable", []string{"SEQD_SERVER_MAXCOUNT=x"}, []string{"check-config", "--config", file}, "environment variable SEQD_SERVER_MAXCOUNT: "},
+		{"wrong flag", nil, []string{"check-config", "--config", file, "--segment.step=0"}, "segment.step: 0"},
+		{"unreadable flag", nil, []string{"check-config", "--config", file, "--segment.step", "x"}, "flag --segment.step: "},
+		{"empty flag", nil, []string{"check-config", "--config", file, "--server.addr="}, "server.addr: "},
+		{"raise nothing", nil, []string{"raise", "--config", file}, "raise needs BIZTYPE and NUMBER"},
+		{"raise to nothing", nil, []string{"raise", "order", "--config", file}, "raise needs BIZTYPE and NUMBER"},
+		{"raise too much", nil, []string{"raise", "order", "5", "6", "--config", file}, `unexpected argument "6"`},
+		{"raise to no number", nil, []string{"raise", "order", "1e6", "--config", file}, `"1e6" is not a whole number`},
+		{"raise to 0", nil, []string{"raise", "order", "0", "--config", file}, "0 is outside 1 to 9007199254740991"},
+		{"raise to 2^53", nil, []string{"raise", "--config", file, "order", "9007199254740992"}, "9007199254740992 is outside 1 to 9007199254740991"},
+		{"raise below", nil, []string{"raise", "order", "-5", "--config", file}, "-5"},
+		{"raise an unknown biz type", nil, []string{"raise", "ordre", "5", "--config", file}, `no biz type "ordre"`},
+		{"raise in memory", nil, []string{"raise", "order", "5", "--config", file}, "store.driver: memory keeps nothing"},
+		{"raise in no file", nil, []string{"raise", "order", "5", "--config", file, "--store.driver=bolt", "--store.bolt.path", missing}, missing},
+		{"raise with a wrong file", nil, []string{"raise", "order", "5", "--config", missing}, missing},
+		{"ask at any port", nil, []string{"healthcheck", "--config", file, "--server.addr", "127.0.0.1:0"}, "server.addr: port 0"},
+		{"ask with a wrong file", nil, []string{"healthcheck", "--config", missing}, missing},
+		{"ask somebody", nil, []string{"healthcheck", "order", "--config", file}, `unexpected argument "order"`},
+		{"open address", nil, []string{"serve", "--config", file, "--server.addr", "0.0.0.0:0"}, "auth.mode"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := runWith(t, tt.env, tt.args...)
+			if got.code != ExitConfig {
+				t.Errorf("the exit code is %d, want %d", got.code, ExitConfig)
+			}
+			if !strings.HasPrefix(got.errs, "seqd: ") || !strings.Contains(got.errs, tt.want) || !strings.HasSuffix(got.errs, "\n") {
+				t.Errorf("the message is %q; want one that begins with seqd: and contains %q", got.errs, tt.want)
+			}
+			if got.out != "" {
+				t.Errorf("the output is %q, want none", got.out)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	want := "seqd v1.2.3 (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n"
+	var out, errs strings.Builder
+	code := Run(t.Context(), []string{"version"}, &out, &errs, WithEnv([]string{"SEQD_NOPE=1"}), WithVersion("v1.2.3", ""))
+	if got := (outcome{code, out.String(), errs.String()}); got != (outcome{ExitOK, want, ""}) {
+		t.Errorf("got %+v, want the output %q alone", got, want)
+	}
+	if got := runWith(t, nil, "--version"); got != runWith(t, nil, "version") {
+		t.Errorf("seqd --version says %+v", got)
+	}
+	// A test binary has no version.
+	if got := runWith(t, nil, "version"); got.code != ExitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
+		t.Errorf("got %+v, want a line with a placeholder for the version", got)
+	}
+}
+
+// The output of seqd token contains a configuration, and its token is the hash of the secret.
+func TestToken(t *testing.T) {
+	got := runWith(t, []string{"SEQD_NOPE=1"}, "token")
+	if got.code != ExitOK || got.errs != "" {
+		t.Fatalf("got %+v", got)
+	}
+	at := strings.Index(got.out, "auth:")
+	if at < 0 {
+		t.Fatalf("there is no configuration in %q", got.out)
+	}
+	cfg, err := config.LoadYAML([]byte(good+got.out[at:]), config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := regexp.MustCompile(`seqd_[A-Za-z0-9_-]{43}`).FindString(got.out)
+	if len(cfg.Auth.Tokens) != 1 || cfg.Auth.Tokens[0].Sha256 != access.DigestOf(secret) || strings.Contains(got.out[at:], secret) {
+		t.Errorf("printed %s", got.out)
+	}
+	if again := runWith(t, nil, "token"); again.out == got.out {
+		t.Error("the second secret is the same")
+	}
+}
+
+func TestCheckConfig(t *testing.T) {
+	file := write(t, good)
+	tests := []struct {
+		name string
+		env  []string
+		args []string
+		want []string
+	}{
+		{"file", nil, []string{"--config", file}, []string{"good", "2 biz types", "store memory", "address 127.0.0.1:8080"}},
+		{"one dash", nil, []string{"-config=" + file, "-store.driver=bolt"}, []string{"store bolt"}},
+		{"variables", []string{"SEQD_STORE_DRIVER=bolt", "SEQD_SERVER_ADDR=[::1]:9", "SEQD_TEST_X=1"}, []string{"--config", file}, []string{"store bolt", "address [::1]:9"}},
+		{"flags over variables", []string{"SEQD_STORE_DRIVER=bolt", "SEQD_SERVER_ADDR=[::1]:9"}, []string{"--config", file, "--server.addr", "localhost:7"}, []string{"store bolt", "address localhost:7"}},
+		{"the last of two flags", nil, []string{"--config", file, "--server.addr", "localhost:7", "--server.addr=localhost:8"}, []string{"address localhost:8"}},
+		{"no file, all in variables", []string{`SEQD_BIZTYPES=[{"name": "a"}]`}, nil, []string{"1 biz types", "store bolt"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			got := runWith(t, tt.env, append([]string{"check-config"}, tt.args...)...)
+			if got.code != ExitOK || got.errs != "" {
+				t.Errorf("exit code %d, errors %q; want 0 and none", got.code, got.errs)
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(got.out, part) {
+					t.Errorf("the output is %q and does not contain %q", got.out, part)
+				}
+			}
+			// Checking must not create the data file.
+			if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
+				t.Errorf("checking left %v behind (%v)", made, err)
+			}
+		})
+	}
+}
+
+func TestRaise(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	file := write(t, "store: {bolt: {path: "+path+", lockTimeout: 50ms}}\nbizTypes: [{name: order}, {name: invite}]\n")
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5000, Step: 10}); err != nil {
+		t.Fatal(err)
+	}
+	got := runWith(t, nil, "raise", "order", "1000000", "--config", file)
+	if got.code != ExitFailed || !strings.Contains(got.errs, "another process") || !strings.Contains(got.errs, path) {
+		t.Errorf("while the file is in use: %+v", got)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"raise", "order", "1000000", "--config", file}, "order: 5000 → 1000000\n"},
+		{[]string{"raise", "--config", file, "order", "1000000"}, "order: nothing changed, it is at 1000000 already\n"},
+		{[]string{"raise", "order", "--config", file, "7"}, "order: nothing changed, it is at 1000000 already\n"},
+		{[]string{"raise", "invite", "30", "--config", file}, "invite: no counter → 30: the store had none, and has one now\n"},
+	} {
+		if got := runWith(t, nil, test.args...); got != (outcome{ExitOK, test.want, ""}) {
+			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+func TestRestored(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	file := write(t, "store: {bolt: {path: "+path+", lockTimeout: 50ms}}\nbizTypes: [{name: order}, {name: user, strategy: snowflake}]\n")
+	if got := runWith(t, nil, "restored", "--config", file); got.code != ExitConfig || !strings.Contains(got.errs, path) {
+		t.Errorf("without a store: %+v", got)
+	}
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it is safe to repeat
+		const want = "user: leases that are granted from now on begin at 20"
+		if got := runWith(t, nil, "restored", "--config", file); got.code != ExitOK || !strings.HasPrefix(got.out, want) || got.errs != "" {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+	if got := runWith(t, nil, "raise", "user", "5", "--config", file); got.code != ExitConfig || !strings.Contains(got.errs, "seqd restored") {
+		t.Errorf("raise without a counter: %+v", got)
+	}
+	if got := runWith(t, nil, "restored", "--config", write(t, "store: {bolt: {path: "+path+"}}\n"+`bizTypes: [{name: order}]`)); !strings.Contains(got.out, "no biz type leases") {
+		t.Errorf("without leases: %+v", got)
+	}
+}
+
+func TestServeOnAPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--log.level=error")
+	if got.code != ExitFailed || !strings.HasPrefix(got.errs, "seqd: server.addr: ") {
+		t.Errorf("exit code %d, errors %q; want %d and a message that names server.addr", got.code, got.errs, ExitFailed)
+	}
+}
+
+// A service ends, with the code of a failure, even if nobody reads its error output.
+func TestErrorOutputIsNotRead(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r, w := io.Pipe() // blocks writers until it is read
+	defer r.Close()
+	args := []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}
+	ended := make(chan int, 1)
+	go func() { ended <- Run(t.Context(), args, io.Discard, w, WithEnv(nil)) }()
+	select {
+	case code := <-ended:
+		if code != ExitFailed {
+			t.Errorf("the exit code is %d, want %d", code, ExitFailed)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+}
+
+func TestServeWithABrokenDataFile(t *testing.T) {
+	path := write(t, strings.Repeat("this is no data file ", 1000))
+	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--store.driver=bolt", "--store.bolt.path", path, "--log.level=error")
+	if got.code != ExitFailed || !strings.Contains(got.errs, path) {
+		t.Errorf("exit code %d, errors %q; want %d and a message that names %s", got.code, got.errs, ExitFailed, path)
+	}
+}
+
+// serve works by name and by default: the port opens, numbers are issued, and the end of the
+// context, as after a signal, ends it with 0.
+func TestServe(t *testing.T) {
+	for name, command := range map[string][]string{"by name": {"serve"}, "by default": nil} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			errs := logPipe(t)
+			ended := make(chan int, 1)
+			args := append(command, "--config", write(t, good), "--server.addr", "127.0.0.1:0")
+			go func() {
+				ended <- Run(ctx, args, io.Discard, errs.w, WithEnv(nil))
+				errs.w.Close()
+			}()
+			addr := errs.address(t)
+			url := "http://" + addr + "/seq/order"
+			if body := get(t, url); body != `{"bizType":"order","id":"100"}` {
+				t.Errorf("the first number is answered %s", body)
+			}
+			asked := outcome{ExitOK, "http://" + addr + " is alive, ready\n", ""}
+			var got outcome
+			for range 500 { // the other biz type may still be opening
+				got = runWith(t, []string{"SEQD_SERVER_ADDR=" + addr}, "healthcheck", "--config", args[len(command)+1])
+				if got == asked {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if got != asked {
+				t.Errorf("asked, it says %+v, want %+v", got, asked)
+			}
+			cancel()
+			select {
+			case code := <-ended:
+				if code != ExitOK {
+					t.Errorf("the exit code is %d, want 0", code)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("it does not stop")
+			}
+		})
+	}
+}
+
+// Without a node the exit code is 1, and neither the store nor its folder is created.
+func TestHealthcheckWithoutANode(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken.Close()
+	folder := filepath.Join(t.TempDir(), "data")
+	got := runWith(t, nil, "healthcheck", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--store.driver=bolt", "--store.bolt.path", filepath.Join(folder, "seqd.db"))
+	if got.code != ExitFailed || got.out != "" || !strings.HasPrefix(got.errs, "seqd: not alive: http://"+taken.Addr().String()+": ") {
+		t.Errorf("got %+v, want %d and a message that names the address", got, ExitFailed)
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the folder of the store was created: %v", err)
+	}
+}
+
+// A signal before the port is open is an ordinary stop.
+func TestStopBeforeStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs strings.Builder
+	args := []string{"serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--log.level=error"}
+	if code := Run(ctx, args, io.Discard, &errs, WithEnv(nil)); code != ExitOK {
+		t.Errorf("the exit code is %d with %q, want 0", code, errs.String())
+	}
+}
+
+// get repeats a request until the answer is not "starting": the port opens before the store does.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		answer, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != http.StatusServiceUnavailable || time.Now().After(end) {
+			return string(body)
+		}
+	}
+}
+
+// logs reads the log of a running program.
+type logs struct {
+	r, w *os.File
+}
+
+// logPipe redirects the error output of this process, which gets the log.
+func logPipe(t *testing.T) logs {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stderr
+	os.Stderr = w
+	t.Cleanup(func() {
+		os.Stderr = before
+		r.Close()
+	})
+	return logs{r, w}
+}
+
+// address reads the log up to the line with the address, and discards the rest.
+func (l logs) address(t *testing.T) string {
+	t.Helper()
+	lines := bufio.NewScanner(l.r)
+	for lines.Scan() {
+		var line struct{ Msg, Addr string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
+			go func() { _, _ = io.Copy(io.Discard, l.r) }()
+			return line.Addr
+		}
+	}
+	t.Fatalf("the log ended without the address: %v", lines.Err())
+	return ""
+}
+
+// The doctor exits with 1 only if something keeps seqd from working.
+func TestDoctor(t *testing.T) {
+	got := runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0")
+	if got.code != ExitOK || got.errs != "" || !strings.Contains(got.out, "warn  store.driver: memory") || !strings.HasSuffix(got.out, "nothing was changed\n") {
+		t.Errorf("%+v", got)
+	}
+	got = runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0", "--redis.addrs", "127.0.0.1:1")
+	if got.code != ExitFailed || !strings.Contains(got.out, "FAIL  redis 127.0.0.1:1: ") {
+		t.Errorf("%+v", got)
+	}
+	got = runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0", "--json")
+	var report struct {
+		Failed   bool
+		Sections []struct {
+			Name     string
+			Findings []struct{ Level, Subject, Found, Change string }
+		}
+	}
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != ExitOK || report.Failed {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if len(report.Sections) < 3 || !strings.Contains(got.out, `"level": "warn"`) {
+		t.Errorf("%s", got.out)
+	}
+}
