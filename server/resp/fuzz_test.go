@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -166,7 +167,9 @@ func TestNoAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gate.New(gate.Options{MaxCount: 1000, MaxInFlight: 1, Log: slog.New(slog.DiscardHandler)})
+	secret := access.DigestOf("a secret")
+	tokens := access.New(access.Options{Config: []access.Token{{Name: "shop", Sha256: secret, Scopes: []string{"issue:*"}, Enabled: true}}, Now: time.Now})
+	g := gate.New(gate.Options{MaxCount: 1000, MaxInFlight: 1, Guard: tokens, Log: slog.New(slog.DiscardHandler)})
 	g.Ready(issuer)
 	for _, test := range []struct {
 		name, send string
@@ -181,6 +184,7 @@ func TestNoAllocations(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			client := &pieces{piece: 1 << 20}
 			c := New(Options{Gate: g, ReadTimeout: time.Minute, IdleTimeout: time.Minute, WriteTimeout: time.Minute, Metrics: new(tally)}).newConn(client)
+			c.secret = secret
 			sent := []byte(strings.Repeat(test.send, test.times))
 			n := testing.AllocsPerRun(1000, func() {
 				client.rest = sent

@@ -162,9 +162,6 @@ func (in *input) argument() (ok bool, err error) {
 	}
 	from, to := in.next, in.next+in.size
 	if in.end-in.begin < to+len("\r\n") {
-		if to+len("\r\n") > mostBytes {
-			return false, errTooLarge
-		}
 		return false, nil
 	}
 	if in.buf[in.begin+to] != '\r' || in.buf[in.begin+to+1] != '\n' {
