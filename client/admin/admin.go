@@ -162,12 +162,21 @@ func (a *Admin) ask(ctx context.Context, r client.Request, v any) (status int, e
 		return 0, err
 	}
 	if v == nil {
-		return answer.Status, nil
+		return answer.Status, checkNoContent(answer)
 	}
 	if err := answer.JSON(v); err != nil {
 		return 0, err
 	}
 	return answer.Status, nil
+}
+
+// checkNoContent refuses an answer that is not the one to a deletion, such as a page of another
+// program.
+func checkNoContent(a *client.Answer) error {
+	if a.Status == http.StatusNoContent {
+		return nil
+	}
+	return &client.Error{Code: client.ErrBadAnswer, Status: a.Status, Addr: a.Addr, RequestID: a.RequestID, Detail: "the answer to a deletion is not 204, so it is not one of seqd"}
 }
 
 // errNoList is for JSON that is not the list that was asked for.
