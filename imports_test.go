@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -138,7 +139,7 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
-			"plugin server/access server/backends server/certificate server/config " +
+			"plugin server/access server/backends server/certificate server/compat server/config " +
 			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
 			"server/tracing strategy",
@@ -186,6 +187,10 @@ var rules = map[string]rule{
 	"server/feed": {
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
+	},
+	"server/compat": {
+		may: ". server/access server/gate server/httpapi",
+		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
 	},
 	"server/gate": {
 		may: ". server/access",
@@ -381,6 +386,40 @@ func TestImports(t *testing.T) {
 		if !seen[folder] {
 			t.Errorf("%s has a rule and no package: delete the rule", folder)
 		}
+	}
+}
+
+// The client is a module that other programs depend on. It needs the standard library and itself,
+// tests included, so that nothing else enters their builds.
+func TestClientStandsAlone(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("client", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		files++
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			first, _, _ := strings.Cut(name, "/")
+			if strings.Contains(first, ".") && name != module+"/client" && name != module+"/client/admin" {
+				t.Errorf("%s imports %s: the client needs the standard library only", file, name)
+			}
+		}
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%d files of the client were read: %v", files, err)
+	}
+	text, err := os.ReadFile("client/go.mod")
+	if err != nil || strings.Contains(string(text), "require") {
+		t.Errorf("client/go.mod requires something: %v\n%s", err, text)
 	}
 }
 

@@ -231,6 +231,7 @@ func TestMistakes(t *testing.T) {
 		"count 0":           {func(o *Options) { o.Count = 0 }, "count is 0"},
 		"count -1":          {func(o *Options) { o.Count = -1 }, "count is -1"},
 		"batch":             {func(o *Options) { o.Batch = MostBatch + 1 }, "batch is"},
+		"memory":            {func(o *Options) { o.Batch, o.Parallel = MostBatch, 5 }, "batch times parallel is 5000000"},
 		"parallel":          {func(o *Options) { o.Parallel = -1 }, "parallel is"},
 		"patience":          {func(o *Options) { o.Patience = -1 }, "patience is"},
 		"resume and force":  {func(o *Options) { o.Resume, o.Force = true, true }, "use one of them"},

@@ -120,17 +120,18 @@ func (f *flags) run(ctx context.Context, env *clitool.Env) error {
 	r.Tokens, refused = TokensOf(tables.Grants, r.BizTypes)
 	r.Warnings = append(r.Warnings, refused...)
 	if service != nil {
-		Apply(ctx, service, r.BizTypes, f.raise, f.dryRun)
+		Apply(ctx, service, r.BizTypes, Applying{Raise: f.raise, DryRun: f.dryRun, Explain: env.Explain})
 	}
-	if err := f.readAgain(ctx, db, began, tables.Rows, &r); err != nil {
-		return err
-	}
-	if f.output != "" {
+	unsure := f.readAgain(ctx, db, began, tables.Rows, &r)
+	if unsure == nil && f.output != "" {
 		if err := f.write(env, &r); err != nil {
 			return err
 		}
 	}
-	return f.show(env, &r)
+	if err := f.show(env, &r); err != nil && unsure == nil {
+		return err
+	}
+	return unsure
 }
 
 // check checks the flags, and returns the service, nil if none is asked.

@@ -42,9 +42,9 @@ type conn struct {
 	ends    bool      // nothing more is answered
 	broken  bool      // nothing can be written any more
 
-	now               time.Time // when the connection last had something to do
-	readBy, writeFrom time.Time // when the deadlines were last set
-	halfRead          bool      // the deadline is that of a command that began to arrive
+	now                 time.Time // when the connection last had something to do
+	readFrom, writeFrom time.Time // when the deadlines were last set
+	halfRead            bool      // the deadline is that of a command that began to arrive
 }
 
 // outs holds buffers for answers.
@@ -60,7 +60,9 @@ func (c *conn) serve() {
 	for !c.ends && c.read() {
 		c.answer()
 	}
-	c.linger()
+	if !c.broken {
+		linger(c.net)
+	}
 }
 
 // handshake begins TLS, if the port speaks it.
@@ -73,8 +75,7 @@ func (c *conn) handshake() bool {
 	err := encrypted.Handshake()
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
 		_, _ = plain.Conn.Write(appendError(nil, protocolError("this port speaks TLS")))
-		c.net, c.broken = plain.Conn, false
-		c.linger()
+		linger(plain.Conn)
 	}
 	return err == nil && c.net.SetDeadline(time.Time{}) == nil
 }
@@ -91,13 +92,17 @@ func (c *conn) read() bool {
 // finish a command.
 func (c *conn) setReadDeadline() {
 	opts := &c.server.opts
+	idle := opts.IdleTimeout
+	if c.server.gate.Connections.Crowded() {
+		idle = min(idle, opts.ReadTimeout) // so that idle clients do not keep others out
+	}
 	switch {
 	case !c.in.empty() && !c.halfRead:
 		c.halfRead = true
 		_ = c.net.SetReadDeadline(time.Now().Add(opts.ReadTimeout))
-	case c.in.empty() && (c.halfRead || c.now.Sub(c.readBy) > opts.IdleTimeout/lateBy):
-		c.halfRead, c.readBy = false, c.now
-		_ = c.net.SetReadDeadline(c.now.Add(opts.IdleTimeout))
+	case c.in.empty() && (c.halfRead || c.now.Sub(c.readFrom) > idle/lateBy):
+		c.halfRead, c.readFrom = false, c.now
+		_ = c.net.SetReadDeadline(c.now.Add(idle))
 	default:
 		return
 	}
@@ -169,14 +174,14 @@ const (
 	lingerBytes = 2 << 20
 )
 
-// linger ends the connection so that the client can read the last answer.
-func (c *conn) linger() {
-	half, ok := c.net.(interface{ CloseWrite() error })
-	if c.broken || !ok || half.CloseWrite() != nil {
+// linger ends a connection so that its client can read the last answer.
+func linger(c net.Conn) {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	_ = c.net.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.net, lingerBytes)
+	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, c, lingerBytes)
 }
 
 // recover ends the connection after a panic.
