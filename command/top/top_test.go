@@ -29,6 +29,14 @@ seqd_ids_rejected_total{biz_type="invite",reason="rate_limited"} %d
 seqd_http_requests_total{code="200",method="GET",route="/seq/{bizType}"} %[1]d
 seqd_http_requests_total{code="429",method="GET",route="/seq/{bizType}"} %[2]d
 seqd_http_requests_total{code="200",method="GET",route="/metrics"} 900
+seqd_http_requests_total{code="200",method="POST",route="/segments/distributor/{namespace}/{name}"} 900
+seqd_http_requests_total{code="200",method="PATCH",route="/segments/{namespace}/{name}"} %[1]d
+# TYPE seqd_resp_commands_total counter
+seqd_resp_commands_total{code="ok",command="INCR"} %[1]d
+seqd_resp_commands_total{code="overloaded",command="INCR"} %[2]d
+seqd_resp_commands_total{code="ok",command="PING"} 900
+# TYPE seqd_resp_connections gauge
+seqd_resp_connections 5
 # TYPE seqd_http_requests_in_flight gauge
 seqd_http_requests_in_flight 3
 # TYPE seqd_http_connections gauge
@@ -64,10 +72,10 @@ func at(t *testing.T, seconds int, text []byte) *sample {
 
 func TestPage(t *testing.T) {
 	p := newPage(at(t, 10, exposition(1000, 0)), at(t, 12, exposition(4000, 8)))
-	const want = `seqd top  00:16:52  1 node, 1,500 numbers/s, 4 refused/s
+	const want = `seqd top  00:16:52  1 node, 1,500 numbers/s, 8 refused/s
 
 NODE    STATE  NUMBERS/S  REQ/S  REFUSED/S  P50    P99    BACK ENDS  UP    IN FLIGHT  CONNS  VERSION
-a:8080  ready  1,500      1,504  4          55 µs  99 µs  store ok   12 s  3          4      v1
+a:8080  ready  1,500      4,508  8          55 µs  99 µs  store ok   12 s  3          9      v1
 
 BIZ TYPE  NUMBERS/S  REFUSED/S  STEP    LASTS   LEFT  TROUBLE
 order     1,500      0          64,000  30 min  -
