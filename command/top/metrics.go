@@ -40,10 +40,10 @@ func readMetrics(text []byte) (*metrics, error) {
 	m := &metrics{
 		issued: byBizType(families["seqd_ids_issued_total"]), lasts: byBizType(families["seqd_segment_in_hand_seconds"]),
 		left: byBizType(families["seqd_segment_exhaustion_seconds"]), step: byBizType(families["seqd_segment_step"]),
-		rejected: make(map[string]map[string]float64),
+		rejected:    make(map[string]map[string]float64),
 		inFlight:    sum(families["seqd_http_requests_in_flight"]),
 		connections: sum(families["seqd_http_connections"]) + sum(families["seqd_resp_connections"]),
-		started: sum(families["seqd_start_time_seconds"]), buckets: bucketsOf(families["seqd_issue_seconds"]),
+		started:     sum(families["seqd_start_time_seconds"]), buckets: bucketsOf(families["seqd_issue_seconds"]),
 	}
 	for _, of := range families["seqd_ids_rejected_total"].GetMetric() {
 		name, reason := label(of, "biz_type"), label(of, "reason")
