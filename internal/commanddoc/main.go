@@ -3,7 +3,7 @@
 //
 //	go run ./internal/commanddoc >docs/COMMANDS.md
 //
-// A test of package command compares the two.
+// A test compares the two.
 package main
 
 import (
