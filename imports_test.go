@@ -138,7 +138,7 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
-			"plugin server/access server/backends server/certificate server/config " +
+			"plugin server/access server/backends server/certificate server/compat server/config " +
 			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
 			"server/tracing strategy",
@@ -186,6 +186,10 @@ var rules = map[string]rule{
 	"server/feed": {
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
+	},
+	"server/compat": {
+		may: ". server/access server/gate server/httpapi",
+		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
 	},
 	"server/gate": {
 		may: ". server/access",
@@ -243,11 +247,11 @@ var rules = map[string]rule{
 	// Programs and examples.
 	"command": {
 		may: "command/clitool command/generate command/imports command/remote command/top " +
-			"internal/gcpace internal/version server server/access server/config server/ops",
+			"internal/gcpace internal/version server server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
 	},
 	"command/clitool": {
-		may: "client",
+		may: "client client/admin",
 		why: "commands share it, whatever they do",
 	},
 	"command/generate": {
@@ -288,6 +292,10 @@ var rules = map[string]rule{
 	// What others share.
 	"internal/bounded": {
 		why: "it limits calls of any kind",
+	},
+	"internal/commanddoc": {
+		may: "command",
+		why: "it lists the commands, which every program has",
 	},
 	"internal/configdoc": {
 		may: "server/config standard",
