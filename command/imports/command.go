@@ -23,9 +23,9 @@ const EnvDSN = "SEQD_CLIENT_DSN"
 
 const long = `Read the tables of %[1]s, and make biz types that begin above all that it has issued.
 
-Stop the servers of %[1]s first, then import, then let callers use seqd: what their servers allocate
-after the tables were read is not known here. --margin leaves numbers free for servers that cannot be
-stopped. The tables are read again at the end, and the command fails if they have changed.
+Stop the servers of %[1]s first, then import, then let callers use seqd: what their servers
+allocate after the tables were read is not known here. --margin leaves numbers free for servers that
+cannot be stopped. The tables are read again at the end, and the command fails if they have changed.
 
 Without --apply, --dry-run and -o it shows what it would do, and needs no service. It never lowers a
 counter, and can be repeated.`
