@@ -17,6 +17,7 @@ type instance struct {
 	ready    atomic.Bool // phase is ready
 	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
 	aside    bool        // see Definition
+	plain    bool        // no plugin changes how numbers are shown
 	chain    []*link
 	strategy Strategy // nil if there are only plugins, which show what they know
 	name     string
@@ -45,7 +46,7 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		rejected: d.Rejected, claim: d.Claim,
+		rejected: d.Rejected, claim: d.Claim, plain: true,
 	}
 	if i.rejected == nil {
 		i.rejected = is.rejected
@@ -54,6 +55,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 		if _, ok := l.Plugin.(Closer); ok {
 			i.closes = true
 		}
+		i.plain = i.plain && !l.Rewrites
 	}
 	return i
 }

@@ -129,8 +129,9 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 	return &call.Sequence, nil
 }
 
-// Issue fills call.Sequence with call.Count (1 to MaxCount) numbers of call.BizType, or returns an
-// [*Error] and leaves it empty. Numbers that a failed call had taken are skipped.
+// Issue fills call.Sequence with call.Count numbers of call.BizType, of the kind that call.Want
+// names, or returns an [*Error] and leaves it empty. Numbers that a failed call had taken are
+// skipped.
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.Sequence.Reset()
 	call.Limit = Limit{}
@@ -138,8 +139,10 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	if s == nil {
 		return noSlot(call.BizType)
 	}
-	if call.Count < 1 || call.Count > MaxCount {
-		return Errorf(CodeInvalidCount, "count is %d and must be from 1 to %d", call.Count, MaxCount)
+	if uint(call.Count)-1 >= MaxCount || call.Want != AnyNumbers {
+		if err := call.check(); err != nil {
+			return err
+		}
 	}
 	if is.latency == nil {
 		return is.issue(ctx, s, call)
@@ -173,19 +176,24 @@ func (is *Issuer) issue(ctx context.Context, s *slot, call *Call) error {
 // issueFrom issues from an instance. replaced is true if it was stopped because another one
 // replaces it.
 func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *Call, w *walk) (replaced bool, err error) {
-	count := call.Count
+	count, want := call.Count, call.Want
 	entered, err := is.run(ctx, i, call, w)
-	call.BizType, call.Count = i.name, count // whatever plugins made of them
+	call.BizType, call.Count, call.Want = i.name, count, want // whatever plugins made of them
 	switch {
 	case err == nil:
-		is.observer.Issued(call.BizType, count)
+		is.observer.Issued(call.BizType, call.Sequence.Len())
 		return false, nil
-	case CodeOf(err) == CodeStopping && s.serving.Load() != i && !is.changes.over():
+	case is.replaced(s, i, err):
 		is.undo(ctx, i, call, w, entered, AsError(err))
 		call.Limit = Limit{} // it was that of another definition
 		return true, nil
 	}
 	return false, is.reject(ctx, i, call, w, entered, err)
+}
+
+// replaced reports whether an error of an instance came because another one replaces it.
+func (is *Issuer) replaced(s *slot, i *instance, err error) bool {
+	return CodeOf(err) == CodeStopping && s.serving.Load() != i && !is.changes.over()
 }
 
 // undo calls OnError of the plugins that were entered.
@@ -240,7 +248,12 @@ func (is *Issuer) admit(ctx context.Context, s *slot, name string, w *walk, show
 
 // run calls the plugins and the strategy. It returns how many plugins were entered.
 func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (entered int, err error) {
-	count := call.Count
+	count, want := call.Count, call.Want
+	if want != AnyNumbers {
+		if err := i.can(want, count); err != nil {
+			return 0, err
+		}
+	}
 	for _, l := range i.chain {
 		if err := w.before(ctx, l, call); err != nil {
 			return entered, err
@@ -252,27 +265,38 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 			return entered, err
 		}
 	}
-	if err := generate(ctx, i, count, &call.Sequence); err != nil {
+	if want == AnyNumbers {
+		err = generate(ctx, i, count, &call.Sequence)
+	} else {
+		err = generateOne(ctx, i, want, count, &call.Sequence)
+	}
+	if err != nil {
 		return entered, err
 	}
-	if got := call.Sequence.Len(); got != count {
+	if got := call.Sequence.Len(); got != count && (want != OneRange || count != 0) {
 		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", i.kind, got, count)
 	}
 	if len(i.chain) == 0 {
 		return 0, nil
 	}
-	sum := call.Sequence.sum()
+	return entered, is.after(ctx, i, call, w)
+}
+
+// after calls After of the plugins.
+func (is *Issuer) after(ctx context.Context, i *instance, call *Call, w *walk) error {
+	count, sum := call.Sequence.Len(), call.Sequence.sum()
+	call.Count = count
 	for _, l := range i.chain {
 		if err := w.after(ctx, l, call); err != nil {
 			is.abandoned(i, count, err)
-			return entered, err
+			return err
 		}
 		if err := call.Sequence.check(count, sum); err != nil {
 			is.abandoned(i, count, err)
-			return entered, fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
+			return fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
 		}
 	}
-	return entered, nil
+	return nil
 }
 
 // abandoned reports numbers that the strategy made and a plugin refused.

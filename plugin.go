@@ -21,15 +21,35 @@ type Caller struct {
 type Call struct {
 	// BizType is the name of the biz type.
 	BizType string
-	// Count is how many numbers are wanted, at least 1.
+	// Count is how many numbers are wanted: 1 to [MaxCount]. With [OneRange] it is up to [MaxRange],
+	// or 0 for as many as the strategy takes at a time.
 	Count int
+	// Want is what kind of numbers is wanted.
+	Want Want
 	// Caller is who asked.
 	Caller Caller
-	// Sequence is empty in Before and holds Count numbers in After.
+	// Sequence is empty in Before and holds Count numbers in After. A plugin sees a Count of 0 only
+	// in Before and OnError.
 	Sequence Sequence
 	// Limit is the caller's rate limit, which the answer shows; zero if there is none.
 	Limit Limit
 }
+
+// Want is what kind of numbers a [Call] asks for.
+type Want uint8
+
+const (
+	// AnyNumbers is numbers in the order of the biz type.
+	AnyNumbers Want = iota
+	// Consecutive is AnyNumbers without a gap between them: one [Run] with stride 1. A strategy that
+	// is no [ConsecutiveGenerator] can only give one number.
+	Consecutive
+	// OneRange is consecutive numbers that the caller issues later, such as a segment for a client
+	// that counts by itself. They are unique like all others, but not in order with them. It is
+	// refused with [CodeInvalidRequest] if the strategy is no [Ranger], or if a plugin is bound
+	// without [BoundPlugin].Ranges.
+	OneRange
+)
 
 // Limit is the state of a rate limit for one caller.
 type Limit struct {
@@ -127,6 +147,9 @@ type BoundPlugin struct {
 	// goroutine of the request. Any other plugin runs in a goroutine of its own, and a request
 	// waits for it at most [Options].PluginTimeout.
 	Quick bool
+	// Ranges is true if the plugin tolerates numbers that it does not see one by one, and that are
+	// issued later: see [OneRange].
+	Ranges bool
 	// Order is the place in the chain. Plugins with a smaller order run first, in Before, After and
 	// OnError. Plugins with equal orders run in the order in which they are listed.
 	Order  int

@@ -75,6 +75,20 @@ func (s *Sequence) First() int64 {
 	return s.runs[0].First
 }
 
+// Last returns the last number, 0 for an empty sequence.
+func (s *Sequence) Last() int64 {
+	if s.count == 0 {
+		return 0
+	}
+	run := s.runs[len(s.runs)-1]
+	return run.First + int64(run.Count-1)*run.Stride
+}
+
+// Consecutive reports whether the numbers are one run with stride 1.
+func (s *Sequence) Consecutive() bool {
+	return len(s.runs) == 1 && (s.runs[0].Stride == 1 || s.count == 1)
+}
+
 // Numbers yields every number in order.
 func (s *Sequence) Numbers() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
@@ -225,4 +239,27 @@ func (s *Sequence) check(count int, sum uint64) error {
 		return errors.New("a number is shown with a line break")
 	}
 	return nil
+}
+
+// takeFrom appends the first n numbers of runs, which it changes, and returns what is left of them.
+// If there are fewer, it takes none.
+func (s *Sequence) takeFrom(runs []Run, n int) (rest []Run, ok bool) {
+	held := 0
+	for k := 0; k < len(runs) && held < n; k++ {
+		held += runs[k].Count
+	}
+	if held < n {
+		return runs, false
+	}
+	for n > 0 {
+		r := &runs[0]
+		part := min(n, r.Count)
+		s.Add(r.First, part, r.Stride)
+		if n -= part; part == r.Count {
+			runs = runs[1:]
+			continue
+		}
+		r.First, r.Count = r.First+int64(part)*r.Stride, r.Count-part
+	}
+	return runs, true
 }

@@ -24,6 +24,31 @@ type Strategy interface {
 	Close(ctx context.Context) error
 }
 
+// PartialGenerator is implemented by strategies that can return what they have if it is less than
+// was asked for. Then callers who share one Generate lose nothing if it fails.
+type PartialGenerator interface {
+	// GenerateSome is Generate, except that an error skips nothing: the numbers that it added to seq,
+	// 0 to n−1, belong to the caller.
+	GenerateSome(ctx context.Context, n int, seq *Sequence) error
+}
+
+// ConsecutiveGenerator is implemented by strategies that can make numbers without a gap.
+type ConsecutiveGenerator interface {
+	// GenerateConsecutive adds n numbers, 1 to [MaxCount], as one run with stride 1 to seq, which is
+	// empty, or returns an error. They are in order with the numbers of Generate. It may skip
+	// numbers to find a run.
+	GenerateConsecutive(ctx context.Context, n int, seq *Sequence) error
+}
+
+// Ranger is implemented by strategies that can hand out a range of numbers beside those of
+// Generate.
+type Ranger interface {
+	// GenerateRange adds a range of n numbers, 1 to [MaxRange], as one run with stride 1 to seq,
+	// which is empty, or returns an error. n = 0 asks for as many as the strategy takes at a time.
+	// No other call of any process gets these numbers. They are not in order with those of Generate.
+	GenerateRange(ctx context.Context, n int64, seq *Sequence) error
+}
+
 // HealthReporter is implemented by strategies that can tell, without a request, that they could not
 // issue a number.
 type HealthReporter interface {

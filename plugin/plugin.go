@@ -54,6 +54,10 @@ type Factory struct {
 	// Quick is true if the plugin always returns promptly, or when the context ends. See
 	// seqd.BoundPlugin.
 	Quick bool
+	// Ranges is true if the plugin tolerates that a caller takes a range of numbers at once and
+	// issues them later. A plugin that changes how numbers are shown, records them or limits them
+	// does not. See seqd.BoundPlugin.
+	Ranges bool
 	// Settings returns a pointer to new default settings: a struct whose fields have `config` tags
 	// with the names of the keys. The names "name" and "order" are reserved. It may implement
 	// seqd.Validator.

@@ -23,6 +23,7 @@ func init() {
 		Name:     name,
 		Order:    950,
 		Quick:    true,
+		Ranges:   true, // it counts the numbers of a range when the range is handed out
 		Settings: func() any { return &struct{}{} },
 		Check:    check,
 		New: func(env plugin.Env, bizType seqd.BizType, _ seqd.PluginBinding) (seqd.Plugin, error) {

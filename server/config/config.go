@@ -13,10 +13,12 @@ import (
 // Config is the whole configuration. [Load] returns a validated one.
 type Config struct {
 	Server Server `config:"server"`
-	Log    Log    `config:"log"`
-	Store  Store  `config:"store"`
-	Redis  Redis  `config:"redis"`
-	Auth   Auth   `config:"auth"`
+	// Resp is the Redis protocol.
+	Resp  Resp  `config:"resp"`
+	Log   Log   `config:"log"`
+	Store Store `config:"store"`
+	Redis Redis `config:"redis"`
+	Auth  Auth  `config:"auth"`
 	// BizTypesFrom is where definitions of biz types come from. `store`: `bizTypes` are only the
 	// first ones, and from then on the store decides. `config`: `bizTypes` are all of them, and
 	// only the configuration changes them.
@@ -107,6 +109,16 @@ type TLS struct {
 
 // Configured reports whether connections are encrypted.
 func (t *TLS) Configured() bool { return t.CertFile != "" && t.KeyFile != "" }
+
+// Resp is the Redis protocol. The settings of `server` hold for it too: TLS, limits, time-outs.
+type Resp struct {
+	// Addr is the address to listen on [for Redis clients](API.md#redis-protocol), as host:port.
+	// Port 0 takes a free port. Empty listens on none.
+	Addr string `config:"addr"`
+}
+
+// Configured reports whether the Redis protocol is served.
+func (r *Resp) Configured() bool { return r.Addr != "" }
 
 // Log is what is logged and how.
 type Log struct {

@@ -110,6 +110,7 @@ func flagsBeside(key string) map[string]string {
 // another is a good value other than the default, for each key, as a file and as a flag say it.
 var another = map[string]struct{ yaml, text string }{
 	"server.addr":              {`"[::1]:1"`, "[::1]:1"},
+	"resp.addr":                {`"[::1]:2"`, "[::1]:2"},
 	"server.maxCount":          {"7", "7"},
 	"server.drainDelay":        {"7s", "7s"},
 	"server.stopTimeout":       {"7s", "7s"},

@@ -104,6 +104,7 @@ const noBizTypes = "there is none; at least one is needed, in the file that --co
 // validate checks everything but each biz type by itself.
 func (c *Config) validate(p *problems) {
 	c.Server.validate(p)
+	c.Resp.validate(p, c.Server.Addr)
 	p.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	p.oneOf("log.format", c.Log.Format, "json", "text")
 	c.Store.validate(p)
@@ -112,7 +113,10 @@ func (c *Config) validate(p *problems) {
 	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
 	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
 	c.Auth.validate(p)
-	p.check(c.Auth.Mode != "auto" || c.Auth.Enforced() || IsLoopback(c.Server.Addr), "server.addr", "%s %s", c.Server.Addr, NotLoopback)
+	c.Auth.opens(p, "server.addr", c.Server.Addr)
+	if c.Resp.Configured() {
+		c.Auth.opens(p, "resp.addr", c.Resp.Addr)
+	}
 	p.duration("idempotency.ttl", c.Idempotency.TTL, time.Minute, 168*time.Hour)
 	p.check(c.Metrics.MaxBizTypes >= 0 && c.Metrics.MaxBizTypes <= 10_000, "metrics.maxBizTypes", "%d is outside 0 to 10000", c.Metrics.MaxBizTypes)
 	names := make(map[string]int, len(c.BizTypes))
@@ -272,12 +276,46 @@ func (p *problems) server(key string, timeout time.Duration, maxConnections int,
 	p.oneOf(key+".failover", failover, Lossy, Lossless)
 }
 
-func (s *Server) validate(p *problems) {
-	_, port, err := net.SplitHostPort(s.Addr)
+// addr checks an address to listen on.
+func (p *problems) addr(key, addr string) {
+	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	p.check(err == nil, "server.addr", "%q is not host:port with a port from 0 to 65535", s.Addr)
+	p.check(err == nil, key, "%q is not host:port with a port from 0 to 65535", addr)
+}
+
+// opens checks that an address may be opened without tokens, if there are none.
+func (a *Auth) opens(p *problems, key, addr string) {
+	p.check(a.Mode != "auto" || a.Enforced() || IsLoopback(addr), key, "%s %s", addr, NotLoopback)
+}
+
+func (r *Resp) validate(p *problems, httpAddr string) {
+	if !r.Configured() {
+		return
+	}
+	p.addr("resp.addr", r.Addr)
+	p.check(!samePort(r.Addr, httpAddr), "resp.addr", "%s is the port of server.addr, %s: the Redis protocol needs a port of its own", r.Addr, httpAddr)
+}
+
+// samePort reports whether two addresses to listen on cannot both be opened: they have the same
+// port, and the same host or one that means all.
+func samePort(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	numberA, _ := strconv.Atoi(portA)
+	numberB, _ := strconv.Atoi(portB)
+	return errA == nil && errB == nil && numberA == numberB && numberA != 0 && (hostA == hostB || everyHost(hostA) || everyHost(hostB))
+}
+
+// everyHost reports whether a host to listen on means all addresses of the machine.
+func everyHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+func (s *Server) validate(p *problems) {
+	p.addr("server.addr", s.Addr)
 	p.check(s.MaxCount >= 1 && s.MaxCount <= seqd.MaxCount, "server.maxCount", "%d is outside 1 to %d", s.MaxCount, seqd.MaxCount)
 	p.duration("server.drainDelay", s.DrainDelay, 0, time.Hour)
 	p.duration("server.stopTimeout", s.StopTimeout, time.Second, time.Hour)

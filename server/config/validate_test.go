@@ -28,6 +28,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"tracing.sampleRatio":       {"-0.1", "1.1"},
 
 		"server.addr":              {`nowhere`, `127.0.0.1`, `127.0.0.1:`, `127.0.0.1:http`, `127.0.0.1:65536`, `127.0.0.1:-1`, `::1:8080`, `192.0.2.1:8080`},
+		"resp.addr":                {`nowhere`, `127.0.0.1:`, `127.0.0.1:65536`, `192.0.2.1:6380`, `127.0.0.1:8080`, `127.0.0.1:08080`},
 		"server.maxCount":          {"0", "-1", "1000001"},
 		"server.drainDelay":        {"-1s", "1h1s"},
 		"server.stopTimeout":       {"0s", "999ms", "1h1s"},
@@ -108,6 +109,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"tracing.sampleRatio":       {"0", "1", "0.001"},
 
 		"server.addr":              {`"127.0.0.1:0"`, `"127.0.0.1:65535"`},
+		"resp.addr":                {`""`, `"127.0.0.1:0"`, `"[::1]:8080"`, `"127.0.0.2:8080"`},
 		"server.maxCount":          {"1", "1000000"},
 		"server.drainDelay":        {"0s", "0", "1h"},
 		"server.stopTimeout":       {"1s", "1h"},

@@ -150,6 +150,7 @@ func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (boun
 	}
 	return seqd.BoundPlugin{
 		Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
+		Ranges: factory.Ranges && factory.Shape == nil,
 	}, nil
 }
 

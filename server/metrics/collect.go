@@ -16,6 +16,8 @@ type Source struct {
 	Issuer *seqd.Issuer
 	// HTTP returns the state of the HTTP server.
 	HTTP func() HTTP
+	// RESPConnections returns how many connections of the Redis protocol are open.
+	RESPConnections func() int64
 	// Backends reports whether each back end answered last time.
 	Backends func(tell func(name string, up bool))
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is false
@@ -58,6 +60,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}()
 	s := *m.source.Load()
 	m.collectRoutes(to)
+	m.collectCommands(to)
 	for _, h := range *m.latencies.Load() {
 		to <- h
 	}
@@ -115,6 +118,9 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		idempotentTotal.send(to, float64(h.Issued), "issued")
 		idempotentTotal.send(to, float64(h.Replayed), "replayed")
 		idempotentTotal.send(to, float64(h.Failed), "failed")
+	}
+	if s.RESPConnections != nil {
+		respConnections.send(to, float64(s.RESPConnections()))
 	}
 	if s.Backends != nil {
 		s.Backends(func(name string, up bool) { backendUp.send(to, truth(up), name) })

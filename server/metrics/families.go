@@ -82,6 +82,12 @@ var (
 	idempotentTotal    = counter("seqd_idempotent_requests_total", "Requests with an Idempotency-Key: issued, replayed (answered as before) or failed.", "outcome")
 )
 
+// The Redis protocol.
+var (
+	commandsTotal   = counter("seqd_resp_commands_total", "Answered commands of the Redis protocol, by command and error code; ok for good answers.", "command", "code")
+	respConnections = gauge(most, "seqd_resp_connections", "Connections of the Redis protocol that are open.")
+)
+
 // Issuing.
 var (
 	issuedTotal   = counter("seqd_ids_issued_total", "Numbers that were handed to callers.", "biz_type")

@@ -58,9 +58,10 @@ type Metrics struct {
 	// another
 	storeAway atomic.Pointer[string]
 
-	mu     sync.Mutex // guards additions to latencies and routes
-	routes []*route
-	scrape sync.Mutex // held during a collection; guards what follows
+	mu       sync.Mutex // guards additions to latencies, routes and commands
+	routes   []*route
+	commands []*command
+	scrape   sync.Mutex // held during a collection; guards what follows
 	// sums are the values last shown for counters that share the label Other.
 	sums map[series]float64
 }
@@ -93,11 +94,15 @@ func (m *Metrics) Issued(bizType string, n int) { m.of(bizType).issued.Add(int64
 
 // Rejected implements [seqd.Observer].
 func (m *Metrics) Rejected(bizType string, code seqd.Code) {
-	i, known := reasonIndex[code]
-	if !known {
-		i = len(reasons) - 1
+	m.of(bizType).rejected[indexOf(code)].Add(1)
+}
+
+// indexOf returns the index of a code in reasons: that of the last one for a foreign code.
+func indexOf(code seqd.Code) int {
+	if i, known := reasonIndex[code]; known {
+		return i
 	}
-	m.of(bizType).rejected[i].Add(1)
+	return len(reasons) - 1
 }
 
 var reasonIndex = func() map[seqd.Code]int {

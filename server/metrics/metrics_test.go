@@ -407,9 +407,11 @@ func driven(t *testing.T) *Metrics {
 			define("snowflake", measures(seqd.GaugeMachineID, 1.0, seqd.GaugeMachineIDsFree, 1.0, seqd.GaugeMachineIDsUsed, 1.0, seqd.GaugeLeaseLeft, 1.0, seqd.GaugeClockOffset, 1.0,
 				seqd.GaugeTimeLeft, 1.0).of("r")),
 		),
-		HTTP:       func() HTTP { return HTTP{InFlight: 1} },
-		Backends:   func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
-		FailedOver: func() (*seqd.Error, bool) { return seqd.Errorf(seqd.CodeStoreFailedOver, "look"), true },
+		HTTP: func() HTTP { return HTTP{InFlight: 1} },
+
+		RESPConnections: func() int64 { return 3 },
+		Backends:        func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
+		FailedOver:      func() (*seqd.Error, bool) { return seqd.Errorf(seqd.CodeStoreFailedOver, "look"), true },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},
@@ -417,6 +419,7 @@ func driven(t *testing.T) *Metrics {
 		LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
 	m.Route("/seq/{bizType}")("GET", 200)
+	m.Command("INCR")("", 2)
 	m.Issued("segment", 1)
 	m.Rejected("segment", seqd.CodeExhausted)
 	m.Took("segment", 1)

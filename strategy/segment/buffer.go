@@ -91,8 +91,16 @@ func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, flo
 
 // take adds n numbers to seq, 1 ≤ n ≤ seqd.MaxCount.
 func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
+	if err := checkCount(n); err != nil {
+		return err
+	}
 	var p patience
-	return b.takeWith(ctx, n, seq, &p)
+	before := seq.Len()
+	err := b.takeWith(ctx, n, seq, &p)
+	if taken := seq.Len() - before; err != nil && taken > 0 {
+		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
+	}
+	return err
 }
 
 // patience is until when a caller waits, zero before it first waits. It covers everything that one
@@ -107,11 +115,9 @@ func (p *patience) timer(wait time.Duration) *time.Timer {
 	return time.NewTimer(time.Until(p.until))
 }
 
-// takeWith is take for a caller that may already have waited.
+// takeWith is take for a caller that may already have waited. After an error, the numbers that it
+// added belong to the caller.
 func (b *buffer) takeWith(ctx context.Context, n int, seq *seqd.Sequence, p *patience) error {
-	if uint(n)-1 >= seqd.MaxCount {
-		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
-	}
 	blk := b.current.Load()
 	end := blk.next.Add(int64(n))
 	first := end - int64(n)
@@ -144,7 +150,7 @@ func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, s
 	for missing > 0 {
 		next, wake, err := b.advance(blk, int64(missing))
 		if err != nil {
-			return b.giveUp(n-missing, err)
+			return err
 		}
 		if next == nil {
 			if late == nil {
@@ -161,7 +167,7 @@ func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, s
 				err = seqd.AsError(ctx.Err())
 			}
 			b.leave(missing)
-			return b.giveUp(n-missing, err)
+			return err
 		}
 		blk = next
 		end := blk.next.Add(int64(missing))
@@ -172,14 +178,6 @@ func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, s
 		missing = blk.takeRest(first, missing, seq)
 	}
 	return nil
-}
-
-// giveUp reports the numbers that a failed call had already taken, which are skipped.
-func (b *buffer) giveUp(taken int, err error) error {
-	if taken > 0 && err != errLeft { // a caller that goes back to the cursor keeps them
-		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
-	}
-	return err
 }
 
 // advance returns the block after used, which has no numbers left. If there is none, it registers

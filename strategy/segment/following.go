@@ -95,6 +95,7 @@ type moves struct {
 // follower is Shared or Stored.
 type follower interface {
 	counting
+	seqd.Ranger
 	seqd.Measurer
 	knowing
 	inheriting
@@ -181,13 +182,44 @@ func (s *Shared) yields() bool {
 	return s.machine.Yields()
 }
 
-// Generate adds n numbers to seq. A caller who comes while the sequencer changes waits for that.
+// Generate adds n numbers to seq.
 func (f *Following) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return f.ask(ctx, follower.Generate, n, seq)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (f *Following) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, f)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (f *Following) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, f)
+}
+
+// GenerateRange implements [seqd.Ranger].
+func (f *Following) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
+	return f.ask(ctx, func(t follower, ctx context.Context, n int, seq *seqd.Sequence) error {
+		return t.GenerateRange(ctx, int64(n), seq)
+	}, int(n), seq)
+}
+
+// some implements [takesSome].
+func (f *Following) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return f.ask(ctx, follower.some, n, seq)
+}
+
+// skipped implements [takesSome].
+func (f *Following) skipped(n int64, why error) { f.present.Load().skipped(n, why) }
+
+// ask gets numbers from the strategy that issues now. A caller who comes while the sequencer changes
+// waits for that.
+func (f *Following) ask(ctx context.Context, get func(follower, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	before := seq.Len()
 	var late *time.Timer
 	for {
 		t := f.present.Load()
-		err := t.Generate(ctx, n, seq)
+		err := get(t.follower, ctx, n, seq)
 		if err == nil || seq.Len() > before || !isMoved(err) {
 			return err
 		}

@@ -16,11 +16,13 @@ type known struct {
 	// the highest of those that did not come from the cursor, so that the cursor may be behind it
 	alone int64
 	ceil  int64 // the highest number that was in the cursor
+	// the highest number of a range that a caller issues from later
+	beside int64
 }
 
 // with combines what two processes know.
 func (k known) with(other known) known {
-	return known{issued: max(k.issued, other.issued), alone: max(k.alone, other.alone), ceil: max(k.ceil, other.ceil)}
+	return known{issued: max(k.issued, other.issued), alone: max(k.alone, other.alone), ceil: max(k.ceil, other.ceil), beside: max(k.beside, other.beside)}
 }
 
 // behind reports whether the cursor may be below numbers that this process has issued.
@@ -134,12 +136,13 @@ func inherit(heir inheriting, from seqd.Strategy) {
 func (s *Strategy) knows() known {
 	k := s.heritage
 	k.issued = max(k.issued, s.buffer.issued())
-	k.alone = k.issued
+	k.alone, k.beside = k.issued, s.besides()
 	return k
 }
 
 func (s *Strategy) inherit(k known) {
 	s.heritage = k
+	s.inheritBeside(k)
 	s.buffer.highest = max(s.buffer.highest, k.issued, k.ceil)
 }
 
@@ -152,10 +155,11 @@ func (s *Shared) knows() known {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.machine.Known(alone)
-	return known{issued: k.Issued, alone: k.Alone, ceil: k.Ceil}
+	return known{issued: k.Issued, alone: k.Alone, ceil: k.Ceil, beside: s.besides()}
 }
 
 func (s *Shared) inherit(k known) {
+	s.inheritBeside(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.machine.Inherit(cursor.Known{Issued: k.issued, Alone: k.alone, Ceil: k.ceil})

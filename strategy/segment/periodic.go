@@ -54,6 +54,7 @@ type counting interface {
 	seqd.Strategy
 	seqd.HealthReporter
 	seqd.DegradedReporter
+	takesSome
 	// watch sets alive, which is called after every allocation. It is called before anything else.
 	watch(alive func(ctx context.Context) error)
 	// prepare fetches numbers before the first request.
@@ -127,13 +128,45 @@ func (s *Periodic) Init(ctx context.Context, _ bool) error {
 
 // Generate adds n numbers of the period that is present when the call begins.
 func (s *Periodic) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return s.ask(ctx, counting.Generate, n, seq)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (s *Periodic) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, s)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (s *Periodic) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, s)
+}
+
+// GenerateRange refuses: a caller would issue the numbers of a period after its end.
+func (s *Periodic) GenerateRange(context.Context, int64, *seqd.Sequence) error {
+	return seqd.Errorf(seqd.CodeInvalidRequest, "%s hands out no ranges: its numbers reset", s.bizType.Name)
+}
+
+// some implements [takesSome].
+func (s *Periodic) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return s.ask(ctx, counting.some, n, seq)
+}
+
+// skipped implements [takesSome].
+func (s *Periodic) skipped(n int64, why error) {
+	if n > 0 {
+		s.env.Observer.Event(seqd.Event{BizType: s.bizType.Name, Kind: seqd.EventAbandoned, Numbers: n, Err: why})
+	}
+}
+
+// ask gets numbers of the present period.
+func (s *Periodic) ask(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	before := seq.Len()
 	for attempt := 0; ; attempt++ {
 		v, err := s.now(ctx)
 		if err != nil {
 			return err
 		}
-		err = v.Generate(ctx, n, seq)
+		err = get(v.counting, ctx, n, seq)
 		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !s.isClosed() {
 			// the clock has jumped back to a period that was just closed
 			s.view.CompareAndSwap(v, nil)

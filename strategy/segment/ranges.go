@@ -37,6 +37,7 @@ type ranges struct {
 	failure string     // the failure that was logged last, "" after a success
 	away    error      // why the store gives no ranges now, nil if it does or never will
 	pace    pace       // how fast numbers leave the store
+	beside  beside     // ranges that callers issue from later
 }
 
 // counter implements [follower].
@@ -133,11 +134,13 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		if err != nil {
 			return persist.Range{}, err
 		}
+		besides := s.besides()
+		floor = max(floor, besides)
 		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: floor, To: to}, counter.Step)
 		// An empty epoch is left by raise, by a new record and by per-node ordering. Each of them
 		// says where numbers continue. What an old cursor held is skipped, but it is no evidence
 		// that the store was restored.
-		if epoch, ok := to.Cursor(); ok && epoch == "" && s.shared != nil && counter.Max >= s.shared.passed() {
+		if epoch, ok := to.Cursor(); ok && epoch == "" && s.shared != nil && counter.Max >= max(s.shared.passed(), besides) {
 			req.Gap = 0
 		}
 		base := begins(counter, req)

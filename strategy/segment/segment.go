@@ -99,6 +99,27 @@ func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 	return s.buffer.take(ctx, n, seq)
 }
 
+// some implements [takesSome].
+func (s *Strategy) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+	var p patience
+	return s.buffer.takeWith(ctx, n, seq, &p)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (s *Strategy) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, s)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (s *Strategy) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, s)
+}
+
+// GenerateRange implements [seqd.Ranger].
+func (s *Strategy) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
+	return s.handOut(ctx, n, s.buffer.top(), seq)
+}
+
 // Health returns why the next request would be refused.
 func (s *Strategy) Health() error { return s.buffer.health() }
 
@@ -117,5 +138,6 @@ func (s *Strategy) forget(context.Context) error { return nil }
 // Close returns the numbers that nobody got to the store, so that the next process continues where
 // this one stopped.
 func (s *Strategy) Close(ctx context.Context) error {
+	s.endHandOuts(ctx)
 	return s.giveBack(ctx, s.buffer.close(ctx, errStopping))
 }

@@ -86,9 +86,26 @@ func (s *Shared) Init(ctx context.Context, fresh bool) error {
 // Generate adds n numbers to seq, as one run or, if a range ends in between, as several ascending
 // runs. Online it takes from the cursor, alone from the local buffer, and mending it waits.
 func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	if uint(n)-1 >= seqd.MaxCount {
-		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
-	}
+	return generateAll(ctx, n, seq, s)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (s *Shared) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, s)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (s *Shared) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, s)
+}
+
+// GenerateRange implements [seqd.Ranger].
+func (s *Shared) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
+	return s.handOut(ctx, n, s.measure().highest, seq)
+}
+
+// some implements [takesSome].
+func (s *Shared) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 	goal := seq.Len() + n
 	var p patience
 	var late *time.Timer
@@ -102,9 +119,6 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 			if err == errLeft {
 				continue
 			}
-			if err != nil {
-				s.skipped(int64(n-missing), err) // what it took itself the buffer tells
-			}
 			return err
 		}
 		wake, err := s.join(ctx, int64(missing), seq)
@@ -116,7 +130,6 @@ func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 			err = s.await(ctx, wake, late.C, int64(missing))
 		}
 		if err != nil {
-			s.skipped(int64(n-(goal-seq.Len())), err)
 			return err
 		}
 	}
@@ -214,6 +227,7 @@ func (s *Shared) Close(ctx context.Context) error {
 	if closed {
 		return nil
 	}
+	s.endHandOuts(ctx)
 	ended := make(chan struct{})
 	go func() { s.work.Wait(); close(ended) }()
 	select {

@@ -112,9 +112,30 @@ func (s *Stored) Init(ctx context.Context, fresh bool) error {
 
 // Generate adds n numbers to seq, as one run or, at the very end of all numbers, several.
 func (s *Stored) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	if uint(n)-1 >= seqd.MaxCount {
-		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
-	}
+	return generateAll(ctx, n, seq, s)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (s *Stored) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, s)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (s *Stored) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, s)
+}
+
+// GenerateRange implements [seqd.Ranger]. The sequencer epoch stays as it is: if the store sequences
+// the counter, its next take begins above the range.
+func (s *Stored) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
+	s.mu.Lock()
+	seen := s.machine.Seen()
+	s.mu.Unlock()
+	return s.handOut(ctx, n, seen, seq)
+}
+
+// some implements [takesSome].
+func (s *Stored) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 	goal := seq.Len() + n
 	var p patience
 	var late *time.Timer
@@ -132,7 +153,6 @@ func (s *Stored) Generate(ctx context.Context, n int, seq *seqd.Sequence) error 
 			err = s.await(ctx, wake, late.C, int64(missing))
 		}
 		if err != nil {
-			s.skipped(int64(n-(goal-seq.Len())), err)
 			return err
 		}
 	}
@@ -166,7 +186,8 @@ func (s *Stored) send(b *batch) (more bool) {
 		want += lateCallers
 	}
 	take := s.machine.Send(time.Now(), want)
-	req := persist.Request{BizTag: s.name, Size: take.Size, Floor: take.Floor, Step: s.step, To: take.To}
+	floor := max(take.Floor, s.besides())
+	req := persist.Request{BizTag: s.name, Size: take.Size, Floor: floor, Step: s.step, To: take.To}
 	req = s.settings.withGaps(req, s.record.Step)
 	s.mu.Unlock()
 	var r persist.Range
@@ -409,7 +430,7 @@ func (s *Stored) knows() known {
 	defer s.mu.Unlock()
 	k := s.heritage
 	k.issued = max(k.issued, s.machine.Issued())
-	k.alone = k.issued
+	k.alone, k.beside = k.issued, s.besides()
 	return k
 }
 
@@ -417,6 +438,7 @@ func (s *Stored) inherit(k known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heritage = k
+	s.inheritBeside(k)
 	s.machine.Inherit(max(k.issued, k.alone, k.ceil))
 }
 
@@ -444,6 +466,7 @@ func (s *Stored) Close(ctx context.Context) error {
 	if then != nil {
 		then()
 	}
+	s.endHandOuts(ctx)
 	ended := make(chan struct{})
 	go func() { s.work.Wait(); close(ended) }()
 	select {

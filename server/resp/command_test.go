@@ -1,0 +1,95 @@
+package resp_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// TestAnswers: what each command answers, to the byte.
+func TestAnswers(t *testing.T) {
+	for _, test := range []struct{ name, send, want string }{
+		{"one number", form("INCR", "order"), ":100\r\n"},
+		{"lower case", form("incr", "order"), ":100\r\n"},
+		{"several", form("INCRBY", "order", "10"), ":109\r\n"},
+		{"one after the other", form("INCR", "order") + form("INCRBY", "order", "10") + form("INCR", "order"), ":100\r\n:110\r\n:111\r\n"},
+		{"text", form("SEQ.NEXT", "order"), "$3\r\n100\r\n"},
+		{"texts", form("seq.next", "order", "count", "3"), "*3\r\n$3\r\n100\r\n$3\r\n101\r\n$3\r\n102\r\n"},
+		{"a batch of one", form("SEQ.NEXT", "order", "COUNT", "1"), "*1\r\n$3\r\n100\r\n"},
+		{"shown otherwise", form("SEQ.NEXT", "ticket"), "$2\r\nA7\r\n"},
+		{"no number is spent", form("INCR", "ticket") + form("INCRBY", "ticket", "2") + form("SEQ.NEXT", "ticket"),
+			strings.Repeat("-ERR invalid_request: the IDs of ticket are not plain numbers; SEQ.NEXT ticket returns them as text\r\n", 2) + "$2\r\nA7\r\n"},
+		{"inline", "INCR order\r\nincr 'order'\nINCR \"ord\\x65r\"\r\n", ":100\r\n:101\r\n:102\r\n"},
+		{"nothing", "\r\n*0\r\n\n  \r\n" + form("PING"), "+PONG\r\n"},
+		{"ping", form("PING", "a\r\nb"), "$4\r\na\r\nb\r\n"},
+		{"echo", form("ECHO", ""), "$0\r\n\r\n"},
+		{"select", form("SELECT", "0") + form("SELECT", "1"), "+OK\r\n-ERR invalid_request: DB index is out of range: there is only 0\r\n"},
+		{"auth without tokens", form("AUTH", "x") + form("AUTH", "me", "x"), "+OK\r\n+OK\r\n"},
+		{"names", form("CLIENT", "GETNAME") + form("CLIENT", "SETNAME", "app") + form("CLIENT", "getname"), "$-1\r\n+OK\r\n$3\r\napp\r\n"},
+		{"what libraries say", form("CLIENT", "SETINFO", "LIB-NAME", "x y") + form("CLIENT", "ID"), "+OK\r\n:1\r\n"},
+		{"unknown biz type", form("INCR", "nope"), "-ERR unknown_biz_type: no biz type is called \"nope\"\r\n"},
+		{"count 0", form("INCRBY", "order", "0"), "-ERR invalid_count: count is 0 and must be a whole number from 1 to 10000\r\n"},
+		{"count -1", form("INCRBY", "order", "-1"), "-ERR invalid_count: count is -1 and must be a whole number from 1 to 10000\r\n"},
+		{"count too large", form("INCRBY", "order", "10001"), "-ERR invalid_count: count is 10001 and must be a whole number from 1 to 10000\r\n"},
+		{"count 2^63", form("INCRBY", "order", "9223372036854775808"), "-ERR invalid_count: the count is \"9223372036854775808\" and must be a whole number from 1 to 10000\r\n"},
+		{"count of words", form("SEQ.NEXT", "order", "COUNT", "1\r\n2"), "-ERR invalid_count: the count is \"1\\r\\n2\" and must be a whole number from 1 to 10000\r\n"},
+		{"two counts", form("SEQ.NEXT", "order", "COUNT", "1", "COUNT", "2"), "-ERR invalid_count: COUNT is given more than once\r\n"},
+		{"half an option", form("SEQ.NEXT", "order", "COUNT"), "-ERR invalid_request: syntax error: COUNT has no value\r\n"},
+		{"keys", form("SEQ.NEXT", "order", "KEY", "a"), "-ERR invalid_request: no biz type has keys in this version: leave KEY out\r\n"},
+		{"another option", form("SEQ.NEXT", "order", "EX", "1"), "-ERR invalid_request: syntax error: \"EX\" is not an option of SEQ.NEXT bizType [COUNT n]\r\n"},
+		{"too few", form("INCR"), "-ERR invalid_request: wrong number of arguments for 'incr' command: it is INCR bizType\r\n"},
+		{"errors in order", form("INCR", "order") + form("INCRBY", "order", "0") + form("INCR", "order"),
+			":100\r\n-ERR invalid_count: count is 0 and must be a whole number from 1 to 10000\r\n:101\r\n"},
+		{"reset", form("RESET"), "+RESET\r\n"},
+		{"quit", form("QUIT") + form("INCR", "order"), "+OK\r\n"},
+		{"parse", form("SEQ.PARSE", "order", "100"), "*8\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$3\r\n100\r\n$6\r\nnumber\r\n$3\r\n100\r\n$5\r\nvalid\r\n:1\r\n"},
+		{"parse nonsense", form("SEQ.PARSE", "order", "x"), "-ERR invalid_id: \"x\" is no ID of order: an ID is a decimal number without sign or leading zeros\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, nil, define("order", newCounter(100)), define("ticket", newCounter(7), prefixed))
+			p := s.dial(t)
+			if !strings.Contains(test.send, "QUIT") {
+				test.send, test.want = test.send+form("QUIT"), test.want+"+OK\r\n"
+			}
+			p.send(test.send)
+			if got := p.rest(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestUnknownCommands: every other command is an error that says what there is.
+func TestUnknownCommands(t *testing.T) {
+	p := serve(t, nil, define("order", newCounter(1))).dial(t)
+	for _, words := range [][]string{{"SET", "a", "b"}, {"MULTI"}, {"EXEC"}, {"SUBSCRIBE", "a"}, {"EVAL", "return 1", "0"}, {"get", "order"}, {"CONFIG", "GET", "save"}, {"A\r\nB"}, {strings.Repeat("x", 100)}} {
+		got := p.ask(words...)
+		if !strings.HasPrefix(got, "-ERR invalid_request: unknown command ") || !strings.Contains(got, "INCR, INCRBY, SEQ.NEXT, SEQ.PARSE, PING") {
+			t.Errorf("%q: %s", words, got)
+		}
+	}
+	if got := p.ask("INCR", "order"); got != ":1" {
+		t.Errorf("after errors: %s", got)
+	}
+}
+
+// TestChangedMeanwhile: a number that is shown otherwise than as itself is never an integer.
+func TestSharedTake(t *testing.T) {
+	c := newCounter(1)
+	p := serve(t, nil, define("order", c)).dial(t)
+	p.send(strings.Repeat(form("INCR", "order"), 64))
+	for i, line := range p.lines(64) {
+		if line != ":"+itoa(i+1) {
+			t.Fatalf("answer %d is %s", i, line)
+		}
+	}
+	if n := c.takes.Load(); n != 1 {
+		t.Errorf("64 commands that arrived together took %d times, want once", n)
+	}
+}
+
+var _ seqd.Strategy = (*counter)(nil)

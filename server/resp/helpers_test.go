@@ -1,0 +1,213 @@
+package resp_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
+	"github.com/seqd/seqd/server/resp"
+)
+
+// counter is a strategy that counts. Its fields change what it does.
+type counter struct {
+	next     atomic.Int64
+	takes    atomic.Int64                    // calls of Generate
+	generate func(context.Context) error     // runs before counting
+	add      func(seq *seqd.Sequence, n int) // in place of counting
+}
+
+func newCounter(first int64) *counter {
+	c := &counter{}
+	c.next.Store(first)
+	return c
+}
+
+func (c *counter) Init(context.Context, bool) error { return nil }
+
+func (c *counter) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	c.takes.Add(1)
+	if c.generate != nil {
+		if err := c.generate(ctx); err != nil {
+			return err
+		}
+	}
+	if c.add != nil {
+		c.add(seq, n)
+		return nil
+	}
+	seq.Add(c.next.Add(int64(n))-int64(n), n, 1)
+	return nil
+}
+
+func (c *counter) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return c.Generate(ctx, n, seq)
+}
+
+func (c *counter) Close(context.Context) error { return nil }
+
+// plugin is a plugin made of functions; nil functions do nothing.
+type plugin struct {
+	seqd.NopPlugin
+	before, after func(*seqd.Call) error
+}
+
+func (p plugin) Before(_ context.Context, call *seqd.Call) error {
+	if p.before == nil {
+		return nil
+	}
+	return p.before(call)
+}
+
+func (p plugin) After(_ context.Context, call *seqd.Call) error {
+	if p.after == nil {
+		return nil
+	}
+	return p.after(call)
+}
+
+// prefixed shows numbers behind a letter.
+var prefixed = seqd.BoundPlugin{Name: "prefix", Rewrites: true, Plugin: plugin{after: func(call *seqd.Call) error {
+	call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, 'A'), shown...) })
+	return nil
+}}}
+
+func define(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) seqd.Definition {
+	for i := range plugins {
+		plugins[i].Quick = true
+	}
+	return seqd.Definition{BizType: seqd.BizType{Name: name, Strategy: "counter"}, Strategy: s, Plugins: plugins}
+}
+
+func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
+	tb.Helper()
+	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return issuer
+}
+
+// service is a server and what is around it.
+type service struct {
+	*resp.Server
+	gate *gate.Gate
+	addr string
+}
+
+// settings change what serve makes.
+type settings struct {
+	gate gate.Options
+	resp resp.Options
+}
+
+// serve serves these biz types until the test ends.
+func serve(tb testing.TB, change func(*settings), definitions ...seqd.Definition) *service {
+	tb.Helper()
+	set := settings{
+		gate: gate.Options{MaxCount: 10_000, Log: slog.New(slog.DiscardHandler)},
+		resp: resp.Options{IdleTimeout: time.Minute, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, Version: "v1.2.3"},
+	}
+	if change != nil {
+		change(&set)
+	}
+	g := gate.New(set.gate)
+	if definitions != nil {
+		g.Ready(newIssuer(tb, definitions...))
+	}
+	set.resp.Gate = g
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &service{Server: resp.New(set.resp), gate: g, addr: l.Addr().String()}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			tb.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, resp.ErrClosed) {
+			tb.Errorf("Serve returned %v", err)
+		}
+	})
+	return s
+}
+
+// peer is a client that knows nothing of the protocol.
+type peer struct {
+	net.Conn
+	tb testing.TB
+	r  *bufio.Reader
+}
+
+func (s *service) dial(tb testing.TB) *peer {
+	tb.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		tb.Fatal(err)
+	}
+	return &peer{Conn: c, tb: tb, r: bufio.NewReader(c)}
+}
+
+func (p *peer) send(text string) {
+	p.tb.Helper()
+	if _, err := p.Write([]byte(text)); err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// lines reads n lines, without their ends.
+func (p *peer) lines(n int) []string {
+	p.tb.Helper()
+	var lines []string
+	for range n {
+		line, err := p.r.ReadString('\n')
+		if err != nil {
+			p.tb.Fatalf("%v after %q%q", err, lines, line)
+		}
+		lines = append(lines, strings.TrimSuffix(line, "\r\n"))
+	}
+	return lines
+}
+
+// ask sends a command and returns the first line of its answer.
+func (p *peer) ask(words ...string) string {
+	p.tb.Helper()
+	p.send(form(words...))
+	return p.lines(1)[0]
+}
+
+// form returns a command in the form in which clients send it.
+func form(words ...string) string {
+	var b strings.Builder
+	b.WriteString("*" + itoa(len(words)) + "\r\n")
+	for _, w := range words {
+		b.WriteString("$" + itoa(len(w)) + "\r\n" + w + "\r\n")
+	}
+	return b.String()
+}
+
+// rest reads until the server ends the connection.
+func (p *peer) rest() string {
+	p.tb.Helper()
+	all, err := io.ReadAll(p.r)
+	if err != nil {
+		p.tb.Errorf("%v after %q", err, all)
+	}
+	return string(all)
+}

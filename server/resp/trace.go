@@ -1,0 +1,117 @@
+package resp
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seqd/seqd"
+)
+
+// Tracer decides which requests are traced. It is safe for concurrent use.
+type Tracer interface {
+	// BeginCommand returns the span of requests for numbers that share a take, which the caller
+	// ends, and the context for their work. Both are nil if they are not traced.
+	BeginCommand(ctx context.Context) (context.Context, trace.Span)
+}
+
+// record is what is recorded of a run: its span, and its line in the access log. The zero time and
+// a nil span mean that there is none.
+type record struct {
+	began time.Time
+	span  trace.Span
+}
+
+// begin begins to record a run, if anything is to be recorded, and returns the context for its work.
+func (s *Server) begin() (ctx context.Context, rec record) {
+	if s.gate.AccessLog != nil {
+		rec.began = time.Now()
+	}
+	if s.opts.Tracer != nil {
+		if ctx, span := s.opts.Tracer.BeginCommand(s.ctx); span != nil {
+			rec.span = span
+			return ctx, rec
+		}
+	}
+	return s.ctx, rec
+}
+
+// end records how a run was answered.
+func (rec record) end(c *conn, r *run) {
+	if rec.span == nil && rec.began.IsZero() {
+		return
+	}
+	name, bizType, code := c.server.table.list[r.takes[0].command].name, r.bizType, r.code()
+	if seqd.CheckName(bizType) != nil {
+		bizType = "" // it could be anything, a secret too
+	}
+	if rec.span != nil {
+		rec.endSpan(c, r, name, bizType, code)
+	}
+	if !rec.began.IsZero() {
+		c.log(name, code, time.Since(rec.began), slog.String("bizType", bizType), slog.Int("commands", len(r.calls)), slog.Int("count", r.numbers))
+	}
+}
+
+// code returns the first error code of a run, "" for none.
+func (r *run) code() seqd.Code {
+	for _, err := range r.errs {
+		if err != nil {
+			return seqd.CodeOf(err)
+		}
+	}
+	return ""
+}
+
+// endSpan records the run in its span.
+func (rec record) endSpan(c *conn, r *run, name, bizType string, code seqd.Code) {
+	span := rec.span
+	span.SetName(name)
+	span.SetAttributes(attribute.String("network.protocol.name", "redis"), attribute.String("seqd.request_id", c.requestID),
+		attribute.Int("seqd.commands", len(r.calls)), attribute.Int("seqd.count", r.numbers))
+	for key, value := range map[string]string{"seqd.token": r.caller, "seqd.biz_type": bizType, "error.type": string(code)} {
+		if value != "" {
+			span.SetAttributes(attribute.String(key, value))
+		}
+	}
+	if toBlame(code) {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
+
+// log writes a line to the access log, if it gets one.
+func (c *conn) log(command string, code seqd.Code, took time.Duration, about ...slog.Attr) {
+	g := c.server.gate
+	skipped, ok := g.AccessLog.Takes(toBlame(code), time.Now())
+	if !ok {
+		return
+	}
+	if code == "" {
+		code = "ok"
+	}
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs, slog.String("command", command))
+	attrs = append(attrs, about...)
+	attrs = append(attrs, slog.String("code", string(code)), slog.Float64("tookMs", float64(took.Microseconds())/1000),
+		slog.String("client", c.addr), slog.String("requestId", c.requestID))
+	if skipped > 0 {
+		attrs = append(attrs, slog.Int64("skipped", skipped))
+	}
+	g.Log.LogAttrs(c.server.ctx, slog.LevelInfo, "command", attrs...)
+}
+
+// toBlame reports whether a code means that the service failed and not the request: those that HTTP
+// answers with 500 and above.
+func toBlame(code seqd.Code) bool {
+	switch code {
+	case seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable, seqd.CodeCursorContested,
+		seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,146 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// beside is the ranges of one counter that callers issue from later ([seqd.OneRange]). They leave
+// the store beside those of the buffer or cursor: the epoch stays as it is, no step is recorded, and
+// the guard does not count their numbers as issued. So they change nothing for other callers, except
+// that ranges may no longer be next to each other.
+type beside struct {
+	// highest is the last number of the highest range that was handed out. A store that is below it
+	// was restored.
+	highest int64
+	closed  bool
+	under   int32         // hand-outs that are under way
+	idle    chan struct{} // closed when the last of them ends; nil while nobody waits
+}
+
+// besides returns the highest number of a range that this process has handed out, 0 for none.
+func (s *ranges) besides() int64 {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	return s.beside.highest
+}
+
+// inheritBeside takes over the highest number that a predecessor has handed out.
+func (s *ranges) inheritBeside(k known) {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	s.beside.highest = max(s.beside.highest, k.beside)
+}
+
+// handOut adds a range of n numbers to seq, or of the present step if n is 0. seen is the highest
+// number that this process has seen of those that are not handed out.
+//
+// Like a refill it is not cancelled, because a range whose fate is unknown is lost.
+func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence) error {
+	if n < 0 || n > seqd.MaxRange {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 0 to %d", n, seqd.MaxRange)
+	}
+	if !s.beginHandOut() {
+		return errStopping
+	}
+	defer s.endHandOut()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchDeadline)
+	defer cancel()
+	r, err := s.allocateBeside(ctx, n, seen)
+	if few, ok := errors.AsType[*tooFew](err); ok { // says nothing about the health of the store
+		return &seqd.Error{Code: seqd.CodeExhausted, Detail: few.Error()}
+	}
+	s.note(r, err)
+	if err != nil {
+		return storeError(err)
+	}
+	s.noteMu.Lock()
+	s.beside.highest = max(s.beside.highest, r.Last)
+	s.noteMu.Unlock()
+	seq.Add(r.First, int(r.Size()), 1)
+	return nil
+}
+
+// allocateBeside takes exactly n numbers from the store, or the present step if n is 0, all above
+// what this process has seen (invariant U1).
+func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Range, error) {
+	counters := s.env.Store.Counters()
+	for {
+		counter, err := counters.Read(ctx, s.name)
+		if err != nil {
+			return persist.Range{}, err
+		}
+		floor := max(seen, s.besides())
+		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: floor, To: persist.Beside, Size: n}, counter.Step)
+		if n == 0 {
+			req.Size = min(s.settings.step(counter.Step, 0, 0), seqd.MaxRange)
+		}
+		base := begins(counter, req)
+		if left := seqd.MaxNumber - base; left < req.Size {
+			return persist.Range{}, &tooFew{max(0, left), req.Size}
+		}
+		r, err := counters.Allocate(ctx, req)
+		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
+			continue // another node took some of what was left: read again
+		}
+		if err == nil {
+			r, err = s.confirm(ctx, r)
+		}
+		if err == nil && r.First == base+1 { // otherwise it was not the counter as it was read
+			s.tellGap(counter, req, r.First)
+		}
+		return r, err
+	}
+}
+
+// tooFew is the error of a range that is larger than what is left of all numbers.
+type tooFew struct{ left, wanted int64 }
+
+// Error implements [error].
+func (e *tooFew) Error() string {
+	return fmt.Sprintf("%d numbers are left, fewer than the range of %d", e.left, e.wanted)
+}
+
+// beginHandOut notes that a range is being handed out. It returns false after endHandOuts.
+func (s *ranges) beginHandOut() bool {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	if s.beside.closed {
+		return false
+	}
+	s.beside.under++
+	return true
+}
+
+func (s *ranges) endHandOut() {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	if s.beside.under--; s.beside.under == 0 && s.beside.idle != nil {
+		close(s.beside.idle)
+		s.beside.idle = nil
+	}
+}
+
+// endHandOuts refuses further hand-outs and waits until the others have ended, or until ctx ends. So
+// the next strategy inherits the floor that they leave.
+func (s *ranges) endHandOuts(ctx context.Context) {
+	s.noteMu.Lock()
+	s.beside.closed = true
+	if s.beside.under == 0 {
+		s.noteMu.Unlock()
+		return
+	}
+	if s.beside.idle == nil {
+		s.beside.idle = make(chan struct{})
+	}
+	idle := s.beside.idle
+	s.noteMu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}

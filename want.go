@@ -1,0 +1,76 @@
+package seqd
+
+import (
+	"context"
+	"fmt"
+)
+
+// check returns why a call cannot be issued by any biz type.
+func (call *Call) check() *Error {
+	least, most := 1, MaxCount
+	switch {
+	case call.Want > OneRange:
+		return Errorf(CodeInvalidRequest, "there is no kind %d of numbers", call.Want)
+	case call.Want == OneRange:
+		least, most = 0, MaxRange
+	}
+	if call.Count < least || call.Count > most {
+		return Errorf(CodeInvalidCount, "count is %d and must be from %d to %d", call.Count, least, most)
+	}
+	return nil
+}
+
+// can returns why the definition of a biz type does not allow what a call wants.
+func (i *instance) can(want Want, count int) error {
+	switch want {
+	case Consecutive:
+		if _, ok := i.strategy.(ConsecutiveGenerator); !ok && count > 1 {
+			return Errorf(CodeInvalidRequest, "the strategy %s of %s cannot make consecutive numbers; ask for one number at a time", i.kind, i.name)
+		}
+	case OneRange:
+		if _, ok := i.strategy.(Ranger); !ok {
+			return Errorf(CodeInvalidRequest, "the strategy %s of %s hands out no ranges", i.kind, i.name)
+		}
+		for _, l := range i.chain {
+			if !l.Ranges {
+				return Errorf(CodeInvalidRequest,
+					"%s hands out no ranges: its plugin %s has to see each number when it is issued", i.name, l.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// generateOne makes the numbers of a call that wants one run. can has allowed it.
+func generateOne(ctx context.Context, i *instance, want Want, n int, seq *Sequence) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	switch {
+	case want == OneRange:
+		err = i.strategy.(Ranger).GenerateRange(ctx, int64(n), seq)
+	case n == 1:
+		err = i.strategy.Generate(ctx, n, seq)
+	default:
+		err = i.strategy.(ConsecutiveGenerator).GenerateConsecutive(ctx, n, seq)
+	}
+	if err == nil && !seq.Consecutive() {
+		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.runs))
+	}
+	return err
+}
+
+// Plain reports whether no plugin of a biz type changes how its numbers are shown, so that each ID
+// is the number in decimal digits. The error is that of [Issuer.Issue] if nothing issues. A change
+// of the biz type may follow: [Sequence.Shown] says whether it did.
+func (is *Issuer) Plain(bizType string) (plain bool, err error) {
+	if s := is.names.find(bizType); s != nil {
+		if i := s.serving.Load(); i != nil {
+			return i.plain, nil
+		}
+	}
+	i, err := is.find(context.Background(), bizType, false)
+	if err != nil {
+		return false, err
+	}
+	defer i.leave()
+	return i.plain, nil
+}
