@@ -73,12 +73,15 @@ var rules = map[string]rule{
 		why: "the machines of takes and the scripts in Redis are parts of this strategy",
 	},
 	"strategy/segment/storetake": {
-		may: ". persist strategy/segment/cursor",
+		may: ". persist strategy/segment/cursor strategy/segment/ruleset",
 		why: "the machine is pure: it decides, and the strategy acts; both machines give errors of the store the same form",
 	},
 	"strategy/segment/cursor": {
-		may: ". persist strategy/segment/rediscursor",
+		may: ". persist strategy/segment/rediscursor strategy/segment/ruleset",
 		why: "the machine is pure: it decides, and the strategy acts; it uses the types of what the scripts answer",
+	},
+	"strategy/segment/ruleset": {
+		why: "it keeps rules by number and name, whatever they say",
 	},
 	"strategy/segment/rediscursor": {
 		may: "internal/redisonce persist",
@@ -136,7 +139,7 @@ var rules = map[string]rule{
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
 			"plugin server/access server/backends server/certificate server/config " +
-			"server/definitions server/feed server/httpapi server/idempotency " +
+			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/tracing " +
 			"strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
@@ -147,7 +150,7 @@ var rules = map[string]rule{
 	},
 	"server/backends": {
 		may: ". internal/bounded internal/retry persist persist/bolt persist/memory " +
-			"persist/mongo persist/mysql persist/postgres server/config " +
+			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
 			"can be used",
@@ -184,8 +187,12 @@ var rules = map[string]rule{
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
 	},
+	"server/gate": {
+		may: ". server/access",
+		why: "what every protocol asks depends on none of them",
+	},
 	"server/httpapi": {
-		may: ". server/access server/openapi",
+		may: ". server/access server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},

@@ -33,7 +33,9 @@ func (is *Issuer) IssueAll(ctx context.Context, calls []*Call, errs []error) {
 func together(calls []*Call) (n int) {
 	total := 0
 	for n, call := range calls {
-		total += min(max(call.Count, 0), MaxCount)
+		if uint(call.Count) <= MaxCount { // others are refused
+			total += call.Count
+		}
 		if call.Want == OneRange || call.BizType != calls[0].BizType || total > MaxCount {
 			return max(n, 1)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment"
@@ -110,12 +111,12 @@ func (b *backends) issue(ctx context.Context, definitions []seqd.Definition, max
 	issuer.Init(ctx)
 	b.cleanUps = append(b.cleanUps, func() error { return issuer.Close(context.Background()) })
 	defaults := config.Default().Server
-	limits := httpapi.Limits{MaxCount: defaults.MaxCount, MaxBodyBytes: defaults.MaxBodyBytes, MaxInFlight: maxInFlight}
-	api, err := httpapi.New(httpapi.Options{Limits: limits, Log: discard()})
+	g := gate.New(gate.Options{MaxCount: defaults.MaxCount, MaxInFlight: maxInFlight, Log: discard()})
+	api, err := httpapi.New(g, httpapi.Options{MaxBodyBytes: defaults.MaxBodyBytes})
 	if err != nil {
 		return "", err
 	}
-	api.Ready(issuer)
+	g.Ready(issuer)
 	url, stop, err := serve(api)
 	if err != nil {
 		return "", err

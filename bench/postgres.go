@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/sqlstore"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -140,7 +141,9 @@ func benchPostgresAllocate(ctx context.Context, o options) (results []result, er
 	if err != nil {
 		return nil, err
 	}
-	store, err := postgres.Open(ctx, postgres.Options{URL: b.postgresURL + "seqd", Timeout: 2 * time.Second, MaxConnections: 8, Now: time.Now})
+	store, err := postgres.Open(ctx, postgres.Options{
+		URL: b.postgresURL + "seqd", Options: sqlstore.Options{Timeout: 2 * time.Second, MaxConnections: 8, Now: time.Now},
+	})
 	if err != nil {
 		return nil, err
 	}

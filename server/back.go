@@ -46,13 +46,13 @@ func (b *back) open(ctx context.Context) error {
 	}
 	b.openAnswers(ctx)
 	b.openNodes(ctx)
-	b.front.api.Watch(b.failedOver)
+	b.front.gate.Watch(b.failedOver)
 	b.front.api.Administer(b.catalogue.Editor(), b.nodes)
 	b.base.telemetry.watch(metrics.Source{
 		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure, FailedOver: b.store.FailedOver,
 		Feed: func() (number, failures int64) { return b.feed.Number(), b.feed.Failures() },
-	}, b.front.api)
-	b.front.api.Ready(b.issuer)
+	}, b.front)
+	b.front.gate.Ready(b.issuer)
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.follow)
 	b.base.background.run(ctx, b.store.WatchFence)
@@ -65,7 +65,7 @@ func (b *back) openStore(ctx context.Context) (err error) {
 	b.opening = backends.StoreOptions{
 		Now: b.base.opts.now, Log: b.base.log,
 		Monitor: b.base.telemetry.mongoMonitor(), Trace: b.base.telemetry.statements(b.base.cfg.Store.Driver),
-		Remembered: b.remembered, Waiting: b.front.api.Waiting,
+		Remembered: b.remembered, Waiting: b.front.gate.Wait,
 	}
 	b.store, err = backends.OpenStore(ctx, b.base.cfg.Store, b.opening)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/certificate"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 )
@@ -20,6 +21,7 @@ import (
 type front struct {
 	base    *base
 	addr    string // what is listened on, "" until then
+	gate    *gate.Gate
 	api     *httpapi.API
 	tokens  *access.Tokens
 	answers answers
@@ -30,10 +32,11 @@ type front struct {
 
 // listen opens the port and serves in the background. The API answers that the service is starting.
 func (f *front) listen(ctx context.Context) error {
+	f.newGate()
 	if err := f.newAPI(); err != nil {
 		return err
 	}
-	f.base.telemetry.watch(metrics.Source{Backends: notYet}, f.api)
+	f.base.telemetry.watch(metrics.Source{Backends: notYet}, f)
 	encryption, err := f.encryption(ctx)
 	if err != nil {
 		return err
@@ -55,36 +58,40 @@ func (f *front) listen(ctx context.Context) error {
 	if f.base.opts.onListen != nil {
 		f.base.opts.onListen(listener.Addr())
 	}
-	f.serve(f.newHTTP(), httpapi.Listener(listener, httpapi.ListenerOptions{
-		TLS: encryption, MaxConnections: maxConnections(f.base.cfg.Server.MaxConnections, f.base.log), API: f.api, Log: f.base.log,
-	}))
+	f.serve(f.newHTTP(), httpapi.Listener(listener, encryption, f.gate.Connections))
 	return nil
 }
 
-// newAPI makes the API and the tokens that it asks for.
-func (f *front) newAPI() (err error) {
+// newGate makes what every protocol asks, and the tokens.
+func (f *front) newGate() {
 	cfg := f.base.cfg.Server
 	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Now: f.base.opts.now, Log: f.base.log})
-	opts := httpapi.Options{
-		Limits: httpapi.Limits{
-			MaxCount: cfg.MaxCount, MaxBodyBytes: cfg.MaxBodyBytes, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
-		},
-		TrustedProxies:     cfg.TrustedProxies,
-		AccessLog:          cfg.AccessLog == "on",
-		AccessLogPerSecond: cfg.AccessLogPerSecond,
-		Hosts:              cfg.HostNames(),
-		PublicMetrics:      f.base.cfg.Auth.PublicMetrics,
-		Tokens:             f.tokens,
-		Answers:            &f.answers,
-		Log:                f.base.log,
+	opts := gate.Options{
+		MaxCount: cfg.MaxCount, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
+		MaxConnections: maxConnections(cfg.MaxConnections, f.base.log),
+		AccessLog:      cfg.AccessLog == "on", AccessLogPerSecond: cfg.AccessLogPerSecond, Log: f.base.log,
 	}
 	if f.base.cfg.Auth.Enforced() {
 		opts.Guard = f.tokens
 	}
+	f.gate = gate.New(opts)
+}
+
+// newAPI makes the API.
+func (f *front) newAPI() (err error) {
+	cfg := f.base.cfg.Server
+	opts := httpapi.Options{
+		MaxBodyBytes:   cfg.MaxBodyBytes,
+		TrustedProxies: cfg.TrustedProxies,
+		Hosts:          cfg.HostNames(),
+		PublicMetrics:  f.base.cfg.Auth.PublicMetrics,
+		Tokens:         f.tokens,
+		Answers:        &f.answers,
+	}
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics
 	}
-	f.api, err = httpapi.New(opts)
+	f.api, err = httpapi.New(f.gate, opts)
 	return err
 }
 

@@ -145,7 +145,7 @@ func (s *Server) Wait(ctx context.Context) error {
 func (s *Server) Drain() {
 	delay := s.base.cfg.Server.DrainDelay
 	s.base.log.Info("stopping", "drainDelay", delay.String())
-	s.front.api.Drain()
+	s.front.gate.Drain()
 	time.Sleep(delay)
 }
 

@@ -99,12 +99,12 @@ func (t *telemetry) redisHook() redis.Hook {
 }
 
 // watch sets what metrics ask at a scrape.
-func (t *telemetry) watch(s metrics.Source, api *httpapi.API) {
+func (t *telemetry) watch(s metrics.Source, f *front) {
 	if t.metrics == nil {
 		return
 	}
-	s.HTTP = func() metrics.HTTP { return metrics.HTTP(api.Load()) }
-	s.LinesSkipped = api.AccessLogSkipped
+	s.HTTP = func() metrics.HTTP { return metrics.HTTP(f.api.Load()) }
+	s.LinesSkipped = f.gate.AccessLog.Skipped
 	if t.lines != nil {
 		s.LinesDropped = t.lines.Dropped
 	}

@@ -100,8 +100,8 @@ func TestLoad(t *testing.T) {
 			}
 			wg.Wait()
 			for _, s := range cursors {
-				// Usually there are 8,000 to 17,000. A busy machine gets fewer: takes find no numbers
-				// while a refill is slow.
+				// Usually there are 8,000 to 17,000. A busy machine gets fewer: takes find no
+				// numbers while a refill is slow.
 				if len(s.ledger.seen) < 4000 {
 					t.Errorf("only %d numbers", len(s.ledger.seen))
 				}

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -72,7 +73,8 @@ func onPostgres(t *testing.T, settings ...string) *pair {
 	p.env = func(addr string) []string { return postgresAt(addr) }
 	p.open = func(addr string) persist.Store {
 		s, err := postgres.Open(t.Context(), postgres.Options{
-			URL: testenv.PostgresURL(addr), Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now,
+			URL:     testenv.PostgresURL(addr),
+			Options: sqlstore.Options{Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +100,8 @@ func onMariaDB(t *testing.T, settings ...string) *pair {
 	p.env = mariaDBAt
 	p.open = func(addr string) persist.Store {
 		s, err := mysql.Open(t.Context(), mysql.Options{
-			DSN: testenv.MariaDBDSN(addr), Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now,
+			DSN:     testenv.MariaDBDSN(addr),
+			Options: sqlstore.Options{Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now},
 		})
 		if err != nil {
 			t.Fatal(err)

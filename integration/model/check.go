@@ -25,9 +25,10 @@ import (
 //   - while two servers are primaries, and then until the cursor of the remaining one has passed
 //     every number that was taken so far. (Not only those taken during that time: the advance of a
 //     node that came back meanwhile may have gone to the other cursor.)
-//   - from the first process that uses another Redis or sequencer than the others, or whose ordering
-//     is per-node, until all are the same again and none can still believe what the store said before
-//     that, see unsettled. From then on numbers are above all that were issued anywhere.
+//   - from the first process that uses another Redis or sequencer than the others, or whose
+//     ordering is per-node, until all are the same again and none can still believe what the store
+//     said before that, see unsettled. From then on numbers are above all that were issued
+//     anywhere.
 //
 // While all processes take from the store, order is never suspended, and all of the above ends.
 //

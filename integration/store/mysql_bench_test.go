@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/persist"
@@ -15,7 +14,7 @@ import (
 func BenchmarkMySQLAllocate(b *testing.B) {
 	server := testenv.StartMySQL(b)
 	dsn := server.NewDSN()
-	s, err := mysql.Open(b.Context(), mysql.Options{DSN: dsn, Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now})
+	s, err := mysql.Open(b.Context(), mysql.Options{DSN: dsn, Options: sqlOptions()})
 	must(b, err)
 	b.Cleanup(func() { _ = s.Close() })
 	must(b, s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 10}))

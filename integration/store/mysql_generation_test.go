@@ -146,9 +146,9 @@ func TestMySQLOnRecordOnce(t *testing.T) {
 	}
 }
 
-// A primary became a replica of another server and takes the writes again, and connections of before
-// are still open. What is sent on them changes nothing, and they are closed: a new one puts the
-// server on record.
+// A primary became a replica of another server and takes the writes again, and connections of
+// before are still open. What is sent on them changes nothing, and they are closed: a new one puts
+// the server on record.
 func TestMySQLBackOnOldConnections(t *testing.T) {
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)

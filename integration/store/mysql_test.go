@@ -15,7 +15,7 @@ import (
 // share it.
 func newMySQL(t testing.TB, server *testenv.MariaDB) mysql.Options {
 	t.Helper()
-	return mysql.Options{DSN: server.NewDSN(), Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
+	return mysql.Options{DSN: server.NewDSN(), Options: sqlOptions()}
 }
 
 func openMySQL(t *testing.T, o mysql.Options) *mysql.Store {

@@ -17,7 +17,7 @@ import (
 
 func tryPostgres(t *testing.T, url string, change func(*postgres.Options)) (*postgres.Store, error) {
 	t.Helper()
-	o := postgres.Options{URL: url, Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
+	o := postgres.Options{URL: url, Options: sqlOptions()}
 	if change != nil {
 		change(&o)
 	}

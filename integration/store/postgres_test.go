@@ -8,6 +8,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
 	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 // emptyPostgres drops the tables of seqd.
@@ -15,10 +16,15 @@ func emptyPostgres(server *testenv.Postgres) {
 	server.Query("DROP TABLE IF EXISTS seqd_counters, seqd_documents, seqd_slots, seqd_history, seqd_schema")
 }
 
+// sqlOptions are those of a store in an SQL database, unless a test says otherwise.
+func sqlOptions() sqlstore.Options {
+	return sqlstore.Options{Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
+}
+
 // openPostgres opens a store in the database behind a URL.
 func openPostgres(t testing.TB, url string, change func(*postgres.Options)) *postgres.Store {
 	t.Helper()
-	o := postgres.Options{URL: url, Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
+	o := postgres.Options{URL: url, Options: sqlOptions()}
 	if change != nil {
 		change(&o)
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // Allocate implements [sqlstore.DB] by one UPDATE, which the server executes atomically (invariant
-// U1): it waits for the lock of the row, and then reads the newest version of it, at every isolation
-// level. MySQL has no UPDATE … RETURNING. LAST_INSERT_ID(expr) makes the server return the value in
-// its answer to the UPDATE, so there is one round trip.
+// U1): it waits for the lock of the row, and then reads the newest version of it, at every
+// isolation level. MySQL has no UPDATE … RETURNING. LAST_INSERT_ID(expr) makes the server return
+// the value in its answer to the UPDATE, so there is one round trip.
 func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error) {
 	statement, params := allocation(req, now, d.lossless, d.fence)
 	result, err := d.exec(ctx, d.pool, "allocate", statement, params)

@@ -60,7 +60,7 @@ var lacking = []uint16{1146, 1054, 1305, 1193, 1064, 1235}
 func translate(err error) error {
 	var server *library.MySQLError
 	switch {
-	case err == nil, isOurs(err):
+	case err == nil, sqlstore.Translated(err):
 		return err
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
@@ -73,21 +73,6 @@ func translate(err error) error {
 		return sqlstore.Refusef("the server wants another authentication: %v", err)
 	}
 	return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
-}
-
-// isOurs reports whether an error needs no translation.
-func isOurs(err error) bool {
-	if _, ok := errors.AsType[sqlstore.Refused](err); ok {
-		return true
-	}
-	for _, known := range []error{
-		persist.ErrNotFound, persist.ErrExists, persist.ErrConflict, persist.ErrInvalid, persist.ErrNewer, persist.ErrUnavailable, persist.ErrClosed,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
 }
 
 // translateServer turns an error that the server returned. Any that is not known may pass.

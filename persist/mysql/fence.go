@@ -10,18 +10,18 @@ import (
 )
 
 // A fence is the identity of the server that takes the writes, and a generation, which says how
-// often another server began to. Identities alone repeat: if a server fails over to another one, and
-// that one back to the first, the first may lack what the other one wrote, and would take it for its
-// own. The one row of seqd_schema holds both. Whoever connects to a server that is not the writer on
-// record makes it that and adds one to the generation, before anything else is sent. A server that
-// took over is always met on a new connection: a connection to a replica is refused, and one that
-// was made earlier finds that its fence is NULL, and is closed.
+// often another server began to. Identities alone repeat: if a server fails over to another one,
+// and that one back to the first, the first may lack what the other one wrote, and would take it
+// for its own. The one row of seqd_schema holds both. Whoever connects to a server that is not the
+// writer on record makes it that and adds one to the generation, before anything else is sent. A
+// server that took over is always met on a new connection: a connection to a replica is refused,
+// and one that was made earlier finds that its fence is NULL, and is closed.
 
 // fenceOf returns an expression for the fence, in a statement that reads the row of seqd_schema.
 //
-// If a failover loses nothing, the fence is only written and nobody is put on record: the nodes of a
-// cluster may all take writes at once. A store that is only looked at puts nobody on record either.
-// It has the fence that the server will have.
+// If a failover loses nothing, the fence is only written and nobody is put on record: the nodes of
+// a cluster may all take writes at once. A store that is only looked at puts nobody on record
+// either. It has the fence that the server will have.
 func fenceOf(opts Options) string {
 	switch {
 	case opts.Lossless:
@@ -37,8 +37,8 @@ func inSchema(column string) string {
 	return "(SELECT " + column + " FROM seqd_schema WHERE id = 1)"
 }
 
-// writtenIn is the generation in which a counter was written. A fence that is none of ours has none:
-// MySQL refuses a statement that makes a number of another text.
+// writtenIn is the generation in which a counter was written. A fence that is none of ours has
+// none: MySQL refuses a statement that makes a number of another text.
 const writtenIn = "IF(LOCATE('/', fence) > 0, CAST(SUBSTRING_INDEX(fence, '/', -1) AS SIGNED), 0)"
 
 // failovers is how many failovers there were since a counter was written, at least 1. The gap is

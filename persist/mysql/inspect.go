@@ -15,8 +15,9 @@ import (
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// Inspect asks the server about itself. It writes nothing. Each statement is bounded by the time-out
-// of the store. It works on a server that Open would refuse, if the store was opened ReadOnly.
+// Inspect asks the server about itself. It writes nothing. Each statement is bounded by the
+// time-out of the store. It works on a server that Open would refuse, if the store was opened
+// ReadOnly.
 func (s *Store) Inspect(ctx context.Context) (found sqlstore.Server, err error) {
 	for _, step := range []func(context.Context, *sqlstore.Server) error{
 		s.InspectClock, s.inspectSettings, s.InspectSchema, s.inspectUser, s.inspectTables, s.inspectConnections,
@@ -108,11 +109,11 @@ var needed = [][3]string{
 // runs nothing, so rights that come through roles count as well.
 func (s *Store) inspectUser(ctx context.Context, found *sqlstore.Server) error {
 	var local int64
-	err := s.query(ctx, "inspect user", userQuery, func(scan sqlstore.Scan) error { return scan(&found.User, &local) })
+	err := s.Ask(ctx, "inspect user", userQuery, func(scan sqlstore.Scan) error { return scan(&found.User, &local) })
 	if err != nil {
 		return err
 	}
-	grants, err := s.lines(ctx, "inspect grants", "SHOW GRANTS")
+	grants, err := s.Lines(ctx, "inspect grants", "SHOW GRANTS")
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (s *Store) inspectUser(ctx context.Context, found *sqlstore.Server) error {
 		return s.inspectSession(ctx, found, local == 1)
 	}
 	for _, n := range needed {
-		err := s.query(ctx, "inspect rights", "EXPLAIN "+n[2], func(sqlstore.Scan) error { return nil })
+		err := s.Ask(ctx, "inspect rights", "EXPLAIN "+n[2], func(sqlstore.Scan) error { return nil })
 		switch {
 		case forbids(err):
 			found.Missing = append(found.Missing, n[0]+" on "+n[1])
@@ -177,7 +178,7 @@ const tablesQuery = "SELECT table_name, COALESCE(engine, ''), COALESCE(data_leng
 
 // inspectTables asks how large the tables are, and whether they are kept.
 func (s *Store) inspectTables(ctx context.Context, found *sqlstore.Server) error {
-	return s.query(ctx, "inspect tables", tablesQuery, func(scan sqlstore.Scan) error {
+	return s.Ask(ctx, "inspect tables", tablesQuery, func(scan sqlstore.Scan) error {
 		var table, engine string
 		var bytes int64
 		if err := scan(&table, &engine, &bytes); err != nil {
@@ -205,26 +206,10 @@ func (s *Store) inspectConnections(ctx context.Context, found *sqlstore.Server) 
 	return err
 }
 
-// query sends one statement.
-func (s *Store) query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error) error {
-	return s.Bounded(ctx, func(ctx context.Context) error { return s.db.Query(ctx, name, statement, row) })
-}
-
-// lines returns the rows of a statement, of one text each.
-func (s *Store) lines(ctx context.Context, name, statement string) (list []string, err error) {
-	err = s.query(ctx, name, statement, func(scan sqlstore.Scan) error {
-		var line string
-		err := scan(&line)
-		list = append(list, line)
-		return err
-	})
-	return list, err
-}
-
 // pairs returns the rows of a statement that shows names and values, by lower-case name.
 func (s *Store) pairs(ctx context.Context, statement string) (map[string]string, error) {
 	values := make(map[string]string)
-	err := s.query(ctx, "inspect variables", statement, func(scan sqlstore.Scan) error {
+	err := s.Ask(ctx, "inspect variables", statement, func(scan sqlstore.Scan) error {
 		var name, value string
 		err := scan(&name, &value)
 		values[strings.ToLower(name)] = value

@@ -3,9 +3,9 @@
 //
 // One server takes all writes. It can have any number of replicas, and one of them can take over.
 // Then the fence is another one (fence.go), and what was written under the former one may be lost;
-// see [persist.Fenced]. Of several servers that take writes at once,
-// such as the nodes of Galera or of a replication group with many primaries, each has an identity of
-// its own. So if nodes use more than one of them, only Options.Lossless is possible.
+// see [persist.Fenced]. Of several servers that take writes at once, such as the nodes of Galera or
+// of a replication group with many primaries, each has an identity of its own. So if nodes use more
+// than one of them, only Options.Lossless is possible.
 //
 // The fence counts the failovers, as far as the server knows of them. If a server takes over that
 // received nothing from the one before since that one took over, one failover is missing in the
@@ -23,7 +23,6 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
@@ -34,26 +33,7 @@ type Options struct {
 	// DSN is the connection string, with credentials and TLS if needed. It must not weaken
 	// durability.
 	DSN string
-	// Timeout bounds every operation; more than 0.
-	Timeout time.Duration
-	// MaxConnections is the most connections that are opened; more than 0.
-	MaxConnections int
-	// Lossless states that no failover of the server loses an acknowledged write. Open refuses it
-	// if the server is not set up so.
-	Lossless bool
-	// Unreached opens the store even if it cannot be reached now: its operations return
-	// persist.ErrUnavailable until it can.
-	Unreached bool
-	// ReadOnly opens the store to look at it. The schema is not created or changed.
-	ReadOnly bool
-	// Admit, unless nil, is called before every operation. If it returns an error, the operation
-	// returns that error and does nothing.
-	Admit func(context.Context) error
-	// Now is the clock of the timestamps.
-	Now func() time.Time
-	// Trace, unless nil, is called before each statement is sent, with its name. The function that
-	// it returns is called when the statement is done.
-	Trace func(ctx context.Context, statement string) func(error)
+	sqlstore.Options
 }
 
 // Store is a [persist.Store] and [persist.Fenced] in one MySQL database, safe for concurrent use
@@ -83,10 +63,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.mysql.dsn: %w", err)
 	}
-	s, err := sqlstore.Open(ctx, db, dialect(opts), sqlstore.Options{
-		Describe: "mysql: numbers are unique over all nodes that share the database " + where,
-		Timeout:  opts.Timeout, Lossless: opts.Lossless, Unreached: opts.Unreached, ReadOnly: opts.ReadOnly, Admit: opts.Admit, Now: opts.Now,
-	})
+	s, err := sqlstore.Open(ctx, db, dialect(opts), opts.Options,
+		"mysql: numbers are unique over all nodes that share the database "+where)
 	if err != nil {
 		return nil, fmt.Errorf("store.mysql.dsn: open the database %s: %w", where, err)
 	}

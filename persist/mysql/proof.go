@@ -13,8 +13,8 @@ import (
 // If commits wait for a replica and an operator ends such a statement (KILL QUERY), or turns the
 // waiting off, the server returns success for what no replica has. It counts these commits. So with
 // failover lossless the count is read after each write, on the same connection: it includes that
-// write. If it has grown since the connection was made, or since its last write, some commit was not
-// acknowledged, perhaps this one, and so its outcome is unknown.
+// write. If it has grown since the connection was made, or since its last write, some commit was
+// not acknowledged, perhaps this one, and so its outcome is unknown.
 
 // errUnproven is returned for a commit that a failover may take back.
 var errUnproven = fmt.Errorf("%w: no replica has acknowledged the commit", persist.ErrUnavailable)

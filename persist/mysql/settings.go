@@ -274,9 +274,9 @@ func text(v driver.Value) string {
 	return fmt.Sprint(v)
 }
 
-// checked is a connector whose new connections are used only if the settings of the server are safe,
-// so that a server that comes back with other settings is not used. A server that took over is put
-// on record.
+// checked is a connector whose new connections are used only if the settings of the server are
+// safe, so that a server that comes back with other settings is not used. A server that took over
+// is put on record.
 type checked struct {
 	driver.Connector
 	lossless bool

@@ -63,9 +63,9 @@ const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present
 // standbyNamed is a condition that holds if commits wait for a standby.
 const standbyNamed = "current_setting('synchronous_standby_names') ~ '[^ ]'"
 
-// durably returns columns that make the transaction of their statement durable when it is committed,
-// whatever the settings of the role, the database or the session have become, and its warnings
-// visible to notice.
+// durably returns columns that make the transaction of their statement durable when it is
+// committed, whatever the settings of the role, the database or the session have become, and its
+// warnings visible to notice.
 func durably(lossless bool) string {
 	weak := "'off'"
 	if lossless {

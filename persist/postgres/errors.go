@@ -16,7 +16,7 @@ import (
 // translate turns errors of the client library into those of package persist. It leaves out what
 // the client library knows of the connection string.
 func translate(err error) error {
-	if err == nil || isOurs(err) {
+	if err == nil || sqlstore.Translated(err) {
 		return err
 	}
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -40,21 +40,6 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", persist.ErrUnavailable, context.DeadlineExceeded)
 	}
 	return fmt.Errorf("%w: %s", persist.ErrUnavailable, text)
-}
-
-// isOurs reports whether an error needs no translation.
-func isOurs(err error) bool {
-	if _, ok := errors.AsType[sqlstore.Refused](err); ok {
-		return true
-	}
-	for _, known := range []error{
-		persist.ErrNotFound, persist.ErrExists, persist.ErrConflict, persist.ErrInvalid, persist.ErrNewer, persist.ErrUnavailable, persist.ErrClosed,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
 }
 
 // The codes of the server that need a word; see the manual, appendix A.

@@ -76,13 +76,13 @@ ORDER BY 1`
 // inspectUser asks who we are and what we may do.
 func (s *Store) inspectUser(ctx context.Context, found *sqlstore.Server) error {
 	var mighty, plain, ms int64
-	err := s.query(ctx, "inspect user", userQuery, func(scan sqlstore.Scan) error { return scan(&found.User, &mighty, &plain, &ms) })
+	err := s.Ask(ctx, "inspect user", userQuery, func(scan sqlstore.Scan) error { return scan(&found.User, &mighty, &plain, &ms) })
 	if err != nil {
 		return err
 	}
 	found.Mighty, found.Timeout = mighty == 1, time.Duration(ms)*time.Millisecond
 	found.Plain = plain == 1 && !found.Pooler // otherwise it is the pooler's connection
-	found.Missing, err = s.lines(ctx, "inspect rights", rightsQuery)
+	found.Missing, err = s.Lines(ctx, "inspect rights", rightsQuery)
 	return err
 }
 
@@ -97,10 +97,10 @@ const sizeQuery = `SELECT COALESCE(sum(pg_total_relation_size(relid)), 0)::bigin
 
 // inspectTables asks how large the tables are, and whether they are kept.
 func (s *Store) inspectTables(ctx context.Context, found *sqlstore.Server) (err error) {
-	if found.Unfit, err = s.lines(ctx, "inspect tables", unfitQuery); err != nil {
+	if found.Unfit, err = s.Lines(ctx, "inspect tables", unfitQuery); err != nil {
 		return err
 	}
-	return s.query(ctx, "inspect sizes", sizeQuery, func(scan sqlstore.Scan) error { return scan(&found.Bytes, &found.Dead, &found.Live) })
+	return s.Ask(ctx, "inspect sizes", sizeQuery, func(scan sqlstore.Scan) error { return scan(&found.Bytes, &found.Dead, &found.Live) })
 }
 
 // replicationQuery returns a line for each standby. Without the role pg_read_all_stats its state is
@@ -111,7 +111,7 @@ const replicationQuery = `SELECT CASE WHEN state IS NULL THEN 'a standby, of whi
 
 // inspectStandbys asks which servers follow this one.
 func (s *Store) inspectStandbys(ctx context.Context, found *sqlstore.Server) (err error) {
-	found.Standbys, err = s.lines(ctx, "inspect standbys", replicationQuery)
+	found.Standbys, err = s.Lines(ctx, "inspect standbys", replicationQuery)
 	return err
 }
 
@@ -124,21 +124,5 @@ const connectionsQuery = `SELECT LEAST(current_setting('max_connections')::bigin
 
 // inspectConnections asks how many connections are left.
 func (s *Store) inspectConnections(ctx context.Context, found *sqlstore.Server) error {
-	return s.query(ctx, "inspect connections", connectionsQuery, func(scan sqlstore.Scan) error { return scan(&found.Most, &found.Open) })
-}
-
-// query sends one statement.
-func (s *Store) query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error) error {
-	return s.Bounded(ctx, func(ctx context.Context) error { return s.db.Query(ctx, name, statement, row) })
-}
-
-// lines returns the rows of a statement, of one text each.
-func (s *Store) lines(ctx context.Context, name, statement string) (list []string, err error) {
-	err = s.query(ctx, name, statement, func(scan sqlstore.Scan) error {
-		var line string
-		err := scan(&line)
-		list = append(list, line)
-		return err
-	})
-	return list, err
+	return s.Ask(ctx, "inspect connections", connectionsQuery, func(scan sqlstore.Scan) error { return scan(&found.Most, &found.Open) })
 }

@@ -6,7 +6,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
@@ -17,26 +16,7 @@ type Options struct {
 	// URL is the connection string, with credentials and TLS if needed. It must not weaken
 	// durability.
 	URL string
-	// Timeout bounds every operation; more than 0.
-	Timeout time.Duration
-	// MaxConnections is the most connections that are opened; more than 0.
-	MaxConnections int
-	// Lossless states that no failover of the server loses an acknowledged write. Open refuses it
-	// if the server is not set up so.
-	Lossless bool
-	// Unreached opens the store even if it cannot be reached now: its operations return
-	// persist.ErrUnavailable until it can.
-	Unreached bool
-	// ReadOnly opens the store to look at it. The schema is not created or changed.
-	ReadOnly bool
-	// Admit, unless nil, is called before every operation. If it returns an error, the operation
-	// returns that error and does nothing.
-	Admit func(context.Context) error
-	// Now is the clock of the timestamps.
-	Now func() time.Time
-	// Trace, unless nil, is called before each statement is sent, with its name. The function that
-	// it returns is called when the statement is done.
-	Trace func(ctx context.Context, statement string) func(error)
+	sqlstore.Options
 }
 
 // Store is a [persist.Store] and [persist.Fenced] in one PostgreSQL database, safe for concurrent
@@ -66,10 +46,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.postgres.url: %w", err)
 	}
-	s, err := sqlstore.Open(ctx, db, dialect, sqlstore.Options{
-		Describe: "postgres: numbers are unique over all nodes that share the database " + where,
-		Timeout:  opts.Timeout, Lossless: opts.Lossless, Unreached: opts.Unreached, ReadOnly: opts.ReadOnly, Admit: opts.Admit, Now: opts.Now,
-	})
+	s, err := sqlstore.Open(ctx, db, dialect, opts.Options,
+		"postgres: numbers are unique over all nodes that share the database "+where)
 	if err != nil {
 		return nil, fmt.Errorf("store.postgres.url: open the database %s: %w", where, err)
 	}

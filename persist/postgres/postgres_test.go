@@ -71,7 +71,8 @@ func TestTranslate(t *testing.T) {
 // A server that cannot be reached is an error that passes and shows nothing of the URL, and no
 // error of the name service or the network contains the password.
 func TestUnreachable(t *testing.T) {
-	opts := Options{URL: "postgres://user:secret@127.0.0.1:1/name?sslmode=disable", Timeout: time.Second, MaxConnections: 1, Now: time.Now}
+	opts := Options{URL: "postgres://user:secret@127.0.0.1:1/name?sslmode=disable"}
+	opts.Timeout, opts.MaxConnections, opts.Now = time.Second, 1, time.Now
 	_, err := Open(t.Context(), opts)
 	if !errors.Is(err, persist.ErrUnavailable) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "user") {
 		t.Error(err)

@@ -14,10 +14,8 @@ import (
 type counters struct {
 	*link
 	epochs *persist.Epochs
-	create string // statements
-	lost   string
-	read   string
-	back   string
+	// statements
+	create, createLost, read, back string
 }
 
 var _ persist.Counters = (*counters)(nil)
@@ -33,12 +31,12 @@ func newCounters(l *link) counters {
 	if sabotage.Off(sabotage.GiveBackSwap) {
 		same += " OR 1 = 1"
 	}
-	lost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
+	createLost := "INSERT INTO seqd_counters (name, version, highest, step, step_at, epoch, fence) " +
 		"SELECT ?, ?, ?, ?, ?, ?, f.present FROM (SELECT " + fence + " AS present) f WHERE f.present IS NOT NULL"
 	c := counters{
-		link:   l,
-		create: lost + " AND " + confirmed,
-		lost:   lost,
+		link:       l,
+		create:     createLost + " AND " + confirmed,
+		createLost: createLost,
 		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + l.standby() +
 			" FROM seqd_counters ",
 		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND (highest = ? AND " + same + ")",
@@ -78,10 +76,10 @@ func (c *counters) Create(ctx context.Context, m persist.Counter) error {
 
 // CreateLost implements [persist.Fenced].
 func (s *Store) CreateLost(ctx context.Context, m persist.Counter) error {
-	return s.counters.insert(ctx, m, s.counters.lost)
+	return s.counters.insert(ctx, m, s.counters.createLost)
 }
 
-// insert stores a new counter by one of the statements create and lost.
+// insert stores a new counter by one of the statements create and createLost.
 func (c *counters) insert(ctx context.Context, m persist.Counter, statement string) error {
 	if err := m.Validate(); err != nil {
 		return err

@@ -59,6 +59,22 @@ func (s *Store) Bounded(ctx context.Context, f func(context.Context) error) erro
 	return f(ctx)
 }
 
+// Ask sends one query about the server, with the deadline of an operation.
+func (s *Store) Ask(ctx context.Context, name, query string, row func(Scan) error) error {
+	return s.Bounded(ctx, func(ctx context.Context) error { return s.db.Query(ctx, name, query, row) })
+}
+
+// Lines returns the rows of a query about the server, of one text each.
+func (s *Store) Lines(ctx context.Context, name, query string) (list []string, err error) {
+	err = s.Ask(ctx, name, query, func(scan Scan) error {
+		var line string
+		err := scan(&line)
+		list = append(list, line)
+		return err
+	})
+	return list, err
+}
+
 // InspectClock finds out how far the server's clock is ahead, and how long an answer takes.
 func (s *Store) InspectClock(ctx context.Context, found *Server) error {
 	type reading struct{ offset, trip time.Duration }
@@ -66,9 +82,7 @@ func (s *Store) InspectClock(ctx context.Context, found *Server) error {
 	for range looks + 1 {
 		var ms int64
 		sent := time.Now()
-		err := s.Bounded(ctx, func(ctx context.Context) error {
-			return s.db.Query(ctx, "read clock", "SELECT "+s.dialect.Clock, func(scan Scan) error { return scan(&ms) })
-		})
+		err := s.Ask(ctx, "read clock", "SELECT "+s.dialect.Clock, func(scan Scan) error { return scan(&ms) })
 		if err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func TestSchema(t *testing.T) {
 // A schema that could not be upgraded is tried again, and the error says what was tried.
 func TestSchemaFails(t *testing.T) {
 	db := &fake{version: 1, fails: Refused("the user lacks a right")}
-	_, err := Open(t.Context(), db, fakeDialect, Options{Timeout: time.Second})
+	_, err := Open(t.Context(), db, fakeDialect, Options{Timeout: time.Second}, "")
 	if !errors.Is(err, db.fails) || !strings.Contains(err.Error(), "create the tables") {
 		t.Error(err)
 	}

@@ -24,9 +24,9 @@ const root int64 = -1
 // lag is how old the writes can be that a failover loses, in ms: as old as a standby may be behind.
 const lag = 60_000
 
-// lagOf returns the lag of a registry. An empty one in a store that has never failed over is new: it
-// lost nothing. origin is the fence under which the tables were created. It is not the one that was
-// confirmed last: what an operator confirmed may be lost all the same.
+// lagOf returns the lag of a registry. An empty one in a store that has never failed over is new:
+// it lost nothing. origin is the fence under which the tables were created. It is not the one that
+// was confirmed last: what an operator confirmed may be lost all the same.
 func lagOf(t persist.SlotTable, all bool, origin string) int64 {
 	if all && t.Set == nil && len(t.Slots) == 0 && t.Source == origin {
 		return 0
@@ -34,9 +34,9 @@ func lagOf(t persist.SlotTable, all bool, origin string) int64 {
 	return lag
 }
 
-// Look implements [persist.SlotStore]. One statement reads the slots, the fences and then the clock.
-// What it returns can be relied on after a failover as far as acknowledged writes can: a write
-// whose acknowledgement was cancelled is visible, but only a later write proves it.
+// Look implements [persist.SlotStore]. One statement reads the slots, the fences and then the
+// clock. What it returns can be relied on after a failover as far as acknowledged writes can: a
+// write whose acknowledgement was cancelled is visible, but only a later write proves it.
 func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t persist.SlotTable, err error) {
 	if err := persist.CheckLook(registry, ids...); err != nil {
 		return t, err

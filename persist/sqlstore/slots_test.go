@@ -43,8 +43,8 @@ func (l *lookedAt) Query(ctx context.Context, name, statement string, row func(S
 	return nil
 }
 
-// A registry can have lost something if it is not empty, or if the store has failed over at any time
-// since its tables were created.
+// A registry can have lost something if it is not empty, or if the store has failed over at any
+// time since its tables were created.
 func TestLag(t *testing.T) {
 	set := &persist.SlotSet{Incarnation: "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1", Layout: "l", Ahead: 5}
 	slot := persist.Slot{ID: 5, Key: "k", Token: "t", Until: 1, Reserved: 1, RenewedAt: 1}

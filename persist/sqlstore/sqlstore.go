@@ -28,7 +28,8 @@
 //     client library, its pool and a proxy.
 //   - DB.Allocate returns nil only if the commit is durable, with the standby if the store is
 //     lossless. If that is not certain, it returns persist.ErrUnavailable.
-//   - Each new connection is checked: a server that can lose what it acknowledges is [Refused] (S1).
+//   - Each new connection is checked: a server that can lose what it acknowledges is [Refused]
+//     (S1).
 //   - [Dialect.Fence] changes at each failover, and is read in the statement that compares it (S2).
 package sqlstore
 
@@ -107,30 +108,35 @@ type Dialect struct {
 	Steps []string
 }
 
-// Options configures a store.
+// Options are those that every driver has. It opens the connections as they say.
 type Options struct {
-	// Describe is what the store promises; see [persist.Store].
-	Describe string
 	// Timeout bounds every operation; more than 0.
 	Timeout time.Duration
-	// Lossless says that no failover of the server loses an acknowledged write.
+	// MaxConnections is the most connections that are opened; more than 0.
+	MaxConnections int
+	// Lossless states that no failover of the server loses an acknowledged write. Opening a store
+	// fails if the server is not set up so.
 	Lossless bool
-	// Unreached opens the store without using the database. The first operation checks the schema.
-	// It does not create one: the caller knows the store, so an empty database is the wrong one.
+	// Unreached opens the store without using the database: its operations return
+	// persist.ErrUnavailable until it can be reached. The first one checks the schema. It does not
+	// create one: the caller knows the store, so an empty database is the wrong one.
 	Unreached bool
-	// ReadOnly neither creates nor upgrades the schema.
+	// ReadOnly opens the store to look at it. The schema is not created or changed.
 	ReadOnly bool
 	// Admit, unless nil, is called before every operation. If it returns an error, the operation
 	// returns that error and does nothing.
 	Admit func(context.Context) error
 	// Now is the clock of the timestamps.
 	Now func() time.Time
+	// Trace, unless nil, is called before each statement is sent, with its name. The function that
+	// it returns is called when the statement is done.
+	Trace func(ctx context.Context, statement string) func(error)
 }
 
 // Store is a [persist.Store] and [persist.Fenced] in a database.
 type Store struct {
 	*link
-	describe  string
+	promise   string
 	counters  counters
 	documents documents
 	slots     slots
@@ -142,9 +148,11 @@ var (
 	_ persist.Fenced = (*Store)(nil)
 )
 
-// Open creates or upgrades the schema, and returns the store. It closes db if it returns an error.
-func Open(ctx context.Context, db DB, dialect Dialect, opts Options) (*Store, error) {
+// Open creates or upgrades the schema, and returns the store, whose Describe returns promise. It
+// closes db if it returns an error.
+func Open(ctx context.Context, db DB, dialect Dialect, opts Options, promise string) (*Store, error) {
 	s := New(db, dialect, opts)
+	s.promise = promise
 	if opts.Unreached {
 		return s, nil
 	}
@@ -158,8 +166,7 @@ func Open(ctx context.Context, db DB, dialect Dialect, opts Options) (*Store, er
 // New returns the store without using the database.
 func New(db DB, dialect Dialect, opts Options) *Store {
 	l := &link{db: db, dialect: dialect, opts: opts}
-	s := &Store{link: l, describe: opts.Describe, counters: newCounters(l), documents: newDocuments(l), slots: slots{l}, history: history{l}}
-	return s
+	return &Store{link: l, counters: newCounters(l), documents: newDocuments(l), slots: slots{l}, history: history{l}}
 }
 
 // Counters returns the counters.
@@ -178,7 +185,7 @@ func (s *Store) History() persist.HistoryStore { return &s.history }
 func (s *Store) Shared() bool { return true }
 
 // Describe says what the store promises.
-func (s *Store) Describe() string { return s.describe }
+func (s *Store) Describe() string { return s.promise }
 
 // Close closes the connections.
 func (s *Store) Close() error { return s.db.Close() }

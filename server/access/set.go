@@ -90,34 +90,44 @@ func (c *credential) usable(now func() time.Time) bool {
 // longestSecret is the longest secret that is hashed, so that unknown callers cannot cost more.
 const longestSecret = 256
 
-// bearer returns the secret in the Authorization header. The header must have exactly one value;
-// the case of the scheme does not matter.
-func bearer(authorization []string) (secret string, ok bool) {
+// bearer returns the digest of the secret in the Authorization header. The header must have exactly
+// one value; the case of the scheme does not matter.
+func bearer(authorization []string) (digest Digest, ok bool) {
 	const scheme = "bearer "
 	if len(authorization) != 1 || len(authorization[0]) <= len(scheme) || !strings.EqualFold(authorization[0][:len(scheme)], scheme) {
-		return "", false
+		return Digest{}, false
 	}
-	secret = strings.TrimLeft(authorization[0][len(scheme):], " ")
+	return DigestOfSecret(strings.TrimLeft(authorization[0][len(scheme):], " "))
+}
+
+// DigestOfSecret returns the digest of a secret that a caller sent. ok is false if no token has
+// such a secret: it is empty, has more than 256 bytes, or a byte that is not visible ASCII. It does
+// not allocate.
+func DigestOfSecret(secret string) (digest Digest, ok bool) {
 	if secret == "" || len(secret) > longestSecret {
-		return "", false
+		return Digest{}, false
 	}
 	for i := range len(secret) {
 		if secret[i] <= ' ' || secret[i] > '~' {
-			return "", false
+			return Digest{}, false
 		}
 	}
-	return secret, true
+	var buf [longestSecret]byte // a conversion would allocate
+	return sha256.Sum256(buf[:copy(buf[:], secret)]), true
 }
 
 // allow implements [Tokens.Allow].
 func (s *set) allow(now func() time.Time, authorization []string, scope, bizType string) (name string, err error) {
-	secret, ok := bearer(authorization)
+	digest, ok := bearer(authorization)
 	if !ok {
 		return "", errUnauthorized
 	}
-	var buf [longestSecret]byte // a conversion would allocate
-	digest := Digest(sha256.Sum256(buf[:copy(buf[:], secret)]))
-	c := s.find(&digest)
+	return s.allowDigest(now, &digest, scope, bizType)
+}
+
+// allowDigest implements [Tokens.AllowDigest].
+func (s *set) allowDigest(now func() time.Time, digest *Digest, scope, bizType string) (name string, err error) {
+	c := s.find(digest)
 	switch {
 	case c == nil && !s.complete:
 		return "", errStarting

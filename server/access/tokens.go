@@ -87,6 +87,12 @@ func (t *Tokens) Allow(authorization []string, scope, bizType string) (name stri
 	return t.known.Load().allow(t.opts.Now, authorization, scope, bizType)
 }
 
+// AllowDigest is Allow for a caller whose secret has this digest: see [DigestOfSecret]. A caller that
+// keeps its connection sends its secret once.
+func (t *Tokens) AllowDigest(digest *Digest, scope, bizType string) (name string, err error) {
+	return t.known.Load().allowDigest(t.opts.Now, digest, scope, bizType)
+}
+
 // Use sets the store that holds tokens.
 func (t *Tokens) Use(b Backing) { t.backing.Store(&b) }
 

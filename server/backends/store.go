@@ -18,6 +18,7 @@ import (
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/sqlstore"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -32,7 +33,7 @@ func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (pers
 // manner is how a store of a server is opened.
 type manner struct {
 	monitor   *event.CommandMonitor                                   // see [mongo.Options]
-	trace     func(ctx context.Context, statement string) func(error) // see [postgres.Options]
+	trace     func(ctx context.Context, statement string) func(error) // see [sqlstore.Options]
 	unreached bool                                                    // open it even if it cannot be reached
 	admit     func(context.Context) error                             // called before every operation; nil admits all
 }
@@ -49,20 +50,24 @@ func newStore(ctx context.Context, cfg config.Store, now func() time.Time, how m
 		}))
 	case "postgres":
 		return orNil(postgres.Open(ctx, postgres.Options{
-			URL: cfg.Postgres.URL, Timeout: cfg.Postgres.Timeout, MaxConnections: cfg.Postgres.MaxConnections,
-			Lossless: cfg.Postgres.Failover == config.Lossless, Now: now,
-			Trace: how.trace, Unreached: how.unreached, Admit: how.admit,
+			URL: cfg.Postgres.URL, Options: how.sql(cfg.Postgres.Timeout, cfg.Postgres.MaxConnections, cfg.Postgres.Failover, now),
 		}))
 	case "mysql":
 		return orNil(mysql.Open(ctx, mysql.Options{
-			DSN: cfg.MySQL.DSN, Timeout: cfg.MySQL.Timeout, MaxConnections: cfg.MySQL.MaxConnections,
-			Lossless: cfg.MySQL.Failover == config.Lossless, Now: now,
-			Trace: how.trace, Unreached: how.unreached, Admit: how.admit,
+			DSN: cfg.MySQL.DSN, Options: how.sql(cfg.MySQL.Timeout, cfg.MySQL.MaxConnections, cfg.MySQL.Failover, now),
 		}))
 	case "bolt":
 		return orNil(bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now}))
 	}
 	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
+}
+
+// sql returns the options of a store in an SQL database.
+func (how manner) sql(timeout time.Duration, connections int, failover string, now func() time.Time) sqlstore.Options {
+	return sqlstore.Options{
+		Timeout: timeout, MaxConnections: connections, Lossless: failover == config.Lossless, Now: now,
+		Trace: how.trace, Unreached: how.unreached, Admit: how.admit,
+	}
 }
 
 // orNil returns a nil store if there is an error, and not a nil pointer in an interface.

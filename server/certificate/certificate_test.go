@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/server/certificate/certificatetest"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -28,7 +29,7 @@ func serveTLS(t *testing.T, c *Certificate) string {
 	}
 	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(httpapi.Listener(l, httpapi.ListenerOptions{TLS: c.Settings()})) }()
+	go func() { served <- s.Serve(httpapi.Listener(l, c.Settings(), gate.New(gate.Options{}).Connections)) }()
 	t.Cleanup(func() { _ = s.Close(); <-served })
 	return l.Addr().String()
 }

@@ -39,9 +39,7 @@ func (c storeCheck) sqlServer() sqlServer {
 
 func (c storeCheck) openPostgres(ctx context.Context) (sqlStore, error) {
 	cfg := c.d.Config.Store.Postgres
-	store, err := postgres.Open(ctx, postgres.Options{
-		URL: cfg.URL, Timeout: min(cfg.Timeout, mostTimeout), MaxConnections: 1, Lossless: cfg.Failover == config.Lossless, Now: c.d.Now, ReadOnly: true,
-	})
+	store, err := postgres.Open(ctx, postgres.Options{URL: cfg.URL, Options: c.looking(cfg.Timeout, cfg.Failover)})
 	if err != nil {
 		return nil, err
 	}
@@ -50,13 +48,18 @@ func (c storeCheck) openPostgres(ctx context.Context) (sqlStore, error) {
 
 func (c storeCheck) openMySQL(ctx context.Context) (sqlStore, error) {
 	cfg := c.d.Config.Store.MySQL
-	store, err := mysql.Open(ctx, mysql.Options{
-		DSN: cfg.DSN, Timeout: min(cfg.Timeout, mostTimeout), MaxConnections: 1, Lossless: cfg.Failover == config.Lossless, Now: c.d.Now, ReadOnly: true,
-	})
+	store, err := mysql.Open(ctx, mysql.Options{DSN: cfg.DSN, Options: c.looking(cfg.Timeout, cfg.Failover)})
 	if err != nil {
 		return nil, err
 	}
 	return store, nil
+}
+
+// looking returns the options of a store that is only looked at.
+func (c storeCheck) looking(timeout time.Duration, failover string) sqlstore.Options {
+	return sqlstore.Options{
+		Timeout: min(timeout, mostTimeout), MaxConnections: 1, Lossless: failover == config.Lossless, Now: c.d.Now, ReadOnly: true,
+	}
 }
 
 // sqlDatabase looks at an SQL server and what seqd keeps there.

@@ -3,54 +3,23 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"golang.org/x/time/rate"
+
+	"github.com/seqd/seqd/server/gate"
 )
 
-// accessLog writes the access log, with a limit of lines per second. Answers with a status of 500
-// or above have a limit of their own, of the same size, so that a flood of good answers does not
-// hide failures. It is safe for concurrent use.
+// accessLog writes the access log. An answer with a status of 500 or above is a failed one.
 type accessLog struct {
-	log          *slog.Logger
-	good, failed *rate.Limiter
-	unsaid       atomic.Int64 // requests without a line since the last line
-	skipped      atomic.Int64 // requests without a line since the start
-}
-
-// newAccessLog returns a limit of that many lines per second for each of the two kinds; 0 means no
-// limit.
-func newAccessLog(perSecond int, log *slog.Logger) *accessLog {
-	most := rate.Limit(perSecond)
-	if perSecond == 0 {
-		most = rate.Inf
-	}
-	return &accessLog{log: log, good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
-}
-
-// takes reports whether an answer gets a line, and how many answers before it got none.
-func (l *accessLog) takes(status int, now time.Time) (skipped int64, ok bool) {
-	bucket := l.good
-	if status >= http.StatusInternalServerError {
-		bucket = l.failed
-	}
-	if !bucket.AllowN(now, 1) {
-		l.unsaid.Add(1)
-		l.skipped.Add(1)
-		return 0, false
-	}
-	if l.unsaid.Load() == 0 {
-		return 0, true
-	}
-	return l.unsaid.Swap(0), true
+	lines *gate.AccessLog // nil without an access log
+	log   *slog.Logger
 }
 
 // write writes the line of a request, if it gets one.
-func (l *accessLog) write(c *gin.Context, id string, start time.Time) {
+func (l accessLog) write(c *gin.Context, id string, start time.Time) {
 	now := time.Now()
-	skipped, ok := l.takes(c.Writer.Status(), now)
+	skipped, ok := l.lines.Takes(c.Writer.Status() >= http.StatusInternalServerError, now)
 	if !ok {
 		return
 	}

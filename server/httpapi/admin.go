@@ -4,13 +4,15 @@ import (
 	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd/server/gate"
 )
 
 // administration gives the routes of administrators what they use. Until that is set, they answer
 // that the service is starting. It is safe for concurrent use.
 type administration struct {
 	current atomic.Pointer[administered]
-	state   *lifecycle
+	gate    *gate.Gate
 }
 
 // administered is what administrators read and change.
@@ -33,7 +35,7 @@ func (a *administration) handler(f func(*gin.Context, *administered) error) func
 	return func(c *gin.Context) error {
 		to := a.current.Load()
 		if to == nil {
-			return a.state.waiting.Load()
+			return a.gate.Waiting()
 		}
 		c.Writer.Header()["Cache-Control"] = noStore
 		return f(c, to)

@@ -99,7 +99,7 @@ func ExampleAPI() {
 		panic(err)
 	}
 	api := newStarting(exampleTB{})
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 
 	for _, request := range []struct{ target, accept string }{
 		{"/seq/order", "*/*"}, {"/seq/order?count=3", "*/*"}, {"/seq/order?count=2", "text/plain"},

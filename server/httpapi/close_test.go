@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // ask sends a request on an open connection and reports whether the answer ends it.
@@ -48,7 +48,7 @@ func TestDrainingEndsConnections(t *testing.T) {
 		}
 		open = append(open, k)
 	}
-	api.Drain()
+	api.Gate().Drain()
 	for _, k := range open {
 		if !ask(t, k.to, k.answers, k.request) {
 			t.Errorf("%.40q: the answer does not say that the connection ends", k.request)
@@ -95,7 +95,7 @@ func TestRequestsThatCanBeReadInTwoWays(t *testing.T) {
 // TestRefusedInChunks checks that a caller whose request is refused before its body was read gets
 // the answer, even if the connection ends with it.
 func TestRefusedInChunks(t *testing.T) {
-	api := newStarting(t, func(o *httpapi.Options) { o.Guard = shut{} })
+	api := newStarting(t, func(o *options) { o.Guard = shut{} })
 	addr := serve(t, api, true)
 	body := "c350\r\n" + strings.Repeat("x", 50_000) + "\r\n0\r\n\r\n"
 	answer, content := answerIn(t, exchange(t, addr, "POST /seq/order HTTP/1.1\r\nHost: seqd\r\nTransfer-Encoding: chunked\r\n\r\n"+body))
@@ -106,7 +106,7 @@ func TestRefusedInChunks(t *testing.T) {
 }
 
 // shut is a guard that lets nobody in.
-type shut struct{}
+type shut struct{ gate.Guard }
 
 func (shut) Allow([]string, string, string) (string, error) {
 	return "", seqd.Errorf(seqd.CodeUnauthorized, "a token is needed")

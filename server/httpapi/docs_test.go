@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/server/access"
-	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 )
 
@@ -36,7 +35,7 @@ func covers(route, described string) bool {
 
 // TestDocumentHasEveryRoute checks that the API and the document have the same routes.
 func TestDocumentHasEveryRoute(t *testing.T) {
-	api := newStarting(t, func(o *httpapi.Options) {
+	api := newStarting(t, func(o *options) {
 		o.Metrics = metrics.New(metrics.Options{})
 		o.Tokens = access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	})

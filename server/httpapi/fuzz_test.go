@@ -43,10 +43,10 @@ func FuzzRoute(f *testing.F) {
 	f.Add("GET", "/seq/"+strings.Repeat("a", 5000), "", "", "", false)
 
 	starting := newStarting(f)
-	ready := newStarting(f, func(o *httpapi.Options) { o.AccessLog, o.TrustedProxies = true, []string{"192.0.2.0/24"} })
+	ready := newStarting(f, func(o *options) { o.AccessLog, o.TrustedProxies = true, []string{"192.0.2.0/24"} })
 	issuer := newIssuer(f, define("order", newCounter(100)))
 	issuer.Init(f.Context())
-	ready.Ready(issuer)
+	ready.Gate().Ready(issuer)
 	guarded := newGuarded(f)
 	for _, value := range []string{auth("all")[len("Authorization: "):], "bearer x", "Bearer", "Basic YTpi", ", Bearer all-secret"} {
 		for _, target := range []string{"/seq/order", "/seq/user", "/tokens", "/tokens/shop", "/biz-types/order/history"} {

@@ -6,17 +6,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/gate"
 )
-
-// Guard decides who may call. It is safe for concurrent use.
-type Guard interface {
-	// Allow checks the values of a request's Authorization header. scope is what the route needs:
-	// [access.ScopeIssue] for the named biz type, [access.ScopeRead], [access.ScopeAdmin], or "" if
-	// any token will do. It returns the name of the token, with an error too if the token is known.
-	Allow(authorization []string, scope, bizType string) (name string, err error)
-}
-
-var _ Guard = (*access.Tokens)(nil)
 
 // callerParam is the route parameter that holds the name of the token. No route has a parameter of
 // this name. Storing it in gin's own keys would allocate a map for each request.
@@ -27,15 +18,15 @@ func callerName(c *gin.Context) string { return c.Param(callerParam) }
 
 // admission decides whether a caller may make a request.
 type admission struct {
-	guard         Guard
+	guard         gate.Guard
 	pages         *pages // used if guard is nil
 	publicMetrics bool
 }
 
-func newAdmission(opts Options) *admission {
-	a := &admission{guard: opts.Guard, publicMetrics: opts.PublicMetrics}
+func newAdmission(g *gate.Gate, opts Options) *admission {
+	a := &admission{guard: g.Guard, publicMetrics: opts.PublicMetrics}
 	if a.guard == nil {
-		a.pages = newPages(opts.Hosts, opts.Log)
+		a.pages = newPages(opts.Hosts, g.Log)
 	}
 	return a
 }

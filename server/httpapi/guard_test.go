@@ -49,15 +49,15 @@ func newTokens(tb testing.TB, store persist.Documents, log *slog.Logger) *access
 func newDocuments() persist.Documents { return memory.New(func() time.Time { return now }).Documents() }
 
 // newGuarded returns an API that requires tokens and issues for order.
-func newGuarded(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
+func newGuarded(tb testing.TB, change ...func(*options)) *httpapi.API {
 	tb.Helper()
-	api := newStarting(tb, append([]func(*httpapi.Options){func(o *httpapi.Options) {
+	api := newStarting(tb, append([]func(*options){func(o *options) {
 		tokens := newTokens(tb, newDocuments(), o.Log)
 		o.Guard, o.Tokens, o.Metrics = tokens, tokens, &tallied{}
 	}}, change...)...)
 	issuer := newIssuer(tb, define("order", newCounter(100)), define("user", newCounter(1)))
 	issuer.Init(tb.Context())
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	return api
 }
 
@@ -168,7 +168,7 @@ func TestPublicMetrics(t *testing.T) {
 	open := []string{"/healthz", "/readyz"}
 	described := []string{"/openapi.json", "/docs", "/metrics"}
 	for _, public := range []bool{false, true} {
-		api := newGuarded(t, func(o *httpapi.Options) { o.PublicMetrics = public })
+		api := newGuarded(t, func(o *options) { o.PublicMetrics = public })
 		for _, route := range api.Routes() {
 			w := do(t, api, route.Method, strings.NewReplacer("{bizType}", "order", "{", "", "}", "").Replace(route.Path))
 			if slices.Contains(open, route.Path) || public && slices.Contains(described, route.Path) {
@@ -190,8 +190,8 @@ func TestCallerName(t *testing.T) {
 	spy := plugin{before: func(call *seqd.Call) error { got = append(got, call.Caller.Name); return nil }}
 	issuer := newIssuer(t, define("order", newCounter(1), spy))
 	guarded, open := newGuarded(t), newAPI(t)
-	guarded.Ready(issuer)
-	open.Ready(issuer)
+	guarded.Gate().Ready(issuer)
+	open.Gate().Ready(issuer)
 	do(t, guarded, "GET", "/seq/order", auth("shop"))
 	do(t, open, "GET", "/seq/order", auth("shop"))
 	do(t, guarded, "POST", "/seq/order?count=3", auth("all"))
@@ -208,7 +208,7 @@ func TestTokensNotReadYet(t *testing.T) {
 		Config: []access.Token{{Name: "shop", Sha256: access.DigestOf("shop-secret"), Scopes: []string{"issue:*", "admin"}, Enabled: true}},
 		Now:    time.Now, Log: slog.New(slog.DiscardHandler),
 	})
-	api := newGuarded(t, func(o *httpapi.Options) { o.Guard, o.Tokens = tokens, tokens })
+	api := newGuarded(t, func(o *options) { o.Guard, o.Tokens = tokens, tokens })
 	wantProblem(t, do(t, api, "GET", "/seq/order", auth("stored")), 503, "starting")
 	wantUnauthorized(t, do(t, api, "GET", "/seq/order"))
 	wantBody(t, do(t, api, "GET", "/seq/order", auth("shop")), jsonType, `{"bizType":"order","id":"100"}`)
@@ -243,10 +243,10 @@ func (unreadable) Close() error { return nil }
 // TestAllocationsWithToken checks that a token costs no allocation.
 func TestAllocationsWithToken(t *testing.T) {
 	newIssuing := func(api *httpapi.API) *httpapi.API {
-		api.Ready(newIssuer(t, define("order", newCounter(1_000_000))))
+		api.Gate().Ready(newIssuer(t, define("order", newCounter(1_000_000))))
 		return api
 	}
-	open, guarded := newIssuing(newStarting(t)), newIssuing(newGuarded(t, func(o *httpapi.Options) { o.Metrics = nil }))
+	open, guarded := newIssuing(newStarting(t)), newIssuing(newGuarded(t, func(o *options) { o.Metrics = nil }))
 	count := func(api *httpapi.API) float64 {
 		r, err := newRequest("GET", "/seq/order", auth("shop"))
 		if err != nil {
@@ -308,7 +308,7 @@ func auditLines(t *testing.T, log *bytes.Buffer) (lines []auditLine) {
 // TestAudit checks that each change, and each attempt at one, is logged, and that reading is not.
 func TestAudit(t *testing.T) {
 	var log bytes.Buffer
-	api := newGuarded(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	api := newGuarded(t, func(o *options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
 	steps := []struct {
 		method, target, by, body string
 		want                     auditLine
@@ -359,7 +359,7 @@ func TestAudit(t *testing.T) {
 // answer refers to the log, and that no other refusal is logged.
 func TestCauseInTheLog(t *testing.T) {
 	var log bytes.Buffer
-	api := newStarting(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	api := newStarting(t, func(o *options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	api.Administer(failing{}, alone{})
 	w := do(t, api, "GET", "/biz-types/order", "X-Request-Id: mine")
 	wantProblem(t, w, 409, "conflict")
@@ -386,10 +386,10 @@ func TestNoSecretInTheLog(t *testing.T) {
 	const secret = "seqd_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 	var log bytes.Buffer
 	boom := plugin{after: func(*seqd.Call) error { panic("boom") }}
-	api := newGuarded(t, func(o *httpapi.Options) {
+	api := newGuarded(t, func(o *options) {
 		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	api.Ready(newIssuer(t, define("order", newCounter(1), boom)))
+	api.Gate().Ready(newIssuer(t, define("order", newCounter(1), boom)))
 	for _, target := range []string{
 		"/seq/order", "/seq/" + secret, "/seq/order?token=" + secret, "/seq/order?token=hunter2", "/seq/order?hunter2", "/seq/order?count=3&access_token=hunter2", "/seq/order?count=3;token=hunter2",
 		"/seq/order?count=3%3Btoken=hunter2", "/seq/order?count=" + secret, "/seq/order?count=seqd%5F0123456789abc", "/tokens/" + secret, "/tokens?after=" + secret, "/seq/order/parse/" + secret, "/seq/order?=hunter2", "/seq/order?%zz=hunter2",

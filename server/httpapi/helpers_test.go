@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -124,14 +125,30 @@ func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
 	return issuer
 }
 
+// options are all options of an API in a test.
+type options struct {
+	httpapi.Options
+	gateOptions
+}
+
+type gateOptions = gate.Options
+
+// newGate returns a gate.
+func newGate(opts gate.Options) *gate.Gate {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return gate.New(opts)
+}
+
 // newStarting returns an API that has no issuer yet.
-func newStarting(tb testing.TB, change ...func(*httpapi.Options)) *httpapi.API {
+func newStarting(tb testing.TB, change ...func(*options)) *httpapi.API {
 	tb.Helper()
-	opts := httpapi.Options{Limits: httpapi.Limits{MaxCount: 10_000, MaxBodyBytes: 1024}, Hosts: []string{"seqd"}, Log: slog.New(slog.DiscardHandler)}
+	opts := options{httpapi.Options{MaxBodyBytes: 1024, Hosts: []string{"seqd"}}, gate.Options{MaxCount: 10_000}}
 	for _, f := range change {
 		f(&opts)
 	}
-	api, err := httpapi.New(opts)
+	api, err := httpapi.New(newGate(opts.gateOptions), opts.Options)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -148,7 +165,7 @@ func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	issuer := newIssuer(tb, definitions...)
 	issuer.Init(tb.Context())
 	api := newStarting(tb)
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	return api
 }
 

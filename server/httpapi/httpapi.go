@@ -11,78 +11,56 @@
 package httpapi
 
 import (
-	"log/slog"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // Options are the options of [New].
 type Options struct {
-	Limits
+	// MaxBodyBytes is the largest request body.
+	MaxBodyBytes int64
 	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
 	TrustedProxies []string
-	// Guard decides who may call. Without it everybody may, except web pages of other origins.
-	Guard Guard
-	// Hosts are names, without a port, that are accepted in the Host header if Guard is nil,
+	// Hosts are names, without a port, that are accepted in the Host header if everybody may call,
 	// besides IP addresses and localhost.
 	Hosts []string
 	// PublicMetrics serves what describes the service, but not its numbers, without a token.
 	PublicMetrics bool
 	// Tokens is what /tokens manages. If it is nil, there are no such routes.
 	Tokens Tokens
-	// AccessLog logs requests: per second at most AccessLogPerSecond with a status below 500, and
-	// as many with a higher one. If that is 0, it logs all.
-	AccessLog          bool
-	AccessLogPerSecond int
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests
 	// are refused.
 	Answers Answers
 	// Metrics counts requests and serves /metrics. If it is nil, there is no such route.
 	Metrics Metrics
-	Log     *slog.Logger
 }
 
-// Limits are the limits of requests and answers.
-type Limits struct {
-	// MaxCount is the largest ?count=.
-	MaxCount int
-	// MaxBodyBytes is the largest request body.
-	MaxBodyBytes int64
-	// MaxInFlight is how many requests are answered at once; 0 means no limit. Further requests are
-	// refused at once with [seqd.CodeOverloaded], except /healthz, /readyz and /metrics, which are
-	// neither refused nor counted.
-	MaxInFlight int
-	// MaxInFlightBytes is how much memory large answers may take in total; 0 means no limit.
-	// Further requests for large answers are refused as those above MaxInFlight are.
-	MaxInFlightBytes int64
-}
-
-// API is the handler of all requests. It answers that the service is starting until [API.Ready] is
-// called.
+// API is the handler of all requests. It answers that the service is starting until the gate has an
+// issuer. While the service drains, /readyz answers 503, and each answer ends its connection.
 type API struct {
 	engine     *gin.Engine
-	state      *lifecycle
+	gate       *gate.Gate
 	admin      *administration
 	middleware *middleware
 	issuing    *issuing
 }
 
-// New returns an API that is starting.
-func New(opts Options) (*API, error) {
+// New returns an API behind a gate.
+func New(g *gate.Gate, opts Options) (*API, error) {
 	engine, err := newEngine(opts.TrustedProxies)
 	if err != nil {
 		return nil, err
 	}
-	state, room := newLifecycle(), newRoom(opts.MaxInFlightBytes, opts.Log)
-	m := newMiddleware(opts, state)
+	m := newMiddleware(g, opts)
 	a := &API{
-		engine: engine, state: state, middleware: m, admin: &administration{state: state},
+		engine: engine, gate: g, middleware: m, admin: &administration{gate: g},
 		issuing: &issuing{
-			state: state, errors: m.errors, tracing: m.tracing, room: room, keyed: &keyed{answers: opts.Answers},
-			clients: clientsOf(opts), maxCount: opts.MaxCount,
+			gate: g, errors: m.errors, tracing: m.tracing, noRoom: newBusyReply(g.Room.Refused, g.Room.Refusal()),
+			keyed: &keyed{answers: opts.Answers}, clients: clientsOf(opts),
 		},
 	}
 	engine.Use(m.around)
@@ -109,13 +87,13 @@ func (a *API) routes(opts Options) {
 	e, errs := a.engine, a.middleware.errors
 	e.GET("/seq/:bizType", a.issuing.issue)
 	e.POST("/seq/:bizType", a.issuing.issue)
-	e.GET("/seq/:bizType/parse/:id", errs.handler(parsing{a.state}.parse))
-	e.GET("/biz-types/:bizType/:resource", a.lent(resources{a.state}.show))
+	e.GET("/seq/:bizType/parse/:id", errs.handler(parsing{a.gate}.parse))
+	e.GET("/biz-types/:bizType/:resource", a.lent(resources{a.gate}.show))
 	if opts.Tokens != nil {
 		a.tokenRoutes(tokenRoutes{opts.Tokens})
 	}
 	a.adminRoutes()
-	probes := probes{state: a.state, errors: errs, admission: a.middleware.limits.admission}
+	probes := probes{gate: a.gate, errors: errs, admission: a.middleware.limits.admission}
 	a.getAndHead("/healthz", healthz) // load balancers use HEAD
 	a.getAndHead("/readyz", probes.readyz)
 	a.getAndHead("/openapi.json", errs.handler(document))
@@ -163,23 +141,14 @@ func (a *API) getAndHead(path string, handler gin.HandlerFunc) {
 // lent returns the handler of a route whose answers can be large.
 func (a *API) lent(f func(*gin.Context) error) gin.HandlerFunc {
 	errs := a.middleware.errors
-	return a.issuing.room.lent(errs, errs.handler(f))
+	return lent(a.gate.Room, a.issuing.noRoom, errs, errs.handler(f))
 }
 
 // ServeHTTP implements [http.Handler].
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
 
-// Ready sets the issuer and starts issuing.
-func (a *API) Ready(issuer *seqd.Issuer) { a.state.issuer.Store(issuer) }
-
-// Waiting sets why there is no issuer yet.
-func (a *API) Waiting(reason *seqd.Error) { a.state.waiting.Store(reason) }
-
-// Watch sets what tells whether an operator has to look at the store: then /readyz says degraded.
-func (a *API) Watch(store func() *seqd.Error) { a.state.store.Store(&store) }
-
-// Drain makes /readyz answer 503 and each answer end its connection. Everything else continues.
-func (a *API) Drain() { a.state.draining.Store(true) }
+// Gate returns the gate of the API.
+func (a *API) Gate() *gate.Gate { return a.gate }
 
 // Administer sets what the routes of administrators use. Until then they answer that the service is
 // starting.
@@ -187,10 +156,6 @@ func (a *API) Administer(c Catalogue, n Nodes) { a.admin.current.Store(&administ
 
 // Trace sets the tracer. Call it before the first request. Without it nothing is traced.
 func (a *API) Trace(tracer Tracer) { a.middleware.tracing.tracer = tracer }
-
-// AccessLogSkipped returns how many requests got no line in the access log because there were too
-// many.
-func (a *API) AccessLogSkipped() int64 { return a.middleware.access.skipped.Load() }
 
 // Route is a method of a path that the API answers.
 type Route struct {

@@ -15,7 +15,7 @@ import (
 )
 
 // remembering makes an API keep answers in memory.
-func remembering(o *httpapi.Options) {
+func remembering(o *options) {
 	store := memory.New(time.Now)
 	o.Answers = idempotency.New(idempotency.Options{
 		Backend: idempotency.NewStore(store.Documents(), idempotency.NewClock(store, time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
@@ -31,7 +31,7 @@ func newRemembering(tb testing.TB, definitions ...seqd.Definition) *httpapi.API 
 	api := newStarting(tb, remembering)
 	issuer := newIssuer(tb, definitions...)
 	issuer.Init(tb.Context())
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	return api
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // exchange holds what one request for numbers needs. It is reused, so that a request for one ID
@@ -43,18 +44,17 @@ func (x *exchange) release() {
 
 // issuing serves /seq/{bizType}.
 type issuing struct {
-	state    *lifecycle
-	errors   *errorWriter
-	tracing  *tracing
-	room     *room
-	keyed    *keyed
-	clients  clients
-	maxCount int
+	gate    *gate.Gate
+	errors  *errorWriter
+	tracing *tracing
+	noRoom  *busyReply
+	keyed   *keyed
+	clients clients
 }
 
 // issue answers GET and POST /seq/{bizType}.
 func (i *issuing) issue(c *gin.Context) {
-	issuer, err := i.state.ready()
+	issuer, err := i.gate.Issuer()
 	if err != nil {
 		i.errors.fail(c, err)
 		return
@@ -65,7 +65,7 @@ func (i *issuing) issue(c *gin.Context) {
 		return
 	}
 	i.tracing.count(c, count)
-	if count > few {
+	if count > gate.Few {
 		i.issueMany(c, issuer, count)
 		return
 	}
@@ -86,20 +86,20 @@ func (i *issuing) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {
 		units *= 2 // the answer is kept as well
 	}
-	l, ok := i.room.borrow(c.Param("bizType"), units, ids)
+	l, ok := i.gate.Room.Borrow(c.Param("bizType"), units, gate.Numbers)
 	if !ok {
-		i.errors.refuse(c, &i.room.busyReply)
+		i.errors.refuse(c, i.noRoom)
 		return
 	}
-	defer l.end()
-	l.units = int64(count) // the number of units in the answer
+	defer l.End()
+	l.Made(count)
 	body := bodies.Get().(*largeBody)
-	contentType, err := i.make(c, issuer, body, count, int(l.expected()))
+	contentType, err := i.make(c, issuer, body, count, int(l.Expected()))
 	if err != nil {
 		i.errors.fail(c, err)
 		return
 	}
-	l.settle(len(body.bytes), cap(body.bytes))
+	l.Settle(len(body.bytes), cap(body.bytes))
 	write(c, http.StatusOK, contentType, body.bytes)
 	if cap(body.bytes) <= keepBytes {
 		bodies.Put(body)
@@ -214,8 +214,8 @@ func (i *issuing) count(query string) (count int, batch bool, err error) {
 		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is given %d times", len(given))
 	}
 	count, err = strconv.Atoi(given[0])
-	if err != nil || count < 1 || count > i.maxCount || given[0][0] == '+' {
-		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is %.40q and must be a whole number from 1 to %d", given[0], i.maxCount)
+	if err != nil || count < 1 || count > i.gate.MaxCount || given[0][0] == '+' {
+		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is %.40q and must be a whole number from 1 to %d", given[0], i.gate.MaxCount)
 	}
 	return count, true, nil
 }

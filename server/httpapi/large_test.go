@@ -41,10 +41,10 @@ func wide(size int) plugin {
 // roomy returns an API with room for that many bytes of large answers.
 func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.API {
 	t.Helper()
-	api := newStarting(t, remembering, func(o *httpapi.Options) { o.MaxInFlightBytes = most })
+	api := newStarting(t, remembering, func(o *options) { o.MaxInFlightBytes = most })
 	issuer := newIssuer(t, definitions...)
 	issuer.Init(t.Context())
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	api.Administer(newDefinitions(), alone{})
 	return api
 }

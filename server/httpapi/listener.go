@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // Listener wraps a listener so that the errors that net/http answers itself, before any handler
@@ -26,41 +25,20 @@ import (
 // net/http does not know of TLS, and therefore speaks HTTP/1.1 only. The first read makes the
 // handshake, within the timeout for headers.
 //
-// If too many connections are open, a new one is closed without an answer. An answer would require
-// to read what the client sends, because closing would otherwise reset the connection, and that
-// would hold the descriptor that is to be freed.
-func Listener(l net.Listener, opts ListenerOptions) net.Listener {
-	settings := opts.TLS
+// settings are nil if connections are not encrypted. If too many connections are open, a new one is
+// closed without an answer.
+func Listener(l net.Listener, settings *tls.Config, connections *gate.Connections) net.Listener {
 	if settings != nil {
 		settings = settings.Clone()
 		settings.NextProtos = []string{"http/1.1"}
 	}
-	bounded := &listener{Listener: l, settings: settings, most: orNone(int64(opts.MaxConnections)), refused: episodes{log: opts.Log, message: "connections were closed at once: server.maxConnections are open"}}
-	if opts.API != nil {
-		opts.API.middleware.listener.Store(bounded)
-	}
-	return bounded
-}
-
-// ListenerOptions are the options of [Listener].
-type ListenerOptions struct {
-	// TLS encrypts connections. It may be nil.
-	TLS *tls.Config
-	// MaxConnections is how many connections may be open at once; 0 means no limit.
-	MaxConnections int
-	// API is the handler. It ends connections with their answers while almost MaxConnections are
-	// open, so that idle connections do not keep others out. It may be nil.
-	API *API
-	// Log gets a line, now and then, about connections that were closed at once.
-	Log *slog.Logger
+	return &listener{Listener: l, settings: settings, connections: connections}
 }
 
 type listener struct {
 	net.Listener
-	settings *tls.Config // nil without TLS
-	most     int64
-	open     atomic.Int64
-	refused  episodes
+	settings    *tls.Config // nil without TLS
+	connections *gate.Connections
 }
 
 // Accept implements [net.Listener].
@@ -71,17 +49,13 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil || !ok {
 			return c, err
 		}
-		if l.open.Add(1) <= l.most {
+		if l.connections.Enter() {
 			return l.wrap(tcp), nil
 		}
-		l.open.Add(-1)
 		_ = tcp.Close() // nothing was written that could be lost
-		l.refused.count()
+		l.connections.Refused.Count()
 	}
 }
-
-// crowded reports whether more than seven eighths of the connections are open.
-func (l *listener) crowded() bool { return l.open.Load() > l.most-l.most/8 }
 
 // wrap returns a connection that is counted.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
@@ -143,7 +117,7 @@ type conn struct {
 // Close implements [net.Conn]. net/http closes some connections twice.
 func (c *conn) Close() error {
 	err := c.halfCloser.Close()
-	c.closed.Do(func() { c.listener.open.Add(-1) })
+	c.closed.Do(func() { c.listener.connections.Leave() })
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -27,7 +27,7 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	}
 	addr := l.Addr().String()
 	if wrapped {
-		l = httpapi.Listener(l, httpapi.ListenerOptions{Log: slog.New(slog.DiscardHandler)})
+		l = httpapi.Listener(l, nil, newGate(gate.Options{}).Connections)
 	}
 	s := &http.Server{
 		Handler: h, MaxHeaderBytes: 4096, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: 10 * time.Second,

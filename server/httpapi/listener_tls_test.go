@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -27,7 +28,7 @@ func serveTLS(t *testing.T, h http.Handler) string {
 	s := &http.Server{Handler: h, MaxHeaderBytes: 4096, ReadHeaderTimeout: 500 * time.Millisecond, ErrorLog: log.New(io.Discard, "", 0)}
 	served := make(chan error, 1)
 	go func() {
-		served <- s.Serve(httpapi.Listener(l, httpapi.ListenerOptions{TLS: &tls.Config{Certificates: borrowed.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}}))
+		served <- s.Serve(httpapi.Listener(l, &tls.Config{Certificates: borrowed.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, newGate(gate.Options{}).Connections))
 	}()
 	t.Cleanup(func() { _ = s.Close(); <-served })
 	return l.Addr().String()

@@ -55,16 +55,16 @@ func (m *tallied) Exposition(openMetrics, compressed bool) ([]byte, string, erro
 }
 
 // measuring returns a starting API with metrics.
-func measuring(t *testing.T, m httpapi.Metrics, change ...func(*httpapi.Options)) *httpapi.API {
+func measuring(t *testing.T, m httpapi.Metrics, change ...func(*options)) *httpapi.API {
 	t.Helper()
-	return newStarting(t, append(change, func(o *httpapi.Options) { o.Metrics = m })...)
+	return newStarting(t, append(change, func(o *options) { o.Metrics = m })...)
 }
 
 // TestRequestsAreCounted checks that each request is counted once, by its route and the status of
 // its answer.
 func TestRequestsAreCounted(t *testing.T) {
 	m := &tallied{}
-	api := measuring(t, m, func(o *httpapi.Options) { o.Guard = nil })
+	api := measuring(t, m, func(o *options) { o.Guard = nil })
 	want := make(map[string]int)
 	send := func(method, target, counted string, headers ...string) {
 		do(t, api, method, target, headers...)
@@ -76,7 +76,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	issuer := newIssuer(t, define("order", newCounter(1)), define("full", panics))
 	issuer.Init(t.Context())
 	panics.generate = func() error { return seqd.Errorf(seqd.CodeExhausted, "no") }
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	send("GET", "/seq/order", "GET /seq/{bizType} 200")
 	send("GET", "/seq/order?count=3", "GET /seq/{bizType} 200")
 	send("POST", "/seq/order", "POST /seq/{bizType} 200")
@@ -161,12 +161,12 @@ func TestMetricsUnderLoad(t *testing.T) {
 	m := &tallied{entered: make(chan struct{}, most), release: make(chan struct{})}
 	held := newCounter(1)
 	entered, release := make(chan struct{}), make(chan struct{})
-	api := measuring(t, m, func(o *httpapi.Options) { o.MaxInFlight = 1 })
+	api := measuring(t, m, func(o *options) { o.MaxInFlight = 1 })
 	issuer := newIssuer(t, define("order", held))
 	issuer.Init(t.Context())
 	held.generate = func() error { entered <- struct{}{}; <-release; return nil }
-	api.Ready(issuer)
-	api.Drain()
+	api.Gate().Ready(issuer)
+	api.Gate().Drain()
 
 	var all sync.WaitGroup
 	all.Go(func() { do(t, api, "GET", "/seq/order") })
@@ -203,7 +203,7 @@ func TestAllocationsWithMetrics(t *testing.T) {
 	}
 	issuer.Init(t.Context())
 	api := measuring(t, m)
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	with, _ := allocations(t, api, "/seq/order")
 	without, _ := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
 	if !raceEnabled && with > without {

@@ -2,37 +2,34 @@ package httpapi
 
 import (
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // middleware is what happens around every request. There is no other middleware.
 type middleware struct {
-	ids        requestIDs
-	state      *lifecycle
-	listener   atomic.Pointer[listener] // nil without a Listener
-	counters   routeCounters            // nil without metrics
-	tracing    *tracing
-	access     *accessLog
-	logsAccess bool
-	audit      auditLog
-	limits     limits
-	places     *places
-	errors     *errorWriter
+	gate     *gate.Gate
+	counters routeCounters // nil without metrics
+	tracing  *tracing
+	access   accessLog
+	audit    auditLog
+	limits   limits
+	places   *places
+	errors   *errorWriter
 }
 
-func newMiddleware(opts Options, state *lifecycle) *middleware {
+func newMiddleware(g *gate.Gate, opts Options) *middleware {
 	tracing := new(tracing)
 	return &middleware{
-		ids: newRequestIDs(), state: state, tracing: tracing,
-		access: newAccessLog(opts.AccessLogPerSecond, opts.Log), logsAccess: opts.AccessLog,
-		audit:  auditLog{log: opts.Log, clients: clientsOf(opts)},
-		limits: limits{admission: newAdmission(opts), bodies: bodyReader{most: opts.MaxBodyBytes}},
-		places: newPlaces(opts), errors: &errorWriter{log: opts.Log, tracing: tracing},
+		gate: g, tracing: tracing,
+		access: accessLog{lines: g.AccessLog, log: g.Log},
+		audit:  auditLog{log: g.Log, clients: clientsOf(opts)},
+		limits: limits{admission: newAdmission(g, opts), bodies: bodyReader{most: opts.MaxBodyBytes}},
+		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing},
 	}
 }
 
@@ -43,7 +40,7 @@ var closing = []string{"close"}
 // access log. A request counts as in flight only once its body has arrived. Otherwise a client that
 // sends its body byte by byte would take a place.
 func (m *middleware) around(c *gin.Context) {
-	id, places := m.ids.of(c.Request), m.places.of(c)
+	id, places := idOf(c.Request, m.gate.IDs), m.places.of(c)
 	c.Writer.Header()["X-Request-Id"] = id
 	if m.ends(c.Request) {
 		c.Writer.Header()["Connection"] = closing
@@ -57,7 +54,7 @@ func (m *middleware) around(c *gin.Context) {
 			defer endSpan(c, span, id[0])
 		}
 	}
-	if m.logsAccess {
+	if m.access.lines != nil {
 		defer m.access.write(c, id[0], time.Now())
 	}
 	if audited(c) {
@@ -71,11 +68,11 @@ func (m *middleware) around(c *gin.Context) {
 		return
 	}
 	if places != nil {
-		if !places.enter() {
-			m.errors.refuse(c, &places.busyReply)
+		if !places.Enter() {
+			m.errors.refuse(c, places.busy)
 			return
 		}
-		defer places.leave()
+		defer places.Leave()
 	}
 	c.Next()
 }
@@ -90,11 +87,10 @@ func (m *middleware) around(c *gin.Context) {
 // proxy in front may have used the other header, and so may take what follows for the next request.
 // Therefore nothing may follow (RFC 9112, section 6.1).
 func (m *middleware) ends(r *http.Request) bool {
-	if m.state.draining.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+	if m.gate.Draining() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
 		return true
 	}
-	l := m.listener.Load()
-	return l != nil && l.crowded()
+	return m.gate.Connections.Crowded()
 }
 
 // limits are the limits of every request, whatever its route does.

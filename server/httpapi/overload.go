@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,20 +11,13 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
-
-// inFlight limits how many requests are answered at once. There is no queue: a request without a
-// place is refused at once and can go to another node, and the others are answered as fast as ever.
-type inFlight struct {
-	busyReply
-	most int64
-	now  atomic.Int64
-}
 
 // busyReply refuses requests for lack of places or room.
 type busyReply struct {
 	before  []byte // the answer up to its request ID
-	refused episodes
+	refused *gate.Episodes
 }
 
 // mostScrapes is how many requests for metrics are answered at once. It is more than any number of
@@ -69,52 +60,17 @@ func tooEarly(r *http.Request) bool {
 	return before != 0 && now-before < int64(retryAfter) && now >= before
 }
 
-// newInFlight returns a limit. bound is what the limit is called in its answers.
-func newInFlight(most int, bound string, log *slog.Logger) *inFlight {
-	detail := strconv.Itoa(most) + " requests are being answered already"
-	return &inFlight{
-		busyReply: newBusyReply(detail, "requests were refused: "+bound+" are being answered", log),
-		most:      orNone(int64(most)),
-	}
-}
-
-// newBusyReply returns a reply with that detail, which must need no escaping in JSON. message is
-// logged.
-func newBusyReply(detail, message string, log *slog.Logger) busyReply {
-	p := newProblem(&seqd.Error{Code: seqd.CodeOverloaded, Detail: detail})
+// newBusyReply returns a reply with that refusal, whose detail must need no escaping in JSON.
+func newBusyReply(refused *gate.Episodes, refusal *seqd.Error) *busyReply {
+	p := newProblem(refusal)
 	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
-	return busyReply{before: []byte(before), refused: episodes{log: log, message: message}}
+	return &busyReply{before: []byte(before), refused: refused}
 }
-
-// orNone converts 0 to no limit.
-func orNone(most int64) int64 {
-	if most == 0 {
-		return math.MaxInt64
-	}
-	return most
-}
-
-// enter takes a place, and reports whether there was one. If not, it writes nothing to memory, so
-// that refused requests do not slow down the others.
-func (f *inFlight) enter() bool {
-	for {
-		n := f.now.Load()
-		if n >= f.most {
-			return false
-		}
-		if f.now.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-// leave frees the place.
-func (f *inFlight) leave() { f.now.Add(-1) }
 
 // answer refuses a request, at once if the caller heeds Retry-After. It creates nothing but the
 // request ID, because it must cost less than what it refuses.
 func (f *busyReply) answer(c *gin.Context) {
-	f.refused.count()
+	f.refused.Count()
 	if tooEarly(c.Request) {
 		time.Sleep(impatience)
 	}
@@ -135,10 +91,20 @@ type places struct {
 	scrapes  *inFlight // of /metrics; nil without metrics
 }
 
-func newPlaces(opts Options) *places {
-	p := &places{requests: newInFlight(opts.MaxInFlight, "server.maxInFlight", opts.Log)}
+// inFlight is a limit of how many requests are answered at once, with its refusal.
+type inFlight struct {
+	*gate.Places
+	busy *busyReply
+}
+
+func newInFlight(p *gate.Places) *inFlight {
+	return &inFlight{Places: p, busy: newBusyReply(p.Refused, p.Refusal())}
+}
+
+func newPlaces(g *gate.Gate, opts Options) *places {
+	p := &places{requests: newInFlight(g.Requests)}
 	if opts.Metrics != nil {
-		p.scrapes = newInFlight(mostScrapes, "the most requests for metrics", opts.Log)
+		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
 	}
 	return p
 }
@@ -155,26 +121,4 @@ func (p *places) of(c *gin.Context) *inFlight {
 		return p.scrapes
 	}
 	return p.requests
-}
-
-// logEvery is the shortest time between two log lines of the same kind.
-const logEvery = 10 * time.Second
-
-// episodes logs something that may happen very often, with a count, at once and then at most every
-// logEvery. It is safe for concurrent use.
-type episodes struct {
-	log     *slog.Logger
-	message string
-	all     atomic.Int64 // how often it happened
-	unsaid  atomic.Int64
-	last    atomic.Int64 // when it was last logged, nanoseconds since 1970
-}
-
-func (e *episodes) count() {
-	e.all.Add(1)
-	e.unsaid.Add(1)
-	now, last := time.Now().UnixNano(), e.last.Load()
-	if (now-last >= int64(logEvery) || now < last) && e.last.CompareAndSwap(last, now) {
-		e.log.Warn(e.message, "count", e.unsaid.Swap(0))
-	}
 }

@@ -27,10 +27,10 @@ import (
 func bounded(tb testing.TB, most int, s seqd.Strategy) (*httpapi.API, *bytes.Buffer) {
 	tb.Helper()
 	log := new(bytes.Buffer)
-	api := newStarting(tb, func(o *httpapi.Options) { o.MaxInFlight, o.Log = most, slog.New(slog.NewTextHandler(log, nil)) })
+	api := newStarting(tb, func(o *options) { o.MaxInFlight, o.Log = most, slog.New(slog.NewTextHandler(log, nil)) })
 	issuer := newIssuer(tb, define("order", s))
 	issuer.Init(tb.Context())
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	return api, log
 }
 
@@ -238,8 +238,10 @@ func TestMoreConnectionsThanPlaces(t *testing.T) {
 	}
 	var log bytes.Buffer
 	addr := l.Addr().String()
-	api := newStarting(t)
-	l = httpapi.Listener(l, httpapi.ListenerOptions{MaxConnections: most, API: api, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	api := newStarting(t, func(o *options) {
+		o.MaxConnections, o.Log = most, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	l = httpapi.Listener(l, nil, api.Gate().Connections)
 	accepted := make(chan net.Conn)
 	ended := make(chan struct{})
 	go func() {
@@ -292,9 +294,12 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := newAPI(t)
+	issuer := newIssuer(t, define("order", newCounter(100)))
+	issuer.Init(t.Context())
+	api := newStarting(t, func(o *options) { o.MaxConnections = most })
+	api.Gate().Ready(issuer)
 	addr := l.Addr().String()
-	l = httpapi.Listener(l, httpapi.ListenerOptions{MaxConnections: most, API: api, Log: slog.New(slog.DiscardHandler)})
+	l = httpapi.Listener(l, nil, api.Gate().Connections)
 	s := &http.Server{Handler: api, ReadHeaderTimeout: time.Minute}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = s.Serve(l) }()

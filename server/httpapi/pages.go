@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // pages keeps web pages of other origins out while callers need no token. Listening on a loopback
@@ -21,17 +22,17 @@ type pages struct {
 	hosts []string
 	// the first Host that passed; most requests have the same
 	passed  atomic.Pointer[string]
-	refused episodes
+	refused *gate.Episodes
 }
 
 func newPages(hosts []string, log *slog.Logger) *pages {
-	return &pages{hosts: hosts, refused: episodes{log: log, message: "requests were refused: their Host is not in server.hosts, and callers need no token"}}
+	return &pages{hosts: hosts, refused: gate.NewEpisodes("requests were refused: their Host is not in server.hosts, and callers need no token", log)}
 }
 
 // check returns an error if a request is refused. It allocates only then.
 func (p *pages) check(r *http.Request) error {
 	if passed := p.passed.Load(); (passed == nil || *passed != r.Host) && !p.pass(r.Host) {
-		p.refused.count()
+		p.refused.Count()
 		return seqd.Errorf(seqd.CodeForbidden, "the Host %.100q is neither an IP address nor localhost nor in server.hosts, and callers need no token: "+
 			"add its name to server.hosts, or configure tokens (auth.tokens)", r.Host)
 	}

@@ -13,15 +13,15 @@ import (
 )
 
 // newOpen returns an API with every route that requires no token.
-func newOpen(t *testing.T, change ...func(*httpapi.Options)) *httpapi.API {
+func newOpen(t *testing.T, change ...func(*options)) *httpapi.API {
 	t.Helper()
-	api := newStarting(t, append([]func(*httpapi.Options){func(o *httpapi.Options) {
+	api := newStarting(t, append([]func(*options){func(o *options) {
 		o.Metrics, o.Tokens = &tallied{}, newTokens(t, newDocuments(), o.Log)
 	}}, change...)...)
 	issuer := newIssuer(t, define("order", newCounter(100)))
 	issuer.Init(t.Context())
 	api.Administer(newDefinitions(), alone{})
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	return api
 }
 
@@ -109,7 +109,7 @@ var hosts = map[string]bool{
 // TestHosts checks that a name that somebody else could make resolve to this machine gets nothing
 // from any route, and that the answer says what to do.
 func TestHosts(t *testing.T) {
-	open, guarded := newOpen(t, func(o *httpapi.Options) { o.Hosts = []string{"seqd-1", "a.example"} }), newGuarded(t)
+	open, guarded := newOpen(t, func(o *options) { o.Hosts = []string{"seqd-1", "a.example"} }), newGuarded(t)
 	for host, passes := range hosts {
 		if passes {
 			if w := answer(open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host)); w.Code != 200 {
@@ -169,7 +169,7 @@ func TestProbes(t *testing.T) {
 // rarely read, and that a long Host is cut.
 func TestRefusedHostIsLogged(t *testing.T) {
 	var log bytes.Buffer
-	open := newOpen(t, func(o *httpapi.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	open := newOpen(t, func(o *options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	p := wantProblem(t, answer(open, rawRequest(t, "GET /healthz HTTP/1.1", "Host: "+strings.Repeat("x", 3000))), 403, "forbidden")
 	if len(p.Detail) > 400 || strings.Count(log.String(), "server.hosts") != 1 {
 		t.Errorf("the detail has %d bytes; the log: %s", len(p.Detail), &log)
@@ -178,8 +178,8 @@ func TestRefusedHostIsLogged(t *testing.T) {
 
 // TestAllocationsWithHosts checks that the rule costs no allocation, whatever Host passes.
 func TestAllocationsWithHosts(t *testing.T) {
-	api := newStarting(t, func(o *httpapi.Options) { o.Hosts = []string{"a.example", "seqd-1"} })
-	api.Ready(newIssuer(t, define("order", newCounter(1_000_000))))
+	api := newStarting(t, func(o *options) { o.Hosts = []string{"a.example", "seqd-1"} })
+	api.Gate().Ready(newIssuer(t, define("order", newCounter(1_000_000))))
 	least := -1.0
 	for host, passes := range hosts {
 		if !passes {

@@ -7,10 +7,11 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // parsing serves /seq/{bizType}/parse/{id}.
-type parsing struct{ state *lifecycle }
+type parsing struct{ gate *gate.Gate }
 
 // parsed is the answer of the parse route.
 type parsed struct {
@@ -29,7 +30,7 @@ type parsed struct {
 
 // parse answers GET /seq/{bizType}/parse/{id}.
 func (p parsing) parse(c *gin.Context) error {
-	issuer, err := p.state.ready()
+	issuer, err := p.gate.Issuer()
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,12 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // probes answers load balancers and orchestrators.
 type probes struct {
-	state     *lifecycle
+	gate      *gate.Gate
 	errors    *errorWriter
 	admission *admission
 }
@@ -29,8 +30,8 @@ const mostListed = 100
 // addresses are only shown to callers with the scope read. Load balancers, which have no token, do
 // not need them.
 func (p probes) readyz(c *gin.Context) {
-	issuer, err := p.state.ready()
-	if p.state.draining.Load() {
+	issuer, err := p.gate.Issuer()
+	if p.gate.Draining() {
 		err = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping"}
 	}
 	if err != nil {
@@ -96,7 +97,7 @@ func detailsOf(issuer *seqd.Issuer) details {
 func (p probes) ready(c *gin.Context, issuer *seqd.Issuer) {
 	answer := readiness{Status: "ready"}
 	list, total := issuer.Degraded(mostListed)
-	store := p.state.storeTrouble()
+	store := p.gate.StoreTrouble()
 	if total > 0 || store != nil {
 		answer.Status = "degraded"
 	}

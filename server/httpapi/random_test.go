@@ -82,13 +82,13 @@ func randomAPI(t *testing.T) *httpapi.API {
 	if _, _, err := tokens.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}, Enabled: true}); err != nil {
 		t.Fatal(err)
 	}
-	api := newStarting(t, func(o *httpapi.Options) {
+	api := newStarting(t, func(o *options) {
 		o.TrustedProxies = []string{"192.0.2.0/24"}
 		o.Tokens = tokens
 	})
 	issuer := newIssuer(t, d)
 	issuer.Init(t.Context())
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	api.Administer(newDefinitions(), alone{})
 	return api
 }

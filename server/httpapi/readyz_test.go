@@ -35,7 +35,7 @@ func TestReadinessOfStrangers(t *testing.T) {
 	} {
 		issuer := newIssuer(t, define("invoice", tt.strategy))
 		issuer.Init(t.Context())
-		api.Ready(issuer)
+		api.Gate().Ready(issuer)
 		for _, header := range []string{"Accept: */*", auth("nobody"), auth("shop"), auth("expired"), auth("disabled"), "Authorization: Basic x"} {
 			w := do(t, api, "GET", "/readyz", header)
 			rest, ok := strings.CutPrefix(w.Body.String(), tt.stranger)
@@ -68,9 +68,9 @@ func TestReadinessAfterAFailover(t *testing.T) {
 	lost.health = seqd.Errorf(seqd.CodeStoreFailedOver, "its counter may be lost")
 	issuer := newIssuer(t, define("invoice", newCounter(1)), define("order", lost))
 	issuer.Init(t.Context())
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	var failedOver *seqd.Error
-	api.Watch(func() *seqd.Error { return failedOver })
+	api.Gate().Watch(func() *seqd.Error { return failedOver })
 	for _, why := range []*seqd.Error{seqd.Errorf(seqd.CodeStoreFailedOver, "run seqd failover"), nil} {
 		failedOver = why
 		if w := do(t, api, "GET", "/readyz", auth("shop")); w.Code != 200 || w.Body.String() != `{"status":"degraded"}` {

@@ -1,38 +1,21 @@
 package httpapi
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd/server/gate"
 )
 
-// requestIDs creates IDs for requests that come without one: a prefix drawn at the start and a
-// running number. They need no system call and sort by time within a process.
-type requestIDs struct {
-	prefix string
-	last   *atomic.Uint64
-}
-
-func newRequestIDs() requestIDs {
-	var seed [4]byte
-	_, _ = rand.Read(seed[:]) // never fails, see crypto/rand
-	return requestIDs{prefix: hex.EncodeToString(seed[:]) + "-", last: new(atomic.Uint64)}
-}
-
-// of returns the caller's X-Request-Id if it is harmless, otherwise a new ID, as a header value.
-func (ids requestIDs) of(r *http.Request) []string {
+// idOf returns the caller's X-Request-Id if it is harmless, otherwise a new ID, as a header value.
+func idOf(r *http.Request, ids *gate.IDs) []string {
 	if given := r.Header["X-Request-Id"]; len(given) == 1 && harmless(given[0]) && discreet(given[0]) == given[0] {
 		return given
 	}
-	var buf [32]byte
-	text := append(buf[:0], ids.prefix...)
-	text = strconv.AppendUint(text, ids.last.Add(1), 36)
-	return []string{string(text)}
+	return []string{ids.Next()}
 }
 
 // harmless reports whether a caller's ID may go into logs and headers.

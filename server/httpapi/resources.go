@@ -7,14 +7,15 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // resources serves what plugins offer, such as the history of a biz type.
-type resources struct{ state *lifecycle }
+type resources struct{ gate *gate.Gate }
 
 // show answers GET /biz-types/{bizType}/{resource} with what a plugin offers.
 func (r resources) show(c *gin.Context) error {
-	issuer, err := r.state.ready()
+	issuer, err := r.gate.Issuer()
 	if err != nil {
 		return err
 	}

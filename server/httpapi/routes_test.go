@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -71,7 +72,7 @@ func TestTargetTooLong(t *testing.T) {
 
 func TestHealthz(t *testing.T) {
 	draining := newAPI(t)
-	draining.Drain()
+	draining.Gate().Drain()
 	sick := newCounter(1)
 	sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "no")
 	for name, api := range map[string]*httpapi.API{
@@ -102,7 +103,7 @@ func TestReadyz(t *testing.T) {
 	})
 	t.Run("waiting for the store", func(t *testing.T) {
 		api := newStarting(t)
-		api.Waiting(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "disk full", RetryAfter: 2500 * time.Millisecond})
+		api.Gate().Wait(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "disk full", RetryAfter: 2500 * time.Millisecond})
 		for _, target := range []string{"/readyz", "/seq/order", "/seq/order/parse/1"} {
 			w := do(t, api, "GET", target)
 			if p := wantProblem(t, w, 503, "store_unavailable"); p.Detail != "disk full" || w.Header().Get("Retry-After") != "3" {
@@ -112,7 +113,7 @@ func TestReadyz(t *testing.T) {
 	})
 	t.Run("not initialised yet", func(t *testing.T) {
 		api := newStarting(t)
-		api.Ready(newIssuer(t, define("order", newCounter(1))))
+		api.Gate().Ready(newIssuer(t, define("order", newCounter(1))))
 		p := wantProblem(t, do(t, api, "GET", "/readyz"), 503, "starting")
 		if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].Name != "order" || p.BizTypes[0].Code != "starting" {
 			t.Errorf("the list is %+v, %d in all; want order, starting", p.BizTypes, p.Unready)
@@ -122,13 +123,13 @@ func TestReadyz(t *testing.T) {
 	})
 	t.Run("draining", func(t *testing.T) {
 		api := newAPI(t)
-		api.Drain()
+		api.Gate().Drain()
 		wantProblem(t, do(t, api, "GET", "/readyz"), 503, "stopping")
 		wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, one)
 	})
 	t.Run("draining while starting", func(t *testing.T) {
 		api := newStarting(t)
-		api.Drain()
+		api.Gate().Drain()
 		wantProblem(t, do(t, api, "GET", "/readyz"), 503, "stopping")
 	})
 }
@@ -207,7 +208,7 @@ func TestReadyzShowsNoCause(t *testing.T) {
 	panicking.init = func() error { panic("boom") }
 	api := newStarting(t)
 	issuer := newIssuer(t, define("failing", failing), define("panicking", panicking))
-	api.Ready(issuer)
+	api.Gate().Ready(issuer)
 	do(t, api, "GET", "/seq/failing")
 	do(t, api, "GET", "/seq/panicking")
 
@@ -278,8 +279,8 @@ func TestCaller(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var got seqd.Caller
 			spy := plugin{before: func(call *seqd.Call) error { got = call.Caller; return nil }}
-			api := newStarting(t, func(o *httpapi.Options) { o.TrustedProxies = tt.proxies })
-			api.Ready(newIssuer(t, define("order", newCounter(1), spy)))
+			api := newStarting(t, func(o *options) { o.TrustedProxies = tt.proxies })
+			api.Gate().Ready(newIssuer(t, define("order", newCounter(1), spy)))
 			r, err := newRequest("GET", "/seq/order", append(tt.headers, "X-Request-Id: mine")...)
 			if err != nil {
 				t.Fatal(err)
@@ -294,17 +295,17 @@ func TestCaller(t *testing.T) {
 }
 
 func TestBadTrustedProxy(t *testing.T) {
-	if _, err := httpapi.New(httpapi.Options{TrustedProxies: []string{"nobody"}}); err == nil {
+	if _, err := httpapi.New(newGate(gate.Options{}), httpapi.Options{TrustedProxies: []string{"nobody"}}); err == nil {
 		t.Error("a proxy that is no address was accepted")
 	}
 }
 
 func TestAccessLog(t *testing.T) {
 	var log bytes.Buffer
-	api := newStarting(t, func(o *httpapi.Options) {
+	api := newStarting(t, func(o *options) {
 		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, nil))
 	})
-	api.Ready(newIssuer(t, define("order", newCounter(100))))
+	api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
 	do(t, api, "GET", "/seq/order?count=3", "X-Request-Id: mine")
 	var line struct {
 		Msg, Method, Path, Query, Client, RequestID string
@@ -325,10 +326,10 @@ func TestAccessLog(t *testing.T) {
 func TestAccessLogTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		api := newStarting(t, func(o *httpapi.Options) { o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, nil)) })
+		api := newStarting(t, func(o *options) { o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, nil)) })
 		s := newCounter(100)
 		s.generate = func() error { time.Sleep(1500 * time.Microsecond); return nil }
-		api.Ready(newIssuer(t, define("order", s)))
+		api.Gate().Ready(newIssuer(t, define("order", s)))
 		do(t, api, "GET", "/seq/order")
 		if !strings.Contains(log.String(), `"tookMs":1.5,`) || strings.Contains(log.String(), `"took":`) {
 			t.Errorf("logged %s", &log)
@@ -352,7 +353,7 @@ func TestLogLinesAreShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			api := newStarting(t, func(o *httpapi.Options) {
+			api := newStarting(t, func(o *options) {
 				o.AccessLog, o.Log, o.TrustedProxies = true, slog.New(slog.NewJSONHandler(&log, nil)), []string{"192.0.2.0/24"}
 			})
 			do(t, api, r.method, r.target, r.header)

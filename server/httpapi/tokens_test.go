@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/seqd/seqd/server/httpapi"
 )
 
 // shownToken is a token as a caller sees it.
@@ -239,7 +238,7 @@ func TestTokenBodyTooLarge(t *testing.T) {
 			wantProblem(t, w, 413, "body_too_large")
 		}
 	}
-	none := newGuarded(t, func(o *httpapi.Options) { o.MaxBodyBytes = 0 })
+	none := newGuarded(t, func(o *options) { o.MaxBodyBytes = 0 })
 	wantProblem(t, send(t, none, "POST", "/tokens", `{"name":"new","scopes":["read"]}`), 413, "body_too_large")
 }
 
@@ -311,7 +310,7 @@ func TestTokenOneWins(t *testing.T) {
 // TestTokensStoreAway checks that, without the store, tokens are neither shown nor changed, and
 // still work.
 func TestTokensStoreAway(t *testing.T) {
-	api := newGuarded(t, func(o *httpapi.Options) {
+	api := newGuarded(t, func(o *options) {
 		tokens := newTokens(t, newDocuments(), slog.New(slog.DiscardHandler))
 		away(tokens)
 		o.Guard, o.Tokens = tokens, tokens

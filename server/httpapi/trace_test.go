@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/tracing"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
@@ -21,9 +22,11 @@ type named struct{}
 
 func (named) Allow([]string, string, string) (string, error) { return "shop", nil }
 
+func (named) AllowDigest(*access.Digest, string, string) (string, error) { return "shop", nil }
+
 // newTraced returns an API that traces all requests, and a function that ends the tracing and
 // returns the spans.
-func newTraced(t *testing.T, ratio float64, change ...func(*httpapi.Options)) (*httpapi.API, func() []tracingtest.Span) {
+func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.API, func() []tracingtest.Span) {
 	t.Helper()
 	var collector tracingtest.Collector
 	server := httptest.NewServer(&collector)
@@ -47,7 +50,7 @@ func newTraced(t *testing.T, ratio float64, change ...func(*httpapi.Options)) (*
 	}
 	sick := newCounter(1)
 	sick.generate = func() error { panic("secret") }
-	api.Ready(newIssuer(t, define("order", newCounter(100)), define("broken", broken), define("sick", sick)))
+	api.Gate().Ready(newIssuer(t, define("order", newCounter(100)), define("broken", broken), define("sick", sick)))
 	return api, end
 }
 
@@ -74,7 +77,7 @@ func TestSpansOfRequests(t *testing.T) {
 			"http.response.status_code": "404", "seqd.token": "shop", "error.type": "not_found"}},
 	} {
 		t.Run(tt.method+" "+tt.target, func(t *testing.T) {
-			api, spans := newTraced(t, 1, func(o *httpapi.Options) { o.Guard = named{} })
+			api, spans := newTraced(t, 1, func(o *options) { o.Guard = named{} })
 			headers := []string{"X-Request-Id: mine", "Authorization: Bearer " + secret}
 			if tt.method == "POST" {
 				headers = append(headers, "Idempotency-Key: secret")
@@ -104,7 +107,7 @@ func TestProbesAreNotTraced(t *testing.T) {
 
 // TestRefusedRequestsAreTraced checks that a request without a place is traced too.
 func TestRefusedRequestsAreTraced(t *testing.T) {
-	api, spans := newTraced(t, 1, func(o *httpapi.Options) { o.MaxInFlight = -1 })
+	api, spans := newTraced(t, 1, func(o *options) { o.MaxInFlight = -1 })
 	do(t, api, "GET", "/seq/order")
 	got := spans()
 	if len(got) != 1 || got[0].Attributes["error.type"] != "overloaded" || !got[0].Failed {

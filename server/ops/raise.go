@@ -133,8 +133,8 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	// Also if the restored record says that the store sequences the counter: a cursor may have taken
-	// over since the backup.
+	// Also if the restored record says that the store sequences the counter: a cursor may have
+	// taken over since the backup.
 	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
 	if err != nil {
 		return 0, fmt.Errorf("how far the cursor in Redis went cannot be asked, so nothing was changed: %w. "+

@@ -193,10 +193,32 @@ func (n *liveNode) put(ordering, sequencer string) {
 	n.s = next
 }
 
-func (n *liveNode) Generate(ctx context.Context, count int, seq *seqd.Sequence) error {
+// in returns the present strategy. The caller must put the token back.
+func (n *liveNode) in() allKinds {
 	<-n.calls
-	defer func() { n.calls <- struct{}{} }()
-	return n.s.Generate(ctx, count, seq)
+	return n.s.(allKinds)
+}
+
+func (n *liveNode) out() { n.calls <- struct{}{} }
+
+func (n *liveNode) Generate(ctx context.Context, count int, seq *seqd.Sequence) error {
+	defer n.out()
+	return n.in().Generate(ctx, count, seq)
+}
+
+func (n *liveNode) GenerateSome(ctx context.Context, count int, seq *seqd.Sequence) error {
+	defer n.out()
+	return n.in().GenerateSome(ctx, count, seq)
+}
+
+func (n *liveNode) GenerateConsecutive(ctx context.Context, count int, seq *seqd.Sequence) error {
+	defer n.out()
+	return n.in().GenerateConsecutive(ctx, count, seq)
+}
+
+func (n *liveNode) GenerateRange(ctx context.Context, count int64, seq *seqd.Sequence) error {
+	defer n.out()
+	return n.in().GenerateRange(ctx, count, seq)
 }
 
 func (n *liveNode) Init(context.Context, bool) error { return nil }
@@ -252,7 +274,8 @@ func TestRulesOfChangesAreNeeded(t *testing.T) {
 // changeUnderLoad lets two nodes apply definitions one after the other, each in its own time, under
 // load.
 func changeUnderLoad(t *testing.T, definitions [][]string, ordered bool, seed uint64, without storetake.RuleSet) (err error) {
-	store, redis, h := newHooked(), &redisModel{}, ordercheck.New()
+	store, redis, all := newHooked(), &redisModel{}, newBoth()
+	h := all.ordered
 	slow(store, redis, seed)
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
 	var nodes []*liveNode
@@ -266,8 +289,9 @@ func changeUnderLoad(t *testing.T, definitions [][]string, ordered bool, seed ui
 	var callers, changes sync.WaitGroup
 	for i := range 6 {
 		callers.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(10+i)))
 			for ctx.Err() == nil {
-				if !askOne(t, h, nodes[i%2], fmt.Sprint(i%2)) {
+				if all.ask(t.Context(), t, nodes[i%2], anyKind(random), 1+random.IntN(3), fmt.Sprint(i%2)) != nil {
 					time.Sleep(10 * time.Millisecond)
 				}
 			}
@@ -300,7 +324,7 @@ func changeUnderLoad(t *testing.T, definitions [][]string, ordered bool, seed ui
 	for _, n := range nodes {
 		_ = n.Close(context.Background())
 	}
-	return errors.Join(err, h.Duplicates(), h.OrderOutside(windows...))
+	return errors.Join(err, all.duplicates(), h.OrderOutside(windows...))
 }
 
 // A caller who comes while the node moves to the other sequencer waits, and is not refused.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -360,20 +360,16 @@ func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
 func TestRandomFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Store: memory.New(time.Now)}
-		h := ordercheck.New()
+		h := newBoth()
 		for round := range 100 {
 			s, _ := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 5, 50, 20*time.Millisecond })
 			start(t, s, round == 0)
 			var wg sync.WaitGroup
 			for worker := range 6 {
 				wg.Go(func() {
-					var seq seqd.Sequence
+					random := rand.New(rand.NewPCG(uint64(round), uint64(worker)))
 					for i := range 100 {
-						seq.Reset()
-						began := h.Now()
-						if err := s.Generate(context.Background(), 1+i%9, &seq); err == nil {
-							h.Add(began, fmt.Sprintf("round %d worker %d", round, worker), slices.Collect(seq.Numbers()))
-						}
+						_ = h.ask(context.Background(), t, s, anyKind(random), 1+i%9, fmt.Sprintf("round %d worker %d", round, worker))
 					}
 				})
 			}
@@ -384,11 +380,11 @@ func TestRandomFaults(t *testing.T) {
 				s.buffer.close(t.Context(), errStopping) // a crash: the rest is lost
 			}
 		}
-		if err := h.Check(); err != nil {
+		if err := errors.Join(h.duplicates(), h.ordered.Order()); err != nil {
 			t.Error(err)
 		}
-		if h.Numbers() < 100_000 {
-			t.Errorf("only %d numbers were issued", h.Numbers())
+		if h.ordered.Numbers() < 100_000 || h.ranges.Numbers() < 10_000 {
+			t.Errorf("only %d numbers in order and %d in ranges were issued", h.ordered.Numbers(), h.ranges.Numbers())
 		}
 	})
 }

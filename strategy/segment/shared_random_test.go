@@ -3,6 +3,7 @@ package segment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -228,11 +229,10 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		stop := make(chan struct{})
 		var callers sync.WaitGroup
 		var settled atomic.Bool
-		after, ordered := ordercheck.New(), ordercheck.New()
+		after, ordered, ranges := ordercheck.New(), ordercheck.New(), ordercheck.New()
 		for i := range nodes {
 			for range 4 {
 				callers.Go(func() {
-					var seq seqd.Sequence
 					for {
 						select {
 						case <-stop:
@@ -240,22 +240,22 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 						case <-time.After(time.Duration(f.n(40)) * time.Millisecond):
 						}
 						n := nodes[i].Load()
-						seq.Reset()
 						count := 1
 						if f.n(4) == 0 {
 							count += f.n(100)
 						}
 						counts, quiet := settled.Load(), f.quiet(nodes[:])
 						began := all.Now()
-						err := n.s.Generate(context.Background(), count, &seq)
+						kind := kind(max(0, f.n(2*int(allOfThem)-1)-int(allOfThem)+1))
+						got, err := kind.get(context.Background(), t, n.s, count)
 						if err != nil || n.dead.Load() {
 							continue
 						}
-						got := slices.Collect(seq.Numbers())
-						if len(got) != count {
-							t.Errorf("%d numbers instead of %d", len(got), count)
-						}
 						call := ordercheck.Call{Start: began, End: all.Now(), Who: n.name, Numbers: got}
+						if kind == ranged {
+							ranges.AddCall(call)
+							continue
+						}
 						if quiet > 0 && quiet == f.quiet(nodes[:]) {
 							ordered.AddCall(call)
 						}
@@ -355,7 +355,7 @@ func runFaults(t *testing.T, seed uint64, mode string) {
 		if mode == Reject {
 			check = all.Check
 		}
-		if err := check(); err != nil {
+		if err := errors.Join(check(), both{all, ranges}.duplicates()); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 		if err := checkOrder(all, ordered, lives); err != nil {

@@ -555,7 +555,7 @@ func TestStoredRandom(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 7))
-				store, h := newHooked(), ordercheck.New()
+				store, h := newHooked(), newBoth()
 				var nodes []*Stored
 				for range 3 {
 					s, _ := newStored(t, store, nil, func(s *Settings) { s.AcquireTimeout = 300 * time.Millisecond })
@@ -567,11 +567,7 @@ func TestStoredRandom(t *testing.T) {
 					wg.Go(func() {
 						for range 60 {
 							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(500))*time.Millisecond)
-							var seq seqd.Sequence
-							began := h.Now()
-							if err := nodes[caller%3].Generate(ctx, 1+random.IntN(5), &seq); err == nil {
-								h.Add(began, fmt.Sprint(caller), slices.Collect(seq.Numbers()))
-							}
+							_ = h.ask(ctx, t, nodes[caller%3], anyKind(random), 1+random.IntN(5), fmt.Sprint(caller))
 							cancel()
 							time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
 						}
@@ -593,10 +589,10 @@ func TestStoredRandom(t *testing.T) {
 				}
 				store.change(func(s *hookedStore) { s.before, s.after = nil, nil })
 				wg.Wait()
-				if err := h.Check(); err != nil {
+				if err := errors.Join(h.duplicates(), h.ordered.Order()); err != nil {
 					t.Error(err)
 				}
-				if h.Numbers() == 0 {
+				if h.ordered.Numbers() == 0 || h.ranges.Numbers() == 0 {
 					t.Error("nothing was issued")
 				}
 				for _, s := range nodes {

@@ -33,8 +33,8 @@ import (
 //   - start was raised by a change;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
-//   - the store lost writes in a failover: the gap, once because of the fence and once because a node
-//     saw higher numbers, and the numbers in hand and in the cursor;
+//   - the store lost writes in a failover: the gap, once because of the fence and once because a
+//     node saw higher numbers, and the numbers in hand and in the cursor;
 //   - the run ended: as for a process that ended, and the cursor.
 //
 // If the store orders the numbers, nothing waits anywhere. Then only calls that got no numbers,

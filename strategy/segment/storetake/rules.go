@@ -1,10 +1,6 @@
 package storetake
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "github.com/seqd/seqd/strategy/segment/ruleset"
 
 // Rule is a rule of the protocol that a machine keeps. Tests take rules out to show that each is
 // needed, and that they would notice.
@@ -41,37 +37,13 @@ var ruleNames = [rules]string{
 func (r Rule) String() string { return ruleNames[r] }
 
 // AllRules returns every rule.
-func AllRules() (all []Rule) {
-	for r := range rules {
-		all = append(all, r)
-	}
-	return all
-}
+func AllRules() []Rule { return ruleset.All(rules) }
 
 // RuleSet is a set of rules; the zero value is empty.
-type RuleSet uint32
+type RuleSet = ruleset.Set[Rule]
 
 // Rules returns the set of some rules.
-func Rules(list ...Rule) (set RuleSet) {
-	for _, r := range list {
-		set |= 1 << r
-	}
-	return set
-}
-
-// Has reports whether a rule is in the set.
-func (s RuleSet) Has(r Rule) bool { return s&(1<<r) != 0 }
+func Rules(list ...Rule) RuleSet { return ruleset.Of(list...) }
 
 // ParseRules returns the rules whose names are in a text, separated by commas.
-func ParseRules(text string) (set RuleSet, err error) {
-	for name := range strings.SplitSeq(text, ",") {
-		i := slices.Index(ruleNames[:], name)
-		switch {
-		case i >= 0:
-			set |= Rules(Rule(i))
-		case name != "":
-			return 0, fmt.Errorf("no rule is called %q; there are %s", name, strings.Join(ruleNames[:], ", "))
-		}
-	}
-	return set, nil
-}
+func ParseRules(text string) (RuleSet, error) { return ruleset.Parse[Rule](ruleNames[:], text) }

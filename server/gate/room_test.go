@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"log/slog"
@@ -10,21 +10,21 @@ import (
 )
 
 // newKnown returns a room that knows the size of an ID of order.
-func newKnown(most, size int64) *room {
+func newKnown(most, size int64) *Room {
 	r := newRoom(most, slog.New(slog.DiscardHandler))
-	l, _ := r.borrow("order", 1, ids)
-	l.settle(int(size), 0)
-	l.end()
+	l, _ := r.Borrow("order", 1, Numbers)
+	l.Settle(int(size), 0)
+	l.End()
 	return r
 }
 
-func (r *room) taken() int64 { return r.large.now.Load() + r.small.now.Load() }
+func (r *Room) taken() int64 { return r.large.now.Load() + r.small.now.Load() }
 
 func TestRoomIsBounded(t *testing.T) {
 	r := newKnown(8<<20, 50)
-	var held []loan
+	var held []Loan
 	for {
-		l, ok := r.borrow("order", 10_000, ids)
+		l, ok := r.Borrow("order", 10_000, Numbers)
 		if !ok {
 			break
 		}
@@ -34,25 +34,25 @@ func TestRoomIsBounded(t *testing.T) {
 		t.Errorf("%d answers found room for %d bytes", len(held), r.taken())
 	}
 	for i := range held {
-		held[i].settle(500_000, 500_000)
+		held[i].Settle(500_000, 500_000)
 	}
 	if r.taken() != 7*500_000 {
 		t.Errorf("once they are made they take %d bytes", r.taken())
 	}
-	if _, ok := r.borrow("order", 100, ids); !ok {
+	if _, ok := r.Borrow("order", 100, Numbers); !ok {
 		t.Error("a small answer finds no room beside large ones")
 	}
-	if _, ok := r.borrow("order", 1_000_000, ids); ok {
+	if _, ok := r.Borrow("order", 1_000_000, Numbers); ok {
 		t.Error("an answer larger than the room finds room beside others")
 	}
 	for i := range held {
-		held[i].end()
-		held[i].end() // this changes nothing
+		held[i].End()
+		held[i].End() // this changes nothing
 	}
-	if _, ok := r.borrow("order", 1_000_000, ids); !ok {
+	if _, ok := r.Borrow("order", 1_000_000, Numbers); !ok {
 		t.Error("an answer larger than the room is never given")
 	}
-	if _, ok := r.borrow("order", 10_000, ids); ok {
+	if _, ok := r.Borrow("order", 10_000, Numbers); ok {
 		t.Error("a large answer finds room beside one that takes all of it")
 	}
 }
@@ -60,7 +60,7 @@ func TestRoomIsBounded(t *testing.T) {
 func TestNoRoomIsNeededWithoutABound(t *testing.T) {
 	r := newRoom(0, slog.New(slog.DiscardHandler))
 	for range 1000 {
-		if _, ok := r.borrow("order", 1_000_000, ids); !ok {
+		if _, ok := r.Borrow("order", 1_000_000, Numbers); !ok {
 			t.Fatal("there is no room without a bound")
 		}
 	}
@@ -70,35 +70,35 @@ func TestNoRoomIsNeededWithoutABound(t *testing.T) {
 // and never pages that may not have been full.
 func TestExpectedSize(t *testing.T) {
 	r := newKnown(1<<30, 20)
-	expect := func(what string, of unit, want int64) {
+	expect := func(what string, of Unit, want int64) {
 		t.Helper()
-		l, _ := r.borrow(what, 1000, of)
-		defer l.end()
+		l, _ := r.Borrow(what, 1000, of)
+		defer l.End()
 		if l.bytes != 2*1000*want {
 			t.Errorf("%d bytes are borrowed, want 2000 times %d", l.bytes, want)
 		}
 	}
-	learn := func(what string, of unit, size int) {
-		l, _ := r.borrow(what, 1000, of)
-		l.settle(1000*size, 0)
-		l.end()
+	learn := func(what string, of Unit, size int) {
+		l, _ := r.Borrow(what, 1000, of)
+		l.Settle(1000*size, 0)
+		l.End()
 	}
-	expect("order", ids, 20)
-	learn("order", ids, 340)
-	expect("order", ids, 340)
-	learn("order", ids, 20)
-	expect("order", ids, 320)
+	expect("order", Numbers, 20)
+	learn("order", Numbers, 340)
+	expect("order", Numbers, 340)
+	learn("order", Numbers, 20)
+	expect("order", Numbers, 320)
 	for range 200 {
-		learn("order", ids, 20)
+		learn("order", Numbers, 20)
 	}
-	expect("order", ids, 20)
-	learn("/tokens", items, 1)
-	expect("/tokens", items, 256)
-	learn("/tokens", items, 700)
+	expect("order", Numbers, 20)
+	learn("/tokens", Items, 1)
+	expect("/tokens", Items, 256)
+	learn("/tokens", Items, 700)
 	for range 200 {
-		learn("/tokens", items, 1)
+		learn("/tokens", Items, 1)
 	}
-	expect("/tokens", items, 700)
+	expect("/tokens", Items, 700)
 }
 
 // TestFirstAnswerOfAKind checks that requests before the first answer of a kind wait for it, but
@@ -117,25 +117,25 @@ func TestFirstAnswerOfAKind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRoom(1<<30, slog.New(slog.DiscardHandler))
-				first, _ := r.borrow("order", 1000, ids)
+				first, _ := r.Borrow("order", 1000, Numbers)
 				if first.bytes != 2*1000*24 {
 					t.Errorf("the first borrows %d bytes", first.bytes)
 				}
 				time.AfterFunc(tt.ends, func() {
 					if tt.size > 0 {
-						first.settle(1000*tt.size, 1000*tt.size)
+						first.Settle(1000*tt.size, 1000*tt.size)
 					}
-					first.end()
+					first.End()
 				})
 				var next sync.WaitGroup
 				for range 5 {
 					next.Go(func() {
 						began := time.Now()
-						l, _ := r.borrow("order", 1000, ids)
+						l, _ := r.Borrow("order", 1000, Numbers)
 						if took := time.Since(began); took != tt.wait || l.bytes != 2*1000*tt.want {
 							t.Errorf("after %s the next borrows %d bytes, want %s and 2000 times %d", took, l.bytes, tt.wait, tt.want)
 						}
-						l.end()
+						l.End()
 					})
 				}
 				next.Wait()
@@ -158,14 +158,14 @@ func TestRoomUnderConcurrency(t *testing.T) {
 		all.Go(func() {
 			for range 2000 {
 				count := 1 + rand.IntN(30_000)
-				l, ok := r.borrow("order", count, ids)
+				l, ok := r.Borrow("order", count, Numbers)
 				if taken := r.taken(); taken > most {
 					t.Errorf("%d bytes are taken", taken)
 				}
 				if ok && count%3 > 0 {
-					l.settle(24*count, 24*count/2)
+					l.Settle(24*count, 24*count/2)
 				}
-				l.end()
+				l.End()
 			}
 		})
 	}

@@ -1,26 +1,27 @@
-package httpapi
+package gate
 
 import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gin-gonic/gin"
+	"github.com/seqd/seqd"
 )
 
-// room limits the bytes of large answers that are being made or written. A caller that does not
+// Room limits the bytes of large answers that are being made or written. A caller that does not
 // read its answer keeps it in memory until writeTimeout, so the number of requests alone limits
-// nothing. There is no queue, as in [inFlight]. It is safe for concurrent use.
+// nothing. There is no queue, as in [Places]. It is safe for concurrent use.
 //
 // An answer borrows before it is made, because numbers that were taken must not be refused. It
 // borrows twice its expected size, because making it takes more memory than the answer. Once it is
 // made, it keeps a loan of its actual size.
-type room struct {
-	busyReply
+type Room struct {
+	// Refused are the answers that found no room. Callers of Borrow count them.
+	Refused      *Episodes
+	refusal      *seqd.Error
 	large, small account
 	unbounded    bool
 	// sizes are the recent sizes of one unit of an answer (an ID, an item of a list), by a hash of
@@ -55,52 +56,57 @@ const (
 	// them out. smallest is the part of that part that a small answer may have.
 	smallShare = 8
 	smallest   = 64
-	// few is how many IDs an answer may have without borrowing: such an answer takes less memory
-	// than its connection.
-	few = 16
 	// cautious is the factor on the expected size of the next answers if the first is not made
 	// within firstWait.
 	cautious  = 8
 	firstWait = time.Second
 )
 
-func newRoom(most int64, log *slog.Logger) *room {
+func newRoom(most int64, log *slog.Logger) *Room {
 	detail := fmt.Sprintf("answers already take the %d bytes of memory that they may have; try again later, or request fewer at a time", most)
-	r := &room{
-		busyReply: newBusyReply(detail, "requests were refused: answers take server.maxInFlightBytes", log),
-		seed:      maphash.MakeSeed(), unbounded: most == 0,
+	r := &Room{
+		Refused: NewEpisodes("requests were refused: answers take server.maxInFlightBytes", log),
+		refusal: overloaded(detail), seed: maphash.MakeSeed(), unbounded: most == 0,
 	}
 	r.small.most = orNone(most) / smallShare
 	r.large.most = orNone(most) - r.small.most
 	return r
 }
 
-// unit is what an answer consists of.
-type unit struct {
+// Refusal returns why an answer without room is refused. Its detail needs no escaping in JSON.
+func (r *Room) Refusal() *seqd.Error { return r.refusal }
+
+// Few is how many numbers an answer may have without borrowing: such an answer takes less memory
+// than its connection.
+const Few = 16
+
+// Unit is what an answer consists of.
+type Unit struct {
 	usual int64 // the expected size of the first answer's units, in bytes
 	exact bool  // an answer has as many units as requested, not fewer
 }
 
+// Numbers and Items are the units of answers: issued numbers as they are shown, and items of lists.
 var (
-	ids   = unit{usual: 24, exact: true}
-	items = unit{usual: 256}
+	Numbers = Unit{usual: 24, exact: true}
+	Items   = Unit{usual: 256}
 )
 
-// loan is what one answer borrows of a room.
-type loan struct {
+// Loan is what one answer borrows of a room.
+type Loan struct {
 	from  *account
-	unit  unit
+	unit  Unit
 	size  *unitSize
 	first bool // the size was unknown, and others wait for this one
 	units int64
 	bytes int64
 }
 
-// borrow returns a loan for an answer of that many units. ok is false if there is no room. An
+// Borrow returns a loan for an answer of that many units. ok is false if there is no room. An
 // answer larger than the room gets all of it if no other large answer has a loan.
-func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
+func (r *Room) Borrow(what string, units int, of Unit) (l Loan, ok bool) {
 	size := &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]
-	l = loan{from: &r.small, unit: of, size: size, units: int64(max(units, 1))}
+	l = Loan{from: &r.small, unit: of, size: size, units: int64(max(units, 1))}
 	if r.unbounded {
 		return l, true
 	}
@@ -112,7 +118,7 @@ func (r *room) borrow(what string, units int, of unit) (l loan, ok bool) {
 	}
 	l.bytes = l.from.take(bytes)
 	if l.bytes == 0 {
-		l.end()
+		l.End()
 		return l, false
 	}
 	return l, true
@@ -172,17 +178,17 @@ func (s *unitSize) known() {
 	s.made = nil
 }
 
-// expected returns the expected size of the answer.
-func (l *loan) expected() int64 {
+// Expected returns the expected size of the answer in bytes.
+func (l *Loan) Expected() int64 {
 	if size := l.size.bytes.Load(); size > 0 {
 		return size*l.units + 64 // for what surrounds the IDs
 	}
 	return l.unit.usual * l.units
 }
 
-// settle records that the answer is made. It has size bytes, and keeps held bytes of memory until
+// Settle records that the answer is made. It has size bytes, and keeps held bytes of memory until
 // it is written.
-func (l *loan) settle(size, held int) {
+func (l *Loan) Settle(size, held int) {
 	l.from.now.Add(int64(held) - l.bytes)
 	l.bytes = int64(held)
 	l.learn((int64(size) + l.units - 1) / l.units)
@@ -191,7 +197,7 @@ func (l *loan) settle(size, held int) {
 // learn updates the size of a unit. It follows larger sizes at once and smaller ones slowly, so
 // that it rather expects too much. If an answer may have had fewer units than requested, its size
 // is ignored unless it is larger: a few empty pages would let many full ones in.
-func (l *loan) learn(size int64) {
+func (l *Loan) learn(size int64) {
 	before := l.size.bytes.Load()
 	switch {
 	case !l.unit.exact:
@@ -205,53 +211,20 @@ func (l *loan) learn(size int64) {
 	l.noLongerFirst()
 }
 
-func (l *loan) noLongerFirst() {
+func (l *Loan) noLongerFirst() {
 	if l.first {
 		l.first = false
 		l.size.known()
 	}
 }
 
-// end returns the rest of the loan.
-func (l *loan) end() {
+// Made sets how many units the answer has, if that is not the number that was borrowed for. Call
+// it before Settle.
+func (l *Loan) Made(units int) { l.units = int64(units) }
+
+// End returns the rest of the loan. A second call changes nothing.
+func (l *Loan) End() {
 	l.from.now.Add(-l.bytes)
 	l.bytes = 0
 	l.noLongerFirst()
-}
-
-// loanKey is the key under which [write] finds the loan of a request.
-const loanKey = "loan"
-
-// lent wraps the handler of a route whose answers can be large. Such a route issues no numbers, so
-// it need not be fast.
-func (r *room) lent(errs *errorWriter, handler gin.HandlerFunc) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		l, ok := r.borrow(c.Request.URL.Path, itemsOf(c), items)
-		if !ok {
-			errs.refuse(c, &r.busyReply)
-			return
-		}
-		defer l.end()
-		c.Set(loanKey, &l)
-		handler(c)
-	}
-}
-
-// itemsOf returns how many items an answer can have: the limit, or the default page.
-func itemsOf(c *gin.Context) int {
-	limit, err := strconv.Atoi(c.Query("limit"))
-	if err != nil || limit < 1 {
-		return usualPage
-	}
-	return min(limit, largestPage)
-}
-
-// settle settles the loan of a request, if it has one.
-func settle(c *gin.Context, body []byte) {
-	if len(c.Keys) == 0 { // a request for numbers has none
-		return
-	}
-	if l, lent := c.Get(loanKey); lent {
-		l.(*loan).settle(len(body), cap(body))
-	}
 }

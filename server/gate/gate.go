@@ -1,0 +1,112 @@
+// Package gate is what every protocol asks before it issues: whether the service has started, who
+// may call, how much may be under way at once. The HTTP API and the Redis protocol share one
+// [Gate], so that a limit holds for both together and nothing is checked in one of them only.
+//
+// A protocol, for each connection and request:
+//
+//  1. [Connections.Enter]: server.maxConnections
+//  2. [Gate.Allow]: the caller's token
+//  3. [Places.Enter]: server.maxInFlight
+//  4. [Life.Issuer]: the issuer, or why there is none
+//  5. [Gate.CheckCount], and [Room.Borrow] for a large answer: server.maxInFlightBytes
+package gate
+
+import (
+	"log/slog"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
+)
+
+// Options are the options of [New].
+type Options struct {
+	// MaxCount is the largest number of numbers in a request.
+	MaxCount int
+	// MaxInFlight is how many requests are answered at once; 0 means no limit. Further requests are
+	// refused at once with [seqd.CodeOverloaded].
+	MaxInFlight int
+	// MaxInFlightBytes is how much memory large answers may take in total; 0 means no limit.
+	// Further requests for large answers are refused as those above MaxInFlight are.
+	MaxInFlightBytes int64
+	// MaxConnections is how many connections may be open at once; 0 means no limit.
+	MaxConnections int
+	// Guard decides who may call. If it is nil, everybody may.
+	Guard Guard
+	// AccessLog logs requests: per second at most AccessLogPerSecond good ones, and as many failed
+	// ones. If that is 0, it logs all.
+	AccessLog          bool
+	AccessLogPerSecond int
+	// Log is for operators.
+	Log *slog.Logger
+}
+
+// Guard decides who may call. It is safe for concurrent use.
+type Guard interface {
+	// Allow checks the values of a request's Authorization header. scope is what the request needs:
+	// [access.ScopeIssue] for the named biz type, [access.ScopeRead], [access.ScopeAdmin], or "" if
+	// any token will do. It returns the name of the token, with an error too if the token is known.
+	Allow(authorization []string, scope, bizType string) (name string, err error)
+	// AllowDigest is Allow for a caller whose secret has this digest.
+	AllowDigest(digest *access.Digest, scope, bizType string) (name string, err error)
+}
+
+var _ Guard = (*access.Tokens)(nil)
+
+// Gate is what the protocols of a service share. It is safe for concurrent use.
+type Gate struct {
+	Life
+	// Requests are the places of requests that are being answered.
+	Requests *Places
+	// Room is the memory of large answers.
+	Room *Room
+	// Connections are the open connections of all protocols.
+	Connections *Connections
+	// IDs are the IDs of requests.
+	IDs *IDs
+	// AccessLog decides which requests are logged; nil if none are.
+	AccessLog *AccessLog
+	// Guard is nil if everybody may call.
+	Guard Guard
+	// MaxCount is the largest number of numbers in a request.
+	MaxCount int
+	// Log is for operators.
+	Log *slog.Logger
+}
+
+// New returns a gate of a service that is starting.
+func New(opts Options) *Gate {
+	g := &Gate{
+		Requests:    NewPlaces(opts.MaxInFlight, "server.maxInFlight", opts.Log),
+		Room:        newRoom(opts.MaxInFlightBytes, opts.Log),
+		Connections: newConnections(opts.MaxConnections, opts.Log),
+		IDs:         newIDs(), Guard: opts.Guard, MaxCount: opts.MaxCount, Log: opts.Log,
+	}
+	g.begin()
+	if opts.AccessLog {
+		g.AccessLog = newAccessLog(opts.AccessLogPerSecond)
+	}
+	return g
+}
+
+// Allow checks the secret of a token, "" for none. It returns the name of the token, with an error
+// too if the token is known. If everybody may call, it returns "", and ignores the secret.
+func (g *Gate) Allow(secret, scope, bizType string) (name string, err error) {
+	digest, _ := access.DigestOfSecret(secret) // no token has the digest of a secret that is none
+	return g.AllowDigest(&digest, scope, bizType)
+}
+
+// AllowDigest is Allow for a caller whose secret has this digest, the zero Digest for none.
+func (g *Gate) AllowDigest(digest *access.Digest, scope, bizType string) (name string, err error) {
+	if g.Guard == nil {
+		return "", nil
+	}
+	return g.Guard.AllowDigest(digest, scope, bizType)
+}
+
+// CheckCount returns an error unless n numbers may be requested at once.
+func (g *Gate) CheckCount(n int64) error {
+	if n < 1 || n > int64(g.MaxCount) {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be a whole number from 1 to %d", n, g.MaxCount)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package gate
+
+import (
+	"log/slog"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Places limits how many requests are answered at once. There is no queue: a request without a
+// place is refused at once and can go to another node, and the others are answered as fast as ever.
+// It is safe for concurrent use.
+type Places struct {
+	// Refused are the requests that found no place. Callers of Enter count them.
+	Refused *Episodes
+	refusal *seqd.Error
+	most    int64
+	now     atomic.Int64
+}
+
+// retryAfter is how long a client should wait after a refusal.
+const retryAfter = time.Second
+
+// NewPlaces returns a limit; 0 means none. bound is what the limit is called in the log.
+func NewPlaces(most int, bound string, log *slog.Logger) *Places {
+	return &Places{
+		Refused: NewEpisodes("requests were refused: "+bound+" are being answered", log),
+		refusal: overloaded(strconv.Itoa(most) + " requests are being answered already"),
+		most:    orNone(int64(most)),
+	}
+}
+
+// overloaded returns a refusal for lack of places or room.
+func overloaded(detail string) *seqd.Error {
+	return &seqd.Error{Code: seqd.CodeOverloaded, Detail: detail, RetryAfter: retryAfter}
+}
+
+// orNone converts 0 to no limit.
+func orNone(most int64) int64 {
+	if most == 0 {
+		return math.MaxInt64
+	}
+	return most
+}
+
+// Refusal returns why a request without a place is refused. Its detail needs no escaping in JSON.
+func (p *Places) Refusal() *seqd.Error { return p.refusal }
+
+// Enter takes a place, and reports whether there was one. If not, it writes nothing to memory, so
+// that refused requests do not slow down the others.
+func (p *Places) Enter() bool {
+	for {
+		n := p.now.Load()
+		if n >= p.most {
+			return false
+		}
+		if p.now.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Leave frees the place.
+func (p *Places) Leave() { p.now.Add(-1) }
+
+// Taken returns how many places are taken.
+func (p *Places) Taken() int64 { return p.now.Load() }

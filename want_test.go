@@ -1,0 +1,121 @@
+package seqd_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/seqd/seqd"
+)
+
+// Which numbers a biz type can give depends on its strategy, and on its plugins if they are a range.
+func TestWant(t *testing.T) {
+	blind := seqd.BoundPlugin{Name: "blind", Ranges: true, Quick: true, Plugin: seqd.NopPlugin{}}
+	sees := seqd.BoundPlugin{Name: "sees", Quick: true, Plugin: seqd.NopPlugin{}}
+	tests := map[string]struct {
+		strategy seqd.Strategy
+		plugins  []seqd.BoundPlugin
+		want     seqd.Want
+		count    int
+		got      int
+		code     seqd.Code
+	}{
+		"any":                              {&counting{}, nil, seqd.AnyNumbers, 3, 3, ""},
+		"no such kind":                     {&counting{}, nil, 3, 1, 0, seqd.CodeInvalidRequest},
+		"one is always consecutive":        {&counting{}, nil, seqd.Consecutive, 1, 1, ""},
+		"not consecutive":                  {&counting{}, nil, seqd.Consecutive, 2, 0, seqd.CodeInvalidRequest},
+		"consecutive":                      {&supply{left: 99}, nil, seqd.Consecutive, 9, 9, ""},
+		"consecutive, with a plugin":       {&supply{left: 99}, []seqd.BoundPlugin{sees}, seqd.Consecutive, 9, 9, ""},
+		"consecutive of nothing":           {&supply{left: 99}, nil, seqd.Consecutive, 0, 0, seqd.CodeInvalidCount},
+		"too many consecutive":             {&supply{left: 99}, nil, seqd.Consecutive, seqd.MaxCount + 1, 0, seqd.CodeInvalidCount},
+		"a broken run":                     {&broken{}, nil, seqd.Consecutive, 3, 0, seqd.CodeInternal},
+		"a range":                          {&supply{}, nil, seqd.OneRange, seqd.MaxRange, seqd.MaxRange, ""},
+		"a range, with a plugin":           {&supply{}, []seqd.BoundPlugin{blind}, seqd.OneRange, 5, 5, ""},
+		"a step":                           {&supply{}, []seqd.BoundPlugin{blind}, seqd.OneRange, 0, 7, ""},
+		"a range that is too large":        {&supply{}, nil, seqd.OneRange, seqd.MaxRange + 1, 0, seqd.CodeInvalidCount},
+		"a range that is negative":         {&supply{}, nil, seqd.OneRange, -1, 0, seqd.CodeInvalidCount},
+		"no ranges":                        {&counting{}, nil, seqd.OneRange, 5, 0, seqd.CodeInvalidRequest},
+		"a plugin that needs every number": {&supply{}, []seqd.BoundPlugin{blind, sees}, seqd.OneRange, 5, 0, seqd.CodeInvalidRequest},
+		"a broken range":                   {&broken{}, nil, seqd.OneRange, 5, 0, seqd.CodeInternal},
+		"a short range":                    {&broken{short: true}, nil, seqd.OneRange, 5, 0, seqd.CodeInternal},
+		"an empty range":                   {&broken{empty: true}, nil, seqd.OneRange, 0, 0, seqd.CodeInternal},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := &losses{}
+			is := newIssuer(t, seqd.Options{Observer: o}, order(test.strategy, test.plugins...))
+			call := &seqd.Call{BizType: "order", Count: test.count, Want: test.want}
+			wantCode(t, is.Issue(t.Context(), call), test.code)
+			if call.Sequence.Len() != test.got || o.issued.Load() != int64(test.got) || call.Count != test.count || call.Want != test.want {
+				t.Errorf("got %d numbers, %d were observed, and the call is %d %d", call.Sequence.Len(), o.issued.Load(), call.Count, call.Want)
+			}
+		})
+	}
+}
+
+// broken is a strategy that does not keep its promises.
+type broken struct {
+	counting
+	short, empty bool
+}
+
+func (b *broken) GenerateConsecutive(_ context.Context, n int, seq *seqd.Sequence) error {
+	for k := range n {
+		seq.Add(int64(10*k+1), 1, 1)
+	}
+	return nil
+}
+
+func (b *broken) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
+	switch {
+	case b.empty:
+		return nil
+	case b.short:
+		return b.Generate(ctx, int(n)-1, seq)
+	}
+	return b.GenerateConsecutive(ctx, int(n), seq)
+}
+
+// A plugin of a biz type that hands out ranges sees how many numbers it has.
+func TestPluginSeesTheSizeOfARange(t *testing.T) {
+	var before, after int
+	h := &hooks{
+		before: func(_ context.Context, call *seqd.Call) error { before = call.Count; return nil },
+		after: func(_ context.Context, call *seqd.Call) error {
+			if after = call.Count; call.Want != seqd.OneRange {
+				return errors.New("no range")
+			}
+			return nil
+		},
+	}
+	is := newIssuer(t, seqd.Options{}, order(&supply{}, seqd.BoundPlugin{Ranges: true, Plugin: h}))
+	call := &seqd.Call{BizType: "order", Want: seqd.OneRange}
+	if err := is.Issue(t.Context(), call); err != nil || before != 0 || after != 7 {
+		t.Errorf("the plugin saw %d, then %d; %v", before, after, err)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	rewrites := seqd.BoundPlugin{Name: "rewrites", Rewrites: true, Quick: true, Plugin: seqd.NopPlugin{}}
+	counts := seqd.BoundPlugin{Name: "counts", Quick: true, Plugin: seqd.NopPlugin{}}
+	shown := order(&counting{}, counts, rewrites)
+	shown.BizType.Name = "shown"
+	off := order(&counting{})
+	off.BizType.Name, off.Disabled = "off", seqd.Errorf(seqd.CodeDisabled, "off")
+	is := newIssuer(t, seqd.Options{}, order(&counting{}, counts), shown, off)
+	check := func(name string, want bool, code seqd.Code) {
+		t.Helper()
+		plain, err := is.Plain(name)
+		wantCode(t, err, code)
+		if plain != want {
+			t.Errorf("%s is plain: %t", name, plain)
+		}
+	}
+	check("order", true, "")
+	check("shown", false, "")
+	check("off", false, seqd.CodeDisabled)
+	check("other", false, seqd.CodeUnknownBizType)
+	check("no/name", false, seqd.CodeInvalidBizType)
+	put(t, is, &counting{}, rewrites)
+	check("order", false, "")
+}
