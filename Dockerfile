@@ -23,6 +23,7 @@ FROM ${GO_IMAGE} AS build
 WORKDIR /src
 # The modules have their own layer: they are downloaded again only when go.mod or go.sum changes.
 COPY go.mod go.sum ./
+COPY client/go.mod client/
 RUN go mod download
 COPY . .
 ARG VERSION

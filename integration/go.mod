@@ -4,6 +4,8 @@ go 1.26
 
 replace github.com/seqd/seqd => ../
 
+replace github.com/seqd/seqd/client => ../client
+
 require (
 	github.com/FerretDB/FerretDB v1.24.2
 	github.com/Shopify/toxiproxy/v2 v2.12.0
@@ -12,6 +14,7 @@ require (
 	github.com/klauspost/compress v1.18.0
 	github.com/redis/go-redis/v9 v9.20.0
 	github.com/rs/zerolog v1.33.0
+	github.com/seqd/seqd/client v0.0.0
 	go.mongodb.org/mongo-driver/v2 v2.5.0
 	pgregory.net/rapid v1.2.0
 )

@@ -1,0 +1,283 @@
+// Package admin reads and changes biz types and tokens over HTTP, and asks nodes how they are. Its
+// requests go through a [client.Client], which chooses the node. What only reads is repeated on
+// another node if an answer gets lost. A change is not: then the error says by its field Unknown
+// whether the change may have been made. Look before you make it again, or name the version that
+// you change.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/client"
+)
+
+// Admin administers a service. It is safe for concurrent use.
+type Admin struct{ client *client.Client }
+
+// New returns an Admin whose requests go through c. It sends nothing.
+func New(c *client.Client) *Admin { return &Admin{c} }
+
+// named returns the path of a biz type or token.
+func named(path, name string) string { return path + url.PathEscape(name) }
+
+// Page says which part of a list to return. The zero value is the first 100.
+type Page struct {
+	// After is the name that the page begins after.
+	After string
+	// Limit is the number of names, 1 to 1000; 0 means 100.
+	Limit int
+}
+
+func (p Page) query() url.Values {
+	q := url.Values{}
+	if p.After != "" {
+		q.Set("after", p.After)
+	}
+	if p.Limit != 0 {
+		q.Set("limit", strconv.Itoa(p.Limit))
+	}
+	return q
+}
+
+// Change holds the options of a change. The zero value changes whatever version there is.
+type Change struct {
+	// IfMatch is the version to change. If there is another one, the change is refused with
+	// [client.ErrPreconditionFailed]. 0 sets no condition.
+	IfMatch int64
+	// IfNoneMatch changes nothing if the biz type exists.
+	IfNoneMatch bool
+	// DryRun checks everything and changes nothing. Only for PutBizType, PatchBizType and
+	// DeleteBizType.
+	DryRun bool
+	// Force accepts a definition whose IDs could repeat earlier ones. Only for PutBizType and
+	// PatchBizType.
+	Force bool
+}
+
+// apply puts the options into a request. What the service does not know there it refuses.
+func (c Change) apply(r *client.Request) {
+	if c.IfMatch != 0 {
+		r.Header.Set("If-Match", strconv.Quote(strconv.FormatInt(c.IfMatch, 10)))
+	}
+	if c.IfNoneMatch {
+		r.Header.Set("If-None-Match", "*")
+	}
+	r.Query = url.Values{}
+	if c.DryRun {
+		r.Query.Set("dryRun", "true")
+	}
+	if c.Force {
+		r.Query.Set("force", "true")
+	}
+}
+
+// BizType is a biz type as administrators see it.
+type BizType struct {
+	Name string `json:"name"`
+	// Version grows with every change. It is 0 if only the configuration defines the biz type.
+	Version int64 `json:"version"`
+	Enabled bool  `json:"enabled"`
+	// Source is what first defined the biz type: config, api or store.
+	Source    string    `json:"source"`
+	UpdatedAt time.Time `json:"updatedAt,omitempty,omitzero"`
+	// Definition is JSON of the form of an item of bizTypes in the configuration. Secrets read
+	// (secret); written back as that, they stay as they are.
+	Definition json.RawMessage `json:"definition"`
+	// Warnings say what a change does not do although it may look so.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// BizTypes returns a page of the biz types in the order of their names. next is the name to continue
+// after, "" on the last page.
+func (a *Admin) BizTypes(ctx context.Context, p Page) (list []BizType, next string, err error) {
+	var page struct {
+		BizTypes []BizType `json:"bizTypes"`
+		Next     string    `json:"next"`
+	}
+	_, err = a.ask(ctx, client.Request{Op: "list biz types", Path: "/biz-types", Query: p.query()}, &page)
+	if err == nil && page.BizTypes == nil {
+		err = errNoList
+	}
+	return page.BizTypes, page.Next, err
+}
+
+// BizType returns a biz type.
+func (a *Admin) BizType(ctx context.Context, name string) (b BizType, err error) {
+	_, err = a.ask(ctx, client.Request{Op: "get biz type", Path: named("/biz-types/", name)}, &b)
+	return b, err
+}
+
+// PutBizType creates or replaces a biz type. definition is a JSON object. created is false for a dry
+// run.
+func (a *Admin) PutBizType(ctx context.Context, name string, definition []byte, c Change) (b BizType, created bool, err error) {
+	status, err := a.change(ctx, "put biz type", http.MethodPut, named("/biz-types/", name), definition, c, &b)
+	return b, status == http.StatusCreated, err
+}
+
+// PatchBizType changes a biz type by a JSON merge patch (RFC 7396): null removes a key.
+func (a *Admin) PatchBizType(ctx context.Context, name string, patch []byte, c Change) (b BizType, err error) {
+	_, err = a.change(ctx, "patch biz type", http.MethodPatch, named("/biz-types/", name), patch, c, &b)
+	return b, err
+}
+
+// DeleteBizType deletes a biz type. Its numbers are never issued again.
+func (a *Admin) DeleteBizType(ctx context.Context, name string, c Change) error {
+	_, err := a.change(ctx, "delete biz type", http.MethodDelete, named("/biz-types/", name), nil, c, nil)
+	return err
+}
+
+// EnableBizType lets a biz type issue numbers, or refuse them.
+func (a *Admin) EnableBizType(ctx context.Context, name string, enabled bool, c Change) (b BizType, err error) {
+	verb := "disable"
+	if enabled {
+		verb = "enable"
+	}
+	_, err = a.change(ctx, verb+" biz type", http.MethodPost, named("/biz-types/", name)+"/"+verb, nil, c, &b)
+	return b, err
+}
+
+// change sends a request that changes something, and reads its answer into v, unless v is nil.
+func (a *Admin) change(ctx context.Context, op, method, path string, body []byte, c Change, v any) (status int, err error) {
+	r := client.Request{Op: op, Method: method, Path: path, Header: http.Header{}, Body: body}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	c.apply(&r)
+	return a.ask(ctx, r, v)
+}
+
+// ask sends a request and reads its answer into v, unless v is nil.
+func (a *Admin) ask(ctx context.Context, r client.Request, v any) (status int, err error) {
+	if strings.HasSuffix(r.Path, "/") || strings.Contains(r.Path, "//") {
+		return 0, &client.Error{Code: client.ErrInvalidRequest, Detail: "the name is empty"}
+	}
+	answer, err := a.client.Do(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	if v == nil {
+		return answer.Status, nil
+	}
+	if err := answer.JSON(v); err != nil {
+		return 0, err
+	}
+	return answer.Status, nil
+}
+
+// errNoList is for JSON that is not the list that was asked for.
+var errNoList = &client.Error{Code: client.ErrBadAnswer, Detail: "the answer has no list, so it is not one of seqd"}
+
+// Readiness is how a node is.
+type Readiness struct {
+	// Status is ready, degraded, or unready.
+	Status string `json:"status"`
+	// Code and Detail say why it is unready.
+	Code   client.Code `json:"code,omitempty"`
+	Detail string      `json:"detail,omitempty"`
+	// BizTypes are those that cannot issue, or not as they should: the first 100 of Total. With
+	// tokens they are shown to callers with the scope read only.
+	BizTypes []BizTypeState `json:"bizTypes,omitempty"`
+	Total    int            `json:"total,omitempty"`
+	// Store is what an operator has to look at in the store; nil if there is nothing.
+	Store *Trouble `json:"store,omitempty"`
+	// Details are what strategies report to operators, by biz type.
+	Details map[string]map[string]any `json:"details,omitempty"`
+}
+
+// BizTypeState says why a biz type cannot issue, or not as it should.
+type BizTypeState struct {
+	Name   string      `json:"name"`
+	Code   client.Code `json:"code"`
+	Detail string      `json:"detail"`
+}
+
+// Trouble is something that an operator has to look at.
+type Trouble struct {
+	Code   client.Code `json:"code"`
+	Detail string      `json:"detail"`
+}
+
+// Ready asks a node how it is. A node that is not ready is not an error. To ask a certain node, use
+// [client.Client.Only].
+func (a *Admin) Ready(ctx context.Context) (Readiness, error) {
+	answer, err := a.client.Do(ctx, client.Request{Op: "ready", Path: "/readyz", Also: []int{http.StatusServiceUnavailable}})
+	if err != nil {
+		return Readiness{}, err
+	}
+	var got struct {
+		Readiness
+		// Status is a text in an answer that the node is ready, and a number in a problem document.
+		Status            any `json:"status"`
+		Degraded, Unready int
+	}
+	if err := answer.JSON(&got); err != nil {
+		return Readiness{}, err
+	}
+	r := got.Readiness
+	r.Total = got.Degraded + got.Unready
+	if answer.Status == http.StatusServiceUnavailable {
+		r.Status = "unready"
+		if r.Code == "" {
+			return Readiness{}, &client.Error{Code: client.ErrUnreachable, Status: answer.Status, Addr: answer.Addr, Detail: "a proxy answered, not seqd"}
+		}
+		return r, nil
+	}
+	text, ok := got.Status.(string)
+	if !ok || text == "" {
+		return Readiness{}, &client.Error{Code: client.ErrBadAnswer, Status: answer.Status, Addr: answer.Addr, Detail: "the answer does not say how the node is"}
+	}
+	r.Status, r.Code, r.Detail = text, "", ""
+	return r, nil
+}
+
+// Node is one process of the service.
+type Node struct {
+	// ID is a random ID of the process.
+	ID string `json:"id"`
+	// Self is true for the node that answers.
+	Self bool `json:"self"`
+	// Addr is the address it listens on.
+	Addr string `json:"addr"`
+	Host string `json:"host"`
+	// Build is the version of the program.
+	Build     string    `json:"build"`
+	StartedAt time.Time `json:"startedAt"`
+	SeenAt    time.Time `json:"seenAt"`
+	// Catalogue is the number of the newest change of biz types that it knows.
+	Catalogue int64 `json:"catalogue"`
+	// BizTypes is the number of biz types that it knows.
+	BizTypes int `json:"bizTypes"`
+	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
+	MachineIDs map[string]int64 `json:"machineIds"`
+	// Backends are its store and Redis.
+	Backends map[string]Backend `json:"backends"`
+}
+
+// Backend is the state of a back end as a node sees it.
+type Backend struct {
+	// State is ok, away or failed_over.
+	State  string `json:"state"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Nodes returns the nodes in the order of their IDs. complete is false if only the node that answers
+// is known, because the store is away.
+func (a *Admin) Nodes(ctx context.Context) (list []Node, complete bool, err error) {
+	var answer struct {
+		Nodes    []Node `json:"nodes"`
+		Complete bool   `json:"complete"`
+	}
+	if _, err = a.ask(ctx, client.Request{Op: "list nodes", Path: "/nodes"}, &answer); err != nil {
+		return nil, false, err
+	}
+	if len(answer.Nodes) == 0 {
+		return nil, false, errNoList
+	}
+	return answer.Nodes, answer.Complete, nil
+}

@@ -1,0 +1,51 @@
+// Package client takes numbers from seqd. It needs nothing but the standard library.
+//
+//	c, err := client.New(client.Config{
+//		Addrs: []string{"http://a:8080", "http://b:8080"},
+//		Token: os.Getenv("SEQD_TOKEN"),
+//	})
+//	id, err := c.Next(ctx, "order")          // one ID
+//	ids, err := c.NextN(ctx, "order", 100)   // 100 IDs
+//
+//	b, err := c.Buffer("order", client.BufferOptions{Size: 1000})
+//	defer b.Close()
+//	id, err = b.Next(ctx)                    // mostly without the network
+//
+// IDs are text. Keep them as text.
+//
+// # Nodes
+//
+// A client asks one node until that fails, and then stays with the next one that answers. A call
+// goes on to the next node if
+//
+//   - a node cannot be reached, gives no answer within Config.Timeout, or its answer is cut off;
+//   - a node, or a proxy before it, answers 503, 502 or 504.
+//
+// If all nodes have failed, the call waits: as long as Retry-After says, or 50 ms at first, doubled
+// up to 2 s. It ends when its context ends, and waits no longer than Config.Wait in total. It does
+// not begin to wait if the wait would outlast one of the two, but returns the last error at once.
+// After 429 it waits too, and asks no other node before that: the limit is the caller's, not the
+// node's.
+//
+// Redirects are not followed, because they would take the token elsewhere.
+//
+// # What is repeated
+//
+//   - Next, NextN, AppendText and buffers: always. If an answer was lost, its numbers are skipped.
+//     No number is given out twice.
+//   - The same with [IdempotencyKey]: always, and without a gap.
+//   - Reserve: always, with a key of its own. Confirm, Release, Reservation, Parse: always, because
+//     twice is the same as once.
+//   - [Client.Do] and package admin: GET always; a change only if it was certainly not made, because
+//     the node was not reached, or refused before it did anything. Otherwise the error has the field
+//     Unknown set.
+//
+// # Errors
+//
+// Errors of calls are of type [*Error]. Branch on the code: errors.Is(err, client.ErrExhausted). If
+// the context ended, errors.Is(err, context.DeadlineExceeded) or context.Canceled holds as well.
+//
+// An answer is used as a whole or not at all. It must have exactly the IDs that were asked for, none
+// of them twice, and belong to the request: a proxy's page, a cut answer or one out of a cache is an
+// error, because using its numbers could give a number to two callers.
+package client

@@ -1,0 +1,273 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Code is the kind of an [Error]. It is an error itself, so that it can be the target of
+// [errors.Is]. A later version of the service may have codes that are not listed here.
+type Code string
+
+// Error returns the code.
+func (c Code) Error() string { return "seqd: " + string(c) }
+
+// Codes of the service, grouped by who can act on them.
+const (
+	// The request is wrong. The same request would fail again.
+	ErrInvalidBizType       Code = "invalid_biz_type"
+	ErrInvalidCount         Code = "invalid_count"
+	ErrInvalidID            Code = "invalid_id"
+	ErrInvalidRequest       Code = "invalid_request"
+	ErrInvalidDefinition    Code = "invalid_definition"
+	ErrInvalidTTL           Code = "invalid_ttl"
+	ErrUnauthorized         Code = "unauthorized"
+	ErrForbidden            Code = "forbidden"
+	ErrUnknownBizType       Code = "unknown_biz_type"
+	ErrUnknownReservation   Code = "unknown_reservation"
+	ErrNotFound             Code = "not_found"
+	ErrMethodNotAllowed     Code = "method_not_allowed"
+	ErrPreconditionFailed   Code = "precondition_failed"
+	ErrBodyTooLarge         Code = "body_too_large"
+	ErrUnsupportedMediaType Code = "unsupported_media_type"
+	ErrURITooLong           Code = "uri_too_long"
+	ErrHeadersTooLarge      Code = "headers_too_large"
+	ErrIdempotencyKeyReused Code = "idempotency_key_reused"
+	ErrReservationExpired   Code = "reservation_expired"
+	ErrReservationReleased  Code = "reservation_released"
+	ErrReservationConfirmed Code = "reservation_confirmed"
+
+	// An operator has to act.
+	ErrConflict        Code = "conflict"
+	ErrDisabled        Code = "disabled"
+	ErrExhausted       Code = "exhausted"
+	ErrTooManyReserved Code = "too_many_reserved"
+	ErrStoreFailedOver Code = "store_failed_over"
+
+	// The same request may succeed later, or on another node.
+	ErrRateLimited      Code = "rate_limited"
+	ErrStarting         Code = "starting"
+	ErrStopping         Code = "stopping"
+	ErrOverloaded       Code = "overloaded"
+	ErrStoreUnavailable Code = "store_unavailable"
+	ErrRedisUnavailable Code = "redis_unavailable"
+	ErrCursorContested  Code = "cursor_contested"
+	ErrClockRollback    Code = "clock_rollback"
+	ErrNoMachineID      Code = "no_machine_id"
+	ErrTimeout          Code = "timeout"
+	ErrCanceled         Code = "canceled"
+
+	// The service or a plugin has a defect.
+	ErrPluginPanic Code = "plugin_panic"
+	ErrInternal    Code = "internal"
+)
+
+// Codes of the client. The service does not have them.
+const (
+	// ErrUnreachable is for a node that gave no answer in time, or no whole one.
+	ErrUnreachable Code = "unreachable"
+	// ErrBadAnswer is for an answer that is not one of the service to this request: a proxy's page,
+	// an answer out of a cache, a wrong number of IDs, an ID twice. None of its numbers is used.
+	ErrBadAnswer Code = "bad_answer"
+	// ErrClosed is for a [Buffer] that was closed.
+	ErrClosed Code = "closed"
+)
+
+// Error is a refusal of the service, or what came of a request instead of an answer. It contains no
+// secret.
+type Error struct {
+	// Code is what to branch on, directly or by [errors.Is].
+	Code Code
+	// Detail is for people.
+	Detail string
+	// Status is the HTTP status, 0 without an answer.
+	Status int
+	// RetryAfter is how long the service asks callers to wait, 0 if it does not.
+	RetryAfter time.Duration
+	// RequestID identifies the request in the log of the service.
+	RequestID string
+	// Addr is the address of the node.
+	Addr string
+	// Problems says what is wrong with the settings of a definition.
+	Problems []Problem
+	// Unknown is true if the request may have been carried out all the same. A request for numbers
+	// then skips some.
+	Unknown bool
+	// Err is the cause, if there is one.
+	Err error
+}
+
+// Problem is what is wrong with one setting of a definition.
+type Problem struct {
+	Key  string `json:"key"`
+	Text string `json:"text"`
+}
+
+// Error returns code, detail, and which request it was.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("seqd: " + string(e.Code))
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	}
+	for _, p := range e.Problems {
+		if !strings.Contains(e.Detail, p.Text) {
+			b.WriteString("; " + p.Key + ": " + p.Text)
+		}
+	}
+	sep := " ("
+	for _, text := range []string{statusText(e.Status), e.Addr, e.request()} {
+		if text != "" {
+			b.WriteString(sep + text)
+			sep = ", "
+		}
+	}
+	if sep == ", " {
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+func (e *Error) request() string {
+	if e.RequestID == "" {
+		return ""
+	}
+	return "request " + e.RequestID
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return ""
+	}
+	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+}
+
+// Is reports whether target is the code of e.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(Code)
+	return ok && code == e.Code
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Temporary reports whether the same call may succeed later.
+func (e *Error) Temporary() bool {
+	return e.Code == ErrUnreachable || e.Status == http.StatusTooManyRequests || e.gateway()
+}
+
+// gateway reports whether the node, or a proxy before it, cannot answer now.
+func (e *Error) gateway() bool {
+	return e.Status == http.StatusBadGateway || e.Status == http.StatusServiceUnavailable || e.Status == http.StatusGatewayTimeout
+}
+
+// untouched reports whether the node refused the request before it did anything.
+func (e *Error) untouched() bool {
+	switch e.Code {
+	case ErrStarting, ErrStopping, ErrOverloaded, ErrRateLimited:
+		return true
+	}
+	return e.Status >= 400 && e.Status < 500
+}
+
+// longestDetail is how much of a text of the service goes into an error, in bytes.
+const longestDetail = 4096
+
+// refusal returns the error that an answer with another status than 2xx means.
+func (c *Client) refusal(a *answer) *Error {
+	e := &Error{Status: a.status, RequestID: a.id, Addr: a.addr, RetryAfter: retryAfter(a.header.Get("Retry-After"), time.Now())}
+	var p struct {
+		Code      Code      `json:"code"`
+		Detail    string    `json:"detail"`
+		RequestID string    `json:"requestId"`
+		Problems  []Problem `json:"problems"`
+	}
+	if mediaType(a.header) == "application/problem+json" && json.Unmarshal(a.body, &p) == nil && p.Code != "" {
+		e.Code, e.Detail, e.Problems = Code(c.clean(string(p.Code))), c.clean(p.Detail), p.Problems
+		for i := range e.Problems {
+			e.Problems[i].Key, e.Problems[i].Text = c.clean(e.Problems[i].Key), c.clean(e.Problems[i].Text)
+		}
+		if p.RequestID != "" {
+			e.RequestID = c.clean(p.RequestID)
+		}
+		e.Unknown = !e.untouched()
+		return e
+	}
+	e.Code, e.Unknown = ErrBadAnswer, e.Status >= 500
+	switch {
+	case e.Status == http.StatusTooManyRequests:
+		e.Code, e.Detail = ErrRateLimited, "a proxy limits requests, not seqd"
+	case e.gateway():
+		e.Code, e.Detail = ErrUnreachable, "a proxy answered, not seqd"
+	case e.Status >= 300 && e.Status < 400:
+		e.Detail = "the address redirects, and redirects are not followed; give the address that it leads to"
+	default:
+		e.Detail = "the answer is not one of seqd: " + c.mediaOf(a)
+	}
+	return e
+}
+
+// mediaOf describes the media type of an answer.
+func (c *Client) mediaOf(a *answer) string {
+	media := a.header.Get("Content-Type")
+	if media == "" {
+		return "it has no Content-Type"
+	}
+	if len(media) > 100 {
+		media = media[:100]
+	}
+	return "its Content-Type is " + c.clean(media)
+}
+
+// badAnswer returns the error for an answer whose numbers must not be used.
+func badAnswer(format string, args ...any) *Error {
+	return &Error{Code: ErrBadAnswer, Detail: fmt.Sprintf(format, args...), Unknown: true}
+}
+
+// clean makes a text that came over the network fit for an error: without control characters,
+// without the token, and not too long.
+func (c *Client) clean(text string) string {
+	if c.token != "" {
+		text = strings.ReplaceAll(text, c.token, "(token)")
+	}
+	if len(text) > longestDetail {
+		text = text[:longestDetail] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// longestWait bounds what a Retry-After can say.
+const longestWait = 24 * time.Hour
+
+// retryAfter reads the header: seconds, or a date. 0 means that it says nothing.
+func retryAfter(text string, now time.Time) time.Duration {
+	if text == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64); err == nil {
+		return min(time.Duration(min(seconds, uint64(longestWait/time.Second)))*time.Second, longestWait)
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return min(max(date.Sub(now), 0), longestWait)
+	}
+	return 0
+}
+
+// asError returns err as an [*Error], or nil.
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+module github.com/seqd/seqd/client
+
+go 1.23

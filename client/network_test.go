@@ -1,0 +1,252 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// These tests use a network, because faults below HTTP cannot be had without one.
+
+// cutting answers the first request with a head that announces more than comes.
+func cutting(h http.Handler, bytes int) http.Handler {
+	var done atomic.Bool
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if done.Swap(true) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		body := rec.Body.Bytes()
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", rec.Header().Get("Content-Type"), len(body))
+		_, _ = conn.Write(body[:min(bytes, len(body))])
+		_ = conn.Close()
+	})
+}
+
+// An answer that is cut anywhere is not used. With a key the next one has the same numbers.
+func TestCutAnswers(t *testing.T) {
+	noLeaks(t)
+	ctx := context.Background()
+	for at := range 40 {
+		s := newService()
+		node := httptest.NewServer(cutting(s, at))
+		c := dial(t, Config{Addrs: []string{node.URL}})
+		ids, err := c.NextN(ctx, "order", 3)
+		if want := `{"bizType":"order","ids":["0","1","2"]}`; err != nil || at < len(want) && ids[0] != "3" {
+			t.Errorf("cut at %d: got %q, %v", at, ids, err)
+		}
+		c.CloseIdleConnections()
+		node.Close()
+	}
+	s := newService()
+	node := httptest.NewServer(cutting(s, 20))
+	c := dial(t, Config{Addrs: []string{node.URL}})
+	if ids, err := c.NextN(ctx, "order", 3, IdempotencyKey("invoice-7")); err != nil || ids[0] != "0" || s.issued("order") != 3 {
+		t.Errorf("got %q, %v, and %d issued", ids, err, s.issued("order"))
+	}
+	text := httptest.NewServer(cutting(newService(), 4))
+	c2 := dial(t, Config{Addrs: []string{text.URL}})
+	if got, err := c2.AppendText(ctx, nil, "order", 3); err != nil || string(got) != "3\n4\n5\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, close := range []func(){c.CloseIdleConnections, c2.CloseIdleConnections, node.Close, text.Close} {
+		close()
+	}
+}
+
+// One of three nodes dies, and takes the requests under way with it. No caller notices, and no number
+// is given out twice.
+func TestNodeDies(t *testing.T) {
+	s := newService()
+	nodes := []*httptest.Server{start(t, s), start(t, s), start(t, s)}
+	c := dial(t, Config{Addrs: []string{nodes[0].URL, nodes[1].URL, nodes[2].URL}})
+	b, err := c.Buffer("order", BufferOptions{Size: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var taken atomic.Int64
+	all := callers(t, 8, func(i, _ int) (string, error) {
+		if taken.Add(1) == 3000 {
+			nodes[0].CloseClientConnections()
+			go nodes[0].Close()
+		}
+		if i%2 == 0 {
+			return b.Next(context.Background())
+		}
+		return c.Next(context.Background(), "order")
+	})
+	unique(t, all)
+}
+
+// callers calls next 1000 times from each of n goroutines, and returns what each got.
+func callers(t *testing.T, n int, next func(caller, call int) (string, error)) [][]string {
+	t.Helper()
+	all := make([][]string, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for k := range 1000 {
+				id, err := next(i, k)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				all[i] = append(all[i], id)
+			}
+		}()
+	}
+	wg.Wait()
+	return all
+}
+
+// unique fails if an ID is there twice.
+func unique(t *testing.T, all [][]string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, ids := range all {
+		for _, id := range ids {
+			if seen[id] {
+				t.Errorf("%s was given out twice", id)
+			}
+			seen[id] = true
+		}
+	}
+}
+
+// The token goes to the addresses of the configuration, and nowhere else: not after a redirect, not
+// into an error, an event or a log.
+func TestTokenStaysHere(t *testing.T) {
+	const token = "seqd_hidden"
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	defer log.SetOutput(io.Discard)
+	elsewhere := start(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was asked for %s with %q", r.Host, r.URL, r.Header)
+	}))
+	var got []string
+	var mirrors int
+	node := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		switch r.URL.Path {
+		case "/seq/redirected":
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		case "/seq/mirrored": // shows what it was sent
+			mirrors++
+			refuse(w, 401, "unauthorized", "I do not like "+r.Header.Get("Authorization"))
+		case "/seq/page":
+			w.Header().Set("Content-Type", "text/html; x="+token)
+			_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+		}
+	}))
+	var events []Event
+	c := dial(t, Config{Addrs: []string{node.URL}, Token: token, Wait: -1, Observe: func(e Event) { events = append(events, e) }})
+	for _, bizType := range []string{"redirected", "mirrored", "page"} {
+		_, err := c.Next(context.Background(), bizType)
+		if err == nil {
+			t.Fatalf("%s: no error", bizType)
+		}
+		if text := fmt.Sprintf("%v %+v %#v", err, err, asError(err)); strings.Contains(text, "hidden") {
+			t.Errorf("%s: %s", bizType, text)
+		}
+	}
+	if strings.Join(got, ",") != "Bearer seqd_hidden,Bearer seqd_hidden,Bearer seqd_hidden" || mirrors != 1 {
+		t.Errorf("the node got %q", got)
+	}
+	if text := fmt.Sprintf("%+v", events); strings.Contains(text, "hidden") {
+		t.Error(text)
+	}
+	if strings.Contains(logged.String(), "hidden") {
+		t.Error(logged.String())
+	}
+}
+
+// Answers are read to their end, so that one connection serves one caller, whatever it is told.
+func TestConnectionsAreKept(t *testing.T) {
+	s := newService()
+	var conns atomic.Int64
+	node := httptest.NewUnstartedServer(s)
+	node.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	node.Start()
+	defer node.Close()
+	c := dial(t, Config{Addrs: []string{node.URL}, Wait: -1})
+	ctx := context.Background()
+	for range 20 {
+		_, _ = c.Next(ctx, "order")
+		_, _ = c.NextN(ctx, "order", 1000)
+		_, _ = c.NextN(ctx, "order", 20_000) // refused
+		_, _ = c.AppendText(ctx, nil, "order", 5000)
+		_, _ = c.Parse(ctx, "order", "7") // refused
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// A slow node holds up the calls to it only until they time out, and callers not beyond their context.
+func TestSlowNode(t *testing.T) {
+	noLeaks(t)
+	s := newService()
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	quick := httptest.NewServer(s)
+	defer quick.Close()
+	defer slow.Close()
+	c := dial(t, Config{Addrs: []string{slow.URL, quick.URL}, Timeout: 50 * time.Millisecond})
+	defer c.CloseIdleConnections()
+	if id, err := c.Next(context.Background(), "order"); err != nil || id != "0" {
+		t.Errorf("got %q, %v", id, err)
+	}
+	only, err := c.Only(slow.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := only.Next(ctx, "order"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A request without an answer because nothing listens was certainly not carried out.
+func TestNothingListens(t *testing.T) {
+	node := httptest.NewServer(newService())
+	addr := node.URL
+	node.Close()
+	c := dial(t, Config{Addrs: []string{addr}, Wait: -1})
+	_, err := c.Do(context.Background(), Request{Method: "DELETE", Path: "/biz-types/order"})
+	if e := asError(err); !errors.Is(err, ErrUnreachable) || e.Unknown || e.Addr != addr {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestPathBeforeRoutes(t *testing.T) {
+	s := newService()
+	node := start(t, http.StripPrefix("/ids", s))
+	c := dial(t, Config{Addrs: []string{node.URL + "/ids/"}})
+	if id, err := c.Next(context.Background(), "order"); err != nil || id != "0" {
+		t.Errorf("got %q, %v", id, err)
+	}
+}

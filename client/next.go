@@ -1,0 +1,161 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Option changes how numbers are requested.
+type Option func(*options)
+
+type options struct {
+	key    string
+	hasKey bool
+}
+
+// IdempotencyKey makes a call leave no gap if its answer gets lost: it is sent by POST, and each
+// request with the same key, biz type and token gets the same numbers, for as long as the service
+// keeps answers (idempotency.ttl, 24 h). So a key is for one thing that needs a number, such as one
+// invoice. A key is 1 to 255 visible ASCII characters; [NewIdempotencyKey] draws one.
+//
+// Without a key a call whose answer gets lost is repeated too, and gets other numbers. Those of the
+// lost answer are skipped.
+func IdempotencyKey(key string) Option {
+	return func(o *options) { o.key, o.hasKey = key, true }
+}
+
+// Next returns one ID of a biz type.
+//
+// If the answer of a node gets lost, or the node refuses for the moment, it asks again, as
+// [IdempotencyKey] explains.
+func (c *Client) Next(ctx context.Context, bizType string, opts ...Option) (string, error) {
+	r, err := issue("next", bizType, 1, "", opts)
+	if err != nil {
+		return "", err
+	}
+	var id string
+	r.decode = func(a *answer) (err error) {
+		id, err = decodeID(a, bizType)
+		return err
+	}
+	if err := c.do(ctx, r); err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// NextN returns n IDs in the order in which they were issued, by one request. The service says how
+// many one request may ask for (server.maxCount, 10,000 unless configured) and refuses more with
+// [ErrInvalidCount]; NextN does not split requests, because the IDs of several might not be in
+// order. It returns n IDs or an error.
+func (c *Client) NextN(ctx context.Context, bizType string, n int, opts ...Option) ([]string, error) {
+	ids := make([]string, 0, min(max(n, 0), 1<<20))
+	return c.appendIDs(ctx, "next", ids, bizType, n, opts, nil)
+}
+
+// appendIDs appends n IDs to dst, or none.
+func (c *Client) appendIDs(ctx context.Context, op string, dst []string, bizType string, n int, opts []Option, failed func(*Error)) ([]string, error) {
+	r, err := issue(op, bizType, n, "?count="+strconv.Itoa(n), opts)
+	if err != nil {
+		return nil, err
+	}
+	r.failed = failed
+	var ids []string
+	r.decode = func(a *answer) (err error) {
+		ids, err = decodeIDs(dst, a, bizType, n)
+		return err
+	}
+	if err := c.do(ctx, r); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// AppendText appends n IDs to dst, each followed by a line break, and returns the extended slice.
+// It is for large numbers of IDs: nothing is allocated for an ID, and a slice that is used again
+// not at all. The limits are those of [Client.NextN]. After an error it returns dst as it was; the
+// bytes behind its length may have changed.
+func (c *Client) AppendText(ctx context.Context, dst []byte, bizType string, n int, opts ...Option) ([]byte, error) {
+	r, err := issue("text", bizType, n, "?count="+strconv.Itoa(n), opts)
+	if err != nil {
+		return dst, err
+	}
+	r.accept = "text/plain"
+	if r.dst = dst; dst == nil {
+		r.dst = []byte{}
+	}
+	var whole []byte
+	r.decode = func(a *answer) error {
+		whole = a.whole
+		return checkText(a, n)
+	}
+	if err := c.do(ctx, r); err != nil {
+		return dst, err
+	}
+	return whole, nil
+}
+
+// issue returns the call for n IDs.
+func issue(op, bizType string, n int, query string, opts []Option) (*call, error) {
+	if err := checkBizType(bizType); err != nil {
+		return nil, err
+	}
+	if n < 1 {
+		return nil, &Error{Code: ErrInvalidCount, Detail: fmt.Sprintf("the number of IDs is %d and must be at least 1", n)}
+	}
+	r := &call{op: op, bizType: bizType, count: n, method: http.MethodGet, target: "/seq/" + bizType + query, accept: "application/json", repeat: true, limit: largestAnswer(n)}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.hasKey {
+		if !validKey(o.key) {
+			return nil, errInvalidKey()
+		}
+		r.method, r.key = http.MethodPost, o.key
+	}
+	return r, nil
+}
+
+// largestAnswer returns how many bytes an answer with n IDs may have.
+func largestAnswer(n int) int64 { return 64<<10 + int64(n)*1024 }
+
+// checkBizType refuses what cannot be the name of a biz type, so that no name changes the path of a
+// request.
+func checkBizType(name string) error {
+	valid := len(name) >= 1 && len(name) <= 64
+	for i := range len(name) {
+		c := name[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		valid = valid && (letter || i > 0 && ('0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'))
+	}
+	if valid {
+		return nil
+	}
+	return &Error{Code: ErrInvalidBizType, Detail: fmt.Sprintf("%.80q is not the name of a biz type: 1 to 64 of A-Z a-z 0-9 . _ -, the first a letter", name)}
+}
+
+func validKey(key string) bool {
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return false
+		}
+	}
+	return key != "" && len(key) <= 255
+}
+
+func errInvalidKey() *Error {
+	return &Error{Code: ErrInvalidRequest, Detail: "the idempotency key is not 1 to 255 visible ASCII characters"}
+}
+
+// seqPath returns the path of a route below /seq/{bizType}.
+func seqPath(bizType string, parts ...string) string {
+	path := "/seq/" + bizType
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
