@@ -140,8 +140,8 @@ var rules = map[string]rule{
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
 			"plugin server/access server/backends server/certificate server/config " +
 			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
-			"server/logging server/metrics server/nodes server/rejection server/tracing " +
-			"strategy",
+			"server/logging server/metrics server/nodes server/rejection server/resp " +
+			"server/tracing strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/access": {
@@ -229,6 +229,10 @@ var rules = map[string]rule{
 		may: ". internal/bounded plugin",
 		why: "it shares rejection handlers among biz types, and names none of them",
 	},
+	"server/resp": {
+		may: ". server/access server/gate",
+		why: "the Redis protocol uses the issuer and what every protocol asks, and nothing else",
+	},
 	"server/tracing": {
 		why: "it traces requests and commands of any kind",
 	},
@@ -238,8 +242,21 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "internal/gcpace internal/version server server/access server/config server/ops",
+		may: "command/clitool command/remote command/top internal/gcpace internal/version server " +
+			"server/access server/config server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
+	},
+	"command/clitool": {
+		may: "client",
+		why: "commands share it, whatever they do",
+	},
+	"command/remote": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
+	},
+	"command/top": {
+		may: "client client/admin command/clitool",
+		why: "a client of the service knows the service by its API only",
 	},
 	"cmd/seqd": {
 		may: "command standard",

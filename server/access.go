@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/server/access"
@@ -14,15 +15,15 @@ import (
 
 // mayListen refuses an address that others can reach if nobody asks them for tokens. The
 // configuration knows only the name of the address.
-func mayListen(cfg *config.Config, addr net.Addr) error {
+func mayListen(cfg *config.Config, key, configured string, addr net.Addr) error {
 	if cfg.Auth.Mode != "auto" || cfg.Auth.Enforced() || config.IsLoopback(addr.String()) {
 		return nil
 	}
-	return fmt.Errorf("server.addr: %s is %s, which %s", cfg.Server.Addr, addr, config.NotLoopback)
+	return fmt.Errorf("%s: %s is %s, which %s", key, configured, addr, config.NotLoopback)
 }
 
-// warnOfAccess warns of what an operator may not have meant.
-func warnOfAccess(cfg *config.Config, addr string, log *slog.Logger) {
+// warnOfAccess warns of what an operator may not have meant. addrs are listened on.
+func warnOfAccess(cfg *config.Config, log *slog.Logger, addrs ...string) {
 	auth := cfg.Auth
 	switch {
 	case auth.Mode == "none" && len(auth.Tokens) > 0:
@@ -32,10 +33,13 @@ func warnOfAccess(cfg *config.Config, addr string, log *slog.Logger) {
 	case auth.Mode == "token" && len(auth.Tokens) == 0:
 		log.Warn("auth.mode is token and auth.tokens is empty: only tokens that the store has already let anybody in")
 	}
-	if auth.Enforced() && !cfg.Server.TLS.Configured() && !config.IsLoopback(addr) {
+	if auth.Enforced() && !cfg.Server.TLS.Configured() && slices.ContainsFunc(addrs, reachable) {
 		log.Warn("tokens cross the network in the clear: set server.tls.certFile and server.tls.keyFile, or put a proxy in front that encrypts")
 	}
 }
+
+// reachable reports whether other machines can reach an address.
+func reachable(addr string) bool { return !config.IsLoopback(addr) }
 
 // loadTokens reads the tokens of the store until that works or ctx ends.
 func loadTokens(ctx context.Context, tokens *access.Tokens, log *slog.Logger) {

@@ -25,6 +25,7 @@ type front struct {
 	api     *httpapi.API
 	tokens  *access.Tokens
 	answers answers
+	resp    respFront
 	http    *http.Server  // nil until it serves
 	ended   chan struct{} // closed when it no longer serves
 	err     error         // why; known when ended is closed
@@ -41,20 +42,26 @@ func (f *front) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.base.cfg.Server.Addr)
+	listener, err := f.base.openPort(ctx, "server.addr", f.base.cfg.Server.Addr)
 	if err != nil {
-		return fmt.Errorf("server.addr: %w", err)
+		return err
 	}
-	if err := mayListen(f.base.cfg, listener.Addr()); err != nil {
+	forResp, err := f.openResp(ctx)
+	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	addr := listener.Addr().String()
 	if err := f.base.trace(f.api, addr); err != nil {
-		return errors.Join(err, listener.Close())
+		err = errors.Join(err, listener.Close())
+		if forResp != nil {
+			err = errors.Join(err, forResp.Close())
+		}
+		return err
 	}
 	f.addr = addr
 	f.base.log.Info("listening", "addr", addr, "tls", encryption != nil, "tokensAskedFor", f.base.cfg.Auth.Enforced())
-	warnOfAccess(f.base.cfg, addr, f.base.log)
+	f.serveResp(forResp, encryption)
+	warnOfAccess(f.base.cfg, f.base.log, addrs(listener, forResp)...)
 	if f.base.opts.onListen != nil {
 		f.base.opts.onListen(listener.Addr())
 	}
@@ -147,10 +154,13 @@ func (f *front) close(patience time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	respClosed := make(chan error, 1)
+	go func() { respClosed <- f.resp.close(ctx) }()
 	err := f.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("requests were still running after stopTimeout %s: %w", patience, err), f.http.Close())
 	}
+	err = errors.Join(err, <-respClosed)
 	if <-f.ended; !known && !errors.Is(f.err, http.ErrServerClosed) {
 		err = errors.Join(err, f.err)
 	}

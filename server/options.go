@@ -24,6 +24,8 @@ type options struct {
 	observer seqd.Observer
 	rejected seqd.RejectedHandler
 	onListen func(net.Addr)
+	// onListenResp is onListen for resp.addr.
+	onListenResp func(net.Addr)
 	// certLook is the pause between two looks at the files of the certificate.
 	certLook time.Duration
 }
@@ -68,6 +70,10 @@ func WithRejected(handler seqd.RejectedHandler) Option {
 
 // WithOnListen calls f with the address as soon as the port is open.
 func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListen = f } }
+
+// WithOnListenResp calls f with the address for Redis clients as soon as that port is open, if there
+// is one. It is called before the function of [WithOnListen].
+func WithOnListenResp(f func(net.Addr)) Option { return func(o *options) { o.onListenResp = f } }
 
 // build is the version of the program, and what it was built from if that is known.
 func (o *options) build() string {

@@ -12,6 +12,7 @@
 //   - options.go: what a program may change
 //   - server.go, cleanups.go, background.go: the life cycle
 //   - front.go, access.go, connections.go: the port and the API behind it
+//   - respfront.go: the port for Redis clients
 //   - back.go: store, Redis, biz types; what runs in the background
 //   - answers.go: where answers to an Idempotency-Key are kept
 //   - telemetry.go: metrics and traces

@@ -104,6 +104,7 @@ func (t *telemetry) watch(s metrics.Source, f *front) {
 		return
 	}
 	s.HTTP = func() metrics.HTTP { return metrics.HTTP(f.api.Load()) }
+	s.RESPConnections = f.resp.connections()
 	s.LinesSkipped = f.gate.AccessLog.Skipped
 	if t.lines != nil {
 		s.LinesDropped = t.lines.Dropped

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,15 +27,11 @@ var mariaDBSettings = []string{
 
 // MariaDB is one MariaDB server, with an empty database that belongs to an ordinary user.
 type MariaDB struct {
-	*output
-	t         testing.TB
-	name      string
+	*server
 	binary    string
 	installer string
 	data      string
-	port      int
 	settings  []string
-	process   *process
 }
 
 // StartMariaDB starts a MariaDB server and waits until it answers. Each setting is an option of
@@ -55,13 +50,11 @@ func StartMariaDBIn(t testing.TB, folder string, settings ...string) *MariaDB {
 		folder = t.TempDir()
 	}
 	m := &MariaDB{
-		output: &output{}, t: t, port: reservePort(t), data: filepath.Join(folder, "data"),
+		server: newServer(t, "mariadb"), data: filepath.Join(folder, "data"),
 		binary:    lookUpServer(t, "mariadbd", "mariadb-server"),
 		installer: lookUp(t, "mariadb-install-db", "mariadb-server"),
 	}
 	m.settings = append(slices.Clone(mariaDBSettings), settings...)
-	m.name = "mariadb " + m.Addr()
-	showOnFailure(t, m.name, m)
 	must(t, m, "create a database", mariaDBTemplate.unpack(nil, m.initialize, m.data))
 	m.Start()
 	return m
@@ -104,22 +97,8 @@ func (m *MariaDB) Start() {
 	})
 }
 
-// await is like the function await, and fails if this server ends.
-func (m *MariaDB) await(what string, condition func(context.Context) error) {
-	m.t.Helper()
-	await(m.t, what, m, func(ctx context.Context) error {
-		if err := m.process.ended(); err != nil {
-			m.t.Fatalf("%s: %v\n%s", what, err, lastOf(m.Log()))
-		}
-		return condition(ctx)
-	})
-}
-
 // Configure adds options, such as "read-only=1", for the next start. The last one of a name counts.
 func (m *MariaDB) Configure(settings ...string) { m.settings = append(m.settings, settings...) }
-
-// Addr returns the server's host and port, which stay the same over restarts.
-func (m *MariaDB) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port)) }
 
 // DSN returns the connection string of the database and its owner.
 func (m *MariaDB) DSN() string { return MariaDBDSN(m.Addr()) }
@@ -224,25 +203,6 @@ func (m *MariaDB) TryConnect(ctx context.Context) (*sql.Conn, error) {
 	return db.Conn(ctx)
 }
 
-// Kill ends the server as kill -9 does.
-func (m *MariaDB) Kill() { m.process.kill() }
-
-// Pause suspends the server (SIGSTOP). Connections stay open and new ones are accepted, but nothing
-// is answered.
-func (m *MariaDB) Pause() {
-	m.t.Helper()
-	must(m.t, m, "pause "+m.name, m.process.pause())
-}
-
-// Resume continues a paused server (SIGCONT). It then serves what was sent meanwhile.
-func (m *MariaDB) Resume() {
-	m.t.Helper()
-	must(m.t, m, "resume "+m.name, m.process.resume())
-}
-
-// Ended reports whether the server has ended.
-func (m *MariaDB) Ended() bool { return !m.process.alive() }
-
 // Restart kills the server if it runs, and starts it with the same data and port. It has every
 // acknowledged write, unless a setting says otherwise.
 func (m *MariaDB) Restart() {
@@ -255,11 +215,5 @@ func (m *MariaDB) Restart() {
 // closed.
 func (m *MariaDB) Stop() {
 	m.t.Helper()
-	must(m.t, m, "stop "+m.name, m.process.signal(syscall.SIGTERM))
-	await(m.t, "stop "+m.name, m, func(context.Context) error {
-		if m.process.alive() {
-			return errors.New("it still runs")
-		}
-		return nil
-	})
+	m.stop(syscall.SIGTERM)
 }

@@ -34,11 +34,9 @@ func StartMySQL(t testing.TB, settings ...string) *MariaDB {
 		t.Fatalf("%s: %v; run scripts/mysql-versions", MySQLServer, err)
 	}
 	m := &MariaDB{
-		output: &output{}, t: t, port: reservePort(t), data: filepath.Join(t.TempDir(), "data"), binary: binary,
+		server: newServer(t, "mysql"), data: filepath.Join(t.TempDir(), "data"), binary: binary,
 		settings: append(slices.Clone(mySQLSettings), settings...),
 	}
-	m.name = "mysql " + m.Addr()
-	showOnFailure(t, m.name, m)
 	must(t, m, "create a database", mySQLTemplate.unpack(nil, m.initializeMySQL, m.data))
 	m.Start()
 	return m

@@ -21,26 +21,23 @@ var pgbouncerSettings = []string{
 
 // Pgbouncer is a pgbouncer in transaction mode.
 type Pgbouncer struct {
-	*output
-	t       testing.TB
-	user    *syscall.Credential
-	conf    string
-	port    int
-	process *process
+	*server
+	user *syscall.Credential
+	conf string
 }
 
 // StartPgbouncer starts a pgbouncer in front of a server, at its address or at that of a Link, and
 // waits until its port is open. Each setting is a line of pgbouncer.ini, such as "pool_mode =
 // session".
-func StartPgbouncer(t testing.TB, server string, settings ...string) *Pgbouncer {
+func StartPgbouncer(t testing.TB, addr string, settings ...string) *Pgbouncer {
 	t.Helper()
 	user, err := unprivileged()
-	b := &Pgbouncer{output: &output{}, t: t, user: user, port: reservePort(t)}
+	b := &Pgbouncer{server: newServer(t, "pgbouncer"), user: user}
 	must(t, b, "look for a user other than root", err)
 	folder := userFolder(t, user)
 	b.conf = filepath.Join(folder, "pgbouncer.ini")
 	users := filepath.Join(folder, "users.txt")
-	host, port, err := net.SplitHostPort(server)
+	host, port, err := net.SplitHostPort(addr)
 	must(t, b, "read the address", err)
 	lines := []string{
 		"[databases]", fmt.Sprintf("* = host=%s port=%s", host, port),
@@ -51,7 +48,6 @@ func StartPgbouncer(t testing.TB, server string, settings ...string) *Pgbouncer 
 	must(t, b, "write pgbouncer.ini", errors.Join(
 		os.WriteFile(b.conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600),
 		os.WriteFile(users, []byte(passwords), 0o600), giveTo(user, folder)))
-	showOnFailure(t, "pgbouncer "+b.Addr(), b)
 	b.Start()
 	return b
 }
@@ -60,19 +56,8 @@ func StartPgbouncer(t testing.TB, server string, settings ...string) *Pgbouncer 
 func (b *Pgbouncer) Start() {
 	b.t.Helper()
 	b.process = startProcessAs(b.t, b.output, b.user, syscall.SIGKILL, lookUpServer(b.t, "pgbouncer", "pgbouncer"), b.conf)
-	await(b.t, "start pgbouncer", b, func(ctx context.Context) error {
-		if err := b.process.ended(); err != nil {
-			b.t.Fatalf("start pgbouncer: %v\n%s", err, lastOf(b.Log()))
-		}
-		return dial(ctx, b.Addr())
-	})
+	b.await("start "+b.name, func(ctx context.Context) error { return dial(ctx, b.Addr()) })
 }
-
-// Kill ends it as kill -9 does.
-func (b *Pgbouncer) Kill() { b.process.kill() }
-
-// Addr returns the host and port to use instead of the server's.
-func (b *Pgbouncer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
 
 // URL returns the connection string of the database and its owner.
 func (b *Pgbouncer) URL() string { return PostgresURL(b.Addr()) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,14 +34,10 @@ var postgresSettings = []string{
 // Postgres is one PostgreSQL server, with an empty database that belongs to an ordinary user. Tests
 // that run as root start it as the user nobody, because it refuses root.
 type Postgres struct {
-	*output
-	t       testing.TB
-	name    string
-	binary  string // the server; other programs of PostgreSQL are beside it
-	user    *syscall.Credential
-	data    string
-	port    int
-	process family
+	*server
+	binary string // other programs of PostgreSQL are beside it
+	user   *syscall.Credential
+	data   string
 }
 
 // StartPostgres starts a PostgreSQL server and waits until it answers. Each setting is a line of
@@ -67,7 +62,7 @@ func StartPostgresIn(t testing.TB, folder string, settings ...string) *Postgres 
 func newPostgres(t testing.TB, folder string) *Postgres {
 	t.Helper()
 	user, err := unprivileged()
-	p := &Postgres{output: &output{}, t: t, user: user, binary: postgresBinary(t), port: reservePort(t)}
+	p := &Postgres{server: newServer(t, "postgres"), user: user, binary: postgresBinary(t)}
 	must(t, p, "look for a user other than root", err)
 	if folder == "" {
 		folder = userFolder(t, user)
@@ -75,8 +70,6 @@ func newPostgres(t testing.TB, folder string) *Postgres {
 		must(t, p, "use "+folder, giveTo(user, folder))
 	}
 	p.data = filepath.Join(folder, "data")
-	p.name = "postgres " + p.Addr()
-	showOnFailure(t, p.name, p)
 	t.Cleanup(p.forget)
 	return p
 }
@@ -160,9 +153,8 @@ func (p *Postgres) Start() {
 func (p *Postgres) launch() {
 	p.t.Helper()
 	// SIGQUIT makes it kill its children and free its shared memory.
-	process := startProcessAs(p.t, p.output, p.user, syscall.SIGQUIT, p.binary, "-D", p.data, "-p", strconv.Itoa(p.port))
-	p.process = family{process}
-	p.t.Cleanup(p.process.kill)
+	p.process = startProcessAs(p.t, p.output, p.user, syscall.SIGQUIT, p.binary, "-D", p.data, "-p", strconv.Itoa(p.port))
+	p.process.leaves = true
 }
 
 // AwaitReady waits until the server answers.
@@ -194,17 +186,6 @@ func (p *Postgres) pidFile(line int) string {
 	return strings.TrimSpace(lines[line])
 }
 
-// await is like the function await, and fails if this server ends.
-func (p *Postgres) await(what string, condition func(context.Context) error) {
-	p.t.Helper()
-	await(p.t, what, p, func(ctx context.Context) error {
-		if err := p.process.ended(); err != nil {
-			p.t.Fatalf("%s: %v\n%s", what, err, lastOf(p.Log()))
-		}
-		return condition(ctx)
-	})
-}
-
 // forget frees the shared memory of a server that was killed. The kernel would keep it.
 func (p *Postgres) forget() {
 	fields := strings.Fields(p.pidFile(sharedMemoryLine))
@@ -215,9 +196,6 @@ func (p *Postgres) forget() {
 	const remove = 0
 	_, _, _ = syscall.Syscall(syscall.SYS_SHMCTL, uintptr(id), remove, 0) // it may be gone
 }
-
-// Addr returns the server's host and port, which stay the same over restarts.
-func (p *Postgres) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
 // URL returns the connection string of the database and its owner.
 func (p *Postgres) URL() string { return PostgresURL(p.Addr()) }
@@ -282,26 +260,6 @@ func (p *Postgres) TryConnect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.Connect(ctx, p.AdminURL())
 }
 
-// Kill ends the server and all its children as kill -9 does.
-func (p *Postgres) Kill() { p.process.kill() }
-
-// Pause suspends the server and all its children (SIGSTOP). Connections stay open and new ones are
-// accepted, but nothing is answered.
-func (p *Postgres) Pause() {
-	p.t.Helper()
-	_, err := p.process.stop()
-	must(p.t, p, "pause "+p.name, err)
-}
-
-// Resume continues a paused server (SIGCONT). It then serves what was sent meanwhile.
-func (p *Postgres) Resume() {
-	p.t.Helper()
-	must(p.t, p, "resume "+p.name, p.process.resume())
-}
-
-// Ended reports whether the server has ended.
-func (p *Postgres) Ended() bool { return !p.process.alive() }
-
 // Restart kills the server if it runs, and starts it with the same data and port. It has every
 // acknowledged write, unless a setting says otherwise.
 func (p *Postgres) Restart() {
@@ -314,11 +272,5 @@ func (p *Postgres) Restart() {
 // connections closed.
 func (p *Postgres) Stop() {
 	p.t.Helper()
-	must(p.t, p, "stop "+p.name, syscall.Kill(p.process.cmd.Process.Pid, syscall.SIGINT))
-	await(p.t, "stop "+p.name, p, func(context.Context) error {
-		if p.process.alive() {
-			return errors.New("it still runs")
-		}
-		return nil
-	})
+	p.stop(syscall.SIGINT)
 }

@@ -39,6 +39,8 @@ type process struct {
 	exited chan struct{} // closed after the process has ended and err is set
 	err    error
 	paused bool
+	// leaves says that its children leave its process group, as those of PostgreSQL do.
+	leaves bool
 }
 
 // startProcess starts a program that writes to out. It is killed at the end of the test.
@@ -91,13 +93,25 @@ func (p *process) alive() bool {
 	}
 }
 
-// kill ends the process as kill -9 does, and waits for its end. It does nothing if the process has
-// ended.
+// kill ends the process and its children as kill -9 does, and waits for the end of all. It does
+// nothing if the process has ended.
 func (p *process) kill() {
+	var children []int
+	if p.leaves && p.alive() {
+		_ = p.pause() // fails only if the process is ending
+		children = childrenOf(p.cmd.Process.Pid)
+	}
 	_ = p.signal(syscall.SIGKILL) // fails only if it has ended
 	<-p.exited
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGKILL) // fails only if it has ended
+	}
+	for _, child := range children {
+		awaitState(child, "")
+	}
 }
 
+// signal sends a signal to the process group.
 func (p *process) signal(signal syscall.Signal) error {
 	if !p.alive() {
 		return errors.New("the process has ended")
@@ -105,17 +119,34 @@ func (p *process) signal(signal syscall.Signal) error {
 	return syscall.Kill(-p.cmd.Process.Pid, signal)
 }
 
-// pause suspends the process until resume. Its connections stay open, and nothing is answered.
+// pause suspends the process until resume, and then its children, so that there will be no others.
+// Its connections stay open, and nothing is answered.
 func (p *process) pause() error {
 	p.paused = true
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return node.AwaitHalt(p.cmd.Process.Pid)
+	if err := node.AwaitHalt(p.cmd.Process.Pid); err != nil || !p.leaves {
+		return err
+	}
+	children := childrenOf(p.cmd.Process.Pid)
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGSTOP) // fails only if it has ended
+	}
+	for _, child := range children {
+		awaitState(child, "T")
+	}
+	return nil
 }
 
+// resume continues the children and then the process.
 func (p *process) resume() error {
 	p.paused = false
+	if p.leaves {
+		for _, child := range childrenOf(p.cmd.Process.Pid) {
+			_ = syscall.Kill(child, syscall.SIGCONT) // fails only if it has ended
+		}
+	}
 	return p.signal(syscall.SIGCONT)
 }
 

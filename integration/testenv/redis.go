@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,15 +17,11 @@ import (
 
 // Redis is one Redis server, or one Sentinel.
 type Redis struct {
-	*output
-	t        testing.TB
-	name     string
+	*server
 	binary   string
 	conf     string // file of its settings; the server rewrites it when its role changes
 	data     string // folder of its data
 	sentinel bool
-	port     int
-	process  *process
 	client   *redis.Client
 }
 
@@ -44,14 +39,12 @@ func newRedis(t testing.TB, name string, settings ...string) *Redis {
 	t.Helper()
 	dir := t.TempDir()
 	r := &Redis{
-		output: &output{}, t: t, binary: lookUp(t, "redis-server", "redis-server"), port: reservePort(t),
+		server: newServer(t, name), binary: lookUp(t, "redis-server", "redis-server"),
 		conf: filepath.Join(dir, "redis.conf"), data: filepath.Join(dir, "data"),
 	}
-	r.name = name + " " + r.Addr()
 	own := []string{"port " + strconv.Itoa(r.port), "bind 127.0.0.1", fmt.Sprintf("dir %q", r.data)}
 	text := strings.Join(append(own, settings...), "\n") + "\n"
 	must(t, r, "write redis.conf", errors.Join(os.Mkdir(r.data, 0o700), os.WriteFile(r.conf, []byte(text), 0o600)))
-	showOnFailure(t, r.name, r)
 	r.client = r.newClient()
 	return r
 }
@@ -78,20 +71,6 @@ func (r *Redis) start() {
 	r.await("open the port of "+r.name, func(ctx context.Context) error { return dial(ctx, r.Addr()) })
 	r.await("start "+r.name, func(ctx context.Context) error { return r.client.Ping(ctx).Err() })
 }
-
-// await is like the function await, and fails if this server ends.
-func (r *Redis) await(what string, condition func(context.Context) error) {
-	r.t.Helper()
-	await(r.t, what, r, func(ctx context.Context) error {
-		if err := r.process.ended(); err != nil {
-			r.t.Fatalf("%s: %v\n%s", what, err, lastOf(r.Log()))
-		}
-		return condition(ctx)
-	})
-}
-
-// Addr returns the server's host and port, which stay the same over restarts.
-func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) }
 
 // Client returns a client for the preparations and checks of a test. It retries, so code under test
 // needs another client.
@@ -122,22 +101,6 @@ func (r *Redis) info(ctx context.Context, section string) (map[string]string, er
 func (r *Redis) ReplicationID() string {
 	r.t.Helper()
 	return r.Info("replication")["master_replid"]
-}
-
-// Kill ends the server as kill -9 does.
-func (r *Redis) Kill() { r.process.kill() }
-
-// Pause suspends the server (SIGSTOP). Connections stay open and new ones are accepted, but nothing
-// is answered.
-func (r *Redis) Pause() {
-	r.t.Helper()
-	must(r.t, r, "pause "+r.name, r.process.pause())
-}
-
-// Resume continues a paused server (SIGCONT). It then serves what was sent meanwhile.
-func (r *Redis) Resume() {
-	r.t.Helper()
-	must(r.t, r, "resume "+r.name, r.process.resume())
 }
 
 // Restart kills the server if it runs, and starts it with its data on disk. That is every

@@ -17,6 +17,10 @@ const EnvPrefix = "SEQD_"
 // testPrefix begins variables that belong to the tests.
 const testPrefix = EnvPrefix + "TEST_"
 
+// clientPrefix begins variables that belong to commands which talk to a running service, such as
+// SEQD_CLIENT_ADDR. They are no part of the configuration.
+const clientPrefix = EnvPrefix + "CLIENT_"
+
 // bizTypesKey is the one key of the outermost section that holds a list of sections.
 const bizTypesKey = "bizTypes"
 

@@ -130,7 +130,7 @@ func (l *loader) environment(env []string) {
 	}
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, testPrefix) {
+		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, testPrefix) || strings.HasPrefix(name, clientPrefix) {
 			continue
 		}
 		source := "environment variable " + name

@@ -285,9 +285,9 @@ func TestEnvironment(t *testing.T) {
 		mustLoad(t, someBizType, config.Sources{Env: []string{"PATH=/bin", "SEQ_X=1", "XSEQD_X=1", "SEQD=1", "seqd_server_addr=x", "=", "", "NOVALUE"}})
 	})
 	t.Run("variables of the tests", func(t *testing.T) {
-		mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_TEST_MONGO=x", "SEQD_TEST_=", "SEQD_TEST_SERVER_ADDR"}})
+		mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_TEST_MONGO=x", "SEQD_TEST_=", "SEQD_TEST_SERVER_ADDR", "SEQD_CLIENT_ADDR=http://a:8080", "SEQD_CLIENT_TOKEN=x"}})
 	})
-	for _, name := range []string{"SEQD_NOPE", "SEQD_", "SEQD_TEST", "SEQD_TESTING", "SEQD_SERVER", "SEQD_SERVER_", "SEQD_SERVER_ADDR_", "SEQD_server_addr", "SEQD_SERVER.ADDR", "SEQD_BIZTYPE"} {
+	for _, name := range []string{"SEQD_NOPE", "SEQD_", "SEQD_TEST", "SEQD_TESTING", "SEQD_CLIENT", "SEQD_CLIENTS", "SEQD_SERVER", "SEQD_SERVER_", "SEQD_SERVER_ADDR_", "SEQD_server_addr", "SEQD_SERVER.ADDR", "SEQD_BIZTYPE"} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Env: []string{name + "=127.0.0.1:80"}})
 			wantError(t, err, "environment variable "+name+": no key has this name")

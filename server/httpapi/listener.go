@@ -59,7 +59,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // wrap returns a connection that is counted.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
-	boundUnsent(tcp)
+	gate.BoundUnsent(tcp)
 	if l.settings != nil {
 		return &conn{halfCloser: encrypted{tls.Server(tcp, l.settings), tcp}, listener: l}
 	}

@@ -44,6 +44,9 @@ func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence)
 	if n < 0 || n > seqd.MaxRange {
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 0 to %d", n, seqd.MaxRange)
 	}
+	if err := ctx.Err(); err != nil {
+		return seqd.AsError(err)
+	}
 	if !s.beginHandOut() {
 		return errStopping
 	}

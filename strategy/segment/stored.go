@@ -189,6 +189,9 @@ func (s *Stored) send(b *batch) (more bool) {
 	floor := max(take.Floor, s.besides())
 	req := persist.Request{BizTag: s.name, Size: take.Size, Floor: floor, Step: s.step, To: take.To}
 	req = s.settings.withGaps(req, s.record.Step)
+	if req.Gap > 0 {
+		req.Gap |= 1 // see tellBehind
+	}
 	s.mu.Unlock()
 	var r persist.Range
 	err := errPanic
@@ -278,8 +281,9 @@ func (s *Stored) nearEnd(highest int64) bool {
 
 // tellBehind logs and reports that the store was restored from an older copy. That is known from
 // where the take begins: exactly a gap above its floor. A take also begins there if others have
-// taken exactly as many numbers as the gap since this node's last take. That is very unlikely, and
-// the report is then wrong and does no harm.
+// taken exactly as many numbers as the gap since this node's last take. That is very unlikely,
+// because the gap is odd and large ranges have round sizes, and the report is then wrong and does no
+// harm.
 func (s *Stored) tellBehind(req persist.Request, next int64) {
 	s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
 		"bizType", s.name, "seen", req.Floor, "next", next)

@@ -292,13 +292,13 @@ func TestStoredRestored(t *testing.T) {
 	numbers(t, a, 100)
 	numbers(t, a, 50)
 	restore(t, store, 100)
-	if got, want := numbers(t, a, 1)[0], int64(150+5000+1); got != want {
+	if got, want := numbers(t, a, 1)[0], int64(150+5001+1); got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}
 	if o.count(seqd.EventStoreBehind) != 1 {
 		t.Errorf("events %v", o.counts)
 	}
-	if got := numbers(t, a, 1)[0]; got != 5152 || o.count(seqd.EventStoreBehind) != 1 {
+	if got := numbers(t, a, 1)[0]; got != 5153 || o.count(seqd.EventStoreBehind) != 1 {
 		t.Errorf("then got %d; events %v", got, o.counts)
 	}
 }

@@ -7,51 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
-
-// family is a process whose children leave its process group, as those of PostgreSQL do.
-type family struct{ *process }
-
-// kill ends the process and its children as kill -9 does, and waits for the end of all.
-func (f family) kill() {
-	if !f.alive() {
-		return
-	}
-	children, _ := f.stop() // fails only if the process is ending
-	f.process.kill()
-	for _, child := range children {
-		_ = syscall.Kill(child, syscall.SIGKILL) // fails only if it has ended
-	}
-	for _, child := range children {
-		awaitState(child, "")
-	}
-}
-
-// stop suspends the process and then its children, and returns the children. It suspends the
-// process first, so that there will be no others.
-func (f family) stop() ([]int, error) {
-	if err := f.pause(); err != nil {
-		return nil, err
-	}
-	children := childrenOf(f.cmd.Process.Pid)
-	for _, child := range children {
-		_ = syscall.Kill(child, syscall.SIGSTOP) // fails only if it has ended
-	}
-	for _, child := range children {
-		awaitState(child, "T")
-	}
-	return children, nil
-}
-
-// resume continues the children and then the process.
-func (f family) resume() error {
-	for _, child := range childrenOf(f.cmd.Process.Pid) {
-		_ = syscall.Kill(child, syscall.SIGCONT) // fails only if it has ended
-	}
-	return f.process.resume()
-}
 
 // childrenOf returns the IDs of the children of a process.
 func childrenOf(pid int) []int {

@@ -1,4 +1,4 @@
-package httpapi
+package gate
 
 import (
 	"net"
@@ -11,11 +11,11 @@ import (
 // memory of the service.
 const mostUnsent = 16 << 10
 
-// boundUnsent limits what the system buffers for a caller that does not read. It does not limit
+// BoundUnsent limits what the system buffers for a caller that does not read. It does not limit
 // what is in transit, so callers that read get their answers as fast as before. It must be set on
 // each connection. It has no effect on connections of a listener with Multipath TCP, which is Go's
 // default.
-func boundUnsent(c *net.TCPConn) {
+func BoundUnsent(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return // the connection is closed

@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/command/clitool"
+)
+
+// pageSize is how many items one request for a list asks for: the most that the service gives.
+const pageSize = 1000
+
+// list prints every page of a list as it comes: there may be a million items.
+type list[T any] struct {
+	env *clitool.Env
+	// field is the name of the list in JSON. titles and row are the columns of text.
+	field  string
+	titles []string
+	row    func(T) []string
+	items  int // printed so far
+}
+
+// run prints the pages that get returns.
+func (l *list[T]) run(ctx context.Context, get func(context.Context, admin.Page) ([]T, string, error)) error {
+	page := admin.Page{Limit: pageSize}
+	for {
+		items, next, err := get(ctx, page)
+		if err != nil {
+			return err
+		}
+		if next != "" && next <= page.After {
+			return fmt.Errorf("the list of %s does not end: after %q comes %q", l.field, page.After, next)
+		}
+		if err := l.print(items, next == ""); err != nil || next == "" {
+			return err
+		}
+		page.After = next
+	}
+}
+
+func (l *list[T]) print(items []T, last bool) error {
+	if l.env.JSON {
+		return l.printJSON(items, last)
+	}
+	var rows [][]string
+	if l.items == 0 {
+		rows = append(rows, l.titles)
+	}
+	for _, item := range items {
+		rows = append(rows, l.row(item))
+	}
+	l.items += len(items)
+	return table(l.env.Out, rows)
+}
+
+// printJSON writes one document of all pages, with an item on each line.
+func (l *list[T]) printJSON(items []T, last bool) error {
+	var b bytes.Buffer
+	if l.items == 0 {
+		fmt.Fprintf(&b, "{%s: [", quoted(l.field))
+	}
+	for _, item := range items {
+		if l.items > 0 {
+			b.WriteByte(',')
+		}
+		text, err := json.Marshal(item)
+		if err != nil {
+			return err
+		}
+		b.WriteString("\n  ")
+		b.Write(text)
+		l.items++
+	}
+	if last {
+		b.WriteString("\n]}\n")
+	}
+	_, err := l.env.Out.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,60 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/command/clitool"
+)
+
+// nodeList is the JSON of seqd nodes: the answer of GET /nodes.
+type nodeList struct {
+	Nodes    []admin.Node `json:"nodes"`
+	Complete bool         `json:"complete"`
+}
+
+func nodesCommand(env *clitool.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "nodes", Short: "List the nodes of the service",
+		Long: `List the nodes of the service: where they listen, what they run, and the state of their back ends. *
+marks the one that answered. CHANGE is the newest change of biz types and tokens that a node knows.`,
+		Example: `  seqd nodes
+  seqd nodes --json`,
+		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := newAdmin(env)
+			if err != nil {
+				return err
+			}
+			nodes, complete, err := a.Nodes(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := env.Show(nodeList{nodes, complete}, func(w io.Writer) error { return printNodes(w, nodes) }); err != nil {
+				return err
+			}
+			if !complete {
+				fmt.Fprintln(env.Errs, "seqd: only the node that answered is known: its store is away")
+			}
+			return nil
+		},
+	}
+}
+
+func printNodes(w io.Writer, nodes []admin.Node) error {
+	rows := [][]string{{"", "ID", "ADDRESS", "HOST", "VERSION", "STARTED", "BIZ TYPES", "CHANGE", "STORE", "REDIS"}}
+	for _, n := range nodes {
+		mark := ""
+		if n.Self {
+			mark = "*"
+		}
+		rows = append(rows, []string{
+			mark, fmt.Sprintf("%.8s", n.ID), n.Addr, n.Host, n.Build, brief(n.StartedAt, "-"),
+			fmt.Sprint(n.BizTypes), fmt.Sprint(n.Catalogue), dash(n.Backends["store"].State), dash(n.Backends["redis"].State),
+		})
+	}
+	return table(w, rows)
+}

@@ -1,0 +1,61 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/command/clitool"
+)
+
+func parseCommand(env *clitool.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "parse BIZTYPE ID", Short: "Show what an ID says",
+		Long: `Show what an ID says: its number, and its period, time, machine ID and sequence if it has them. valid
+says whether the text has the form of an ID, not whether it was issued.`,
+		Example: `  seqd parse order 105
+  seqd parse user 482910567281934336 --json`,
+		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: completeBizTypes(env, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := env.Client()
+			if err != nil {
+				return err
+			}
+			p, err := c.Parse(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return env.Show(p, func(w io.Writer) error { return printParsed(w, p) })
+		},
+	}
+}
+
+// printParsed writes one line for each thing that the ID says.
+func printParsed(w io.Writer, p client.Parsed) error {
+	var b strings.Builder
+	add := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-11s %s\n", name, value)
+		}
+	}
+	add("biz type", p.BizType)
+	add("ID", p.ID)
+	add("number", fmt.Sprint(p.Number))
+	add("valid", fmt.Sprint(p.Valid))
+	add("period", p.Period)
+	if !p.Time.IsZero() {
+		add("time", p.Time.UTC().Format(time.RFC3339Nano))
+	}
+	if p.MachineID != nil {
+		add("machine ID", fmt.Sprint(*p.MachineID))
+	}
+	if p.Sequence != nil {
+		add("sequence", fmt.Sprint(*p.Sequence))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

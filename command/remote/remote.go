@@ -1,0 +1,104 @@
+// Package remote has the commands that are clients of a running service, except those with a package
+// of their own.
+package remote
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/command/clitool"
+)
+
+// Commands returns the commands.
+func Commands(env *clitool.Env) []*cobra.Command {
+	commands := []*cobra.Command{nextCommand(env), parseCommand(env), nodesCommand(env), bizTypesCommand(env), tokensCommand(env)}
+	for _, cmd := range commands {
+		cmd.GroupID = clitool.GroupClient
+		env.AddConnection(cmd)
+	}
+	return commands
+}
+
+// newAdmin returns the client for everything but numbers.
+func newAdmin(env *clitool.Env) (*admin.Admin, error) {
+	c, err := env.Client()
+	if err != nil {
+		return nil, err
+	}
+	return admin.New(c), nil
+}
+
+// condition are the flags of a change of something that has a version.
+type condition struct{ version int64 }
+
+func (c *condition) addTo(cmd *cobra.Command) {
+	cmd.Flags().Int64Var(&c.version, "if-match", 0, "change it only if this is its `VERSION`")
+}
+
+// check refuses a version that nothing has.
+func (c *condition) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("if-match") && c.version < 1 {
+		return clitool.Usage("--if-match %d: versions begin at 1", c.version)
+	}
+	return nil
+}
+
+// deletion is the JSON of a deletion.
+type deletion struct {
+	Name    string `json:"name"`
+	Deleted bool   `json:"deleted"`
+}
+
+// showDeletion says that something was deleted, or could be.
+func showDeletion(env *clitool.Env, name string, dryRun bool) error {
+	return env.Show(deletion{name, !dryRun}, func(w io.Writer) error {
+		done := "deleted"
+		if dryRun {
+			done = "it can be deleted; nothing was changed"
+		}
+		_, err := fmt.Fprintf(w, "%s: %s\n", name, done)
+		return err
+	})
+}
+
+// table writes columns. The first row has the titles.
+func table(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
+
+// dash is v, or - for an empty cell.
+func dash(v string) string { return cmp.Or(v, "-") }
+
+// stateOf names whether something is enabled.
+func stateOf(enabled bool) string {
+	if enabled {
+		return "enabled"
+	}
+	return "disabled"
+}
+
+// brief returns a time without fractions of a second, or what stands for none.
+func brief(t time.Time, none string) string {
+	if t.IsZero() {
+		return none
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// quoted returns text as a JSON string.
+func quoted(text string) string {
+	quoted, _ := json.Marshal(text) // text can always be a JSON string
+	return string(quoted)
+}

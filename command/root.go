@@ -1,0 +1,89 @@
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/command/remote"
+	"github.com/seqd/seqd/command/top"
+)
+
+const about = `seqd issues numbers over HTTP: GET /seq/{bizType}
+
+Without a command seqd runs the service, as seqd serve does.`
+
+const more = `Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
+(SEQD_SERVER_ADDR) of the first group: see seqd help config. The second group needs no configuration:
+--addr or the variable SEQD_CLIENT_ADDR says where the service is.
+
+Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).`
+
+// newLine makes the tree of commands for one command line.
+func newLine(p *program, env *clitool.Env) *line {
+	s := newSettings(p.env)
+	l := &line{root: s.serve(p, env)}
+	l.root.Use, l.root.Short, l.root.Long = "seqd", "Issue numbers over HTTP", about
+	l.root.Annotations = map[string]string{afterFlags: more}
+	l.root.Example = "  seqd --config seqd.yaml\n  seqd help raise"
+	l.root.GroupID = ""
+	l.root.SilenceErrors, l.root.SilenceUsage = true, true
+	l.root.SuggestionsMinimumDistance = 2
+	l.root.CompletionOptions.DisableDefaultCmd = true
+	l.root.Version = p.versionText()
+	l.root.SetVersionTemplate("{{.Version}}\n")
+	l.root.Flags().Bool("version", false, "print the version")
+	l.root.SetIn(env.In)
+	l.root.SetOut(env.Out)
+	l.root.SetErr(env.Errs)
+	l.root.AddGroup(
+		&cobra.Group{ID: clitool.GroupService, Title: "Commands of a node, which read the configuration (--config):"},
+		&cobra.Group{ID: clitool.GroupClient, Title: "Commands for a running service (--addr):"},
+		&cobra.Group{ID: clitool.GroupOther, Title: "Other commands:"},
+	)
+	commands := slices.Concat(
+		[]*cobra.Command{
+			s.serve(p, env), s.checkConfig(env), s.doctor(env), s.healthcheck(env),
+			s.raise(env), s.restored(env), s.failover(env), s.compact(env),
+		},
+		remote.Commands(env),
+		[]*cobra.Command{top.New(env)},
+		others(p, s, env),
+	)
+	l.root.AddCommand(commands...)
+	l.root.AddCommand(s.topic())
+	l.root.SetHelpCommand(helpCommand())
+	l.root.InitDefaultHelpCmd()
+	l.root.SetHelpFunc(printHelp)
+	l.wrap(l.root)
+	return l
+}
+
+// wrap lets each command say that it has begun, and lets those that only have sub-commands refuse
+// to be called without one.
+func (l *line) wrap(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		l.wrap(sub)
+	}
+	cmd.DisableFlagsInUseLine = true
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			l.begun = true
+			return run(cmd, args)
+		}
+		return
+	}
+	if cmd.HasSubCommands() {
+		cmd.Args = func(cmd *cobra.Command, _ []string) error {
+			var names []string
+			for _, sub := range inOrder(cmd) {
+				names = append(names, sub.Name())
+			}
+			_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+			return clitool.Usage("%s needs a command: %s", name, strings.Join(names, ", "))
+		}
+		cmd.RunE = func(*cobra.Command, []string) error { return nil } // Args refuses first
+	}
+}

@@ -1,0 +1,109 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/ops"
+)
+
+// serve is the service.
+func (s *settings) serve(p *program, env *clitool.Env) *cobra.Command {
+	return s.addTo(&cobra.Command{
+		Use: "serve --config FILE [--KEY VALUE ...]", Short: "Run the service", GroupID: clitool.GroupService,
+		Long: `Run the service until SIGINT or SIGTERM, which let it finish the requests that have arrived. A second
+signal ends it at once. The log goes to the error output.`,
+		Example: `  seqd serve --config seqd.yaml
+  seqd --config seqd.yaml --server.addr 127.0.0.1:9000
+  SEQD_LOG_LEVEL=debug seqd --config seqd.yaml`,
+		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := s.load()
+			if err != nil {
+				return err
+			}
+			opts := append([]server.Option{server.WithLogOutput(env.Errs), server.WithVersion(p.version), server.WithRevision(p.revision)}, p.serve...)
+			return server.Run(cmd.Context(), cfg, opts...)
+		},
+	})
+}
+
+// checked is the JSON of check-config.
+type checked struct {
+	BizTypes int    `json:"bizTypes"`
+	Store    string `json:"store"`
+	Address  string `json:"address"`
+}
+
+func (s *settings) checkConfig(env *clitool.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "check-config --config FILE", Short: "Check the configuration", GroupID: clitool.GroupService,
+		Long: "Check the configuration alone. It opens nothing but the file, and names everything that is wrong.",
+		Example: `  seqd check-config --config seqd.yaml
+  seqd check-config --config seqd.yaml --json`,
+		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := s.load()
+			if err != nil {
+				return err
+			}
+			c := checked{len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr}
+			return env.Show(c, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "the configuration is good: %d biz types, store %s, address %s\n", c.BizTypes, c.Store, c.Address)
+				return err
+			})
+		},
+	}
+	env.AddJSON(cmd)
+	return s.addTo(cmd)
+}
+
+func (s *settings) doctor(env *clitool.Env) *cobra.Command {
+	return s.addTo(&cobra.Command{
+		Use: "doctor --config FILE", Short: "Check everything that the configuration names", GroupID: clitool.GroupService,
+		Long: `Check the configuration and everything that it names (files, stores, Redis, hosts, clocks), and
+suggest changes. It changes nothing, and nodes may be running. It exits with 1 if something keeps
+seqd from working.`,
+		Example: "  seqd doctor --config seqd.yaml",
+		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := s.load()
+			if err != nil {
+				return err
+			}
+			if ops.Doctor(cmd.Context(), cfg, env.Out) {
+				return clitool.ErrSaid
+			}
+			return nil
+		},
+	})
+}
+
+func (s *settings) healthcheck(env *clitool.Env) *cobra.Command {
+	return s.addTo(&cobra.Command{
+		Use: "healthcheck --config FILE", Short: "Ask the node of this configuration whether it is alive", GroupID: clitool.GroupService,
+		Long: `Ask the node that runs with this configuration whether it is alive, for at most 2 s, and print its
+readiness. It exits with 0 or 1. It opens neither the store nor Redis.`,
+		Example: "  seqd healthcheck --config seqd.yaml",
+		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := s.load()
+			if err != nil {
+				return err
+			}
+			said, err := ops.Healthcheck(cmd.Context(), cfg)
+			switch {
+			case errors.Is(err, ops.ErrHealthcheck):
+				return clitool.AsUsage(err)
+			case err != nil:
+				return fmt.Errorf("not alive: %w", err)
+			}
+			return env.Printf("%s\n", said)
+		},
+	})
+}

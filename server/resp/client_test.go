@@ -1,0 +1,177 @@
+package resp_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/resp"
+	"github.com/seqd/seqd/strategy"
+	_ "github.com/seqd/seqd/strategy/segment"
+	_ "github.com/seqd/seqd/strategy/snowflake"
+)
+
+// made returns a biz type with a strategy that comes with seqd, on a store in memory.
+func made(tb testing.TB, name, kind string) seqd.Definition {
+	tb.Helper()
+	factory, err := strategy.Lookup(kind)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	bizType := seqd.BizType{Name: name, Strategy: kind, Settings: factory.Settings()}
+	env := strategy.Env{
+		Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:1", Cluster: strings.Repeat("0", 32),
+	}
+	s, err := factory.New(env, bizType)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return seqd.Definition{BizType: bizType, Strategy: s}
+}
+
+// clients calls f with a client of each version of the protocol.
+func clients(t *testing.T, s *service, f func(t *testing.T, rdb *redis.Client)) {
+	for _, version := range []int{2, 3} {
+		t.Run(fmt.Sprint("RESP", version), func(t *testing.T) {
+			rdb := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: version, ClientName: "app", MaxRetries: -1})
+			defer rdb.Close()
+			f(t, rdb)
+		})
+	}
+}
+
+// TestGoRedis: a client of Redis is a client of seqd.
+func TestGoRedis(t *testing.T) {
+	s := serve(t, nil, made(t, "order", "segment"), made(t, "user", "snowflake"))
+	clients(t, s, func(t *testing.T, rdb *redis.Client) {
+		ctx := t.Context()
+		first, err := rdb.Incr(ctx, "order").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last, err := rdb.IncrBy(ctx, "order", 10).Result(); last != first+10 || err != nil {
+			t.Errorf("%d after %d, %v", last, first, err)
+		}
+		ids, err := rdb.Do(ctx, "SEQ.NEXT", "order", "COUNT", 3).StringSlice()
+		if want := []string{fmt.Sprint(first + 11), fmt.Sprint(first + 12), fmt.Sprint(first + 13)}; !slices.Equal(ids, want) || err != nil {
+			t.Errorf("%q, want %q, %v", ids, want, err)
+		}
+		id, err := rdb.Do(ctx, "SEQ.NEXT", "user").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := rdb.Do(ctx, "SEQ.PARSE", "user", id).Result()
+		if err != nil || !strings.Contains(fmt.Sprint(parsed), id) || !strings.Contains(fmt.Sprint(parsed), "machineId") {
+			t.Errorf("%v %v", parsed, err)
+		}
+		if name, err := rdb.ClientGetName(ctx).Result(); name != "app" || err != nil {
+			t.Errorf("%q %v", name, err)
+		}
+		if info, err := rdb.Info(ctx).Result(); !strings.Contains(info, "seqd_version:v1.2.3") || err != nil {
+			t.Errorf("%q %v", info, err)
+		}
+		commands, err := rdb.Command(ctx).Result()
+		if err != nil || commands["incr"] == nil || len(commands) != len(resp.CommandNames()) {
+			t.Errorf("%v %v", commands, err)
+		}
+		if err := rdb.Set(ctx, "a", "b", 0).Err(); err == nil || !strings.Contains(err.Error(), "unknown command") {
+			t.Errorf("SET: %v", err)
+		}
+		if _, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Incr(ctx, "order").Err() }); err == nil {
+			t.Error("MULTI was accepted")
+		}
+		if n, err := rdb.Incr(ctx, "order").Result(); n != first+15 || err != nil {
+			t.Errorf("%d after %d, which nobody got: %v", n, first+14, err)
+		}
+	})
+}
+
+// TestUniqueAndInOrder: many clients with pipelines get no number twice, and each pipeline is in
+// order and INCRBY without a gap.
+func TestUniqueAndInOrder(t *testing.T) {
+	s := serve(t, nil, made(t, "order", "segment"))
+	const callers, rounds = 8, 60
+	var mu sync.Mutex
+	var all []int64
+	var wg sync.WaitGroup
+	for caller := range callers {
+		rdb := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2 + caller%2, MaxRetries: -1})
+		defer rdb.Close()
+		wg.Go(func() {
+			var got []int64
+			for round := range rounds {
+				var answers []*redis.IntCmd
+				sizes := make([]int64, 1+(caller*7+round)%70)
+				if _, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+					for i := range sizes {
+						if sizes[i] = int64(1 + i%5); sizes[i] == 1 {
+							answers = append(answers, p.Incr(t.Context(), "order"))
+						} else {
+							answers = append(answers, p.IncrBy(t.Context(), "order", sizes[i]))
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+					return
+				}
+				for i, answer := range answers {
+					for n := answer.Val() - sizes[i] + 1; n <= answer.Val(); n++ {
+						got = append(got, n)
+					}
+				}
+			}
+			if !slices.IsSorted(got) {
+				t.Error("the answers of one client are out of order")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, got...)
+		})
+	}
+	wg.Wait()
+	slices.Sort(all)
+	if n := len(slices.Compact(slices.Clone(all))); n != len(all) || n == 0 {
+		t.Errorf("%d of %d numbers were given twice", len(all)-n, len(all))
+	}
+}
+
+// TestCut: a connection that is cut anywhere in an answer costs numbers, and gives none twice.
+func TestCut(t *testing.T) {
+	s := serve(t, nil, made(t, "order", "segment"))
+	seen := make(map[string]bool)
+	for cut := range 40 {
+		p := s.dial(t)
+		p.send(strings.Repeat(form("SEQ.NEXT", "order"), 5))
+		if cut%2 == 0 {
+			p.Close() // before the answer is read, or while it is written
+			continue
+		}
+		for i, line := range p.lines(1 + cut%10) {
+			if i%2 == 1 {
+				if seen[line] {
+					t.Errorf("%s was given twice", line)
+				}
+				seen[line] = true
+			}
+		}
+		p.Close()
+	}
+	if len(seen) == 0 {
+		t.Error("nothing was answered")
+	}
+}

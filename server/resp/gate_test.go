@@ -1,0 +1,325 @@
+package resp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/gate"
+)
+
+// withTokens makes a service ask for tokens.
+func withTokens(t *testing.T) (tokens *access.Tokens, secretOf func(name string, scopes ...string) string) {
+	tokens = access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: memory.New(time.Now).Documents()})
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return tokens, func(name string, scopes ...string) string {
+		_, secret, err := tokens.Create(t.Context(), access.Token{Name: name, Scopes: scopes, Enabled: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+}
+
+// TestTokens: without a valid token nothing is answered, and a token allows what its scopes say.
+func TestTokens(t *testing.T) {
+	tokens, secretOf := withTokens(t)
+	shop, ops := secretOf("shop", "issue:order"), secretOf("ops", "read")
+	var callers []seqd.Caller
+	seen := seqd.BoundPlugin{Name: "seen", Plugin: plugin{before: func(call *seqd.Call) error {
+		callers = append(callers, call.Caller)
+		return nil
+	}}}
+	s := serve(t, func(set *settings) { set.gate.Guard = tokens }, define("order", newCounter(1), seen), define("user", newCounter(1)))
+	const noAuth = "-NOAUTH unauthorized: Authentication required: a valid token is needed, as AUTH <token>"
+	p := s.dial(t)
+	for _, test := range []struct {
+		name  string
+		words []string
+		want  string
+	}{
+		{"nothing", []string{"INCR", "order"}, noAuth},
+		{"no ping", []string{"PING"}, noAuth},
+		{"not even what there is", []string{"SET", "a", "b"}, noAuth},
+		{"hello", []string{"HELLO", "3"}, noAuth},
+		{"a wrong token", []string{"AUTH", "nonsense"}, "-WRONGPASS unauthorized: the token is not valid"},
+		{"a token of line breaks", []string{"AUTH", "a\r\nb"}, "-WRONGPASS unauthorized: the token is not valid"},
+		{"a wrong token in HELLO", []string{"HELLO", "3", "AUTH", "default", "nonsense"}, "-WRONGPASS unauthorized: the token is not valid"},
+		{"still nothing", []string{"INCR", "order"}, noAuth},
+		{"a token", []string{"AUTH", shop}, "+OK"},
+		{"its scope", []string{"INCR", "order"}, ":1"},
+		{"another biz type", []string{"INCR", "user"}, "-NOPERM forbidden: the token has no scope that allows issue:user"},
+		{"no biz type", []string{"INCR", "nope"}, "-NOPERM forbidden: the token has no scope that allows issue:nope"},
+		{"parse", []string{"SEQ.PARSE", "user", "1"}, "-NOPERM forbidden: the token has no scope that allows issue:user"},
+		{"a wrong token keeps the other", []string{"AUTH", "nonsense"}, "-WRONGPASS unauthorized: the token is not valid"},
+		{"as before", []string{"INCR", "order"}, ":2"},
+		{"a token that reads", []string{"AUTH", "any", ops}, "+OK"},
+		{"and does not issue", []string{"INCR", "order"}, "-NOPERM forbidden: the token has no scope that allows issue:order"},
+		{"ping", []string{"PING"}, "+PONG"},
+		{"reset", []string{"RESET"}, "+RESET"},
+		{"nothing again", []string{"INCR", "order"}, noAuth},
+	} {
+		if got := p.ask(test.words...); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+	for _, caller := range callers {
+		if caller.Name != "shop" || caller.Addr != "127.0.0.1" || caller.RequestID == "" {
+			t.Errorf("the caller is %+v", caller)
+		}
+	}
+}
+
+// TestHelloWithToken: HELLO can say who calls.
+func TestHelloWithToken(t *testing.T) {
+	tokens, secretOf := withTokens(t)
+	secret := secretOf("shop", "issue:order")
+	s := serve(t, func(set *settings) { set.gate.Guard = tokens }, define("order", newCounter(1)))
+	p := s.dial(t)
+	if got := p.ask("HELLO", "3", "AUTH", "default", secret, "SETNAME", "app"); got != "%7" {
+		t.Fatal(got)
+	}
+	p.lines(25)
+	if got := p.ask("INCR", "order"); got != ":1" {
+		t.Error(got)
+	}
+	if got := p.ask("CLIENT", "GETNAME"); got != "$3" {
+		t.Error(got)
+	}
+}
+
+// TestRevoked: a token that is disabled or deleted ends at once, also on connections that are open.
+func TestRevoked(t *testing.T) {
+	tokens, secretOf := withTokens(t)
+	secret := secretOf("shop", "issue:*")
+	s := serve(t, func(set *settings) { set.gate.Guard = tokens }, define("order", newCounter(1)))
+	p := s.dial(t)
+	if got := p.ask("AUTH", secret); got != "+OK" {
+		t.Fatal(got)
+	}
+	if got := p.ask("INCR", "order"); got != ":1" {
+		t.Fatal(got)
+	}
+	if _, err := tokens.Delete(t.Context(), "shop", func(*access.Token) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{{"INCR", "order"}, {"PING"}, {"SEQ.PARSE", "order", "1"}, {"SEQ.NEXT", "order", "COUNT", "2"}} {
+		if got := p.ask(words...); !strings.HasPrefix(got, "-NOAUTH unauthorized: ") {
+			t.Errorf("%q: %s", words, got)
+		}
+	}
+}
+
+// TestStarting: until the service is ready, requests for numbers say so, and the rest is answered.
+func TestStarting(t *testing.T) {
+	s := serve(t, nil)
+	p := s.dial(t)
+	if got := p.ask("INCR", "order"); got != "-LOADING starting: the service is starting" {
+		t.Error(got)
+	}
+	if got := p.ask("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	p.send(form("INFO"))
+	if got := strings.Join(p.lines(15), "\n"); !strings.Contains(got, "loading:1") {
+		t.Error(got)
+	}
+	s.gate.Ready(newIssuer(t, define("order", newCounter(1))))
+	if got := p.ask("INCR", "order"); got != ":1" {
+		t.Error(got)
+	}
+}
+
+// TestOverload: requests above the limit are refused at once, on other connections too, and a client
+// that comes back at once is delayed.
+func TestOverload(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	slow := newCounter(1)
+	slow.generate = func(context.Context) error {
+		entered <- struct{}{}
+		<-leave
+		return nil
+	}
+	s := serve(t, func(set *settings) { set.gate.MaxInFlight = 1 }, define("slow", slow), define("order", newCounter(1)))
+	waiting, p := s.dial(t), s.dial(t)
+	waiting.send(form("INCR", "slow"))
+	<-entered
+	const busy = "-BUSY overloaded: 1 requests are being answered already"
+	if got := p.ask("INCR", "order"); got != busy {
+		t.Error(got)
+	}
+	if got := p.ask("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	began := time.Now()
+	if got := p.ask("SEQ.NEXT", "order"); got != busy || time.Since(began) < 100*time.Millisecond {
+		t.Errorf("%s after %s", got, time.Since(began))
+	}
+	leave <- struct{}{}
+	if got := waiting.lines(1)[0]; got != ":1" {
+		t.Error(got)
+	}
+	if got := p.ask("INCR", "order"); got != ":1" {
+		t.Error(got)
+	}
+}
+
+// TestRoom: large answers that find no room are refused without a number, and room is given back.
+func TestRoom(t *testing.T) {
+	s := serve(t, func(set *settings) { set.gate.MaxInFlightBytes = 1 << 20 }, define("order", newCounter(1)))
+	loan, ok := s.gate.Room.Borrow("other", 1<<20, gate.Numbers)
+	if !ok {
+		t.Fatal("there is no room at the start")
+	}
+	p := s.dial(t)
+	if got := p.ask("SEQ.NEXT", "order", "COUNT", "10000"); !strings.HasPrefix(got, "-BUSY overloaded: answers already take the 1048576 bytes") {
+		t.Error(got)
+	}
+	if got := p.ask("INCRBY", "order", "10000"); got != ":10000" {
+		t.Errorf("an integer needs no room: %s", got)
+	}
+	loan.End()
+	for i := range 20 {
+		p.send(form("SEQ.NEXT", "order", "COUNT", "10000"))
+		if lines := p.lines(1 + 2*10_000); lines[len(lines)-1] != itoa(20_000+10_000*i) {
+			t.Errorf("the last of batch %d is %s", i, lines[len(lines)-1])
+		}
+	}
+}
+
+// TestConnections: those above the limit are closed at once.
+func TestConnections(t *testing.T) {
+	s := serve(t, func(set *settings) { set.gate.MaxConnections = 2 }, define("order", newCounter(1)))
+	first, second := s.dial(t), s.dial(t)
+	if first.ask("PING") != "+PONG" || second.ask("PING") != "+PONG" {
+		t.Fatal("no answer")
+	}
+	if got := s.dial(t).rest(); got != "" {
+		t.Errorf("got %q", got)
+	}
+	first.Close()
+	for s.Connections() == 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if got := s.dial(t).ask("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+}
+
+// TestClientThatDoesNotRead: it is cut off after the write time-out, and what it asked for is not
+// kept.
+func TestClientThatDoesNotRead(t *testing.T) {
+	s := serve(t, func(set *settings) {
+		set.resp.WriteTimeout = 300 * time.Millisecond
+		set.gate.MaxInFlightBytes = 4 << 20
+	}, define("order", newCounter(1_000_000)))
+	deaf := s.dial(t)
+	before := live()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			if _, err := deaf.Write([]byte(strings.Repeat(form("SEQ.NEXT", "order", "COUNT", "10000"), 100))); err != nil {
+				return
+			}
+		}
+	}()
+	for s.Connections() > 0 {
+		if held := live() - before; held > 8<<20 {
+			t.Errorf("%d bytes are held", held)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	<-ended
+	if got := s.dial(t).ask("INCR", "order"); !strings.HasPrefix(got, ":") {
+		t.Error(got)
+	}
+}
+
+// TestRefusals: each code has the word that clients of Redis expect, and no secret is shown.
+func TestRefusals(t *testing.T) {
+	c := newCounter(1)
+	s := serve(t, nil, define("order", c))
+	p := s.dial(t)
+	for code, want := range map[seqd.Code]string{
+		seqd.CodeStoreUnavailable: "TRYAGAIN", seqd.CodeRedisUnavailable: "TRYAGAIN", seqd.CodeTimeout: "TRYAGAIN", seqd.CodeNoMachineID: "TRYAGAIN", seqd.CodeClockRollback: "TRYAGAIN",
+		seqd.CodeExhausted: "ERR", seqd.CodeConflict: "ERR", seqd.CodeDisabled: "ERR", seqd.CodeRateLimited: "BUSY", seqd.CodeInternal: "ERR",
+	} {
+		c.generate = func(context.Context) error {
+			return &seqd.Error{Code: code, Detail: "one\r\ntwo", Err: errors.New("the password is hunter2")}
+		}
+		if got := p.ask("INCR", "order"); got != "-"+want+" "+string(code)+": one  two" {
+			t.Errorf("%s: %s", code, got)
+		}
+	}
+	c.generate = func(context.Context) error { return errors.New("the password is hunter2") }
+	if got := p.ask("INCR", "order"); got != "-ERR internal: an internal error; the log of the service says more" {
+		t.Error(got)
+	}
+	c.generate = func(context.Context) error { panic("no") }
+	if got := p.ask("INCR", "order"); !strings.HasPrefix(got, "-ERR internal: ") {
+		t.Error(got)
+	}
+}
+
+// TestChangedMeanwhile: a number that has come to be shown otherwise is not an integer.
+func TestChangedMeanwhile(t *testing.T) {
+	late := prefixed
+	late.Rewrites = false // so that Plain does not know
+	p := serve(t, nil, define("ticket", newCounter(1), late)).dial(t)
+	if got := p.ask("INCR", "ticket"); got != "-ERR invalid_request: the IDs of ticket are not plain numbers; SEQ.NEXT ticket returns them as text" {
+		t.Error(got)
+	}
+}
+
+// TestAccessLog: requests for numbers and refusals are logged, without secrets.
+func TestAccessLog(t *testing.T) {
+	var log lines
+	s := serve(t, func(set *settings) {
+		set.gate.AccessLog, set.gate.Log = true, slog.New(slog.NewTextHandler(&log, nil))
+	}, define("order", newCounter(1)))
+	p := s.dial(t)
+	p.send(form("INCR", "order") + form("INCRBY", "order", "9") + form("AUTH", "seqd_secret") + form("GET", "seqd_secret") + form("INCR", "seqd_secret/") + form("QUIT"))
+	p.rest()
+	got := log.String()
+	for _, want := range []string{
+		"msg=command command=INCR bizType=order commands=2 count=10 code=ok tookMs=", "client=127.0.0.1 requestId=",
+		"command=other code=invalid_request", "command=INCR bizType=\"\" commands=1 count=1 code=invalid_biz_type",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(got, "seqd_secret") || strings.Count(got, "\n") != 3 {
+		t.Error(got)
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,140 @@
+package resp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server/resp"
+)
+
+// TestStopUnderLoad: while the server stops, every command that was sent in one piece before is
+// answered, and no number is answered twice.
+func TestStopUnderLoad(t *testing.T) {
+	s := serve(t, nil, define("order", newCounter(1)))
+	const clients, pipeline = 20, 50
+	var mu sync.Mutex
+	var got []string
+	var wg sync.WaitGroup
+	for range clients {
+		p := s.dial(t)
+		wg.Go(func() {
+			for {
+				if _, err := p.Write([]byte(strings.Repeat(form("INCR", "order"), pipeline))); err != nil {
+					return
+				}
+				for range pipeline {
+					line, err := p.r.ReadString('\n')
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					got = append(got, line)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for enough := false; !enough; time.Sleep(time.Millisecond) {
+		mu.Lock()
+		enough = len(got) > 10_000
+		mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	slices.Sort(got)
+	if n := len(slices.Compact(got)); n != len(got) {
+		t.Errorf("%d answers were given twice", len(got)-n)
+	}
+	if _, err := net.Dial("tcp", s.addr); err == nil {
+		t.Error("the port is still open")
+	}
+}
+
+// TestPipelineInHand: what a client sent before the stop is answered, even if that takes a while;
+// then the connection ends. A connection without a request ends at once.
+func TestPipelineInHand(t *testing.T) {
+	entered, leave := make(chan struct{}, 1), make(chan struct{})
+	slow := newCounter(1)
+	slow.generate = func(context.Context) error {
+		entered <- struct{}{}
+		<-leave
+		return nil
+	}
+	s := serve(t, nil, define("slow", slow), define("order", newCounter(1)))
+	busy, idle, half := s.dial(t), s.dial(t), s.dial(t)
+	if idle.ask("PING") != "+PONG" {
+		t.Fatal("no answer")
+	}
+	half.send("*2\r\n$4\r\n")
+	busy.send(strings.Repeat(form("INCR", "slow"), 3) + form("INCR", "order"))
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	if got := idle.rest() + half.rest(); got != "" {
+		t.Errorf("got %q", got)
+	}
+	close(leave)
+	if got := busy.rest(); got != ":1\r\n:2\r\n:3\r\n:1\r\n" {
+		t.Errorf("got %q", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestCutOff: what is not done in time is cut off, and its context ends.
+func TestCutOff(t *testing.T) {
+	entered, over := make(chan struct{}), make(chan struct{})
+	stuck := newCounter(1)
+	stuck.generate = func(ctx context.Context) error {
+		close(entered)
+		<-ctx.Done()
+		close(over)
+		return ctx.Err()
+	}
+	s := serve(t, nil, define("stuck", stuck))
+	p := s.dial(t)
+	p.send(form("INCR", "stuck"))
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	<-over
+	if got, _ := io.ReadAll(p); strings.Contains(string(got), ":") && !strings.HasPrefix(string(got), "-ERR canceled") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestStoppedBefore: a server that was stopped before it served serves nobody.
+func TestStoppedBefore(t *testing.T) {
+	s := resp.New(resp.Options{})
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(l); !errors.Is(err, resp.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("the port is still open")
+	}
+}

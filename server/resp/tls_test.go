@@ -1,0 +1,47 @@
+package resp_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/server/certificate/certificatetest"
+)
+
+// TestTLS: a port with a certificate speaks TLS only.
+func TestTLS(t *testing.T) {
+	files := certificatetest.Files(t)
+	cert, key := certificatetest.Pair(t, "seqd", time.Now().Add(time.Hour))
+	certificatetest.Put(t, files, cert, key)
+	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	s := serve(t, func(set *settings) { set.resp.TLS = &tls.Config{Certificates: []tls.Certificate{pair}} }, define("order", newCounter(1)))
+
+	rdb := redis.NewClient(&redis.Options{Addr: s.addr, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}})
+	defer rdb.Close()
+	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 1 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	plain := s.dial(t)
+	plain.send(form("INCR", "order"))
+	if got := plain.rest(); got != "-ERR Protocol error: this port speaks TLS\r\n" {
+		t.Errorf("got %q", got)
+	}
+	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 2 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	if c, err := net.Dial("tcp", s.addr); err == nil { // a client that begins and leaves
+		_, _ = io.Copy(c, strings.NewReader("\x16\x03\x01"))
+		c.Close()
+	}
+}

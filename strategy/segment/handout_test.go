@@ -1,0 +1,376 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// perNode is a store that nodes share, for nodes with buffers of their own.
+type perNode struct{ persist.Store }
+
+func (perNode) Shared() bool { return true }
+
+// world makes nodes of one counter.
+type world struct {
+	store persist.Store
+	redis *redisModel
+}
+
+// shapes make a node of each strategy. A follower is one over the cursor.
+var shapes = map[string]func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer){
+	"alone": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
+		s, o := newStrategy(t, w.store, change)
+		start(t, s, true)
+		return s, o
+	},
+	"cursor": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
+		return newShared(t, w.store, w.redis, change)
+	},
+	"store": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
+		return newStored(t, w.store, nil, change)
+	},
+	"following": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
+		f := newFollower(t, w.store, w.redis, change)
+		return f, f.present.Load().counter().env.Observer.(*observer)
+	},
+}
+
+// eachShape runs a test with each strategy.
+func eachShape(t *testing.T, test func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer))) {
+	for name, make := range shapes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{store: memory.New(time.Now), redis: &redisModel{}}
+				test(t, w, func(change func(*Settings)) (allKinds, *observer) { return make(t, w, change) })
+			})
+		})
+	}
+}
+
+// rangeOf takes a range and returns it.
+func rangeOf(t testing.TB, s allKinds, n int64) persist.Range {
+	t.Helper()
+	var seq seqd.Sequence
+	if err := s.GenerateRange(t.Context(), n, &seq); err != nil {
+		t.Fatal(err)
+	}
+	if !seq.Consecutive() {
+		t.Errorf("the range is %v", seq.Runs())
+	}
+	return persist.Range{First: seq.First(), Last: seq.Last()}
+}
+
+// A range has exactly as many numbers as are wanted. It changes neither the step nor the sequencer
+// epoch, and other numbers stay in order.
+func TestRange(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		s, o := node(small)
+		last := numbers(t, s, 3)[2]
+		synctest.Wait()
+		before := counter(t, w.store)
+		var got []persist.Range
+		for _, n := range []int64{1, 7, seqd.MaxRange, 0} {
+			r := rangeOf(t, s, n)
+			if n == 0 {
+				n = 10 // the step
+			}
+			if r.Size() != n {
+				t.Errorf("%v has %d numbers instead of %d", r, r.Size(), n)
+			}
+			got = append(got, r)
+		}
+		after := counter(t, w.store)
+		if after.Epoch != before.Epoch || after.Step != before.Step || after.Timestamp != before.Timestamp {
+			t.Errorf("the counter was %+v and is %+v", before, after)
+		}
+		if want := before.Max + 1 + 7 + seqd.MaxRange + 10; after.Max != want {
+			t.Errorf("the maximum is %d instead of %d", after.Max, want)
+		}
+		for range 10 {
+			for _, n := range numbers(t, s, 5) {
+				if n <= last || slices.ContainsFunc(got, func(r persist.Range) bool { return r.First <= n && n <= r.Last }) {
+					t.Fatalf("got %d after %d; %v were handed out", n, last, got)
+				}
+				last = n
+			}
+			synctest.Wait()
+		}
+		for _, kind := range []seqd.EventKind{
+			seqd.EventStoreBehind, seqd.EventGuard, seqd.EventOutOfOrder, seqd.EventFenced, seqd.EventCursorContested, seqd.EventAdvanced,
+		} {
+			if o.count(kind) > 0 {
+				t.Errorf("event %s", kind)
+			}
+		}
+		for _, n := range []int64{-1, seqd.MaxRange + 1} {
+			wantCode(t, s.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
+		}
+		end(t, s)
+		wantCode(t, s.GenerateRange(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
+	})
+}
+
+// Near the end there is no smaller range, and what is left can still be issued.
+func TestRangeAtTheEndOfAllNumbers(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 29 })
+		wantCode(t, s.GenerateRange(t.Context(), 31, &seqd.Sequence{}), seqd.CodeExhausted)
+		if got := counter(t, w.store).Max; got != seqd.MaxNumber-30 {
+			t.Errorf("the maximum is %d", got)
+		}
+		if s.Generate(t.Context(), 1, &seqd.Sequence{}) != nil || o.count(seqd.EventStoreAway) > 0 {
+			t.Error("the store counts as away")
+		}
+		synctest.Wait()
+		left := seqd.MaxNumber - counter(t, w.store).Max
+		if left > 0 {
+			rangeOf(t, s, left)
+		}
+		for _, n := range []int64{0, 1} {
+			wantCode(t, s.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeExhausted)
+		}
+		end(t, s)
+	})
+}
+
+// A store that was restored from a copy older than a range is told from one that was not, by this
+// process and by its heir: numbers begin a gap above the range (U1).
+func TestRangeThenRestoredStore(t *testing.T) {
+	pairs := [][2]string{{"alone", ""}, {"alone", "cursor"}, {"alone", "store"}, {"cursor", ""}, {"cursor", "cursor"}, {"cursor", "alone"},
+		{"store", ""}, {"store", "store"}, {"store", "alone"}, {"store", "following"}, {"following", ""}, {"following", "cursor"}}
+	for _, pair := range pairs {
+		t.Run(pair[0]+" then "+pair[1], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, heir := &world{store: memory.New(time.Now), redis: &redisModel{}}, pair[1]
+				change := func(s *Settings) { small(s); s.RestoreGap = 5000 }
+				s, o := shapes[pair[0]](t, w, change)
+				_ = numbers(t, s, 1)
+				synctest.Wait()
+				restoreTo := counter(t, w.store).Max
+				r := rangeOf(t, s, 1000)
+				if r.First != restoreTo+1 {
+					t.Errorf("the range is %v after %d", r, restoreTo)
+				}
+				if heir != "" {
+					end(t, s)
+					next, events := shapes[heir](t, w, change)
+					inherit(next.(inheriting), s)
+					s, o = next, events
+				}
+				restore(t, w.store, restoreTo)
+				before := o.count(seqd.EventStoreBehind)
+				again := rangeOf(t, s, 10)
+				if again.First != r.Last+5001 || o.count(seqd.EventStoreBehind) != before+1 {
+					t.Errorf("after %v the next range is %v; events %v", r, again, o.counts)
+				}
+				restore(t, w.store, restoreTo)
+				var last int64
+				for range 10 {
+					last = numbers(t, s, 10)[9]
+					synctest.Wait()
+				}
+				if last <= again.Last {
+					t.Errorf("got %d after %v", last, again)
+				}
+				end(t, s)
+			})
+		})
+	}
+}
+
+// After a failover a range begins above a gap too.
+func TestRangeAfterAFailover(t *testing.T) {
+	for name, make := range shapes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFailingOver()
+				s, _ := make(t, &world{store: store, redis: &redisModel{}}, func(s *Settings) { small(s); s.RestoreGap = 5000 })
+				_ = numbers(t, s, 1)
+				synctest.Wait()
+				copied, most := store.copied(), counter(t, store).Max
+				lost := rangeOf(t, s, 1000)
+				store.failOver(copied)
+				other, _ := make(t, &world{store: store, redis: &redisModel{}}, func(s *Settings) { small(s); s.RestoreGap = 5000 })
+				if r := rangeOf(t, other, 10); r.First != most+5001 {
+					t.Errorf("after %v was lost the range is %v", lost, r)
+				}
+				end(t, other)
+				end(t, s)
+			})
+		})
+	}
+}
+
+// Every number of a range that left the store and that nobody gets is reported; a range whose
+// outcome is unknown is not used.
+func TestRangeFails(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		store := newHooked()
+		w.store = store
+		s, o := node(small)
+		_ = numbers(t, s, 1)
+		synctest.Wait()
+		store.change(func(h *hookedStore) {
+			h.after = func(op string) error {
+				if op == "allocate" {
+					return errDown
+				}
+				return nil
+			}
+		})
+		lost := counter(t, store.Store).Max
+		wantCode(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		store.change(func(h *hookedStore) { h.after = nil })
+		if got := counter(t, store.Store).Max; got != lost+50 {
+			t.Fatalf("the maximum is %d; the range was not allocated", got)
+		}
+		if r := rangeOf(t, s, 5); r.First != lost+51 {
+			t.Errorf("got %v", r)
+		}
+		if o.count(seqd.EventRefillFailed) == 0 {
+			t.Errorf("events %v", o.counts)
+		}
+		// a caller who has left costs nothing
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.GenerateRange(ctx, 5, &seqd.Sequence{}); err == nil || seqd.CodeOf(err) != seqd.CodeCanceled {
+			t.Errorf("error %v", err)
+		}
+		if got := counter(t, store.Store).Max; got != lost+55 {
+			t.Errorf("the maximum is %d", got)
+		}
+		end(t, s)
+	})
+}
+
+// A stop waits for a range that is being handed out, so that the heir knows of it.
+func TestStopWaitsForARange(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		store := newHooked()
+		w.store = store
+		s, _ := node(small)
+		_ = numbers(t, s, 1)
+		synctest.Wait()
+		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(time.Second); return nil } })
+		got := make(chan persist.Range)
+		go func() { got <- rangeOf(t, s, 500) }()
+		synctest.Wait()
+		ended := make(chan struct{})
+		go func() { defer close(ended); end(t, s) }()
+		r := <-got
+		<-ended
+		if k := s.(knowing).knows(); k.beside != r.Last {
+			t.Errorf("it knows %+v of %v", k, r)
+		}
+	})
+}
+
+// A stop that must not wait does not.
+func TestStopGivesUpARange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, small)
+		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(4 * time.Second); return nil } })
+		got := make(chan persist.Range)
+		go func() { got <- rangeOf(t, s, 500) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_ = s.Close(ctx)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("close took %s", took)
+		}
+		<-got
+	})
+}
+
+// A range as large as the gap does not look like a store that was restored.
+func TestRangeAsLargeAsTheGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		a, o := newStored(t, store, nil, nil)
+		b, _ := newStored(t, store, nil, nil)
+		_ = numbers(t, a, 1)
+		rangeOf(t, b, 1_000_000) // the default of restoreGap
+		_ = numbers(t, a, 1)
+		if o.count(seqd.EventStoreBehind) > 0 {
+			t.Error("the store seems to have been restored")
+		}
+		end(t, a)
+		end(t, b)
+	})
+}
+
+// Numbers that reset are in order with their date, so there are no ranges.
+func TestNoRangesOfNumbersThatReset(t *testing.T) {
+	c := clockAt("2026-11-23T12:00:00Z")
+	s := periodic(t, memory.New(c.Now), c.Now, nil, daily)
+	wantCode(t, s.GenerateRange(t.Context(), 5, &seqd.Sequence{}), seqd.CodeInvalidRequest)
+	closed(t, s)
+}
+
+// Nodes with buffers of their own, ranges and a store that restarts: no number twice, each node in
+// order, and all numbers are accounted for.
+func TestRangesAmongBuffers(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 9))
+				store := perNode{memory.New(time.Now)}
+				h, l := newBoth(), &ledger{events: &observer{}}
+				nodes := make([]*Strategy, 3)
+				last := make([]int64, 3)
+				open := func(k int) {
+					s, _ := newStrategy(t, store, func(s *Settings) { small(s); s.Ordering = PerNode })
+					s.env.Observer = l.events
+					start(t, s, true)
+					nodes[k], last[k] = s, 0
+				}
+				for k := range nodes {
+					open(k)
+				}
+				for range 400 {
+					k := random.IntN(3)
+					if random.IntN(20) == 0 {
+						end(t, nodes[k])
+						open(k)
+					}
+					kind, n := anyKind(random), 1+random.IntN(40)
+					began := h.ordered.Now()
+					got, err := kind.get(t.Context(), t, nodes[k], n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					l.issued.Add(int64(len(got)))
+					h.ranges.Add(began, fmt.Sprint(k), got)
+					if kind == ranged {
+						continue
+					}
+					if got[0] <= last[k] {
+						t.Fatalf("node %d: %d after %d", k, got[0], last[k])
+					}
+					last[k] = got[len(got)-1]
+				}
+				for _, s := range nodes {
+					end(t, s)
+				}
+				synctest.Wait()
+				l.check(t, "closed", 0)
+				if err := errors.Join(h.duplicates()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

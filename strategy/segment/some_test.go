@@ -1,0 +1,239 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// At the end of all numbers GenerateSome returns those that are left, and nothing counts as skipped.
+func TestSomeAtTheEndOfAllNumbers(t *testing.T) {
+	eachShape(t, func(t *testing.T, _ *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 9 })
+		var seq seqd.Sequence
+		wantCode(t, s.GenerateSome(t.Context(), 64, &seq), seqd.CodeExhausted)
+		if got := slices.Collect(seq.Numbers()); len(got) != 10 || got[9] != seqd.MaxNumber {
+			t.Errorf("got %v", got)
+		}
+		if o.numbers(seqd.EventAbandoned) > 0 {
+			t.Errorf("events %v", o.counts)
+		}
+		seq.Reset()
+		wantCode(t, s.GenerateSome(t.Context(), 1, &seq), seqd.CodeExhausted)
+		end(t, s)
+	})
+}
+
+// The last numbers are found although a larger take fails.
+func TestConsecutiveAtTheEndOfAllNumbers(t *testing.T) {
+	eachShape(t, func(t *testing.T, _ *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 29 })
+		last := numbers(t, s, 2)[1]
+		got, err := consecutive.get(t.Context(), t, s, 20)
+		if err != nil || got[0] <= last {
+			t.Errorf("got %v after %d, %v", got, last, err)
+		}
+		if _, err := consecutive.get(t.Context(), t, s, 20); seqd.CodeOf(err) != seqd.CodeExhausted {
+			t.Errorf("error %v", err)
+		}
+		synctest.Wait()
+		if n := o.numbers(seqd.EventAbandoned); n > 8 {
+			t.Errorf("%d of 30 numbers were skipped", n)
+		}
+		end(t, s)
+	})
+}
+
+func TestCountsOfKindsAreChecked(t *testing.T) {
+	eachShape(t, func(t *testing.T, _ *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		s, _ := node(small)
+		for _, n := range []int{0, -1, seqd.MaxCount + 1} {
+			for k := whole; k < ranged; k++ {
+				if _, err := k.get(t.Context(), t, s, n); seqd.CodeOf(err) != seqd.CodeInvalidCount {
+					t.Errorf("kind %d of %d: %v", k, n, err)
+				}
+			}
+		}
+		if _, err := consecutive.get(t.Context(), t, s, seqd.MaxCount); err != nil {
+			t.Error(err)
+		}
+		end(t, s)
+	})
+}
+
+// crowded is a store in which others take a range before each Allocate, so that no two ranges are
+// next to each other.
+type crowded struct{ *hookedStore }
+
+func newCrowded() crowded {
+	c := crowded{newHooked()}
+	c.change(func(h *hookedStore) {
+		h.before = func(op string) error {
+			if op == "allocate" {
+				_, _ = h.Store.Counters().Allocate(context.Background(), persist.Request{BizTag: "order", Size: 1, To: persist.Beside})
+			}
+			return nil
+		}
+	})
+	return c
+}
+
+// However small the step, and although ranges are never next to each other, consecutive numbers are
+// found in a few takes. All numbers are in order and accounted for.
+func TestConsecutiveAmongOthers(t *testing.T) {
+	for _, step := range []int64{1, 3, 10} {
+		for name, make := range shapes {
+			t.Run(fmt.Sprint(name, " ", step), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, o := make(t, &world{store: newCrowded(), redis: &redisModel{}}, func(s *Settings) {
+						s.Step, s.MaxStep, s.ReserveSegments = step, step, 100
+					})
+					random := rand.New(rand.NewPCG(uint64(step), 1))
+					var last int64
+					asked := 0
+					for range 50 {
+						n := 1 + random.IntN(200)
+						kind := kind(2 * random.IntN(2)) // whole or consecutive
+						got, err := kind.get(t.Context(), t, s, n)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if got[0] <= last {
+							t.Fatalf("%d after %d", got[0], last)
+						}
+						asked, last = asked+n, got[n-1]
+					}
+					synctest.Wait()
+					if skipped := o.numbers(seqd.EventAbandoned); skipped > int64(10*asked) {
+						t.Errorf("%d numbers were skipped for %d", skipped, asked)
+					}
+					end(t, s)
+				})
+			})
+		}
+	}
+}
+
+// Nodes compete for consecutive numbers: each gets its run, and all are in order.
+func TestNodesCompeteForConsecutiveNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis, h := newCrowded(), &redisModel{}, newBoth()
+		redis.change(func(r *redisModel) {
+			r.before = func(string) error { time.Sleep(time.Millisecond); return nil }
+		})
+		var nodes []*Shared
+		for range 3 {
+			s, _ := newShared(t, store, redis, func(s *Settings) { s.Step, s.MaxStep = 5, 5 })
+			nodes = append(nodes, s)
+		}
+		var wg sync.WaitGroup
+		for i := range 12 {
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(i), 3))
+				for range 30 {
+					if err := h.ask(t.Context(), t, nodes[i%3], kind(random.IntN(int(ranged))), 1+random.IntN(40), fmt.Sprint(i)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if err := h.ordered.Check(); err != nil {
+			t.Error(err)
+		}
+		closeAll(t, nodes...)
+	})
+}
+
+// If runs are too short whatever is asked for, the caller is refused, and all numbers are reported.
+func TestNoRunIsFound(t *testing.T) {
+	s := &shortRuns{}
+	var seq seqd.Sequence
+	wantCode(t, generateConsecutive(t.Context(), 4, &seq, s), seqd.CodeOverloaded)
+	if seq.Len() > 0 || s.taken == 0 || s.lost != s.taken {
+		t.Errorf("%d of %d numbers were skipped, %d returned", s.lost, s.taken, seq.Len())
+	}
+}
+
+// shortRuns has no two numbers that follow each other.
+type shortRuns struct{ taken, lost int64 }
+
+func (s *shortRuns) some(_ context.Context, n int, seq *seqd.Sequence) error {
+	for range n {
+		s.taken++
+		seq.Add(2*s.taken, 1, 1)
+	}
+	return nil
+}
+
+func (s *shortRuns) skipped(n int64, _ error) { s.lost += n }
+
+// Consecutive numbers of a day are of that day.
+func TestConsecutiveNumbersOfADay(t *testing.T) {
+	c := clockAt("2026-11-23T23:59:00Z")
+	s := periodic(t, memory.New(c.Now), c.Now, nil, daily)
+	for range 4 {
+		var seq seqd.Sequence
+		if err := s.GenerateConsecutive(t.Context(), 25, &seq); err != nil || !seq.Consecutive() {
+			t.Fatal(seq.Runs(), err)
+		}
+		if want := s.calendar.Now(c.Now()); seq.Period() != want {
+			t.Errorf("the period is %s instead of %s", seq.Period(), want)
+		}
+		c.turn(30 * time.Second)
+	}
+	closed(t, s)
+}
+
+// No kind of numbers allocates on the way.
+func TestKindsDoNotAllocate(t *testing.T) {
+	s, _ := newStrategy(t, memory.New(time.Now), func(s *Settings) { s.Step = s.MaxStep })
+	start(t, s, true)
+	generate(t, s, 1)
+	var seq seqd.Sequence
+	for name, take := range map[string]func(context.Context, int, *seqd.Sequence) error{
+		"whole": s.Generate, "some": s.GenerateSome, "consecutive": s.GenerateConsecutive,
+	} {
+		if n := testing.AllocsPerRun(100, func() {
+			seq.Reset()
+			if err := take(t.Context(), 64, &seq); err != nil {
+				t.Error(err)
+			}
+		}); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// BenchmarkPipeline issues 64 calls of one number together from a local buffer, on a store in the
+// process and on one in a file.
+func BenchmarkPipeline(b *testing.B) {
+	for name, store := range map[string]persist.Store{"memory": memory.New(time.Now), "bolt": newBolt(b)} {
+		b.Run(name, func(b *testing.B) {
+			s, _ := newStrategy(b, store, func(s *Settings) { s.Step = s.MaxStep })
+			is, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: Name}, Strategy: s}}, seqd.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			is.Init(b.Context())
+			calls, errs := make([]*seqd.Call, 64), make([]error, 64)
+			for k := range calls {
+				calls[k] = &seqd.Call{BizType: "order", Count: 1}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				is.IssueAll(b.Context(), calls, errs)
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/64, "ns/call")
+		})
+	}
+}
