@@ -19,7 +19,15 @@ import (
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
-func TestMain(m *testing.M) { node.Main(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // it would log every connection that fails
+	node.Main(m)
+}
+
+// silent drops what go-redis logs.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 const (
 	rawCallers = 8
@@ -208,8 +216,9 @@ func (l *load) redis(caller int, addr string) {
 				return nil
 			})
 			for _, a := range answers {
-				if a.Err() == nil {
-					numbers = append(numbers, a.(*redis.IntCmd).Val())
+				// a command that was not sent has no error of its own
+				if n := a.(*redis.IntCmd).Val(); n > 0 {
+					numbers = append(numbers, n)
 				}
 			}
 		}
